@@ -1,0 +1,44 @@
+//===- MappedFile.h - A read-only file mapping ------------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_BASE_MAPPEDFILE_H
+#define MOE_RUNTIME_BASE_MAPPEDFILE_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace moert {
+
+/// Owns a shared read-only mapping of a whole regular file. Mapping costs no
+/// memory until pages are touched. Reading beyond a file that shrinks later
+/// raises SIGBUS; tools install a handler that reports it (installBusHandler).
+class MappedFile {
+public:
+  /// Fails with Io for a missing file, a directory or a device, naming `path`.
+  /// An empty file maps to an empty span.
+  static StatusOr<MappedFile> open(const std::string &path);
+
+  MappedFile(MappedFile &&other) noexcept;
+  MappedFile &operator=(MappedFile &&other) noexcept;
+  MappedFile(const MappedFile &) = delete;
+  ~MappedFile();
+
+  std::span<const uint8_t> bytes() const { return {data_, size_}; }
+  const std::string &path() const { return path_; }
+
+private:
+  MappedFile() = default;
+  const uint8_t *data_ = nullptr;
+  size_t size_ = 0;
+  std::string path_;
+};
+
+/// Turns SIGBUS (a mapped file was truncated while in use) into a message that
+/// names the likely cause and exit code 4. Call once from a tool's main.
+void installBusHandler();
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_BASE_MAPPEDFILE_H
