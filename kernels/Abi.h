@@ -1,0 +1,276 @@
+//===- Abi.h - What a kernel receives ---------------------------*- C++ -*-===//
+//
+// Kernels take pointers, strides and plain numbers. They do not allocate, do
+// no I/O and start no threads: every worker of the pool calls the kernel with
+// the same arguments and does its share (SPMD). Arguments are built once when
+// a plan is loaded and are constant; what changes from step to step is Step.
+//
+// Conventions. Strides of F32 and I32 buffers count elements; strides of
+// encoded activations and of weights count bytes. T is Step::tokens, D the
+// hidden size, K the columns of a weight (inputs), N its rows (outputs), E the
+// number of experts, k the experts per token. A slot is one (token, choice)
+// pair, number t * k + j, so a step has T * k slots.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_ABI_H
+#define MOE_KERNELS_ABI_H
+
+#include "kernels/OpCode.h"
+#include "kernels/quant/Format.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace moek {
+
+/// What changes between two runs of the same instruction list.
+struct Step {
+  int32_t tokens;   ///< T, at least 1.
+  int32_t position; ///< Of the step's first token; rows before it are cached.
+};
+
+/// Which share of an instruction this thread does.
+struct Worker {
+  int32_t index;
+  int32_t count;
+  /// Private, 64-byte aligned, as large as the kernels of the plan need (see
+  /// kernels/Scratch.h).
+  std::byte *scratch;
+};
+
+struct Range {
+  int64_t begin, end;
+};
+
+/// The contiguous part of `count` items that `worker` does, in whole multiples
+/// of `grain` (the last may be short). Parts differ by at most one grain.
+inline Range shareOf(int64_t count, int64_t grain, const Worker &worker) {
+  int64_t grains = (count + grain - 1) / grain;
+  int64_t begin = grains * worker.index / worker.count * grain;
+  int64_t end = grains * (worker.index + 1) / worker.count * grain;
+  return {begin < count ? begin : count, end < count ? end : count};
+}
+
+/// How the elements of a plan buffer are stored.
+enum class Encoding : uint8_t {
+  F32 = 0,
+  I32 = 1,
+  A8 = 2, ///< 8-bit activations; see kernels/Activation.h.
+};
+
+/// A weight in memory: `outer` matrices (experts, heads; else 1) of `rows` x
+/// `cols`, each row a whole number of the format's blocks.
+struct WeightView {
+  const uint8_t *data;
+  int64_t outer, rows, cols;
+  int64_t outerStride, rowStride; ///< Bytes.
+  Format format;
+};
+
+enum class KvType : uint8_t { F32 = 0, F16 = 1, BF16 = 2 };
+
+/// One layer's cache: `capacity` rows of `width` elements.
+struct KvView {
+  uint8_t *data;
+  int64_t width, capacity;
+  int64_t rowStride; ///< Bytes.
+  KvType type;
+};
+
+/// The one kernel that knows a weight format: for r < rows, t < tokens
+///   out[t * outStride + r] = sum over c < cols of w[r][c] * act[t][c].
+/// `w` is the first of `rows` rows `wStride` bytes apart; act[t] points at a
+/// row in the encoding that the kernel is registered with. Single-threaded.
+using GemmFn = void (*)(const uint8_t *w, int64_t wStride, int64_t rows,
+                        const uint8_t *const *act, int64_t tokens,
+                        int64_t cols, float *out, int64_t outStride);
+
+struct EmbedArgs {
+  const int32_t *tokens; ///< [T]
+  WeightView table;      ///< [vocab, D]
+  float *out;            ///< [T, D]
+  int64_t outStride;
+};
+
+struct RopeTableArgs {
+  const float *invFreq; ///< [dim / 2], radians per position.
+  int32_t dim;
+  float *out; ///< [T, dim]: dim/2 cosines, then dim/2 sines.
+};
+
+struct RmsNormArgs {
+  const float *x;      ///< [T, groups * cols]
+  int64_t xStride;
+  const float *weight; ///< [cols]
+  float *out;          ///< Same shape as x; may be x.
+  int64_t outStride;
+  int64_t groups, cols;
+  float eps;
+};
+
+struct QuantizeArgs {
+  const float *x; ///< [T * rowsPerToken, cols]
+  int64_t xStride;
+  uint8_t *out; ///< A8 rows.
+  int64_t outStride;
+  int64_t cols;
+  int32_t rowsPerToken;
+};
+
+struct LinearArgs {
+  const uint8_t *act; ///< [T, K], in the encoding that `gemm` reads.
+  int64_t actStride;  ///< Bytes.
+  WeightView w;       ///< [N, K]
+  GemmFn gemm;
+  const float *bias; ///< [N] or null.
+  float *out;        ///< [T, N]
+  int64_t outStride;
+  bool accumulate; ///< out += instead of out =.
+};
+
+struct GateUpArgs {
+  const uint8_t *act; ///< [T, K]
+  int64_t actStride;
+  WeightView gate, up; ///< [F, K]
+  GemmFn gateGemm, upGemm;
+  float *out; ///< [T, F]
+  int64_t outStride;
+};
+
+struct SiluMulArgs {
+  const float *gate, *up; ///< [T * rowsPerToken, cols]
+  float *out;             ///< May be gate or up.
+  int64_t cols;
+  int32_t rowsPerToken;
+};
+
+struct AddArgs {
+  const float *x, *y; ///< [T, cols]
+  float *out;         ///< May be x or y.
+  int64_t cols;
+};
+
+struct RopeArgs {
+  float *x; ///< [T, heads * headStride], rotated in place.
+  int64_t stride;
+  const float *table; ///< [T, dim] from RopeTable.
+  int32_t heads, headStride;
+  int32_t offset, dim; ///< Of the rotated part inside a head.
+  bool neox;           ///< Pairs (i, i + dim/2) instead of (2i, 2i + 1).
+};
+
+struct MlaLatentArgs {
+  const float *x; ///< [T, latent + rope]: raw latent, raw rope key.
+  int64_t stride;
+  const float *weight; ///< [latent] RMS norm of the latent.
+  const float *table;  ///< [T, rope]
+  KvView kv;           ///< Row position + t becomes [norm(latent) | rope key].
+  int32_t latent, rope;
+  float eps;
+};
+
+struct AbsorbQueryArgs {
+  const float *q; ///< [T, heads * (nope + rope)], rope part already rotated.
+  int64_t qStride;
+  /// [heads, nope, latent]; or, when `transposed`, [heads, latent, nope].
+  WeightView w;
+  bool transposed;
+  float *out; ///< [T, heads * (latent + rope)]: [W^T q_nope | q_rope] per head.
+  int64_t outStride;
+  int32_t heads, nope, rope, latent;
+};
+
+struct LatentAttentionArgs {
+  const float *q; ///< [T, heads * (latent + rope)]
+  int64_t qStride;
+  KvView kv; ///< Rows [latent | rope key]; 0 .. position + t are visible to t.
+  float *out; ///< [T, heads * latent]
+  int64_t outStride;
+  int32_t heads, latent, rope;
+  float scale;
+};
+
+struct ExpandValueArgs {
+  const float *x; ///< [T, heads * latent]
+  int64_t xStride;
+  WeightView w; ///< [heads, value, latent]
+  float *out;   ///< [T, heads * value]
+  int64_t outStride;
+  int32_t heads, latent, value;
+};
+
+struct MlaAttentionArgs {
+  const float *q; ///< [T, heads * (nope + rope)], rope part already rotated.
+  int64_t qStride;
+  KvView kv;     ///< Rows [latent | rope key].
+  WeightView wk; ///< As AbsorbQueryArgs::w.
+  bool transposed;
+  WeightView wv; ///< [heads, value, latent]
+  float *out;    ///< [T, heads * value]
+  int64_t outStride;
+  int32_t heads, nope, rope, latent, value;
+  float scale;
+};
+
+enum class Scoring : int32_t { Softmax = 1, Sigmoid = 2, SoftmaxTopK = 3 };
+
+/// Selection uses score + bias, mixing weights the score alone. With groups,
+/// the `groupsUsed` groups with the largest sum of their two best biased scores
+/// (without a bias: the largest single score) stay eligible. Ties go to the
+/// lower index. SoftmaxTopK takes the softmax over the selected logits only.
+/// weights = score, divided by their sum if `normalize`, times `scale`.
+struct RouterArgs {
+  const float *logits; ///< [T, experts]
+  int64_t stride;
+  const float *bias; ///< [experts] or null.
+  int32_t *ids;      ///< [T, topK], by falling biased score.
+  float *weights;    ///< [T, topK]
+  int32_t experts, topK, groups, groupsUsed;
+  Scoring scoring;
+  bool normalize;
+  float scale;
+};
+
+struct ExpertGroupArgs {
+  const int32_t *ids; ///< [T, topK]
+  int32_t *offsets;   ///< [experts + 1]: where each expert's slots begin.
+  int32_t *slots;     ///< [T * topK]: slot numbers by expert, then by token.
+  int32_t experts, topK;
+};
+
+struct ExpertsLinearArgs {
+  const uint8_t *act; ///< [T * topK, K], one row per slot.
+  int64_t actStride;
+  WeightView w; ///< [E, N, K]
+  GemmFn gemm;
+  const int32_t *offsets, *slots;
+  float *out; ///< [T * topK, N], one row per slot.
+  int64_t outStride;
+  int32_t topK;
+  bool actPerToken; ///< act has one row per token, shared by its slots.
+};
+
+struct ExpertsGateUpArgs {
+  const uint8_t *act; ///< [T, K], one row per token.
+  int64_t actStride;
+  WeightView gate, up; ///< [E, F, K]
+  GemmFn gateGemm, upGemm;
+  const int32_t *offsets, *slots;
+  float *out; ///< [T * topK, F], one row per slot.
+  int64_t outStride;
+  int32_t topK;
+};
+
+struct ExpertsCombineArgs {
+  const float *y;       ///< [T * topK, D]
+  const float *weights; ///< [T, topK]
+  float *out;           ///< [T, D]; out += when `accumulate`, else out =.
+  int64_t cols;
+  int32_t topK;
+  bool accumulate;
+};
+
+} // namespace moek
+
+#endif // MOE_KERNELS_ABI_H

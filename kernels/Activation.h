@@ -1,0 +1,36 @@
+//===- Activation.h - Layout of encoded activation rows ---------*- C++ -*-===//
+//
+// A8 row of `cols` elements (a multiple of 32), 64-byte aligned:
+//   int8_t  q[cols]           values -127 .. 127
+//   float   scale[cols / 32]  x is about q * scale
+//   int16_t sum[cols / 16]    sums of 16 q, for formats with a minimum or offset
+// Scales are float: an FP16 sum or scale overflows on real activations.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_ACTIVATION_H
+#define MOE_KERNELS_ACTIVATION_H
+
+#include "kernels/Abi.h"
+
+namespace moek {
+
+inline constexpr int64_t kA8Block = 32;
+
+constexpr int64_t a8ScaleOffset(int64_t cols) { return cols; }
+constexpr int64_t a8SumOffset(int64_t cols) {
+  return cols + cols / kA8Block * int64_t(sizeof(float));
+}
+constexpr int64_t a8RowBytes(int64_t cols) {
+  int64_t bytes = a8SumOffset(cols) + cols / 16 * int64_t(sizeof(int16_t));
+  return (bytes + 63) / 64 * 64;
+}
+
+/// Bytes from one row of a buffer to the next.
+constexpr int64_t encodedRowBytes(Encoding encoding, int64_t cols) {
+  return encoding == Encoding::A8 ? a8RowBytes(cols) : cols * 4;
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_ACTIVATION_H

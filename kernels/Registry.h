@@ -1,0 +1,68 @@
+//===- Registry.h - The kernel table ----------------------------*- C++ -*-===//
+//
+// Kernels.def as data: what compiler and runtime know about every kernel. The
+// table with names and ranges (moe_kernel_table) has no code behind it and is
+// what the compiler links; the functions are in moe_kernels.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_REGISTRY_H
+#define MOE_KERNELS_REGISTRY_H
+
+#include "kernels/Abi.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace moek {
+
+/// Instruction sets that a kernel may need, best last. Avx512 stands for F,
+/// BW, DQ, VL and VNNI together.
+enum class Isa : uint8_t { Ref = 0, Avx2 = 1, Avx512 = 2, Cuda = 3 };
+
+std::string_view isaName(Isa isa); ///< "ref", "avx2", "avx512", "cuda"
+std::optional<Isa> isaFromName(std::string_view name);
+
+/// How a weight's bytes are arranged. Gguf: rows as in the file.
+enum class Layout : uint8_t { Gguf = 0 };
+
+inline constexpr int32_t kAnyTokens = INT32_MAX;
+
+struct KernelInfo {
+  std::string_view name;
+  OpCode op;
+  Isa isa;
+};
+
+struct GemmInfo {
+  std::string_view name;
+  Format format;
+  Encoding activation;
+  Layout layout;
+  Isa isa;
+  int32_t minTokens, maxTokens;
+};
+
+std::span<const KernelInfo> kernelTable();
+std::span<const GemmInfo> gemmTable();
+const KernelInfo *findKernel(std::string_view name);
+const GemmInfo *findGemm(std::string_view name);
+
+/// A driver with its argument type erased; the op tells the type.
+using KernelFn = void (*)(const void *args, const Step &, const Worker &);
+
+/// The code behind a name, or null if this build or this CPU has none: an
+/// AVX-512 kernel resolves on a machine without AVX-512 too; the runtime
+/// compares the plan's ISA with hostSupports() first.
+KernelFn resolveKernel(std::string_view name);
+GemmFn resolveGemm(std::string_view name);
+
+/// Whether this CPU and operating system run kernels of `isa`.
+bool hostSupports(Isa isa);
+
+} // namespace moek
+
+#endif // MOE_KERNELS_REGISTRY_H
