@@ -45,7 +45,9 @@ struct Range {
 
 /// The contiguous part of `count` items that `worker` does, in whole multiples
 /// of `grain` (the last may be short). Parts differ by at most one grain.
-inline Range shareOf(int64_t count, int64_t grain, const Worker &worker) {
+/// Always inlined: a copy compiled for one ISA must not serve the others.
+[[gnu::always_inline]] inline Range shareOf(int64_t count, int64_t grain,
+                                            const Worker &worker) {
   int64_t grains = (count + grain - 1) / grain;
   int64_t begin = grains * worker.index / worker.count * grain;
   int64_t end = grains * (worker.index + 1) / worker.count * grain;
@@ -83,8 +85,8 @@ struct KvView {
 /// `w` is the first of `rows` rows `wStride` bytes apart; act[t] points at a
 /// row in the encoding that the kernel is registered with. Single-threaded.
 using GemmFn = void (*)(const uint8_t *w, int64_t wStride, int64_t rows,
-                        const uint8_t *const *act, int64_t tokens,
-                        int64_t cols, float *out, int64_t outStride);
+                        const uint8_t *const *act, int64_t tokens, int64_t cols,
+                        float *out, int64_t outStride);
 
 struct EmbedArgs {
   const int32_t *tokens; ///< [T]
@@ -100,7 +102,7 @@ struct RopeTableArgs {
 };
 
 struct RmsNormArgs {
-  const float *x;      ///< [T, groups * cols]
+  const float *x; ///< [T, groups * cols]
   int64_t xStride;
   const float *weight; ///< [cols]
   float *out;          ///< Same shape as x; may be x.
@@ -184,7 +186,7 @@ struct AbsorbQueryArgs {
 struct LatentAttentionArgs {
   const float *q; ///< [T, heads * (latent + rope)]
   int64_t qStride;
-  KvView kv; ///< Rows [latent | rope key]; 0 .. position + t are visible to t.
+  KvView kv;  ///< Rows [latent | rope key]; 0 .. position + t are visible to t.
   float *out; ///< [T, heads * latent]
   int64_t outStride;
   int32_t heads, latent, rope;

@@ -1,0 +1,37 @@
+//===- ResolveGemm.cpp - The code behind a gemm's name --------------------===//
+
+#include "kernels/Drivers.h"
+#include "kernels/Registry.h"
+
+namespace moek {
+
+namespace {
+struct Entry {
+  std::string_view name;
+  GemmFn function;
+};
+
+#define MOE_CODE_Ref(name) {#name, &name},
+#if defined(__x86_64__)
+#define MOE_CODE_Avx2(name) MOE_CODE_Ref(name)
+#define MOE_CODE_Avx512(name) MOE_CODE_Ref(name)
+#else
+#define MOE_CODE_Avx2(name)
+#define MOE_CODE_Avx512(name)
+#endif
+
+constexpr Entry entries[] = {
+#define MOE_GEMM(name, format, encoding, layout, isa, min, max)                \
+  MOE_CODE_##isa(name)
+#include "kernels/Kernels.def"
+};
+} // namespace
+
+GemmFn resolveGemm(std::string_view name) {
+  for (const Entry &entry : entries)
+    if (entry.name == name)
+      return entry.function;
+  return nullptr;
+}
+
+} // namespace moek

@@ -1,0 +1,49 @@
+//===- ResolveKernel.cpp - The code behind a driver's name ----------------===//
+
+#include "kernels/Drivers.h"
+#include "kernels/Registry.h"
+
+#include <type_traits>
+
+namespace moek {
+
+namespace {
+/// Erases a driver's argument type. That the type is the op's is checked here,
+/// once, at compile time; callers build the arguments by the op.
+template <OpCode Op, auto Driver>
+void erased(const void *args, const Step &step, const Worker &worker) {
+  using Args = ArgsOf<Op>;
+  static_assert(
+      std::is_same_v<decltype(Driver),
+                     void (*)(const Args &, const Step &, const Worker &)>);
+  Driver(*static_cast<const Args *>(args), step, worker);
+}
+
+struct Entry {
+  std::string_view name;
+  KernelFn function;
+};
+
+#define MOE_CODE_Ref(name, op) {#name, erased<OpCode::op, &name>},
+#if defined(__x86_64__)
+#define MOE_CODE_Avx2(name, op) MOE_CODE_Ref(name, op)
+#define MOE_CODE_Avx512(name, op) MOE_CODE_Ref(name, op)
+#else
+#define MOE_CODE_Avx2(name, op)
+#define MOE_CODE_Avx512(name, op)
+#endif
+
+constexpr Entry entries[] = {
+#define MOE_KERNEL(name, op, isa) MOE_CODE_##isa(name, op)
+#include "kernels/Kernels.def"
+};
+} // namespace
+
+KernelFn resolveKernel(std::string_view name) {
+  for (const Entry &entry : entries)
+    if (entry.name == name)
+      return entry.function;
+  return nullptr;
+}
+
+} // namespace moek
