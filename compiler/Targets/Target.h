@@ -1,0 +1,74 @@
+//===- Target.h - Machine descriptions --------------------------*- C++ -*-===//
+//
+// What the compiler knows of a machine. Descriptions are JSON files in this
+// folder, one per device, that a user can copy and edit; "4090+xeon" joins
+// them, "2x4090+xeon" repeats one, "native" describes this machine. No LLVM.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_COMPILER_TARGETS_TARGET_H
+#define MOE_COMPILER_TARGETS_TARGET_H
+
+#include "kernels/Registry.h"
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec {
+
+enum class DeviceKind { Cpu, Cuda };
+
+/// One memory with the processors that read it at full speed. Rates are
+/// measured (sustained), not vendor peaks.
+struct DeviceDesc {
+  std::string name; ///< Unique in a target: "cpu0", "gpu0", "gpu1".
+  std::string model; ///< "xeon", "4090": the description's name.
+  std::string title; ///< For people: "NVIDIA GeForce RTX 4090".
+  DeviceKind kind = DeviceKind::Cpu;
+  moek::Isa isa = moek::Isa::Ref; ///< The best the device runs.
+  int arch = 0;  ///< CUDA compute capability * 10 (89 for 8.9), else 0.
+  int cores = 1; ///< Physical cores, or SMs.
+  int numaNodes = 1;
+  uint64_t memoryBytes = 0;
+  /// Bytes of memoryBytes that planning leaves to the system and the driver.
+  uint64_t reservedBytes = 0;
+  double readBytesPerSecond = 0;
+  double int8OpsPerSecond = 0;  ///< Multiply and add counted as 2.
+  double floatOpsPerSecond = 0; ///< F32 or BF16, whichever kernels use.
+  /// To the host (a CPU has none: 0).
+  double linkBytesPerSecond = 0;
+  double linkLatencySeconds = 0;
+
+  uint64_t budgetBytes() const {
+    return memoryBytes > reservedBytes ? memoryBytes - reservedBytes : 0;
+  }
+};
+
+struct TargetDesc {
+  std::string name;                ///< As the user wrote it.
+  std::vector<DeviceDesc> devices; ///< GPUs first; exactly one CPU, last.
+
+  const DeviceDesc &host() const { return devices.back(); }
+  const DeviceDesc *find(std::string_view deviceName) const;
+};
+
+/// Names of the shipped descriptions, in alphabetical order.
+std::vector<std::string> targetNames();
+
+/// Resolves "[Nx]name[+[Nx]name...]" or "native". An unknown name is a Usage
+/// error that suggests the nearest one; so are two CPUs or none.
+moert::StatusOr<TargetDesc> resolveTarget(std::string_view spec);
+
+/// Reads a description from a file (--target-file): one device object, or
+/// {"devices": [...]}. Unknown keys and wrong types are errors.
+moert::StatusOr<TargetDesc> loadTargetFile(const std::string &path);
+
+/// One device's or target's description as JSON text, as loadTargetFile reads.
+std::string toJson(const TargetDesc &target);
+
+} // namespace moec
+
+#endif // MOE_COMPILER_TARGETS_TARGET_H

@@ -1,0 +1,74 @@
+//===- Moe.h - The moe dialect ----------------------------------*- C++ -*-===//
+
+#ifndef MOE_DIALECTS_MOE_MOE_H
+#define MOE_DIALECTS_MOE_MOE_H
+
+#include "kernels/quant/Format.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <optional>
+
+namespace mlir::moe {
+
+/// Work and traffic of one execution of an op.
+struct Cost {
+  double flops = 0;
+  double weightBytes = 0;
+  double activationBytes = 0;
+  double kvBytes = 0;
+
+  Cost &operator+=(const Cost &other) {
+    flops += other.flops;
+    weightBytes += other.weightBytes;
+    activationBytes += other.activationBytes;
+    kvBytes += other.kvBytes;
+    return *this;
+  }
+};
+
+/// The format of a tensor's element type, or none if no kernel reads it.
+std::optional<moek::Format> getFormat(Type elementType);
+/// The element type of a format; null for formats known by size only.
+Type getElementType(MLIRContext *context, moek::Format format);
+/// Bytes of a static tensor of any supported format.
+int64_t getTensorBytes(RankedTensorType type);
+/// Sum of getTensorBytes over the operands of `op` that are weights: results of
+/// moe.weight, moe.split_kv_b or moe.fold_query.
+int64_t sumWeightBytes(Operation *op);
+/// Whether `value` is a weight.
+bool isWeight(Value value);
+
+/// Names of the discardable attributes that passes record decisions in.
+inline constexpr llvm::StringLiteral kLabelAttr = "moe.label";
+inline constexpr llvm::StringLiteral kDeviceAttr = "moe.device";
+inline constexpr llvm::StringLiteral kKernelAttr = "moe.kernel";
+inline constexpr llvm::StringLiteral kGemmsAttr = "moe.gemms";
+inline constexpr llvm::StringLiteral kReasonAttr = "moe.reason";
+/// On functions: the #moe.phase they are compiled for.
+inline constexpr llvm::StringLiteral kPhaseAttr = "moe.phase";
+/// On the module: model facts (a dictionary), file list, target description.
+inline constexpr llvm::StringLiteral kModelAttr = "moe.model";
+inline constexpr llvm::StringLiteral kFilesAttr = "moe.files";
+inline constexpr llvm::StringLiteral kTargetAttr = "moe.target";
+
+} // namespace mlir::moe
+
+#include "dialects/moe/MoeDialect.h.inc"
+#include "dialects/moe/MoeEnums.h.inc"
+#include "dialects/moe/MoeOpInterfaces.h.inc"
+#include "dialects/moe/MoeTypeInterfaces.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/moe/MoeTypes.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/moe/MoeAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/moe/MoeOps.h.inc"
+
+#endif // MOE_DIALECTS_MOE_MOE_H

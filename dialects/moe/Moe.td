@@ -1,0 +1,3 @@
+//===- Moe.td - Everything of the dialect, for tablegen ---------*- tablegen -*-===//
+
+include "dialects/moe/MoeOps.td"

@@ -1,0 +1,69 @@
+//===- MoeAttrs.td - Attributes of the model graph --------------*- tablegen -*-===//
+
+#ifndef MOE_DIALECTS_MOE_ATTRS_TD
+#define MOE_DIALECTS_MOE_ATTRS_TD
+
+include "dialects/moe/MoeDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class Moe_Attr<string name, string mnemonic_> : AttrDef<Moe_Dialect, name> {
+  let mnemonic = mnemonic_;
+}
+
+def Moe_WeightAttr : Moe_Attr<"WeightRef", "weight"> {
+  let summary = "where a tensor's bytes are";
+  let description = [{
+    `#moe.weight<"blk.0.attn_q.weight", file = 0, offset = 4096>`: the name, the
+    index into the module's `moe.files`, and the offset in that file. The size
+    follows from the tensor type.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$file, "int64_t":$offset);
+  let assemblyFormat = "`<` $name `,` `file` `=` $file `,` `offset` `=` $offset `>`";
+}
+
+def Moe_RopeAttr : Moe_Attr<"Rope", "rope"> {
+  let summary = "rotary position embedding, with YaRN when factor is not 1";
+  let description = [{
+    `dim` elements of a head turn by position * base^(-2i/dim). YaRN (arXiv
+    2309.00071): frequencies whose period exceeds the original context are
+    divided by `factor`, with a linear ramp between the dimensions that rotate
+    `beta_fast` and `beta_slow` times over it. The magnitude correction is part
+    of the attention scale and is not applied again here.
+  }];
+  let parameters = (ins
+    "int64_t":$dim, "double":$base,
+    DefaultValuedParameter<"double", "1.0">:$factor,
+    DefaultValuedParameter<"int64_t", "0">:$original_context,
+    DefaultValuedParameter<"double", "32.0">:$beta_fast,
+    DefaultValuedParameter<"double", "1.0">:$beta_slow,
+    DefaultValuedParameter<"bool", "false">:$neox);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Moe_PhaseAttr : Moe_Attr<"Phase", "phase"> {
+  let summary = "the token range that a function is compiled for";
+  let description = [{
+    `#moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>`;
+    `context` is the number of cached positions that costs are computed for.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$min_tokens,
+                        "int64_t":$max_tokens, "int64_t":$context);
+  let assemblyFormat = [{
+    `<` $name `,` `min_tokens` `=` $min_tokens `,` `max_tokens` `=` $max_tokens
+    `,` `context` `=` $context `>`
+  }];
+}
+
+def Moe_Scoring : I32EnumAttr<"Scoring", "how router logits become scores", [
+    I32EnumAttrCase<"Softmax", 1, "softmax">,
+    I32EnumAttrCase<"Sigmoid", 2, "sigmoid">,
+    I32EnumAttrCase<"SoftmaxTopK", 3, "softmax_topk">]> {
+  let cppNamespace = "::mlir::moe";
+  let genSpecializedAttr = 0;
+}
+def Moe_ScoringAttr : EnumAttr<Moe_Dialect, Moe_Scoring, "scoring"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+#endif // MOE_DIALECTS_MOE_ATTRS_TD

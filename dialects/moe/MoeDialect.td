@@ -1,0 +1,28 @@
+//===- MoeDialect.td - The model graph --------------------------*- tablegen -*-===//
+
+#ifndef MOE_DIALECTS_MOE_DIALECT_TD
+#define MOE_DIALECTS_MOE_DIALECT_TD
+
+include "mlir/IR/OpBase.td"
+
+def Moe_Dialect : Dialect {
+  let name = "moe";
+  let cppNamespace = "::mlir::moe";
+  let summary = "A mixture-of-experts language model, at the level of a paper";
+  let description = [{
+    Says what to compute and nothing about where or how. Tensors of activations
+    are `tensor<?xNxf32>`: the first dimension is the number of tokens T, known
+    only as a range per phase. Weights are references to bytes in a file
+    (`moe.weight`); their element type carries the quantised format, as in
+    `tensor<64x1408x2048x!moe.q4_k>`, rows first, columns contiguous.
+
+    Decisions of passes are recorded as discardable attributes:
+    `moe.label` (the name users see), `moe.device`, `moe.kernel`, `moe.gemms`,
+    and `moe.reason`.
+  }];
+  let useDefaultTypePrinterParser = 1;
+  let extraClassDeclaration = "void registerTypes();";
+  let useDefaultAttributePrinterParser = 1;
+}
+
+#endif // MOE_DIALECTS_MOE_DIALECT_TD

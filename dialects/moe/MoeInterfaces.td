@@ -1,0 +1,29 @@
+//===- MoeInterfaces.td - What an op costs ----------------------*- tablegen -*-===//
+
+#ifndef MOE_DIALECTS_MOE_INTERFACES_TD
+#define MOE_DIALECTS_MOE_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def Moe_CostOpInterface : OpInterface<"CostOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    Work and traffic of one execution of the op, as a function of the tokens of
+    the step and the positions already cached. The only place that knows how
+    expensive an op is; rates come from the target description.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        FLOPs (a multiply-accumulate is 2), bytes of weights that must be read
+        (for routed experts the expectation over independent uniform choices),
+        bytes of activations read and written, bytes of KV cache read and
+        written, for `tokens` tokens after `context` cached positions.
+      }],
+      "::mlir::moe::Cost", "getCost", (ins "int64_t":$tokens, "int64_t":$context)>,
+    InterfaceMethod<"Bytes of weights that must be resident to run the op.",
+      "int64_t", "getResidentWeightBytes", (ins), [{}],
+      [{ return ::mlir::moe::sumWeightBytes($_op.getOperation()); }]>,
+  ];
+}
+
+#endif // MOE_DIALECTS_MOE_INTERFACES_TD

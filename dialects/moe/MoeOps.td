@@ -1,0 +1,255 @@
+//===- MoeOps.td - Ops of the model graph -----------------------*- tablegen -*-===//
+
+#ifndef MOE_DIALECTS_MOE_OPS_TD
+#define MOE_DIALECTS_MOE_OPS_TD
+
+include "dialects/moe/MoeAttrs.td"
+include "dialects/moe/MoeInterfaces.td"
+include "dialects/moe/MoeTypes.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemonic, traits> {
+  let hasVerifier = 1;
+}
+class Moe_ComputeOp<string mnemonic, list<Trait> traits = []>
+    : Moe_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<Moe_CostOpInterface, ["getCost"]>], traits)>;
+
+// [T, columns] activations, token ids, and weights of any format.
+def Moe_Rows : TensorRankOf<[F32], [2]>;
+def Moe_Ids : TensorRankOf<[I32], [1, 2]>;
+def Moe_Weight : RankedTensorOf<[AnyType]>;
+def Moe_Vector : TensorRankOf<[F32], [1]>;
+
+//===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+def Moe_WeightOp : Moe_Op<"weight", [Pure]> {
+  let summary = "a tensor of the model file, by reference";
+  let description = [{
+    ```mlir
+    %w = moe.weight #moe.weight<"blk.0.attn_q.weight", file = 0, offset = 4096>
+       : tensor<3072x2048x!moe.q4_k>
+    ```
+  }];
+  let arguments = (ins Moe_WeightAttr:$ref);
+  let results = (outs Moe_Weight:$result);
+  let assemblyFormat = "$ref attr-dict `:` type($result)";
+}
+
+def Moe_SplitKvBOp : Moe_Op<"split_kv_b", [Pure]> {
+  let summary = "views of the key and value parts of attn_kv_b";
+  let description = [{
+    `attn_kv_b` holds, per head, `nope` rows of W_UK and then the rows of W_UV:
+    [heads * (nope + value), latent] becomes [heads, nope, latent] and
+    [heads, value, latent]. No byte moves.
+  }];
+  let arguments = (ins Moe_Weight:$weight, I64Attr:$heads, I64Attr:$nope);
+  let results = (outs Moe_Weight:$key, Moe_Weight:$value);
+  let assemblyFormat = "$weight attr-dict `:` functional-type($weight, results)";
+}
+
+def Moe_FoldQueryOp : Moe_Op<"fold_query", [Pure]> {
+  let summary = "W_UK multiplied into W_Q, computed once when weights are packed";
+  let description = [{
+    `wq` [heads * (nope + rope), K], `wk` as in `moe.absorb_query`. The result
+    [heads * (latent + rope), K] holds per head W_UK^T W_Qnope, then the rope
+    rows of W_Q unchanged.
+  }];
+  let arguments = (ins Moe_Weight:$wq, Moe_Weight:$wk, I64Attr:$heads, I64Attr:$nope,
+                       I64Attr:$rope, I64Attr:$latent, UnitAttr:$k_transposed);
+  let results = (outs Moe_Weight:$result);
+  let assemblyFormat = "$wq `,` $wk attr-dict `:` functional-type(operands, results)";
+}
+
+//===----------------------------------------------------------------------===//
+// Whole-row ops
+//===----------------------------------------------------------------------===//
+
+def Moe_EmbeddingOp : Moe_ComputeOp<"embedding"> {
+  let summary = "rows of the embedding table";
+  let description = [{
+    ```mlir
+    %x = moe.embedding %tokens, %table : (tensor<?xi32>, tensor<102400x2048x!moe.q4_k>) -> tensor<?x2048xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Ids:$tokens, Moe_Weight:$table);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$tokens `,` $table attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_RmsNormOp : Moe_ComputeOp<"rms_norm", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "x / sqrt(mean(x^2) + eps) * weight, per row";
+  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, F64Attr:$eps);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` type($weight)";
+}
+
+def Moe_LinearOp : Moe_ComputeOp<"linear", [AttrSizedOperandSegments]> {
+  let summary = "x * weight^T + bias + residual";
+  let description = [{
+    `weight` is [N, K]; `bias` [N]; `residual` [T, N] is added by the kernel that
+    writes the result (moe-fuse puts it there).
+    ```mlir
+    %y = moe.linear %x, %w residual %r : (tensor<?x2048xf32>, tensor<2048x2048x!moe.q4_k>, tensor<?x2048xf32>) -> tensor<?x2048xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Weight:$weight, Optional<Moe_Vector>:$bias,
+                       Optional<Moe_Rows>:$residual);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $x `,` $weight (`bias` $bias^)? (`residual` $residual^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+def Moe_AddOp : Moe_ComputeOp<"add", [SameOperandsAndResultType, Commutative]> {
+  let summary = "elementwise sum";
+  let arguments = (ins Moe_Rows:$lhs, Moe_Rows:$rhs);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+
+def Moe_FfnOp : Moe_ComputeOp<"ffn"> {
+  let summary = "dense or shared-expert FFN: down(silu(gate x) * up x)";
+  let description = [{
+    `gate`, `up` [F, D], `down` [D, F]. `fused` (set by moe-fuse) asks for the
+    kernel that computes silu(gate x) * up x without writing either factor.
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Weight:$gate, Moe_Weight:$up, Moe_Weight:$down,
+                       Optional<Moe_Rows>:$residual, UnitAttr:$fused);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $x `,` $gate `,` $up `,` $down (`residual` $residual^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
+def Moe_LmHeadOp : Moe_ComputeOp<"lm_head"> {
+  let summary = "logits: x * weight^T";
+  let arguments = (ins Moe_Rows:$x, Moe_Weight:$weight);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x `,` $weight attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_TransferOp : Moe_ComputeOp<"transfer", [SameOperandsAndResultType]> {
+  let summary = "the same rows on another device";
+  let arguments = (ins RankedTensorOf<[AnyType]>:$x, StrAttr:$from, StrAttr:$to);
+  let results = (outs RankedTensorOf<[AnyType]>:$result);
+  let assemblyFormat = "$x `from` $from `to` $to attr-dict `:` type($x)";
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+def Moe_RopeOp : Moe_ComputeOp<"rope", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "rotates rope.dim elements at `offset` of each of `heads` heads";
+  let arguments = (ins Moe_Rows:$x, I64Attr:$heads, I64Attr:$offset, Moe_RopeAttr:$rope);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def Moe_MlaLatentOp : Moe_ComputeOp<"mla_latent"> {
+  let summary = "norm of the latent and RoPE of the shared key, appended to the cache";
+  let description = [{
+    `x` [T, latent + rope] from attn_kv_a_mqa. Row: [rms_norm(x[:latent]) |
+    rope(x[latent:])]. The result stands for the cache of `layer` with the rows.
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, I64Attr:$layer, F64Attr:$eps,
+                       Moe_RopeAttr:$rope);
+  let results = (outs Moe_KvType:$result);
+  let assemblyFormat = "$x `,` $weight attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_MlaAttentionOp : Moe_ComputeOp<"mla_attention"> {
+  let summary = "multi-head latent attention, by its definition";
+  let description = [{
+    DeepSeek-V2, arXiv 2405.04434, section 2.1. Keys W_UK c and values W_UV c of
+    every cached latent c are decompressed; the rope part of the key is shared
+    by all heads. `q` [T, heads * (nope + rope)], already rotated; `wk` [heads,
+    nope, latent], or [heads, latent, nope] with `k_transposed`; `wv` [heads,
+    value, latent]; result [T, heads * value].
+  }];
+  let arguments = (ins Moe_Rows:$q, Moe_KvType:$kv, Moe_Weight:$wk, Moe_Weight:$wv,
+                       I64Attr:$heads, I64Attr:$nope, I64Attr:$rope, I64Attr:$latent,
+                       I64Attr:$value, F64Attr:$scale, UnitAttr:$k_transposed);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$q `,` $kv `,` $wk `,` $wv attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_AbsorbQueryOp : Moe_ComputeOp<"absorb_query"> {
+  let summary = "queries in latent space: [W_UK^T q_nope | q_rope] per head";
+  let description = [{
+    (W_UK c) . q = c . (W_UK^T q): scores against the latent itself, so that
+    keys need no decompression. [T, heads * (nope + rope)] becomes
+    [T, heads * (latent + rope)].
+  }];
+  let arguments = (ins Moe_Rows:$q, Moe_Weight:$wk, I64Attr:$heads, I64Attr:$nope,
+                       I64Attr:$rope, I64Attr:$latent, UnitAttr:$k_transposed);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$q `,` $wk attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_LatentAttentionOp : Moe_ComputeOp<"latent_attention"> {
+  let summary = "attention whose one key-value head is the latent";
+  let description = [{
+    `q` [T, heads * (latent + rope)]; scores q . [c | k_rope] * scale; result
+    [T, heads * latent], the weighted sums of latents.
+  }];
+  let arguments = (ins Moe_Rows:$q, Moe_KvType:$kv, I64Attr:$heads, I64Attr:$latent,
+                       I64Attr:$rope, F64Attr:$scale);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$q `,` $kv attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_ExpandValueOp : Moe_ComputeOp<"expand_value"> {
+  let summary = "W_UV times each head's latent output";
+  let arguments = (ins Moe_Rows:$x, Moe_Weight:$wv, I64Attr:$heads, I64Attr:$latent,
+                       I64Attr:$value);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x `,` $wv attr-dict `:` functional-type(operands, results)";
+}
+
+//===----------------------------------------------------------------------===//
+// Experts
+//===----------------------------------------------------------------------===//
+
+def Moe_RouterOp : Moe_ComputeOp<"router"> {
+  let summary = "which experts serve a token, and with what weight";
+  let description = [{
+    Scores are `scoring` of x * weight^T. `bias` shifts the selection only. With
+    groups > 1 the best `groups_used` groups (by the sum of their two best
+    biased scores; without a bias, by their best) stay eligible. Mixing weights
+    are the unbiased scores of the `top_k` selected, normalised if `normalize`,
+    times `scale`. DeepSeek-V3, arXiv 2412.19437, section 2.1.2.
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Weight:$weight, Optional<Moe_Vector>:$bias,
+                       I64Attr:$top_k, Moe_ScoringAttr:$scoring,
+                       DefaultValuedAttr<I64Attr, "1">:$groups,
+                       DefaultValuedAttr<I64Attr, "1">:$groups_used,
+                       UnitAttr:$normalize, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let results = (outs Moe_Ids:$ids, Moe_Rows:$weights);
+  let assemblyFormat = [{
+    $x `,` $weight (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Moe_ExpertsOp : Moe_ComputeOp<"experts"> {
+  let summary = "routed FFN: sum over a token's experts of weight * ffn(x)";
+  let description = [{
+    `gate`, `up` [E, F, D], `down` [E, D, F]; `ids`, `weights` [T, k]. `fused` as
+    in `moe.ffn`.
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Ids:$ids, Moe_Rows:$weights, Moe_Weight:$gate,
+                       Moe_Weight:$up, Moe_Weight:$down, Optional<Moe_Rows>:$residual,
+                       UnitAttr:$fused);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $x `,` $ids `,` $weights `,` $gate `,` $up `,` $down (`residual` $residual^)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+#endif // MOE_DIALECTS_MOE_OPS_TD

@@ -1,0 +1,68 @@
+//===- MoeTypes.cpp - Quantised element types -----------------------------===//
+
+#include "dialects/moe/Moe.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+#include "dialects/moe/MoeTypeInterfaces.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/moe/MoeTypes.cpp.inc"
+
+void MoeDialect::registerTypes() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/moe/MoeTypes.cpp.inc"
+      >();
+}
+
+std::optional<moek::Format> moe::getFormat(Type elementType) {
+  if (auto quant = dyn_cast<QuantTypeInterface>(elementType))
+    return quant.getFormat();
+  if (elementType.isF32())
+    return moek::Format::F32;
+  if (elementType.isF16())
+    return moek::Format::F16;
+  if (elementType.isBF16())
+    return moek::Format::BF16;
+  return std::nullopt;
+}
+
+namespace {
+/// The one among the dialect's types that stands for `format`, or null.
+template <typename... Ts>
+Type findQuantType(MLIRContext *context, moek::Format format) {
+  Type found;
+  (
+      [&] {
+        if constexpr (Ts::template hasTrait<QuantTypeInterface::Trait>())
+          if (Type type = Ts::get(context); getFormat(type) == format)
+            found = type;
+      }(),
+      ...);
+  return found;
+}
+} // namespace
+
+Type moe::getElementType(MLIRContext *context, moek::Format format) {
+  Builder builder(context);
+  for (Type type : {Type(builder.getF32Type()), Type(builder.getF16Type()),
+                    Type(builder.getBF16Type())})
+    if (getFormat(type) == format)
+      return type;
+  return findQuantType<
+#define GET_TYPEDEF_LIST
+#include "dialects/moe/MoeTypes.cpp.inc"
+      >(context, format);
+}
+
+int64_t moe::getTensorBytes(RankedTensorType type) {
+  std::optional<moek::Format> format = getFormat(type.getElementType());
+  assert(format && type.hasStaticShape() && "not the type of a weight");
+  moek::FormatInfo info = moek::formatInfo(*format);
+  return type.getNumElements() / info.blockElements * info.blockBytes;
+}

@@ -1,0 +1,65 @@
+//===- MoeTypes.td - Quantised element types --------------------*- tablegen -*-===//
+//
+// One def per quantised format of kernels/quant/Formats.def; f32, f16 and bf16
+// are MLIR's own types.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_DIALECTS_MOE_TYPES_TD
+#define MOE_DIALECTS_MOE_TYPES_TD
+
+include "dialects/moe/MoeDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+
+def Moe_QuantTypeInterface : TypeInterface<"QuantTypeInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    An element type stored in blocks: a row of N elements takes
+    N / blockElements * blockBytes bytes.
+  }];
+  let methods = [
+    InterfaceMethod<"The format's number, name and kernels.",
+                    "::moek::Format", "getFormat">,
+    InterfaceMethod<"Elements per block; row lengths are multiples of it.",
+                    "int64_t", "getBlockElements", (ins), [{}],
+                    [{ return ::moek::formatInfo($_type.getFormat()).blockElements; }]>,
+    InterfaceMethod<"Bytes per block.", "int64_t", "getBlockBytes", (ins), [{}],
+                    [{ return ::moek::formatInfo($_type.getFormat()).blockBytes; }]>,
+  ];
+}
+
+class Moe_QuantType<string format, string mnemonic_>
+    : TypeDef<Moe_Dialect, format, [DeclareTypeInterfaceMethods<Moe_QuantTypeInterface, ["getFormat"]>]> {
+  let mnemonic = mnemonic_;
+  let summary = "element of a tensor stored as ggml's " # format;
+  let extraClassDefinition = [{
+    ::moek::Format $cppClass::getFormat() const { return ::moek::Format::}] # format # [{; }
+  }];
+}
+
+def Moe_Q4_0 : Moe_QuantType<"Q4_0", "q4_0">;
+def Moe_Q4_1 : Moe_QuantType<"Q4_1", "q4_1">;
+def Moe_Q5_0 : Moe_QuantType<"Q5_0", "q5_0">;
+def Moe_Q5_1 : Moe_QuantType<"Q5_1", "q5_1">;
+def Moe_Q8_0 : Moe_QuantType<"Q8_0", "q8_0">;
+def Moe_Q2_K : Moe_QuantType<"Q2_K", "q2_k">;
+def Moe_Q3_K : Moe_QuantType<"Q3_K", "q3_k">;
+def Moe_Q4_K : Moe_QuantType<"Q4_K", "q4_k">;
+def Moe_Q5_K : Moe_QuantType<"Q5_K", "q5_k">;
+def Moe_Q6_K : Moe_QuantType<"Q6_K", "q6_k">;
+def Moe_IQ4_NL : Moe_QuantType<"IQ4_NL", "iq4_nl">;
+def Moe_IQ4_XS : Moe_QuantType<"IQ4_XS", "iq4_xs">;
+
+def Moe_KvType : TypeDef<Moe_Dialect, "Kv"> {
+  let mnemonic = "kv";
+  let summary = "one layer's cache, this step's rows included";
+  let description = [{
+    The value through which attention depends on the op that appended the
+    step's rows. `width` is the elements of a row.
+    Example: `!moe.kv<576>`.
+  }];
+  let parameters = (ins "int64_t":$width);
+  let assemblyFormat = "`<` $width `>`";
+}
+
+#endif // MOE_DIALECTS_MOE_TYPES_TD
