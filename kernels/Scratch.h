@@ -1,7 +1,8 @@
 //===- Scratch.h - Private memory a kernel needs per worker -----*- C++ -*-===//
 //
 // One formula per op that needs any, used by the compiler to size a plan, by
-// the plan verifier, and by the kernels to lay their scratch out.
+// the plan verifier, and by the kernels to lay their scratch out. Each part
+// that a kernel lays out is a multiple of 64 bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +20,17 @@ inline constexpr int64_t kRowTile = 64;
 /// Query rows and cached positions per block of the attention kernels.
 inline constexpr int64_t kQueryTile = 16;
 inline constexpr int64_t kKeyTile = 64;
+/// Queries of one head that MlaAttention carries through one pass over the
+/// cache; a step with more tokens decompresses the cache once per span.
+inline constexpr int64_t kQuerySpan = 2048;
+/// Weight rows that AbsorbQuery and ExpandValue hold as floats: 8 rows of 512
+/// columns are 16 KiB, half of L1.
+inline constexpr int64_t kHeadRows = 8;
+
+/// Floats in whole cache lines.
+constexpr int64_t scratchFloats(int64_t count) {
+  return (count + 15) / 16 * 16;
+}
 
 /// Linear, ExpertsLinear: one output tile and the tile's row pointers.
 constexpr int64_t gemmScratchBytes() {
@@ -28,27 +40,39 @@ constexpr int64_t gemmScratchBytes() {
 constexpr int64_t gateUpScratchBytes() {
   return 2 * kTokenTile * kRowTile * 4 + kTokenTile * 8;
 }
-/// AbsorbQuery, ExpandValue: one dequantised weight row (at most
-/// max(nope, latent) columns) plus one output head.
+/// AbsorbQuery with its nope and latent; ExpandValue with its value and latent:
+/// kHeadRows dequantised weight rows, whichever of the two is a row's length.
 constexpr int64_t headLinearScratchBytes(int64_t nope, int64_t latent) {
-  return (2 * (nope + latent) + 32) * 4;
+  return kHeadRows * scratchFloats(nope > latent ? nope : latent) * 4;
 }
-/// LatentAttention: per query row and head a block of scores, running maximum
-/// and sum, plus one block of cache rows as floats.
+/// LatentAttention: a block of cache rows as floats; per head a block of
+/// scores, running maximum, running sum and rescaling factor. The weighted sums
+/// themselves grow in the output.
 constexpr int64_t latentAttentionScratchBytes(int64_t heads, int64_t latent,
                                               int64_t rope) {
-  return (kKeyTile * (latent + rope) + heads * (kKeyTile + latent + 2) + 64) *
+  return (kKeyTile * scratchFloats(latent + rope) + heads * kKeyTile +
+          3 * scratchFloats(heads)) *
          4;
 }
 /// MlaAttention: one head's W_UK and W_UV as floats, a block of cache rows,
-/// its keys and values, scores, running maximum, sum and output of kQueryTile
-/// queries.
+/// its keys and values, the scores of a query tile with its rescaling factors,
+/// running maximum and sum of a span of queries. The weighted sums themselves
+/// grow in the output.
 constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
                                            int64_t latent, int64_t value) {
-  return ((nope + value) * latent + kKeyTile * (latent + rope) +
-          kKeyTile * (nope + rope + value) +
-          kQueryTile * (kKeyTile + value + 2) + 64) *
+  int64_t wk = nope * scratchFloats(latent);
+  int64_t wkTransposed = latent * scratchFloats(nope);
+  return ((wk > wkTransposed ? wk : wkTransposed) +
+          value * scratchFloats(latent) +
+          kKeyTile * (scratchFloats(latent + rope) +
+                      scratchFloats(nope + rope) + scratchFloats(value)) +
+          kQueryTile * (kKeyTile + 1) + 2 * kQuerySpan) *
          4;
+}
+/// Router: scores and biased scores of a token's experts and of its groups (at
+/// most as many), in double.
+constexpr int64_t routerScratchBytes(int64_t experts) {
+  return 3 * scratchFloats(experts) * 8;
 }
 
 } // namespace moek
