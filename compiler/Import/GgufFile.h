@@ -21,7 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -53,6 +53,8 @@ struct GgufArray {
   std::vector<int64_t> integers; ///< Integer and bool elements.
   std::vector<double> floats;
   std::vector<std::string_view> strings; ///< Views into the mapped header.
+
+  bool operator==(const GgufArray &) const = default;
 };
 
 struct GgufValue {
@@ -108,7 +110,7 @@ public:
   moert::StatusOr<std::optional<std::string_view>>
   getString(std::string_view key) const;
   /// The array under `key`, or null; an error if its elements are not of
-  /// `elementType` (U32 stands for any integer type).
+  /// `elementType` (U32 stands for any integer type, F32 for any float).
   moert::StatusOr<const GgufArray *> getArray(std::string_view key,
                                               GgufType elementType) const;
 

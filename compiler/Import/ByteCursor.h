@@ -1,0 +1,91 @@
+//===- ByteCursor.h - Bounded reads that name their place -------*- C++ -*-===//
+//
+// Walks the header of one file. Every read is checked against the bytes that
+// remain, and every failure names the file, the byte offset and the subject
+// (the key or tensor being read).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_COMPILER_IMPORT_BYTECURSOR_H
+#define MOE_COMPILER_IMPORT_BYTECURSOR_H
+
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Status.h"
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace moec {
+
+static_assert(std::endian::native == std::endian::little,
+              "GGUF fields are read as little-endian host integers");
+
+/// A header may take this much. Real ones, vocabulary included, take a few
+/// megabytes; the limit bounds the memory that a damaged count can claim in a
+/// file of hundreds of gigabytes.
+inline constexpr uint64_t maxHeaderBytes = uint64_t(256) << 20;
+
+/// `text` in single quotes, safe to print: bytes outside printable ASCII become
+/// \xNN, and long texts are cut.
+std::string quoted(std::string_view text);
+
+class ByteCursor {
+public:
+  /// Both are borrowed. `file` is the whole file, of which at most
+  /// maxHeaderBytes are read.
+  ByteCursor(const std::string &path, std::span<const uint8_t> file);
+
+  uint64_t offset() const { return offset_; }
+  uint64_t remaining() const { return limit_ - offset_; }
+
+  /// What is being read from now on, for messages: "key" and its name. An empty
+  /// name stands for the file as a whole.
+  void setSubject(std::string_view kind, std::string_view name) {
+    subjectKind_ = kind;
+    subjectName_ = name;
+  }
+
+  /// `what` names the field, e.g. "the value type".
+  template <typename T> moert::StatusOr<T> read(std::string_view what) {
+    MOE_RETURN_IF_ERROR(need(sizeof(T), what));
+    T value;
+    std::memcpy(&value, file_.data() + offset_, sizeof(T));
+    offset_ += sizeof(T);
+    return value;
+  }
+
+  /// The next `width` (1 to 8) bytes as an unsigned integer.
+  moert::StatusOr<uint64_t> readUint(unsigned width, std::string_view what);
+
+  /// A 64-bit length and that many bytes, which stay in the mapping.
+  moert::StatusOr<std::string_view> readString(std::string_view what);
+
+  moert::Status skip(moert::Checked bytes, std::string_view what);
+
+  /// Fails unless `bytes` more can be read.
+  moert::Status need(moert::Checked bytes, std::string_view what) const;
+
+  /// Fails unless `count` elements of at least `minBytes` each can follow.
+  /// `countOffset` is where the count stands.
+  moert::Status checkCount(uint64_t count, uint64_t minBytes,
+                           uint64_t countOffset, std::string_view what) const;
+
+  /// An InvalidFile failure at `offset`.
+  moert::Status error(uint64_t offset, std::string_view text) const;
+
+private:
+  const std::string &path_;
+  std::span<const uint8_t> file_;
+  uint64_t limit_;
+  uint64_t offset_ = 0;
+  std::string_view subjectKind_;
+  std::string_view subjectName_;
+};
+
+} // namespace moec
+
+#endif // MOE_COMPILER_IMPORT_BYTECURSOR_H

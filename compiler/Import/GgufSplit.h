@@ -1,0 +1,32 @@
+//===- GgufSplit.h - Models in several files --------------------*- C++ -*-===//
+//
+// A split model is NAME-00001-of-0000N.gguf and so on. Every part carries
+// split.no (from 0), split.count and split.tensors.count (of all parts); the
+// first one carries the model's metadata.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_COMPILER_IMPORT_GGUFSPLIT_H
+#define MOE_COMPILER_IMPORT_GGUFSPLIT_H
+
+#include "compiler/Import/GgufPart.h"
+
+namespace moec {
+
+/// A file name of the form PREFIX-00002-of-00005.gguf.
+struct SplitName {
+  std::string prefix;
+  unsigned number; ///< From 1, as in the name.
+  unsigned count;
+
+  static std::optional<SplitName> parse(std::string_view path);
+  std::string path(unsigned number) const;
+};
+
+/// Opens `path` and, when it is part of a split model, all its sisters, in
+/// order. Checks that the parts belong together.
+moert::StatusOr<std::vector<GgufPart>> openGgufParts(const std::string &path);
+
+} // namespace moec
+
+#endif // MOE_COMPILER_IMPORT_GGUFSPLIT_H

@@ -1,0 +1,164 @@
+#include "compiler/Import/TokenizerMetadata.h"
+
+#include "compiler/Import/ByteCursor.h"
+
+#include <fmt/format.h>
+
+using namespace moert;
+
+namespace moec {
+
+namespace {
+
+constexpr std::string_view keyPrefix = "tokenizer.ggml.";
+constexpr std::string_view tokensKey = "tokenizer.ggml.tokens";
+constexpr std::string_view typesKey = "tokenizer.ggml.token_type";
+constexpr std::string_view scoresKey = "tokenizer.ggml.scores";
+constexpr std::string_view mergesKey = "tokenizer.ggml.merges";
+
+/// Ids that a SentencePiece vocabulary has when its file does not say.
+struct DefaultId {
+  std::string_view key;
+  uint64_t id;
+};
+constexpr DefaultId sentencePieceDefaults[] = {
+    {"tokenizer.ggml.unknown_token_id", 0},
+    {"tokenizer.ggml.bos_token_id", 1},
+    {"tokenizer.ggml.eos_token_id", 2},
+};
+
+std::optional<unsigned> hexDigit(char c) {
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  if (c >= 'A' && c <= 'F')
+    return c - 'A' + 10;
+  if (c >= 'a' && c <= 'f')
+    return c - 'a' + 10;
+  return std::nullopt;
+}
+
+/// A failure at `key`, which may be absent.
+Status keyError(const GgufModel &model, std::string_view key,
+                std::string_view text) {
+  const GgufValue *value = model.find(key);
+  std::string place = value ? fmt::format("byte {}: ", value->fileOffset) : "";
+  return Status(StatusCode::InvalidFile,
+                fmt::format("{}: {}key {}: {}", model.paths().front(), place,
+                            quoted(key), text));
+}
+
+Status checkLength(const GgufModel &model, std::string_view key,
+                   const GgufArray *array, uint64_t tokens) {
+  if (!array || array->count >= tokens)
+    return Status::ok();
+  return keyError(model, key,
+                  fmt::format("expected {} values, one per token, found {}",
+                              tokens, array->count));
+}
+
+Status checkTypes(const GgufModel &model, const GgufArray &tokens) {
+  MOE_ASSIGN_OR_RETURN(const GgufArray *types,
+                       model.getArray(typesKey, GgufType::U32));
+  MOE_RETURN_IF_ERROR(checkLength(model, typesKey, types, tokens.count));
+  if (!types)
+    return Status::ok();
+  for (uint64_t i = 0; i < tokens.count; ++i) {
+    int64_t type = types->integers[i];
+    if (type < int64_t(TokenType::Undefined) || type > int64_t(TokenType::Byte))
+      return keyError(
+          model, typesKey,
+          fmt::format("token {} has type {}, expected 0 to 6", i, type));
+    if (type == int64_t(TokenType::Byte) && !parseByteToken(tokens.strings[i]))
+      return keyError(model, tokensKey,
+                      fmt::format("byte token {}: expected <0x00> to <0xFF>, "
+                                  "found {}",
+                                  i, quoted(tokens.strings[i])));
+  }
+  return Status::ok();
+}
+
+Status checkMerges(const GgufModel &model) {
+  MOE_ASSIGN_OR_RETURN(const GgufArray *merges,
+                       model.getArray(mergesKey, GgufType::String));
+  if (!merges)
+    return Status::ok();
+  for (uint64_t i = 0; i < merges->count; ++i) {
+    std::string_view merge = merges->strings[i];
+    // The left part may begin with a space itself.
+    size_t space = merge.find(' ', 1);
+    if (space == std::string_view::npos || space + 1 == merge.size())
+      return keyError(model, mergesKey,
+                      fmt::format("merge {}: expected two parts with a space "
+                                  "between, found {}",
+                                  i, quoted(merge)));
+  }
+  return Status::ok();
+}
+
+/// Every tokenizer.ggml.*_token_id that the file gives.
+Status checkGivenIds(const GgufModel &model, uint64_t tokens) {
+  for (const auto &[key, value] : model.metadata()) {
+    if (!key.starts_with(keyPrefix) || !key.ends_with("_token_id"))
+      continue;
+    MOE_ASSIGN_OR_RETURN(std::optional<uint64_t> id, model.getUint(key));
+    if (*id >= tokens)
+      return keyError(model, key,
+                      fmt::format("expected an id below the {} tokens of the "
+                                  "vocabulary, found {}",
+                                  tokens, *id));
+  }
+  return Status::ok();
+}
+
+/// Ids that apply because the file gives none.
+Status checkDefaultIds(const GgufModel &model, std::string_view kind,
+                       uint64_t tokens) {
+  if (kind == "llama")
+    for (const DefaultId &fallback : sentencePieceDefaults)
+      if (!model.find(fallback.key) && fallback.id >= tokens)
+        return keyError(model, fallback.key,
+                        fmt::format("is missing, and its default {} is beyond "
+                                    "the {} tokens of the vocabulary",
+                                    fallback.id, tokens));
+  MOE_ASSIGN_OR_RETURN(std::optional<bool> addBos,
+                       model.getBool("tokenizer.ggml.add_bos_token"));
+  if (addBos.value_or(false) && kind != "llama" &&
+      !model.find("tokenizer.ggml.bos_token_id"))
+    return keyError(model, "tokenizer.ggml.add_bos_token",
+                    "is true, but tokenizer.ggml.bos_token_id is missing");
+  return Status::ok();
+}
+
+} // namespace
+
+std::optional<uint8_t> parseByteToken(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>')
+    return std::nullopt;
+  std::optional<unsigned> high = hexDigit(text[3]), low = hexDigit(text[4]);
+  if (!high || !low)
+    return std::nullopt;
+  return static_cast<uint8_t>(*high << 4 | *low);
+}
+
+Status checkTokenizerMetadata(const GgufModel &model) {
+  MOE_ASSIGN_OR_RETURN(const GgufArray *tokens,
+                       model.getArray(tokensKey, GgufType::String));
+  if (!tokens)
+    return Status::ok();
+  if (tokens->count == 0)
+    return keyError(model, tokensKey, "the vocabulary is empty");
+  MOE_ASSIGN_OR_RETURN(std::optional<std::string_view> kind,
+                       model.getString("tokenizer.ggml.model"));
+  if (!kind)
+    return keyError(model, "tokenizer.ggml.model",
+                    "is missing, but the file has a vocabulary");
+  MOE_RETURN_IF_ERROR(checkTypes(model, *tokens));
+  MOE_ASSIGN_OR_RETURN(const GgufArray *scores,
+                       model.getArray(scoresKey, GgufType::F32));
+  MOE_RETURN_IF_ERROR(checkLength(model, scoresKey, scores, tokens->count));
+  MOE_RETURN_IF_ERROR(checkMerges(model));
+  MOE_RETURN_IF_ERROR(checkGivenIds(model, tokens->count));
+  return checkDefaultIds(model, *kind, tokens->count);
+}
+
+} // namespace moec

@@ -1,0 +1,23 @@
+//===- Suggest.h - "Did you mean" for names ---------------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_BASE_SUGGEST_H
+#define MOE_RUNTIME_BASE_SUGGEST_H
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+/// Insertions, deletions and substitutions that turn `a` into `b`.
+size_t editDistance(std::string_view a, std::string_view b);
+
+/// The candidate nearest to `name` when it is near enough to be a typo: at most
+/// a third of the name's characters differ, case aside. Ties go to the first.
+std::optional<std::string>
+closestMatch(std::string_view name, std::span<const std::string> candidates);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_BASE_SUGGEST_H
