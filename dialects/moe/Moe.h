@@ -3,8 +3,8 @@
 #ifndef MOE_DIALECTS_MOE_MOE_H
 #define MOE_DIALECTS_MOE_MOE_H
 
+#include "dialects/moe/PlanStep.h"
 #include "kernels/quant/Format.h"
-
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -48,7 +48,8 @@ bool isWeight(Value value);
 /// Names of the discardable attributes that passes record decisions in.
 inline constexpr llvm::StringLiteral kLabelAttr = "moe.label";
 inline constexpr llvm::StringLiteral kDeviceAttr = "moe.device";
-inline constexpr llvm::StringLiteral kKernelAttr = "moe.kernel";
+/// Arrays of strings: passes/KernelSelection.h says which.
+inline constexpr llvm::StringLiteral kKernelsAttr = "moe.kernels";
 inline constexpr llvm::StringLiteral kGemmsAttr = "moe.gemms";
 inline constexpr llvm::StringLiteral kReasonAttr = "moe.reason";
 /// On functions: the #moe.phase they are compiled for.

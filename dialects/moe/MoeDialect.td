@@ -17,7 +17,7 @@ def Moe_Dialect : Dialect {
     `tensor<64x1408x2048x!moe.q4_k>`, rows first, columns contiguous.
 
     Decisions of passes are recorded as discardable attributes:
-    `moe.label` (the name users see), `moe.device`, `moe.kernel`, `moe.gemms`,
+    `moe.label` (the name users see), `moe.device`, `moe.kernels`, `moe.gemms`,
     and `moe.reason`.
   }];
   let useDefaultTypePrinterParser = 1;

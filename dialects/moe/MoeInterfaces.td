@@ -5,6 +5,23 @@
 
 include "mlir/IR/OpBase.td"
 
+def Moe_LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    The instructions of a plan that the op becomes. Kernel selection names a
+    kernel for each, lower-to-plan emits them in this order.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Without Quantize: whether an activation is encoded depends on the gemms
+        that are chosen (passes/KernelSelection.h adds it). The last
+        instruction of an op whose residual dies in it accumulates into the
+        residual's buffer; otherwise the list ends with Add.
+      }],
+      "::llvm::SmallVector<::mlir::moe::PlanStep>", "getPlanSteps", (ins)>,
+  ];
+}
+
 def Moe_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{

@@ -13,7 +13,9 @@ class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemoni
   let hasVerifier = 1;
 }
 class Moe_ComputeOp<string mnemonic, list<Trait> traits = []>
-    : Moe_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<Moe_CostOpInterface, ["getCost"]>], traits)>;
+    : Moe_Op<mnemonic, !listconcat([Pure,
+          DeclareOpInterfaceMethods<Moe_CostOpInterface, ["getCost"]>,
+          DeclareOpInterfaceMethods<Moe_LowerableOpInterface>], traits)>;
 
 // [T, columns] activations, token ids, and weights of any format.
 def Moe_Rows : TensorRankOf<[F32], [2]>;

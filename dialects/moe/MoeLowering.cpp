@@ -1,0 +1,109 @@
+//===- MoeLowering.cpp - The instructions of every op ---------------------===//
+
+#include "dialects/moe/Moe.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using moek::OpCode;
+
+namespace {
+using Steps = llvm::SmallVector<PlanStep>;
+
+/// Adds `residual`, if there is one, to what the last of `steps` writes.
+void addResidual(Steps &steps, Operation *op, Value residual) {
+  if (!residual)
+    return;
+  if (residualDiesIn(op, residual))
+    steps.back().accumulate = true;
+  else
+    steps.push_back({OpCode::Add});
+}
+} // namespace
+
+bool moe::residualDiesIn(Operation *op, Value residual) {
+  // A block argument is the caller's buffer.
+  Operation *producer = residual.getDefiningOp();
+  if (!producer || producer->getBlock() != op->getBlock())
+    return false;
+  return llvm::count(op->getOperands(), residual) == 1 &&
+         llvm::all_of(residual.getUsers(), [&](Operation *user) {
+           return user == op || (user->getBlock() == op->getBlock() &&
+                                 user->isBeforeInBlock(op));
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// Whole-row ops
+//===----------------------------------------------------------------------===//
+
+Steps EmbeddingOp::getPlanSteps() { return {{OpCode::Embed}}; }
+
+Steps RmsNormOp::getPlanSteps() { return {{OpCode::RmsNorm}}; }
+
+Steps LinearOp::getPlanSteps() {
+  Steps steps{{OpCode::Linear, {getWeight()}}};
+  addResidual(steps, getOperation(), getResidual());
+  return steps;
+}
+
+Steps AddOp::getPlanSteps() { return {{OpCode::Add}}; }
+
+Steps FfnOp::getPlanSteps() {
+  Steps steps;
+  if (getFused())
+    steps = {{OpCode::GateUp, {getGate(), getUp()}}};
+  else
+    steps = {{OpCode::Linear, {getGate()}},
+             {OpCode::Linear, {getUp()}},
+             {OpCode::SiluMul}};
+  steps.push_back({OpCode::Linear, {getDown()}, ActivationSource::Inner});
+  addResidual(steps, getOperation(), getResidual());
+  return steps;
+}
+
+Steps LmHeadOp::getPlanSteps() { return {{OpCode::Linear, {getWeight()}}}; }
+
+Steps TransferOp::getPlanSteps() { return {{OpCode::Copy}}; }
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+// Functions have one table per distinct #moe.rope: see KernelSelection.h.
+Steps RopeOp::getPlanSteps() { return {{OpCode::RopeTable}, {OpCode::Rope}}; }
+
+Steps MlaLatentOp::getPlanSteps() {
+  return {{OpCode::RopeTable}, {OpCode::MlaLatent}};
+}
+
+Steps MlaAttentionOp::getPlanSteps() { return {{OpCode::MlaAttention}}; }
+
+Steps AbsorbQueryOp::getPlanSteps() { return {{OpCode::AbsorbQuery}}; }
+
+Steps LatentAttentionOp::getPlanSteps() { return {{OpCode::LatentAttention}}; }
+
+Steps ExpandValueOp::getPlanSteps() { return {{OpCode::ExpandValue}}; }
+
+//===----------------------------------------------------------------------===//
+// Experts
+//===----------------------------------------------------------------------===//
+
+Steps RouterOp::getPlanSteps() {
+  return {
+      {OpCode::Linear, {getWeight()}}, {OpCode::Router}, {OpCode::ExpertGroup}};
+}
+
+Steps ExpertsOp::getPlanSteps() {
+  Steps steps;
+  if (getFused())
+    steps = {{OpCode::ExpertsGateUp, {getGate(), getUp()}}};
+  else
+    steps = {{OpCode::ExpertsLinear, {getGate()}},
+             {OpCode::ExpertsLinear, {getUp()}},
+             {OpCode::SiluMul}};
+  steps.push_back(
+      {OpCode::ExpertsLinear, {getDown()}, ActivationSource::Inner});
+  steps.push_back({OpCode::ExpertsCombine});
+  addResidual(steps, getOperation(), getResidual());
+  return steps;
+}

@@ -1,0 +1,63 @@
+//===- KernelSelection.h - What moe-select-kernels leaves behind -*- C++
+//-*-===//
+//
+// moe-select-kernels records on every op that has a moe.device
+//
+//   moe.kernels = ["quantize_avx512", "linear_avx512"]  one per instruction
+//   moe.gemms   = ["gemm_q4_k_avx512"]                  one per gemm weight
+//
+// and lower-to-plan reads them back with selectedSteps(), which gives the
+// op's instructions (LowerableOpInterface::getPlanSteps) with their names and
+// the Quantize instructions that the chosen gemms ask for.
+//
+// Two instructions are shared: each op that needs one lists it, and
+// lower-to-plan emits it where it is needed first.
+//   Quantize of ActivationSource::Input, once per value of the function;
+//   RopeTable, once per distinct #moe.rope and device of the function.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_PASSES_KERNELSELECTION_H
+#define MOE_PASSES_KERNELSELECTION_H
+
+#include "dialects/moe/Moe.h"
+#include "kernels/Registry.h"
+
+namespace mlir::moe {
+
+/// An instruction with the names of its kernels.
+struct SelectedStep {
+  PlanStep step;
+  const moek::KernelInfo *driver;
+  /// Parallel to step.gemmWeights.
+  SmallVector<const moek::GemmInfo *, 2> gemms;
+
+  /// What the gemms read; all gemms of an instruction agree.
+  moek::Encoding activation() const {
+    return gemms.empty() ? moek::Encoding::F32 : gemms.front()->activation;
+  }
+};
+
+/// The instructions of `op` with Quantize before the first that reads an
+/// activation as A8 (its `step.activation` says which one). Instructions of one
+/// op read the Input or Inner activation in the encoding of their own gemms:
+/// gate may read A8 where up reads F32.
+SmallVector<PlanStep> withQuantize(ArrayRef<PlanStep> steps,
+                                   ArrayRef<const moek::GemmInfo *> gemms);
+
+/// Reads moe.kernels and moe.gemms of an op back. Emits an error on `op` if
+/// they are missing, name no kernel, or do not fit the op's instructions.
+FailureOr<SmallVector<SelectedStep>> selectedSteps(Operation *op);
+
+/// The driver of `op` for a device whose best instruction set is `isa`, or
+/// null. A CPU runs every set below its best; a CUDA device only its own.
+const moek::KernelInfo *chooseKernel(moek::OpCode op, moek::Isa isa);
+
+/// The gemm for a weight of `format` in GGUF layout whose token range holds
+/// minTokens .. maxTokens, of the best instruction set, or null.
+const moek::GemmInfo *chooseGemm(moek::Format format, moek::Isa isa,
+                                 int64_t minTokens, int64_t maxTokens);
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_KERNELSELECTION_H
