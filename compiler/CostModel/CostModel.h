@@ -21,8 +21,8 @@ double opSeconds(const mlir::moe::Cost &cost, const DeviceDesc &device,
                  bool integer);
 
 /// Same, with the cost and the kind of arithmetic taken from the op.
-double opSeconds(mlir::moe::CostOpInterface op, int64_t tokens,
-                 int64_t context, const DeviceDesc &device);
+double opSeconds(mlir::moe::CostOpInterface op, int64_t tokens, int64_t context,
+                 const DeviceDesc &device);
 
 /// Seconds to move `bytes` over the device's link to the host.
 double transferSeconds(double bytes, const DeviceDesc &device);

@@ -24,7 +24,7 @@ enum class DeviceKind { Cpu, Cuda };
 /// One memory with the processors that read it at full speed. Rates are
 /// measured (sustained), not vendor peaks.
 struct DeviceDesc {
-  std::string name; ///< Unique in a target: "cpu0", "gpu0", "gpu1".
+  std::string name;  ///< Unique in a target: "cpu0", "gpu0", "gpu1".
   std::string model; ///< "xeon", "4090": the description's name.
   std::string title; ///< For people: "NVIDIA GeForce RTX 4090".
   DeviceKind kind = DeviceKind::Cpu;

@@ -4,7 +4,6 @@
 #define MOE_COMPILER_TARGETS_TARGETATTR_H
 
 #include "compiler/Targets/Target.h"
-
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 

@@ -43,15 +43,16 @@ StatusOr<MappedFile> MappedFile::open(const std::string &path) {
   mapped.size_ = static_cast<size_t>(info.st_size);
   if (mapped.size_ == 0)
     return mapped;
-  void *data =
-      ::mmap(nullptr, mapped.size_, PROT_READ, MAP_SHARED, file.fd, 0);
+  void *data = ::mmap(nullptr, mapped.size_, PROT_READ, MAP_SHARED, file.fd, 0);
   if (data == MAP_FAILED)
     return ioError(path, "cannot map", errno);
   mapped.data_ = static_cast<const uint8_t *>(data);
   return mapped;
 }
 
-MappedFile::MappedFile(MappedFile &&other) noexcept { *this = std::move(other); }
+MappedFile::MappedFile(MappedFile &&other) noexcept {
+  *this = std::move(other);
+}
 
 MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   std::swap(data_, other.data_);

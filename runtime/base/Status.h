@@ -90,9 +90,7 @@ public:
 
   bool isOk() const { return std::holds_alternative<T>(state_); }
   explicit operator bool() const { return isOk(); }
-  Status status() const {
-    return isOk() ? Status() : std::get<Status>(state_);
-  }
+  Status status() const { return isOk() ? Status() : std::get<Status>(state_); }
   T &operator*() & { return std::get<T>(state_); }
   const T &operator*() const & { return std::get<T>(state_); }
   T &&operator*() && { return std::get<T>(std::move(state_)); }

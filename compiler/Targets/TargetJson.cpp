@@ -1,0 +1,230 @@
+#include "compiler/Targets/TargetJson.h"
+
+#include "runtime/base/MappedFile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+using Json = nlohmann::ordered_json;
+
+namespace moec {
+
+namespace {
+constexpr double kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
+constexpr double kGiB = double(1ull << 30);
+
+/// A numeric key: where its value goes, in which unit, and its valid range.
+struct NumberKey {
+  const char *key;
+  double unit;
+  double least, most; ///< Of the value as written.
+  bool required;
+  void (*set)(DeviceDesc &, double);
+  double (*get)(const DeviceDesc &);
+};
+
+constexpr NumberKey numberKeys[] = {
+    {"arch", 1, 50, 200, false,
+     [](DeviceDesc &d, double v) { d.arch = int(v); },
+     [](const DeviceDesc &d) { return double(d.arch); }},
+    {"cores", 1, 1, 1e5, true,
+     [](DeviceDesc &d, double v) { d.cores = int(v); },
+     [](const DeviceDesc &d) { return double(d.cores); }},
+    {"numa_nodes", 1, 1, 64, false,
+     [](DeviceDesc &d, double v) { d.numaNodes = int(v); },
+     [](const DeviceDesc &d) { return double(d.numaNodes); }},
+    {"memory_gib", kGiB, 0.01, 1e6, true,
+     [](DeviceDesc &d, double v) { d.memoryBytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return double(d.memoryBytes); }},
+    {"reserved_gib", kGiB, 0, 1e6, false,
+     [](DeviceDesc &d, double v) { d.reservedBytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return double(d.reservedBytes); }},
+    {"read_gbps", kGiga, 0.01, 1e6, true,
+     [](DeviceDesc &d, double v) { d.readBytesPerSecond = v; },
+     [](const DeviceDesc &d) { return d.readBytesPerSecond; }},
+    {"int8_tops", kTera, 1e-4, 1e6, true,
+     [](DeviceDesc &d, double v) { d.int8OpsPerSecond = v; },
+     [](const DeviceDesc &d) { return d.int8OpsPerSecond; }},
+    {"float_tflops", kTera, 1e-4, 1e6, true,
+     [](DeviceDesc &d, double v) { d.floatOpsPerSecond = v; },
+     [](const DeviceDesc &d) { return d.floatOpsPerSecond; }},
+    {"link_gbps", kGiga, 0.001, 1e5, false,
+     [](DeviceDesc &d, double v) { d.linkBytesPerSecond = v; },
+     [](const DeviceDesc &d) { return d.linkBytesPerSecond; }},
+    {"link_latency_us", kMicro, 0, 1e6, false,
+     [](DeviceDesc &d, double v) { d.linkLatencySeconds = v; },
+     [](const DeviceDesc &d) { return d.linkLatencySeconds; }},
+};
+constexpr std::string_view textKeys[] = {"name", "model", "title",
+                                         "kind", "isa",   "source"};
+
+Status invalid(std::string_view place, std::string message) {
+  return Status(StatusCode::InvalidFile, fmt::format("{}: {}", place, message));
+}
+
+/// The text under `key`, empty when absent.
+StatusOr<std::string> textOf(const Json &object, std::string_view key,
+                             std::string_view place) {
+  auto it = object.find(key);
+  if (it == object.end())
+    return std::string();
+  if (!it->is_string())
+    return invalid(place, fmt::format("\"{}\" must be a string", key));
+  return it->get<std::string>();
+}
+
+Status checkKeys(const Json &object, std::string_view place) {
+  for (const auto &[key, value] : object.items()) {
+    bool known = std::ranges::find(textKeys, key) != std::end(textKeys) ||
+                 std::ranges::any_of(numberKeys, [&](const NumberKey &n) {
+                   return n.key == key;
+                 });
+    if (!known)
+      return invalid(place, fmt::format("unknown key \"{}\"", key));
+  }
+  return Status::ok();
+}
+
+StatusOr<DeviceDesc> parseDevice(const Json &object, std::string_view place) {
+  if (!object.is_object())
+    return invalid(place, "a device must be a JSON object");
+  MOE_RETURN_IF_ERROR(checkKeys(object, place));
+
+  DeviceDesc device;
+  MOE_ASSIGN_OR_RETURN(device.model, textOf(object, "model", place));
+  MOE_ASSIGN_OR_RETURN(device.title, textOf(object, "title", place));
+  MOE_ASSIGN_OR_RETURN(std::string kind, textOf(object, "kind", place));
+  if (kind != "cpu" && kind != "cuda")
+    return invalid(
+        place, fmt::format("\"kind\" must be \"cpu\" or \"cuda\", found \"{}\"",
+                           kind));
+  device.kind = kind == "cpu" ? DeviceKind::Cpu : DeviceKind::Cuda;
+  if (device.model.empty())
+    device.model = kind;
+
+  MOE_ASSIGN_OR_RETURN(std::string isa, textOf(object, "isa", place));
+  if (device.kind == DeviceKind::Cuda) {
+    device.isa = moek::Isa::Cuda;
+  } else {
+    auto found = moek::isaFromName(isa);
+    if (!found || *found == moek::Isa::Cuda)
+      return invalid(place, fmt::format("\"isa\" of a cpu must be \"ref\", "
+                                        "\"avx2\" or \"avx512\", found \"{}\"",
+                                        isa));
+    device.isa = *found;
+  }
+
+  for (const NumberKey &number : numberKeys) {
+    auto it = object.find(number.key);
+    if (it == object.end()) {
+      if (number.required)
+        return invalid(place, fmt::format("\"{}\" is missing", number.key));
+      continue;
+    }
+    if (!it->is_number())
+      return invalid(place, fmt::format("\"{}\" must be a number", number.key));
+    double value = it->get<double>();
+    if (!(value >= number.least && value <= number.most))
+      return invalid(place,
+                     fmt::format("\"{}\" is {}, expected {} to {}", number.key,
+                                 value, number.least, number.most));
+    number.set(device, value * number.unit);
+  }
+  if (device.kind == DeviceKind::Cuda &&
+      (device.linkBytesPerSecond <= 0 || device.arch == 0))
+    return invalid(place, "a cuda device needs \"arch\" and \"link_gbps\"");
+  return device;
+}
+} // namespace
+
+StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
+                                               std::string_view place) {
+  // Descriptions are flat; a depth cap keeps hostile nesting off the stack.
+  auto shallow = [](int depth, Json::parse_event_t, Json &) {
+    return depth <= 4;
+  };
+  Json root = Json::parse(json, shallow, /*allow_exceptions=*/false,
+                          /*ignore_comments=*/true);
+  if (root.is_discarded())
+    return invalid(place, "is not valid JSON");
+  std::vector<DeviceDesc> devices;
+  if (!root.is_object() || !root.contains("devices")) {
+    MOE_ASSIGN_OR_RETURN(DeviceDesc device, parseDevice(root, place));
+    devices.push_back(std::move(device));
+    return devices;
+  }
+  for (const auto &[key, value] : root.items())
+    if (key != "devices" && key != "name")
+      return invalid(place, fmt::format("unknown key \"{}\"", key));
+  const Json &list = root["devices"];
+  if (!list.is_array())
+    return invalid(place, "\"devices\" must be an array");
+  for (size_t i = 0; i < list.size(); ++i) {
+    MOE_ASSIGN_OR_RETURN(
+        DeviceDesc device,
+        parseDevice(list[i], fmt::format("{}: devices[{}]", place, i)));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+StatusOr<TargetDesc> makeTarget(std::string name,
+                                std::vector<DeviceDesc> devices) {
+  std::ranges::stable_sort(devices, std::greater<>{}, &DeviceDesc::kind);
+  TargetDesc target{std::move(name), std::move(devices)};
+  int cpus = 0, gpus = 0;
+  for (DeviceDesc &device : target.devices)
+    device.name = device.kind == DeviceKind::Cpu ? fmt::format("cpu{}", cpus++)
+                                                 : fmt::format("gpu{}", gpus++);
+  if (cpus != 1)
+    return Status(
+        StatusCode::Usage,
+        fmt::format("target {}: expected exactly one CPU, found {}; join "
+                    "devices as in 4090+xeon",
+                    target.name, cpus));
+  return target;
+}
+
+StatusOr<TargetDesc> loadTargetFile(const std::string &path) {
+  MOE_ASSIGN_OR_RETURN(moert::MappedFile file, moert::MappedFile::open(path));
+  if (file.bytes().size() > (1u << 20))
+    return invalid(path, "is over 1 MiB: not a target description");
+  std::string_view text(reinterpret_cast<const char *>(file.bytes().data()),
+                        file.bytes().size());
+  MOE_ASSIGN_OR_RETURN(std::vector<DeviceDesc> devices,
+                       parseDevices(text, path));
+  std::string name = path.substr(path.find_last_of('/') + 1);
+  return makeTarget(name.substr(0, name.find_last_of('.')), std::move(devices));
+}
+
+std::string toJson(const TargetDesc &target) {
+  Json list = Json::array();
+  for (const DeviceDesc &device : target.devices) {
+    Json object;
+    object["name"] = device.name;
+    object["model"] = device.model;
+    object["title"] = device.title;
+    object["kind"] = device.kind == DeviceKind::Cpu ? "cpu" : "cuda";
+    if (device.kind == DeviceKind::Cpu)
+      object["isa"] = std::string(moek::isaName(device.isa));
+    for (const NumberKey &number : numberKeys)
+      if (double value = number.get(device) / number.unit; value != 0) {
+        if (value == std::floor(value))
+          object[number.key] = int64_t(value);
+        else
+          object[number.key] = value;
+      }
+    list.push_back(std::move(object));
+  }
+  Json root;
+  root["name"] = target.name;
+  root["devices"] = std::move(list);
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace moec
