@@ -1,0 +1,20 @@
+//===- Dequant.h - Rows of any format as floats -----------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_QUANT_DEQUANT_H
+#define MOE_KERNELS_QUANT_DEQUANT_H
+
+#include "kernels/quant/Format.h"
+
+#include <cstdint>
+
+namespace moek {
+
+/// Writes the `cols` values of a row to `out`. `cols` is a multiple of the
+/// format's block and the format one with kernels; of any other format, whose
+/// values are unknown, nothing is written and the result is false.
+[[nodiscard]] bool dequantizeRow(Format format, const uint8_t *row,
+                                 int64_t cols, float *out);
+
+} // namespace moek
+
+#endif // MOE_KERNELS_QUANT_DEQUANT_H

@@ -1,0 +1,42 @@
+//===- IQ4_XS.h - 4-bit, non-linear, two levels of scales -------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_QUANT_IQ4_XS_H
+#define MOE_KERNELS_QUANT_IQ4_XS_H
+
+#include "kernels/quant/IQ4_NL.h"
+
+namespace moek {
+
+/// 256 elements, 4.25 bits each, in 8 sub-blocks of 32: element e of sub-block
+/// s is x = (d * (scale(s) - 32)) * kIq4Values[code(e)]. The low four bits of
+/// scale s are a nibble of scalesLow[s / 2] (low nibble for even s), the high
+/// two are bits 2s and 2s + 1 of scalesHigh. Byte 16 s + i of `codes` holds
+/// element 32 s + i in its low and 32 s + 16 + i in its high nibble.
+struct BlockIQ4_XS {
+  static constexpr int kElements = 256;
+  Bits16 d; ///< F16
+  Bits16 scalesHigh;
+  uint8_t scalesLow[4];
+  uint8_t codes[128];
+
+  /// Of sub-block `s`, -32 .. 31.
+  int scale(int s) const {
+    int low = scalesLow[s / 2] >> (s % 2 * 4) & 15;
+    int high = scalesHigh.value() >> (s * 2) & 3;
+    return (low | high << 4) - 32;
+  }
+};
+static_assert(sizeof(BlockIQ4_XS) == 136);
+
+inline void dequantize(const BlockIQ4_XS &block, float *out) {
+  float d = f16ToFloat(block.d);
+  for (int i = 0; i < 256; ++i) {
+    int s = i / 32;
+    int code = block.codes[s * 16 + i % 16] >> (i / 16 % 2 * 4) & 15;
+    out[i] = d * float(block.scale(s)) * float(kIq4Values[code]);
+  }
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_QUANT_IQ4_XS_H

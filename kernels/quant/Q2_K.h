@@ -1,0 +1,34 @@
+//===- Q2_K.h - 2-bit with two levels of scales and minima ------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_QUANT_Q2_K_H
+#define MOE_KERNELS_QUANT_Q2_K_H
+
+#include "kernels/quant/Half.h"
+
+namespace moek {
+
+/// 256 elements, 2.625 bits each, in 16 sub-blocks of 16: element e of
+/// sub-block s is x = (d * scale(s)) * code(e) - dmin * min(s), code 0 .. 3;
+/// scale(s) is the low and min(s) the high nibble of scales[s]. In each half h
+/// of 128 elements, bits 2k and 2k + 1 of codes[32 h + i] are element
+/// 128 h + 32 k + i.
+struct BlockQ2_K {
+  static constexpr int kElements = 256;
+  uint8_t scales[16];
+  uint8_t codes[64];
+  Bits16 d, dmin; ///< F16
+};
+static_assert(sizeof(BlockQ2_K) == 84);
+
+inline void dequantize(const BlockQ2_K &block, float *out) {
+  float d = f16ToFloat(block.d), dmin = f16ToFloat(block.dmin);
+  for (int i = 0; i < 256; ++i) {
+    uint8_t scale = block.scales[i / 16];
+    int code = block.codes[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
+    out[i] = d * float(scale & 15) * float(code) - dmin * float(scale >> 4);
+  }
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_QUANT_Q2_K_H

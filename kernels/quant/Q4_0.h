@@ -1,0 +1,29 @@
+//===- Q4_0.h - 4-bit, symmetric --------------------------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_QUANT_Q4_0_H
+#define MOE_KERNELS_QUANT_Q4_0_H
+
+#include "kernels/quant/Half.h"
+
+namespace moek {
+
+/// 32 elements, 4.5 bits each: x = d * (code - 8), code 0 .. 15. Byte i holds
+/// element i in its low and element i + 16 in its high nibble.
+struct BlockQ4_0 {
+  static constexpr int kElements = 32;
+  Bits16 d; ///< F16
+  uint8_t codes[16];
+};
+static_assert(sizeof(BlockQ4_0) == 18);
+
+inline void dequantize(const BlockQ4_0 &block, float *out) {
+  float d = f16ToFloat(block.d);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * float((block.codes[i] & 15) - 8);
+    out[i + 16] = d * float((block.codes[i] >> 4) - 8);
+  }
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_QUANT_Q4_0_H

@@ -1,0 +1,30 @@
+//===- Q5_1.h - 5-bit with an offset ----------------------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_QUANT_Q5_1_H
+#define MOE_KERNELS_QUANT_Q5_1_H
+
+#include "kernels/quant/Half.h"
+
+namespace moek {
+
+/// 32 elements, 6 bits each: x = d * code + m, code 0 .. 31, packed as in Q5_0.
+struct BlockQ5_1 {
+  static constexpr int kElements = 32;
+  Bits16 d, m; ///< F16
+  uint8_t high[4];
+  uint8_t low[16];
+};
+static_assert(sizeof(BlockQ5_1) == 24);
+
+inline void dequantize(const BlockQ5_1 &block, float *out) {
+  float d = f16ToFloat(block.d), m = f16ToFloat(block.m);
+  for (int i = 0; i < 32; ++i) {
+    int low = block.low[i % 16] >> (i / 16 * 4) & 15;
+    int high = block.high[i / 8] >> (i % 8) & 1;
+    out[i] = d * float(low | high << 4) + m;
+  }
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_QUANT_Q5_1_H
