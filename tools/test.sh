@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything and runs all tests but those
+# labelled nightly; the last line is "N passed, N failed". The exit status is 0
+# only when none failed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+echo "== 1/3 Packages"
+tools/install-deps.sh
+echo "== 2/3 Build"
+[ -f build/build.ninja ] || cmake --preset release
+cmake --build --preset release
+echo "== 3/3 Tests"
+rm -f build/ctest-results.xml build/lit-results.xml
+status=0
+ctest --test-dir build --output-on-failure --label-exclude nightly \
+  --parallel "$(nproc)" --output-junit "$PWD/build/ctest-results.xml" || status=1
+python3 tools/count-tests.py build/ctest-results.xml build/lit-results.xml || status=1
+exit "$status"
