@@ -1,0 +1,120 @@
+//===- MergeQueue.h - Which pair to merge next ------------------*- C++ -*-===//
+//
+// Priority queues of (rank, position) in that order. Words of ordinary length
+// use one binary heap. A long run of one character has millions of pairs of
+// few ranks: there a heap of the ranks in use, and for each rank its positions
+// in arrival order, which is nearly always ascending.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_TEXT_MERGEQUEUE_H
+#define MOE_RUNTIME_TEXT_MERGEQUEUE_H
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace moert {
+
+/// A pair of neighbours that could merge: the rank of the merge and where the
+/// left one starts.
+struct MergeCandidate {
+  uint32_t rank, position;
+};
+
+class HeapQueue {
+public:
+  void reset(size_t rankCount) { heap_.clear(); }
+  bool empty() const { return heap_.empty(); }
+
+  void push(MergeCandidate candidate) {
+    heap_.push_back(static_cast<uint64_t>(candidate.rank) << 32 |
+                    candidate.position);
+    std::ranges::push_heap(heap_, std::greater{});
+  }
+
+  MergeCandidate pop() {
+    std::ranges::pop_heap(heap_, std::greater{});
+    uint64_t top = heap_.back();
+    heap_.pop_back();
+    return {static_cast<uint32_t>(top >> 32), static_cast<uint32_t>(top)};
+  }
+
+private:
+  std::vector<uint64_t> heap_;
+};
+
+/// Amortised O(1) per candidate while positions of a rank arrive in ascending
+/// order, O(log n) otherwise.
+class BucketQueue {
+public:
+  /// Empties the queue; ranks will be below `rankCount`.
+  void reset(size_t rankCount) {
+    buckets_.clear();
+    bucketOfRank_.assign(rankCount, kNone);
+    ranks_.clear();
+  }
+  bool empty() const { return ranks_.empty(); }
+
+  void push(MergeCandidate candidate) {
+    uint32_t &index = bucketOfRank_[candidate.rank];
+    if (index == kNone) {
+      index = static_cast<uint32_t>(buckets_.size());
+      buckets_.emplace_back();
+    }
+    Bucket &bucket = buckets_[index];
+    if (bucket.empty()) {
+      ranks_.push_back(candidate.rank);
+      std::ranges::push_heap(ranks_, std::greater{});
+    }
+    if (bucket.ascending.empty() ||
+        bucket.ascending.back() <= candidate.position) {
+      bucket.ascending.push_back(candidate.position);
+    } else {
+      bucket.late.push_back(candidate.position);
+      std::ranges::push_heap(bucket.late, std::greater{});
+    }
+  }
+
+  MergeCandidate pop() {
+    uint32_t rank = ranks_.front();
+    Bucket &bucket = buckets_[bucketOfRank_[rank]];
+    uint32_t position = bucket.pop();
+    if (bucket.empty()) {
+      // Give the memory back: a merge of a rank brings no new pairs of it.
+      bucket = Bucket();
+      std::ranges::pop_heap(ranks_, std::greater{});
+      ranks_.pop_back();
+    }
+    return {rank, position};
+  }
+
+private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  struct Bucket {
+    std::vector<uint32_t> ascending; ///< From `next` on still to come.
+    size_t next = 0;
+    std::vector<uint32_t> late; ///< A min-heap of those out of order.
+
+    bool empty() const { return next == ascending.size() && late.empty(); }
+    uint32_t pop() {
+      if (late.empty() ||
+          (next < ascending.size() && ascending[next] <= late.front()))
+        return ascending[next++];
+      std::ranges::pop_heap(late, std::greater{});
+      uint32_t position = late.back();
+      late.pop_back();
+      return position;
+    }
+  };
+
+  std::vector<Bucket> buckets_;
+  std::vector<uint32_t> bucketOfRank_;
+  std::vector<uint32_t> ranks_; ///< A min-heap of the ranks in use.
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_TEXT_MERGEQUEUE_H

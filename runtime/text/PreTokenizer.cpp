@@ -1,0 +1,190 @@
+//===- PreTokenizer.cpp ---------------------------------------------------===//
+
+#include "runtime/text/PreTokenizer.h"
+
+#include "runtime/text/Utf8.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <span>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+namespace moert {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  bool ignoreMerges;
+  std::span<const char *const> passes;
+};
+
+std::span<const Entry> table() {
+  // Each entry's passes live in a constant of their own, because an array of
+  // structures cannot hold arrays of different lengths.
+#define MOE_PRETOKENIZER(name, ignoreMerges, ...)                              \
+  Entry{name, ignoreMerges, [] {                                               \
+          static constexpr const char *passes[] = {__VA_ARGS__};               \
+          return std::span<const char *const>(passes);                         \
+        }()},
+  static const Entry entries[] = {
+#include "runtime/text/PreTokenizers.def"
+  };
+  return entries;
+}
+
+/// Spells \s and \S as the property that the published expressions mean.
+std::string spellOutWhiteSpace(std::string_view expression) {
+  std::string result;
+  for (size_t i = 0; i < expression.size(); ++i) {
+    if (expression[i] != '\\' || i + 1 == expression.size()) {
+      result += expression[i];
+      continue;
+    }
+    char escaped = expression[++i];
+    if (escaped == 's')
+      result += "\\p{White_Space}";
+    else if (escaped == 'S')
+      result += "\\P{White_Space}";
+    else
+      result.append({'\\', escaped});
+  }
+  return result;
+}
+
+std::string pcreMessage(int code) {
+  std::array<PCRE2_UCHAR, 160> buffer{};
+  pcre2_get_error_message(code, buffer.data(), buffer.size());
+  return reinterpret_cast<const char *>(buffer.data());
+}
+
+} // namespace
+
+struct PreTokenizer::Pass {
+  struct Free {
+    void operator()(pcre2_code *code) const { pcre2_code_free(code); }
+  };
+  std::unique_ptr<pcre2_code, Free> code;
+};
+
+struct PreTokenizer::Scratch::State {
+  pcre2_match_data *match = pcre2_match_data_create(1, nullptr);
+  pcre2_match_context *context = pcre2_match_context_create(nullptr);
+  // Grows on the heap up to 16 MiB; the table's expressions use a fraction of
+  // the first page, whatever the text.
+  pcre2_jit_stack *stack = pcre2_jit_stack_create(32 << 10, 16 << 20, nullptr);
+
+  State() { pcre2_jit_stack_assign(context, nullptr, stack); }
+  ~State() {
+    pcre2_jit_stack_free(stack);
+    pcre2_match_context_free(context);
+    pcre2_match_data_free(match);
+  }
+};
+
+PreTokenizer::Scratch::Scratch() : state_(std::make_unique<State>()) {}
+PreTokenizer::Scratch::~Scratch() = default;
+
+PreTokenizer::PreTokenizer(bool ignoreMerges) : ignoreMerges_(ignoreMerges) {}
+PreTokenizer::PreTokenizer(PreTokenizer &&) noexcept = default;
+PreTokenizer &PreTokenizer::operator=(PreTokenizer &&) noexcept = default;
+PreTokenizer::~PreTokenizer() = default;
+
+std::vector<std::string_view> PreTokenizer::supportedNames() {
+  std::vector<std::string_view> names;
+  for (const Entry &entry : table())
+    names.push_back(entry.name);
+  return names;
+}
+
+StatusOr<PreTokenizer> PreTokenizer::create(std::string_view name) {
+  auto entry = std::ranges::find(table(), name, &Entry::name);
+  if (entry == table().end())
+    return Status(StatusCode::Unsupported,
+                  fmt::format("pre-tokenizer '{}' is not supported; supported "
+                              "are {}",
+                              name, fmt::join(supportedNames(), ", ")));
+
+  PreTokenizer result(entry->ignoreMerges);
+  for (const char *expression : entry->passes) {
+    std::string pattern = spellOutWhiteSpace(expression);
+    int error = 0;
+    PCRE2_SIZE place = 0;
+    Pass pass{std::unique_ptr<pcre2_code, Pass::Free>(pcre2_compile(
+        reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+        PCRE2_UTF | PCRE2_UCP, &error, &place, nullptr))};
+    if (!pass.code)
+      return Status(StatusCode::Internal,
+                    fmt::format("pre-tokenizer '{}': {} at offset {} of '{}'",
+                                name, pcreMessage(error), place, pattern));
+    // Where the system forbids executable memory this fails, and matching
+    // falls back to PCRE2's interpreter, which is slower and just as right.
+    pcre2_jit_compile(pass.code.get(), PCRE2_JIT_COMPLETE);
+    result.passes_.push_back(std::move(pass));
+  }
+  return result;
+}
+
+Status PreTokenizer::split(std::string_view text, Scratch &scratch,
+                           std::vector<uint32_t> &ends) const {
+  if (!scratch.state_->match || !scratch.state_->context)
+    return {StatusCode::DoesNotFit, "no memory left to match text in"};
+  // Every step of a match consumes or gives back a character, at most a few
+  // times per alternative; far beyond that an expression is running away.
+  uint64_t limit = 1000 + 64 * static_cast<uint64_t>(text.size());
+  pcre2_set_match_limit(
+      scratch.state_->context,
+      static_cast<uint32_t>(std::min<uint64_t>(limit, UINT32_MAX)));
+  if (text.empty())
+    return Status::ok();
+  return splitPiece(0, text, 0, static_cast<uint32_t>(text.size()), scratch,
+                    ends);
+}
+
+/// Depth-first, so that no list of intermediate pieces exists; the depth is
+/// the number of passes.
+Status PreTokenizer::splitPiece(size_t pass, std::string_view text,
+                                uint32_t begin, uint32_t end, Scratch &scratch,
+                                std::vector<uint32_t> &ends) const {
+  std::string_view piece = text.substr(begin, end - begin);
+  // A single character cannot be cut; noticing this is what keeps a text of
+  // eight million line breaks from being matched once per pass and character.
+  bool isSingle = nextUtf8(piece.substr(0, 4)).length == piece.size();
+  if (pass == passes_.size() || isSingle) {
+    ends.push_back(end);
+    return Status::ok();
+  }
+
+  Scratch::State &state = *scratch.state_;
+  uint32_t done = 0;
+  while (done < piece.size()) {
+    int found = pcre2_match(
+        passes_[pass].code.get(), reinterpret_cast<PCRE2_SPTR>(piece.data()),
+        piece.size(), done, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, state.match,
+        state.context);
+    if (found == PCRE2_ERROR_NOMATCH)
+      break;
+    if (found < 0)
+      return {StatusCode::Internal,
+              fmt::format("the pre-tokenizer's pass {} failed at byte {} of "
+                          "the text: {}",
+                          pass, begin + done, pcreMessage(found))};
+    const PCRE2_SIZE *ovector = pcre2_get_ovector_pointer(state.match);
+    uint32_t matchBegin = static_cast<uint32_t>(ovector[0]);
+    uint32_t matchEnd = static_cast<uint32_t>(ovector[1]);
+    if (matchBegin > done)
+      MOE_RETURN_IF_ERROR(splitPiece(pass + 1, text, begin + done,
+                                     begin + matchBegin, scratch, ends));
+    MOE_RETURN_IF_ERROR(splitPiece(pass + 1, text, begin + matchBegin,
+                                   begin + matchEnd, scratch, ends));
+    done = matchEnd;
+  }
+  if (done < piece.size())
+    return splitPiece(pass + 1, text, begin + done, end, scratch, ends);
+  return Status::ok();
+}
+
+} // namespace moert

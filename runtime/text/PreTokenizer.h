@@ -1,0 +1,71 @@
+//===- PreTokenizer.h - Cutting text into words -----------------*- C++ -*-===//
+//
+// Byte-level BPE never merges across words. What a word is, each family of
+// tokenizers says with regular expressions; PreTokenizers.def lists them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_TEXT_PRETOKENIZER_H
+#define MOE_RUNTIME_TEXT_PRETOKENIZER_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moert {
+
+class PreTokenizer {
+public:
+  /// `name` is a value of tokenizer.ggml.pre. One that PreTokenizers.def does
+  /// not list is Unsupported; the message lists those it does.
+  static StatusOr<PreTokenizer> create(std::string_view name);
+  static std::vector<std::string_view> supportedNames();
+
+  PreTokenizer(PreTokenizer &&) noexcept;
+  PreTokenizer &operator=(PreTokenizer &&) noexcept;
+  ~PreTokenizer();
+
+  /// A word that is a token as a whole is that token, whatever the merges say.
+  bool ignoreMerges() const { return ignoreMerges_; }
+
+  /// What matching needs to write to. Not shared between threads; reuse it
+  /// from call to call, for it owns the matcher's stack.
+  class Scratch {
+  public:
+    Scratch();
+    Scratch(const Scratch &) = delete;
+    Scratch &operator=(const Scratch &) = delete;
+    ~Scratch();
+
+  private:
+    friend class PreTokenizer;
+    struct State;
+    std::unique_ptr<State> state_;
+  };
+
+  /// Appends the end offset in `text` of each word, in order; the words cover
+  /// `text`. `text` must be valid UTF-8 of less than 4 GiB. Time is linear in
+  /// its length and the call stack flat for every expression in the table; an
+  /// expression that runs away all the same ends in Internal.
+  Status split(std::string_view text, Scratch &scratch,
+               std::vector<uint32_t> &ends) const;
+
+private:
+  struct Pass;
+  PreTokenizer(bool ignoreMerges);
+
+  Status splitPiece(size_t pass, std::string_view text, uint32_t begin,
+                    uint32_t end, Scratch &scratch,
+                    std::vector<uint32_t> &ends) const;
+
+  std::vector<Pass> passes_;
+  bool ignoreMerges_;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_TEXT_PRETOKENIZER_H

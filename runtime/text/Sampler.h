@@ -1,0 +1,100 @@
+//===- Sampler.h - Choosing the next token ----------------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_TEXT_SAMPLER_H
+#define MOE_RUNTIME_TEXT_SAMPLER_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace moert {
+
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014): a counter with increment 0x9E3779B97F4A7C15, hashed.
+/// Passes BigCrush, has period 2^64 and gives the same numbers everywhere.
+class SplitMix64 {
+public:
+  explicit SplitMix64(uint64_t seed) : state_(seed) {}
+
+  uint64_t next() {
+    uint64_t z = state_ += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+  }
+  /// Uniform in [0, 1): the upper 53 bits, as many as a double holds.
+  double nextUnit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+private:
+  uint64_t state_;
+};
+
+/// How to choose. The steps apply in the order of the fields, each to what the
+/// steps before it left.
+struct SamplerParams {
+  /// Logits of tokens among the last `repetitionWindow` are divided by this
+  /// if positive and multiplied if negative (Keskar et al., "CTRL", 2019).
+  /// Above 0; 1 is off.
+  float repetitionPenalty = 1.0f;
+  uint32_t repetitionWindow = 64; ///< In tokens; 0 is off.
+  /// Keep the most likely; 0 keeps all.
+  uint32_t topK = 40;
+  /// Keep the most likely until their probabilities sum to this; in (0, 1],
+  /// 1 keeps all. Probabilities are those at temperature 1 among what top-k
+  /// left.
+  float topP = 0.95f;
+  /// Drop what is less likely than this fraction of the most likely; in
+  /// [0, 1], 0 keeps all.
+  float minP = 0.05f;
+  /// Divides the logits before the draw. 0 is greedy: the most likely token
+  /// after the repetition penalty, the lowest id of equals; nothing is drawn.
+  float temperature = 0.8f;
+  uint64_t seed = 0;
+};
+
+class Sampler {
+public:
+  /// Fails with Usage, naming the parameter, its value and its range.
+  static StatusOr<Sampler> create(const SamplerParams &params);
+
+  /// Chooses by `logits`, one per token of the vocabulary. Minus infinity
+  /// excludes a token; NaN, plus infinity or nothing left to choose from is an
+  /// Internal error that names the token: the model's output is damaged. Does
+  /// not remember the choice: call accept().
+  StatusOr<int32_t> sample(std::span<const float> logits);
+
+  /// Remembers a token of the text, prompt or generated, for the repetition
+  /// penalty.
+  void accept(int32_t id);
+
+private:
+  struct Candidate {
+    float logit;
+    int32_t id;
+  };
+
+  explicit Sampler(const SamplerParams &params);
+
+  Status gather(std::span<const float> logits);
+  void penalise();
+  void keepTopK();
+  void keepTopP();
+  void keepMinP();
+  int32_t draw();
+  /// Makes the first `count` candidates the best ones, in order, if they are
+  /// not so already.
+  void sortFirst(size_t count);
+
+  SamplerParams params_;
+  SplitMix64 random_;
+  std::vector<int32_t> recent_; ///< A ring of the last tokens.
+  size_t nextRecent_ = 0;
+  std::vector<Candidate> candidates_;
+  size_t sorted_ = 0; ///< How many candidates in front are in final order.
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_TEXT_SAMPLER_H

@@ -1,0 +1,77 @@
+//===- Tokenizer.h - Text to token ids and back -----------------*- C++ -*-===//
+//
+// Byte-level BPE. Encoding a text:
+//   1. cut out control and user-defined tokens, leftmost and longest first;
+//   2. cut the rest into words (PreTokenizer.h); bytes that are not UTF-8 are
+//      one token each;
+//   3. merge each word's bytes into tokens (BpeModel.h).
+// Text is taken as it is, without Unicode normalisation: a GGUF file names
+// none, and decoding gives back exactly the bytes that were encoded wherever
+// the vocabulary has a token for every byte.
+//
+// A Tokenizer does not change after creation; threads may share it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_TEXT_TOKENIZER_H
+#define MOE_RUNTIME_TEXT_TOKENIZER_H
+
+#include "runtime/base/Status.h"
+#include "runtime/text/TokenizerSpec.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+struct EncodeOptions {
+  std::optional<bool> addBos; ///< The model's own default if not given.
+  std::optional<bool> addEos; ///< The same.
+  /// Whether the text of a control token becomes that token. Off for text that
+  /// must not be able to imitate structure.
+  bool parseSpecial = true;
+};
+
+class Tokenizer {
+public:
+  /// Fails with Unsupported for a model or pre-tokenizer that does not exist
+  /// here (the message lists those that do) and with InvalidFile, naming the
+  /// key, for data that contradicts itself.
+  static StatusOr<Tokenizer> create(const TokenizerSpec &spec);
+
+  Tokenizer(Tokenizer &&) noexcept;
+  Tokenizer &operator=(Tokenizer &&) noexcept;
+  ~Tokenizer();
+
+  /// The token ids of `text`, any bytes up to 2 GiB.
+  StatusOr<std::vector<int32_t>>
+  encode(std::string_view text, const EncodeOptions &options = {}) const;
+
+  /// The bytes that `ids` stand for; perhaps not UTF-8. Control tokens and ids
+  /// outside the vocabulary stand for nothing.
+  std::string decode(std::span<const int32_t> ids) const;
+
+  /// The bytes of one token, for a control token its name; empty for an id
+  /// outside the vocabulary.
+  std::string_view tokenBytes(int32_t id) const;
+
+  bool isControl(int32_t id) const;
+  /// Whether generation ends with this token: eos, eot, or a control token
+  /// with one of the names by which chat models end a turn.
+  bool isEndOfGeneration(int32_t id) const;
+
+  int32_t vocabularySize() const;
+  std::optional<int32_t> bos() const;
+  std::optional<int32_t> eos() const;
+
+private:
+  struct Impl;
+  explicit Tokenizer(std::unique_ptr<const Impl> impl);
+  std::unique_ptr<const Impl> impl_;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_TEXT_TOKENIZER_H

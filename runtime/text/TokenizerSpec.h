@@ -1,0 +1,41 @@
+//===- TokenizerSpec.h - A tokenizer's data ---------------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_TEXT_TOKENIZERSPEC_H
+#define MOE_RUNTIME_TEXT_TOKENIZERSPEC_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// The values of tokenizer.ggml.token_type.
+enum class TokenType : int32_t {
+  Undefined = 0, ///< Treated as Normal.
+  Normal = 1,
+  Unknown = 2,
+  Control = 3,     ///< Structure such as end-of-text; not part of the text.
+  UserDefined = 4, ///< Text that is always one token.
+  Unused = 5,
+  Byte = 6, ///< "<0xNN>".
+};
+
+/// A tokenizer as a model file describes it; Tokenizer::create checks it.
+struct TokenizerSpec {
+  std::string model; ///< tokenizer.ggml.model: "gpt2" is byte-level BPE.
+  std::string pre;   ///< A name in PreTokenizers.def.
+  /// Token texts by id. Normal ones are in the byte alphabet of GPT-2, where
+  /// each byte is one printable character; all others are plain text.
+  std::vector<std::string> tokens;
+  std::vector<int32_t> types;      ///< TokenType by id; empty: all Normal.
+  std::vector<std::string> merges; ///< "left right", best first.
+  std::vector<float> scores;       ///< By id, or empty; BPE needs none.
+  std::optional<int32_t> bos, eos, eot, unk, pad;
+  bool addBos = false; ///< Whether text starts with bos by default.
+  bool addEos = false; ///< Whether text ends with eos by default.
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_TEXT_TOKENIZERSPEC_H
