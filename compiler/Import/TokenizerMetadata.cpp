@@ -27,16 +27,6 @@ constexpr DefaultId sentencePieceDefaults[] = {
     {"tokenizer.ggml.eos_token_id", 2},
 };
 
-std::optional<unsigned> hexDigit(char c) {
-  if (c >= '0' && c <= '9')
-    return c - '0';
-  if (c >= 'A' && c <= 'F')
-    return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f')
-    return c - 'a' + 10;
-  return std::nullopt;
-}
-
 /// A failure at `key`, which may be absent.
 Status keyError(const GgufModel &model, std::string_view key,
                 std::string_view text) {
@@ -131,15 +121,6 @@ Status checkDefaultIds(const GgufModel &model, std::string_view kind,
 
 } // namespace
 
-std::optional<uint8_t> parseByteToken(std::string_view text) {
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>')
-    return std::nullopt;
-  std::optional<unsigned> high = hexDigit(text[3]), low = hexDigit(text[4]);
-  if (!high || !low)
-    return std::nullopt;
-  return static_cast<uint8_t>(*high << 4 | *low);
-}
-
 Status checkTokenizerMetadata(const GgufModel &model) {
   MOE_ASSIGN_OR_RETURN(const GgufArray *tokens,
                        model.getArray(tokensKey, GgufType::String));
@@ -159,6 +140,64 @@ Status checkTokenizerMetadata(const GgufModel &model) {
   MOE_RETURN_IF_ERROR(checkMerges(model));
   MOE_RETURN_IF_ERROR(checkGivenIds(model, tokens->count));
   return checkDefaultIds(model, *kind, tokens->count);
+}
+
+StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model) {
+  MOE_RETURN_IF_ERROR(checkTokenizerMetadata(model));
+  MOE_ASSIGN_OR_RETURN(const GgufArray *tokens,
+                       model.getArray(tokensKey, GgufType::String));
+  if (!tokens)
+    return keyError(model, tokensKey, "is missing; the file has no tokenizer");
+  MOE_ASSIGN_OR_RETURN(const GgufArray *types,
+                       model.getArray(typesKey, GgufType::U32));
+  MOE_ASSIGN_OR_RETURN(const GgufArray *scores,
+                       model.getArray(scoresKey, GgufType::F32));
+  MOE_ASSIGN_OR_RETURN(const GgufArray *merges,
+                       model.getArray(mergesKey, GgufType::String));
+  MOE_ASSIGN_OR_RETURN(std::optional<std::string_view> kind,
+                       model.getString("tokenizer.ggml.model"));
+  MOE_ASSIGN_OR_RETURN(std::optional<std::string_view> pre,
+                       model.getString("tokenizer.ggml.pre"));
+  MOE_ASSIGN_OR_RETURN(std::optional<bool> addBos,
+                       model.getBool("tokenizer.ggml.add_bos_token"));
+  MOE_ASSIGN_OR_RETURN(std::optional<bool> addEos,
+                       model.getBool("tokenizer.ggml.add_eos_token"));
+
+  TokenizerSpec spec;
+  spec.model = *kind;
+  spec.pre = pre.value_or("default");
+  spec.tokens.assign(tokens->strings.begin(), tokens->strings.end());
+  // Files may carry more types and scores than tokens; the checks above have
+  // seen to it that there are not fewer.
+  if (types)
+    spec.types.assign(types->integers.begin(),
+                      types->integers.begin() + ptrdiff_t(tokens->count));
+  if (scores)
+    spec.scores.assign(scores->floats.begin(),
+                       scores->floats.begin() + ptrdiff_t(tokens->count));
+  if (merges)
+    spec.merges.assign(merges->strings.begin(), merges->strings.end());
+  spec.addBos = addBos.value_or(false);
+  spec.addEos = addEos.value_or(false);
+
+  struct SpecialId {
+    std::string_view key;
+    std::optional<int32_t> TokenizerSpec::*field;
+  };
+  static constexpr SpecialId specialIds[] = {
+      {"tokenizer.ggml.bos_token_id", &TokenizerSpec::bos},
+      {"tokenizer.ggml.eos_token_id", &TokenizerSpec::eos},
+      {"tokenizer.ggml.eot_token_id", &TokenizerSpec::eot},
+      {"tokenizer.ggml.unknown_token_id", &TokenizerSpec::unk},
+      {"tokenizer.ggml.padding_token_id", &TokenizerSpec::pad},
+  };
+  for (const SpecialId &special : specialIds) {
+    MOE_ASSIGN_OR_RETURN(std::optional<uint64_t> id,
+                         model.getUint(special.key));
+    if (id)
+      spec.*special.field = static_cast<int32_t>(*id);
+  }
+  return spec;
 }
 
 } // namespace moec

@@ -60,24 +60,6 @@ void appendDecoded(std::string_view text, std::string &out) {
   }
 }
 
-/// The value of "<0xNN>", or nothing.
-std::optional<uint8_t> byteOf(std::string_view text) {
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>')
-    return std::nullopt;
-  unsigned value = 0;
-  for (char digit : text.substr(3, 2)) {
-    if (digit >= '0' && digit <= '9')
-      value = value * 16 + (digit - '0');
-    else if (digit >= 'A' && digit <= 'F')
-      value = value * 16 + (digit - 'A' + 10);
-    else if (digit >= 'a' && digit <= 'f')
-      value = value * 16 + (digit - 'a' + 10);
-    else
-      return std::nullopt;
-  }
-  return static_cast<uint8_t>(value);
-}
-
 uint32_t hashBytes(std::string_view bytes) {
   return static_cast<uint32_t>(std::hash<std::string_view>{}(bytes));
 }
@@ -125,7 +107,7 @@ Status BpeModel::addTokens(const TokenizerSpec &spec) {
       isText = true;
       break;
     case TokenType::Byte:
-      if (std::optional<uint8_t> byte = byteOf(text)) {
+      if (std::optional<uint8_t> byte = parseByteToken(text)) {
         arena_ += static_cast<char>(*byte);
         isText = true;
         break;

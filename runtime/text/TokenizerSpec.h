@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moert {
@@ -20,6 +21,9 @@ enum class TokenType : int32_t {
   Unused = 5,
   Byte = 6, ///< "<0xNN>".
 };
+
+/// The byte that the text of a Byte token names: "<0xNN>" and nothing else.
+std::optional<uint8_t> parseByteToken(std::string_view text);
 
 /// A tokenizer as a model file describes it; Tokenizer::create checks it.
 struct TokenizerSpec {
