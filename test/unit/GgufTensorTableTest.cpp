@@ -165,6 +165,13 @@ TEST_F(GgufTensorTableTest, ShapesThatOverflow) {
                   {"tensor 't': the shape [" + std::to_string(shape[0]),
                    "] as F32 overflows 64 bits"});
   }
+  // 2^64 elements, though fewer bytes.
+  uint64_t rows = uint64_t(1) << 28;
+  Damaged elements(Format::Q4_K, {256, rows, rows});
+  elements.tensor.bytes = 0;
+  expectErrorAt(elements.gguf, elements.gguf.tensorAt("t"),
+                {"tensor 't': the shape [256, 268435456, 268435456] as Q4_K "
+                 "overflows 64 bits"});
 }
 
 TEST_F(GgufTensorTableTest, OffsetBeyondTheFile) {
