@@ -1,0 +1,48 @@
+//===- Cli.h - What the command-line tools share ----------------*- C++ -*-===//
+
+#ifndef MOE_TOOLS_COMMON_CLI_H
+#define MOE_TOOLS_COMMON_CLI_H
+
+#include "runtime/base/Status.h"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+namespace moetool {
+
+/// A tool's command line: sub-commands that each run to a Status. Handles help,
+/// version, misspelt commands and flags ("did you mean"), error printing and
+/// exit codes.
+class Tool {
+public:
+  Tool(std::string name, std::string description);
+
+  /// Adds a sub-command; `run` is called after its options were parsed.
+  CLI::App *command(std::string name, std::string description,
+                    std::function<moert::Status()> run);
+
+  /// Parses, runs the chosen command and returns the process exit code.
+  int main(int argc, char **argv);
+
+private:
+  std::string unknownArguments(const CLI::App &command) const;
+
+  CLI::App app_;
+  std::function<moert::Status()> chosen_;
+};
+
+/// Whether stderr is a terminal that wants progress and colour is allowed
+/// (NO_COLOR unset).
+bool stderrIsTerminal();
+bool colourAllowed();
+
+/// Prints "error: message" on stderr, in red on a terminal.
+void printError(const std::string &message);
+
+/// The documented exit codes, as the tools' help shows them.
+extern const char *const kExitCodeHelp;
+
+} // namespace moetool
+
+#endif // MOE_TOOLS_COMMON_CLI_H

@@ -1,0 +1,15 @@
+//===- moec.cpp - The compiler's command line -----------------------------===//
+
+#include "tools/moec/Commands.h"
+
+int main(int argc, char **argv) {
+  moetool::Tool tool(
+      "moec", "Compiles mixture-of-experts GGUF models into plans for moert.");
+  moec::addCompileCommand(tool);
+  moec::addModelCommand(tool);
+  moec::addExplainCommand(tool);
+  moec::addInspectCommand(tool);
+  moec::addAssembleCommand(tool);
+  moec::addTargetsCommand(tool);
+  return tool.main(argc, argv);
+}
