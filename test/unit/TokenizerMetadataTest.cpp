@@ -81,11 +81,11 @@ TEST_F(TokenizerMetadataTest, ScoresAndTypesCoverAllTokens) {
 }
 
 TEST_F(TokenizerMetadataTest, ByteTokens) {
-  EXPECT_EQ(moec::parseByteToken("<0x0A>"), 10);
-  EXPECT_EQ(moec::parseByteToken("<0xfF>"), 255);
+  EXPECT_EQ(moert::parseByteToken("<0x0A>"), 10);
+  EXPECT_EQ(moert::parseByteToken("<0xfF>"), 255);
   for (const char *text : {"<0x-1>", "<0x1>", "<0x001>", "<0xG0>", "0x00", "",
                            "<0x+1>", "<0x 1>", "<0X01>"}) {
-    EXPECT_EQ(moec::parseByteToken(text), std::nullopt) << text;
+    EXPECT_EQ(moert::parseByteToken(text), std::nullopt) << text;
     GgufBuilder gguf = modelBuilder();
     gguf.add("tokenizer.ggml.model", "llama");
     gguf.addStrings("tokenizer.ggml.tokens", {"a", "b", "<0x00>", text});
