@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Compiles a model, computes logits and holds them against a reference.
+
+  fidelity.py --moec PATH --moert PATH --work DIR MODEL.gguf REFERENCE.npy --ids FILE|ID,ID,...
+              [--forms none,factored,...] [--modes prefill,step,ubatch5] [--kv-type T]
+              [--compile-args "..."] [--greedy FILE] [bounds of compare_logits.py]
+
+Every --mla form is compiled once for one prefill and once with --ubatch 5. Modes:
+prefill, one batch; step, one token at a time through decode; ubatch5. --greedy
+names a file with a line "greedy: [ids]": the continuation must come out again.
+"""
+import argparse
+import ast
+import os
+import subprocess
+import sys
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        print("$", " ".join(command), f"-> {done.returncode}", done.stdout, done.stderr, sep="\n")
+        sys.exit(1)
+    return done.stdout
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("--moec", "--moert", "--work", "--ids"):
+        p.add_argument(name, required=True)
+    p.add_argument("model")
+    p.add_argument("reference")
+    p.add_argument("--forms", default="auto")
+    p.add_argument("--modes", default="prefill")
+    p.add_argument("--kv-type", default="bf16")
+    p.add_argument("--compile-args", default="--target native")
+    p.add_argument("--greedy")
+    a, bounds = p.parse_known_args()
+    ids = open(a.ids).read().strip() if os.path.exists(a.ids) else a.ids
+    tokens = ids
+    if a.greedy:
+        line = next(x for x in open(a.greedy) if x.startswith("greedy:"))
+        golden = ast.literal_eval(line.split(":", 1)[1].strip())
+        bounds += ["--greedy", ",".join(map(str, golden))]
+        tokens += "," + ",".join(map(str, golden[:-1]))
+    os.makedirs(a.work, exist_ok=True)
+    compare = os.path.join(os.path.dirname(os.path.abspath(__file__)), "compare_logits.py")
+    failed = 0
+    for form in a.forms.split(","):
+        for mode in a.modes.split(","):
+            plan = os.path.join(a.work, f"{form}-{mode}.fb")
+            out = os.path.join(a.work, f"{form}-{mode}.npy")
+            ubatch = ["--ubatch", "5"] if mode == "ubatch5" else []
+            run(a.moec, "compile", a.model, "-o", plan, "--mla", form, "--kv-type", a.kv_type,
+                *ubatch, *a.compile_args.split())
+            run(a.moert, "logits", plan, "--tokens", tokens, "--out", out,
+                *(["--step"] if mode == "step" else []))
+            done = subprocess.run([sys.executable, compare, out, a.reference, "--ids", ids, *bounds],
+                                  capture_output=True, text=True)
+            print(f"== {form} {mode}: {'ok' if done.returncode == 0 else 'FAILED'}")
+            print(done.stdout + done.stderr, end="")
+            failed += done.returncode != 0
+    print("fidelity:", "ok" if not failed else f"{failed} failed")
+    return 1 if failed else 0
+
+
+sys.exit(main())
