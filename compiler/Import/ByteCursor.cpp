@@ -1,26 +1,13 @@
 #include "compiler/Import/ByteCursor.h"
 
+#include "runtime/base/Text.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 
 using namespace moert;
 
 namespace moec {
-
-std::string quoted(std::string_view text) {
-  constexpr size_t maxShown = 80;
-  std::string result = "'";
-  for (char c : text.substr(0, maxShown)) {
-    if (c >= 0x20 && c < 0x7f)
-      result += c;
-    else
-      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
-  result += "'";
-  if (text.size() > maxShown)
-    result += fmt::format("... ({} bytes)", text.size());
-  return result;
-}
 
 ByteCursor::ByteCursor(const std::string &path, std::span<const uint8_t> file)
     : path_(path), file_(file),

@@ -29,10 +29,6 @@ static_assert(std::endian::native == std::endian::little,
 /// file of hundreds of gigabytes.
 inline constexpr uint64_t maxHeaderBytes = uint64_t(256) << 20;
 
-/// `text` in single quotes, safe to print: bytes outside printable ASCII become
-/// \xNN, and long texts are cut.
-std::string quoted(std::string_view text);
-
 class ByteCursor {
 public:
   /// Both are borrowed. `file` is the whole file, of which at most

@@ -2,6 +2,7 @@
 
 #include "compiler/Import/GgufSplit.h"
 #include "compiler/Import/GgufTypes.h"
+#include "runtime/base/Text.h"
 
 #include <fmt/format.h>
 
@@ -47,16 +48,16 @@ Status GgufModel::Impl::readArchitecture() {
   const GgufValue *value = metadata().find(key);
   if (!value)
     return Status(StatusCode::InvalidFile,
-                  fmt::format("{}: key '{}' is missing: the file is no model",
-                              path(), key));
+                  fmt::format("{}: key {} is missing: the file is no model",
+                              path(), quoted(key)));
   const auto *name = std::get_if<std::string_view>(&value->data);
   if (!name)
     return ggufTypeError(path(), key, *value, "a string");
   if (name->empty())
     return Status(StatusCode::InvalidFile,
-                  fmt::format("{}: byte {}: key '{}': expected a name, found "
+                  fmt::format("{}: byte {}: key {}: expected a name, found "
                               "an empty string",
-                              path(), value->fileOffset, key));
+                              path(), value->fileOffset, quoted(key)));
   architecture = *name;
   return Status::ok();
 }

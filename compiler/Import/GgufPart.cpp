@@ -2,6 +2,7 @@
 
 #include "compiler/Import/FileKind.h"
 #include "compiler/Import/GgufTypes.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <fmt/format.h>

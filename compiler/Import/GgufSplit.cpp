@@ -1,5 +1,7 @@
 #include "compiler/Import/GgufSplit.h"
 
+#include "runtime/base/Text.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -22,8 +24,8 @@ Status splitError(const std::string &path, std::string_view text) {
 /// " (byte N)" of a key that is there.
 std::string place(const GgufPart &part, std::string_view key) {
   const GgufValue *value = part.metadata.find(key);
-  return value ? fmt::format("byte {}: key '{}'", value->fileOffset, key)
-               : fmt::format("key '{}'", key);
+  return value ? fmt::format("byte {}: key {}", value->fileOffset, quoted(key))
+               : fmt::format("key {}", quoted(key));
 }
 
 /// split.count of a part; 1 when the file is a whole model.
@@ -44,9 +46,9 @@ Status checkPart(const GgufPart &part, unsigned number, uint64_t count) {
   MOE_ASSIGN_OR_RETURN(std::optional<uint64_t> found,
                        getUint(part.metadata, path, numberKey));
   if (!found)
-    return splitError(path, fmt::format("key '{}' is missing in a part of a "
+    return splitError(path, fmt::format("key {} is missing in a part of a "
                                         "split model",
-                                        numberKey));
+                                        quoted(numberKey)));
   if (*found >= count)
     return splitError(path, fmt::format("{}: expected less than {}, found {}",
                                         place(part, numberKey), count, *found));

@@ -1,6 +1,7 @@
 #include "compiler/Import/GgufTensorTable.h"
 
 #include "compiler/Import/NameIndex.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <fmt/format.h>

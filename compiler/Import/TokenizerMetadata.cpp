@@ -1,6 +1,6 @@
 #include "compiler/Import/TokenizerMetadata.h"
 
-#include "compiler/Import/ByteCursor.h"
+#include "runtime/base/Text.h"
 
 #include <fmt/format.h>
 

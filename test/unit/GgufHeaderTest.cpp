@@ -80,11 +80,11 @@ TEST_F(GgufHeaderTest, ModelNeedsAnArchitecture) {
   GgufBuilder none;
   none.add("general.name", "x");
   expectFailure(open(none).status(), StatusCode::InvalidFile,
-                {"key 'general.architecture' is missing"});
+                {"key \"general.architecture\" is missing"});
   GgufBuilder number;
   number.add("general.architecture", uint32_t(3));
   expectErrorAt(number, 24,
-                {"key 'general.architecture': expected a string, found u32"});
+                {"key \"general.architecture\": expected a string, found u32"});
   GgufBuilder empty;
   empty.add("general.architecture", "");
   expectErrorAt(empty, 24, {"expected a name, found an empty string"});

@@ -134,7 +134,7 @@ TEST_F(GgufMetadataTest, NestingIsLimited) {
   gguf.addRaw("deep", GgufType::Array, nested(6));
   // Four heads of 12 bytes, then the array that is one too deep.
   expectErrorAt(gguf, gguf.valueAt("deep") + 5 * 12 - 12,
-                {"key 'deep': arrays are nested more than 4 deep"});
+                {"key \"deep\": arrays are nested more than 4 deep"});
   GgufBuilder bottomless = modelBuilder();
   bottomless.addRaw("deep", GgufType::Array, nested(100000));
   expectErrorAt(bottomless, gguf.valueAt("deep") + 48, {"more than 4 deep"});
@@ -150,32 +150,33 @@ TEST_F(GgufMetadataTest, NestedLengthsAreBounded) {
                   .number(UINT64_MAX / 8 + 2)
                   .bytes);
   expectErrorAt(gguf, gguf.valueAt("deep") + 16,
-                {"key 'deep': the array's length is 2305843009213693953"});
+                {"key \"deep\": the array's length is 2305843009213693953"});
 }
 
 TEST_F(GgufMetadataTest, UnknownTypes) {
   GgufBuilder value = modelBuilder();
   value.addRaw("k", GgufType(13), Bytes(8));
   expectErrorAt(value, value.valueTypeAt("k"),
-                {"key 'k': the value type is 13, expected 0 to 12"});
+                {"key \"k\": the value type is 13, expected 0 to 12"});
   GgufBuilder element = modelBuilder();
   element.addRaw("k", GgufType::Array,
                  Payload().number(uint32_t(99)).number(uint64_t(0)).bytes);
-  expectErrorAt(element, element.valueAt("k"),
-                {"key 'k': the array's element type is 99, expected 0 to 12"});
+  expectErrorAt(
+      element, element.valueAt("k"),
+      {"key \"k\": the array's element type is 99, expected 0 to 12"});
 }
 
 TEST_F(GgufMetadataTest, LengthsBeyondTheFile) {
   GgufBuilder text = modelBuilder();
   text.addRaw("k", GgufType::String, Payload().number(UINT64_MAX).bytes);
   expectErrorAt(text, text.valueAt("k"),
-                {"key 'k': the string claims 18446744073709551615 bytes, but "
+                {"key \"k\": the string claims 18446744073709551615 bytes, but "
                  "only"});
   GgufBuilder array = modelBuilder();
   array.addRaw("k", GgufType::Array,
                Payload().number(GgufType::U8).number(uint64_t(1000)).bytes);
   expectErrorAt(array, array.valueAt("k") + 4,
-                {"key 'k': the array's length is 1000, but the"});
+                {"key \"k\": the array's length is 1000, but the"});
   GgufBuilder overflowing = modelBuilder();
   overflowing.addRaw(
       "k", GgufType::Array,
@@ -193,7 +194,7 @@ TEST_F(GgufMetadataTest, ArrayThatLiesAboutItsType) {
     payload.number(uint64_t(1000000) + i);
   gguf.addRaw("k", GgufType::Array, payload.bytes);
   expectErrorAt(gguf, gguf.valueAt("k") + 12,
-                {"key 'k': a string in the array claims 1000000 bytes"});
+                {"key \"k\": a string in the array claims 1000000 bytes"});
 }
 
 TEST_F(GgufMetadataTest, UnsignedElementBeyondSignedRange) {
@@ -208,7 +209,7 @@ TEST_F(GgufMetadataTest, BoolIsZeroOrOne) {
   GgufBuilder gguf = modelBuilder();
   gguf.addRaw("k", GgufType::Bool, {2});
   expectErrorAt(gguf, gguf.valueAt("k"),
-                {"key 'k': a bool is 2, expected 0 or 1"});
+                {"key \"k\": a bool is 2, expected 0 or 1"});
 }
 
 TEST_F(GgufMetadataTest, KeyNames) {
@@ -226,14 +227,14 @@ TEST_F(GgufMetadataTest, KeyNames) {
   twice.add("k", uint32_t(1));
   expectErrorAt(
       twice, twice.keyAt("k"),
-      {"key 'k': appears twice, first at byte " + std::to_string(first)});
+      {"key \"k\": appears twice, first at byte " + std::to_string(first)});
 }
 
 // A key comes from the file; printing it must not drive the terminal.
 TEST_F(GgufMetadataTest, KeysArePrintedSafely) {
   GgufBuilder gguf = modelBuilder();
   gguf.addRaw("\x1b[2Jk", GgufType(77), {});
-  expectErrorAt(gguf, gguf.valueTypeAt("\x1b[2Jk"), {"key '\\x1b[2Jk': "});
+  expectErrorAt(gguf, gguf.valueTypeAt("\x1b[2Jk"), {"key \"\\x1b[2Jk\": "});
 }
 
 TEST_F(GgufMetadataTest, Alignment) {
@@ -252,7 +253,7 @@ TEST_F(GgufMetadataTest, Alignment) {
     GgufBuilder gguf = modelBuilder();
     gguf.add("general.alignment", alignment);
     expectErrorAt(gguf, gguf.keyAt("general.alignment"),
-                  {"key 'general.alignment': expected a power of two of at "
+                  {"key \"general.alignment\": expected a power of two of at "
                    "least 8, found " +
                    std::to_string(alignment)});
   }
@@ -270,10 +271,10 @@ TEST_F(GgufMetadataTest, TypedAccess) {
   ASSERT_TRUE(model.isOk()) << model.status().message();
   auto expect = [&](const moert::Status &status, const char *key,
                     std::string_view text) {
-    expectFailure(
-        status, moert::StatusCode::InvalidFile,
-        {": byte " + std::to_string(gguf.keyAt(key)) + ": key '" + key + "': ",
-         text});
+    expectFailure(status, moert::StatusCode::InvalidFile,
+                  {": byte " + std::to_string(gguf.keyAt(key)) + ": key \"" +
+                       key + "\": ",
+                   text});
   };
 
   EXPECT_EQ(**model->getUint("i32"), 12u);

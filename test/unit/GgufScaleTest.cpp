@@ -58,7 +58,7 @@ TEST_F(GgufScaleTest, HeaderSizeIsLimited) {
   gguf.addRaw("huge", moec::GgufType::Array, payload);
   gguf.addTensor("t", moek::Format::F32, {uint64_t(40) << 30});
   expectErrorAt(gguf, gguf.valueAt("huge") + 4,
-                {"key 'huge': the array's length is 107374182400"});
+                {"key \"huge\": the array's length is 107374182400"});
 
   GgufBuilder text = modelBuilder();
   payload.clear();
@@ -66,7 +66,7 @@ TEST_F(GgufScaleTest, HeaderSizeIsLimited) {
   text.addRaw("huge", moec::GgufType::String, payload);
   text.addTensor("t", moek::Format::F32, {uint64_t(40) << 30});
   expectErrorAt(text, text.valueAt("huge"),
-                {"key 'huge': the string claims 107374182400 bytes"});
+                {"key \"huge\": the string claims 107374182400 bytes"});
 }
 
 } // namespace

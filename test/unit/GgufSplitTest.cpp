@@ -92,7 +92,7 @@ TEST_F(GgufSplitTest, RenamedPart) {
   parts[0].write(path);
   std::string at = std::to_string(parts[0].keyAt("split.count"));
   expectFailure(moec::GgufModel::open(path).status(), StatusCode::InvalidFile,
-                {"byte " + at + ": key 'split.count': is one of 3 parts",
+                {"byte " + at + ": key \"split.count\": is one of 3 parts",
                  "NAME-00001-of-00003.gguf"});
 }
 
@@ -104,7 +104,7 @@ TEST_F(GgufSplitTest, SwappedParts) {
   std::string at = std::to_string(parts[2].keyAt("split.no"));
   expectError(StatusCode::InvalidFile,
               {partPath(2) + ": byte " + at +
-               ": key 'split.no': expected 1, found 2: the file holds part 3 "
+               ": key \"split.no\": expected 1, found 2: the file holds part 3 "
                "but is named part 2"});
 }
 
@@ -113,10 +113,10 @@ TEST_F(GgufSplitTest, PartOfAnotherCount) {
   GgufBuilder other;
   other.add("split.no", uint16_t(1)).add("split.count", uint16_t(5));
   other.write(partPath(2));
-  expectError(StatusCode::InvalidFile,
-              {partPath(2) + ": byte " +
-               std::to_string(other.keyAt("split.count")) +
-               ": key 'split.count': expected 3 as in the file name, found 5"});
+  expectError(
+      StatusCode::InvalidFile,
+      {partPath(2) + ": byte " + std::to_string(other.keyAt("split.count")) +
+       ": key \"split.count\": expected 3 as in the file name, found 5"});
 }
 
 TEST_F(GgufSplitTest, PartNumberMissingOrOutOfRange) {
@@ -125,20 +125,20 @@ TEST_F(GgufSplitTest, PartNumberMissingOrOutOfRange) {
   none.add("split.count", uint16_t(3));
   none.write(partPath(2));
   expectError(StatusCode::InvalidFile,
-              {partPath(2) + ": key 'split.no' is missing in a part of a "
+              {partPath(2) + ": key \"split.no\" is missing in a part of a "
                              "split model"});
   GgufBuilder beyond;
   beyond.add("split.count", uint16_t(3)).add("split.no", uint16_t(3));
   beyond.write(partPath(2));
   expectError(StatusCode::InvalidFile,
-              {"key 'split.no': expected less than 3, found 3"});
+              {"key \"split.no\": expected less than 3, found 3"});
 }
 
 TEST_F(GgufSplitTest, WholeModelInPlaceOfAPart) {
   writeAll();
   modelBuilder().write(partPath(3));
   expectError(StatusCode::InvalidFile,
-              {partPath(3) + ": key 'split.count': expected 3 as in the file "
+              {partPath(3) + ": key \"split.count\": expected 3 as in the file "
                              "name, found 1"});
 }
 
@@ -146,10 +146,11 @@ TEST_F(GgufSplitTest, TensorTotal) {
   parts[2].addTensor("extra", Format::F32, {1});
   writeAll();
   std::string at = std::to_string(parts[0].keyAt("split.tensors.count"));
-  expectError(StatusCode::InvalidFile,
-              {partPath(1) + ": byte " + at +
-               ": key 'split.tensors.count': expected 7, the tensors in all 3 "
-               "parts, found 6"});
+  expectError(
+      StatusCode::InvalidFile,
+      {partPath(1) + ": byte " + at +
+       ": key \"split.tensors.count\": expected 7, the tensors in all 3 "
+       "parts, found 6"});
 }
 
 TEST_F(GgufSplitTest, TensorInTwoParts) {
@@ -162,7 +163,7 @@ TEST_F(GgufSplitTest, TensorInTwoParts) {
     part.write(partPath(i + 1));
   }
   expectError(StatusCode::InvalidFile,
-              {partPath(3) + ": tensor 'twice' appears twice, first in " +
+              {partPath(3) + ": tensor \"twice\" appears twice, first in " +
                partPath(2)});
 }
 
@@ -173,7 +174,7 @@ TEST_F(GgufSplitTest, PartsOfDifferentModels) {
   std::string first = std::to_string(parts[0].keyAt("general.name"));
   expectError(StatusCode::InvalidFile,
               {partPath(2) + ": byte " + at +
-                   ": key 'general.name': expected the value in " +
+                   ": key \"general.name\": expected the value in " +
                    partPath(1) + " (byte " + first + ")",
                "different models"});
 }
@@ -190,7 +191,7 @@ TEST_F(GgufSplitTest, SplitKeysOfAnotherType) {
   GgufBuilder gguf = modelBuilder();
   gguf.add("split.count", "three");
   expectErrorAt(gguf, gguf.keyAt("split.count"),
-                {"key 'split.count': expected an unsigned integer, found "
+                {"key \"split.count\": expected an unsigned integer, found "
                  "string"});
 }
 

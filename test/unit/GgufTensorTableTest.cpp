@@ -117,23 +117,23 @@ TEST_F(GgufTensorTableTest, Rank) {
   Damaged none(Format::F32, {4});
   none.tensor.rank = 0;
   expectErrorAt(none.gguf, none.gguf.rankAt("t"),
-                {"tensor 't': has 0 dimensions, expected 1 to 4"});
+                {"tensor \"t\": has 0 dimensions, expected 1 to 4"});
   Damaged five(Format::F32, {1, 1, 1, 1, 1});
   expectErrorAt(five.gguf, five.gguf.rankAt("t"),
-                {"tensor 't': has 5 dimensions, expected 1 to 4"});
+                {"tensor \"t\": has 5 dimensions, expected 1 to 4"});
 }
 
 TEST_F(GgufTensorTableTest, ZeroDimension) {
   Damaged zero(Format::F32, {4, 2, 0});
   expectErrorAt(zero.gguf, zero.gguf.dimensionAt("t", 2),
-                {"tensor 't': dimension 2 is 0, expected at least 1"});
+                {"tensor \"t\": dimension 2 is 0, expected at least 1"});
 }
 
 TEST_F(GgufTensorTableTest, UnknownAndRemovedTypes) {
   Damaged unknown(Format::F32, {4});
   unknown.tensor.type = 1000;
   expectErrorAt(unknown.gguf, unknown.gguf.typeAt("t"),
-                {"tensor 't': unknown tensor type 1000"});
+                {"tensor \"t\": unknown tensor type 1000"});
   for (uint32_t number : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u}) {
     Damaged removed(Format::F32, {4});
     removed.tensor.type = number;
@@ -145,9 +145,10 @@ TEST_F(GgufTensorTableTest, UnknownAndRemovedTypes) {
 
 TEST_F(GgufTensorTableTest, RowsAreWholeBlocks) {
   Damaged row(Format::Q4_K, {1408, 2});
-  expectErrorAt(row.gguf, row.gguf.tensorAt("t"),
-                {"tensor 't': rows of 1408 elements are not a multiple of the "
-                 "block of 256 that Q4_K needs"});
+  expectErrorAt(
+      row.gguf, row.gguf.tensorAt("t"),
+      {"tensor \"t\": rows of 1408 elements are not a multiple of the "
+       "block of 256 that Q4_K needs"});
 }
 
 TEST_F(GgufTensorTableTest, ShapesThatOverflow) {
@@ -162,7 +163,7 @@ TEST_F(GgufTensorTableTest, ShapesThatOverflow) {
     Damaged huge(Format::F32, shape);
     huge.tensor.bytes = 0;
     expectErrorAt(huge.gguf, huge.gguf.tensorAt("t"),
-                  {"tensor 't': the shape [" + std::to_string(shape[0]),
+                  {"tensor \"t\": the shape [" + std::to_string(shape[0]),
                    "] as F32 overflows 64 bits"});
   }
   // 2^64 elements, though fewer bytes.
@@ -170,7 +171,7 @@ TEST_F(GgufTensorTableTest, ShapesThatOverflow) {
   Damaged elements(Format::Q4_K, {256, rows, rows});
   elements.tensor.bytes = 0;
   expectErrorAt(elements.gguf, elements.gguf.tensorAt("t"),
-                {"tensor 't': the shape [256, 268435456, 268435456] as Q4_K "
+                {"tensor \"t\": the shape [256, 268435456, 268435456] as Q4_K "
                  "overflows 64 bits"});
 }
 
@@ -179,14 +180,14 @@ TEST_F(GgufTensorTableTest, OffsetBeyondTheFile) {
   beyond.tensor.offset = 64;
   uint64_t begin = beyond.gguf.dataAt() + 64;
   expectErrorAt(beyond.gguf, beyond.gguf.offsetAt("t"),
-                {"tensor 't': needs bytes " + std::to_string(begin) + " to " +
+                {"tensor \"t\": needs bytes " + std::to_string(begin) + " to " +
                      std::to_string(begin + 16) + ", but the file has " +
                      std::to_string(beyond.gguf.fileBytes()),
                  "truncated"});
   Damaged overflowing(Format::F32, {4});
   overflowing.tensor.offset = UINT64_MAX - 31;
   expectErrorAt(overflowing.gguf, overflowing.gguf.offsetAt("t"),
-                {"tensor 't': offset 18446744073709551584 plus 16 bytes "
+                {"tensor \"t\": offset 18446744073709551584 plus 16 bytes "
                  "overflows 64 bits"});
   Damaged large(Format::F32, {uint64_t(1) << 50});
   large.tensor.bytes = 0;
@@ -196,8 +197,9 @@ TEST_F(GgufTensorTableTest, OffsetBeyondTheFile) {
 TEST_F(GgufTensorTableTest, MisalignedOffset) {
   Damaged odd(Format::F32, {4});
   odd.tensor.offset = 8;
-  expectErrorAt(odd.gguf, odd.gguf.offsetAt("t"),
-                {"tensor 't': offset 8 is not a multiple of the alignment 32"});
+  expectErrorAt(
+      odd.gguf, odd.gguf.offsetAt("t"),
+      {"tensor \"t\": offset 8 is not a multiple of the alignment 32"});
 }
 
 TEST_F(GgufTensorTableTest, Names) {
@@ -211,7 +213,7 @@ TEST_F(GgufTensorTableTest, Names) {
   twice.addTensor("t", Format::F32, {4});
   expectErrorAt(
       twice, twice.tensorAt("t"),
-      {"tensor 't': appears twice, first at byte " + std::to_string(first)});
+      {"tensor \"t\": appears twice, first at byte " + std::to_string(first)});
 }
 
 TEST_F(GgufTensorTableTest, Overlap) {
@@ -220,9 +222,9 @@ TEST_F(GgufTensorTableTest, Overlap) {
   gguf.addTensor("b", Format::F32, {16}).offset = 32;
   uint64_t data = gguf.dataAt();
   expectErrorAt(gguf, gguf.offsetAt("b"),
-                {"tensor 'b': begins at byte " + std::to_string(data + 32) +
-                 ", inside tensor 'a' (bytes " + std::to_string(data) + " to " +
-                 std::to_string(data + 64) + ")"});
+                {"tensor \"b\": begins at byte " + std::to_string(data + 32) +
+                 ", inside tensor \"a\" (bytes " + std::to_string(data) +
+                 " to " + std::to_string(data + 64) + ")"});
   GgufBuilder reversed = modelBuilder();
   reversed.addTensor("a", Format::F32, {16}).offset = 64;
   reversed.addTensor("b", Format::F32, {16}).offset = 0;

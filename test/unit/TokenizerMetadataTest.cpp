@@ -21,7 +21,7 @@ protected:
   void expectTokenizerError(const GgufBuilder &gguf, std::string_view key,
                             std::string_view text) {
     std::string place = path + ": byte " + std::to_string(gguf.keyAt(key)) +
-                        ": key '" + std::string(key) + "': ";
+                        ": key \"" + std::string(key) + "\": ";
     expectFailure(check(gguf), moert::StatusCode::InvalidFile, {place, text});
   }
 
@@ -57,7 +57,7 @@ TEST_F(TokenizerMetadataTest, VocabularyIsUsable) {
   GgufBuilder kind = modelBuilder();
   kind.addStrings("tokenizer.ggml.tokens", {"a"});
   expectFailure(check(kind), moert::StatusCode::InvalidFile,
-                {"key 'tokenizer.ggml.model': is missing, but the file has a "
+                {"key \"tokenizer.ggml.model\": is missing, but the file has a "
                  "vocabulary"});
 }
 
@@ -91,8 +91,8 @@ TEST_F(TokenizerMetadataTest, ByteTokens) {
     gguf.addStrings("tokenizer.ggml.tokens", {"a", "b", "<0x00>", text});
     gguf.addArray<int32_t>("tokenizer.ggml.token_type", {1, 1, 6, 6});
     expectTokenizerError(gguf, "tokenizer.ggml.tokens",
-                         "byte token 3: expected <0x00> to <0xFF>, found '" +
-                             std::string(text) + "'");
+                         "byte token 3: expected <0x00> to <0xFF>, found \"" +
+                             std::string(text) + "\"");
   }
 }
 
@@ -102,8 +102,8 @@ TEST_F(TokenizerMetadataTest, MergesHaveTwoParts) {
     gguf.addStrings("tokenizer.ggml.merges", {"a b", merge});
     expectTokenizerError(gguf, "tokenizer.ggml.merges",
                          "merge 1: expected two parts with a space between, "
-                         "found '" +
-                             std::string(merge) + "'");
+                         "found \"" +
+                             std::string(merge) + "\"");
   }
 }
 
@@ -128,7 +128,7 @@ TEST_F(TokenizerMetadataTest, DefaultIdsAreInTheVocabulary) {
   tiny.add("tokenizer.ggml.model", "llama");
   tiny.addStrings("tokenizer.ggml.tokens", {"a", "b"});
   expectFailure(check(tiny), moert::StatusCode::InvalidFile,
-                {"key 'tokenizer.ggml.eos_token_id': is missing, and its "
+                {"key \"tokenizer.ggml.eos_token_id\": is missing, and its "
                  "default 2 is beyond the 2 tokens of the vocabulary"});
   tiny.add("tokenizer.ggml.eos_token_id", uint32_t(0));
   EXPECT_TRUE(check(tiny).isOk()) << check(tiny).message();
