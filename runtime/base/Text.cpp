@@ -1,6 +1,7 @@
 #include "runtime/base/Text.h"
 
 #include <fmt/format.h>
+
 #include <iterator>
 
 namespace moert {
@@ -30,7 +31,7 @@ std::string humanBytes(double bytes) {
     bytes /= 1024;
     ++unit;
   }
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 2, units[unit]);
+  return fmt::format(unit == 0 ? "{:.0f} {}" : "{:.2f} {}", bytes, units[unit]);
 }
 
 } // namespace moert

@@ -1,0 +1,72 @@
+#include "runtime/Executor.h"
+
+#include "runtime/base/CheckedMath.h"
+
+#include <chrono>
+#include <fmt/format.h>
+
+namespace moert {
+
+namespace {
+double secondsNow() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+} // namespace
+
+StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
+                                    uint64_t scratchBytes) {
+  Executor executor;
+  // Whole pages per worker: no two share a cache line, and first touch puts a
+  // worker's scratch on its own memory node.
+  Checked stride = Checked(scratchBytes).alignedTo(4096);
+  Checked total = stride * Checked(uint64_t(pool->team()));
+  if (!total.valid())
+    return Status(StatusCode::DoesNotFit,
+                  fmt::format("{} bytes of scratch memory per worker cannot be "
+                              "had",
+                              scratchBytes));
+  MOE_ASSIGN_OR_RETURN(executor.scratch_,
+                       HostMemory::allocate(total.value(), "scratch"));
+  executor.scratchStride_ = stride.value();
+  executor.pool_ = std::move(pool);
+  return executor;
+}
+
+Status Executor::run(const BoundPhase &phase, const moek::Step &step,
+                     const std::atomic<bool> *cancel,
+                     std::span<double> seconds) {
+  // Written by the last worker to reach a barrier, read by all after it.
+  bool stop = false;
+  auto atMeeting = [&] {
+    stop = cancel && cancel->load(std::memory_order_relaxed);
+  };
+  if (cancel && cancel->load(std::memory_order_relaxed))
+    return Status(StatusCode::Cancelled, "interrupted");
+  pool_->run([&](int32_t index) {
+    moek::Worker worker{index, pool_->team(),
+                        scratch_.data() + index * scratchStride_};
+    bool timed = index == 0 && !seconds.empty();
+    double before = timed ? secondsNow() : 0;
+    for (size_t i = 0; i < phase.instructions.size(); ++i) {
+      const BoundInstruction &instruction = phase.instructions[i];
+      if (instruction.barrier) {
+        pool_->barrier().arriveAndWait(atMeeting);
+        if (stop)
+          return;
+      }
+      instruction.kernel(instruction.args, step, worker);
+      if (timed) {
+        double now = secondsNow();
+        seconds[i] += now - before;
+        before = now;
+      }
+    }
+  });
+  if (stop)
+    return Status(StatusCode::Cancelled, "interrupted");
+  return Status::ok();
+}
+
+} // namespace moert

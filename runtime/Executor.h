@@ -1,0 +1,46 @@
+//===- Executor.h - Walks an instruction list -------------------*- C++ -*-===//
+//
+// Every worker walks the same list and does its share of each instruction
+// (SPMD). They meet only where the plan has marked a barrier, and at the end.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_EXECUTOR_H
+#define MOE_RUNTIME_EXECUTOR_H
+
+#include "runtime/Bind.h"
+#include "runtime/device/cpu/HostMemory.h"
+#include "runtime/device/cpu/WorkerPool.h"
+
+#include <atomic>
+#include <span>
+
+namespace moert {
+
+class Executor {
+public:
+  /// `scratchBytes` is per worker.
+  static StatusOr<Executor> create(std::unique_ptr<WorkerPool> pool,
+                                   uint64_t scratchBytes);
+
+  /// Runs one step. `step` is within the phase's token range. Cancelled when
+  /// `cancel` (may be null) was set before the last barrier: all workers then
+  /// stop at the same instruction, and the phase's buffers are undefined.
+  /// `seconds`, when not empty, has one entry per instruction, to which worker
+  /// 0's time in it is added, its wait at the barrier before it included.
+  Status run(const BoundPhase &phase, const moek::Step &step,
+             const std::atomic<bool> *cancel = nullptr,
+             std::span<double> seconds = {});
+
+  int32_t threads() const { return pool_->team(); }
+
+private:
+  Executor() = default;
+  std::unique_ptr<WorkerPool> pool_;
+  HostMemory scratch_;
+  uint64_t scratchStride_ = 0;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_EXECUTOR_H

@@ -1,0 +1,141 @@
+#include "runtime/Plan.h"
+
+#include "kernels/Registry.h"
+#include "runtime/PlanAccess.h"
+#include "runtime/Verify.h"
+#include "runtime/base/MappedFile.h"
+#include "runtime/schema/OpTable.h"
+
+#include <algorithm>
+#include <set>
+
+namespace moert {
+
+namespace {
+/// Tables nest at most Plan > Phase > Instruction > Operand.
+constexpr flatbuffers::uoffset_t maxDepth = 8;
+/// A 61-layer model has about 30,000; the limit bounds the time that a plan of
+/// shared tables can take.
+constexpr flatbuffers::uoffset_t maxTables = 8'000'000;
+/// Root offset and identifier.
+constexpr size_t minimumBytes = 8;
+
+Status checkForm(std::span<const uint8_t> bytes) {
+  if (bytes.size() >= 4 && std::equal(bytes.begin(), bytes.begin() + 4, "GGUF"))
+    return Status(StatusCode::Usage,
+                  "is a GGUF model, not a plan; compile it first: moec compile "
+                  "MODEL.gguf --target native -o plan.fb");
+  if (bytes.size() < minimumBytes)
+    return invalidPlan("holds {}, too short for a plan",
+                       counted(bytes.size(), "byte"));
+  // The flatbuffer verifier only asserts this.
+  if (bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE)
+    return invalidPlan("holds {} bytes; a plan is smaller than 2 GiB",
+                       bytes.size());
+  if (!fb::PlanBufferHasIdentifier(bytes.data()))
+    return invalidPlan(
+        "is not a plan: bytes 4 to 7 are {}, expected \"{}\"",
+        quoted({reinterpret_cast<const char *>(bytes.data()) + 4, 4}),
+        fb::PlanIdentifier());
+  return Status::ok();
+}
+
+Status checkVersion(const fb::Plan &plan, const std::string &path) {
+  if (plan.schema_version() == kSchemaVersion)
+    return Status::ok();
+  bool newer = plan.schema_version() > kSchemaVersion;
+  return Status(
+      StatusCode::WrongMachine,
+      fmt::format("has schema version {} (written by {}), this moert reads "
+                  "version {}; {}: {}",
+                  plan.schema_version(), quoted(text(plan.compiler())),
+                  kSchemaVersion,
+                  newer ? "update moert, or recompile with its moec"
+                        : "recompile",
+                  recompileCommand(plan, path, "")));
+}
+} // namespace
+
+std::string recompileCommand(const fb::Plan &plan, std::string_view planPath,
+                             std::string_view flags) {
+  std::string model = "MODEL.gguf";
+  if (plan.files())
+    for (const fb::File *file : *plan.files())
+      if (file->kind() == fb::FileKind::Model && !text(file->path()).empty()) {
+        model = quoted(text(file->path()));
+        model = model.substr(1, model.size() - 2);
+        break;
+      }
+  return fmt::format("moec compile {}{}{} -o {}", model,
+                     flags.empty() ? "" : " ", flags, planPath);
+}
+
+StatusOr<Plan> Plan::load(const std::string &path) {
+  if (path == "-")
+    return Status(StatusCode::Usage,
+                  "a plan cannot be read from standard input, because its "
+                  "weight files lie beside it; give the path of plan.fb");
+  MOE_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
+  return fromBytes(file.bytes(), path);
+}
+
+StatusOr<Plan> Plan::fromBytes(std::span<const uint8_t> bytes,
+                               std::string path) {
+  MOE_RETURN_IF_ERROR(checkForm(bytes).at(path));
+  // A private copy: what was verified must not change under a running session
+  // when the file does.
+  Plan plan({bytes.begin(), bytes.end()}, std::move(path));
+  flatbuffers::Verifier verifier(plan.bytes_.data(), plan.bytes_.size(),
+                                 maxDepth, maxTables);
+  if (!fb::VerifyPlanBuffer(verifier))
+    return invalidPlan("is damaged: an offset inside it is out of bounds; "
+                       "copy it again or recompile the model")
+        .at(plan.path_);
+  MOE_RETURN_IF_ERROR(checkVersion(plan.table(), plan.path_).at(plan.path_));
+  MOE_RETURN_IF_ERROR(verifyTables(plan.table()).at(plan.path_));
+  MOE_RETURN_IF_ERROR(verifyPhases(plan.table()).at(plan.path_));
+  return plan;
+}
+
+const fb::Plan &Plan::table() const { return *fb::GetPlan(bytes_.data()); }
+
+/// "linear, router and 3 other ops"; the ops that run on device `index`.
+static std::string opsOnDevice(const fb::Plan &plan, uint32_t index) {
+  std::set<std::string_view> names;
+  for (const fb::Phase *phase : *plan.phases())
+    if (phase->instructions())
+      for (const fb::Instruction *instruction : *phase->instructions())
+        if (instruction->device() == index)
+          names.insert(findOp(instruction->op())->name);
+  return names.empty() ? "no ops" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+Status Plan::checkMachine() const {
+  const fb::Plan &plan = table();
+  std::string fix = recompileCommand(plan, path_, "--target native");
+  auto wrong = [&](std::string message) {
+    return Status(StatusCode::WrongMachine,
+                  fmt::format("{}: {}; recompile for this machine: {}", path_,
+                              message, fix));
+  };
+  for (uint32_t i = 0; i < count(plan.devices()); ++i) {
+    const fb::Device *device = plan.devices()->Get(i);
+    if (device->kind() == fb::DeviceKind::Cuda)
+      return wrong(fmt::format(
+          "target {} runs these ops on the GPU {}, and this moert runs on the "
+          "CPU alone: {}",
+          quoted(text(plan.target())), quoted(text(device->name())),
+          opsOnDevice(plan, i)));
+    if (i > 0)
+      return wrong("the plan has several CPU devices, and this moert drives "
+                   "one");
+    if (!moek::hostSupports(*moek::isaFromName(text(device->isa()))))
+      return wrong(fmt::format("target {} needs a CPU with {}, which this one "
+                               "lacks",
+                               quoted(text(plan.target())),
+                               text(device->isa())));
+  }
+  return Status::ok();
+}
+
+} // namespace moert

@@ -1,0 +1,41 @@
+//===- PlanAccess.h - Null-safe reading of flatbuffer fields ----*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_PLANACCESS_H
+#define MOE_RUNTIME_PLANACCESS_H
+
+#include "runtime/base/Status.h"
+#include "runtime/base/Text.h"
+#include "runtime/schema/plan_generated.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace moert {
+
+/// An absent string is an empty one.
+inline std::string_view text(const flatbuffers::String *string) {
+  return string ? std::string_view(string->c_str(), string->size())
+                : std::string_view();
+}
+
+/// An absent vector is an empty one.
+template <class T> uint32_t count(const flatbuffers::Vector<T> *vector) {
+  return vector ? vector->size() : 0;
+}
+
+/// The failure of a check on a plan's contents.
+template <class... Args>
+Status invalidPlan(fmt::format_string<Args...> format, Args &&...args) {
+  return Status(StatusCode::InvalidFile,
+                fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// The command that makes this plan again, for messages. `flags` go between the
+/// model and -o.
+std::string recompileCommand(const fb::Plan &plan, std::string_view planPath,
+                             std::string_view flags);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_PLANACCESS_H

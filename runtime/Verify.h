@@ -1,0 +1,53 @@
+//===- Verify.h - The semantic verifier of plans ----------------*- C++ -*-===//
+//
+// Runs on a structurally sound flatbuffer. What these functions prove holds for
+// plans of every target, GPUs included; what depends on an op's shapes is
+// proved while it is bound (runtime/Bind.h).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_VERIFY_H
+#define MOE_RUNTIME_VERIFY_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+
+namespace moert {
+
+namespace fb {
+struct Plan;
+struct Phase;
+} // namespace fb
+
+/// Upper bounds on numbers in a plan. Far above any real model, and low enough
+/// that products of two or three of them cannot overflow int64_t.
+inline constexpr int64_t kMaxDimension = int64_t(1) << 31; ///< Exclusive.
+inline constexpr int64_t kMaxParameter = int64_t(1) << 24; ///< Op integers.
+inline constexpr int64_t kMaxUbatch = int64_t(1) << 20;
+/// Of a phase. Data-flow checks take instructions times regions steps, so these
+/// bound the time a hostile plan can take to a second or two.
+inline constexpr uint32_t kMaxInstructions = 1u << 15;
+inline constexpr uint32_t kMaxBuffers = 1u << 13;
+inline constexpr uint32_t kMaxCaches = 1u << 12;
+/// Offsets of buffers and caches are multiples of a cache line.
+inline constexpr uint64_t kRegionAlignment = 64;
+
+/// Files, weights, constants, devices, caches, kernel names, tokenizer.
+Status verifyTables(const fb::Plan &plan);
+
+/// Phases, buffers, and the form of every instruction: known op, operand and
+/// parameter counts, operand kinds, every index in range. Needs verifyTables().
+Status verifyPhases(const fb::Plan &plan);
+
+/// For a phase of one device: that no instruction reads what was not written before it in its phase or was
+/// overwritten since; that workers never race (a barrier separates a write from
+/// every other access to the same bytes); that reads and writes of one
+/// instruction overlap only where its kernel allows; and that indices into
+/// tables (token ids, expert slots) come from an instruction that bounds them.
+/// Needs verifyPhases().
+Status verifyDataflow(const fb::Plan &plan, const fb::Phase &phase);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_VERIFY_H

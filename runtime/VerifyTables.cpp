@@ -1,0 +1,263 @@
+#include "kernels/Registry.h"
+#include "runtime/PlanAccess.h"
+#include "runtime/Verify.h"
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace moert {
+
+namespace {
+
+/// One more than the largest size of a file or memory region we compute with.
+constexpr uint64_t maxBytes = uint64_t(1) << 48;
+
+/// "weight 3 "blk.0.attn_q.weight"": the place in front of a message.
+std::string place(std::string_view kind, uint32_t index,
+                  std::string_view name) {
+  return fmt::format("{} {} {}", kind, index, quoted(name));
+}
+
+Status checkRange(std::string_view what, int64_t value, int64_t low,
+                  int64_t high) {
+  if (value < low || value > high)
+    return invalidPlan("{} is {}, expected {} to {}", what, value, low, high);
+  return Status::ok();
+}
+
+Status verifyScalars(const fb::Plan &plan) {
+  MOE_RETURN_IF_ERROR(
+      checkRange("the hidden size", plan.hidden(), 1, kMaxParameter));
+  MOE_RETURN_IF_ERROR(
+      checkRange("the vocabulary size", plan.vocab(), 1, kMaxParameter));
+  MOE_RETURN_IF_ERROR(checkRange("the layer count", plan.layers(), 0, 1 << 16));
+  MOE_RETURN_IF_ERROR(checkRange("the context", plan.context(), 1,
+                                 std::numeric_limits<int32_t>::max()));
+  MOE_RETURN_IF_ERROR(
+      checkRange("the expert count", plan.experts(), 0, kMaxParameter));
+  MOE_RETURN_IF_ERROR(checkRange("the number of experts used",
+                                 plan.experts_used(), 0, plan.experts()));
+  return checkRange("the parameter count", plan.parameters(), 0,
+                    std::numeric_limits<int64_t>::max());
+}
+
+Status verifyFile(const fb::File &file) {
+  if (file.kind() > fb::FileKind::MAX)
+    return invalidPlan("has kind {}, expected 0 or 1", int(file.kind()));
+  std::string_view path = text(file.path());
+  if (path.empty() || path.find('\0') != path.npos)
+    return invalidPlan("has an empty path or one with a NUL byte");
+  if (file.bytes() >= maxBytes)
+    return invalidPlan("has {} bytes, more than any file", file.bytes());
+  if (file.header_bytes() > file.bytes())
+    return invalidPlan("has a header of {} bytes in {} bytes",
+                       file.header_bytes(), file.bytes());
+  std::string_view hash = text(file.header_hash());
+  if (hash.size() != 32 ||
+      hash.find_first_not_of("0123456789abcdef") != hash.npos)
+    return invalidPlan("has header hash {}, expected 32 lower-case hex digits",
+                       quoted(hash));
+  return Status::ok();
+}
+
+/// Bytes that the format's widest scalar needs as alignment, where kernels read
+/// it directly. Quantised blocks hold FP16 scales.
+uint64_t alignmentOf(moek::Format format) {
+  return format == moek::Format::F32 ? 4 : 2;
+}
+
+Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
+  if (w.file() >= count(plan.files()))
+    return invalidPlan("is in file {} of {}", w.file(), count(plan.files()));
+  std::optional<moek::Format> format = moek::formatFromNumber(w.format());
+  if (!format)
+    return invalidPlan("has unknown format {}", w.format());
+  moek::FormatInfo info = moek::formatInfo(*format);
+  if (!info.hasKernels)
+    return invalidPlan("has format {}, for which there are no kernels",
+                       info.name);
+  if (w.layout() != uint8_t(moek::Layout::Gguf))
+    return invalidPlan("has unknown layout {}", w.layout());
+  MOE_RETURN_IF_ERROR(checkRange("outer", w.outer(), 1, kMaxParameter));
+  MOE_RETURN_IF_ERROR(checkRange("rows", w.rows(), 1, kMaxDimension - 1));
+  MOE_RETURN_IF_ERROR(checkRange("cols", w.cols(), 1, kMaxDimension - 1));
+  if (w.cols() % info.blockElements)
+    return invalidPlan("has {} columns, not a multiple of {}'s block of {}",
+                       w.cols(), info.name, info.blockElements);
+
+  uint64_t rowBytes = moek::rowBytes(*format, w.cols());
+  if (w.row_stride() < 0 || uint64_t(w.row_stride()) < rowBytes)
+    return invalidPlan("has row stride {}, less than a row of {} bytes",
+                       w.row_stride(), rowBytes);
+  Checked matrix =
+      Checked(w.rows() - 1) * Checked(w.row_stride()) + Checked(rowBytes);
+  if (w.outer_stride() < 0 || !matrix.valid() ||
+      (w.outer() > 1 && uint64_t(w.outer_stride()) < matrix.value()))
+    return invalidPlan("has outer stride {}, less than {} rows of stride {}",
+                       w.outer_stride(), w.rows(), w.row_stride());
+  Checked end = Checked(w.offset()) +
+                Checked(w.outer() - 1) * Checked(w.outer_stride()) + matrix;
+  uint64_t fileBytes = plan.files()->Get(w.file())->bytes();
+  if (!end.valid() || end.value() > fileBytes)
+    return invalidPlan("at offset {} ends beyond its file of {} bytes",
+                       w.offset(), fileBytes);
+  uint64_t unit = alignmentOf(*format);
+  if (w.offset() % unit || w.row_stride() % unit || w.outer_stride() % unit)
+    return invalidPlan("has offset {}, row stride {} and outer stride {}; "
+                       "{} needs multiples of {}",
+                       w.offset(), w.row_stride(), w.outer_stride(), info.name,
+                       unit);
+  return Status::ok();
+}
+
+Status verifyConstant(const fb::Constant &constant) {
+  for (uint32_t i = 0; i < count(constant.values()); ++i)
+    if (!std::isfinite(constant.values()->Get(i)))
+      return invalidPlan("has value {} at index {}", constant.values()->Get(i),
+                         i);
+  return Status::ok();
+}
+
+Status verifyDevice(const fb::Device &device) {
+  if (device.kind() > fb::DeviceKind::MAX)
+    return invalidPlan("has kind {}, expected 0 or 1", int(device.kind()));
+  std::optional<moek::Isa> isa = moek::isaFromName(text(device.isa()));
+  bool isGpu = device.kind() == fb::DeviceKind::Cuda;
+  if (!isa || (*isa == moek::Isa::Cuda) != isGpu)
+    return invalidPlan("has ISA {}, which is none of a {}",
+                       quoted(text(device.isa())), isGpu ? "GPU" : "CPU");
+  for (uint64_t bytes : {device.arena_bytes(), device.kv_bytes(),
+                         device.weight_bytes(), device.scratch_bytes()})
+    if (bytes >= maxBytes)
+      return invalidPlan("asks for {} bytes, more than any memory", bytes);
+  return Status::ok();
+}
+
+Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
+  if (kv.device() >= count(plan.devices()))
+    return invalidPlan("is on device {} of {}", kv.device(),
+                       count(plan.devices()));
+  MOE_RETURN_IF_ERROR(checkRange("layer", kv.layer(), 0,
+                                 std::max(0, plan.layers() - 1)));
+  if (kv.type() > uint8_t(moek::KvType::BF16))
+    return invalidPlan("has unknown type {}", kv.type());
+  MOE_RETURN_IF_ERROR(checkRange("width", kv.width(), 1, kMaxParameter));
+  if (kv.capacity() != plan.context())
+    return invalidPlan("has capacity {}, but the plan's context is {}",
+                       kv.capacity(), plan.context());
+  if (kv.offset() % kRegionAlignment)
+    return invalidPlan("has offset {}, not a multiple of {}", kv.offset(),
+                       kRegionAlignment);
+  return Status::ok();
+}
+
+/// Every cache inside its device's KV memory, and none over another.
+Status verifyKvRegions(const fb::Plan &plan) {
+  struct Region {
+    uint32_t device;
+    uint64_t begin, end;
+    uint32_t index;
+  };
+  if (count(plan.kv()) > kMaxCaches)
+    return invalidPlan("has {} caches, at most {} are allowed",
+                       count(plan.kv()), kMaxCaches);
+  std::vector<Region> regions;
+  for (uint32_t i = 0; i < count(plan.kv()); ++i) {
+    const fb::Kv *kv = plan.kv()->Get(i);
+    uint64_t elementBytes = kv->type() == uint8_t(moek::KvType::F32) ? 4 : 2;
+    Checked end = Checked(kv->offset()) + Checked(kv->capacity()) *
+                                              Checked(kv->width()) *
+                                              Checked(elementBytes);
+    uint64_t memory = plan.devices()->Get(kv->device())->kv_bytes();
+    if (!end.valid() || end.value() > memory)
+      return invalidPlan("cache {} at offset {} ends beyond the device's {} "
+                         "bytes of KV memory",
+                         i, kv->offset(), memory);
+    regions.push_back({kv->device(), kv->offset(), end.value(), i});
+  }
+  std::sort(regions.begin(), regions.end(),
+            [](const Region &a, const Region &b) {
+              return std::tie(a.device, a.begin) < std::tie(b.device, b.begin);
+            });
+  for (size_t i = 1; i < regions.size(); ++i)
+    if (regions[i].device == regions[i - 1].device &&
+        regions[i].begin < regions[i - 1].end)
+      return invalidPlan("caches {} and {} overlap", regions[i - 1].index,
+                         regions[i].index);
+  return Status::ok();
+}
+
+Status verifyKernelName(std::string_view name) {
+  if (moek::findKernel(name) || moek::findGemm(name))
+    return Status::ok();
+  return Status(StatusCode::WrongMachine,
+                fmt::format("kernel {} is unknown to this moert; the plan was "
+                            "made by another version: recompile it with the "
+                            "moec of this version",
+                            quoted(name)));
+}
+
+Status verifyTokenizer(const fb::Plan &plan, const fb::Tokenizer &tokenizer) {
+  uint32_t tokens = count(tokenizer.tokens());
+  if (tokens > plan.vocab())
+    return invalidPlan("has {} tokens, but the model's vocabulary has {}",
+                       tokens, plan.vocab());
+  for (auto [name, entries] :
+       {std::pair("token types", count(tokenizer.types())),
+        std::pair("scores", count(tokenizer.scores()))})
+    if (entries != 0 && entries != tokens)
+      return invalidPlan("has {} {} for {} tokens", entries, name, tokens);
+  for (auto [name, id] : {std::pair("BOS", tokenizer.bos()),
+                          std::pair("EOS", tokenizer.eos()),
+                          std::pair("end-of-turn", tokenizer.eot()),
+                          std::pair("unknown", tokenizer.unk()),
+                          std::pair("padding", tokenizer.pad())})
+    if (id < -1 || id >= int64_t(tokens))
+      return invalidPlan("has {} token {}, expected -1 to {}", name, id,
+                         int64_t(tokens) - 1);
+  return Status::ok();
+}
+
+} // namespace
+
+Status verifyTables(const fb::Plan &plan) {
+  MOE_RETURN_IF_ERROR(verifyScalars(plan));
+  for (uint32_t i = 0; i < count(plan.files()); ++i) {
+    const fb::File *file = plan.files()->Get(i);
+    MOE_RETURN_IF_ERROR(
+        verifyFile(*file).at(place("file", i, text(file->path()))));
+  }
+  for (uint32_t i = 0; i < count(plan.weights()); ++i) {
+    const fb::Weight *weight = plan.weights()->Get(i);
+    MOE_RETURN_IF_ERROR(verifyWeight(plan, *weight)
+                            .at(place("weight", i, text(weight->name()))));
+  }
+  for (uint32_t i = 0; i < count(plan.constants()); ++i) {
+    const fb::Constant *constant = plan.constants()->Get(i);
+    MOE_RETURN_IF_ERROR(verifyConstant(*constant).at(
+        place("constant", i, text(constant->name()))));
+  }
+  if (count(plan.devices()) == 0)
+    return invalidPlan("has no devices");
+  for (uint32_t i = 0; i < count(plan.devices()); ++i) {
+    const fb::Device *device = plan.devices()->Get(i);
+    MOE_RETURN_IF_ERROR(
+        verifyDevice(*device).at(place("device", i, text(device->name()))));
+  }
+  for (uint32_t i = 0; i < count(plan.kv()); ++i)
+    MOE_RETURN_IF_ERROR(
+        verifyKv(plan, *plan.kv()->Get(i)).at(fmt::format("cache {}", i)));
+  MOE_RETURN_IF_ERROR(verifyKvRegions(plan));
+  for (uint32_t i = 0; i < count(plan.kernels()); ++i)
+    MOE_RETURN_IF_ERROR(verifyKernelName(text(plan.kernels()->Get(i))));
+  if (plan.tokenizer())
+    return verifyTokenizer(plan, *plan.tokenizer()).at("tokenizer");
+  return Status::ok();
+}
+
+} // namespace moert
