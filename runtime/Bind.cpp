@@ -8,12 +8,15 @@ namespace moert {
 namespace {
 /// By OpCode. Copy has no CPU kernel, because one device has nothing to copy.
 constexpr Binder binders[moek::kOpCodeCount] = {
-    bindEmbed,        bindRopeTable,     bindRmsNorm,
-    bindQuantize,     bindLinear,        bindGateUp,
-    bindSiluMul,      bindAdd,           bindRope,
-    bindMlaLatent,    bindAbsorbQuery,   bindLatentAttention,
-    bindExpandValue,  bindMlaAttention,  bindRouter,
-    bindExpertGroup,  bindExpertsLinear, bindExpertsGateUp,
+    bindEmbed,          bindRopeTable,
+    bindRmsNorm,        bindQuantize,
+    bindLinear,         bindGateUp,
+    bindSiluMul,        bindAdd,
+    bindRope,           bindMlaLatent,
+    bindAbsorbQuery,    bindLatentAttention,
+    bindExpandValue,    bindMlaAttention,
+    bindRouter,         bindExpertGroup,
+    bindExpertsLinear,  bindExpertsGateUp,
     bindExpertsCombine, nullptr};
 
 StatusOr<BoundInstruction> bindInstruction(const fb::Instruction &instruction,
@@ -56,13 +59,12 @@ StatusOr<BoundPhase> bindPhase(const Plan &plan, const fb::Phase &phase,
   bound.instructions.reserve(count(phase.instructions()));
   for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
     const fb::Instruction &instruction = *phase.instructions()->Get(i);
-    StatusOr<BoundInstruction> result = bindInstruction(
-        instruction, OpReader(plan.table(), phase, instruction, memory, files,
-                              bound.arguments));
+    StatusOr<BoundInstruction> result =
+        bindInstruction(instruction, OpReader(plan.table(), phase, instruction,
+                                              memory, files, bound.arguments));
     if (!result)
-      return result.status().at(
-          fmt::format("{}, instruction {} ({})", place, i,
-                      findOp(instruction.op())->name));
+      return result.status().at(fmt::format("{}, instruction {} ({})", place, i,
+                                            findOp(instruction.op())->name));
     bound.instructions.push_back(*result);
   }
   return bound;

@@ -63,8 +63,8 @@ struct BoundPhase {
   std::string name;
   int32_t minTokens, maxTokens;
   std::vector<BoundInstruction> instructions;
-  std::byte *input;  ///< I32 tokens [T], or F32 hidden rows [T, D].
-  float *output;     ///< Hidden rows [T, D], or logits [T, vocab].
+  std::byte *input; ///< I32 tokens [T], or F32 hidden rows [T, D].
+  float *output;    ///< Hidden rows [T, D], or logits [T, vocab].
   ArgumentStore arguments;
 };
 

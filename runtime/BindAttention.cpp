@@ -1,7 +1,6 @@
 // Arguments of rotary embedding and multi-head latent attention.
-#include "runtime/OpReader.h"
-
 #include "kernels/Scratch.h"
+#include "runtime/OpReader.h"
 
 #include <algorithm>
 
@@ -25,13 +24,12 @@ moek::KvView latentCache(OpReader &r, int64_t latent, int64_t rope) {
 }
 
 /// W_UK: [heads, nope, latent], or [heads, latent, nope] when transposed.
-moek::WeightView keyWeight(OpReader &r, std::string_view operand,
-                           int64_t heads, int64_t nope, int64_t latent,
-                           bool transposed) {
+moek::WeightView keyWeight(OpReader &r, std::string_view operand, int64_t heads,
+                           int64_t nope, int64_t latent, bool transposed) {
   moek::WeightView w = r.weight(operand);
   r.equal("the key weight's head count", w.outer, "heads", heads);
-  r.equal("the key weight's row count", w.rows,
-          transposed ? "latent" : "nope", transposed ? latent : nope);
+  r.equal("the key weight's row count", w.rows, transposed ? "latent" : "nope",
+          transposed ? latent : nope);
   r.equal("the key weight's column count", w.cols,
           transposed ? "nope" : "latent", transposed ? nope : latent);
   return w;
@@ -54,8 +52,7 @@ const void *bindRope(OpReader &r) {
   args.heads = r.positive("heads");
   args.headStride = r.positive("head_stride");
   args.dim = r.positive("dim");
-  args.offset =
-      r.integer("offset", 0, std::max(0, args.headStride - args.dim));
+  args.offset = r.integer("offset", 0, std::max(0, args.headStride - args.dim));
   args.neox = r.boolean("neox");
   r.require(int64_t(args.offset) + args.dim <= args.headStride,
             "the rotated part lies inside a head");
@@ -92,11 +89,11 @@ const void *bindAbsorbQuery(OpReader &r) {
   args.q = q.f32();
   args.qStride =
       r.rows(q, 1, int64_t(args.heads) * (int64_t(args.nope) + args.rope));
-  args.w = keyWeight(r, "w", args.heads, args.nope, args.latent,
-                     args.transposed);
+  args.w =
+      keyWeight(r, "w", args.heads, args.nope, args.latent, args.transposed);
   args.out = out.f32();
-  args.outStride = r.rows(
-      out, 1, int64_t(args.heads) * (int64_t(args.latent) + args.rope));
+  args.outStride =
+      r.rows(out, 1, int64_t(args.heads) * (int64_t(args.latent) + args.rope));
   r.scratch(moek::headLinearScratchBytes(args.nope, args.latent));
   return r.keep(args);
 }
@@ -151,8 +148,8 @@ const void *bindMlaAttention(OpReader &r) {
   args.qStride =
       r.rows(q, 1, int64_t(args.heads) * (int64_t(args.nope) + args.rope));
   args.kv = latentCache(r, args.latent, args.rope);
-  args.wk = keyWeight(r, "wk", args.heads, args.nope, args.latent,
-                      args.transposed);
+  args.wk =
+      keyWeight(r, "wk", args.heads, args.nope, args.latent, args.transposed);
   args.wv = valueWeight(r, "wv", args.heads, args.value, args.latent);
   args.out = out.f32();
   args.outStride = r.rows(out, 1, int64_t(args.heads) * args.value);

@@ -1,7 +1,6 @@
 // Arguments of embedding, norms, and everything that multiplies one matrix.
-#include "runtime/OpReader.h"
-
 #include "kernels/Scratch.h"
+#include "runtime/OpReader.h"
 
 namespace moert {
 using moek::Encoding;
@@ -37,8 +36,7 @@ const void *bindRmsNorm(OpReader &r) {
   BufferRef x = r.buffer("x", Encoding::F32);
   BufferRef out = r.buffer("out", Encoding::F32);
   args.groups = r.positive("groups");
-  r.require(x.perToken() % args.groups == 0,
-            "groups divide the columns of x");
+  r.require(x.perToken() % args.groups == 0, "groups divide the columns of x");
   args.cols = x.perToken() / args.groups;
   args.weight = r.vector("weight", args.cols);
   args.x = x.f32();

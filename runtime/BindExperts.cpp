@@ -1,7 +1,6 @@
 // Arguments of routing and the routed experts.
-#include "runtime/OpReader.h"
-
 #include "kernels/Scratch.h"
+#include "runtime/OpReader.h"
 
 namespace moert {
 using moek::Encoding;

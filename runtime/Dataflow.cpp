@@ -87,9 +87,9 @@ private:
 
   const fb::Plan &plan_;
   const fb::Phase &phase_;
-  std::vector<Region> regions_; ///< Buffers, then caches.
-  std::vector<Access> accesses_; ///< Of the instruction being visited.
-  std::vector<Pending> pending_; ///< At most two per region.
+  std::vector<Region> regions_;       ///< Buffers, then caches.
+  std::vector<Access> accesses_;      ///< Of the instruction being visited.
+  std::vector<Pending> pending_;      ///< At most two per region.
   std::vector<uint8_t> pendingKinds_; ///< By region: 1 read, 2 written.
 };
 
@@ -155,8 +155,8 @@ void Walk::collectAccesses(const fb::Instruction &instruction,
     case OperandRole::KvRead:
     case OperandRole::KvWrite: {
       bool writes = spec.operands[i].role == OperandRole::KvWrite;
-      accesses_.push_back({count(phase_.buffers()) + operand->index(), name,
-                           !writes, writes});
+      accesses_.push_back(
+          {count(phase_.buffers()) + operand->index(), name, !writes, writes});
       break;
     }
     case OperandRole::Weight:
@@ -271,8 +271,8 @@ Contents Walk::written(const fb::Instruction &instruction, const OpSpec &spec,
   if (spec.op == OpCode::Router && operand == "ids")
     contents.kind = Contents::ExpertIds;
   else if (spec.op == OpCode::ExpertGroup)
-    contents.kind = operand == "offsets" ? Contents::GroupOffsets
-                                         : Contents::GroupSlots;
+    contents.kind =
+        operand == "offsets" ? Contents::GroupOffsets : Contents::GroupSlots;
   if (contents.kind != Contents::Plain) {
     contents.experts = intOf(instruction, spec, "experts");
     contents.topK = intOf(instruction, spec, "top_k");
@@ -301,8 +301,7 @@ Status Walk::visit(uint32_t index) {
   MOE_RETURN_IF_ERROR(checkContents(instruction, spec));
   for (const Access &access : accesses_)
     if (access.writes)
-      define(access.region,
-             written(instruction, spec, access.operand, index));
+      define(access.region, written(instruction, spec, access.operand, index));
   return Status::ok();
 }
 
@@ -318,9 +317,9 @@ Status Walk::run() {
     input.kind = Contents::Tokens;
   define(phase_.input(), input);
   for (uint32_t i = 0; i < count(phase_.instructions()); ++i)
-    MOE_RETURN_IF_ERROR(visit(i).at(fmt::format(
-        "instruction {} ({})", i,
-        findOp(phase_.instructions()->Get(i)->op())->name)));
+    MOE_RETURN_IF_ERROR(visit(i).at(
+        fmt::format("instruction {} ({})", i,
+                    findOp(phase_.instructions()->Get(i)->op())->name)));
   if (!regions_[phase_.output()].defined)
     return invalidPlan("no instruction writes its output");
   return Status::ok();

@@ -40,13 +40,15 @@ const fb::Operand *OpReader::find(std::string_view operand) const {
 }
 
 BufferRef OpReader::anyBuffer(std::string_view operand) {
-  const fb::Buffer *buffer =
-      phase_.buffers()->Get(find(operand)->index());
+  const fb::Buffer *buffer = phase_.buffers()->Get(find(operand)->index());
   if (buffer->device() != instruction_.device())
     fail("operand {} is on another device", operand);
-  return {operand,        memory_.arena + buffer->offset(),
-          Encoding(buffer->encoding()), buffer->cols(),
-          buffer->rows_per_token(),     buffer->fixed_rows()};
+  return {operand,
+          memory_.arena + buffer->offset(),
+          Encoding(buffer->encoding()),
+          buffer->cols(),
+          buffer->rows_per_token(),
+          buffer->fixed_rows()};
 }
 
 BufferRef OpReader::buffer(std::string_view operand, Encoding encoding) {
@@ -115,16 +117,14 @@ moek::KvView OpReader::cache(std::string_view operand) {
 }
 
 std::span<const float> OpReader::constant(std::string_view operand) {
-  const auto *values =
-      plan_.constants()->Get(find(operand)->index())->values();
+  const auto *values = plan_.constants()->Get(find(operand)->index())->values();
   if (!values)
     return {};
   return {values->data(), values->size()};
 }
 
 std::string_view OpReader::kernelName(uint32_t position) {
-  return text(
-      plan_.kernels()->Get(instruction_.kernels()->Get(position)));
+  return text(plan_.kernels()->Get(instruction_.kernels()->Get(position)));
 }
 
 bool OpReader::usable(std::string_view kernel, moek::Isa isa) {
@@ -153,14 +153,14 @@ moek::KernelFn OpReader::driver() {
     return nullptr;
   moek::KernelFn function = moek::resolveKernel(name);
   if (!function)
-    status_ = Status(StatusCode::WrongMachine,
-                     fmt::format("kernel {} is not in this build of moert",
-                                 name));
+    status_ =
+        Status(StatusCode::WrongMachine,
+               fmt::format("kernel {} is not in this build of moert", name));
   return function;
 }
 
-moek::GemmFn OpReader::gemm(std::string_view operand,
-                            const moek::WeightView &w, const BufferRef &act) {
+moek::GemmFn OpReader::gemm(std::string_view operand, const moek::WeightView &w,
+                            const BufferRef &act) {
   if (!status_.isOk())
     return nullptr;
   uint32_t position = 0;
@@ -180,8 +180,8 @@ moek::GemmFn OpReader::gemm(std::string_view operand,
          moek::formatInfo(info->format).name, operand,
          moek::formatInfo(w.format).name);
   if (info->activation != act.encoding)
-    fail("kernel {} takes {} activations, but operand {} has encoding {}",
-         name, nameOf(info->activation), act.operand, nameOf(act.encoding));
+    fail("kernel {} takes {} activations, but operand {} has encoding {}", name,
+         nameOf(info->activation), act.operand, nameOf(act.encoding));
   if (phase_.min_tokens() < info->minTokens ||
       phase_.max_tokens() > info->maxTokens)
     fail("kernel {} takes {} to {} tokens, the phase {} to {}", name,
@@ -191,9 +191,9 @@ moek::GemmFn OpReader::gemm(std::string_view operand,
     return nullptr;
   moek::GemmFn function = moek::resolveGemm(name);
   if (!function)
-    status_ = Status(StatusCode::WrongMachine,
-                     fmt::format("kernel {} is not in this build of moert",
-                                 name));
+    status_ =
+        Status(StatusCode::WrongMachine,
+               fmt::format("kernel {} is not in this build of moert", name));
   return function;
 }
 

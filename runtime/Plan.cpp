@@ -46,13 +46,12 @@ Status checkVersion(const fb::Plan &plan, const std::string &path) {
   bool newer = plan.schema_version() > kSchemaVersion;
   return Status(
       StatusCode::WrongMachine,
-      fmt::format("has schema version {} (written by {}), this moert reads "
-                  "version {}; {}: {}",
-                  plan.schema_version(), quoted(text(plan.compiler())),
-                  kSchemaVersion,
-                  newer ? "update moert, or recompile with its moec"
-                        : "recompile",
-                  recompileCommand(plan, path, "")));
+      fmt::format(
+          "has schema version {} (written by {}), this moert reads "
+          "version {}; {}: {}",
+          plan.schema_version(), quoted(text(plan.compiler())), kSchemaVersion,
+          newer ? "update moert, or recompile with its moec" : "recompile",
+          recompileCommand(plan, path, "")));
 }
 } // namespace
 

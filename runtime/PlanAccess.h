@@ -8,7 +8,6 @@
 #include "runtime/schema/plan_generated.h"
 
 #include <fmt/format.h>
-
 #include <string_view>
 
 namespace moert {

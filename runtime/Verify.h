@@ -40,12 +40,12 @@ Status verifyTables(const fb::Plan &plan);
 /// parameter counts, operand kinds, every index in range. Needs verifyTables().
 Status verifyPhases(const fb::Plan &plan);
 
-/// For a phase of one device: that no instruction reads what was not written before it in its phase or was
-/// overwritten since; that workers never race (a barrier separates a write from
-/// every other access to the same bytes); that reads and writes of one
-/// instruction overlap only where its kernel allows; and that indices into
-/// tables (token ids, expert slots) come from an instruction that bounds them.
-/// Needs verifyPhases().
+/// For a phase of one device: that no instruction reads what was not written
+/// before it in its phase or was overwritten since; that workers never race (a
+/// barrier separates a write from every other access to the same bytes); that
+/// reads and writes of one instruction overlap only where its kernel allows;
+/// and that indices into tables (token ids, expert slots) come from an
+/// instruction that bounds them. Needs verifyPhases().
 Status verifyDataflow(const fb::Plan &plan, const fb::Phase &phase);
 
 } // namespace moert

@@ -29,9 +29,9 @@ Status verifyBuffer(const fb::Plan &plan, const fb::Phase &phase,
   if (buffer.rows_per_token() < 0 || buffer.fixed_rows() < 0)
     return invalidPlan("has {} rows per token and {} fixed rows",
                        buffer.rows_per_token(), buffer.fixed_rows());
-  Checked rows = Checked(buffer.rows_per_token()) *
-                     Checked(uint64_t(phase.max_tokens())) +
-                 Checked(buffer.fixed_rows());
+  Checked rows =
+      Checked(buffer.rows_per_token()) * Checked(uint64_t(phase.max_tokens())) +
+      Checked(buffer.fixed_rows());
   Checked perToken =
       Checked(buffer.rows_per_token()) * Checked(uint64_t(buffer.cols()));
   if (!rows.valid() || rows.value() < 1 || rows.value() >= kMaxDimension ||
@@ -43,9 +43,8 @@ Status verifyBuffer(const fb::Plan &plan, const fb::Phase &phase,
   if (buffer.offset() % kRegionAlignment)
     return invalidPlan("has offset {}, not a multiple of {}", buffer.offset(),
                        kRegionAlignment);
-  Checked end =
-      Checked(buffer.offset()) +
-      rows * Checked(moek::encodedRowBytes(encoding, buffer.cols()));
+  Checked end = Checked(buffer.offset()) +
+                rows * Checked(moek::encodedRowBytes(encoding, buffer.cols()));
   uint64_t arena = plan.devices()->Get(buffer.device())->arena_bytes();
   if (!end.valid() || end.value() > arena)
     return invalidPlan("at offset {} with {} rows of {} columns ends beyond "
@@ -151,12 +150,11 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
     const fb::Buffer *buffer;
     moek::Encoding encoding;
     int64_t perToken;
-  } ends[] = {
-      {"input", phase.buffers()->Get(phase.input()),
-       isHead ? moek::Encoding::F32 : moek::Encoding::I32,
-       isHead ? plan.hidden() : 1},
-      {"output", phase.buffers()->Get(phase.output()), moek::Encoding::F32,
-       isHead ? plan.vocab() : plan.hidden()}};
+  } ends[] = {{"input", phase.buffers()->Get(phase.input()),
+               isHead ? moek::Encoding::F32 : moek::Encoding::I32,
+               isHead ? plan.hidden() : 1},
+              {"output", phase.buffers()->Get(phase.output()),
+               moek::Encoding::F32, isHead ? plan.vocab() : plan.hidden()}};
   for (const auto &[what, buffer, encoding, perToken] : ends)
     if (buffer->encoding() != uint8_t(encoding) ||
         buffer->rows_per_token() * buffer->cols() != perToken)
@@ -173,6 +171,10 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase) {
       phase.max_tokens() > kMaxUbatch)
     return invalidPlan("takes {} to {} tokens", phase.min_tokens(),
                        phase.max_tokens());
+  // Any remainder of a prompt, and any count of rows, must have a phase.
+  if (text(phase.name()) != "prefill" && phase.min_tokens() != 1)
+    return invalidPlan("takes at least {} tokens, expected 1",
+                       phase.min_tokens());
   if (count(phase.buffers()) > kMaxBuffers)
     return invalidPlan("has {} buffers, at most {} are allowed",
                        count(phase.buffers()), kMaxBuffers);
@@ -201,9 +203,9 @@ Status verifyPhases(const fb::Plan &plan) {
   bool seen[std::size(names)] = {};
   for (uint32_t i = 0; i < count(plan.phases()); ++i) {
     const fb::Phase *phase = plan.phases()->Get(i);
-    size_t which = std::find(std::begin(names), std::end(names),
-                             text(phase->name())) -
-                   std::begin(names);
+    size_t which =
+        std::find(std::begin(names), std::end(names), text(phase->name())) -
+        std::begin(names);
     if (which == std::size(names))
       return invalidPlan("phase {} is named {}, expected decode, prefill or "
                          "logits",
@@ -211,8 +213,8 @@ Status verifyPhases(const fb::Plan &plan) {
     if (seen[which])
       return invalidPlan("there are two phases named {}", names[which]);
     seen[which] = true;
-    MOE_RETURN_IF_ERROR(verifyPhase(plan, *phase)
-                            .at(fmt::format("phase {}", names[which])));
+    MOE_RETURN_IF_ERROR(
+        verifyPhase(plan, *phase).at(fmt::format("phase {}", names[which])));
   }
   if (!seen[0] || !seen[2])
     return invalidPlan("there is no phase named {}",

@@ -142,8 +142,8 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
   if (kv.device() >= count(plan.devices()))
     return invalidPlan("is on device {} of {}", kv.device(),
                        count(plan.devices()));
-  MOE_RETURN_IF_ERROR(checkRange("layer", kv.layer(), 0,
-                                 std::max(0, plan.layers() - 1)));
+  MOE_RETURN_IF_ERROR(
+      checkRange("layer", kv.layer(), 0, std::max(0, plan.layers() - 1)));
   if (kv.type() > uint8_t(moek::KvType::BF16))
     return invalidPlan("has unknown type {}", kv.type());
   MOE_RETURN_IF_ERROR(checkRange("width", kv.width(), 1, kMaxParameter));
@@ -212,11 +212,11 @@ Status verifyTokenizer(const fb::Plan &plan, const fb::Tokenizer &tokenizer) {
         std::pair("scores", count(tokenizer.scores()))})
     if (entries != 0 && entries != tokens)
       return invalidPlan("has {} {} for {} tokens", entries, name, tokens);
-  for (auto [name, id] : {std::pair("BOS", tokenizer.bos()),
-                          std::pair("EOS", tokenizer.eos()),
-                          std::pair("end-of-turn", tokenizer.eot()),
-                          std::pair("unknown", tokenizer.unk()),
-                          std::pair("padding", tokenizer.pad())})
+  for (auto [name, id] :
+       {std::pair("BOS", tokenizer.bos()), std::pair("EOS", tokenizer.eos()),
+        std::pair("end-of-turn", tokenizer.eot()),
+        std::pair("unknown", tokenizer.unk()),
+        std::pair("padding", tokenizer.pad())})
     if (id < -1 || id >= int64_t(tokens))
       return invalidPlan("has {} token {}, expected -1 to {}", name, id,
                          int64_t(tokens) - 1);

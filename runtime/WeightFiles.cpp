@@ -112,8 +112,7 @@ StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
       path = *recorded;
     }
     std::string fix =
-        (isModel ? " with --model PATH, or recompile: "
-                 : ", or recompile: ") +
+        (isModel ? " with --model PATH, or recompile: " : ", or recompile: ") +
         recompileCommand(table, plan.path(), "--target native");
     StatusOr<MappedFile> mapped = MappedFile::open(*path);
     if (!mapped)

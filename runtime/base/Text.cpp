@@ -1,7 +1,6 @@
 #include "runtime/base/Text.h"
 
 #include <fmt/format.h>
-
 #include <iterator>
 
 namespace moert {

@@ -30,8 +30,8 @@ void Event::advance() {
   // load sees the sleeper, or the sleeper's futex call sees the new value.
   value_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0)
-    ::syscall(SYS_futex, &value_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr,
-              nullptr, 0);
+    ::syscall(SYS_futex, &value_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr,
+              0);
 }
 
 void Event::waitWhile(uint32_t seen) {

@@ -1,21 +1,13 @@
 #include "runtime/device/cpu/HostMemory.h"
 
+#include "runtime/base/HostCpu.h"
 #include "runtime/base/Text.h"
 
 #include <fmt/format.h>
-
 #include <sys/mman.h>
-#include <unistd.h>
 #include <utility>
 
 namespace moert {
-
-namespace {
-uint64_t physicalBytes() {
-  long pages = ::sysconf(_SC_PHYS_PAGES), size = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && size > 0 ? uint64_t(pages) * uint64_t(size) : UINT64_MAX;
-}
-} // namespace
 
 StatusOr<HostMemory> HostMemory::allocate(uint64_t bytes,
                                           std::string_view purpose) {
@@ -25,15 +17,16 @@ StatusOr<HostMemory> HostMemory::allocate(uint64_t bytes,
   void *data = MAP_FAILED;
   // The kernel may overcommit; asking for more than there is must fail now
   // rather than when the pages are touched.
-  if (bytes <= physicalBytes())
+  uint64_t available = hostMemoryBytes(); // 0 where the system does not tell
+  if (available == 0 || bytes <= available)
     data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED)
     return Status(StatusCode::DoesNotFit,
-                  fmt::format("{} of memory for {} cannot be had (the machine "
-                              "has {})",
+                  fmt::format("{} of memory for {} cannot be had (this "
+                              "process may use {})",
                               humanBytes(double(bytes)), purpose,
-                              humanBytes(double(physicalBytes()))));
+                              humanBytes(double(available))));
   memory.data_ = static_cast<std::byte *>(data);
   memory.size_ = bytes;
   return memory;

@@ -1,7 +1,6 @@
 #include "runtime/device/cpu/WorkerPool.h"
 
 #include <fmt/format.h>
-
 #include <pthread.h>
 #include <sched.h>
 #include <system_error>

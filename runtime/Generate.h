@@ -1,0 +1,45 @@
+//===- Generate.h - From a prompt to text -----------------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_GENERATE_H
+#define MOE_RUNTIME_GENERATE_H
+
+#include "runtime/Session.h"
+#include "runtime/text/Sampler.h"
+#include "runtime/text/Tokenizer.h"
+
+namespace moert {
+
+struct GenerateOptions {
+  int32_t maxTokens = -1; ///< -1: until something else ends it.
+  SamplerParams sampler;
+  std::vector<std::string> stops; ///< Text that ends it, and is not shown.
+  bool ignoreEos = false;         ///< Go on after an end-of-generation token.
+};
+
+enum class StopReason { Length, EndOfText, StopString, ContextFull, Cancelled };
+
+/// "length", "eos", "stop", "context", "cancelled".
+std::string_view stopReasonName(StopReason reason);
+
+struct GenerateStats {
+  StopReason reason = StopReason::Length;
+  int32_t promptTokens = 0;
+  int32_t generatedTokens = 0; ///< The end-of-generation token not included.
+  int32_t decodeSteps = 0;     ///< Generated tokens that were also evaluated.
+  double promptSeconds = 0, decodeSeconds = 0;
+
+  double promptRate() const;
+  double decodeRate() const; ///< Tokens per second; 0 without steps.
+};
+
+/// Appends `prompt` to the session and generates after it; `sink` receives text
+/// as it becomes certain, whole characters only. The session's cancel flag ends
+/// it with StopReason::Cancelled and ok.
+StatusOr<GenerateStats>
+generate(Session &session, const Tokenizer &tokenizer,
+         std::span<const int32_t> prompt, const GenerateOptions &options,
+         const std::function<void(std::string_view)> &sink);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_GENERATE_H

@@ -1,0 +1,190 @@
+#include "runtime/Session.h"
+
+#include "runtime/PlanAccess.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/HostCpu.h"
+#include "runtime/device/cpu/ThreadCount.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace moert {
+
+StatusOr<std::unique_ptr<Session>>
+Session::open(const std::string &planPath, const SessionOptions &options) {
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(planPath));
+  return create(std::move(plan), options);
+}
+
+StatusOr<std::unique_ptr<Session>>
+Session::create(Plan plan, const SessionOptions &options) {
+  MOE_RETURN_IF_ERROR(plan.checkMachine());
+  std::unique_ptr<Session> session(new Session(std::move(plan)));
+  const fb::Plan &table = session->plan_.table();
+  session->hiddenSize_ = table.hidden();
+  session->vocab_ = static_cast<int32_t>(table.vocab());
+  session->context_ = table.context();
+  MOE_ASSIGN_OR_RETURN(session->files_,
+                       WeightFiles::open(session->plan_, options.modelPaths));
+  MOE_RETURN_IF_ERROR(session->allocate(options));
+  MOE_RETURN_IF_ERROR(session->bind());
+  return session;
+}
+
+Status Session::allocate(const SessionOptions &options) {
+  const fb::Device &device = *plan_.table().devices()->Get(0);
+  MOE_ASSIGN_OR_RETURN(int threads,
+                       resolveThreads(options.threads, readCpuBudget()));
+  // Sizes are below 2^48 each (verifyTables), so the sum cannot overflow.
+  uint64_t needed = device.arena_bytes() + device.kv_bytes() +
+                    device.scratch_bytes() * uint64_t(threads);
+  uint64_t available = hostMemoryBytes();
+  if (available != 0 && needed > available)
+    return Status(
+        StatusCode::DoesNotFit,
+        fmt::format("{}: needs {} beside the weights ({} of KV cache for a "
+                    "context of {}, {} of activations), but this process may "
+                    "use {}; recompile with a smaller --ctx or --ubatch",
+                    plan_.path(), humanBytes(double(needed)),
+                    humanBytes(double(device.kv_bytes())), context_,
+                    humanBytes(double(device.arena_bytes())),
+                    humanBytes(double(available))));
+  MOE_ASSIGN_OR_RETURN(
+      arena_, HostMemory::allocate(device.arena_bytes(), "activations"));
+  MOE_ASSIGN_OR_RETURN(kv_,
+                       HostMemory::allocate(device.kv_bytes(), "the KV cache"));
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<WorkerPool> pool,
+                       WorkerPool::create(threads, options.pin
+                                                       ? physicalCores()
+                                                       : std::vector<int>()));
+  MOE_ASSIGN_OR_RETURN(
+      executor_, Executor::create(std::move(pool), device.scratch_bytes()));
+  return Status::ok();
+}
+
+Status Session::bind() {
+  DeviceMemory memory{arena_.data(), kv_.data()};
+  for (const fb::Phase *phase : *plan_.table().phases()) {
+    MOE_ASSIGN_OR_RETURN(BoundPhase bound,
+                         bindPhase(plan_, *phase, memory, *files_));
+    if (bound.name == "decode")
+      decode_ = std::move(bound);
+    else if (bound.name == "prefill")
+      prefill_ = std::move(bound);
+    else
+      logits_ = std::move(bound);
+  }
+  return Status::ok();
+}
+
+int32_t Session::ubatch() const {
+  return prefill_ ? prefill_->maxTokens : decode_.maxTokens;
+}
+
+Status Session::rewind(int32_t position) {
+  if (position < 0 || position > position_)
+    return Status(StatusCode::Usage,
+                  fmt::format("cannot rewind to position {}: {} are in the "
+                              "cache",
+                              position, counted(position_, "token")));
+  position_ = position;
+  return Status::ok();
+}
+
+Status Session::checkTokens(std::span<const int32_t> tokens) const {
+  if (tokens.empty())
+    return Status(StatusCode::Usage, "there are no tokens to process");
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] < 0 || tokens[i] >= vocab_)
+      return Status(StatusCode::Usage,
+                    fmt::format("token {} at index {} is outside the "
+                                "vocabulary of {}",
+                                tokens[i], i, vocab_));
+  if (tokens.size() > size_t(context_ - position_)) {
+    size_t needed = size_t(position_) + tokens.size();
+    return Status(StatusCode::DoesNotFit,
+                  fmt::format("{} at position {} do not fit the context of {}; "
+                              "recompile with --ctx {} or more",
+                              counted(tokens.size(), "token"), position_,
+                              context_, needed));
+  }
+  return Status::ok();
+}
+
+const BoundPhase &Session::phaseFor(size_t remaining) const {
+  bool fitsDecode = remaining <= size_t(decode_.maxTokens);
+  bool fitsPrefill = prefill_ && remaining >= size_t(prefill_->minTokens);
+  return fitsDecode || !fitsPrefill ? decode_ : *prefill_;
+}
+
+StatusOr<size_t> Session::step(const BoundPhase &phase,
+                               std::span<const int32_t> tokens) {
+  size_t taken = std::min(tokens.size(), size_t(phase.maxTokens));
+  std::memcpy(phase.input, tokens.data(), taken * sizeof(int32_t));
+  MOE_RETURN_IF_ERROR(
+      executor_->run(phase, {static_cast<int32_t>(taken), position_}, cancel_));
+  position_ += static_cast<int32_t>(taken);
+  return taken;
+}
+
+StatusOr<std::span<const float>> Session::head(const float *hidden,
+                                               size_t rows) {
+  // Phases share the arena: `hidden` may lie where this step's buffers do.
+  std::memmove(logits_.input, hidden,
+               rows * size_t(hiddenSize_) * sizeof(float));
+  MOE_RETURN_IF_ERROR(
+      executor_->run(logits_, {static_cast<int32_t>(rows), 0}, cancel_));
+  std::span<const float> logits(logits_.output, rows * size_t(vocab_));
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (!std::isfinite(logits[i]))
+      return Status(
+          StatusCode::InvalidFile,
+          fmt::format("{}: the logit of token {} is {} before position {}: a "
+                      "weight is damaged, or an activation overflowed; check "
+                      "the model file against its checksum, or recompile with "
+                      "--kv-type f32",
+                      plan_.path(), i % size_t(vocab_), logits[i], position_));
+  return logits;
+}
+
+StatusOr<std::span<const float>>
+Session::prefill(std::span<const int32_t> tokens) {
+  MOE_RETURN_IF_ERROR(checkTokens(tokens));
+  for (;;) {
+    const BoundPhase &phase = phaseFor(tokens.size());
+    MOE_ASSIGN_OR_RETURN(size_t taken, step(phase, tokens));
+    tokens = tokens.subspan(taken);
+    if (tokens.empty())
+      return head(phase.output + (taken - 1) * size_t(hiddenSize_), 1);
+  }
+}
+
+StatusOr<std::span<const float>> Session::decode(int32_t token) {
+  MOE_RETURN_IF_ERROR(checkTokens({&token, 1}));
+  MOE_RETURN_IF_ERROR(step(decode_, {&token, 1}).status());
+  return head(decode_.output, 1);
+}
+
+Status Session::prefillAll(std::span<const int32_t> tokens,
+                           const LogitsSink &sink) {
+  MOE_RETURN_IF_ERROR(checkTokens(tokens));
+  size_t row = size_t(hiddenSize_), done = 0;
+  while (done < tokens.size()) {
+    const BoundPhase &phase = phaseFor(tokens.size() - done);
+    MOE_ASSIGN_OR_RETURN(size_t taken, step(phase, tokens.subspan(done)));
+    // The head overwrites the arena, so all rows leave it first.
+    hidden_.assign(phase.output, phase.output + taken * row);
+    for (size_t first = 0; first < taken;) {
+      size_t rows = std::min(taken - first, size_t(logits_.maxTokens));
+      MOE_ASSIGN_OR_RETURN(std::span<const float> logits,
+                           head(hidden_.data() + first * row, rows));
+      MOE_RETURN_IF_ERROR(sink(done + first, rows, logits));
+      first += rows;
+    }
+    done += taken;
+  }
+  return Status::ok();
+}
+
+} // namespace moert

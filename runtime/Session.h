@@ -1,0 +1,96 @@
+//===- Session.h - A plan that is ready to run ------------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_SESSION_H
+#define MOE_RUNTIME_SESSION_H
+
+#include "runtime/Bind.h"
+#include "runtime/Executor.h"
+#include "runtime/Plan.h"
+#include "runtime/WeightFiles.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+struct SessionOptions {
+  int threads = 0;  ///< 0: one worker per physical core this process may use.
+  bool pin = false; ///< Pin worker threads to cores.
+  /// Where model files are now, if not where they were at compile time.
+  std::vector<std::string> modelPaths;
+};
+
+/// One sequence of tokens over one plan: the KV cache, the position in it, and
+/// the workers. Not thread-safe.
+class Session {
+public:
+  static StatusOr<std::unique_ptr<Session>>
+  open(const std::string &planPath, const SessionOptions &options = {});
+  static StatusOr<std::unique_ptr<Session>>
+  create(Plan plan, const SessionOptions &options = {});
+
+  const Plan &plan() const { return plan_; }
+  int32_t vocab() const { return vocab_; }
+  int32_t context() const { return context_; }
+  int32_t threads() const { return executor_->threads(); }
+  /// Largest step: tokens of a long prompt that are processed together.
+  int32_t ubatch() const;
+  /// Tokens in the cache.
+  int32_t position() const { return position_; }
+
+  /// Forgets all tokens from `position` on, at most the current one.
+  Status rewind(int32_t position);
+
+  /// Appends `tokens`, at least one, in as few steps as the plan's phases
+  /// allow, and returns the logits after the last: [vocab], valid until the
+  /// next call. Fails with DoesNotFit when the context would be exceeded, with
+  /// Usage for an id outside the vocabulary, with InvalidFile for logits that
+  /// are not finite, with Cancelled; tokens whose step had finished stay.
+  StatusOr<std::span<const float>> prefill(std::span<const int32_t> tokens);
+
+  /// Appends one token through the decode phase.
+  StatusOr<std::span<const float>> decode(int32_t token);
+
+  /// Receives logits [rows, vocab] of tokens first ... first + rows - 1.
+  using LogitsSink = std::function<Status(size_t first, size_t rows,
+                                          std::span<const float> logits)>;
+  /// Like prefill(), with the logits after every token, in order, in pieces.
+  Status prefillAll(std::span<const int32_t> tokens, const LogitsSink &sink);
+
+  /// When set by another thread or a signal handler, the running call ends with
+  /// Cancelled. Null for none; must outlive the session's use of it.
+  void setCancel(const std::atomic<bool> *cancel) { cancel_ = cancel; }
+
+private:
+  explicit Session(Plan plan) : plan_(std::move(plan)) {}
+
+  Status allocate(const SessionOptions &options);
+  Status bind();
+  Status checkTokens(std::span<const int32_t> tokens) const;
+  const BoundPhase &phaseFor(size_t remaining) const;
+  /// Runs the leading tokens that `phase` takes; returns how many. Their hidden
+  /// rows are then in its output.
+  StatusOr<size_t> step(const BoundPhase &phase,
+                        std::span<const int32_t> tokens);
+  /// Logits of `rows` hidden rows, at most logits_->maxTokens.
+  StatusOr<std::span<const float>> head(const float *hidden, size_t rows);
+
+  Plan plan_;
+  std::optional<WeightFiles> files_;
+  HostMemory arena_, kv_;
+  std::optional<Executor> executor_;
+  BoundPhase decode_, logits_;
+  std::optional<BoundPhase> prefill_;
+  std::vector<float> hidden_; ///< Rows between a phase and the head.
+  int64_t hiddenSize_ = 0;
+  int32_t vocab_ = 0, context_ = 0, position_ = 0;
+  const std::atomic<bool> *cancel_ = nullptr;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SESSION_H
