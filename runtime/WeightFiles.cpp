@@ -26,7 +26,7 @@ Status checkModelPath(const stdfs::path &path) {
     if (part == "..")
       return invalidPlan("model file {} is outside the plan's folder but not "
                          "absolute",
-                         quoted(path.string()));
+                         moert::quoted(path.string()));
   return Status::ok();
 }
 

@@ -30,7 +30,8 @@ std::string humanBytes(double bytes) {
     bytes /= 1024;
     ++unit;
   }
-  return fmt::format(unit == 0 ? "{:.0f} {}" : "{:.2f} {}", bytes, units[unit]);
+  return unit == 0 ? fmt::format("{:.0f} B", bytes)
+                   : fmt::format("{:.2f} {}", bytes, units[unit]);
 }
 
 } // namespace moert
