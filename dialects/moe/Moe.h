@@ -17,6 +17,22 @@
 
 namespace mlir::moe {
 
+/// A double as a parameter of attributes: hashed and compared by value.
+class Real {
+public:
+  Real(double value = 0) : value(value) {}
+  operator double() const { return value; }
+  friend llvm::hash_code hash_value(Real real) {
+    return llvm::hash_value(llvm::bit_cast<uint64_t>(real.value + 0.0));
+  }
+
+private:
+  double value;
+};
+
+/// Reads a finite decimal number.
+FailureOr<Real> parseReal(AsmParser &parser);
+
 /// Work and traffic of one execution of an op.
 struct Cost {
   double flops = 0;
@@ -58,6 +74,10 @@ inline constexpr llvm::StringLiteral kPhaseAttr = "moe.phase";
 inline constexpr llvm::StringLiteral kModelAttr = "moe.model";
 inline constexpr llvm::StringLiteral kFilesAttr = "moe.files";
 inline constexpr llvm::StringLiteral kTargetAttr = "moe.target";
+inline constexpr llvm::StringLiteral kNotesAttr = "moe.notes";
+/// On the module: bytes of an element of the KV cache, an i64.
+inline constexpr llvm::StringLiteral kKvBytesAttr = "moe.kv_bytes_per_element";
+inline constexpr double kDefaultKvBytes = 2; ///< BF16
 
 } // namespace mlir::moe
 

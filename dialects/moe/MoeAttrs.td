@@ -11,6 +11,13 @@ class Moe_Attr<string name, string mnemonic_> : AttrDef<Moe_Dialect, name> {
   let mnemonic = mnemonic_;
 }
 
+// A double, which MLIR has no parameter for.
+class Moe_RealParameter<string default = ""> : AttrParameter<"::mlir::moe::Real", "", "double"> {
+  let parser = "::mlir::moe::parseReal($_parser)";
+  let printer = "$_printer.printFloat(::llvm::APFloat($_self))";
+  let defaultValue = default;
+}
+
 def Moe_WeightAttr : Moe_Attr<"WeightRef", "weight"> {
   let summary = "where a tensor's bytes are";
   let description = [{
@@ -32,11 +39,11 @@ def Moe_RopeAttr : Moe_Attr<"Rope", "rope"> {
     of the attention scale and is not applied again here.
   }];
   let parameters = (ins
-    "int64_t":$dim, "double":$base,
-    DefaultValuedParameter<"double", "1.0">:$factor,
+    "int64_t":$dim, Moe_RealParameter<>:$base,
+    Moe_RealParameter<"1.0">:$factor,
     DefaultValuedParameter<"int64_t", "0">:$original_context,
-    DefaultValuedParameter<"double", "32.0">:$beta_fast,
-    DefaultValuedParameter<"double", "1.0">:$beta_slow,
+    Moe_RealParameter<"32.0">:$beta_fast,
+    Moe_RealParameter<"1.0">:$beta_slow,
     DefaultValuedParameter<"bool", "false">:$neox);
   let assemblyFormat = "`<` struct(params) `>`";
 }
@@ -48,10 +55,10 @@ def Moe_PhaseAttr : Moe_Attr<"Phase", "phase"> {
     `context` is the number of cached positions that costs are computed for.
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$min_tokens,
-                        "int64_t":$max_tokens, "int64_t":$context);
+                        "int64_t":$max_tokens, "int64_t":$context_length);
   let assemblyFormat = [{
     `<` $name `,` `min_tokens` `=` $min_tokens `,` `max_tokens` `=` $max_tokens
-    `,` `context` `=` $context `>`
+    `,` `context` `=` $context_length `>`
   }];
 }
 

@@ -1,4 +1,4 @@
-//===- MoeInterfaces.td - What an op costs ----------------------*- tablegen -*-===//
+//===- MoeInterfaces.td - What ops cost, how types are stored ---*- tablegen -*-===//
 
 #ifndef MOE_DIALECTS_MOE_INTERFACES_TD
 #define MOE_DIALECTS_MOE_INTERFACES_TD
@@ -40,6 +40,23 @@ def Moe_CostOpInterface : OpInterface<"CostOpInterface"> {
     InterfaceMethod<"Bytes of weights that must be resident to run the op.",
       "int64_t", "getResidentWeightBytes", (ins), [{}],
       [{ return ::mlir::moe::sumWeightBytes($_op.getOperation()); }]>,
+  ];
+}
+
+def Moe_QuantTypeInterface : TypeInterface<"QuantTypeInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    An element type stored in blocks: a row of N elements takes
+    N / blockElements * blockBytes bytes.
+  }];
+  let methods = [
+    InterfaceMethod<"The format's number, name and kernels.",
+                    "::moek::Format", "getFormat">,
+    InterfaceMethod<"Elements per block; row lengths are multiples of it.",
+                    "int64_t", "getBlockElements", (ins), [{}],
+                    [{ return ::moek::formatInfo($_type.getFormat()).blockElements; }]>,
+    InterfaceMethod<"Bytes per block.", "int64_t", "getBlockBytes", (ins), [{}],
+                    [{ return ::moek::formatInfo($_type.getFormat()).blockBytes; }]>,
   ];
 }
 

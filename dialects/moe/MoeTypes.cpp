@@ -1,10 +1,9 @@
 //===- MoeTypes.cpp - Quantised element types -----------------------------===//
 
 #include "dialects/moe/Moe.h"
-
+#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -39,7 +38,7 @@ Type findQuantType(MLIRContext *context, moek::Format format) {
   Type found;
   (
       [&] {
-        if constexpr (Ts::template hasTrait<QuantTypeInterface::Trait>())
+        if constexpr (std::is_base_of_v<QuantTypeInterface::Trait<Ts>, Ts>)
           if (Type type = Ts::get(context); getFormat(type) == format)
             found = type;
       }(),

@@ -9,24 +9,8 @@
 #define MOE_DIALECTS_MOE_TYPES_TD
 
 include "dialects/moe/MoeDialect.td"
+include "dialects/moe/MoeInterfaces.td"
 include "mlir/IR/AttrTypeBase.td"
-
-def Moe_QuantTypeInterface : TypeInterface<"QuantTypeInterface"> {
-  let cppNamespace = "::mlir::moe";
-  let description = [{
-    An element type stored in blocks: a row of N elements takes
-    N / blockElements * blockBytes bytes.
-  }];
-  let methods = [
-    InterfaceMethod<"The format's number, name and kernels.",
-                    "::moek::Format", "getFormat">,
-    InterfaceMethod<"Elements per block; row lengths are multiples of it.",
-                    "int64_t", "getBlockElements", (ins), [{}],
-                    [{ return ::moek::formatInfo($_type.getFormat()).blockElements; }]>,
-    InterfaceMethod<"Bytes per block.", "int64_t", "getBlockBytes", (ins), [{}],
-                    [{ return ::moek::formatInfo($_type.getFormat()).blockBytes; }]>,
-  ];
-}
 
 class Moe_QuantType<string format, string mnemonic_>
     : TypeDef<Moe_Dialect, format, [DeclareTypeInterfaceMethods<Moe_QuantTypeInterface, ["getFormat"]>]> {

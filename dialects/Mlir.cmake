@@ -1,0 +1,24 @@
+# MLIR 19 as Debian packages it, linked through libMLIR only: mixing in the
+# static archives would duplicate its core.
+find_package(MLIR 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19)
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+add_library(moe_mlir INTERFACE)
+target_include_directories(moe_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+target_link_libraries(moe_mlir INTERFACE MLIR LLVM-19)
+
+# moe_tablegen(target definitions output generator [output generator ...])
+# A generator of several words is one quoted string: "-gen-x -dialect=y".
+function(moe_tablegen target definitions)
+  include_directories(${MLIR_INCLUDE_DIRS})
+  set(LLVM_TARGET_DEFINITIONS ${definitions})
+  while(ARGN)
+    list(POP_FRONT ARGN output generator)
+    separate_arguments(generator)
+    mlir_tablegen(${output} ${generator} -I${PROJECT_SOURCE_DIR})
+  endwhile()
+  add_public_tablegen_target(${target})
+endfunction()

@@ -1,0 +1,343 @@
+//===- MoeOps.cpp - Verifiers of the model graph's ops --------------------===//
+
+#include "dialects/moe/MoeVerify.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+#define GET_OP_CLASSES
+#include "dialects/moe/MoeOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+LogicalResult WeightOp::verify() {
+  WeightRefAttr ref = getRef();
+  return OpChecks(*this)
+      .weight("weight", getType())
+      .require(!ref.getName().empty(), "expected a name, got none")
+      .range("file", 0, INT32_MAX, ref.getFile())
+      .range("offset", 0, INT64_MAX, ref.getOffset())
+      .result();
+}
+
+LogicalResult SplitKvBOp::verify() {
+  OpChecks checks(*this);
+  checks.size("heads", getHeads())
+      .size("nope", getNope())
+      .weight("weight", getWeight().getType(), 2)
+      .weight("key", getKey().getType(), 3)
+      .weight("value", getValue().getType(), 3);
+  if (failed(checks.result()))
+    return failure();
+  int64_t heads = getHeads(), latent = columns(getWeight());
+  auto element = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  };
+  return checks.multiple("weight rows", heads, "heads", dim(getWeight(), 0))
+      .shape("key", "[heads, nope, latent]", {heads, getNope(), latent},
+             getKey().getType())
+      .shape("value", "[heads, rows per head - nope, latent]",
+             {heads, dim(getWeight(), 0) / heads - int64_t(getNope()), latent},
+             getValue().getType())
+      .require(element(getKey()) == element(getWeight()) &&
+                   element(getValue()) == element(getWeight()),
+               "expected key and value of the weight's format")
+      .result();
+}
+
+/// `wk` is [heads, nope, latent], or [heads, latent, nope] when transposed.
+static void checkKeyUp(OpChecks &checks, Value wk, int64_t heads, int64_t nope,
+                       int64_t latent, bool transposed) {
+  checks.weight("wk", wk.getType(), 3);
+  if (transposed)
+    checks.shape("wk", "[heads, latent, nope]", {heads, latent, nope},
+                 wk.getType());
+  else
+    checks.shape("wk", "[heads, nope, latent]", {heads, nope, latent},
+                 wk.getType());
+}
+
+LogicalResult FoldQueryOp::verify() {
+  OpChecks checks(*this);
+  checks.size("heads", getHeads())
+      .size("nope", getNope())
+      .size("rope", getRope())
+      .size("latent", getLatent())
+      .weight("wq", getWq().getType(), 2)
+      .weight("result", getType(), 2);
+  if (failed(checks.result()))
+    return failure();
+  checkKeyUp(checks, getWk(), getHeads(), getNope(), getLatent(),
+             getKTransposed());
+  int64_t heads = getHeads(), inputs = columns(getWq());
+  return checks
+      .shape("wq", "[heads * (nope + rope), inputs]",
+             {heads * int64_t(getNope() + getRope()), inputs},
+             getWq().getType())
+      .shape("result", "[heads * (latent + rope), inputs]",
+             {heads * int64_t(getLatent() + getRope()), inputs}, getType())
+      .result();
+}
+
+//===----------------------------------------------------------------------===//
+// Whole-row ops
+//===----------------------------------------------------------------------===//
+
+/// Rows and columns of a two-dimensional weight that maps `x` to `result`.
+static OpChecks &checkMatrix(OpChecks &checks, StringRef name, Value weight,
+                             StringRef inputName, int64_t inputs,
+                             StringRef outputName, int64_t outputs) {
+  checks.weight(name, weight.getType(), 2);
+  if (failed(checks.result()))
+    return checks;
+  return checks
+      .equal(name + " columns", inputs, ("to match " + inputName).str(),
+             columns(weight))
+      .equal(name + " rows", outputs, ("to match " + outputName).str(),
+             dim(weight, 0));
+}
+
+/// `residual`, if there is one, has the result's rows.
+static OpChecks &checkResidual(OpChecks &checks, Value residual, Value result) {
+  if (!residual)
+    return checks;
+  return checks.tokens({result, residual})
+      .equal("residual columns", columns(result), "to match result columns",
+             columns(residual));
+}
+
+LogicalResult EmbeddingOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getTokens(), getResult()})
+      .equal("tokens rank", 1, "(one id per token)",
+             cast<RankedTensorType>(getTokens().getType()).getRank())
+      .weight("table", getTable().getType(), 2)
+      .equal("table columns", columns(getResult()), "to match result columns",
+             columns(getTable()));
+  return checks.result();
+}
+
+LogicalResult RmsNormOp::verify() {
+  return OpChecks(*this)
+      .tokens({getX()})
+      .equal("weight length", columns(getX()), "to match x columns",
+             columns(getWeight()))
+      .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true)
+      .result();
+}
+
+LogicalResult LinearOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getX(), getResult()});
+  checkMatrix(checks, "weight", getWeight(), "x columns", columns(getX()),
+              "result columns", columns(getResult()));
+  if (getBias())
+    checks.equal("bias length", columns(getResult()), "to match result columns",
+                 columns(getBias()));
+  return checkResidual(checks, getResidual(), getResult()).result();
+}
+
+LogicalResult AddOp::verify() {
+  return OpChecks(*this).tokens({getLhs()}).result();
+}
+
+LogicalResult FfnOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getX(), getResult()})
+      .weight("gate", getGate().getType(), 2)
+      .equal("result columns", columns(getX()), "to match x columns",
+             columns(getResult()));
+  if (failed(checks.result()))
+    return failure();
+  int64_t hidden = columns(getX()), inner = dim(getGate(), 0);
+  checks.equal("gate columns", hidden, "to match x columns",
+               columns(getGate()));
+  checkMatrix(checks, "up", getUp(), "x columns", hidden, "gate rows", inner);
+  checkMatrix(checks, "down", getDown(), "gate rows", inner, "result columns",
+              hidden);
+  return checkResidual(checks, getResidual(), getResult()).result();
+}
+
+LogicalResult LmHeadOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getX(), getResult()});
+  return checkMatrix(checks, "weight", getWeight(), "x columns",
+                     columns(getX()), "result columns", columns(getResult()))
+      .result();
+}
+
+LogicalResult TransferOp::verify() {
+  return OpChecks(*this)
+      .require(getFrom() != getTo(), "expected two devices, got '" + getFrom() +
+                                         "' to '" + getTo() + "'")
+      .result();
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult RopeOp::verify() {
+  OpChecks checks(*this);
+  checks.size("heads", getHeads())
+      .tokens({getX()})
+      .multiple("x columns", getHeads(), "heads", columns(getX()));
+  if (failed(checks.result()))
+    return failure();
+  int64_t width = columns(getX()) / int64_t(getHeads());
+  return checks.range("rope dimensions", 2, width, getRope().getDim())
+      .range("offset", 0, width - getRope().getDim(), getOffset())
+      .result();
+}
+
+LogicalResult MlaLatentOp::verify() {
+  return OpChecks(*this)
+      .tokens({getX()})
+      .range("layer", 0, INT32_MAX, getLayer())
+      .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true)
+      .equal("x columns", columns(getWeight()) + getRope().getDim(),
+             "(latent + rope)", columns(getX()))
+      .equal("kv width", columns(getX()), "to match x columns",
+             getType().getWidth())
+      .result();
+}
+
+LogicalResult MlaAttentionOp::verify() {
+  OpChecks checks(*this);
+  checks.size("heads", getHeads())
+      .size("nope", getNope())
+      .size("rope", getRope())
+      .size("latent", getLatent())
+      .size("value", getValue())
+      .positive("scale", getScale().convertToDouble())
+      .tokens({getQ(), getResult()});
+  int64_t heads = getHeads(), latent = getLatent();
+  checkKeyUp(checks, getWk(), heads, getNope(), latent, getKTransposed());
+  return checks.weight("wv", getWv().getType(), 3)
+      .shape("wv", "[heads, value, latent]",
+             {heads, int64_t(getValue()), latent}, getWv().getType())
+      .equal("q columns", heads * int64_t(getNope() + getRope()),
+             "(heads * (nope + rope))", columns(getQ()))
+      .equal("kv width", latent + int64_t(getRope()), "(latent + rope)",
+             getKv().getType().getWidth())
+      .equal("result columns", heads * int64_t(getValue()), "(heads * value)",
+             columns(getResult()))
+      .result();
+}
+
+LogicalResult AbsorbQueryOp::verify() {
+  OpChecks checks(*this);
+  checks.size("heads", getHeads())
+      .size("nope", getNope())
+      .size("rope", getRope())
+      .size("latent", getLatent())
+      .tokens({getQ(), getResult()});
+  int64_t heads = getHeads();
+  checkKeyUp(checks, getWk(), heads, getNope(), getLatent(), getKTransposed());
+  return checks
+      .equal("q columns", heads * int64_t(getNope() + getRope()),
+             "(heads * (nope + rope))", columns(getQ()))
+      .equal("result columns", heads * int64_t(getLatent() + getRope()),
+             "(heads * (latent + rope))", columns(getResult()))
+      .result();
+}
+
+LogicalResult LatentAttentionOp::verify() {
+  int64_t heads = getHeads(), latent = getLatent(), rope = getRope();
+  return OpChecks(*this)
+      .size("heads", heads)
+      .size("latent", latent)
+      .size("rope", rope)
+      .positive("scale", getScale().convertToDouble())
+      .tokens({getQ(), getResult()})
+      .equal("q columns", heads * (latent + rope), "(heads * (latent + rope))",
+             columns(getQ()))
+      .equal("kv width", latent + rope, "(latent + rope)",
+             getKv().getType().getWidth())
+      .equal("result columns", heads * latent, "(heads * latent)",
+             columns(getResult()))
+      .result();
+}
+
+LogicalResult ExpandValueOp::verify() {
+  int64_t heads = getHeads(), latent = getLatent(), value = getValue();
+  return OpChecks(*this)
+      .size("heads", heads)
+      .size("latent", latent)
+      .size("value", value)
+      .tokens({getX(), getResult()})
+      .weight("wv", getWv().getType(), 3)
+      .shape("wv", "[heads, value, latent]", {heads, value, latent},
+             getWv().getType())
+      .equal("x columns", heads * latent, "(heads * latent)", columns(getX()))
+      .equal("result columns", heads * value, "(heads * value)",
+             columns(getResult()))
+      .result();
+}
+
+//===----------------------------------------------------------------------===//
+// Experts
+//===----------------------------------------------------------------------===//
+
+LogicalResult RouterOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getX(), getIds(), getWeights()})
+      .equal("ids rank", 2, "(one row per token)",
+             cast<RankedTensorType>(getIds().getType()).getRank())
+      .weight("weight", getWeight().getType(), 2)
+      .equal("weight columns", columns(getX()), "to match x columns",
+             columns(getWeight()));
+  if (failed(checks.result()))
+    return failure();
+  int64_t experts = dim(getWeight(), 0), groups = getGroups();
+  checks.range("top_k", 1, experts, getTopK())
+      .range("groups", 1, experts, groups)
+      .multiple("experts", groups, "groups", experts)
+      .range("groups_used", 1, groups, getGroupsUsed())
+      .positive("scale", getScale().convertToDouble());
+  if (failed(checks.result()))
+    return failure();
+  checks.range("top_k (of the experts in groups_used groups)", 1,
+               experts / groups * int64_t(getGroupsUsed()), getTopK());
+  if (getBias()) {
+    checks.equal("bias length", experts, "to match weight rows",
+                 columns(getBias()));
+    if (groups > 1)
+      checks.range("experts per group (groups are ranked by their two best)", 2,
+                   experts, experts / groups);
+  }
+  return checks
+      .equal("ids columns", getTopK(), "to match top_k", columns(getIds()))
+      .equal("weights columns", getTopK(), "to match top_k",
+             columns(getWeights()))
+      .result();
+}
+
+LogicalResult ExpertsOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getX(), getIds(), getWeights(), getResult()})
+      .equal("ids rank", 2, "(one row per token)",
+             cast<RankedTensorType>(getIds().getType()).getRank())
+      .weight("gate", getGate().getType(), 3)
+      .weight("up", getUp().getType(), 3)
+      .weight("down", getDown().getType(), 3);
+  if (failed(checks.result()))
+    return failure();
+  int64_t hidden = columns(getX());
+  int64_t experts = dim(getGate(), 0), inner = dim(getGate(), 1);
+  checks.range("ids columns", 1, experts, columns(getIds()))
+      .equal("weights columns", columns(getIds()), "to match ids columns",
+             columns(getWeights()))
+      .equal("gate columns", hidden, "to match x columns", columns(getGate()))
+      .shape("up", "[experts, inner, hidden]", {experts, inner, hidden},
+             getUp().getType())
+      .shape("down", "[experts, hidden, inner]", {experts, hidden, inner},
+             getDown().getType())
+      .equal("result columns", hidden, "to match x columns",
+             columns(getResult()));
+  return checkResidual(checks, getResidual(), getResult()).result();
+}

@@ -1,0 +1,73 @@
+//===- MoeVerify.h - Checks shared by the ops' verifiers --------*- C++ -*-===//
+//
+// Every message has one form: "expected <what> <expected> <why>, got <actual>".
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_DIALECTS_MOE_MOEVERIFY_H
+#define MOE_DIALECTS_MOE_MOEVERIFY_H
+
+#include "dialects/moe/Moe.h"
+
+namespace mlir::moe {
+
+/// Collects the checks of one op; the first that fails is reported.
+class OpChecks {
+public:
+  explicit OpChecks(Operation *op) : op(op) {}
+
+  /// `value` is `expected`; `why` continues the sentence: "to match x columns".
+  OpChecks &equal(const Twine &what, int64_t expected, StringRef why,
+                  int64_t value);
+  /// low <= value <= high.
+  OpChecks &range(StringRef what, int64_t low, int64_t high, int64_t value);
+  /// A size from an attribute: positive, and small enough that products of two
+  /// sizes and a sum of products stay in 64 bits.
+  OpChecks &size(StringRef what, int64_t value);
+  /// A finite number above zero, or from zero with `zeroToo`.
+  OpChecks &positive(StringRef what, double value, bool zeroToo = false);
+  /// `value` is a multiple of `factor`.
+  OpChecks &multiple(const Twine &what, int64_t factor, StringRef why,
+                     int64_t value);
+  /// `type` is a weight: a format with kernels, static positive dimensions, in
+  /// blocks, whose bytes 64 bits can count; of `rank` unless that is 0.
+  OpChecks &weight(StringRef what, Type type, int64_t rank = 0);
+  /// All of `rows` have static columns and the same number of tokens.
+  OpChecks &tokens(ValueRange rows);
+  /// `type` has exactly these dimensions; `shape` explains them: "[heads, nope,
+  /// latent]".
+  OpChecks &shape(StringRef what, StringRef shape, ArrayRef<int64_t> expected,
+                  Type type);
+  /// Any other relation; `message` says what was expected and found.
+  OpChecks &require(bool holds, const Twine &message);
+
+  LogicalResult result() const { return outcome; }
+
+private:
+  /// Whether a check that `holds` has nothing to report.
+  bool passes(bool holds) const { return failed(outcome) || holds; }
+  template <typename... Parts> OpChecks &fail(const Parts &...parts) {
+    InFlightDiagnostic diagnostic = op->emitOpError();
+    (diagnostic << ... << parts);
+    outcome = diagnostic;
+    return *this;
+  }
+
+  Operation *op;
+  LogicalResult outcome = success();
+};
+
+/// Dimension `index` of a ranked tensor; 0 where its rank (which another check
+/// reports) has no such dimension.
+inline int64_t dim(Value value, unsigned index) {
+  ArrayRef<int64_t> dims = cast<RankedTensorType>(value.getType()).getShape();
+  return index < dims.size() ? dims[index] : 0;
+}
+/// The last dimension.
+inline int64_t columns(Value value) {
+  return dim(value, cast<RankedTensorType>(value.getType()).getRank() - 1);
+}
+
+} // namespace mlir::moe
+
+#endif // MOE_DIALECTS_MOE_MOEVERIFY_H
