@@ -38,8 +38,8 @@ LogicalResult SplitKvBOp::verify() {
     return cast<RankedTensorType>(value.getType()).getElementType();
   };
   return checks.multiple("weight rows", heads, "heads", dim(getWeight(), 0))
-      .shape("key", "[heads, nope, latent]", {heads, getNope(), latent},
-             getKey().getType())
+      .shape("key", "[heads, nope, latent]",
+             {heads, int64_t(getNope()), latent}, getKey().getType())
       .shape("value", "[heads, rows per head - nope, latent]",
              {heads, dim(getWeight(), 0) / heads - int64_t(getNope()), latent},
              getValue().getType())

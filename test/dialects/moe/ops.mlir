@@ -1,0 +1,87 @@
+// RUN: moe-opt %s --verify-roundtrip | FileCheck %s
+// RUN: moe-opt %s --emit-bytecode | moe-opt | FileCheck %s
+
+// Every op and attribute prints as it is read, as text and as bytecode.
+
+// CHECK-LABEL: func.func @weights
+func.func @weights() -> (tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>) {
+  // CHECK: moe.weight <"blk.0.attn_kv_b.weight", file = 1, offset = 4096> {moe.label = "blk.0.attn_kv_b"} : tensor<192x32x!moe.q8_0>
+  %w = moe.weight #moe.weight<"blk.0.attn_kv_b.weight", file = 1, offset = 4096> {moe.label = "blk.0.attn_kv_b"} : tensor<192x32x!moe.q8_0>
+  // CHECK: moe.split_kv_b %{{.*}} {heads = 2 : i64, nope = 64 : i64} : (tensor<192x32x!moe.q8_0>) -> (tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>)
+  %k, %v = moe.split_kv_b %w {heads = 2, nope = 64} : (tensor<192x32x!moe.q8_0>) -> (tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>)
+  return %k, %v : tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>
+}
+
+// CHECK-LABEL: func.func @fold_query
+func.func @fold_query(%wq: tensor<48x64xf32>, %wk: tensor<2x32x16xbf16>) -> tensor<80x64xbf16> {
+  // CHECK: moe.fold_query %{{.*}}, %{{.*}} {heads = 2 : i64, k_transposed, latent = 32 : i64, nope = 16 : i64, rope = 8 : i64}
+  %w = moe.fold_query %wq, %wk {heads = 2, nope = 16, rope = 8, latent = 32, k_transposed} : (tensor<48x64xf32>, tensor<2x32x16xbf16>) -> tensor<80x64xbf16>
+  return %w : tensor<80x64xbf16>
+}
+
+// One format each: the types' names are part of the format's contract.
+// CHECK-LABEL: func.func private @formats
+func.func private @formats(
+    // CHECK-SAME: tensor<1x32xf32>, tensor<1x32xf16>, tensor<1x32xbf16>
+    tensor<1x32xf32>, tensor<1x32xf16>, tensor<1x32xbf16>,
+    // CHECK-SAME: !moe.q4_0>, {{.*}}!moe.q4_1>, {{.*}}!moe.q5_0>, {{.*}}!moe.q5_1>, {{.*}}!moe.q8_0>
+    tensor<1x32x!moe.q4_0>, tensor<1x32x!moe.q4_1>, tensor<1x32x!moe.q5_0>, tensor<1x32x!moe.q5_1>, tensor<1x32x!moe.q8_0>,
+    // CHECK-SAME: !moe.q2_k>, {{.*}}!moe.q3_k>, {{.*}}!moe.q4_k>, {{.*}}!moe.q5_k>, {{.*}}!moe.q6_k>
+    tensor<1x256x!moe.q2_k>, tensor<1x256x!moe.q3_k>, tensor<1x256x!moe.q4_k>, tensor<1x256x!moe.q5_k>, tensor<1x256x!moe.q6_k>,
+    // CHECK-SAME: !moe.iq4_nl>, {{.*}}!moe.iq4_xs>
+    tensor<1x32x!moe.iq4_nl>, tensor<1x256x!moe.iq4_xs>)
+
+// CHECK-LABEL: func.func @rows
+// CHECK-SAME: moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 4, context = 4096>
+func.func @rows(%ids: tensor<?xi32>, %table: tensor<100x64x!moe.q8_0>, %norm: tensor<64xf32>, %w: tensor<64x64xf16>, %bias: tensor<64xf32>)
+    -> tensor<?x100xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 4, context = 4096>} {
+  // CHECK: %[[X:.*]] = moe.embedding %{{.*}}, %{{.*}} : (tensor<?xi32>, tensor<100x64x!moe.q8_0>) -> tensor<?x64xf32>
+  %x = moe.embedding %ids, %table : (tensor<?xi32>, tensor<100x64x!moe.q8_0>) -> tensor<?x64xf32>
+  // CHECK: %[[H:.*]] = moe.rms_norm %[[X]], %{{.*}} {eps = 9.9999999999999995E-7 : f64} : tensor<?x64xf32>, tensor<64xf32>
+  %h = moe.rms_norm %x, %norm {eps = 1.0e-6} : tensor<?x64xf32>, tensor<64xf32>
+  // CHECK: %[[Y:.*]] = moe.linear %[[H]], %{{.*}} bias %{{.*}} residual %[[X]] :
+  %y = moe.linear %h, %w bias %bias residual %x : (tensor<?x64xf32>, tensor<64x64xf16>, tensor<64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  // CHECK: %[[Z:.*]] = moe.linear %[[Y]], %{{[a-z0-9]+}} : (tensor<?x64xf32>, tensor<64x64xf16>) -> tensor<?x64xf32>
+  %z = moe.linear %y, %w : (tensor<?x64xf32>, tensor<64x64xf16>) -> tensor<?x64xf32>
+  // CHECK: %[[S:.*]] = moe.add %[[Y]], %[[Z]] : tensor<?x64xf32>
+  %s = moe.add %y, %z : tensor<?x64xf32>
+  // CHECK: %[[G:.*]] = moe.transfer %[[S]] from "cpu0" to "gpu0" : tensor<?x64xf32>
+  %g = moe.transfer %s from "cpu0" to "gpu0" : tensor<?x64xf32>
+  // CHECK: moe.lm_head %[[G]], %{{.*}} : (tensor<?x64xf32>, tensor<100x64x!moe.q8_0>) -> tensor<?x100xf32>
+  %l = moe.lm_head %g, %table : (tensor<?x64xf32>, tensor<100x64x!moe.q8_0>) -> tensor<?x100xf32>
+  return %l : tensor<?x100xf32>
+}
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>, %norm: tensor<32xf32>, %wk: tensor<2x16x32xf32>, %wkt: tensor<2x32x16xf32>, %wv: tensor<2x20x32xf32>)
+    -> (tensor<?x40xf32>, tensor<?x40xf32>) {
+  // CHECK: moe.rope %{{.*}} {heads = 2 : i64, offset = 16 : i64, rope = #moe.rope<dim = 8, base = 1.000000e+04>} : tensor<?x48xf32>
+  %r = moe.rope %q {heads = 2, offset = 16, rope = #moe.rope<dim = 8, base = 1.0e4>} : tensor<?x48xf32>
+  // CHECK: %[[KV:.*]] = moe.mla_latent %{{.*}}, %{{.*}} {eps = {{.*}}, layer = 3 : i64, rope = #moe.rope<dim = 8, base = 1.000000e+04, factor = 4.000000e+01, original_context = 4096, beta_fast = 1.600000e+01, neox = true>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
+  %kv = moe.mla_latent %a, %norm {layer = 3, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4, factor = 40.0, original_context = 4096, beta_fast = 16.0, neox = true>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
+  // CHECK: moe.mla_attention %{{.*}}, %[[KV]], %{{.*}}, %{{.*}} {heads = 2 : i64, k_transposed, latent = 32 : i64, nope = 16 : i64, rope = 8 : i64, scale = 2.500000e-01 : f64, value = 20 : i64}
+  %o = moe.mla_attention %r, %kv, %wkt, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, k_transposed} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x32x16xf32>, tensor<2x20x32xf32>) -> tensor<?x40xf32>
+  // CHECK: %[[QL:.*]] = moe.absorb_query
+  %ql = moe.absorb_query %r, %wk {heads = 2, nope = 16, rope = 8, latent = 32} : (tensor<?x48xf32>, tensor<2x16x32xf32>) -> tensor<?x80xf32>
+  // CHECK: %[[OL:.*]] = moe.latent_attention %[[QL]], %[[KV]]
+  %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 8, scale = 0.25} : (tensor<?x80xf32>, !moe.kv<40>) -> tensor<?x64xf32>
+  // CHECK: moe.expand_value %[[OL]]
+  %of = moe.expand_value %ol, %wv {heads = 2, latent = 32, value = 20} : (tensor<?x64xf32>, tensor<2x20x32xf32>) -> tensor<?x40xf32>
+  return %o, %of : tensor<?x40xf32>, tensor<?x40xf32>
+}
+
+// CHECK-LABEL: func.func @ffn
+func.func @ffn(%x: tensor<?x64xf32>, %gate: tensor<96x64xf32>, %down: tensor<64x96x!moe.q4_0>) -> tensor<?x64xf32> {
+  // CHECK: moe.ffn %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} residual %{{.*}} {fused}
+  %y = moe.ffn %x, %gate, %gate, %down residual %x {fused} : (tensor<?x64xf32>, tensor<96x64xf32>, tensor<96x64xf32>, tensor<64x96x!moe.q4_0>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// CHECK-LABEL: func.func @experts
+func.func @experts(%x: tensor<?x64xf32>, %router: tensor<8x64xf32>, %bias: tensor<8xf32>, %gate: tensor<8x32x64xf32>, %down: tensor<8x64x32xf32>) -> tensor<?x64xf32> {
+  // CHECK: %[[IDS:.*]], %[[W:.*]] = moe.router %{{.*}}, %{{.*}} bias %{{.*}} {groups = 4 : i64, groups_used = 2 : i64, normalize, scale = 2.500000e+00 : f64, scoring = #moe.scoring<sigmoid>, top_k = 3 : i64}
+  %ids, %w = moe.router %x, %router bias %bias {top_k = 3, scoring = #moe.scoring<sigmoid>, groups = 4, groups_used = 2, normalize, scale = 2.5} : (tensor<?x64xf32>, tensor<8x64xf32>, tensor<8xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
+  // CHECK: moe.experts %{{.*}}, %[[IDS]], %[[W]], %{{.*}}, %{{.*}}, %{{.*}} :
+  %y = moe.experts %x, %ids, %w, %gate, %gate, %down : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
