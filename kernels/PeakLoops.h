@@ -1,0 +1,26 @@
+//===- PeakLoops.h - The loops of Peak.h, per instruction set ---*- C++ -*-===//
+
+#ifndef MOE_KERNELS_PEAKLOOPS_H
+#define MOE_KERNELS_PEAKLOOPS_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace moek {
+
+/// One instruction set's versions of Peak.h's functions.
+struct PeakLoops {
+  double (*int8)(int64_t iterations);
+  double (*floating)(int64_t iterations);
+  uint64_t (*read)(const std::byte *data, size_t bytes);
+};
+
+extern const PeakLoops kPeakRef;
+#if defined(__x86_64__)
+extern const PeakLoops kPeakAvx2;
+extern const PeakLoops kPeakAvx512;
+#endif
+
+} // namespace moek
+
+#endif // MOE_KERNELS_PEAKLOOPS_H

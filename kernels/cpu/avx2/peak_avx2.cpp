@@ -1,0 +1,69 @@
+#include "kernels/PeakLoops.h"
+
+#include <immintrin.h>
+
+namespace moek {
+
+namespace {
+constexpr int kChains = 12; // of 16 registers, leaving room for the factors
+
+double int8Loop(int64_t iterations) {
+  __m256i sums[kChains];
+  for (__m256i &sum : sums)
+    sum = _mm256_setzero_si256();
+  __m256i a = _mm256_set1_epi8(3), b = _mm256_set1_epi8(5);
+  __m256i ones = _mm256_set1_epi16(1);
+  for (int64_t i = 0; i < iterations; ++i) {
+#pragma GCC unroll 12
+    for (int c = 0; c < kChains; ++c) {
+      __m256i factor = a;
+      __asm__ volatile("" : "+x"(factor));
+      __m256i pairs = _mm256_maddubs_epi16(factor, b);
+      sums[c] = _mm256_add_epi32(sums[c], _mm256_madd_epi16(pairs, ones));
+      __asm__ volatile("" : "+x"(sums[c]));
+    }
+  }
+  return 2.0 * 32 * kChains * double(iterations);
+}
+
+double floatLoop(int64_t iterations) {
+  __m256 sums[kChains];
+  for (__m256 &sum : sums)
+    sum = _mm256_setzero_ps();
+  __m256 a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(1.0f);
+  for (int64_t i = 0; i < iterations; ++i) {
+#pragma GCC unroll 12
+    for (int c = 0; c < kChains; ++c) {
+      sums[c] = _mm256_fmadd_ps(sums[c], a, b);
+      __asm__ volatile("" : "+x"(sums[c]));
+    }
+  }
+  return 2.0 * 8 * kChains * double(iterations);
+}
+
+uint64_t read(const std::byte *data, size_t bytes) {
+  __m256i sums[4];
+  for (__m256i &sum : sums)
+    sum = _mm256_setzero_si256();
+  size_t i = 0;
+  for (; i + 128 <= bytes; i += 128)
+    for (int c = 0; c < 4; ++c)
+      sums[c] = _mm256_xor_si256(
+          sums[c], _mm256_loadu_si256(
+                       reinterpret_cast<const __m256i *>(data + i + 32 * c)));
+  uint64_t tail = 0;
+  for (; i < bytes; ++i)
+    tail ^= static_cast<uint64_t>(data[i]);
+  __m256i all = _mm256_xor_si256(_mm256_xor_si256(sums[0], sums[1]),
+                                 _mm256_xor_si256(sums[2], sums[3]));
+  alignas(32) uint64_t lanes[4];
+  _mm256_store_si256(reinterpret_cast<__m256i *>(lanes), all);
+  for (uint64_t lane : lanes)
+    tail ^= lane;
+  return tail;
+}
+} // namespace
+
+const PeakLoops kPeakAvx2 = {int8Loop, floatLoop, read};
+
+} // namespace moek
