@@ -1,0 +1,62 @@
+//===- Driver.h - From a GGUF file to a plan --------------------*- C++ -*-===//
+
+#ifndef MOE_COMPILER_DRIVER_DRIVER_H
+#define MOE_COMPILER_DRIVER_DRIVER_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// What to write.
+enum class Emit {
+  Moe,    ///< The model graph as imported.
+  Placed, ///< After the passes on the graph: devices, kernels, reasons.
+  Plan,   ///< The plan dialect.
+  Fb,     ///< The plan file, and plan.weights where weights were packed.
+};
+
+struct CompileRequest {
+  std::string model;
+  std::string target = "native";
+  std::string targetFile; ///< Instead of `target` when not empty.
+  std::string output;     ///< "" for the default of the emitted kind.
+  Emit emit = Emit::Fb;
+  std::string dumpFolder; ///< IR after every pass; "" for none.
+  int64_t context = 0;    ///< 0: the model's, at most 4096.
+  int64_t ubatch = 512;
+  int64_t experts = 0; ///< 0: as many as the model uses.
+  std::string mla = "auto";
+  std::string weights = "auto";
+  std::string kvType = "bf16";
+  /// Bytes of plan.weights written so far and in all; may be empty.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+struct CompileReport {
+  std::string output;               ///< "" when the text went to stdout.
+  std::vector<std::string> notes;   ///< What a user should see.
+  std::vector<std::string> remarks; ///< Every decision, for --verbose.
+  uint64_t packedBytes = 0;         ///< Size of plan.weights, or 0.
+};
+
+/// Compiles as asked. Fails with the codes of moert::StatusCode: InvalidFile
+/// for the model, Usage for options and targets, DoesNotFit for budgets,
+/// Unsupported for architectures, formats and missing kernels, Io.
+moert::StatusOr<CompileReport> compileModel(const CompileRequest &request);
+
+/// A plan file as text of the plan dialect.
+moert::StatusOr<std::string> inspectPlan(const std::string &path);
+
+/// Text of the plan dialect to a plan file; the inverse of inspectPlan.
+moert::Status assemblePlan(const std::string &textPath,
+                           const std::string &output);
+
+} // namespace moec
+
+#endif // MOE_COMPILER_DRIVER_DRIVER_H

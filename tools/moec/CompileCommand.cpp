@@ -1,0 +1,97 @@
+#include "compiler/Driver/Driver.h"
+#include "tools/common/Progress.h"
+#include "tools/moec/Commands.h"
+
+#include <fmt/format.h>
+#include <memory>
+
+using moert::Status;
+
+namespace moec {
+
+namespace {
+struct Options {
+  CompileRequest request;
+  bool verbose = false;
+};
+
+Status run(Options &options) {
+  moetool::Progress progress("packing weights");
+  options.request.progress = [&](uint64_t done, uint64_t total) {
+    progress.update(done, total);
+  };
+  MOE_ASSIGN_OR_RETURN(CompileReport report, compileModel(options.request));
+  progress.finish();
+  if (options.verbose)
+    for (const std::string &remark : report.remarks)
+      fmt::print(stderr, "remark: {}\n", remark);
+  for (const std::string &note : report.notes)
+    fmt::print(stderr, "note: {}\n", note);
+  if (!report.output.empty())
+    fmt::print(stderr, "wrote {}\n", report.output);
+  return Status::ok();
+}
+} // namespace
+
+void addCompileCommand(moetool::Tool &tool) {
+  auto options = std::make_shared<Options>();
+  CompileRequest &r = options->request;
+  CLI::App *command =
+      tool.command("compile", "Compile a GGUF model into a plan",
+                   [options] { return run(*options); });
+  command
+      ->add_option("model", r.model,
+                   "The GGUF file, or any part of a split one")
+      ->required();
+
+  auto add = [&](const char *group, const char *name, auto &value,
+                 const char *help) {
+    return command->add_option(name, value, help)
+        ->group(group)
+        ->capture_default_str();
+  };
+  add("Machine", "-t,--target", r.target,
+      "Machine to compile for: 4090+xeon, xeon, native ...");
+  add("Machine", "--target-file", r.targetFile,
+      "Description to use instead (see moec targets NAME --json)");
+
+  add("Model", "-c,--ctx", r.context,
+      "Context in tokens; 0: the model's, at most 4096")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 24));
+  add("Model", "--kv-type", r.kvType, "Element type of the KV cache")
+      ->check(CLI::IsMember({"bf16", "f16", "f32"}));
+  add("Model", "--experts", r.experts,
+      "Experts per token; 0: as many as the model uses")
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 16));
+
+  add("Decisions", "-u,--ubatch", r.ubatch, "Most tokens of a prefill step")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 16));
+  add("Decisions", "--mla", r.mla, "Form of latent attention")
+      ->check(CLI::IsMember({"auto", "none", "factored", "folded"}));
+  add("Decisions", "-w,--weights", r.weights,
+      "auto: pack what must be computed; pack: all weights into plan.weights; "
+      "reference: none")
+      ->check(CLI::IsMember({"auto", "pack", "reference"}));
+
+  add("Output", "-o,--output", r.output,
+      "File to write [plan.fb; text goes to stdout]");
+  command
+      ->add_option_function<std::string>(
+          "--emit",
+          [&r](const std::string &text) {
+            r.emit = text == "moe"      ? Emit::Moe
+                     : text == "placed" ? Emit::Placed
+                     : text == "plan"   ? Emit::Plan
+                                        : Emit::Fb;
+          },
+          "What to write")
+      ->group("Output")
+      ->check(CLI::IsMember({"moe", "placed", "plan", "fb"}))
+      ->default_str("fb");
+  add("Output", "--dump-phases", r.dumpFolder,
+      "Folder for the IR after each pass");
+  command->add_flag("-v,--verbose", options->verbose, "Show every decision")
+      ->group("Output");
+}
+
+} // namespace moec
