@@ -1,0 +1,15 @@
+//===- AllDrivers.h - run<S>() for the arguments of every op ----*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_ALLDRIVERS_H
+#define MOE_KERNELS_CPU_ALLDRIVERS_H
+
+#include "kernels/cpu/Elementwise.h"
+#include "kernels/cpu/Experts.h"
+#include "kernels/cpu/Gemm.h"
+#include "kernels/cpu/HeadLinear.h"
+#include "kernels/cpu/LatentAttention.h"
+#include "kernels/cpu/MlaAttention.h"
+#include "kernels/cpu/Rope.h"
+#include "kernels/cpu/Router.h"
+
+#endif // MOE_KERNELS_CPU_ALLDRIVERS_H

@@ -1,0 +1,136 @@
+//===- Elementwise.h - Drivers without a matrix product ---------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_ELEMENTWISE_H
+#define MOE_KERNELS_CPU_ELEMENTWISE_H
+
+#include "kernels/Activation.h"
+#include "kernels/cpu/WeightRows.h"
+
+#include <cmath>
+#include <limits>
+
+namespace moek {
+
+/// Elements of a flat share: 2 KiB of floats, whole cache lines.
+inline constexpr int64_t kFlatGrain = 512;
+
+template <class S>
+void run(const EmbedArgs &a, const Step &step, const Worker &worker) {
+  Range tokens = shareOf(step.tokens, 1, worker);
+  for (int64_t t = tokens.begin; t < tokens.end; ++t)
+    weightRow<S>(a.table, 0, a.tokens[t], 0, a.table.cols,
+                 a.out + t * a.outStride);
+}
+
+/// 1 / sqrt(mean of squares + eps).
+template <class S>
+typename S::Num rmsScale(const float *x, int64_t cols, float eps) {
+  using Vec = typename S::Vec;
+  Vec even = S::zero(), odd = S::zero();
+  constexpr int64_t kPair = 2 * S::kWidth;
+  int64_t pairs = cols / kPair * kPair;
+  for (int64_t i = 0; i < pairs; i += kPair) {
+    Vec u = S::load(x + i), v = S::load(x + i + S::kWidth);
+    even = S::fma(u, u, even);
+    odd = S::fma(v, v, odd);
+  }
+  forVectors<S>(pairs, cols, [&](int64_t i, auto lanes) {
+    Vec u = lanes.load(x + i);
+    even = S::fma(u, u, even);
+  });
+  double mean = double(S::reduceAdd(S::add(even, odd))) / double(cols);
+  return typename S::Num(1 / std::sqrt(mean + double(eps)));
+}
+
+/// out = x * scale * weight.
+template <class S>
+void scaleRow(const float *x, typename S::Num scale, const float *weight,
+              int64_t cols, float *out) {
+  forVectors<S>(0, cols, [&](int64_t i, auto lanes) {
+    lanes.store(out + i, S::mul(S::mul(lanes.load(x + i), S::set(scale)),
+                                lanes.load(weight + i)));
+  });
+}
+
+template <class S>
+void run(const RmsNormArgs &a, const Step &step, const Worker &worker) {
+  Range rows = shareOf(step.tokens * a.groups, 1, worker);
+  for (int64_t i = rows.begin; i < rows.end; ++i) {
+    int64_t t = i / a.groups, column = i % a.groups * a.cols;
+    const float *x = a.x + t * a.xStride + column;
+    scaleRow<S>(x, rmsScale<S>(x, a.cols, a.eps), a.weight, a.cols,
+                a.out + t * a.outStride + column);
+  }
+}
+
+/// One row of the A8 encoding. A block with a NaN or an infinity gets a NaN
+/// scale, so that whatever reads it is NaN too; one below 1e-36, whose inverse
+/// scale would overflow, is zero.
+template <class S>
+void quantizeRow(const float *x, int64_t cols, uint8_t *out) {
+  auto *q = reinterpret_cast<int8_t *>(out);
+  auto *scales = reinterpret_cast<float *>(out + a8ScaleOffset(cols));
+  auto *sums = reinterpret_cast<int16_t *>(out + a8SumOffset(cols));
+  for (int64_t block = 0; block < cols / kA8Block; ++block) {
+    const float *from = x + block * kA8Block;
+    bool finite;
+    float biggest = S::maxAbs32(from, finite);
+    if (finite && biggest >= 1e-36f) {
+      scales[block] = biggest / 127;
+      S::quantize32(from, 127 / biggest, q + block * kA8Block,
+                    sums + 2 * block);
+      continue;
+    }
+    scales[block] = finite ? 0 : std::numeric_limits<float>::quiet_NaN();
+    std::memset(q + block * kA8Block, 0, kA8Block);
+    sums[2 * block] = sums[2 * block + 1] = 0;
+  }
+}
+
+template <class S>
+void run(const QuantizeArgs &a, const Step &step, const Worker &worker) {
+  Range rows = shareOf(int64_t(step.tokens) * a.rowsPerToken, 1, worker);
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    quantizeRow<S>(a.x + r * a.xStride, a.cols, a.out + r * a.outStride);
+}
+
+template <class S>
+void run(const SiluMulArgs &a, const Step &step, const Worker &worker) {
+  Range range = shareOf(int64_t(step.tokens) * a.rowsPerToken * a.cols,
+                        kFlatGrain, worker);
+  forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
+    lanes.store(a.out + i,
+                S::mul(silu<S>(lanes.load(a.gate + i)), lanes.load(a.up + i)));
+  });
+}
+
+template <class S>
+void run(const AddArgs &a, const Step &step, const Worker &worker) {
+  Range range = shareOf(step.tokens * a.cols, kFlatGrain, worker);
+  forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
+    lanes.store(a.out + i, S::add(lanes.load(a.x + i), lanes.load(a.y + i)));
+  });
+}
+
+template <class S>
+void run(const ExpertsCombineArgs &a, const Step &step, const Worker &worker) {
+  int64_t parts = (a.cols + kFlatGrain - 1) / kFlatGrain;
+  Range range = shareOf(step.tokens * parts, 1, worker);
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    int64_t t = i / parts, begin = i % parts * kFlatGrain;
+    int64_t end = begin + kFlatGrain < a.cols ? begin + kFlatGrain : a.cols;
+    const float *y = a.y + t * a.topK * a.cols;
+    const float *weights = a.weights + t * a.topK;
+    float *out = a.out + t * a.cols;
+    forVectors<S>(begin, end, [&](int64_t c, auto lanes) {
+      auto sum = a.accumulate ? lanes.load(out + c) : S::zero();
+      for (int32_t j = 0; j < a.topK; ++j)
+        sum = S::fma(S::set(weights[j]), lanes.load(y + j * a.cols + c), sum);
+      lanes.store(out + c, sum);
+    });
+  }
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_ELEMENTWISE_H

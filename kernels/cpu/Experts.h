@@ -1,0 +1,131 @@
+//===- Experts.h - Drivers of routed experts --------------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_EXPERTS_H
+#define MOE_KERNELS_CPU_EXPERTS_H
+
+#include "kernels/cpu/Gemm.h"
+
+namespace moek {
+
+/// A counting sort. One worker does it: 3072 slots take about 5 us.
+template <class S>
+void run(const ExpertGroupArgs &a, const Step &step, const Worker &worker) {
+  if (worker.index != 0)
+    return;
+  int64_t slots = int64_t(step.tokens) * a.topK;
+  int32_t *offsets = a.offsets;
+  for (int32_t e = 0; e <= a.experts; ++e)
+    offsets[e] = 0;
+  for (int64_t i = 0; i < slots; ++i)
+    ++offsets[a.ids[i] + 1];
+  for (int32_t e = 0; e < a.experts; ++e)
+    offsets[e + 1] += offsets[e];
+  // Placing a slot moves its expert's offset on, to where the next one's slots
+  // begin; moving all up by one place restores them.
+  for (int64_t i = 0; i < slots; ++i)
+    a.slots[offsets[a.ids[i]]++] = int32_t(i);
+  for (int32_t e = a.experts; e > 0; --e)
+    offsets[e] = offsets[e - 1];
+  offsets[0] = 0;
+}
+
+/// What reading and unpacking a weight row costs, in slots that multiply it:
+/// an expert of one slot takes as long as one of a few, being bound by memory.
+inline constexpr int64_t kRowCost = 4;
+
+/// Calls body(expert, rows, slots) for this worker's share of all (touched
+/// expert, weight row) pairs. Shares are contiguous and cost the same within
+/// kRowGrain rows of one expert.
+template <class Body>
+MOE_INLINE void forExpertShare(const int32_t *offsets, int64_t experts,
+                               int64_t rows, const Worker &worker, Body body) {
+  int64_t grains = (rows + kRowGrain - 1) / kRowGrain, total = 0;
+  for (int64_t e = 0; e < experts; ++e)
+    if (int64_t slots = offsets[e + 1] - offsets[e])
+      total += (slots + kRowCost) * grains;
+  int64_t begin = total * worker.index / worker.count;
+  int64_t end = total * (worker.index + 1) / worker.count;
+  // The grain that holds a boundary belongs to the worker before it.
+  int64_t cost = 0;
+  for (int64_t e = 0; e < experts && cost < end; ++e) {
+    int64_t slots = offsets[e + 1] - offsets[e];
+    if (slots == 0)
+      continue;
+    int64_t each = slots + kRowCost;
+    auto grainAt = [&](int64_t boundary) {
+      int64_t grain =
+          boundary <= cost ? 0 : (boundary - cost + each - 1) / each;
+      return grain < grains ? grain : grains;
+    };
+    Range range{grainAt(begin) * kRowGrain, grainAt(end) * kRowGrain};
+    if (range.end > rows)
+      range.end = rows;
+    if (range.begin < range.end)
+      body(e, range, Range{offsets[e], offsets[e + 1]});
+    cost += each * grains;
+  }
+}
+
+template <class S>
+void run(const ExpertsLinearArgs &a, const Step &step, const Worker &worker) {
+  GemmTiles tiles = gemmTiles(worker.scratch);
+  forExpertShare(
+      a.offsets, a.w.outer, a.w.rows, worker,
+      [&](int64_t expert, Range share, Range list) {
+        forTiles(share, kRowTile, [&](int64_t row, int64_t rows) {
+          const uint8_t *w =
+              a.w.data + expert * a.w.outerStride + row * a.w.rowStride;
+          forTiles(list, kTokenTile, [&](int64_t first, int64_t count) {
+            const int32_t *slots = a.slots + first;
+            for (int64_t t = 0; t < count; ++t)
+              tiles.act[t] =
+                  a.act +
+                  (a.actPerToken ? slots[t] / a.topK : slots[t]) * a.actStride;
+            auto rowOf = [&](int64_t t) {
+              return a.out + slots[t] * a.outStride + row;
+            };
+            if (count == 1) {
+              a.gemm(w, a.w.rowStride, rows, tiles.act, 1, a.w.cols, rowOf(0),
+                     a.outStride);
+              return;
+            }
+            a.gemm(w, a.w.rowStride, rows, tiles.act, count, a.w.cols,
+                   tiles.first, kRowTile);
+            for (int64_t t = 0; t < count; ++t)
+              std::memcpy(rowOf(t), tiles.first + t * kRowTile,
+                          size_t(rows) * sizeof(float));
+          });
+        });
+      });
+}
+
+template <class S>
+void run(const ExpertsGateUpArgs &a, const Step &step, const Worker &worker) {
+  GemmTiles tiles = gateUpTiles(worker.scratch);
+  forExpertShare(
+      a.offsets, a.gate.outer, a.gate.rows, worker,
+      [&](int64_t expert, Range share, Range list) {
+        forTiles(share, kRowTile, [&](int64_t row, int64_t rows) {
+          const uint8_t *gate = a.gate.data + expert * a.gate.outerStride +
+                                row * a.gate.rowStride;
+          const uint8_t *up =
+              a.up.data + expert * a.up.outerStride + row * a.up.rowStride;
+          forTiles(list, kTokenTile, [&](int64_t first, int64_t count) {
+            const int32_t *slots = a.slots + first;
+            for (int64_t t = 0; t < count; ++t)
+              tiles.act[t] = a.act + slots[t] / a.topK * a.actStride;
+            a.gateGemm(gate, a.gate.rowStride, rows, tiles.act, count,
+                       a.gate.cols, tiles.first, kRowTile);
+            a.upGemm(up, a.up.rowStride, rows, tiles.act, count, a.up.cols,
+                     tiles.second, kRowTile);
+            storeSiluMul<S>(tiles, count, rows, [&](int64_t t) {
+              return a.out + slots[t] * a.outStride + row;
+            });
+          });
+        });
+      });
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_EXPERTS_H

@@ -1,0 +1,126 @@
+//===- Gemm.h - Drivers of matrix products ----------------------*- C++ -*-===//
+//
+// A driver splits the weight rows among the workers, hands tiles of kRowTile
+// rows and kTokenTile tokens to the format's GemmFn and finishes its output.
+// A weight tile stays in L2 while all tokens pass.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_GEMM_H
+#define MOE_KERNELS_CPU_GEMM_H
+
+#include "kernels/Scratch.h"
+#include "kernels/cpu/Simd.h"
+
+namespace moek {
+
+/// Weight rows that workers share out: 16 floats of output are a cache line.
+inline constexpr int64_t kRowGrain = 16;
+
+/// A gemm driver's scratch.
+struct GemmTiles {
+  float *first, *second; ///< [kTokenTile, kRowTile]; second for up.
+  const uint8_t **act;   ///< [kTokenTile]
+};
+
+MOE_INLINE GemmTiles gemmTiles(std::byte *scratch) {
+  constexpr int64_t kTile = kTokenTile * kRowTile;
+  float *tile = reinterpret_cast<float *>(scratch);
+  return {tile, tile + kTile, reinterpret_cast<const uint8_t **>(tile + kTile)};
+}
+
+MOE_INLINE GemmTiles gateUpTiles(std::byte *scratch) {
+  constexpr int64_t kTile = kTokenTile * kRowTile;
+  float *tile = reinterpret_cast<float *>(scratch);
+  return {tile, tile + kTile,
+          reinterpret_cast<const uint8_t **>(tile + 2 * kTile)};
+}
+
+/// Calls body(begin, n) for tiles of [range.begin, range.end).
+template <class Body>
+MOE_INLINE void forTiles(Range range, int64_t tile, Body body) {
+  for (int64_t i = range.begin; i < range.end; i += tile)
+    body(i, range.end - i < tile ? range.end - i : tile);
+}
+
+/// out[t][r] = silu(gate[t][r]) * up[t][r] for a tile; row t goes to rowOf(t).
+template <class S, class RowOf>
+MOE_INLINE void storeSiluMul(const GemmTiles &tiles, int64_t tokens,
+                             int64_t rows, RowOf rowOf) {
+  for (int64_t t = 0; t < tokens; ++t) {
+    const float *gate = tiles.first + t * kRowTile;
+    const float *up = tiles.second + t * kRowTile;
+    float *out = rowOf(t);
+    forVectors<S>(0, rows, [&](int64_t i, auto lanes) {
+      lanes.store(out + i,
+                  S::mul(silu<S>(lanes.load(gate + i)), lanes.load(up + i)));
+    });
+  }
+}
+
+/// What Linear does with a finished tile beyond storing it.
+template <class S>
+void finishLinear(const LinearArgs &a, const float *tile, int64_t token,
+                  int64_t tokens, int64_t row, int64_t rows) {
+  for (int64_t t = 0; t < tokens; ++t) {
+    float *out = a.out + (token + t) * a.outStride + row;
+    forVectors<S>(0, rows, [&](int64_t i, auto lanes) {
+      auto v = lanes.load(tile + t * kRowTile + i);
+      if (a.bias)
+        v = S::add(v, lanes.load(a.bias + row + i));
+      if (a.accumulate)
+        v = S::add(v, lanes.load(out + i));
+      lanes.store(out + i, v);
+    });
+  }
+}
+
+template <class S>
+void run(const LinearArgs &a, const Step &step, const Worker &worker) {
+  GemmTiles tiles = gemmTiles(worker.scratch);
+  bool direct = !a.bias && !a.accumulate;
+  forTiles(shareOf(a.w.rows, kRowGrain, worker), kRowTile,
+           [&](int64_t row, int64_t rows) {
+             const uint8_t *w = a.w.data + row * a.w.rowStride;
+             forTiles(
+                 {0, step.tokens}, kTokenTile,
+                 [&](int64_t token, int64_t tokens) {
+                   for (int64_t t = 0; t < tokens; ++t)
+                     tiles.act[t] = a.act + (token + t) * a.actStride;
+                   if (direct) {
+                     a.gemm(w, a.w.rowStride, rows, tiles.act, tokens, a.w.cols,
+                            a.out + token * a.outStride + row, a.outStride);
+                     return;
+                   }
+                   a.gemm(w, a.w.rowStride, rows, tiles.act, tokens, a.w.cols,
+                          tiles.first, kRowTile);
+                   finishLinear<S>(a, tiles.first, token, tokens, row, rows);
+                 });
+           });
+}
+
+template <class S>
+void run(const GateUpArgs &a, const Step &step, const Worker &worker) {
+  GemmTiles tiles = gateUpTiles(worker.scratch);
+  forTiles(shareOf(a.gate.rows, kRowGrain, worker), kRowTile,
+           [&](int64_t row, int64_t rows) {
+             forTiles({0, step.tokens}, kTokenTile,
+                      [&](int64_t token, int64_t tokens) {
+                        for (int64_t t = 0; t < tokens; ++t)
+                          tiles.act[t] = a.act + (token + t) * a.actStride;
+                        a.gateGemm(a.gate.data + row * a.gate.rowStride,
+                                   a.gate.rowStride, rows, tiles.act, tokens,
+                                   a.gate.cols, tiles.first, kRowTile);
+                        a.upGemm(a.up.data + row * a.up.rowStride,
+                                 a.up.rowStride, rows, tiles.act, tokens,
+                                 a.up.cols, tiles.second, kRowTile);
+                        storeSiluMul<S>(tiles, tokens, rows, [&](int64_t t) {
+                          return a.out + (token + t) * a.outStride + row;
+                        });
+                      });
+           });
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_GEMM_H

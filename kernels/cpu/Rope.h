@@ -1,0 +1,113 @@
+//===- Rope.h - Rotary positions and the latent's cache row -----*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_ROPE_H
+#define MOE_KERNELS_CPU_ROPE_H
+
+#include "kernels/cpu/Elementwise.h"
+
+namespace moek {
+
+/// Angles in double: at position 10^6 a float angle would be off by 0.03.
+template <class S>
+void run(const RopeTableArgs &a, const Step &step, const Worker &worker) {
+  Range tokens = shareOf(step.tokens, 1, worker);
+  int32_t half = a.dim / 2;
+  for (int64_t t = tokens.begin; t < tokens.end; ++t) {
+    float *row = a.out + t * a.dim;
+    for (int32_t i = 0; i < half; ++i) {
+      double angle = double(step.position + t) * double(a.invFreq[i]);
+      row[i] = float(std::cos(angle));
+      row[half + i] = float(std::sin(angle));
+    }
+  }
+}
+
+/// Rotates neighbours: pair i, for i in [begin, end), is at x[2 * (i - begin)]
+/// and turns by angle i of `table` (`half` cosines, then `half` sines). `out`
+/// may be x.
+template <class S>
+void rotateNeighbours(const float *table, int64_t half, int64_t begin,
+                      int64_t end, const float *x, float *out) {
+  int64_t i = begin;
+  if constexpr (S::kWidth > 1)
+    for (; i + S::kWidth / 2 <= end; i += S::kWidth / 2) {
+      auto v = S::load(x + 2 * (i - begin));
+      auto turned = S::mul(S::swapPairs(v), S::dupPairs(table + half + i));
+      S::store(out + 2 * (i - begin),
+               S::fmaAlternate(v, S::dupPairs(table + i), turned));
+    }
+  for (; i < end; ++i) {
+    typename S::Num c = table[i], s = table[half + i];
+    typename S::Num u = x[2 * (i - begin)], v = x[2 * (i - begin) + 1];
+    out[2 * (i - begin)] = float(u * c - v * s);
+    out[2 * (i - begin) + 1] = float(v * c + u * s);
+  }
+}
+
+/// Rotates pairs (i, i + dim / 2).
+template <class S>
+void rotateHalves(const float *table, int64_t dim, float *x) {
+  int64_t half = dim / 2;
+  forVectors<S>(0, half, [&](int64_t i, auto lanes) {
+    auto c = lanes.load(table + i), s = lanes.load(table + half + i);
+    auto u = lanes.load(x + i), v = lanes.load(x + half + i);
+    lanes.store(x + i, S::sub(S::mul(u, c), S::mul(v, s)));
+    lanes.store(x + half + i, S::fma(u, s, S::mul(v, c)));
+  });
+}
+
+template <class S>
+void run(const RopeArgs &a, const Step &step, const Worker &worker) {
+  Range items = shareOf(int64_t(step.tokens) * a.heads, 1, worker);
+  for (int64_t i = items.begin; i < items.end; ++i) {
+    int64_t t = i / a.heads, head = i % a.heads;
+    float *x = a.x + t * a.stride + head * a.headStride + a.offset;
+    const float *table = a.table + t * a.dim;
+    if (a.neox)
+      rotateHalves<S>(table, a.dim, x);
+    else
+      rotateNeighbours<S>(table, a.dim / 2, 0, a.dim / 2, x, x);
+  }
+}
+
+/// A row passes through a buffer of this many floats on its way to the cache.
+inline constexpr int64_t kKvChunk = 256;
+
+/// Hands [0, count) in chunks to fill(begin, n, buffer) and writes each to the
+/// cache elements at `to`.
+template <class S, class Fill>
+MOE_INLINE void writeKvChunks(KvType type, int64_t count, uint8_t *to,
+                              Fill fill) {
+  alignas(64) float buffer[kKvChunk];
+  int64_t elementBytes = type == KvType::F32 ? 4 : 2;
+  for (int64_t begin = 0; begin < count; begin += kKvChunk) {
+    int64_t n = count - begin < kKvChunk ? count - begin : kKvChunk;
+    fill(begin, n, buffer);
+    writeKv<S>(type, buffer, n, to + begin * elementBytes);
+  }
+}
+
+template <class S>
+void run(const MlaLatentArgs &a, const Step &step, const Worker &worker) {
+  Range tokens = shareOf(step.tokens, 1, worker);
+  int64_t elementBytes = a.kv.type == KvType::F32 ? 4 : 2;
+  for (int64_t t = tokens.begin; t < tokens.end; ++t) {
+    const float *x = a.x + t * a.stride;
+    const float *key = x + a.latent, *table = a.table + t * a.rope;
+    uint8_t *row = a.kv.data + (step.position + t) * a.kv.rowStride;
+    auto scale = rmsScale<S>(x, a.latent, a.eps);
+    writeKvChunks<S>(a.kv.type, a.latent, row,
+                     [&](int64_t begin, int64_t n, float *to) {
+                       scaleRow<S>(x + begin, scale, a.weight + begin, n, to);
+                     });
+    writeKvChunks<S>(a.kv.type, a.rope, row + a.latent * elementBytes,
+                     [&](int64_t begin, int64_t n, float *to) {
+                       rotateNeighbours<S>(table, a.rope / 2, begin / 2,
+                                           (begin + n) / 2, key + begin, to);
+                     });
+  }
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_ROPE_H

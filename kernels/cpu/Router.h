@@ -1,0 +1,121 @@
+//===- Router.h - Selection and mixing weights of experts -------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_ROUTER_H
+#define MOE_KERNELS_CPU_ROUTER_H
+
+#include "kernels/Scratch.h"
+#include "kernels/cpu/Simd.h"
+
+#include <cmath>
+#include <limits>
+
+namespace moek {
+
+/// Scores are double: a sigmoid in float ties from 17 on. NaN ranks last.
+template <class S> class TokenRouter {
+public:
+  TokenRouter(const RouterArgs &args, std::byte *scratch)
+      : a(args), score(reinterpret_cast<double *>(scratch)),
+        rank(score + scratchFloats(args.experts)),
+        groupRank(rank + scratchFloats(args.experts)) {}
+
+  void route(const float *logits, int32_t *ids, float *weights) {
+    if (a.scoring == Scoring::Sigmoid)
+      for (int32_t e = 0; e < a.experts; ++e)
+        score[e] = 1 / (1 + std::exp(-double(logits[e])));
+    else if (a.scoring == Scoring::Softmax)
+      softmax(logits, a.experts, [](int32_t e) { return e; });
+    else
+      for (int32_t e = 0; e < a.experts; ++e)
+        score[e] = logits[e];
+    for (int32_t e = 0; e < a.experts; ++e)
+      rank[e] = ordered(a.bias ? score[e] + double(a.bias[e]) : score[e]);
+    if (a.groups > 1)
+      dropGroups();
+    selectBest(rank, a.experts, a.topK,
+               [&](int32_t choice, int32_t e) { ids[choice] = e; });
+    mix(logits, ids, weights);
+  }
+
+private:
+  /// Above what is taken or dropped, below every number but minus infinity.
+  static constexpr double kLowest = std::numeric_limits<double>::lowest();
+  static constexpr double kDropped = -std::numeric_limits<double>::infinity();
+
+  static double ordered(double x) { return x >= kLowest ? x : kLowest; }
+
+  /// score[at(i)] = softmax of logits[at(i)] over i < n.
+  template <class At> void softmax(const float *logits, int32_t n, At at) {
+    double most = kDropped, sum = 0;
+    for (int32_t i = 0; i < n; ++i)
+      most = logits[at(i)] > most ? double(logits[at(i)]) : most;
+    for (int32_t i = 0; i < n; ++i)
+      sum += score[at(i)] = std::exp(double(logits[at(i)]) - most);
+    for (int32_t i = 0; i < n; ++i)
+      score[at(i)] /= sum;
+  }
+
+  /// Calls take(i, index) for the `n` largest of `values` in falling order,
+  /// equal ones by rising index, and marks them dropped. Where fewer are left
+  /// it takes dropped ones that were not taken before: indices stay distinct.
+  template <class Take>
+  void selectBest(double *values, int32_t count, int32_t n, Take take) {
+    constexpr double kTaken = std::numeric_limits<double>::quiet_NaN();
+    for (int32_t i = 0; i < n; ++i) {
+      int32_t best = -1;
+      for (int32_t e = 0; e < count; ++e)
+        if (values[e] == values[e] && (best < 0 || values[e] > values[best]))
+          best = e;
+      take(i, best);
+      values[best] = kTaken;
+    }
+  }
+
+  /// Drops the experts outside the `groupsUsed` best groups.
+  void dropGroups() {
+    int32_t size = a.experts / a.groups;
+    for (int32_t g = 0; g < a.groups; ++g) {
+      double first = kDropped, second = kDropped;
+      for (int32_t e = g * size; e < (g + 1) * size; ++e)
+        if (rank[e] > first) {
+          second = first;
+          first = rank[e];
+        } else if (rank[e] > second) {
+          second = rank[e];
+        }
+      groupRank[g] = a.bias && size > 1 ? ordered(first + second) : first;
+    }
+    selectBest(groupRank, a.groups, a.groupsUsed, [](int32_t, int32_t) {});
+    for (int32_t g = 0; g < a.groups; ++g)
+      if (groupRank[g] == groupRank[g]) // Not taken.
+        for (int32_t e = g * size; e < (g + 1) * size; ++e)
+          rank[e] = kDropped;
+  }
+
+  void mix(const float *logits, const int32_t *ids, float *weights) {
+    if (a.scoring == Scoring::SoftmaxTopK)
+      softmax(logits, a.topK, [&](int32_t i) { return ids[i]; });
+    double sum = 0;
+    for (int32_t j = 0; j < a.topK; ++j)
+      sum += score[ids[j]];
+    double factor = a.normalize ? double(a.scale) / sum : double(a.scale);
+    for (int32_t j = 0; j < a.topK; ++j)
+      weights[j] = float(score[ids[j]] * factor);
+  }
+
+  const RouterArgs &a;
+  double *score, *rank, *groupRank;
+};
+
+template <class S>
+void run(const RouterArgs &a, const Step &step, const Worker &worker) {
+  TokenRouter<S> router(a, worker.scratch);
+  Range tokens = shareOf(step.tokens, 1, worker);
+  for (int64_t t = tokens.begin; t < tokens.end; ++t)
+    router.route(a.logits + t * a.stride, a.ids + t * a.topK,
+                 a.weights + t * a.topK);
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_ROUTER_H

@@ -1,0 +1,113 @@
+//===- Simd.h - What the drivers need of an instruction set -----*- C++ -*-===//
+//
+// Every driver is a template over a trait `S`; ref/Scalar.h, avx2/Simd.h and
+// avx512/Simd.h are the traits. A trait has
+//   Vec, kWidth           a vector and its number of floats
+//   Num                   what a sum over lanes is: double in the reference
+//   load, loadPart, store, storePart    floats; the parts take a lane count
+//   loadF16, loadBf16, storeF16, storeBf16    kWidth 16-bit floats
+//   zero, set, add, sub, mul, div, max, fma(a, b, c) = a * b + c, exp
+//   reduceAdd, reduceMax, reduceAdd4    over lanes; reduceAdd4 adds each of
+//                                       four vectors in reduceAdd's order
+//   dupPairs, swapPairs, fmaAlternate   for RoPE on neighbours (kWidth > 1)
+//   quantize32            one block of the A8 encoding
+//   kDotRows, kSumRows, kSumVecs        register blocks, see Blocks.h
+// Translation units of different ISAs must not share a function that the
+// linker merges. Hence all code here depends on S or is always inlined.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_SIMD_H
+#define MOE_KERNELS_CPU_SIMD_H
+
+#include "kernels/Abi.h"
+
+#include <cstring>
+
+#define MOE_INLINE [[gnu::always_inline]] inline
+
+namespace moek {
+
+/// A whole vector of memory.
+template <class S> struct WholeLanes {
+  using Vec = typename S::Vec;
+  MOE_INLINE Vec load(const float *p) const { return S::load(p); }
+  MOE_INLINE void store(float *p, Vec v) const { S::store(p, v); }
+};
+
+/// The first `count` lanes; the others read as zero.
+template <class S> struct PartLanes {
+  using Vec = typename S::Vec;
+  int count;
+  MOE_INLINE Vec load(const float *p) const { return S::loadPart(p, count); }
+  MOE_INLINE void store(float *p, Vec v) const { S::storePart(p, v, count); }
+};
+
+/// Calls body(i, lanes) for all vectors of [begin, end), the tail last.
+template <class S, class Body>
+MOE_INLINE void forVectors(int64_t begin, int64_t end, Body body) {
+  int64_t i = begin;
+  for (; i + S::kWidth <= end; i += S::kWidth)
+    body(i, WholeLanes<S>());
+  if (i < end)
+    body(i, PartLanes<S>{int(end - i)});
+}
+
+template <class S> MOE_INLINE typename S::Vec silu(typename S::Vec x) {
+  return S::div(x, S::add(S::set(1), S::exp(S::sub(S::zero(), x))));
+}
+
+/// Runs body(load, store, bytes per element) for the cache's element type.
+/// load and store move one vector.
+template <class S, class Body>
+MOE_INLINE void withKvType(KvType type, Body body) {
+  using Vec = typename S::Vec;
+  switch (type) {
+  case KvType::F32:
+    body([](const uint8_t *p) { return S::load((const float *)p); },
+         [](uint8_t *p, Vec v) { S::store((float *)p, v); }, 4);
+    return;
+  case KvType::F16:
+    body([](const uint8_t *p) { return S::loadF16(p); },
+         [](uint8_t *p, Vec v) { S::storeF16(p, v); }, 2);
+    return;
+  case KvType::BF16:
+    body([](const uint8_t *p) { return S::loadBf16(p); },
+         [](uint8_t *p, Vec v) { S::storeBf16(p, v); }, 2);
+    return;
+  }
+}
+
+/// `count` cache elements at `from` as floats.
+template <class S>
+void readKv(KvType type, const uint8_t *from, int64_t count, float *to) {
+  withKvType<S>(type, [&](auto load, auto, int bytes) {
+    int64_t i = 0;
+    for (; i + S::kWidth <= count; i += S::kWidth)
+      S::store(to + i, load(from + i * bytes));
+    if (i == count)
+      return;
+    alignas(64) uint8_t tail[S::kWidth * 4] = {};
+    std::memcpy(tail, from + i * bytes, size_t((count - i) * bytes));
+    S::storePart(to + i, load(tail), int(count - i));
+  });
+}
+
+/// `count` floats as cache elements at `to`.
+template <class S>
+void writeKv(KvType type, const float *from, int64_t count, uint8_t *to) {
+  withKvType<S>(type, [&](auto, auto store, int bytes) {
+    int64_t i = 0;
+    for (; i + S::kWidth <= count; i += S::kWidth)
+      store(to + i * bytes, S::load(from + i));
+    if (i == count)
+      return;
+    alignas(64) uint8_t tail[S::kWidth * 4];
+    store(tail, S::loadPart(from + i, int(count - i)));
+    std::memcpy(to + i * bytes, tail, size_t((count - i) * bytes));
+  });
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_SIMD_H

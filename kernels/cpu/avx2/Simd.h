@@ -1,0 +1,159 @@
+//===- Simd.h - The AVX2 trait (with FMA and F16C) --------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_AVX2_SIMD_H
+#define MOE_KERNELS_CPU_AVX2_SIMD_H
+
+#include "kernels/cpu/Simd.h"
+
+#include <immintrin.h>
+
+namespace moek::avx2 {
+
+struct Simd {
+  using Vec = __m256;
+  using Num = float;
+  static constexpr int kWidth = 8;
+  static constexpr int kDotRows = 2, kSumRows = 4, kSumVecs = 2;
+
+  MOE_INLINE static __m256i first(int lanes) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  MOE_INLINE static Vec zero() { return _mm256_setzero_ps(); }
+  MOE_INLINE static Vec set(float x) { return _mm256_set1_ps(x); }
+  MOE_INLINE static Vec load(const float *p) { return _mm256_loadu_ps(p); }
+  MOE_INLINE static Vec loadPart(const float *p, int lanes) {
+    return _mm256_maskload_ps(p, first(lanes));
+  }
+  MOE_INLINE static void store(float *p, Vec v) { _mm256_storeu_ps(p, v); }
+  MOE_INLINE static void storePart(float *p, Vec v, int lanes) {
+    _mm256_maskstore_ps(p, first(lanes), v);
+  }
+  MOE_INLINE static Vec loadF16(const uint8_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+  }
+  MOE_INLINE static void storeF16(uint8_t *p, Vec v) {
+    _mm_storeu_si128((__m128i *)p,
+                     _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
+  MOE_INLINE static Vec loadBf16(const uint8_t *p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(
+        _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
+  }
+  /// Rounds to nearest even; a NaN keeps its upper half and is made quiet.
+  MOE_INLINE static void storeBf16(uint8_t *p, Vec v) {
+    __m256i bits = _mm256_castps_si256(v);
+    __m256i odd =
+        _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(
+        bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    rounded = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+    __m256i packed =
+        _mm256_permute4x64_epi64(_mm256_packus_epi32(rounded, rounded), 0x08);
+    _mm_storeu_si128((__m128i *)p, _mm256_castsi256_si128(packed));
+  }
+
+  MOE_INLINE static Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
+  MOE_INLINE static Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
+  MOE_INLINE static Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
+  MOE_INLINE static Vec div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
+  MOE_INLINE static Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
+  MOE_INLINE static Vec fma(Vec a, Vec b, Vec c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
+
+  /// 2^n for whole n in [-126, 127].
+  MOE_INLINE static Vec pow2(__m256i n) {
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
+  }
+  /// e^x = 2^n e^r with |r| <= ln(2)/2; minimax polynomial of the Cephes
+  /// library. The clamps keep n small and pass NaN on (min and max return
+  /// their second operand then); e^-105 rounds to 0 and e^89 to infinity. 2^n
+  /// is applied as two factors, as n exceeds a float's exponents.
+  MOE_INLINE static Vec exp(Vec x) {
+    x = _mm256_max_ps(set(-105.0f), _mm256_min_ps(set(89.0f), x));
+    Vec n = _mm256_round_ps(mul(x, set(1.44269504f)),
+                            _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    Vec r = _mm256_fnmadd_ps(n, set(0.693359375f), x);
+    r = _mm256_fnmadd_ps(n, set(-2.12194440e-4f), r);
+    Vec p = fma(set(1.9875691500e-4f), r, set(1.3981999507e-3f));
+    p = fma(p, r, set(8.3334519073e-3f));
+    p = fma(p, r, set(4.1665795894e-2f));
+    p = fma(p, r, set(1.6666665459e-1f));
+    p = fma(p, r, set(5.0000001201e-1f));
+    p = add(fma(p, mul(r, r), r), set(1.0f));
+    __m256i whole = _mm256_cvtps_epi32(n);
+    __m256i half = _mm256_srai_epi32(whole, 1);
+    return mul(mul(p, pow2(half)), pow2(_mm256_sub_epi32(whole, half)));
+  }
+
+  /// Four partial sums: lanes i, i + 4.
+  MOE_INLINE static __m128 fold(Vec v) {
+    return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  }
+  MOE_INLINE static float reduceAdd(Vec v) {
+    __m128 s = fold(v);
+    s = _mm_hadd_ps(s, s);
+    return _mm_cvtss_f32(_mm_hadd_ps(s, s));
+  }
+  MOE_INLINE static void reduceAdd4(const Vec (&v)[4], float scale,
+                                    float *out) {
+    __m128 s = _mm_hadd_ps(_mm_hadd_ps(fold(v[0]), fold(v[1])),
+                           _mm_hadd_ps(fold(v[2]), fold(v[3])));
+    _mm_storeu_ps(out, _mm_mul_ps(s, _mm_set1_ps(scale)));
+  }
+  MOE_INLINE static float reduceMax(Vec v) {
+    __m128 m =
+        _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_shuffle_ps(m, m, 1)));
+  }
+
+  /// a0 a0 a1 a1 ...
+  MOE_INLINE static Vec dupPairs(const float *p) {
+    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)),
+                                    _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+  }
+  MOE_INLINE static Vec swapPairs(Vec v) { return _mm256_permute_ps(v, 0xb1); }
+  /// a * b - c in even lanes, a * b + c in odd ones.
+  MOE_INLINE static Vec fmaAlternate(Vec a, Vec b, Vec c) {
+    return _mm256_fmaddsub_ps(a, b, c);
+  }
+
+  /// See A8Block in cpu/Elementwise.h.
+  MOE_INLINE static float maxAbs32(const float *x, bool &finite) {
+    const Vec sign = set(-0.0f), big = set(__builtin_inff());
+    Vec m = zero(), ok = _mm256_cmp_ps(m, m, _CMP_EQ_OQ);
+    for (int i = 0; i < 4; ++i) {
+      Vec a = _mm256_andnot_ps(sign, load(x + 8 * i));
+      ok = _mm256_and_ps(ok, _mm256_cmp_ps(a, big, _CMP_LT_OQ));
+      m = _mm256_max_ps(m, a);
+    }
+    finite = _mm256_movemask_ps(ok) == 0xff;
+    return reduceMax(m);
+  }
+  MOE_INLINE static void quantize32(const float *x, float inverse, int8_t *q,
+                                    int16_t *sums) {
+    for (int half = 0; half < 2; ++half) {
+      const float *from = x + 16 * half;
+      __m256i a = _mm256_cvtps_epi32(mul(load(from), set(inverse)));
+      __m256i b = _mm256_cvtps_epi32(mul(load(from + 8), set(inverse)));
+      __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+      _mm_storeu_si128((__m128i *)(q + 16 * half),
+                       _mm_packs_epi16(_mm256_castsi256_si128(words),
+                                       _mm256_extracti128_si256(words, 1)));
+      __m256i pairs = _mm256_add_epi32(a, b);
+      __m128i s = _mm_add_epi32(_mm256_castsi256_si128(pairs),
+                                _mm256_extracti128_si256(pairs, 1));
+      s = _mm_hadd_epi32(s, s);
+      sums[half] = int16_t(_mm_cvtsi128_si32(_mm_hadd_epi32(s, s)));
+    }
+  }
+};
+
+} // namespace moek::avx2
+
+#endif // MOE_KERNELS_CPU_AVX2_SIMD_H

@@ -1,0 +1,136 @@
+//===- Simd.h - The AVX-512 trait -------------------------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_AVX512_SIMD_H
+#define MOE_KERNELS_CPU_AVX512_SIMD_H
+
+#include "kernels/cpu/Simd.h"
+
+#include <immintrin.h>
+
+namespace moek::avx512 {
+
+struct Simd {
+  using Vec = __m512;
+  using Num = float;
+  static constexpr int kWidth = 16;
+  static constexpr int kDotRows = 4, kSumRows = 4, kSumVecs = 4;
+
+  MOE_INLINE static __mmask16 first(int lanes) {
+    return __mmask16((1u << lanes) - 1);
+  }
+  MOE_INLINE static Vec zero() { return _mm512_setzero_ps(); }
+  MOE_INLINE static Vec set(float x) { return _mm512_set1_ps(x); }
+  MOE_INLINE static Vec load(const float *p) { return _mm512_loadu_ps(p); }
+  MOE_INLINE static Vec loadPart(const float *p, int lanes) {
+    return _mm512_maskz_loadu_ps(first(lanes), p);
+  }
+  MOE_INLINE static void store(float *p, Vec v) { _mm512_storeu_ps(p, v); }
+  MOE_INLINE static void storePart(float *p, Vec v, int lanes) {
+    _mm512_mask_storeu_ps(p, first(lanes), v);
+  }
+  MOE_INLINE static Vec loadF16(const uint8_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+  }
+  MOE_INLINE static void storeF16(uint8_t *p, Vec v) {
+    _mm256_storeu_si256((__m256i *)p,
+                        _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+  }
+  MOE_INLINE static Vec loadBf16(const uint8_t *p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(
+        _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+  }
+  /// Rounds to nearest even; a NaN keeps its upper half and is made quiet.
+  MOE_INLINE static void storeBf16(uint8_t *p, Vec v) {
+    __m512i bits = _mm512_castps_si512(v);
+    __m512i odd =
+        _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(
+        bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    rounded =
+        _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+    _mm256_storeu_si256((__m256i *)p,
+                        _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+  }
+
+  MOE_INLINE static Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+  MOE_INLINE static Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
+  MOE_INLINE static Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+  MOE_INLINE static Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
+  MOE_INLINE static Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
+  MOE_INLINE static Vec fma(Vec a, Vec b, Vec c) {
+    return _mm512_fmadd_ps(a, b, c);
+  }
+
+  /// e^x = 2^n e^r with |r| <= ln(2)/2; minimax polynomial of the Cephes
+  /// library. The clamps keep n small and pass NaN on (min and max return
+  /// their second operand then); e^-105 rounds to 0 and e^89 to infinity.
+  MOE_INLINE static Vec exp(Vec x) {
+    x = _mm512_max_ps(set(-105.0f), _mm512_min_ps(set(89.0f), x));
+    Vec n = _mm512_roundscale_ps(mul(x, set(1.44269504f)),
+                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    Vec r = _mm512_fnmadd_ps(n, set(0.693359375f), x);
+    r = _mm512_fnmadd_ps(n, set(-2.12194440e-4f), r);
+    Vec p = fma(set(1.9875691500e-4f), r, set(1.3981999507e-3f));
+    p = fma(p, r, set(8.3334519073e-3f));
+    p = fma(p, r, set(4.1665795894e-2f));
+    p = fma(p, r, set(1.6666665459e-1f));
+    p = fma(p, r, set(5.0000001201e-1f));
+    p = add(fma(p, mul(r, r), r), set(1.0f));
+    return _mm512_scalef_ps(p, n);
+  }
+
+  /// Four partial sums: lanes i, i + 4, i + 8, i + 12.
+  MOE_INLINE static __m128 fold(Vec v) {
+    __m256 half =
+        _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(half),
+                      _mm256_extractf128_ps(half, 1));
+  }
+  MOE_INLINE static float reduceAdd(Vec v) {
+    __m128 s = fold(v);
+    s = _mm_hadd_ps(s, s);
+    return _mm_cvtss_f32(_mm_hadd_ps(s, s));
+  }
+  MOE_INLINE static void reduceAdd4(const Vec (&v)[4], float scale,
+                                    float *out) {
+    __m128 s = _mm_hadd_ps(_mm_hadd_ps(fold(v[0]), fold(v[1])),
+                           _mm_hadd_ps(fold(v[2]), fold(v[3])));
+    _mm_storeu_ps(out, _mm_mul_ps(s, _mm_set1_ps(scale)));
+  }
+  MOE_INLINE static float reduceMax(Vec v) { return _mm512_reduce_max_ps(v); }
+
+  /// a0 a0 a1 a1 ...
+  MOE_INLINE static Vec dupPairs(const float *p) {
+    const __m512i index =
+        _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    return _mm512_permutexvar_ps(index,
+                                 _mm512_castps256_ps512(_mm256_loadu_ps(p)));
+  }
+  MOE_INLINE static Vec swapPairs(Vec v) { return _mm512_permute_ps(v, 0xb1); }
+  /// a * b - c in even lanes, a * b + c in odd ones.
+  MOE_INLINE static Vec fmaAlternate(Vec a, Vec b, Vec c) {
+    return _mm512_fmaddsub_ps(a, b, c);
+  }
+
+  /// See A8Block in cpu/Elementwise.h.
+  MOE_INLINE static float maxAbs32(const float *x, bool &finite) {
+    __m512 a = _mm512_abs_ps(load(x)), b = _mm512_abs_ps(load(x + 16));
+    __m512 big = _mm512_set1_ps(__builtin_inff());
+    finite = (_mm512_cmp_ps_mask(a, big, _CMP_LT_OQ) &
+              _mm512_cmp_ps_mask(b, big, _CMP_LT_OQ)) == 0xffff;
+    return _mm512_reduce_max_ps(_mm512_max_ps(a, b));
+  }
+  MOE_INLINE static void quantize32(const float *x, float inverse, int8_t *q,
+                                    int16_t *sums) {
+    for (int half = 0; half < 2; ++half) {
+      __m512i v = _mm512_cvtps_epi32(mul(load(x + 16 * half), set(inverse)));
+      _mm_storeu_si128((__m128i *)(q + 16 * half), _mm512_cvtepi32_epi8(v));
+      sums[half] = int16_t(_mm512_reduce_add_epi32(v));
+    }
+  }
+};
+
+} // namespace moek::avx512
+
+#endif // MOE_KERNELS_CPU_AVX512_SIMD_H
