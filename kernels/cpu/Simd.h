@@ -85,11 +85,12 @@ void readKv(KvType type, const uint8_t *from, int64_t count, float *to) {
     int64_t i = 0;
     for (; i + S::kWidth <= count; i += S::kWidth)
       S::store(to + i, load(from + i * bytes));
-    if (i == count)
+    int rest = int(count % S::kWidth);
+    if (rest == 0)
       return;
     alignas(64) uint8_t tail[S::kWidth * 4] = {};
-    std::memcpy(tail, from + i * bytes, size_t((count - i) * bytes));
-    S::storePart(to + i, load(tail), int(count - i));
+    std::memcpy(tail, from + i * bytes, size_t(rest * bytes));
+    S::storePart(to + i, load(tail), rest);
   });
 }
 
@@ -100,11 +101,12 @@ void writeKv(KvType type, const float *from, int64_t count, uint8_t *to) {
     int64_t i = 0;
     for (; i + S::kWidth <= count; i += S::kWidth)
       store(to + i * bytes, S::load(from + i));
-    if (i == count)
+    int rest = int(count % S::kWidth);
+    if (rest == 0)
       return;
     alignas(64) uint8_t tail[S::kWidth * 4];
-    store(tail, S::loadPart(from + i, int(count - i)));
-    std::memcpy(to + i * bytes, tail, size_t((count - i) * bytes));
+    store(tail, S::loadPart(from + i, rest));
+    std::memcpy(to + i * bytes, tail, size_t(rest * bytes));
   });
 }
 

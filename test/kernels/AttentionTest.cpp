@@ -1,0 +1,319 @@
+#include "test/kernels/KernelTest.h"
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+MOE_KERNEL_SUITE(AbsorbQueryTest, AbsorbQuery);
+MOE_KERNEL_SUITE(ExpandValueTest, ExpandValue);
+MOE_KERNEL_SUITE(LatentAttentionTest, LatentAttention);
+MOE_KERNEL_SUITE(MlaAttentionTest, MlaAttention);
+
+/// A sum and the sum of its terms' magnitudes.
+struct Sum {
+  double value = 0, magnitude = 0;
+  void add(double term, double size) {
+    value += term;
+    magnitude += size;
+  }
+  void add(double term) { add(term, std::fabs(term)); }
+};
+
+void checkAbsorb(const KernelInfo &kernel, Format format, bool transposed,
+                 int32_t heads, int32_t nope, int32_t rope, int32_t latent,
+                 int32_t tokens) {
+  SCOPED_TRACE(testing::Message()
+               << formatInfo(format).name << (transposed ? " transposed" : "")
+               << ", nope " << nope << ", latent " << latent << ", " << tokens
+               << " tokens");
+  Random random(31);
+  Weights w(format, heads, transposed ? latent : nope,
+            transposed ? nope : latent, random);
+  Matrix<float> q(tokens, heads * (nope + rope), 5);
+  Matrix<float> out(tokens, heads * (latent + rope), 3);
+  q.fill(random);
+  AbsorbQueryArgs args{q.data(),   q.stride, w.view, transposed, out.data(),
+                       out.stride, heads,    nope,   rope,       latent};
+  runKernel(kernel, &args, {tokens, 2},
+            size_t(headLinearScratchBytes(nope, latent)), {&out});
+  expectClose(out, [&](int64_t t, int64_t c) {
+    int64_t h = c / (latent + rope), i = c % (latent + rope);
+    const float *head = q.row(t) + h * (nope + rope);
+    if (i >= latent)
+      return Wanted{head[nope + i - latent], 0};
+    Sum sum;
+    for (int64_t n = 0; n < nope; ++n)
+      sum.add(double(head[n]) * (transposed ? w.at(h, i, n) : w.at(h, n, i)));
+    return Wanted{sum.value, sumTolerance(nope, sum.magnitude)};
+  });
+}
+
+TEST_P(AbsorbQueryTest, EveryFormatBothWays) {
+  for (Format format : allFormats())
+    for (bool transposed : {false, true})
+      checkAbsorb(GetParam(), format, transposed, 3, transposed ? 256 : 21, 6,
+                  transposed ? 37 : 512, 2);
+}
+
+TEST_P(AbsorbQueryTest, OddShapes) {
+  for (bool transposed : {false, true}) {
+    checkAbsorb(GetParam(), Format::F32, transposed, 2, 19, 5, 33, 1);
+    checkAbsorb(GetParam(), Format::F32, transposed, 1, 1, 1, 1, 3);
+    checkAbsorb(GetParam(), Format::BF16, transposed, 5, 48, 64, 300, 7);
+  }
+}
+
+void checkExpand(const KernelInfo &kernel, Format format, int32_t heads,
+                 int32_t latent, int32_t value, int32_t tokens) {
+  SCOPED_TRACE(formatInfo(format).name);
+  Random random(32);
+  Weights w(format, heads, value, latent, random);
+  Matrix<float> x(tokens, heads * latent, 5), out(tokens, heads * value, 3);
+  x.fill(random);
+  ExpandValueArgs args{x.data(),   x.stride, w.view, out.data(),
+                       out.stride, heads,    latent, value};
+  runKernel(kernel, &args, {tokens, 2},
+            size_t(headLinearScratchBytes(value, latent)), {&out});
+  expectClose(out, [&](int64_t t, int64_t c) {
+    Sum sum;
+    for (int64_t l = 0; l < latent; ++l)
+      sum.add(double(x.at(t, c / value * latent + l)) *
+              w.at(c / value, c % value, l));
+    return Wanted{sum.value, sumTolerance(latent, sum.magnitude)};
+  });
+}
+
+TEST_P(ExpandValueTest, EveryFormat) {
+  for (Format format : allFormats())
+    checkExpand(GetParam(), format, 3, 256, 37, 2);
+}
+
+TEST_P(ExpandValueTest, OddShapes) {
+  checkExpand(GetParam(), Format::F32, 2, 33, 19, 1);
+  checkExpand(GetParam(), Format::F16, 5, 130, 48, 7);
+}
+
+/// Softmax attention of one query over `keys` rows, in float64. score(k) and
+/// value(k, c) come with magnitudes; a score's error of d changes a weight by
+/// a factor of about 1 + d.
+struct Attention {
+  std::vector<double> weights;
+  double scoreError = 0;
+
+  template <class Score>
+  Attention(int64_t keys, double scale, double terms, Score score) {
+    double most = -INFINITY, total = 0;
+    for (int64_t k = 0; k < keys; ++k) {
+      Sum s = score(k);
+      weights.push_back(s.value * scale);
+      most = std::fmax(most, s.value * scale);
+      scoreError = std::fmax(scoreError,
+                             sumTolerance(int64_t(terms), s.magnitude * scale));
+    }
+    for (double &w : weights)
+      total += w = std::exp(w - most);
+    for (double &w : weights)
+      w /= total;
+  }
+
+  template <class Value> Wanted output(double valueTerms, Value value) const {
+    Sum sum;
+    double valueError = 0;
+    for (size_t k = 0; k < weights.size(); ++k) {
+      Sum v = value(int64_t(k));
+      sum.add(weights[k] * v.value, weights[k] * std::fabs(v.value));
+      valueError += weights[k] * sumTolerance(int64_t(valueTerms), v.magnitude);
+    }
+    return {sum.value,
+            (2 * scoreError + kEps * 64) * sum.magnitude +
+                sumTolerance(int64_t(weights.size()), sum.magnitude) +
+                valueError};
+  }
+};
+
+struct LatentCase {
+  int32_t heads, latent, rope, tokens, position;
+  /// A cache row, query token or neither that is NaN.
+  int64_t nanRow = -1, nanQuery = -1;
+};
+
+void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
+  SCOPED_TRACE(testing::Message()
+               << "type " << int(type) << ", " << s.heads << " heads, latent "
+               << s.latent << ", rope " << s.rope << ", " << s.tokens
+               << " tokens at " << s.position);
+  Random random(33);
+  int64_t width = s.latent + s.rope;
+  Matrix<float> q(s.tokens, s.heads * width, 5);
+  Matrix<float> out(s.tokens, s.heads * s.latent, 3);
+  q.fill(random);
+  // Rows past the last token are NaN: nobody may look at them.
+  Cache cache(type, width, s.position + s.tokens + 70, s.position + s.tokens,
+              random);
+  if (s.nanRow >= 0)
+    cache.set(s.nanRow, 0, NAN);
+  if (s.nanQuery >= 0)
+    q.at(s.nanQuery, 1) = NAN; // Of head 0.
+  float scale = 0.3f;
+  LatentAttentionArgs args{q.data(),   q.stride,   cache.view,
+                           out.data(), out.stride, s.heads,
+                           s.latent,   s.rope,     scale};
+  runKernel(kernel, &args, {s.tokens, s.position},
+            size_t(latentAttentionScratchBytes(s.heads, s.latent, s.rope)),
+            {&out});
+  std::vector<Attention> attentions;
+  for (int64_t t = 0; t < s.tokens; ++t)
+    for (int64_t h = 0; h < s.heads; ++h)
+      attentions.emplace_back(
+          s.position + t + 1, double(scale), width, [&](int64_t k) {
+            Sum sum;
+            for (int64_t c = 0; c < width; ++c)
+              sum.add(double(q.at(t, h * width + c)) * cache.at(k, c));
+            return sum;
+          });
+  expectClose(out, [&](int64_t t, int64_t c) {
+    return attentions[size_t(t * s.heads + c / s.latent)].output(
+        0, [&](int64_t k) {
+          Sum v;
+          v.add(cache.at(k, c % s.latent), 0);
+          return v;
+        });
+  });
+}
+
+const KvType kvTypes[] = {KvType::F32, KvType::F16, KvType::BF16};
+
+TEST_P(LatentAttentionTest, DecodeAtAnyDepth) {
+  for (KvType type : kvTypes)
+    for (int position : {0, 1, 63, 64, 200})
+      checkLatent(GetParam(), type, {16, 64, 16, 1, position});
+}
+
+TEST_P(LatentAttentionTest, CausalOverSeveralTokens) {
+  for (KvType type : kvTypes) {
+    checkLatent(GetParam(), type, {5, 33, 7, 9, 60});
+    checkLatent(GetParam(), type, {4, 48, 16, 70, 0});
+    checkLatent(GetParam(), type, {1, 1, 1, 3, 2});
+  }
+}
+
+TEST_P(LatentAttentionTest, RealHeadSize) {
+  checkLatent(GetParam(), KvType::BF16, {3, 512, 64, 2, 130});
+}
+
+TEST_P(LatentAttentionTest, NaNStaysWhereItIsSeen) {
+  // Row 12 is token 2's: tokens 0 and 1 do not see it.
+  checkLatent(GetParam(), KvType::F32, {3, 16, 4, 5, 10, 12});
+  checkLatent(GetParam(), KvType::BF16, {3, 16, 4, 5, 10, -1, 3});
+}
+
+struct MlaCase {
+  int32_t heads, nope, rope, latent, value, tokens, position;
+  Format wk = Format::F32, wv = Format::F32;
+  int64_t nanRow = -1, nanQuery = -1;
+};
+
+void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
+              const MlaCase &s) {
+  SCOPED_TRACE(testing::Message()
+               << "type " << int(type) << (transposed ? " transposed" : "")
+               << ", " << s.tokens << " tokens at " << s.position << ", latent "
+               << s.latent << ", weights " << formatInfo(s.wk).name);
+  Random random(34);
+  int64_t width = s.nope + s.rope;
+  Matrix<float> q(s.tokens, s.heads * width, 5);
+  Matrix<float> out(s.tokens, s.heads * s.value, 3);
+  q.fill(random);
+  float weightScale = 1 / std::sqrt(float(s.latent));
+  Weights wk(s.wk, s.heads, transposed ? s.latent : s.nope,
+             transposed ? s.nope : s.latent, random, weightScale);
+  Weights wv(s.wv, s.heads, s.value, s.latent, random, weightScale);
+  int64_t rows = s.position + s.tokens;
+  Cache cache(type, s.latent + s.rope, rows + 70, rows, random);
+  if (s.nanRow >= 0)
+    cache.set(s.nanRow, 0, NAN);
+  if (s.nanQuery >= 0)
+    q.at(s.nanQuery, 1) = NAN; // Of head 0.
+  float scale = 1 / std::sqrt(float(width));
+  MlaAttentionArgs args{q.data(), q.stride,   cache.view, wk.view, transposed,
+                        wv.view,  out.data(), out.stride, s.heads, s.nope,
+                        s.rope,   s.latent,   s.value,    scale};
+  runKernel(kernel, &args, {s.tokens, s.position},
+            size_t(mlaAttentionScratchBytes(s.nope, s.rope, s.latent, s.value)),
+            {&out});
+
+  // Decompressed keys and values with the magnitudes of their sums.
+  std::vector<Sum> keys, values;
+  for (int64_t h = 0; h < s.heads; ++h)
+    for (int64_t k = 0; k < rows; ++k) {
+      for (int64_t n = 0; n < s.nope; ++n) {
+        Sum &sum = keys.emplace_back();
+        for (int64_t l = 0; l < s.latent; ++l)
+          sum.add(cache.at(k, l) *
+                  (transposed ? wk.at(h, l, n) : wk.at(h, n, l)));
+      }
+      for (int64_t v = 0; v < s.value; ++v) {
+        Sum &sum = values.emplace_back();
+        for (int64_t l = 0; l < s.latent; ++l)
+          sum.add(cache.at(k, l) * wv.at(h, v, l));
+      }
+    }
+  std::vector<Attention> attentions;
+  for (int64_t t = 0; t < s.tokens; ++t)
+    for (int64_t h = 0; h < s.heads; ++h)
+      attentions.emplace_back(
+          s.position + t + 1, double(scale), s.latent + width, [&](int64_t k) {
+            Sum sum;
+            const float *head = q.row(t) + h * width;
+            for (int64_t n = 0; n < s.nope; ++n) {
+              const Sum &key = keys[size_t((h * rows + k) * s.nope + n)];
+              sum.add(head[n] * key.value, std::fabs(head[n]) * key.magnitude);
+            }
+            for (int64_t r = 0; r < s.rope; ++r)
+              sum.add(double(head[s.nope + r]) * cache.at(k, s.latent + r));
+            return sum;
+          });
+  expectClose(out, [&](int64_t t, int64_t c) {
+    int64_t h = c / s.value;
+    return attentions[size_t(t * s.heads + h)].output(
+        double(s.latent), [&](int64_t k) {
+          return values[size_t((h * rows + k) * s.value + c % s.value)];
+        });
+  });
+}
+
+TEST_P(MlaAttentionTest, CausalOverSeveralTokens) {
+  for (KvType type : kvTypes)
+    for (bool transposed : {false, true}) {
+      checkMla(GetParam(), type, transposed, {3, 19, 6, 33, 21, 70, 0});
+      checkMla(GetParam(), type, transposed, {2, 16, 8, 48, 32, 35, 61});
+    }
+}
+
+TEST_P(MlaAttentionTest, OneToken) {
+  for (int position : {0, 63, 64, 130})
+    checkMla(GetParam(), KvType::F32, false, {5, 16, 4, 16, 16, 1, position});
+}
+
+TEST_P(MlaAttentionTest, RealHeadSize) {
+  checkMla(GetParam(), KvType::BF16, false,
+           {1, 128, 64, 512, 128, 20, 50, Format::Q4_K, Format::Q6_K});
+  checkMla(GetParam(), KvType::BF16, true,
+           {1, 128, 64, 512, 128, 3, 50, Format::Q8_0, Format::Q5_0});
+}
+
+TEST_P(MlaAttentionTest, MoreTokensThanASpan) {
+  checkMla(GetParam(), KvType::F32, false,
+           {1, 1, 2, 2, 1, int32_t(kQuerySpan) + 19, 3});
+}
+
+TEST_P(MlaAttentionTest, NaNStaysWhereItIsSeen) {
+  // Row 12 is token 2's: tokens 0 and 1 do not see it.
+  checkMla(GetParam(), KvType::F32, false,
+           {2, 16, 4, 16, 16, 5, 10, Format::F32, Format::F32, 12});
+  checkMla(GetParam(), KvType::F32, true,
+           {2, 16, 4, 16, 16, 5, 10, Format::F32, Format::F32, -1, 3});
+}
+
+} // namespace

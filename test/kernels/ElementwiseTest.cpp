@@ -1,0 +1,251 @@
+#include "kernels/Activation.h"
+#include "test/kernels/KernelTest.h"
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+MOE_KERNEL_SUITE(EmbedTest, Embed);
+MOE_KERNEL_SUITE(RmsNormTest, RmsNorm);
+MOE_KERNEL_SUITE(QuantizeTest, Quantize);
+MOE_KERNEL_SUITE(SiluMulTest, SiluMul);
+MOE_KERNEL_SUITE(AddTest, Add);
+MOE_KERNEL_SUITE(ExpertsCombineTest, ExpertsCombine);
+
+/// Any whole number of blocks: 1 for the float formats gives an odd tail.
+int64_t oddCols(Format format) {
+  int64_t block = formatInfo(format).blockElements;
+  return block == 1 ? 77 : 3 * block;
+}
+
+TEST_P(EmbedTest, RowsOfEveryFormat) {
+  for (Format format : allFormats()) {
+    SCOPED_TRACE(formatInfo(format).name);
+    Random random(1);
+    Weights table(format, 1, 13, oddCols(format), random);
+    std::vector<int32_t> tokens{12, 0, 7, 7, 1};
+    Matrix<float> out(5, table.view.cols, 3);
+    EmbedArgs args{tokens.data(), table.view, out.data(), out.stride};
+    runKernel(GetParam(), &args, {5, 2}, 0, {&out});
+    expectClose(out, [&](int64_t t, int64_t c) {
+      double x = table.at(0, tokens[size_t(t)], c);
+      return Wanted{x, 2 * kEps * std::fabs(x)};
+    });
+  }
+}
+
+void checkNorm(const KernelInfo &kernel, int64_t groups, int64_t cols,
+               int32_t tokens, float scale, bool inPlace, bool nan = false) {
+  Random random(2);
+  float eps = 1e-6f;
+  Matrix<float> x(tokens, groups * cols, 5), weight(1, cols);
+  x.fill(random, scale);
+  if (nan)
+    x.at(1, cols) = NAN;
+  weight.fill(random);
+  std::vector<double> before(x.data(), x.data() + x.rows * x.stride);
+  Matrix<float> other(tokens, groups * cols, 1);
+  Matrix<float> &out = inPlace ? x : other;
+  if (inPlace)
+    x.keepAsInitial();
+  RmsNormArgs args{x.data(),   x.stride, weight.data(), out.data(),
+                   out.stride, groups,   cols,          eps};
+  runKernel(kernel, &args, {tokens, 0}, 0, {&out});
+  expectClose(out, [&](int64_t t, int64_t c) {
+    const double *row = before.data() + t * x.stride;
+    double squares = 0;
+    for (int64_t i = c / cols * cols; i < (c / cols + 1) * cols; ++i)
+      squares += row[i] * row[i];
+    double y = row[c] / std::sqrt(squares / double(cols) + double(eps)) *
+               weight.at(0, c % cols);
+    return Wanted{y, kEps * (double(cols) / 32 + 16) * std::fabs(y)};
+  });
+}
+
+TEST_P(RmsNormTest, AnyShape) {
+  for (bool inPlace : {false, true}) {
+    checkNorm(GetParam(), 1, 2048, 3, 1, inPlace);
+    checkNorm(GetParam(), 1, 1, 1, 1, inPlace);
+    checkNorm(GetParam(), 5, 37, 4, 1, inPlace);
+    checkNorm(GetParam(), 1, 95, 2, 1e-4f, inPlace); // eps counts
+    checkNorm(GetParam(), 2, 64, 2, 1e15f, inPlace);
+  }
+}
+
+TEST_P(RmsNormTest, NaNStaysInItsGroup) {
+  checkNorm(GetParam(), 3, 37, 2, 1, false, true);
+}
+
+/// Rows in one A8 encoding, its parts checked one by one.
+void checkQuantize(const KernelInfo &kernel, int64_t cols, int32_t tokens,
+                   int32_t rowsPerToken,
+                   const std::function<void(Matrix<float> &)> &change) {
+  Random random(3);
+  int64_t rows = tokens * rowsPerToken;
+  Matrix<float> x(rows, cols, 7);
+  x.fill(random);
+  change(x);
+  Matrix<uint8_t> out(rows, a8RowBytes(cols), 64);
+  QuantizeArgs args{x.data(),   x.stride, out.data(),
+                    out.stride, cols,     rowsPerToken};
+  runKernel(kernel, &args, {tokens, 0}, 0, {&out});
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto *q = reinterpret_cast<const int8_t *>(out.row(r));
+    const auto *scale =
+        reinterpret_cast<const float *>(out.row(r) + a8ScaleOffset(cols));
+    const auto *sum =
+        reinterpret_cast<const int16_t *>(out.row(r) + a8SumOffset(cols));
+    for (int64_t c = 0; c < cols; ++c) {
+      int64_t block = c / kA8Block;
+      double most = 0;
+      bool finite = true;
+      for (int64_t i = block * kA8Block; i < (block + 1) * kA8Block; ++i) {
+        most = std::fmax(most, std::fabs(double(x.at(r, i))));
+        finite &= std::isfinite(x.at(r, i));
+      }
+      if (!finite) {
+        ASSERT_TRUE(std::isnan(scale[block]));
+        ASSERT_EQ(q[c], 0);
+        continue;
+      }
+      ASSERT_GE(q[c], -127);
+      ASSERT_NEAR(double(q[c]) * double(scale[block]), x.at(r, c),
+                  most / 127 * 0.5001 + 1e-36)
+          << "row " << r << ", column " << c;
+    }
+    for (int64_t i = 0; i < cols / 16; ++i) {
+      int total = 0;
+      for (int64_t c = i * 16; c < i * 16 + 16; ++c)
+        total += q[c];
+      ASSERT_EQ(sum[i], total) << "row " << r << ", sum " << i;
+    }
+  }
+}
+
+TEST_P(QuantizeTest, ValuesScalesAndSums) {
+  auto keep = [](Matrix<float> &) {};
+  checkQuantize(GetParam(), 32, 1, 1, keep);
+  checkQuantize(GetParam(), 2048, 3, 1, keep);
+  checkQuantize(GetParam(), 96, 5, 6, keep);
+}
+
+TEST_P(QuantizeTest, Extremes) {
+  checkQuantize(GetParam(), 160, 2, 1, [](Matrix<float> &x) {
+    for (int64_t c = 0; c < 32; ++c) {
+      x.at(0, c) = 0;
+      x.at(0, 32 + c) *= 1e-37f;
+      x.at(0, 64 + c) *= 1e37f;
+      x.at(0, 96 + c) = -1;
+      x.at(1, c) *= 1e-34f;
+    }
+  });
+}
+
+TEST_P(QuantizeTest, NaNAndInfinityPoisonTheirBlockOnly) {
+  checkQuantize(GetParam(), 128, 2, 1, [](Matrix<float> &x) {
+    x.at(0, 31) = NAN;
+    x.at(0, 64) = INFINITY;
+    x.at(1, 127) = -INFINITY;
+  });
+}
+
+double silu(double x) { return x / (1 + std::exp(-x)); }
+
+TEST_P(SiluMulTest, AccurateOverTheWholeRange) {
+  // Steps of 1/64 from -110 to 110: both ends of exp and all of its rounding.
+  Matrix<float> gate(5, 2817), up(5, 2817), out(5, 2817);
+  for (int64_t r = 0; r < 5; ++r)
+    for (int64_t c = 0; c < gate.cols; ++c) {
+      gate.at(r, c) = float(-110 + double(r * gate.cols + c) / 64);
+      up.at(r, c) = 1;
+    }
+  SiluMulArgs args{gate.data(), up.data(), out.data(), 2817, 1};
+  runKernel(GetParam(), &args, {5, 0}, 0, {&out});
+  expectClose(out, [&](int64_t r, int64_t c) {
+    double x = silu(gate.at(r, c));
+    // Beyond e^88 a float sum 1 + e^-x is infinite; the value is below 1e-36.
+    return Wanted{x, 6 * kEps * std::fabs(x) + 2e-36};
+  });
+}
+
+TEST_P(SiluMulTest, InPlaceAndOddSizes) {
+  Random random(4);
+  for (int64_t cols : {1, 37, 1408}) {
+    Matrix<float> gate(6, cols), up(6, cols);
+    gate.fill(random, 3);
+    up.fill(random);
+    Matrix<float> before(6, cols);
+    std::memcpy(before.data(), gate.data(), gate.bytes().size());
+    gate.keepAsInitial();
+    SiluMulArgs args{gate.data(), up.data(), gate.data(), cols, 2};
+    runKernel(GetParam(), &args, {3, 0}, 0, {&gate});
+    expectClose(gate, [&](int64_t r, int64_t c) {
+      double x = silu(before.at(r, c)) * up.at(r, c);
+      return Wanted{x, 8 * kEps * std::fabs(x)};
+    });
+  }
+}
+
+TEST_P(SiluMulTest, InfinityAndNaN) {
+  std::vector<float> gate{INFINITY, NAN, -200, 200, 0}, up(5, 1);
+  Matrix<float> out(1, 5);
+  SiluMulArgs args{gate.data(), up.data(), out.data(), 5, 1};
+  runKernel(GetParam(), &args, {1, 0}, 0, {&out});
+  expectClose(out, [&](int64_t, int64_t c) {
+    return Wanted{std::vector<double>{INFINITY, NAN, 0, 200, 0}[size_t(c)],
+                  1e-30};
+  });
+}
+
+TEST_P(AddTest, InPlaceAndOddSizes) {
+  Random random(5);
+  for (int64_t cols : {1, 77, 2048}) {
+    Matrix<float> x(3, cols), y(3, cols), out(3, cols);
+    x.fill(random);
+    y.fill(random);
+    y.keepAsInitial();
+    std::vector<float> before(y.data(), y.data() + 3 * cols);
+    auto want = [&](int64_t r, int64_t c) {
+      double sum = double(x.at(r, c)) + before[size_t(r * cols + c)];
+      return Wanted{sum, kEps * std::fabs(sum)};
+    };
+    AddArgs args{x.data(), y.data(), out.data(), cols};
+    runKernel(GetParam(), &args, {3, 0}, 0, {&out});
+    expectClose(out, want);
+    args.out = y.data();
+    runKernel(GetParam(), &args, {3, 0}, 0, {&y});
+    expectClose(y, want);
+  }
+}
+
+TEST_P(ExpertsCombineTest, WeightedSumOfChoices) {
+  Random random(6);
+  for (bool accumulate : {false, true})
+    for (int64_t cols : {1, 77, 513, 2048}) {
+      int32_t tokens = 3, topK = 6;
+      Matrix<float> y(tokens * topK, cols), weights(tokens, topK);
+      Matrix<float> out(tokens, cols);
+      y.fill(random);
+      weights.fill(random);
+      out.fill(random);
+      std::vector<float> before(out.data(), out.data() + tokens * cols);
+      if (accumulate)
+        out.keepAsInitial();
+      ExpertsCombineArgs args{y.data(), weights.data(), out.data(),
+                              cols,     topK,           accumulate};
+      runKernel(GetParam(), &args, {tokens, 0}, 0, {&out});
+      expectClose(out, [&](int64_t t, int64_t c) {
+        double sum = accumulate ? before[size_t(t * cols + c)] : 0;
+        double magnitude = std::fabs(sum);
+        for (int64_t j = 0; j < topK; ++j) {
+          double term = double(weights.at(t, j)) * y.at(t * topK + j, c);
+          sum += term;
+          magnitude += std::fabs(term);
+        }
+        return Wanted{sum, sumTolerance(topK, magnitude)};
+      });
+    }
+}
+
+} // namespace

@@ -1,0 +1,259 @@
+//===- GemmDriverTest.cpp - Drivers around a GemmFn -----------------------===//
+//
+// The gemm here is the test's own: F32 weights and activations, one float64 sum
+// per element, and a count of the work it was given.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/kernels/KernelTest.h"
+
+#include <numeric>
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+MOE_KERNEL_SUITE(LinearTest, Linear);
+MOE_KERNEL_SUITE(GateUpTest, GateUp);
+MOE_KERNEL_SUITE(ExpertGroupTest, ExpertGroup);
+MOE_KERNEL_SUITE(ExpertsLinearTest, ExpertsLinear);
+MOE_KERNEL_SUITE(ExpertsGateUpTest, ExpertsGateUp);
+
+int64_t gemmProducts;
+
+void testGemm(const uint8_t *w, int64_t wStride, int64_t rows,
+              const uint8_t *const *act, int64_t tokens, int64_t cols,
+              float *out, int64_t outStride) {
+  gemmProducts += rows * tokens;
+  for (int64_t t = 0; t < tokens; ++t)
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto *x = reinterpret_cast<const float *>(act[t]);
+      const auto *row = reinterpret_cast<const float *>(w + r * wStride);
+      double sum = 0;
+      for (int64_t c = 0; c < cols; ++c)
+        sum += double(row[c]) * double(x[c]);
+      out[t * outStride + r] = float(sum);
+    }
+}
+
+double dot(const Weights &w, int64_t o, int64_t r, const float *x) {
+  double sum = 0;
+  for (int64_t c = 0; c < w.view.cols; ++c)
+    sum += w.at(o, r, c) * double(x[c]);
+  return sum;
+}
+
+double silu(double x) { return x / (1 + std::exp(-x)); }
+
+const uint8_t *bytesOf(const Matrix<float> &m) {
+  return reinterpret_cast<const uint8_t *>(m.data());
+}
+
+void checkLinear(const KernelInfo &kernel, int64_t n, int32_t tokens,
+                 bool withBias, bool accumulate) {
+  SCOPED_TRACE(testing::Message()
+               << n << " rows, " << tokens << " tokens, bias " << withBias
+               << ", accumulate " << accumulate);
+  Random random(21);
+  int64_t k = 19;
+  Weights w(Format::F32, 1, n, k, random);
+  Matrix<float> act(tokens, k, 5), bias(1, n), out(tokens, n, 3);
+  act.fill(random);
+  bias.fill(random);
+  out.fill(random);
+  std::vector<float> before(out.data(), out.data() + tokens * out.stride);
+  if (accumulate)
+    out.keepAsInitial();
+  LinearArgs args{bytesOf(act),
+                  act.stride * 4,
+                  w.view,
+                  testGemm,
+                  withBias ? bias.data() : nullptr,
+                  out.data(),
+                  out.stride,
+                  accumulate};
+  runKernel(kernel, &args, {tokens, 4}, size_t(gemmScratchBytes()), {&out});
+  expectClose(out, [&](int64_t t, int64_t r) {
+    double y = dot(w, 0, r, act.row(t));
+    double b = withBias ? bias.at(0, r) : 0;
+    double old = accumulate ? before[size_t(t * out.stride + r)] : 0;
+    return Wanted{y + b + old,
+                  3 * kEps * (std::fabs(y) + std::fabs(b) + std::fabs(old))};
+  });
+}
+
+TEST_P(LinearTest, BiasAccumulateAndTails) {
+  for (bool bias : {false, true})
+    for (bool accumulate : {false, true}) {
+      checkLinear(GetParam(), 1, 1, bias, accumulate);
+      checkLinear(GetParam(), 77, 3, bias, accumulate);
+      checkLinear(GetParam(), 200, 131, bias, accumulate);
+    }
+}
+
+TEST_P(GateUpTest, SiluOfGateTimesUp) {
+  Random random(22);
+  for (int64_t f : {1, 45, 200})
+    for (int32_t tokens : {1, 3, 70}) {
+      int64_t k = 19;
+      Weights gate(Format::F32, 1, f, k, random);
+      Weights up(Format::F32, 1, f, k, random);
+      Matrix<float> act(tokens, k, 5), out(tokens, f, 3);
+      act.fill(random);
+      GateUpArgs args{bytesOf(act), act.stride * 4, gate.view,  up.view,
+                      testGemm,     testGemm,       out.data(), out.stride};
+      runKernel(GetParam(), &args, {tokens, 0}, size_t(gateUpScratchBytes()),
+                {&out});
+      expectClose(out, [&](int64_t t, int64_t r) {
+        double g = dot(gate, 0, r, act.row(t)), u = dot(up, 0, r, act.row(t));
+        // A gate's rounding of |g| eps changes silu by up to |g u| eps more.
+        return Wanted{silu(g) * u, 8 * kEps * std::fabs(silu(g) * u) +
+                                       2 * kEps * std::fabs(g * u)};
+      });
+    }
+}
+
+struct Routing {
+  std::vector<int32_t> ids, offsets, slots;
+};
+
+/// Distinct random experts per token; expert 1 is popular, expert 2 unused.
+Routing route(int32_t tokens, int32_t topK, int32_t experts, Random &random) {
+  Routing r;
+  for (int32_t t = 0; t < tokens; ++t) {
+    std::vector<int32_t> all;
+    for (int32_t e = 0; e < experts; ++e)
+      if (e != 2)
+        all.push_back(e);
+    for (size_t j = 0; j < size_t(topK); ++j) {
+      size_t at = j == 0 ? 1 : j + size_t(random.below(int(all.size() - j)));
+      std::swap(all[j], all[at]);
+      r.ids.push_back(all[j]);
+    }
+  }
+  for (int32_t e = 0; e <= experts; ++e) {
+    r.offsets.push_back(int32_t(r.slots.size()));
+    for (size_t i = 0; i < r.ids.size(); ++i)
+      if (r.ids[i] == e)
+        r.slots.push_back(int32_t(i));
+  }
+  return r;
+}
+
+TEST_P(ExpertGroupTest, SlotsByExpertThenByToken) {
+  Random random(23);
+  for (int32_t tokens : {1, 9, 200}) {
+    Routing want = route(tokens, 6, 64, random);
+    Matrix<int32_t> offsets(1, 65), slots(1, tokens * 6);
+    ExpertGroupArgs args{want.ids.data(), offsets.data(), slots.data(), 64, 6};
+    runKernel(GetParam(), &args, {tokens, 0}, 0, {&offsets, &slots});
+    for (int64_t i = 0; i < offsets.cols; ++i)
+      ASSERT_EQ(offsets.at(0, i), want.offsets[size_t(i)]) << i;
+    for (int64_t i = 0; i < slots.cols; ++i)
+      ASSERT_EQ(slots.at(0, i), want.slots[size_t(i)]) << i;
+  }
+}
+
+/// Makes every weight of expert `e` a NaN.
+void spoil(Weights &w, int64_t e) {
+  std::memset(w.memory->data() + e * w.view.outerStride, 0xff,
+              size_t(w.view.rows * w.view.rowStride));
+}
+
+TEST_P(ExpertsLinearTest, EachSlotMeetsItsExpert) {
+  Random random(24);
+  for (bool perToken : {false, true})
+    for (int64_t n : {5, 45, 130})
+      for (int32_t tokens : {1, 9, 150}) {
+        int32_t experts = 8, topK = 3;
+        int64_t k = 17;
+        Weights w(Format::F32, experts, n, k, random);
+        spoil(w, 2);
+        Routing routing = route(tokens, topK, experts, random);
+        Matrix<float> act(perToken ? tokens : tokens * topK, k, 2);
+        Matrix<float> out(tokens * topK, n, 3);
+        act.fill(random);
+        ExpertsLinearArgs args{bytesOf(act),
+                               act.stride * 4,
+                               w.view,
+                               testGemm,
+                               routing.offsets.data(),
+                               routing.slots.data(),
+                               out.data(),
+                               out.stride,
+                               topK,
+                               perToken};
+        runKernel(GetParam(), &args, {tokens, 0}, size_t(gemmScratchBytes()),
+                  {&out});
+        expectClose(out, [&](int64_t s, int64_t r) {
+          double y = dot(w, routing.ids[size_t(s)], r,
+                         act.row(perToken ? s / topK : s));
+          return Wanted{y, kEps * std::fabs(y)};
+        });
+      }
+}
+
+TEST_P(ExpertsGateUpTest, EachSlotMeetsItsExpert) {
+  Random random(25);
+  for (int64_t f : {5, 45, 130})
+    for (int32_t tokens : {1, 9, 150}) {
+      int32_t experts = 8, topK = 3;
+      int64_t k = 17;
+      Weights gate(Format::F32, experts, f, k, random);
+      Weights up(Format::F32, experts, f, k, random);
+      spoil(gate, 2);
+      spoil(up, 2);
+      Routing routing = route(tokens, topK, experts, random);
+      Matrix<float> act(tokens, k, 2), out(tokens * topK, f, 3);
+      act.fill(random);
+      ExpertsGateUpArgs args{bytesOf(act),
+                             act.stride * 4,
+                             gate.view,
+                             up.view,
+                             testGemm,
+                             testGemm,
+                             routing.offsets.data(),
+                             routing.slots.data(),
+                             out.data(),
+                             out.stride,
+                             topK};
+      runKernel(GetParam(), &args, {tokens, 0}, size_t(gateUpScratchBytes()),
+                {&out});
+      expectClose(out, [&](int64_t s, int64_t r) {
+        int32_t e = routing.ids[size_t(s)];
+        double g = dot(gate, e, r, act.row(s / topK));
+        double u = dot(up, e, r, act.row(s / topK));
+        return Wanted{silu(g) * u, 8 * kEps * std::fabs(silu(g) * u) +
+                                       2 * kEps * std::fabs(g * u)};
+      });
+    }
+}
+
+TEST_P(ExpertsLinearTest, WorkersFinishTogether) {
+  // One expert has 40 slots, seven have 4 or fewer: by expert, one of four
+  // workers would do most of the work.
+  Random random(26);
+  int32_t experts = 8, tokens = 40, topK = 1, workers = 4;
+  int64_t n = 1408, k = 2;
+  Weights w(Format::F32, experts, n, k, random);
+  std::vector<int32_t> offsets{0, 3, 30, 30, 31, 35, 36, 39, 40};
+  std::vector<int32_t> slots(40);
+  std::iota(slots.begin(), slots.end(), 0);
+  Matrix<float> act(tokens, k), out(tokens, n);
+  act.fill(random);
+  ExpertsLinearArgs args{bytesOf(act),   act.stride * 4, w.view,     testGemm,
+                         offsets.data(), slots.data(),   out.data(), out.stride,
+                         topK,           false};
+  int64_t most = 0, all = n * tokens;
+  for (int i = 0; i < workers; ++i) {
+    Guarded scratch{size_t(gemmScratchBytes())};
+    gemmProducts = 0;
+    resolveKernel(GetParam().name)(&args, Step{tokens, 0},
+                                   Worker{i, workers, scratch.data()});
+    most = std::max(most, gemmProducts);
+  }
+  EXPECT_LE(double(most), 1.6 * double(all) / workers);
+}
+
+} // namespace

@@ -1,0 +1,169 @@
+#include "test/kernels/KernelTest.h"
+
+#include "kernels/quant/Dequant.h"
+#include "kernels/quant/Half.h"
+
+namespace moek::test {
+
+namespace {
+constexpr size_t kGuard = 256;
+constexpr auto kGuardByte = std::byte{0xa5};
+} // namespace
+
+Guarded::Guarded(size_t bytes)
+    : bytes(bytes), storage(new std::byte[bytes + 2 * kGuard + 64]) {
+  auto address = reinterpret_cast<uintptr_t>(storage.get()) + kGuard;
+  payload = storage.get() + kGuard + (64 - address % 64) % 64;
+  std::memset(payload - kGuard, int(kGuardByte), kGuard);
+  std::memset(payload + bytes, int(kGuardByte), kGuard);
+}
+
+void Guarded::expectGuardsIntact(const char *what) const {
+  for (size_t i = 1; i <= kGuard; ++i) {
+    ASSERT_EQ(payload[-ptrdiff_t(i)], kGuardByte)
+        << what << ": written " << i << " bytes before its begin";
+    ASSERT_EQ(payload[bytes + i - 1], kGuardByte)
+        << what << ": written " << i << " bytes past its end";
+  }
+}
+
+void runKernel(const KernelInfo &kernel, const void *args, Step step,
+               size_t scratchBytes, std::vector<Output *> outputs) {
+  KernelFn function = resolveKernel(kernel.name);
+  ASSERT_NE(function, nullptr) << kernel.name;
+  std::vector<std::vector<uint8_t>> first;
+  for (int workers : {1, 2, 3, 7}) {
+    SCOPED_TRACE(testing::Message() << workers << " workers");
+    for (Output *output : outputs)
+      output->reset();
+    // Workers run in any order; the last first shows who relies on another.
+    for (int i = workers - 1; i >= 0; --i) {
+      Guarded scratch(scratchBytes);
+      scratch.poison();
+      function(args, step, Worker{i, workers, scratch.data()});
+      scratch.expectGuardsIntact("scratch");
+    }
+    std::vector<std::vector<uint8_t>> now;
+    for (Output *output : outputs) {
+      output->expectOnlyPayloadWritten();
+      now.push_back(output->bytes());
+    }
+    if (workers == 1)
+      first = now;
+    EXPECT_TRUE(now == first) << "differs from the result of one worker";
+  }
+}
+
+std::vector<KernelInfo> kernelsOf(OpCode op) {
+  std::vector<KernelInfo> result;
+  for (const KernelInfo &kernel : kernelTable())
+    if (kernel.op == op && kernel.isa != Isa::Cuda && hostSupports(kernel.isa))
+      result.push_back(kernel);
+  return result;
+}
+
+std::string kernelName(const testing::TestParamInfo<KernelInfo> &info) {
+  return std::string(info.param.name);
+}
+
+std::vector<Format> allFormats() {
+  return {
+#define MOE_FORMAT(name, id, elements, bytes) Format::name,
+#include "kernels/quant/Formats.def"
+  };
+}
+
+namespace {
+/// Where a block keeps its F16 scales. Random bits there would be infinities.
+std::vector<size_t> scaleOffsets(Format format) {
+  switch (format) {
+  case Format::Q4_1:
+  case Format::Q5_1:
+  case Format::Q4_K:
+  case Format::Q5_K:
+    return {0, 2};
+  case Format::Q2_K:
+    return {80, 82};
+  case Format::Q3_K:
+    return {108};
+  case Format::Q6_K:
+    return {208};
+  default:
+    return {0};
+  }
+}
+} // namespace
+
+Weights::Weights(Format format, int64_t outer, int64_t rows, int64_t cols,
+                 Random &random, float scale) {
+  int64_t bytes = int64_t(rowBytes(format, uint64_t(cols)));
+  // Rows need not touch: the gap shows who ignores the stride.
+  int64_t rowStride = bytes + 8, outerStride = rowStride * rows + 16;
+  memory = std::make_unique<Guarded>(size_t(outer * outerStride));
+  memory->poison();
+  auto *data = reinterpret_cast<uint8_t *>(memory->data());
+  view = {data, outer, rows, cols, outerStride, rowStride, format};
+  FormatInfo info = formatInfo(format);
+  std::vector<float> floats(static_cast<size_t>(cols));
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t r = 0; r < rows; ++r) {
+      uint8_t *row = data + o * outerStride + r * rowStride;
+      for (int64_t i = 0; i < bytes; ++i)
+        row[i] = random.byte();
+      for (int64_t c = 0; c < cols; c += info.blockElements) {
+        uint8_t *block = row + c / info.blockElements * info.blockBytes;
+        float x = random.normal(scale);
+        uint16_t half = format == Format::BF16 ? floatToBf16(x)
+                        : format == Format::F16
+                            ? floatToF16(x)
+                            : floatToF16(std::fabs(x) / float(info.blockBytes));
+        if (format == Format::F32)
+          std::memcpy(block, &x, 4);
+        else
+          for (size_t offset : scaleOffsets(format))
+            std::memcpy(block + offset, &half, 2);
+      }
+      EXPECT_TRUE(dequantizeRow(format, row, cols, floats.data()));
+      values.insert(values.end(), floats.begin(), floats.end());
+    }
+}
+
+Cache::Cache(KvType type, int64_t width, int64_t capacity, int64_t filled,
+             Random &random)
+    : memory(capacity, width * (type == KvType::F32 ? 4 : 2), 8) {
+  view = {memory.data(), width, capacity, memory.stride, type};
+  for (int64_t r = 0; r < filled; ++r)
+    for (int64_t c = 0; c < width; ++c)
+      set(r, c, random.normal());
+  memory.keepAsInitial();
+}
+
+double Cache::at(int64_t row, int64_t col) const {
+  const uint8_t *p = memory.row(row);
+  float wide;
+  uint16_t narrow;
+  switch (view.type) {
+  case KvType::F32:
+    std::memcpy(&wide, p + col * 4, 4);
+    return wide;
+  case KvType::F16:
+    std::memcpy(&narrow, p + col * 2, 2);
+    return f16ToFloat(narrow);
+  case KvType::BF16:
+    std::memcpy(&narrow, p + col * 2, 2);
+    return bf16ToFloat(narrow);
+  }
+  return NAN;
+}
+
+void Cache::set(int64_t row, int64_t col, float value) {
+  uint8_t *p = memory.row(row);
+  uint16_t narrow =
+      view.type == KvType::F16 ? floatToF16(value) : floatToBf16(value);
+  if (view.type == KvType::F32)
+    std::memcpy(p + col * 4, &value, 4);
+  else
+    std::memcpy(p + col * 2, &narrow, 2);
+}
+
+} // namespace moek::test

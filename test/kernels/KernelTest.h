@@ -1,0 +1,191 @@
+//===- KernelTest.h - Running drivers as the executor would -----*- C++ -*-===//
+//
+// A test is written once per op and instantiated for every line of Kernels.def
+// of that op whose ISA this machine has. It fills poisoned, guarded buffers,
+// runs the driver with 1, 2, 3 and 7 workers, which must give equal bytes, and
+// compares with a float64 computation of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_KERNELS_KERNELTEST_H
+#define MOE_TEST_KERNELS_KERNELTEST_H
+
+#include "kernels/Abi.h"
+#include "kernels/Registry.h"
+#include "kernels/Scratch.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <gtest/gtest.h>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace moek::test {
+
+/// Half an ulp of a float of size 1.
+inline constexpr double kEps = 0x1p-24;
+
+class Random {
+public:
+  explicit Random(uint32_t seed) : engine(seed) {}
+  float normal(float scale = 1) {
+    return scale * std::normal_distribution<float>()(engine);
+  }
+  int below(int n) { return int(engine() % unsigned(n)); }
+  uint8_t byte() { return uint8_t(engine()); }
+
+private:
+  std::mt19937 engine;
+};
+
+/// 64-byte aligned memory between two guards.
+class Guarded {
+public:
+  explicit Guarded(size_t bytes);
+  std::byte *data() const { return payload; }
+  size_t size() const { return bytes; }
+  /// All bytes 0xff: a NaN as float, -1 as integer.
+  void poison() { std::memset(payload, 0xff, bytes); }
+  void expectGuardsIntact(const char *what) const;
+
+private:
+  size_t bytes;
+  std::unique_ptr<std::byte[]> storage;
+  std::byte *payload;
+};
+
+/// Something a driver writes.
+class Output {
+public:
+  virtual ~Output() = default;
+  virtual void reset() = 0;
+  virtual void expectOnlyPayloadWritten() const = 0;
+  virtual std::vector<uint8_t> bytes() const = 0;
+};
+
+/// Rows of T, `stride` apart, the gaps between them poisoned.
+template <class T> class Matrix : public Output {
+public:
+  Matrix(int64_t rows, int64_t cols, int64_t gap = 0)
+      : rows(rows), cols(cols), stride(cols + gap),
+        memory(size_t(rows * stride) * sizeof(T)) {
+    memory.poison();
+  }
+  T *data() const { return reinterpret_cast<T *>(memory.data()); }
+  T *row(int64_t r) const { return data() + r * stride; }
+  T &at(int64_t r, int64_t c) const { return row(r)[c]; }
+  void fill(Random &random, float scale = 1) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < cols; ++c)
+        at(r, c) = random.normal(scale);
+  }
+  /// What reset() restores, for buffers that a driver updates in place.
+  void keepAsInitial() {
+    initial.assign(memory.data(), memory.data() + memory.size());
+  }
+  void reset() override {
+    memory.poison();
+    if (!initial.empty())
+      std::memcpy(memory.data(), initial.data(), initial.size());
+  }
+  void expectOnlyPayloadWritten() const override {
+    memory.expectGuardsIntact("output");
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = cols * int64_t(sizeof(T));
+           i < stride * int64_t(sizeof(T)); ++i)
+        ASSERT_EQ(reinterpret_cast<const uint8_t *>(row(r))[i], 0xff)
+            << "written beyond row " << r;
+  }
+  std::vector<uint8_t> bytes() const override {
+    const auto *p = reinterpret_cast<const uint8_t *>(memory.data());
+    return {p, p + memory.size()};
+  }
+
+  int64_t rows, cols, stride;
+
+private:
+  Guarded memory;
+  std::vector<std::byte> initial;
+};
+
+/// Runs `kernel` with several worker counts; see the top.
+void runKernel(const KernelInfo &kernel, const void *args, Step step,
+               size_t scratchBytes, std::vector<Output *> outputs);
+
+/// A wanted value and how far a right kernel may be from it.
+struct Wanted {
+  double value, tolerance;
+};
+
+/// Compares `cols` values of each row with want(row, col); reports the worst.
+/// A NaN is wanted where want's value is NaN, and only there.
+template <class Want> void expectClose(const Matrix<float> &got, Want want) {
+  double worst = 0;
+  std::string report;
+  for (int64_t r = 0; r < got.rows; ++r)
+    for (int64_t c = 0; c < got.cols; ++c) {
+      Wanted w = want(r, c);
+      double value = got.at(r, c), miss;
+      if (std::isnan(w.value) || std::isnan(value) || std::isinf(w.value))
+        miss = (std::isnan(w.value) && std::isnan(value)) || w.value == value
+                   ? 0
+                   : HUGE_VAL;
+      else
+        miss = std::fabs(value - w.value) / (w.tolerance + 1e-40);
+      if (miss > worst) {
+        worst = miss;
+        report = "worst at [" + std::to_string(r) + ", " + std::to_string(c) +
+                 "]: got " + std::to_string(value) + ", want " +
+                 std::to_string(w.value) + " +- " + std::to_string(w.tolerance);
+      }
+    }
+  EXPECT_LE(worst, 1) << report;
+}
+
+/// Error bound of a float sum of `terms` products whose magnitudes add up to
+/// `magnitude`: lanes add in sequence, then in a tree.
+inline double sumTolerance(int64_t terms, double magnitude) {
+  return kEps * (double(terms) / 8 + 16) * magnitude;
+}
+
+std::vector<KernelInfo> kernelsOf(OpCode op);
+std::string kernelName(const testing::TestParamInfo<KernelInfo> &info);
+
+/// A fixture named `suite`, instantiated for all kernels of `op`.
+#define MOE_KERNEL_SUITE(suite, op)                                            \
+  class suite : public testing::TestWithParam<moek::KernelInfo> {};            \
+  INSTANTIATE_TEST_SUITE_P(                                                    \
+      Kernels, suite, testing::ValuesIn(moek::test::kernelsOf(OpCode::op)),    \
+      moek::test::kernelName)
+
+/// `outer` matrices of random weights in `format`, and what they decode to.
+struct Weights {
+  Weights(Format format, int64_t outer, int64_t rows, int64_t cols,
+          Random &random, float scale = 1);
+  double at(int64_t o, int64_t r, int64_t c) const {
+    return values[size_t((o * view.rows + r) * view.cols + c)];
+  }
+  WeightView view;
+  std::vector<double> values;
+  std::unique_ptr<Guarded> memory;
+};
+
+/// The formats that drivers read themselves are tested with: every one.
+std::vector<Format> allFormats();
+
+/// A cache of `capacity` rows with `filled` random ones, the rest NaN.
+struct Cache {
+  Cache(KvType type, int64_t width, int64_t capacity, int64_t filled,
+        Random &random);
+  double at(int64_t row, int64_t col) const;
+  void set(int64_t row, int64_t col, float value);
+  KvView view;
+  Matrix<uint8_t> memory;
+};
+
+} // namespace moek::test
+
+#endif // MOE_TEST_KERNELS_KERNELTEST_H

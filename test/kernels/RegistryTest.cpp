@@ -1,0 +1,78 @@
+#include "kernels/Registry.h"
+
+#include <gtest/gtest.h>
+#include <set>
+#include <string>
+
+using namespace moek;
+
+namespace {
+
+TEST(RegistryTest, NamesAreUniqueAndFound) {
+  std::set<std::string_view> names;
+  for (const KernelInfo &kernel : kernelTable()) {
+    EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name;
+    EXPECT_EQ(findKernel(kernel.name), &kernel);
+  }
+  for (const GemmInfo &gemm : gemmTable()) {
+    EXPECT_TRUE(names.insert(gemm.name).second) << gemm.name;
+    EXPECT_EQ(findGemm(gemm.name), &gemm);
+  }
+  EXPECT_EQ(findKernel("linear_"), nullptr);
+  EXPECT_EQ(findGemm(""), nullptr);
+}
+
+TEST(RegistryTest, EveryOpHasAReferenceKernel) {
+  for (unsigned op = 0; op < kOpCodeCount; ++op) {
+    bool found = OpCode(op) == OpCode::Copy; // Between devices only.
+    for (const KernelInfo &kernel : kernelTable())
+      found |= unsigned(kernel.op) == op && kernel.isa == Isa::Ref;
+    EXPECT_TRUE(found) << "op " << op;
+  }
+}
+
+TEST(RegistryTest, CudaNamesHaveNoCodeHere) {
+  for (const KernelInfo &kernel : kernelTable())
+    EXPECT_EQ(resolveKernel(kernel.name) == nullptr, kernel.isa == Isa::Cuda)
+        << kernel.name;
+  EXPECT_EQ(resolveKernel("no_such_kernel"), nullptr);
+  EXPECT_FALSE(hostSupports(Isa::Cuda));
+}
+
+TEST(RegistryTest, IsaNamesRoundTrip) {
+  for (Isa isa : {Isa::Ref, Isa::Avx2, Isa::Avx512, Isa::Cuda})
+    EXPECT_EQ(isaFromName(isaName(isa)), isa);
+  EXPECT_EQ(isaName(Isa::Avx512), "avx512");
+  EXPECT_FALSE(isaFromName("neon").has_value());
+}
+
+TEST(RegistryTest, HostAgreesWithTheCompilersDetection) {
+  EXPECT_TRUE(hostSupports(Isa::Ref));
+#if defined(__x86_64__)
+  EXPECT_EQ(hostSupports(Isa::Avx2),
+            __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  EXPECT_EQ(hostSupports(Isa::Avx512), __builtin_cpu_supports("avx512vnni") &&
+                                           __builtin_cpu_supports("avx512bw") &&
+                                           __builtin_cpu_supports("avx512dq") &&
+                                           __builtin_cpu_supports("avx512vl"));
+#endif
+}
+
+/// A line of Kernels.def without a test of its op would go unnoticed.
+TEST(RegistryTest, EveryKernelOfThisHostIsTested) {
+  std::set<std::string> tested;
+  const auto *tests = testing::UnitTest::GetInstance();
+  for (int i = 0; i < tests->total_test_suite_count(); ++i) {
+    const auto *suite = tests->GetTestSuite(i);
+    for (int j = 0; j < suite->total_test_count(); ++j) {
+      std::string name = suite->GetTestInfo(j)->name();
+      tested.insert(name.substr(name.find('/') + 1));
+    }
+  }
+  for (const KernelInfo &kernel : kernelTable())
+    if (kernel.isa != Isa::Cuda && hostSupports(kernel.isa)) {
+      EXPECT_TRUE(tested.count(std::string(kernel.name))) << kernel.name;
+    }
+}
+
+} // namespace
