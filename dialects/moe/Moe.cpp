@@ -27,6 +27,40 @@ FailureOr<Real> moe::parseReal(AsmParser &parser) {
   return Real(value);
 }
 
+LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               int64_t dim, Real base, Real factor,
+                               int64_t originalContext, Real betaFast,
+                               Real betaSlow, bool neox) {
+  if (dim <= 0 || dim % 2 != 0)
+    return emitError() << "expected an even number of dimensions above zero, "
+                          "got "
+                       << dim;
+  // log(base) divides.
+  if (!(base > 1))
+    return emitError() << "expected base above 1, got " << std::to_string(base);
+  if (!(factor > 0))
+    return emitError() << "expected factor above 0, got "
+                       << std::to_string(factor);
+  if (originalContext < 0)
+    return emitError() << "expected original_context not negative, got "
+                       << originalContext;
+  if (!(betaFast > 0 && betaSlow > 0))
+    return emitError() << "expected beta_fast and beta_slow above 0, got "
+                       << std::to_string(betaFast) << " and "
+                       << std::to_string(betaSlow);
+  return success();
+}
+
+LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                StringAttr name, int64_t minTokens,
+                                int64_t maxTokens, int64_t context) {
+  if (1 <= minTokens && minTokens <= maxTokens && maxTokens <= context)
+    return success();
+  return emitError() << "expected 1 <= min_tokens <= max_tokens <= context, "
+                        "got "
+                     << minTokens << ", " << maxTokens << ", " << context;
+}
+
 void MoeDialect::initialize() {
   registerTypes();
   addAttributes<

@@ -46,6 +46,7 @@ def Moe_RopeAttr : Moe_Attr<"Rope", "rope"> {
     Moe_RealParameter<"1.0">:$beta_slow,
     DefaultValuedParameter<"bool", "false">:$neox);
   let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
 def Moe_PhaseAttr : Moe_Attr<"Phase", "phase"> {
@@ -60,6 +61,7 @@ def Moe_PhaseAttr : Moe_Attr<"Phase", "phase"> {
     `<` $name `,` `min_tokens` `=` $min_tokens `,` `max_tokens` `=` $max_tokens
     `,` `context` `=` $context_length `>`
   }];
+  let genVerifyDecl = 1;
 }
 
 def Moe_Scoring : I32EnumAttr<"Scoring", "how router logits become scores", [

@@ -31,7 +31,7 @@ def Moe_WeightOp : Moe_Op<"weight", [Pure]> {
   let summary = "a tensor of the model file, by reference";
   let description = [{
     ```mlir
-    %w = moe.weight #moe.weight<"blk.0.attn_q.weight", file = 0, offset = 4096>
+    %w = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 4096>
        : tensor<3072x2048x!moe.q4_k>
     ```
   }];

@@ -19,6 +19,13 @@ void MoeDialect::registerTypes() {
       >();
 }
 
+LogicalResult KvType::verify(function_ref<InFlightDiagnostic()> emitError,
+                             int64_t width) {
+  if (width <= 0)
+    return emitError() << "expected width above zero, got " << width;
+  return success();
+}
+
 std::optional<moek::Format> moe::getFormat(Type elementType) {
   if (auto quant = dyn_cast<QuantTypeInterface>(elementType))
     return quant.getFormat();

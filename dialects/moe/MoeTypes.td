@@ -44,6 +44,7 @@ def Moe_KvType : TypeDef<Moe_Dialect, "Kv"> {
   }];
   let parameters = (ins "int64_t":$width);
   let assemblyFormat = "`<` $width `>`";
+  let genVerifyDecl = 1;
 }
 
 #endif // MOE_DIALECTS_MOE_TYPES_TD

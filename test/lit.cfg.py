@@ -1,0 +1,24 @@
+"""Tests of what the tools print: dialects, passes, models, compile, e2e."""
+import os
+
+import lit.formats
+
+config.name = "moe"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+# GoogleTest's folders, and what tests read.
+config.excludes = ["data", "unit", "kernels", "support", "bench"]
+config.test_source_root = config.source_dir + "/test"
+config.test_exec_root = config.build_dir + "/test"
+
+# Our tools first, then FileCheck and not, then the system's.
+config.environment["PATH"] = os.pathsep.join(
+    [config.bin_dir, config.llvm_tools_dir, config.environment.get("PATH", "")])
+
+config.substitutions += [
+    ("%data", config.source_dir + "/test/data"),
+    ("%models", config.source_dir + "/models"),
+    ("%python", config.python),
+    ("%fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
+                  f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert"),
+]
