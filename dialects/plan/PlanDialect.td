@@ -1,14 +1,9 @@
 //===- PlanDialect.td - The scheduled, bufferised program -------*- tablegen -*-===//
 
-#ifndef MOE_DIALECTS_PLAN_PLAN_TD
-#define MOE_DIALECTS_PLAN_PLAN_TD
+#ifndef MOE_DIALECTS_PLAN_PLANDIALECT_TD
+#define MOE_DIALECTS_PLAN_PLANDIALECT_TD
 
-include "mlir/IR/AttrTypeBase.td"
-include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
-include "mlir/IR/RegionKindInterface.td"
-include "mlir/IR/SymbolInterfaces.td"
-include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Plan_Dialect : Dialect {
   let name = "plan";
@@ -16,24 +11,28 @@ def Plan_Dialect : Dialect {
   let summary = "What runs where, when, in which bytes: 1:1 with plan.fbs";
   let description = [{
     One `plan.program` holds the tables of a plan as ops whose results the
-    phases use. Nothing here is decided by the serialiser: every field of the
-    flatbuffer is an attribute or an operand.
+    phases use, so that an index of the flatbuffer is an SSA value here. Nothing
+    is decided by the serialiser: every field of the flatbuffer is an attribute
+    or an operand, and the order of a table is the order of its ops.
 
     ```mlir
     plan.program attributes {compiler = "moec 0.1.0", target = "xeon", ...} {
-      %f0 = plan.file model "tiny.gguf" {bytes = 1024, header_bytes = 512, header_hash = "..."}
-      %w0 = plan.weight "output_norm.weight" in %f0 {offset = 512, format = "F32", ...}
-      plan.device "cpu0" {kind = 0, isa = "avx512", ...}
-      %kv0 = plan.kv {device = 0, layer = 0, ...}
-      plan.phase "decode" tokens 1 to 1 {
-        %x = plan.buffer "x" {device = 0, encoding = "f32", cols = 256, ...}
-        plan.inst rms_norm kernels ["rms_norm_avx512"] (%x, %w0, %y) {groups = 1, eps = 1.0e-6} ...
-      } 
-      plan.explain {...}
+      %cpu0 = plan.device "cpu0" cpu isa "avx512" memory 8589934592
+      %gguf = plan.file model "tiny.gguf" bytes 1024 header 512 hash "0123..."
+      %norm = plan.weight "output_norm.weight" in %gguf at 512 : 1x1x256xF32 strides [1024, 1024]
+      %why = plan.explain "output_norm" phase "logits" ...
+      plan.phase "logits" tokens 1 to 16 {
+        %x = plan.buffer "hidden" on %cpu0 f32 cols 256 rows [1, 0] at 0
+        %y = plan.buffer "output_norm" on %cpu0 f32 cols 256 rows [1, 0] at 16384
+        plan.inst rms_norm on %cpu0 ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y)
+          {groups = 1, eps = 1.000000e-06} barrier for %why
+        plan.bind input %x output %y
+      }
     }
     ```
   }];
   let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
 }
 
-#endif // MOE_DIALECTS_PLAN_PLAN_TD
+#endif // MOE_DIALECTS_PLAN_PLANDIALECT_TD

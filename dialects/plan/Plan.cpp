@@ -1,0 +1,277 @@
+//===- Plan.cpp - Tables and phases of the plan dialect -------------------===//
+
+#include "dialects/plan/Plan.h"
+
+#include "kernels/Activation.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "runtime/base/CheckedMath.h"
+
+using namespace mlir;
+using namespace mlir::plan;
+using moert::Checked;
+
+#include "dialects/plan/PlanDialect.cpp.inc"
+#include "dialects/plan/PlanEnums.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/plan/PlanTypes.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/plan/PlanAttrs.cpp.inc"
+
+static_assert(int(Encoding::F32) == int(moek::Encoding::F32) &&
+              int(Encoding::I32) == int(moek::Encoding::I32) &&
+              int(Encoding::A8) == int(moek::Encoding::A8));
+static_assert(int(KvElement::F32) == int(moek::KvType::F32) &&
+              int(KvElement::F16) == int(moek::KvType::F16) &&
+              int(KvElement::BF16) == int(moek::KvType::BF16));
+
+void PlanDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/plan/PlanTypes.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/plan/PlanAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/plan/PlanOps.cpp.inc"
+      >();
+}
+
+std::optional<moek::Format> mlir::plan::formatFromName(StringRef name) {
+  for (uint32_t number = 0; number < 256; ++number)
+    if (auto format = moek::formatFromNumber(number))
+      if (moek::formatInfo(*format).name == std::string_view(name))
+        return format;
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes: 64x1408x2048xQ4_K
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseShape(OpAsmParser &parser, IntegerAttr &outer,
+                              IntegerAttr &rows, IntegerAttr &cols,
+                              StringAttr &format) {
+  SmallVector<int64_t> sizes;
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef name;
+  if (parser.parseDimensionList(sizes, /*allowDynamic=*/false) ||
+      parser.parseKeyword(&name))
+    return failure();
+  if (sizes.size() != 3)
+    return parser.emitError(loc) << "expected outer x rows x cols, found "
+                                 << sizes.size() << " sizes";
+  Builder &builder = parser.getBuilder();
+  outer = builder.getI64IntegerAttr(sizes[0]);
+  rows = builder.getI64IntegerAttr(sizes[1]);
+  cols = builder.getI64IntegerAttr(sizes[2]);
+  format = builder.getStringAttr(name);
+  return success();
+}
+
+static void printShape(OpAsmPrinter &printer, Operation *, IntegerAttr outer,
+                       IntegerAttr rows, IntegerAttr cols, StringAttr format) {
+  printer << outer.getInt() << 'x' << rows.getInt() << 'x' << cols.getInt()
+          << 'x' << format.getValue();
+}
+
+/// Checks what both kinds of weights have.
+static LogicalResult verifyShape(Operation *op, StringRef formatName,
+                                 int64_t outer, int64_t rows, int64_t cols) {
+  std::optional<moek::Format> format = formatFromName(formatName);
+  if (!format)
+    return op->emitOpError()
+           << "expected a tensor format, found '" << formatName << "'";
+  if (outer < 1 || rows < 1 || cols < 1)
+    return op->emitOpError() << "expected positive sizes, found " << outer
+                             << "x" << rows << "x" << cols;
+  int64_t block = moek::formatInfo(*format).blockElements;
+  if (cols % block != 0)
+    return op->emitOpError() << "expected columns in blocks of " << block
+                             << " for " << formatName << ", found " << cols;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Table entries
+//===----------------------------------------------------------------------===//
+
+void FileOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), getKind() == FileKind::Model ? "gguf" : "packed");
+}
+
+LogicalResult FileOp::verify() {
+  if (getBytes() < 0 || getHeaderBytes() < 0 || getHeaderBytes() > getBytes())
+    return emitOpError() << "expected 0 <= header <= bytes, found header "
+                         << getHeaderBytes() << " of " << getBytes()
+                         << " bytes";
+  StringRef hash = getHeaderHash();
+  if (hash.size() != 32 || !llvm::all_of(hash, llvm::isHexDigit))
+    return emitOpError() << "expected a hash of 32 hex digits, found '" << hash
+                         << "'";
+  if (getKind() == FileKind::Packed && getPath().contains('/'))
+    return emitOpError() << "expected a plain name beside the plan, found '"
+                         << getPath() << "'";
+  return success();
+}
+
+void WeightOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), getName());
+}
+
+int64_t WeightOp::getExtentBytes() {
+  int64_t rowBytes = moek::rowBytes(*formatFromName(getFormat()), getCols());
+  return (getOuter() - 1) * getOuterStride() +
+         (getRows() - 1) * getRowStride() + rowBytes;
+}
+
+LogicalResult WeightOp::verify() {
+  if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
+    return failure();
+  int64_t rowBytes = moek::rowBytes(*formatFromName(getFormat()), getCols());
+  if (getRowStride() < rowBytes)
+    return emitOpError() << "expected a row stride of at least " << rowBytes
+                         << " bytes, found " << getRowStride();
+  Checked matrix =
+      Checked(getRows() - 1) * Checked(getRowStride()) + Checked(rowBytes);
+  if (getOuterStride() < 0 || !matrix.valid() ||
+      (getOuter() > 1 && uint64_t(getOuterStride()) < matrix.value()))
+    return emitOpError() << "expected an outer stride of at least "
+                         << matrix.value() << " bytes, found "
+                         << getOuterStride();
+  Checked end = Checked(getOffset()) +
+                Checked(getOuter() - 1) * Checked(getOuterStride()) + matrix;
+  auto file = getFile().getDefiningOp<FileOp>();
+  if (getOffset() < 0 || !end.valid() ||
+      end.value() > uint64_t(file.getBytes()))
+    return emitOpError() << "expected bytes inside the file's "
+                         << file.getBytes() << ", found offset " << getOffset()
+                         << " and end " << end.value();
+  if (getLayout() < 0 || getLayout() > 255)
+    return emitOpError() << "expected a layout number, found " << getLayout();
+  return success();
+}
+
+void FoldQueryOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), getName());
+}
+
+LogicalResult FoldQueryOp::verify() {
+  if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
+    return failure();
+  int64_t rows = getHeads() * (getLatent() + getRope());
+  if (getOuter() * getRows() != rows)
+    return emitOpError() << "expected heads * (latent + rope) = " << rows
+                         << " rows, found " << getOuter() * getRows();
+  return success();
+}
+
+void ConstantOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), getName());
+}
+
+LogicalResult ConstantOp::verify() {
+  if (getValues().empty())
+    return emitOpError("expected at least one value");
+  return success();
+}
+
+void DeviceOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), getName());
+}
+
+LogicalResult DeviceOp::verify() {
+  for (int64_t bytes : {getMemoryBytes(), getArenaBytes(), getKvBytes(),
+                        getWeightBytes(), getScratchBytes()})
+    if (bytes < 0)
+      return emitOpError() << "expected sizes of at least 0, found " << bytes;
+  return success();
+}
+
+/// Checks the offset of an arena or cache region.
+static LogicalResult verifyOffset(Operation *op,
+                                  std::optional<int64_t> offset) {
+  if (offset && (*offset < 0 || *offset % kRegionAlignment != 0))
+    return op->emitOpError() << "expected an offset in multiples of "
+                             << kRegionAlignment << ", found " << *offset;
+  return success();
+}
+
+void KvOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "kv" + std::to_string(getLayer()));
+}
+
+int64_t KvOp::getBytes() {
+  return getCapacity() * getWidth() * (getElement() == KvElement::F32 ? 4 : 2);
+}
+
+LogicalResult KvOp::verify() {
+  if (getLayer() < 0 || getCapacity() < 1 || getWidth() < 1)
+    return emitOpError() << "expected a layer and positive sizes, found layer "
+                         << getLayer() << ", rows " << getCapacity()
+                         << ", cols " << getWidth();
+  if (!(Checked(getCapacity()) * Checked(getWidth()) * Checked(4)).valid())
+    return emitOpError("expected a size that fits 64 bits");
+  return verifyOffset(*this, getOffset());
+}
+
+void ExplainOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), (getPhase() + "." + getLabel()).str());
+}
+
+LogicalResult ExplainOp::verify() {
+  if (getLabel().empty() || getPhase().empty())
+    return emitOpError("expected an op and a phase, found an empty name");
+  return success();
+}
+
+LogicalResult TokenizerOp::verify() {
+  size_t tokens = getTokens().size();
+  for (auto [name, size] : {std::pair("types", getTypes().size()),
+                            std::pair("scores", getScores().size())})
+    if (size != 0 && size != tokens)
+      return emitOpError() << "expected " << tokens << " " << name << ", found "
+                           << size;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+LogicalResult PhaseOp::verify() {
+  if (getMinTokens() < 1 || getMaxTokens() < getMinTokens())
+    return emitOpError() << "expected 1 <= min tokens <= max tokens, found "
+                         << getMinTokens() << " to " << getMaxTokens();
+  Block &block = getBody().front();
+  if (block.empty() || !isa<BindOp>(block.back()))
+    return emitOpError("expected 'plan.bind' at the end");
+  return success();
+}
+
+BindOp PhaseOp::getBind() { return cast<BindOp>(getBody().front().back()); }
+
+void BufferOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), getName());
+}
+
+int64_t BufferOp::getBytes(int64_t tokens) {
+  return (getRowsPerToken() * tokens + getFixedRows()) *
+         moek::encodedRowBytes(moek::Encoding(getEncoding()), getCols());
+}
+
+LogicalResult BufferOp::verify() {
+  if (getCols() < 1 || getRowsPerToken() < 0 || getFixedRows() < 0 ||
+      getRowsPerToken() + getFixedRows() < 1)
+    return emitOpError() << "expected at least one row and column, found rows ["
+                         << getRowsPerToken() << ", " << getFixedRows()
+                         << "], cols " << getCols();
+  if (getEncoding() == Encoding::A8 && getCols() % moek::kA8Block != 0)
+    return emitOpError() << "expected columns in blocks of " << moek::kA8Block
+                         << " for a8, found " << getCols();
+  return verifyOffset(*this, getOffset());
+}

@@ -1,0 +1,35 @@
+//===- Plan.h - The plan dialect --------------------------------*- C++ -*-===//
+
+#ifndef MOE_DIALECTS_PLAN_PLAN_H
+#define MOE_DIALECTS_PLAN_PLAN_H
+
+#include "kernels/Abi.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "runtime/schema/OpTable.h"
+
+#include <optional>
+
+namespace mlir::plan {
+
+/// Arena and cache regions start at multiples of a cache line.
+inline constexpr int64_t kRegionAlignment = 64;
+
+/// The format of this name, or none.
+std::optional<moek::Format> formatFromName(llvm::StringRef name);
+
+} // namespace mlir::plan
+
+#include "dialects/plan/PlanDialect.h.inc"
+#include "dialects/plan/PlanEnums.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/plan/PlanTypes.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/plan/PlanAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/plan/PlanOps.h.inc"
+
+#endif // MOE_DIALECTS_PLAN_PLAN_H

@@ -1,0 +1,3 @@
+//===- Plan.td - Everything of the dialect, for tablegen --------*- tablegen -*-===//
+
+include "dialects/plan/PlanOps.td"

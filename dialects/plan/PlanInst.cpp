@@ -1,0 +1,259 @@
+//===- PlanInst.cpp - plan.inst: text form and verifier -------------------===//
+//
+// The signature table of runtime/schema/OpTable.h is the single source of
+// operand and parameter names.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/plan/Plan.h"
+#include "llvm/ADT/StringExtras.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace mlir::plan;
+using moert::OperandRole;
+using moert::OperandSpec;
+using moert::OpSpec;
+
+#define GET_OP_CLASSES
+#include "dialects/plan/PlanOps.cpp.inc"
+
+static StringRef ref(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+/// The type of the values that play `role`.
+static Type typeOf(MLIRContext *context, OperandRole role) {
+  switch (role) {
+  case OperandRole::Read:
+  case OperandRole::Write:
+  case OperandRole::ReadWrite:
+    return BufferType::get(context);
+  case OperandRole::Weight:
+    return WeightType::get(context);
+  case OperandRole::KvRead:
+  case OperandRole::KvWrite:
+    return KvType::get(context);
+  case OperandRole::Constant:
+    return ConstantType::get(context);
+  }
+  llvm_unreachable("every role has a type");
+}
+
+const OpSpec *InstOp::getSpec() {
+  return moert::findOp(std::string_view(getOp()));
+}
+
+Value InstOp::getArgument(unsigned position) {
+  ArrayRef<bool> present = getPresent();
+  if (!present[position])
+    return {};
+  return getArguments()[llvm::count(present.take_front(position), true)];
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+/// `{groups = 1, eps = 1.0e-06}`: integers in signature order, then floats.
+static ParseResult parseParameters(OpAsmParser &parser, const OpSpec &spec,
+                                   SmallVectorImpl<int64_t> &ints,
+                                   SmallVectorImpl<double> &floats) {
+  if (spec.ints.empty() && spec.floats.empty())
+    return success();
+  if (parser.parseLBrace())
+    return failure();
+  bool first = true;
+  auto parseName = [&](std::string_view name) -> ParseResult {
+    if (!first && parser.parseComma())
+      return failure();
+    first = false;
+    if (parser.parseKeyword(ref(name)) || parser.parseEqual())
+      return failure();
+    return success();
+  };
+  for (std::string_view name : spec.ints) {
+    int64_t &value = ints.emplace_back();
+    if (parseName(name) || parser.parseInteger(value))
+      return failure();
+  }
+  for (std::string_view name : spec.floats) {
+    APFloat value(0.0);
+    if (parseName(name) || parser.parseFloat(APFloat::IEEEdouble(), value))
+      return failure();
+    floats.push_back(value.convertToDouble());
+  }
+  return parser.parseRBrace();
+}
+
+/// `(act = %x, w = %w, out = %y)` in signature order; absent ones are left out.
+static ParseResult
+parseArguments(OpAsmParser &parser, const OpSpec &spec,
+               SmallVectorImpl<bool> &present,
+               SmallVectorImpl<OpAsmParser::UnresolvedOperand> &values,
+               SmallVectorImpl<Type> &types) {
+  SMLoc loc = parser.getCurrentLocation();
+  // Marks the operands before `name` (or all that are left) as absent.
+  auto skipTo = [&](StringRef name) -> ParseResult {
+    for (; present.size() < spec.operands.size(); present.push_back(false)) {
+      const OperandSpec &next = spec.operands[present.size()];
+      if (ref(next.name) == name)
+        return success();
+      if (!next.optional)
+        return parser.emitError(loc) << "expected operand '" << ref(next.name)
+                                     << "' of " << ref(spec.name);
+    }
+    if (!name.empty())
+      return parser.emitError(loc)
+             << ref(spec.name) << " has no operand '" << name << "' here";
+    return success();
+  };
+  auto parseOne = [&]() -> ParseResult {
+    StringRef name;
+    loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&name) || skipTo(name) || parser.parseEqual() ||
+        parser.parseOperand(values.emplace_back()))
+      return failure();
+    types.push_back(
+        typeOf(parser.getContext(), spec.operands[present.size()].role));
+    present.push_back(true);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseOne))
+    return failure();
+  loc = parser.getCurrentLocation();
+  return skipTo("");
+}
+
+ParseResult InstOp::parse(OpAsmParser &parser, OperationState &result) {
+  MLIRContext *context = parser.getContext();
+  Builder &builder = parser.getBuilder();
+  OpAsmParser::UnresolvedOperand device, explain;
+  SmallVector<OpAsmParser::UnresolvedOperand> values;
+  SmallVector<Type> types;
+  SmallVector<bool> present;
+  SmallVector<int64_t> ints;
+  SmallVector<double> floats;
+  ArrayAttr kernels;
+  StringRef op;
+
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&op))
+    return failure();
+  const OpSpec *spec = moert::findOp(std::string_view(op));
+  if (!spec)
+    return parser.emitError(loc) << "no instruction is called '" << op << "'";
+  if (parser.parseKeyword("on") || parser.parseOperand(device) ||
+      parser.parseAttribute(kernels) ||
+      parseArguments(parser, *spec, present, values, types) ||
+      parseParameters(parser, *spec, ints, floats))
+    return failure();
+  auto &properties = result.getOrAddProperties<Properties>();
+  if (succeeded(parser.parseOptionalKeyword("barrier")))
+    properties.barrier = builder.getUnitAttr();
+  if (parser.parseKeyword("for") || parser.parseOperand(explain) ||
+      parser.parseOptionalAttrDict(result.attributes))
+    return failure();
+
+  properties.op = builder.getStringAttr(op);
+  properties.kernels = kernels;
+  properties.present = builder.getDenseBoolArrayAttr(present);
+  properties.ints = builder.getDenseI64ArrayAttr(ints);
+  properties.floats = builder.getDenseF64ArrayAttr(floats);
+  if (parser.resolveOperand(device, DeviceType::get(context),
+                            result.operands) ||
+      parser.resolveOperands(values, types, loc, result.operands) ||
+      parser.resolveOperand(explain, ExplainType::get(context),
+                            result.operands))
+    return failure();
+  return success();
+}
+
+void InstOp::print(OpAsmPrinter &printer) {
+  const OpSpec *spec = getSpec();
+  printer << ' ' << getOp() << " on " << getDevice() << ' ' << getKernels()
+          << " (";
+  ListSeparator comma;
+  for (auto [position, operand] : llvm::enumerate(spec->operands))
+    if (Value value = getArgument(position))
+      printer << StringRef(comma) << ref(operand.name) << " = " << value;
+  printer << ')';
+  if (!getInts().empty() || !getFloats().empty()) {
+    ListSeparator separator;
+    printer << " {";
+    for (auto [name, value] : llvm::zip(spec->ints, getInts()))
+      printer << StringRef(separator) << ref(name) << " = " << value;
+    for (auto [name, value] : llvm::zip(spec->floats, getFloats())) {
+      printer << StringRef(separator) << ref(name) << " = ";
+      printer.printFloat(APFloat(value));
+    }
+    printer << '}';
+  }
+  if (getBarrier())
+    printer << " barrier";
+  printer << " for " << getExplain();
+  printer.printOptionalAttrDict((*this)->getDiscardableAttrs());
+}
+
+//===----------------------------------------------------------------------===//
+// Verifier
+//===----------------------------------------------------------------------===//
+
+/// The device whose memory holds `value`, or null for weights and constants,
+/// which every device reads from its own copy.
+static Value homeOf(Value value) {
+  if (auto buffer = value.getDefiningOp<BufferOp>())
+    return buffer.getDevice();
+  if (auto kv = value.getDefiningOp<KvOp>())
+    return kv.getDevice();
+  return {};
+}
+
+LogicalResult InstOp::verify() {
+  const OpSpec *spec = getSpec();
+  if (!spec)
+    return emitOpError() << "no instruction is called '" << getOp() << "'";
+  auto expectCount = [&](StringRef what, size_t expected,
+                         size_t found) -> LogicalResult {
+    if (expected == found)
+      return success();
+    return emitOpError() << getOp() << ": expected " << expected << " " << what
+                         << ", found " << found;
+  };
+  ArrayRef<bool> present = getPresent();
+  if (failed(expectCount("operand flags", spec->operands.size(),
+                         present.size())) ||
+      failed(expectCount("operands", llvm::count(present, true),
+                         getArguments().size())) ||
+      failed(expectCount("integers", spec->ints.size(), getInts().size())) ||
+      failed(expectCount("floats", spec->floats.size(), getFloats().size())))
+    return failure();
+
+  size_t kernels = 1;
+  for (auto [position, operand] : llvm::enumerate(spec->operands)) {
+    Value value = getArgument(position);
+    if (!value) {
+      if (!operand.optional)
+        return emitOpError() << getOp() << ": expected operand '"
+                             << ref(operand.name) << "', found none";
+      continue;
+    }
+    kernels += operand.gemm;
+    Type expected = typeOf(getContext(), operand.role);
+    if (value.getType() != expected)
+      return emitOpError() << getOp() << ": expected " << expected << " for '"
+                           << ref(operand.name) << "', found "
+                           << value.getType();
+    // Only a copy reaches into another device's memory.
+    Value home = homeOf(value);
+    bool remote =
+        spec->op == moek::OpCode::Copy && operand.role == OperandRole::Read;
+    if (home && home != getDevice() && !remote)
+      return emitOpError() << getOp() << ": expected '" << ref(operand.name)
+                           << "' in the memory of "
+                           << getDevice().getDefiningOp<DeviceOp>().getName()
+                           << ", found it on "
+                           << home.getDefiningOp<DeviceOp>().getName();
+  }
+  return expectCount("kernels", kernels, getKernels().size());
+}

@@ -1,0 +1,257 @@
+//===- PlanOps.td - Tables, phases and instructions -------------*- tablegen -*-===//
+
+#ifndef MOE_DIALECTS_PLAN_PLANOPS_TD
+#define MOE_DIALECTS_PLAN_PLANOPS_TD
+
+include "dialects/plan/PlanTypes.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/RegionKindInterface.td"
+
+// No op is Pure: an unused or repeated table entry still is one.
+class Plan_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Plan_Dialect, mnemonic, traits>;
+
+// An entry of a table; its value is the index.
+class Plan_Entry<string mnemonic, list<Trait> traits = []>
+    : Plan_Op<mnemonic, !listconcat([
+        DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>], traits)> {
+  let hasVerifier = 1;
+}
+class Plan_ProgramEntry<string mnemonic, list<Trait> traits = []>
+    : Plan_Entry<mnemonic, !listconcat([HasParent<"ProgramOp">], traits)>;
+
+//===----------------------------------------------------------------------===//
+// The program and its tables
+//===----------------------------------------------------------------------===//
+
+def Plan_ProgramOp : Plan_Op<"program", [
+    IsolatedFromAbove, SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "a whole plan";
+  let arguments = (ins StrAttr:$compiler, StrAttr:$target, StrAttr:$architecture,
+                       StrAttr:$model_name, StrAttr:$model_hash, I64Attr:$hidden,
+                       I64Attr:$vocab, I32Attr:$layers, I32Attr:$context,
+                       I32Attr:$experts, I32Attr:$experts_used, StrAttr:$options,
+                       I64Attr:$parameters);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`attributes` attr-dict $body";
+}
+
+def Plan_FileOp : Plan_ProgramEntry<"file"> {
+  let summary = "a file with weights";
+  let description = [{
+    `bytes` is the exact size; `header` leading bytes with that `hash`
+    (XXH3-128) identify the file.
+  }];
+  let arguments = (ins Plan_FileKindAttr:$kind, StrAttr:$path, I64Attr:$bytes,
+                       I64Attr:$header_bytes, StrAttr:$header_hash);
+  let results = (outs Plan_File:$result);
+  let assemblyFormat = [{
+    $kind $path `bytes` $bytes `header` $header_bytes `hash` $header_hash attr-dict
+  }];
+}
+
+def Plan_WeightOp : Plan_ProgramEntry<"weight"> {
+  let summary = "`outer` matrices of `rows` x `cols` at `offset` of a file";
+  let description = [{
+    ```mlir
+    %w = plan.weight "blk.0.attn_q.weight" in %gguf at 4096 : 1x3072x2048xQ4_K strides [3538944, 1152]
+    ```
+    The shape is outer x rows x cols; the strides, in bytes, are those of outer
+    and rows. `format` is a name of kernels/quant/Formats.def, `layout` a
+    moek::Layout.
+  }];
+  let arguments = (ins StrAttr:$name, Plan_File:$file, I64Attr:$offset, StrAttr:$format,
+                       I64Attr:$outer, I64Attr:$rows, I64Attr:$cols,
+                       I64Attr:$outer_stride, I64Attr:$row_stride,
+                       DefaultValuedAttr<I64Attr, "0">:$layout);
+  let results = (outs Plan_Weight:$result);
+  let assemblyFormat = [{
+    $name `in` $file `at` $offset `:` custom<Shape>($outer, $rows, $cols, $format)
+    `strides` `[` $outer_stride `,` $row_stride `]` attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Bytes from `offset` to the end of the last row.
+    int64_t getExtentBytes();
+  }];
+}
+
+def Plan_FoldQueryOp : Plan_ProgramEntry<"fold_query"> {
+  let summary = "a weight that packing computes: W_UK multiplied into W_Q";
+  let description = [{
+    As `moe.fold_query`: [heads * (latent + rope), cols] from `wq` and `wk`.
+    Packing (--weights=auto or pack) computes it, writes it to plan.weights and
+    replaces this op by a `plan.weight`; a plan that still holds one cannot be
+    written.
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Weight:$wq, Plan_Weight:$wk, StrAttr:$format,
+                       I64Attr:$outer, I64Attr:$rows, I64Attr:$cols,
+                       I64Attr:$heads, I64Attr:$nope, I64Attr:$rope, I64Attr:$latent,
+                       UnitAttr:$k_transposed);
+  let results = (outs Plan_Weight:$result);
+  let assemblyFormat = [{
+    $name `of` $wq `,` $wk `:` custom<Shape>($outer, $rows, $cols, $format) attr-dict
+  }];
+}
+
+def Plan_ConstantOp : Plan_ProgramEntry<"constant"> {
+  let summary = "small numbers computed by the compiler, such as frequencies";
+  let arguments = (ins StrAttr:$name, DenseF32ArrayAttr:$values);
+  let results = (outs Plan_Constant:$result);
+  let assemblyFormat = "$name $values attr-dict";
+}
+
+def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
+  let summary = "a memory with its processors";
+  let description = [{
+    `arch` is the compute capability * 10 of a CUDA device. `memory_bytes` is
+    the budget of placement; the other sizes are filled in by plan-allocate.
+  }];
+  let arguments = (ins StrAttr:$name, Plan_DeviceKindAttr:$kind, StrAttr:$isa,
+                       I64Attr:$memory_bytes,
+                       DefaultValuedAttr<I32Attr, "0">:$arch,
+                       DefaultValuedAttr<I64Attr, "0">:$arena_bytes,
+                       DefaultValuedAttr<I64Attr, "0">:$kv_bytes,
+                       DefaultValuedAttr<I64Attr, "0">:$weight_bytes,
+                       DefaultValuedAttr<I64Attr, "0">:$scratch_bytes);
+  let results = (outs Plan_Device:$result);
+  let assemblyFormat = "$name $kind `isa` $isa `memory` $memory_bytes attr-dict";
+}
+
+def Plan_KvOp : Plan_ProgramEntry<"kv"> {
+  let summary = "one layer's cache: `capacity` rows of `width` elements";
+  let description = [{
+    `offset` into the device's KV memory is given by plan-allocate.
+  }];
+  let arguments = (ins Plan_Device:$device, I32Attr:$layer, Plan_KvElementAttr:$element,
+                       I64Attr:$capacity, I64Attr:$width, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Plan_Kv:$result);
+  let assemblyFormat = [{
+    `on` $device `layer` $layer $element `rows` $capacity `cols` $width
+    (`at` $offset^)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Bytes of the whole cache.
+    int64_t getBytes();
+  }];
+}
+
+def Plan_ExplainOp : Plan_ProgramEntry<"explain"> {
+  let summary = "why an op is where it is";
+  let description = [{
+    Costs are for the phase's typical step; `intensity` is FLOPs per byte of
+    weights, `seconds` the prediction of the cost model.
+  }];
+  let arguments = (ins StrAttr:$label, StrAttr:$phase, StrAttr:$device, StrAttr:$kernel,
+                       StrAttr:$reason, F64Attr:$flops, F64Attr:$weight_bytes,
+                       F64Attr:$activation_bytes, F64Attr:$kv_bytes, F64Attr:$intensity,
+                       F64Attr:$seconds);
+  let results = (outs Plan_Explain:$result);
+  let assemblyFormat = [{
+    $label `phase` $phase `on` $device `kernel` $kernel `because` $reason
+    `flops` $flops `weights` $weight_bytes `activations` $activation_bytes
+    `kv` $kv_bytes `intensity` $intensity `seconds` $seconds attr-dict
+  }];
+}
+
+def Plan_NoteOp : Plan_Op<"note", [HasParent<"ProgramOp">]> {
+  let summary = "a remark of the compiler that a user should see";
+  let arguments = (ins StrAttr:$text);
+  let assemblyFormat = "$text attr-dict";
+}
+
+def Plan_TokenizerOp : Plan_Op<"tokenizer", [HasParent<"ProgramOp">]> {
+  let summary = "the tokenizer and chat template of the model";
+  let description = [{
+    `types` and `scores` are empty or as long as `tokens`; special ids are -1
+    where the model has none.
+  }];
+  let arguments = (ins StrAttr:$model, StrAttr:$pre, StrArrayAttr:$tokens,
+                       DenseI32ArrayAttr:$types, DenseF32ArrayAttr:$scores,
+                       StrArrayAttr:$merges,
+                       DefaultValuedAttr<I32Attr, "-1">:$bos,
+                       DefaultValuedAttr<I32Attr, "-1">:$eos,
+                       DefaultValuedAttr<I32Attr, "-1">:$eot,
+                       DefaultValuedAttr<I32Attr, "-1">:$unk,
+                       DefaultValuedAttr<I32Attr, "-1">:$pad,
+                       UnitAttr:$add_bos, UnitAttr:$add_eos, StrAttr:$chat_template);
+  let assemblyFormat = "$model `pre` $pre attr-dict";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+def Plan_PhaseOp : Plan_Op<"phase", [HasParent<"ProgramOp">, SingleBlock, NoRegionArguments]> {
+  let summary = "the instructions for steps of `min_tokens` to `max_tokens` tokens";
+  let description = [{
+    "decode" and "prefill" go from token ids to hidden state, "logits" from
+    hidden state to logits. Instructions of all devices are in one list; each
+    device runs its own in this order.
+  }];
+  let arguments = (ins StrAttr:$name, I32Attr:$min_tokens, I32Attr:$max_tokens);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $name `tokens` $min_tokens `to` $max_tokens $body attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    BindOp getBind();
+  }];
+}
+
+def Plan_BufferOp : Plan_Entry<"buffer", [HasParent<"PhaseOp">]> {
+  let summary = "a region of a device's arena";
+  let description = [{
+    `rows [a, b]`: a step of T tokens has a * T + b rows. `offset` into the
+    arena is given by plan-allocate.
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Device:$device, Plan_EncodingAttr:$encoding,
+                       I64Attr:$cols, I64Attr:$rows_per_token, I64Attr:$fixed_rows,
+                       OptionalAttr<I64Attr>:$offset);
+  let results = (outs Plan_Buffer:$result);
+  let assemblyFormat = [{
+    $name `on` $device $encoding `cols` $cols `rows` `[` $rows_per_token `,` $fixed_rows `]`
+    (`at` $offset^)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Bytes for a step of `tokens` tokens.
+    int64_t getBytes(int64_t tokens);
+  }];
+}
+
+def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">]> {
+  let summary = "one instruction";
+  let description = [{
+    Operands and parameters are those of runtime/schema/OpTable.h, by name;
+    optional operands may be absent. `kernels` are the driver and then one gemm
+    per operand that needs one. `barrier`: all workers of the device meet before
+    the instruction. `for` gives the explanation it belongs to.
+    ```mlir
+    plan.inst linear on %cpu0 ["linear_avx512", "gemm_q4_k_avx512"]
+      (act = %x, w = %w, out = %y) {accumulate = 1} barrier for %why
+    ```
+  }];
+  let arguments = (ins StrAttr:$op, Plan_Device:$device, StrArrayAttr:$kernels,
+                       Variadic<AnyTypeOf<[Plan_Buffer, Plan_Weight, Plan_Kv, Plan_Constant]>>:$arguments,
+                       // One flag per operand of the signature.
+                       DenseBoolArrayAttr:$present,
+                       DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
+                       UnitAttr:$barrier, Plan_Explain:$explain);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The op's signature; null only before verification.
+    const ::moert::OpSpec *getSpec();
+    /// The value of signature operand `position`, or null if it is absent.
+    ::mlir::Value getArgument(unsigned position);
+  }];
+}
+
+def Plan_BindOp : Plan_Op<"bind", [HasParent<"PhaseOp">, Terminator]> {
+  let summary = "which buffers the phase's caller fills and reads";
+  let arguments = (ins Plan_Buffer:$input, Plan_Buffer:$output);
+  let assemblyFormat = "`input` $input `output` $output attr-dict";
+}
+
+#endif // MOE_DIALECTS_PLAN_PLANOPS_TD

@@ -1,0 +1,50 @@
+//===- PlanTypes.td - References into the tables of a plan ------*- tablegen -*-===//
+
+#ifndef MOE_DIALECTS_PLAN_PLANTYPES_TD
+#define MOE_DIALECTS_PLAN_PLANTYPES_TD
+
+include "dialects/plan/PlanDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class Plan_Type<string name, string mnemonic_, string summary_>
+    : TypeDef<Plan_Dialect, name>,
+      BuildableType<"::mlir::plan::" # name # "Type::get($_builder.getContext())"> {
+  let mnemonic = mnemonic_;
+  let summary = summary_;
+}
+
+def Plan_File : Plan_Type<"File", "file", "a file with weights">;
+def Plan_Device : Plan_Type<"Device", "device", "a memory with its processors">;
+def Plan_Weight : Plan_Type<"Weight", "weight", "matrices in a file">;
+def Plan_Constant : Plan_Type<"Constant", "constant", "numbers the compiler computed">;
+def Plan_Kv : Plan_Type<"Kv", "kv", "one layer's cache">;
+def Plan_Buffer : Plan_Type<"Buffer", "buffer", "a region of a device's arena">;
+def Plan_Explain : Plan_Type<"Explain", "explain", "why an op is where it is">;
+
+// The numbers are those of plan.fbs, moek::Encoding and moek::KvType.
+class Plan_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::mlir::plan";
+  let genSpecializedAttr = 0;
+}
+
+def Plan_FileKind : Plan_Enum<"FileKind", "who wrote a file", [
+  I32EnumAttrCase<"Model", 0, "model">, I32EnumAttrCase<"Packed", 1, "packed">]>;
+def Plan_FileKindAttr : EnumAttr<Plan_Dialect, Plan_FileKind, "file_kind">;
+
+def Plan_DeviceKind : Plan_Enum<"DeviceKind", "what a device is", [
+  I32EnumAttrCase<"Cpu", 0, "cpu">, I32EnumAttrCase<"Cuda", 1, "cuda">]>;
+def Plan_DeviceKindAttr : EnumAttr<Plan_Dialect, Plan_DeviceKind, "device_kind">;
+
+def Plan_Encoding : Plan_Enum<"Encoding", "how a buffer's elements are stored", [
+  I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"I32", 1, "i32">,
+  I32EnumAttrCase<"A8", 2, "a8">]>;
+def Plan_EncodingAttr : EnumAttr<Plan_Dialect, Plan_Encoding, "encoding">;
+
+def Plan_KvElement : Plan_Enum<"KvElement", "element of a cache", [
+  I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"F16", 1, "f16">,
+  I32EnumAttrCase<"BF16", 2, "bf16">]>;
+def Plan_KvElementAttr : EnumAttr<Plan_Dialect, Plan_KvElement, "kv_element">;
+
+#endif // MOE_DIALECTS_PLAN_PLANTYPES_TD
