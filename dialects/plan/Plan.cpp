@@ -3,6 +3,7 @@
 #include "dialects/plan/Plan.h"
 
 #include "kernels/Activation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -79,6 +80,9 @@ static void printShape(OpAsmPrinter &printer, Operation *, IntegerAttr outer,
           << 'x' << format.getValue();
 }
 
+#define GET_OP_CLASSES
+#include "dialects/plan/PlanOps.cpp.inc"
+
 /// Checks what both kinds of weights have.
 static LogicalResult verifyShape(Operation *op, StringRef formatName,
                                  int64_t outer, int64_t rows, int64_t cols) {
@@ -146,6 +150,8 @@ LogicalResult WeightOp::verify() {
   Checked end = Checked(getOffset()) +
                 Checked(getOuter() - 1) * Checked(getOuterStride()) + matrix;
   auto file = getFile().getDefiningOp<FileOp>();
+  if (!file)
+    return emitOpError("expected a 'plan.file'");
   if (getOffset() < 0 || !end.valid() ||
       end.value() > uint64_t(file.getBytes()))
     return emitOpError() << "expected bytes inside the file's "

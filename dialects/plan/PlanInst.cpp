@@ -15,9 +15,6 @@ using moert::OperandRole;
 using moert::OperandSpec;
 using moert::OpSpec;
 
-#define GET_OP_CLASSES
-#include "dialects/plan/PlanOps.cpp.inc"
-
 static StringRef ref(std::string_view text) {
   return {text.data(), text.size()};
 }
@@ -173,13 +170,13 @@ void InstOp::print(OpAsmPrinter &printer) {
   const OpSpec *spec = getSpec();
   printer << ' ' << getOp() << " on " << getDevice() << ' ' << getKernels()
           << " (";
-  ListSeparator comma;
+  llvm::ListSeparator comma;
   for (auto [position, operand] : llvm::enumerate(spec->operands))
     if (Value value = getArgument(position))
       printer << StringRef(comma) << ref(operand.name) << " = " << value;
   printer << ')';
   if (!getInts().empty() || !getFloats().empty()) {
-    ListSeparator separator;
+    llvm::ListSeparator separator;
     printer << " {";
     for (auto [name, value] : llvm::zip(spec->ints, getInts()))
       printer << StringRef(separator) << ref(name) << " = " << value;
@@ -192,7 +189,8 @@ void InstOp::print(OpAsmPrinter &printer) {
   if (getBarrier())
     printer << " barrier";
   printer << " for " << getExplain();
-  printer.printOptionalAttrDict((*this)->getDiscardableAttrs());
+  printer.printOptionalAttrDict(
+      llvm::to_vector((*this)->getDiscardableAttrs()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -250,10 +248,8 @@ LogicalResult InstOp::verify() {
         spec->op == moek::OpCode::Copy && operand.role == OperandRole::Read;
     if (home && home != getDevice() && !remote)
       return emitOpError() << getOp() << ": expected '" << ref(operand.name)
-                           << "' in the memory of "
-                           << getDevice().getDefiningOp<DeviceOp>().getName()
-                           << ", found it on "
-                           << home.getDefiningOp<DeviceOp>().getName();
+                           << "' in the memory of its device, found it on "
+                              "another";
   }
   return expectCount("kernels", kernels, getKernels().size());
 }

@@ -28,12 +28,12 @@ def Plan_ProgramOp : Plan_Op<"program", [
     IsolatedFromAbove, SingleBlock, NoTerminator, NoRegionArguments]> {
   let summary = "a whole plan";
   let arguments = (ins StrAttr:$compiler, StrAttr:$target, StrAttr:$architecture,
-                       StrAttr:$model_name, StrAttr:$model_hash, I64Attr:$hidden,
-                       I64Attr:$vocab, I32Attr:$layers, I32Attr:$context,
-                       I32Attr:$experts, I32Attr:$experts_used, StrAttr:$options,
-                       I64Attr:$parameters);
+                       StrAttr:$model_name, StrAttr:$model_hash, Plan_I64:$hidden,
+                       Plan_I64:$vocab, Plan_I32:$layers, Plan_I32:$context,
+                       Plan_I32:$experts, Plan_I32:$experts_used, StrAttr:$options,
+                       Plan_I64:$parameters);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`attributes` attr-dict $body";
+  let assemblyFormat = "attr-dict-with-keyword $body";
 }
 
 def Plan_FileOp : Plan_ProgramEntry<"file"> {
@@ -42,8 +42,8 @@ def Plan_FileOp : Plan_ProgramEntry<"file"> {
     `bytes` is the exact size; `header` leading bytes with that `hash`
     (XXH3-128) identify the file.
   }];
-  let arguments = (ins Plan_FileKindAttr:$kind, StrAttr:$path, I64Attr:$bytes,
-                       I64Attr:$header_bytes, StrAttr:$header_hash);
+  let arguments = (ins Plan_FileKindAttr:$kind, StrAttr:$path, Plan_I64:$bytes,
+                       Plan_I64:$header_bytes, StrAttr:$header_hash);
   let results = (outs Plan_File:$result);
   let assemblyFormat = [{
     $kind $path `bytes` $bytes `header` $header_bytes `hash` $header_hash attr-dict
@@ -60,10 +60,10 @@ def Plan_WeightOp : Plan_ProgramEntry<"weight"> {
     and rows. `format` is a name of kernels/quant/Formats.def, `layout` a
     moek::Layout.
   }];
-  let arguments = (ins StrAttr:$name, Plan_File:$file, I64Attr:$offset, StrAttr:$format,
-                       I64Attr:$outer, I64Attr:$rows, I64Attr:$cols,
-                       I64Attr:$outer_stride, I64Attr:$row_stride,
-                       DefaultValuedAttr<I64Attr, "0">:$layout);
+  let arguments = (ins StrAttr:$name, Plan_File:$file, Plan_I64:$offset, StrAttr:$format,
+                       Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols,
+                       Plan_I64:$outer_stride, Plan_I64:$row_stride,
+                       DefaultValuedAttr<Plan_I64, "0">:$layout);
   let results = (outs Plan_Weight:$result);
   let assemblyFormat = [{
     $name `in` $file `at` $offset `:` custom<Shape>($outer, $rows, $cols, $format)
@@ -84,8 +84,8 @@ def Plan_FoldQueryOp : Plan_ProgramEntry<"fold_query"> {
     written.
   }];
   let arguments = (ins StrAttr:$name, Plan_Weight:$wq, Plan_Weight:$wk, StrAttr:$format,
-                       I64Attr:$outer, I64Attr:$rows, I64Attr:$cols,
-                       I64Attr:$heads, I64Attr:$nope, I64Attr:$rope, I64Attr:$latent,
+                       Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols,
+                       Plan_I64:$heads, Plan_I64:$nope, Plan_I64:$rope, Plan_I64:$latent,
                        UnitAttr:$k_transposed);
   let results = (outs Plan_Weight:$result);
   let assemblyFormat = [{
@@ -107,12 +107,12 @@ def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
     the budget of placement; the other sizes are filled in by plan-allocate.
   }];
   let arguments = (ins StrAttr:$name, Plan_DeviceKindAttr:$kind, StrAttr:$isa,
-                       I64Attr:$memory_bytes,
-                       DefaultValuedAttr<I32Attr, "0">:$arch,
-                       DefaultValuedAttr<I64Attr, "0">:$arena_bytes,
-                       DefaultValuedAttr<I64Attr, "0">:$kv_bytes,
-                       DefaultValuedAttr<I64Attr, "0">:$weight_bytes,
-                       DefaultValuedAttr<I64Attr, "0">:$scratch_bytes);
+                       Plan_I64:$memory_bytes,
+                       DefaultValuedAttr<Plan_I32, "0">:$arch,
+                       DefaultValuedAttr<Plan_I64, "0">:$arena_bytes,
+                       DefaultValuedAttr<Plan_I64, "0">:$kv_bytes,
+                       DefaultValuedAttr<Plan_I64, "0">:$weight_bytes,
+                       DefaultValuedAttr<Plan_I64, "0">:$scratch_bytes);
   let results = (outs Plan_Device:$result);
   let assemblyFormat = "$name $kind `isa` $isa `memory` $memory_bytes attr-dict";
 }
@@ -122,8 +122,8 @@ def Plan_KvOp : Plan_ProgramEntry<"kv"> {
   let description = [{
     `offset` into the device's KV memory is given by plan-allocate.
   }];
-  let arguments = (ins Plan_Device:$device, I32Attr:$layer, Plan_KvElementAttr:$element,
-                       I64Attr:$capacity, I64Attr:$width, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins Plan_Device:$device, Plan_I32:$layer, Plan_KvElementAttr:$element,
+                       Plan_I64:$capacity, Plan_I64:$width, OptionalAttr<Plan_I64>:$offset);
   let results = (outs Plan_Kv:$result);
   let assemblyFormat = [{
     `on` $device `layer` $layer $element `rows` $capacity `cols` $width
@@ -168,11 +168,11 @@ def Plan_TokenizerOp : Plan_Op<"tokenizer", [HasParent<"ProgramOp">]> {
   let arguments = (ins StrAttr:$model, StrAttr:$pre, StrArrayAttr:$tokens,
                        DenseI32ArrayAttr:$types, DenseF32ArrayAttr:$scores,
                        StrArrayAttr:$merges,
-                       DefaultValuedAttr<I32Attr, "-1">:$bos,
-                       DefaultValuedAttr<I32Attr, "-1">:$eos,
-                       DefaultValuedAttr<I32Attr, "-1">:$eot,
-                       DefaultValuedAttr<I32Attr, "-1">:$unk,
-                       DefaultValuedAttr<I32Attr, "-1">:$pad,
+                       DefaultValuedAttr<Plan_I32, "-1">:$bos,
+                       DefaultValuedAttr<Plan_I32, "-1">:$eos,
+                       DefaultValuedAttr<Plan_I32, "-1">:$eot,
+                       DefaultValuedAttr<Plan_I32, "-1">:$unk,
+                       DefaultValuedAttr<Plan_I32, "-1">:$pad,
                        UnitAttr:$add_bos, UnitAttr:$add_eos, StrAttr:$chat_template);
   let assemblyFormat = "$model `pre` $pre attr-dict";
   let hasVerifier = 1;
@@ -189,7 +189,7 @@ def Plan_PhaseOp : Plan_Op<"phase", [HasParent<"ProgramOp">, SingleBlock, NoRegi
     hidden state to logits. Instructions of all devices are in one list; each
     device runs its own in this order.
   }];
-  let arguments = (ins StrAttr:$name, I32Attr:$min_tokens, I32Attr:$max_tokens);
+  let arguments = (ins StrAttr:$name, Plan_I32:$min_tokens, Plan_I32:$max_tokens);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $name `tokens` $min_tokens `to` $max_tokens $body attr-dict
@@ -207,8 +207,8 @@ def Plan_BufferOp : Plan_Entry<"buffer", [HasParent<"PhaseOp">]> {
     arena is given by plan-allocate.
   }];
   let arguments = (ins StrAttr:$name, Plan_Device:$device, Plan_EncodingAttr:$encoding,
-                       I64Attr:$cols, I64Attr:$rows_per_token, I64Attr:$fixed_rows,
-                       OptionalAttr<I64Attr>:$offset);
+                       Plan_I64:$cols, Plan_I64:$rows_per_token, Plan_I64:$fixed_rows,
+                       OptionalAttr<Plan_I64>:$offset);
   let results = (outs Plan_Buffer:$result);
   let assemblyFormat = [{
     $name `on` $device $encoding `cols` $cols `rows` `[` $rows_per_token `,` $fixed_rows `]`

@@ -22,6 +22,10 @@ def Plan_Kv : Plan_Type<"Kv", "kv", "one layer's cache">;
 def Plan_Buffer : Plan_Type<"Buffer", "buffer", "a region of a device's arena">;
 def Plan_Explain : Plan_Type<"Explain", "explain", "why an op is where it is">;
 
+// Read as signed numbers; MLIR's own I64Attr reads as unsigned.
+def Plan_I64 : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer">;
+def Plan_I32 : TypedSignlessIntegerAttrBase<I32, "int32_t", "32-bit integer">;
+
 // The numbers are those of plan.fbs, moek::Encoding and moek::KvType.
 class Plan_Enum<string name, string summary, list<I32EnumAttrCase> cases>
     : I32EnumAttr<name, summary, cases> {
