@@ -46,7 +46,7 @@ def Plan_FileOp : Plan_ProgramEntry<"file"> {
                        Plan_I64:$header_bytes, StrAttr:$header_hash);
   let results = (outs Plan_File:$result);
   let assemblyFormat = [{
-    $kind $path `bytes` $bytes `header` $header_bytes `hash` $header_hash attr-dict
+    `` $kind $path `bytes` $bytes `header` $header_bytes `hash` $header_hash attr-dict
   }];
 }
 
@@ -67,7 +67,7 @@ def Plan_WeightOp : Plan_ProgramEntry<"weight"> {
   let results = (outs Plan_Weight:$result);
   let assemblyFormat = [{
     $name `in` $file `at` $offset `:` custom<Shape>($outer, $rows, $cols, $format)
-    `strides` `[` $outer_stride `,` $row_stride `]` attr-dict
+    `strides` ` ` `[` $outer_stride `,` $row_stride `]` attr-dict
   }];
   let extraClassDeclaration = [{
     /// Bytes from `offset` to the end of the last row.
@@ -114,7 +114,7 @@ def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
                        DefaultValuedAttr<Plan_I64, "0">:$weight_bytes,
                        DefaultValuedAttr<Plan_I64, "0">:$scratch_bytes);
   let results = (outs Plan_Device:$result);
-  let assemblyFormat = "$name $kind `isa` $isa `memory` $memory_bytes attr-dict";
+  let assemblyFormat = "$name `` $kind `isa` $isa `memory` $memory_bytes attr-dict";
 }
 
 def Plan_KvOp : Plan_ProgramEntry<"kv"> {
@@ -126,7 +126,7 @@ def Plan_KvOp : Plan_ProgramEntry<"kv"> {
                        Plan_I64:$capacity, Plan_I64:$width, OptionalAttr<Plan_I64>:$offset);
   let results = (outs Plan_Kv:$result);
   let assemblyFormat = [{
-    `on` $device `layer` $layer $element `rows` $capacity `cols` $width
+    `on` $device `layer` $layer `` $element `rows` $capacity `cols` $width
     (`at` $offset^)? attr-dict
   }];
   let extraClassDeclaration = [{
@@ -211,7 +211,7 @@ def Plan_BufferOp : Plan_Entry<"buffer", [HasParent<"PhaseOp">]> {
                        OptionalAttr<Plan_I64>:$offset);
   let results = (outs Plan_Buffer:$result);
   let assemblyFormat = [{
-    $name `on` $device $encoding `cols` $cols `rows` `[` $rows_per_token `,` $fixed_rows `]`
+    $name `on` $device `` $encoding `cols` $cols `rows` ` ` `[` $rows_per_token `,` $fixed_rows `]`
     (`at` $offset^)? attr-dict
   }];
   let extraClassDeclaration = [{

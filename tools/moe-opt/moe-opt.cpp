@@ -1,13 +1,15 @@
 //===- moe-opt.cpp - Runs passes on the dialects, for tests ---------------===//
 
 #include "dialects/moe/Moe.h"
+#include "dialects/plan/Plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<mlir::func::FuncDialect, mlir::moe::MoeDialect>();
+  registry.insert<mlir::func::FuncDialect, mlir::moe::MoeDialect,
+                  mlir::plan::PlanDialect>();
   mlir::registerTransformsPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "moe optimizer driver\n", registry));

@@ -1,0 +1,366 @@
+// RUN: moe-opt %s --split-input-file --verify-diagnostics
+
+// A header longer than its file.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  // expected-error @+1 {{expected 0 <= header <= bytes, found header 9 of 8 bytes}}
+  %f = plan.file model "a" bytes 8 header 9 hash "0123456789abcdef0123456789abcdef"
+}
+
+// -----
+
+// A hash that is none.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  // expected-error @+1 {{expected a hash of 32 hex digits, found 'xyz'}}
+  %f = plan.file model "a" bytes 8 header 8 hash "xyz"
+}
+
+// -----
+
+// A packed file lies beside the plan.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  // expected-error @+1 {{expected a plain name beside the plan, found '/a/b'}}
+  %f = plan.file packed "/a/b" bytes 8 header 8 hash "0123456789abcdef0123456789abcdef"
+}
+
+// -----
+
+// An unknown format.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected a tensor format, found 'Q9_X'}}
+  %w = plan.weight "w" in %f at 0 : 1x1x256xQ9_X strides [0, 0]
+}
+
+// -----
+
+// Columns that cut a block.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected columns in blocks of 256 for Q4_K, found 128}}
+  %w = plan.weight "w" in %f at 0 : 1x1x128xQ4_K strides [144, 144]
+}
+
+// -----
+
+// Rows that overlap.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected a row stride of at least 16 bytes, found 8}}
+  %w = plan.weight "w" in %f at 0 : 1x2x4xF32 strides [16, 8]
+}
+
+// -----
+
+// Matrices that overlap.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected an outer stride of at least 32 bytes, found 16}}
+  %w = plan.weight "w" in %f at 0 : 2x2x4xF32 strides [16, 16]
+}
+
+// -----
+
+// Bytes outside the file.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected bytes inside the file's 4096, found offset 4088 and end 4104}}
+  %w = plan.weight "w" in %f at 4088 : 1x1x4xF32 strides [16, 16]
+}
+
+// -----
+
+// A shape needs three sizes.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected outer x rows x cols, found 2 sizes}}
+  %w = plan.weight "w" in %f at 0 : 1x4xF32 strides [16, 16]
+}
+
+// -----
+
+// Folding keeps all heads.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %q = plan.weight "q" in %f at 0 : 1x24x4xF32 strides [384, 16]
+  %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
+  // expected-error @+1 {{expected heads * (latent + rope) = 16 rows, found 15}}
+  %w = plan.fold_query "w" of %q, %k : 1x15x4xF32 {heads = 2 : i64, nope = 8 : i64, rope = 4 : i64, latent = 4 : i64}
+}
+
+// -----
+
+// Constants are not empty.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  // expected-error @+1 {{expected at least one value}}
+  %c = plan.constant "c" []
+}
+
+// -----
+
+// Sizes of a device.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  // expected-error @+1 {{expected sizes of at least 0, found -1}}
+  %x = plan.device "cpu0" cpu isa "ref" memory -1
+}
+
+// -----
+
+// Caches start at cache lines.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  // expected-error @+1 {{expected an offset in multiples of 64, found 32}}
+  %kv = plan.kv on %d layer 0 f32 rows 4 cols 4 at 32
+}
+
+// -----
+
+// An empty cache.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  // expected-error @+1 {{expected a layer and positive sizes, found layer 0, rows 0, cols 4}}
+  %kv = plan.kv on %d layer 0 f32 rows 0 cols 4
+}
+
+// -----
+
+// Types cover all tokens.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  // expected-error @+1 {{expected 2 types, found 1}}
+  plan.tokenizer "gpt2" pre "" {tokens = ["a", "b"], types = array<i32: 1>, scores = array<f32>, merges = [], chat_template = ""}
+}
+
+// -----
+
+// An empty range of tokens.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  // expected-error @+1 {{expected 1 <= min tokens <= max tokens, found 4 to 2}}
+  plan.phase "p" tokens 4 to 2 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// A phase without plan.bind.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  // expected-error @+1 {{expected 'plan.bind' at the end}}
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+  }
+}
+
+// -----
+
+// 8-bit activations come in blocks.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  plan.phase "p" tokens 1 to 4 {
+    // expected-error @+1 {{expected columns in blocks of 32 for a8, found 48}}
+    %x = plan.buffer "x" on %d a8 cols 48 rows [1, 0]
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// A buffer without rows.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  plan.phase "p" tokens 1 to 4 {
+    // expected-error @+1 {{expected at least one row and column, found rows [0, 0], cols 4}}
+    %x = plan.buffer "x" on %d f32 cols 4 rows [0, 0]
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// An instruction that does not exist.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{no instruction is called 'multiply'}}
+    plan.inst multiply on %d ["k"] (x = %x) for %e
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// A required operand is missing.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{expected operand 'y' of add}}
+    plan.inst add on %d ["add_ref"] (x = %x, out = %x) for %e
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// An operand that the op does not have.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{add has no operand 'z' here}}
+    plan.inst add on %d ["add_ref"] (x = %x, y = %x, out = %x, z = %x) for %e
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// A gemm for every weight that needs one.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  %w = plan.weight "w" in %f at 0 : 1x32x32xF32 strides [4096, 128]
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{linear: expected 2 kernels, found 1}}
+    plan.inst linear on %d ["linear_ref"] (act = %x, w = %w, out = %x) {accumulate = 0} for %e
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// Memory of another device, without a copy.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %g = plan.device "gpu0" cuda isa "cuda" memory 1024
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    %y = plan.buffer "y" on %g f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{add: expected 'out' in the memory of its device, found it on another}}
+    plan.inst add on %d ["add_ref"] (x = %x, y = %x, out = %y) for %e
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// Generic form: parameters as in the signature.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{expand_value: expected 3 integers, found 1}}
+    "plan.inst"(%d, %x, %x, %x, %e) <{op = "expand_value", kernels = ["k"], present = array<i1: true, true, true>, ints = array<i64: 1>, floats = array<f64>}>
+      : (!plan.device, !plan.buffer, !plan.buffer, !plan.buffer, !plan.explain) -> ()
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// Generic form: a buffer where a weight belongs.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{expand_value: expected '!plan.weight' for 'w', found '!plan.buffer'}}
+    "plan.inst"(%d, %x, %x, %x, %e) <{op = "expand_value", kernels = ["k"], present = array<i1: true, true, true>, ints = array<i64: 1, 2, 3>, floats = array<f64>}>
+      : (!plan.device, !plan.buffer, !plan.buffer, !plan.buffer, !plan.explain) -> ()
+    plan.bind input %x output %x
+  }
+}

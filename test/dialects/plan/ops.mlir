@@ -1,0 +1,62 @@
+// RUN: moe-opt %s | FileCheck %s
+// RUN: moe-opt %s --emit-bytecode | moe-opt | FileCheck %s
+// RUN: moe-opt %s --mlir-print-op-generic | moe-opt | FileCheck %s
+
+// CHECK-LABEL: plan.program attributes {architecture = "deepseek2"
+plan.program attributes {
+    architecture = "deepseek2", compiler = "moec 0.1.0", context = 64 : i32,
+    experts = 4 : i32, experts_used = 2 : i32, hidden = 256 : i64,
+    layers = 1 : i32, model_hash = "h", model_name = "tiny", options = "",
+    parameters = 1000 : i64, target = "xeon", vocab = 512 : i64} {
+  // CHECK: %[[CPU:.*]] = plan.device "cpu0" cpu isa "avx512" memory 8589934592
+  %cpu0 = plan.device "cpu0" cpu isa "avx512" memory 8589934592
+  // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64}
+  %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64}
+  // CHECK: %[[FILE:.*]] = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
+  %gguf = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
+  // CHECK: plan.file packed "tiny.weights"
+  %packed = plan.file packed "tiny.weights" bytes 64 header 0 hash "0123456789abcdef0123456789abcdef"
+  // CHECK: %[[NORM:.*]] = plan.weight "output_norm.weight" in %[[FILE]] at 512 : 1x1x256xF32 strides [1024, 1024]
+  %norm = plan.weight "output_norm.weight" in %gguf at 512 : 1x1x256xF32 strides [1024, 1024]
+  // CHECK: %[[OUT:.*]] = plan.weight "output.weight" in %[[FILE]] at 2048 : 1x512x256xQ4_K strides [73728, 144] {layout = 1 : i64}
+  %out = plan.weight "output.weight" in %gguf at 2048 : 1x512x256xQ4_K strides [73728, 144] {layout = 1 : i64}
+  // CHECK: plan.fold_query "q.folded" of %{{.*}}, %{{.*}} : 1x72x32xF32
+  %wq = plan.weight "q" in %gguf at 4096 : 1x24x32xF32 strides [3072, 128]
+  %wk = plan.weight "k" in %gguf at 8192 : 2x8x32xF32 strides [1024, 128]
+  %folded = plan.fold_query "q.folded" of %wq, %wk : 1x72x32xF32 {heads = 2 : i64, nope = 8 : i64, rope = 4 : i64, latent = 32 : i64, k_transposed}
+  // CHECK: %[[FREQ:.*]] = plan.constant "rope.inv_freq" [1.000000e+00, 1.000000e-01]
+  %freq = plan.constant "rope.inv_freq" [1.0, 0.1]
+  // CHECK: %[[KV:.*]] = plan.kv on %[[CPU]] layer 0 bf16 rows 64 cols 36 at 0
+  %kv = plan.kv on %cpu0 layer 0 bf16 rows 64 cols 36 at 0
+  // CHECK: plan.tokenizer "gpt2" pre "deepseek-llm" {add_bos, bos = 0 : i32
+  plan.tokenizer "gpt2" pre "deepseek-llm" {
+    tokens = ["a", "\C4\A0b"], types = array<i32: 1, 3>, scores = array<f32>,
+    merges = ["a b"], bos = 0 : i32, add_bos, chat_template = "{{ x }}"}
+  // CHECK: plan.note "a remark"
+  plan.note "a remark"
+  // CHECK: %[[WHY:.*]] = plan.explain "output_norm" phase "logits" on "cpu0" kernel "rms_norm_avx512" because "Fits." flops 1.024000e+03 weights 1.024000e+03 activations 2.048000e+03 kv 0.000000e+00 intensity 1.000000e+00 seconds 2.500000e-01
+  %why = plan.explain "output_norm" phase "logits" on "cpu0" kernel "rms_norm_avx512" because "Fits."
+    flops 1024.0 weights 1024.0 activations 2048.0 kv 0.0 intensity 1.0 seconds 0.25
+  // CHECK: plan.phase "logits" tokens 1 to 16 {
+  plan.phase "logits" tokens 1 to 16 {
+    // CHECK: %[[X:.*]] = plan.buffer "x" on %[[CPU]] f32 cols 256 rows [1, 0] at 0
+    %x = plan.buffer "x" on %cpu0 f32 cols 256 rows [1, 0] at 0
+    // CHECK: %[[Y:.*]] = plan.buffer "y" on %[[CPU]] f32 cols 256 rows [1, 0]{{$}}
+    %y = plan.buffer "y" on %cpu0 f32 cols 256 rows [1, 0]
+    %a = plan.buffer "y.a8" on %cpu0 a8 cols 256 rows [1, 0] at 32768
+    %l = plan.buffer "logits" on %cpu0 f32 cols 512 rows [1, 0] at 65536
+    %t = plan.buffer "table" on %cpu0 f32 cols 4 rows [1, 0] at 131072
+    // CHECK: plan.inst rope_table on %[[CPU]] ["rope_table_ref"] (inv_freq = %[[FREQ]], out = %{{.*}}) for %[[WHY]]
+    plan.inst rope_table on %cpu0 ["rope_table_ref"] (inv_freq = %freq, out = %t) for %why
+    // CHECK: plan.inst rms_norm on %[[CPU]] ["rms_norm_avx512"] (x = %[[X]], weight = %[[NORM]], out = %[[Y]]) {groups = 1, eps = 9.9999999999999995E-7} for %[[WHY]]
+    plan.inst rms_norm on %cpu0 ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y) {groups = 1, eps = 1.0e-6} for %why
+    plan.inst quantize on %cpu0 ["quantize_avx512"] (x = %y, out = %a) barrier for %why
+    // The optional bias is absent.
+    // CHECK: plan.inst linear on %[[CPU]] ["linear_avx512", "gemm_q4_k_avx512"] (act = %{{.*}}, w = %[[OUT]], out = %{{.*}}) {accumulate = 0} barrier for %[[WHY]]
+    plan.inst linear on %cpu0 ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, out = %l) {accumulate = 0} barrier for %why
+    // CHECK: (act = %{{.*}}, w = %[[OUT]], bias = %[[NORM]], out = %{{.*}}) {accumulate = 1}
+    plan.inst linear on %cpu0 ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, bias = %norm, out = %l) {accumulate = 1} barrier for %why
+    // CHECK: plan.bind input %[[X]] output %{{.*}}
+    plan.bind input %x output %l
+  }
+}
