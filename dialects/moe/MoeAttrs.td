@@ -30,9 +30,10 @@ def Moe_WeightAttr : Moe_Attr<"WeightRef", "weight"> {
 }
 
 def Moe_RopeAttr : Moe_Attr<"Rope", "rope"> {
-  let summary = "rotary position embedding, with YaRN when factor is not 1";
+  let summary = "rotary position embedding, scaled when factor is not 1";
   let description = [{
-    `dim` elements of a head turn by position * base^(-2i/dim). YaRN (arXiv
+    `dim` elements of a head turn by position * base^(-2i/dim). Without an
+    `original_context` every frequency is divided by `factor`. With one, YaRN (arXiv
     2309.00071): frequencies whose period exceeds the original context are
     divided by `factor`, with a linear ramp between the dimensions that rotate
     `beta_fast` and `beta_slow` times over it. The magnitude correction is part
