@@ -1,0 +1,142 @@
+//===- Int8Common.h - Pieces of the AVX2 integer gemms ----------*- C++ -*-===//
+//
+// A format contributes a struct of static functions ("traits") that turns its
+// blocks into 8-bit codes in column order plus float scales:
+//
+//   w[c] = scale * (code[c] - kZero) + kOffsetSign * offset
+//
+//   kSpan        columns per block: 256 or 32
+//   kMaxCode     codes are 0 .. kMaxCode; 0 means signed codes, -128 .. 127,
+//                with kZero 0
+//   kSub         columns per scale: 32 or 16
+//   kOffsetSub   columns per offset: 32, 16, or 0 for none
+//   codes(block, v)  columns 32 v .. 32 v + 31
+//   scales(block)    kSpan 256: one lane each, 8 or 16 of them
+//   offsets(block)   kSpan 256 with kOffsetSub: likewise
+// Blocks of 32 have an F16 scale `d` and, with kOffsetSub, an F16 offset `m`.
+//
+// The one 8-bit product of AVX2, vpmaddubsw, multiplies u8 with s8 and adds
+// pairs into int16, saturating. Activations are within +-127, so a pair of
+// codes up to 63 gives at most 2 * 63 * 127 = 16002. Signed codes are split
+// into magnitude and sign; |-128| is 128 as u8 and 2 * 128 * 127 = 32512 still
+// fits. Nothing ever saturates.
+//
+// Everything here has internal linkage: see kernels/CMakeLists.txt.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX2_INT8COMMON_H
+#define MOE_KERNELS_CPU_AVX2_INT8COMMON_H
+
+#include "kernels/Activation.h"
+
+#include <cstring>
+#include <immintrin.h>
+
+#define MOE_INLINE static inline __attribute__((always_inline))
+
+namespace moek::avx2 {
+namespace {
+
+/// One A8 row (kernels/Activation.h).
+struct A8Row {
+  const int8_t *q;
+  const float *scale;
+  const int16_t *sum;
+};
+
+MOE_INLINE A8Row a8Row(const uint8_t *row, int64_t cols) {
+  constexpr int64_t scaleBytes = sizeof(float), sumBytes = sizeof(int16_t);
+  static_assert(a8ScaleOffset(64) == 64 &&
+                a8SumOffset(64) == 64 + 64 / 32 * scaleBytes && sumBytes == 2);
+  return {
+      reinterpret_cast<const int8_t *>(row),
+      reinterpret_cast<const float *>(row + cols),
+      reinterpret_cast<const int16_t *>(row + cols + cols / 32 * scaleBytes)};
+}
+
+/// Up to 16 numbers, one per sub-block of a super-block.
+struct Lanes16 {
+  __m256 low, high;
+};
+
+MOE_INLINE __m256i load256(const void *p) {
+  return _mm256_loadu_si256(static_cast<const __m256i *>(p));
+}
+MOE_INLINE __m128i load128(const void *p) {
+  return _mm_loadu_si128(static_cast<const __m128i *>(p));
+}
+MOE_INLINE int32_t load32(const void *p) {
+  int32_t value;
+  std::memcpy(&value, p, sizeof(value));
+  return value;
+}
+template <class T> MOE_INLINE int16_t load16(const T &from) {
+  static_assert(sizeof(T) == 2);
+  int16_t value;
+  std::memcpy(&value, &from, sizeof(value));
+  return value;
+}
+
+/// An F16 number of a block in every lane.
+template <class T> MOE_INLINE __m256 broadcastF16(const T &from) {
+  return _mm256_cvtph_ps(_mm_set1_epi16(load16(from)));
+}
+
+/// 16 small integers times `factor`.
+MOE_INLINE Lanes16 scaledBytes(__m128i signedBytes, __m256 factor) {
+  __m256i low = _mm256_cvtepi8_epi32(signedBytes);
+  __m256i high = _mm256_cvtepi8_epi32(_mm_srli_si128(signedBytes, 8));
+  return {_mm256_mul_ps(_mm256_cvtepi32_ps(low), factor),
+          _mm256_mul_ps(_mm256_cvtepi32_ps(high), factor)};
+}
+
+/// Adds neighbouring int16.
+MOE_INLINE __m256i pairSums(__m256i sums16) {
+  return _mm256_madd_epi16(sums16, _mm256_set1_epi16(1));
+}
+
+/// Products of codes and activations, four summed per int32 lane once
+/// pairSums() is taken.
+template <class F> MOE_INLINE __m256i products16(__m256i codes, __m256i x) {
+  if constexpr (F::kMaxCode == 0)
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(codes),
+                                _mm256_sign_epi8(x, codes));
+  return _mm256_maddubs_epi16(codes, x);
+}
+
+/// r[i] lane j becomes r[j] lane i: 24 shuffles.
+MOE_INLINE void transpose8x8(__m256i r[8]) {
+  __m256i t[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[2 * i] = _mm256_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm256_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+  __m256i u[8];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    u[4 * i] = _mm256_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    u[4 * i + 1] = _mm256_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    u[4 * i + 2] = _mm256_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    u[4 * i + 3] = _mm256_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    r[c] = _mm256_permute2x128_si256(u[c], u[4 + c], 0x20);
+    r[4 + c] = _mm256_permute2x128_si256(u[c], u[4 + c], 0x31);
+  }
+}
+
+MOE_INLINE float sumOfLanes(__m256 v) {
+  __m128 sum =
+      _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
+  sum = _mm_add_ss(sum, _mm_movehdup_ps(sum));
+  return _mm_cvtss_f32(sum);
+}
+
+} // namespace
+} // namespace moek::avx2
+
+#endif // MOE_KERNELS_CPU_AVX2_INT8COMMON_H

@@ -1,0 +1,218 @@
+//===- Int8Dot.h - Few tokens: rows streamed, dot products ------*- C++ -*-===//
+//
+// For 1 to 4 tokens the weights are read once at memory speed. A vector holds
+// 32 columns; a lane sums four neighbouring ones, so the lower half of the
+// lanes belongs to the first 16 columns.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX2_INT8DOT_H
+#define MOE_KERNELS_CPU_AVX2_INT8DOT_H
+
+#include "kernels/cpu/avx2/Int8Common.h"
+
+namespace moek::avx2 {
+namespace {
+
+/// Eight numbers, one per 32 columns, twice each: one per 16 columns.
+MOE_INLINE Lanes16 eachTwice(__m256 v) {
+  return {
+      _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3)),
+      _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7))};
+}
+
+/// The scales of vector v of a super-block, spread to the lanes they are for.
+template <class F> MOE_INLINE __m256 spread(const Lanes16 &scales, int v) {
+  if constexpr (F::kSub == 32)
+    return _mm256_permutevar8x32_ps(scales.low, _mm256_set1_epi32(v));
+  int first = 2 * v % 8;
+  __m256i index = _mm256_setr_epi32(first, first, first, first, first + 1,
+                                    first + 1, first + 1, first + 1);
+  return _mm256_permutevar8x32_ps(v < 4 ? scales.low : scales.high, index);
+}
+
+/// The row's scales times the token's, for super-block i.
+template <class F>
+MOE_INLINE Lanes16 productScales(const Lanes16 &row, const A8Row &token,
+                                 int64_t i) {
+  __m256 scale = _mm256_loadu_ps(token.scale + 8 * i);
+  if constexpr (F::kSub == 32)
+    return {_mm256_mul_ps(row.low, scale), scale};
+  Lanes16 twice = eachTwice(scale);
+  return {_mm256_mul_ps(row.low, twice.low),
+          _mm256_mul_ps(row.high, twice.high)};
+}
+
+/// Adds what the offsets of super-block i contribute.
+template <class F>
+MOE_INLINE __m256 addOffsets(const Lanes16 &offsets, const A8Row &token,
+                             int64_t i, __m256 sum) {
+  __m256 scale = _mm256_loadu_ps(token.scale + 8 * i);
+  __m256i sums = load256(token.sum + 16 * i);
+  __m256i sign = _mm256_set1_epi16(F::kOffsetSign);
+  if constexpr (F::kOffsetSub == 32) {
+    __m256 sums32 = _mm256_cvtepi32_ps(_mm256_madd_epi16(sums, sign));
+    return _mm256_fmadd_ps(offsets.low, _mm256_mul_ps(sums32, scale), sum);
+  }
+  sums = _mm256_mullo_epi16(sums, sign);
+  Lanes16 twice = eachTwice(scale);
+  __m256 low =
+      _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm256_castsi256_si128(sums)));
+  __m256 high = _mm256_cvtepi32_ps(
+      _mm256_cvtepi16_epi32(_mm256_extracti128_si256(sums, 1)));
+  sum = _mm256_fmadd_ps(offsets.low, _mm256_mul_ps(low, twice.low), sum);
+  return _mm256_fmadd_ps(offsets.high, _mm256_mul_ps(high, twice.high), sum);
+}
+
+/// Codes less their zero point, times activations, as int32 lanes. `zeros` is
+/// kZero times the activations.
+template <class F>
+MOE_INLINE __m256i dots(__m256i codes, __m256i x, __m256i zeros) {
+  __m256i sums = products16<F>(codes, x);
+  if constexpr (F::kZero != 0)
+    sums = _mm256_sub_epi16(sums, zeros);
+  return pairSums(sums);
+}
+
+MOE_INLINE __m256i zeroProducts(int zero, __m256i x) {
+  return _mm256_maddubs_epi16(_mm256_set1_epi8(char(zero)), x);
+}
+
+template <class F, int R, int T>
+MOE_INLINE void addSpan256(const typename F::Block *const rows[R],
+                           const A8Row tokens[T], int64_t i,
+                           __m256 sums[R][T]) {
+  Lanes16 scales[R][T];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+    Lanes16 rowScales = F::scales(rows[r] + i);
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t)
+      scales[r][t] = productScales<F>(rowScales, tokens[t], i);
+    if constexpr (F::kOffsetSub != 0) {
+      Lanes16 offsets = F::offsets(rows[r] + i);
+#pragma GCC unroll 4
+      for (int t = 0; t < T; ++t)
+        sums[r][t] = addOffsets<F>(offsets, tokens[t], i, sums[r][t]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < 8; ++v) {
+    __m256i codes[R];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+      codes[r] = F::codes(rows[r] + i, v);
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) {
+      __m256i x = load256(tokens[t].q + 256 * i + 32 * v);
+      __m256i zeros = zeroProducts(F::kZero, x);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r)
+        sums[r][t] =
+            _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots<F>(codes[r], x, zeros)),
+                            spread<F>(scales[r][t], v), sums[r][t]);
+    }
+  }
+}
+
+template <class F, int R, int T>
+MOE_INLINE void addSpan32(const typename F::Block *const rows[R],
+                          const A8Row tokens[T], int64_t i, __m256 sums[R][T]) {
+  static_assert(F::kOffsetSub == 0 || F::kOffsetSign == 1);
+  __m256i codes[R];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r)
+    codes[r] = F::codes(rows[r] + i, 0);
+#pragma GCC unroll 4
+  for (int t = 0; t < T; ++t) {
+    __m256i x = load256(tokens[t].q + 32 * i);
+    __m256i zeros = zeroProducts(F::kZero, x);
+    __m256 scale = _mm256_set1_ps(tokens[t].scale[i]);
+    __m256 laneSums = _mm256_setzero_ps();
+    if constexpr (F::kOffsetSub != 0)
+      laneSums = _mm256_mul_ps(
+          scale, _mm256_cvtepi32_ps(pairSums(zeroProducts(1, x))));
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      sums[r][t] = _mm256_fmadd_ps(
+          _mm256_cvtepi32_ps(dots<F>(codes[r], x, zeros)),
+          _mm256_mul_ps(broadcastF16(rows[r][i].d), scale), sums[r][t]);
+      if constexpr (F::kOffsetSub != 0)
+        sums[r][t] =
+            _mm256_fmadd_ps(broadcastF16(rows[r][i].m), laneSums, sums[r][t]);
+    }
+  }
+}
+
+/// R rows times T tokens. `ahead` is where the rows after these begin,
+/// relative to them: what is fetched into cache meanwhile.
+template <class F, int R, int T>
+void dotTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
+             int64_t cols, int64_t ahead, float *out, int64_t outStride) {
+  using Block = typename F::Block;
+  const Block *rows[R];
+  A8Row tokens[T];
+  __m256 sums[R][T];
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+    rows[r] = reinterpret_cast<const Block *>(w + r * wStride);
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t)
+      sums[r][t] = _mm256_setzero_ps();
+  }
+#pragma GCC unroll 4
+  for (int t = 0; t < T; ++t)
+    tokens[t] = a8Row(act[t], cols);
+  for (int64_t i = 0; i < cols / F::kSpan; ++i) {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+      for (int64_t line = 0; line < int64_t(sizeof(Block)); line += 64)
+        _mm_prefetch(reinterpret_cast<const char *>(rows[r] + i) + ahead + line,
+                     _MM_HINT_T0);
+    if constexpr (F::kSpan == 256)
+      addSpan256<F, R, T>(rows, tokens, i, sums);
+    else
+      addSpan32<F, R, T>(rows, tokens, i, sums);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t)
+      out[t * outStride + r] = sumOfLanes(sums[r][t]);
+}
+
+template <class F, int T>
+void dotTokens(const uint8_t *w, int64_t wStride, int64_t rows,
+               const uint8_t *const *act, int64_t cols, float *out,
+               int64_t outStride) {
+  constexpr int R = 2; // Two rows' scales and sums are what 16 registers hold.
+  int64_t r = 0;
+  for (; r + R <= rows; r += R) {
+    int64_t ahead = r + 3 * R <= rows ? 2 * R * wStride : 0;
+    dotTile<F, R, T>(w + r * wStride, wStride, act, cols, ahead, out + r,
+                     outStride);
+  }
+  for (; r < rows; ++r)
+    dotTile<F, 1, T>(w + r * wStride, wStride, act, cols, 0, out + r,
+                     outStride);
+}
+
+/// Any number of tokens, four at a time.
+template <class F>
+void dotGemm(const uint8_t *w, int64_t wStride, int64_t rows,
+             const uint8_t *const *act, int64_t tokens, int64_t cols,
+             float *out, int64_t outStride) {
+  for (; tokens >= 4; tokens -= 4, act += 4, out += 4 * outStride)
+    dotTokens<F, 4>(w, wStride, rows, act, cols, out, outStride);
+  if (tokens == 3)
+    dotTokens<F, 3>(w, wStride, rows, act, cols, out, outStride);
+  else if (tokens == 2)
+    dotTokens<F, 2>(w, wStride, rows, act, cols, out, outStride);
+  else if (tokens == 1)
+    dotTokens<F, 1>(w, wStride, rows, act, cols, out, outStride);
+}
+
+} // namespace
+} // namespace moek::avx2
+
+#endif // MOE_KERNELS_CPU_AVX2_INT8DOT_H

@@ -1,0 +1,41 @@
+//===- Int8Gemm.h - A gemm from a format's traits ---------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_AVX2_INT8GEMM_H
+#define MOE_KERNELS_CPU_AVX2_INT8GEMM_H
+
+#include "kernels/Drivers.h"
+#include "kernels/cpu/avx2/Int8Dot.h"
+#include "kernels/cpu/avx2/Int8Panel.h"
+
+namespace moek::avx2 {
+namespace {
+
+/// From here on expanding and transposing a panel costs less than unpacking
+/// the weights once more per four tokens.
+constexpr int64_t kPanelMinTokens = 5;
+/// A panel works in groups of 8 rows.
+constexpr int64_t kPanelMinRows = 5;
+
+template <class F>
+void int8Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
+              const uint8_t *const *act, int64_t tokens, int64_t cols,
+              float *out, int64_t outStride) {
+  if (tokens >= kPanelMinTokens && rows >= kPanelMinRows)
+    panelGemm<F>(w, wStride, rows, act, tokens, cols, out, outStride);
+  else
+    dotGemm<F>(w, wStride, rows, act, tokens, cols, out, outStride);
+}
+
+} // namespace
+} // namespace moek::avx2
+
+/// Defines the kernel `name` from traits in namespace moek::avx2.
+#define MOE_INT8_GEMM(name, traits)                                            \
+  void moek::name(const uint8_t *w, int64_t wStride, int64_t rows,             \
+                  const uint8_t *const *act, int64_t tokens, int64_t cols,     \
+                  float *out, int64_t outStride) {                             \
+    moek::avx2::int8Gemm<moek::avx2::traits>(w, wStride, rows, act, tokens,    \
+                                             cols, out, outStride);            \
+  }
+
+#endif // MOE_KERNELS_CPU_AVX2_INT8GEMM_H

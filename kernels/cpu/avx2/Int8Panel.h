@@ -1,0 +1,266 @@
+//===- Int8Panel.h - Many tokens: weights expanded into a panel -*- C++ -*-===//
+//
+// 8 rows by kPanelCols columns of weights are unpacked once into L1 and
+// multiplied with all tokens. In the panel a vector holds the same four columns
+// of 8 rows, so that one broadcast of four activations feeds 8 rows and scales
+// are vectors over rows.
+//
+// Inner tile: 8 rows by up to 4 tokens: 4 sums each in int16, int32 and float,
+// the weights, a broadcast and the constant of ones take 15 of 16 registers.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX2_INT8PANEL_H
+#define MOE_KERNELS_CPU_AVX2_INT8PANEL_H
+
+#include "kernels/cpu/avx2/Int8Common.h"
+
+namespace moek::avx2 {
+namespace {
+
+constexpr int kPanelCols = 512; ///< Columns of a panel: 4 KiB of codes.
+constexpr int kPanelTokens = 64;
+constexpr int kTileTokens = 4;
+
+template <class F> struct alignas(32) Panel {
+  static constexpr int kSub = F::kSub;
+  static constexpr int kOffsetSub = F::kOffsetSub ? F::kOffsetSub : kPanelCols;
+  uint8_t codes[kPanelCols / 4][32];
+  float scales[kPanelCols / kSub][8];
+  float offsets[kPanelCols / kOffsetSub][8];
+};
+
+/// What the tokens' activations contribute to sub-blocks of a panel's columns.
+template <class F> struct alignas(32) TokenTable {
+  static constexpr int kZeroSub = F::kZero ? F::kSub : kPanelCols;
+  static constexpr int kOffsetSub = Panel<F>::kOffsetSub;
+  float scale[kPanelTokens][kPanelCols / 32];
+  /// -kZero * sum of q.
+  int32_t start[kPanelTokens][kPanelCols / kZeroSub];
+  /// kOffsetSign * scale * sum of q.
+  float offset[kPanelTokens][kPanelCols / kOffsetSub];
+};
+
+/// Sums of `Sub` columns of A8 from sums of 16.
+template <int Sub> MOE_INLINE int32_t sumOf(const int16_t *sums, int64_t i) {
+  return Sub == 16 ? sums[i] : sums[2 * i] + sums[2 * i + 1];
+}
+
+template <class F>
+void fillTable(TokenTable<F> &table, const uint8_t *const *act, int64_t tokens,
+               int64_t cols, int64_t firstCol, int64_t count) {
+  for (int64_t t = 0; t < tokens; ++t) {
+    A8Row row = a8Row(act[t], cols);
+    const float *scale = row.scale + firstCol / 32;
+    const int16_t *sums = row.sum + firstCol / 16;
+    for (int64_t i = 0; i < count / 32; ++i)
+      table.scale[t][i] = scale[i];
+    if constexpr (F::kZero != 0)
+      for (int64_t i = 0; i < count / F::kSub; ++i)
+        table.start[t][i] = -F::kZero * sumOf<F::kSub>(sums, i);
+    if constexpr (F::kOffsetSub != 0)
+      for (int64_t i = 0; i < count / F::kOffsetSub; ++i)
+        table.offset[t][i] =
+            scale[i * F::kOffsetSub / 32] *
+            float(F::kOffsetSign * sumOf<F::kOffsetSub>(sums, i));
+  }
+}
+
+/// Eight rows' numbers, one row a register, to vectors over rows at `to`.
+MOE_INLINE void storeTransposed(const __m256 rows[8], float (*to)[8]) {
+  __m256i bits[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i)
+    bits[i] = _mm256_castps_si256(rows[i]);
+  transpose8x8(bits);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i)
+    _mm256_store_ps(to[i], _mm256_castsi256_ps(bits[i]));
+}
+
+/// The numbers `Get` reads from eight super-blocks, `count` (8 or 16) each.
+template <int Count, class Block, Lanes16 (*Get)(const Block *)>
+MOE_INLINE void storeLanes(const Block *const blocks[8], float (*to)[8]) {
+  __m256 low[8], high[8];
+#pragma GCC unroll 8
+  for (int r = 0; r < 8; ++r) {
+    Lanes16 lanes = Get(blocks[r]);
+    low[r] = lanes.low;
+    high[r] = lanes.high;
+  }
+  storeTransposed(low, to);
+  if constexpr (Count == 16)
+    storeTransposed(high, to + 8);
+}
+
+/// Columns [firstCol, firstCol + count) of 8 rows; beyond the last row its
+/// copy, whose products are not stored.
+template <class F>
+void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
+            int64_t firstCol, int64_t count) {
+  using Block = typename F::Block;
+  const Block *blocks[8];
+  for (int r = 0; r < 8; ++r)
+    blocks[r] = reinterpret_cast<const Block *>(w + (r < rows ? r : rows - 1) *
+                                                        wStride) +
+                firstCol / F::kSpan;
+  for (int64_t col = 0; col < count; col += F::kSpan) {
+#pragma GCC unroll 8
+    for (int v = 0; v < F::kSpan / 32; ++v) {
+      __m256i codes[8];
+#pragma GCC unroll 8
+      for (int r = 0; r < 8; ++r)
+        codes[r] = F::codes(blocks[r], v);
+      transpose8x8(codes);
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i)
+        _mm256_store_si256(
+            reinterpret_cast<__m256i *>(panel.codes[col / 4 + 8 * v + i]),
+            codes[i]);
+    }
+    if constexpr (F::kSpan == 256) {
+      storeLanes<256 / F::kSub, Block, F::scales>(blocks,
+                                                  &panel.scales[col / F::kSub]);
+      if constexpr (F::kOffsetSub != 0)
+        storeLanes<256 / F::kOffsetSub, Block, F::offsets>(
+            blocks, &panel.offsets[col / F::kOffsetSub]);
+    } else {
+      alignas(16) int16_t bits[8];
+      for (int r = 0; r < 8; ++r)
+        bits[r] = load16(blocks[r]->d);
+      _mm256_store_ps(panel.scales[col / 32], _mm256_cvtph_ps(load128(bits)));
+      if constexpr (F::kOffsetSub != 0) {
+        for (int r = 0; r < 8; ++r)
+          bits[r] = load16(blocks[r]->m);
+        _mm256_store_ps(panel.offsets[col / 32],
+                        _mm256_cvtph_ps(load128(bits)));
+      }
+    }
+    for (int r = 0; r < 8; ++r)
+      ++blocks[r];
+  }
+}
+
+/// Products of sub-block i: 8 rows times T tokens, int32.
+template <class F, int T>
+MOE_INLINE void subBlockDots(const Panel<F> &panel, const int8_t *const q[T],
+                             int64_t i, __m256i dots[T]) {
+  constexpr int kSteps = F::kSub / 4;
+  // How many vpmaddubsw results add up in int16 without overflow.
+  constexpr int kFit = F::kMaxCode ? 32767 / (2 * 127 * F::kMaxCode) : 1;
+  constexpr int kGroup = kFit < kSteps ? kFit : kSteps;
+  __m256i sums[T];
+#pragma GCC unroll 8
+  for (int s = 0; s < kSteps; ++s) {
+    __m256i codes = _mm256_load_si256(
+        reinterpret_cast<const __m256i *>(panel.codes[i * kSteps + s]));
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) {
+      __m256i x = _mm256_set1_epi32(load32(q[t] + i * F::kSub + 4 * s));
+      __m256i products = products16<F>(codes, x);
+      sums[t] =
+          s % kGroup == 0 ? products : _mm256_add_epi16(sums[t], products);
+      if ((s + 1) % kGroup == 0 || s + 1 == kSteps)
+        dots[t] = _mm256_add_epi32(dots[t], pairSums(sums[t]));
+    }
+  }
+}
+
+/// 8 rows times T tokens over `count` columns of a panel. `firstToken` counts
+/// in `table`; `mask` is set for the rows there are.
+template <class F, int T>
+void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
+               int64_t firstToken, const uint8_t *const *act, int64_t firstCol,
+               int64_t count, __m256i mask, float *out, int64_t outStride) {
+  const int8_t *q[T];
+  __m256 sums[T];
+#pragma GCC unroll 4
+  for (int t = 0; t < T; ++t) {
+    q[t] = reinterpret_cast<const int8_t *>(act[t]) + firstCol;
+    sums[t] = _mm256_setzero_ps();
+  }
+  const auto *scale = &table.scale[firstToken];
+  const auto *start = &table.start[firstToken];
+  const auto *offset = &table.offset[firstToken];
+  for (int64_t i = 0; i < count / F::kSub; ++i) {
+    __m256i dots[T];
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t) {
+      dots[t] = _mm256_setzero_si256();
+      if constexpr (F::kZero != 0)
+        dots[t] = _mm256_set1_epi32(start[t][i]);
+    }
+    subBlockDots<F, T>(panel, q, i, dots);
+    __m256 rowScale = _mm256_load_ps(panel.scales[i]);
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t)
+      sums[t] = _mm256_fmadd_ps(
+          _mm256_cvtepi32_ps(dots[t]),
+          _mm256_mul_ps(rowScale, _mm256_set1_ps(scale[t][i * F::kSub / 32])),
+          sums[t]);
+    if constexpr (F::kOffsetSub != 0) {
+      // There are at least as many scales as offsets.
+      static_assert(F::kOffsetSub == F::kSub);
+      __m256 rowOffset = _mm256_load_ps(panel.offsets[i]);
+#pragma GCC unroll 4
+      for (int t = 0; t < T; ++t)
+        sums[t] =
+            _mm256_fmadd_ps(rowOffset, _mm256_set1_ps(offset[t][i]), sums[t]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int t = 0; t < T; ++t) {
+    float *to = out + t * outStride;
+    if (firstCol != 0)
+      sums[t] = _mm256_add_ps(sums[t], _mm256_maskload_ps(to, mask));
+    _mm256_maskstore_ps(to, mask, sums[t]);
+  }
+}
+
+/// All tokens of a table, in tiles of nearly equal size.
+template <class F>
+void panelTokens(const Panel<F> &panel, const TokenTable<F> &table,
+                 const uint8_t *const *act, int64_t tokens, int64_t firstCol,
+                 int64_t count, __m256i mask, float *out, int64_t outStride) {
+  using Tile = void (*)(const Panel<F> &, const TokenTable<F> &, int64_t,
+                        const uint8_t *const *, int64_t, int64_t, __m256i,
+                        float *, int64_t);
+  static constexpr Tile tiles[kTileTokens] = {panelTile<F, 1>, panelTile<F, 2>,
+                                              panelTile<F, 3>, panelTile<F, 4>};
+  int64_t left = (tokens + kTileTokens - 1) / kTileTokens;
+  for (int64_t t = 0; t < tokens; --left) {
+    int64_t size = (tokens - t + left - 1) / left;
+    tiles[size - 1](panel, table, t, act + t, firstCol, count, mask,
+                    out + t * outStride, outStride);
+    t += size;
+  }
+}
+
+template <class F>
+void panelGemm(const uint8_t *w, int64_t wStride, int64_t rows,
+               const uint8_t *const *act, int64_t tokens, int64_t cols,
+               float *out, int64_t outStride) {
+  // About 20 KiB of stack: kernels neither allocate nor are given scratch.
+  Panel<F> panel;
+  TokenTable<F> table;
+  for (int64_t t = 0; t < tokens; t += kPanelTokens) {
+    int64_t tileTokens = tokens - t < kPanelTokens ? tokens - t : kPanelTokens;
+    for (int64_t col = 0; col < cols; col += kPanelCols) {
+      int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
+      fillTable(table, act + t, tileTokens, cols, col, count);
+      for (int64_t r = 0; r < rows; r += 8) {
+        int32_t left = rows - r < 8 ? int32_t(rows - r) : 8;
+        __m256i mask = _mm256_cmpgt_epi32(
+            _mm256_set1_epi32(left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+        expand(panel, w + r * wStride, wStride, left, col, count);
+        panelTokens(panel, table, act + t, tileTokens, col, count, mask,
+                    out + t * outStride + r, outStride);
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace moek::avx2
+
+#endif // MOE_KERNELS_CPU_AVX2_INT8PANEL_H

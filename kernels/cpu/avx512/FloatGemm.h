@@ -1,0 +1,127 @@
+//===- FloatGemm.h - Gemms of F32, F16 and BF16 weights ---------*- C++ -*-===//
+//
+// Weights are widened exactly, products and sums are float FMAs. A loader turns
+// 16 weights into a vector:
+//   kBytes           bytes per weight
+//   load(p)          16 weights
+//   load(p, mask)    those whose bit is set, zeros elsewhere; others unread
+//
+// Tile: 4 rows by up to 6 tokens, 24 sums, 4 weight vectors and one activation
+// vector in 32 registers; a widened weight vector serves all tokens.
+//
+// Everything here has internal linkage: see kernels/CMakeLists.txt.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX512_FLOATGEMM_H
+#define MOE_KERNELS_CPU_AVX512_FLOATGEMM_H
+
+#include "kernels/Drivers.h"
+
+#include <immintrin.h>
+
+#define MOE_INLINE static inline __attribute__((always_inline))
+
+namespace moek::avx512 {
+namespace {
+
+template <class L, int R, int T>
+void floatTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
+               int64_t cols, int64_t ahead, float *out, int64_t outStride) {
+  const uint8_t *rows[R];
+  const float *x[T];
+  __m512 sums[R][T];
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t)
+    x[t] = reinterpret_cast<const float *>(act[t]);
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r) {
+    rows[r] = w + r * wStride;
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t)
+      sums[r][t] = _mm512_setzero_ps();
+  }
+  int64_t c = 0;
+  for (; c + 16 <= cols; c += 16) {
+    __m512 weights[R];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const uint8_t *p = rows[r] + c * L::kBytes;
+      _mm_prefetch(reinterpret_cast<const char *>(p) + ahead, _MM_HINT_T0);
+      weights[r] = L::load(p);
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+      __m512 xs = _mm512_loadu_ps(x[t] + c);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r)
+        sums[r][t] = _mm512_fmadd_ps(weights[r], xs, sums[r][t]);
+    }
+  }
+  if (c < cols) {
+    __mmask16 mask = __mmask16((1 << (cols - c)) - 1);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      __m512 weights = L::load(rows[r] + c * L::kBytes, mask);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t)
+        sums[r][t] = _mm512_fmadd_ps(
+            weights, _mm512_maskz_loadu_ps(mask, x[t] + c), sums[r][t]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t)
+      out[t * outStride + r] = _mm512_reduce_add_ps(sums[r][t]);
+}
+
+template <class L, int T>
+void floatTokens(const uint8_t *w, int64_t wStride, int64_t rows,
+                 const uint8_t *const *act, int64_t cols, float *out,
+                 int64_t outStride) {
+  constexpr int R = 4;
+  int64_t r = 0;
+  for (; r + R <= rows; r += R) {
+    // Prefetch the next rows; at the end these rows again, which is free.
+    int64_t ahead = r + 2 * R <= rows ? R * wStride : 0;
+    floatTile<L, R, T>(w + r * wStride, wStride, act, cols, ahead, out + r,
+                       outStride);
+  }
+  for (; r < rows; ++r)
+    floatTile<L, 1, T>(w + r * wStride, wStride, act, cols, 0, out + r,
+                       outStride);
+}
+
+template <class L>
+void floatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
+               const uint8_t *const *act, int64_t tokens, int64_t cols,
+               float *out, int64_t outStride) {
+  using Tokens = void (*)(const uint8_t *, int64_t, int64_t,
+                          const uint8_t *const *, int64_t, float *, int64_t);
+  constexpr int64_t kTile = 6;
+  static constexpr Tokens tiles[kTile] = {floatTokens<L, 1>, floatTokens<L, 2>,
+                                          floatTokens<L, 3>, floatTokens<L, 4>,
+                                          floatTokens<L, 5>, floatTokens<L, 6>};
+  int64_t left = (tokens + kTile - 1) / kTile;
+  for (int64_t t = 0; t < tokens; --left) {
+    int64_t size = (tokens - t + left - 1) / left; // Nearly equal tiles.
+    tiles[size - 1](w, wStride, rows, act + t, cols, out + t * outStride,
+                    outStride);
+    t += size;
+  }
+}
+
+} // namespace
+} // namespace moek::avx512
+
+/// Defines the kernel `name` from a loader in namespace moek::avx512.
+#define MOE_FLOAT_GEMM(name, loader)                                           \
+  void moek::name(const uint8_t *w, int64_t wStride, int64_t rows,             \
+                  const uint8_t *const *act, int64_t tokens, int64_t cols,     \
+                  float *out, int64_t outStride) {                             \
+    moek::avx512::floatGemm<moek::avx512::loader>(                             \
+        w, wStride, rows, act, tokens, cols, out, outStride);                  \
+  }
+
+#endif // MOE_KERNELS_CPU_AVX512_FLOATGEMM_H

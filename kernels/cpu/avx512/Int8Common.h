@@ -1,0 +1,135 @@
+//===- Int8Common.h - Pieces of the AVX-512 integer gemms -------*- C++ -*-===//
+//
+// A format contributes a struct of static functions ("traits") that turns its
+// blocks into unsigned 8-bit codes in column order plus float scales:
+//
+//   w[c] = scale * (code[c] - kZero) + kOffsetSign * offset
+//
+// and the tilings in Int8Dot.h and Int8Panel.h do the rest. Two kinds:
+//
+// kSpan = 256, super-blocks with a row of scales in registers
+//   kSub         columns per scale: 32 or 16
+//   kOffsetSub   columns per offset: 32, 16, or 0 for none
+//   codes(block, q)  256 codes in q[0..3]
+//   scales(block)    kSub 16: 16 scales; kSub 32: 8 scales in lanes 0..7 and,
+//                    with kOffsetSub 32, 8 offsets in lanes 8..15
+//   offsets(block)   kOffsetSub 16 only: 16 offsets
+// kSpan = 64, two blocks of 32 with F16 `d` and, with an offset, `m`
+//   codes<Half>(block)  64 codes, or, when Half, 32 and then zeros
+//
+// vpdpbusd adds four products u8 * s8 to an int32 without saturating, so codes
+// up to 255 are exact. The zero point is taken off in the integer domain too:
+// the accumulator starts at -kZero * (sum of the activations).
+//
+// Everything here has internal linkage: see kernels/CMakeLists.txt.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX512_INT8COMMON_H
+#define MOE_KERNELS_CPU_AVX512_INT8COMMON_H
+
+#include "kernels/Activation.h"
+
+#include <cstring>
+#include <immintrin.h>
+
+#define MOE_INLINE static inline __attribute__((always_inline))
+
+namespace moek::avx512 {
+namespace {
+
+/// One A8 row (kernels/Activation.h).
+struct A8Row {
+  const int8_t *q;
+  const float *scale;
+  const int16_t *sum;
+};
+
+MOE_INLINE A8Row a8Row(const uint8_t *row, int64_t cols) {
+  constexpr int64_t scaleBytes = sizeof(float), sumBytes = sizeof(int16_t);
+  static_assert(a8ScaleOffset(64) == 64 &&
+                a8SumOffset(64) == 64 + 64 / 32 * scaleBytes && sumBytes == 2);
+  return {
+      reinterpret_cast<const int8_t *>(row),
+      reinterpret_cast<const float *>(row + cols),
+      reinterpret_cast<const int16_t *>(row + cols + cols / 32 * scaleBytes)};
+}
+
+MOE_INLINE __m512i load512(const void *p) { return _mm512_loadu_si512(p); }
+MOE_INLINE __m256i load256(const void *p) {
+  return _mm256_loadu_si256(static_cast<const __m256i *>(p));
+}
+MOE_INLINE __m128i load128(const void *p) {
+  return _mm_loadu_si128(static_cast<const __m128i *>(p));
+}
+MOE_INLINE int32_t load32(const void *p) {
+  int32_t value;
+  std::memcpy(&value, p, sizeof(value));
+  return value;
+}
+template <class T> MOE_INLINE int16_t load16(const T &from) {
+  static_assert(sizeof(T) == 2);
+  int16_t value;
+  std::memcpy(&value, &from, sizeof(value));
+  return value;
+}
+
+/// An F16 number of a block in every lane.
+template <class T> MOE_INLINE __m512 broadcastF16(const T &from) {
+  return _mm512_cvtph_ps(_mm256_set1_epi16(load16(from)));
+}
+
+/// 32 bytes in both halves.
+MOE_INLINE __m512i twice(const void *p) {
+  return _mm512_broadcast_i64x4(load256(p));
+}
+
+/// `low` in the lower and `high` in the upper half of the lanes.
+MOE_INLINE __m512i halves32(int low, int high) {
+  return _mm512_inserti64x4(_mm512_set1_epi32(low), _mm256_set1_epi32(high), 1);
+}
+MOE_INLINE __m512i halves16(short low, short high) {
+  return _mm512_inserti64x4(_mm512_set1_epi16(low), _mm256_set1_epi16(high), 1);
+}
+
+/// (a & mask) | b.
+MOE_INLINE __m512i andOr(__m512i a, __m512i mask, __m512i b) {
+  return _mm512_ternarylogic_epi32(a, mask, b, 0xEA);
+}
+
+/// r[i] lane j becomes r[j] lane i: 64 shuffles.
+MOE_INLINE void transpose16x16(__m512i r[16]) {
+  __m512i t[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  // r[4 i + c] now holds column c of each quarter for rows 4 i .. 4 i + 3.
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    t[c] = _mm512_shuffle_i32x4(r[c], r[4 + c], 0x88);
+    t[4 + c] = _mm512_shuffle_i32x4(r[c], r[4 + c], 0xdd);
+    t[8 + c] = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0x88);
+    t[12 + c] = _mm512_shuffle_i32x4(r[8 + c], r[12 + c], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < 4; ++c) {
+    r[c] = _mm512_shuffle_i32x4(t[c], t[8 + c], 0x88);
+    r[8 + c] = _mm512_shuffle_i32x4(t[c], t[8 + c], 0xdd);
+    r[4 + c] = _mm512_shuffle_i32x4(t[4 + c], t[12 + c], 0x88);
+    r[12 + c] = _mm512_shuffle_i32x4(t[4 + c], t[12 + c], 0xdd);
+  }
+}
+
+} // namespace
+} // namespace moek::avx512
+
+#endif // MOE_KERNELS_CPU_AVX512_INT8COMMON_H

@@ -1,0 +1,328 @@
+//===- Int8Panel.h - Many tokens: weights expanded into a panel -*- C++ -*-===//
+//
+// 32 rows by kPanelCols columns of weights are unpacked once into L1/L2 and
+// multiplied with all tokens. In the panel a vector holds the same four columns
+// of 16 rows, so that one broadcast of four activations feeds 16 rows, sums of
+// a sub-block need no reduction, and scales are vectors over rows.
+//
+// Inner tile: 2 x 16 rows by up to 6 tokens. 12 int32 and 12 float sums, two
+// weight vectors and one broadcast take 27 of 32 registers. A sub-block of 32
+// columns costs a tile 96 vpdpbusd and 24 multiplies that compete with them for
+// the same two pipes: at most 80 % of peak (73 % with an offset, 67 % with a
+// scale per 16 columns).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX512_INT8PANEL_H
+#define MOE_KERNELS_CPU_AVX512_INT8PANEL_H
+
+#include "kernels/cpu/avx512/Int8Common.h"
+
+namespace moek::avx512 {
+namespace {
+
+constexpr int kPanelCols = 512; ///< Columns of a panel: 16 KiB of codes.
+constexpr int kPanelGroups = 2; ///< Of 16 rows.
+constexpr int kPanelTokens = 64;
+constexpr int kTileTokens = 6;
+
+template <class F> struct alignas(64) Panel {
+  static constexpr int kSub = F::kSub;
+  static constexpr int kOffsetSub = F::kOffsetSub ? F::kOffsetSub : kPanelCols;
+  uint8_t codes[kPanelCols / 4][kPanelGroups][64];
+  float scales[kPanelCols / kSub][kPanelGroups][16];
+  float offsets[kPanelCols / kOffsetSub][kPanelGroups][16];
+};
+
+/// What the tokens' activations contribute to sub-blocks of a panel's columns.
+template <class F> struct alignas(64) TokenTable {
+  static constexpr int kZeroSub = F::kZero ? F::kSub : kPanelCols;
+  static constexpr int kOffsetSub = Panel<F>::kOffsetSub;
+  float scale[kPanelTokens][kPanelCols / 32];
+  /// -kZero * sum of q.
+  int32_t start[kPanelTokens][kPanelCols / kZeroSub];
+  /// kOffsetSign * scale * sum of q.
+  float offset[kPanelTokens][kPanelCols / kOffsetSub];
+};
+
+/// Sums of `Sub` columns of A8 from sums of 16.
+template <int Sub> MOE_INLINE int32_t sumOf(const int16_t *sums, int64_t i) {
+  return Sub == 16 ? sums[i] : sums[2 * i] + sums[2 * i + 1];
+}
+
+template <class F>
+void fillTable(TokenTable<F> &table, const uint8_t *const *act, int64_t tokens,
+               int64_t cols, int64_t firstCol, int64_t count) {
+  for (int64_t t = 0; t < tokens; ++t) {
+    A8Row row = a8Row(act[t], cols);
+    const float *scale = row.scale + firstCol / 32;
+    const int16_t *sums = row.sum + firstCol / 16;
+    for (int64_t i = 0; i < count / 32; ++i)
+      table.scale[t][i] = scale[i];
+    if constexpr (F::kZero != 0)
+      for (int64_t i = 0; i < count / F::kSub; ++i)
+        table.start[t][i] = -F::kZero * sumOf<F::kSub>(sums, i);
+    if constexpr (F::kOffsetSub != 0)
+      for (int64_t i = 0; i < count / F::kOffsetSub; ++i)
+        table.offset[t][i] =
+            scale[i * F::kOffsetSub / 32] *
+            float(F::kOffsetSign * sumOf<F::kOffsetSub>(sums, i));
+  }
+}
+
+/// Rows of scales, one register each, to scale vectors over 16 rows.
+MOE_INLINE void transposeScales(__m512 rows[16]) {
+  __m512i bits[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i)
+    bits[i] = _mm512_castps_si512(rows[i]);
+  transpose16x16(bits);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i)
+    rows[i] = _mm512_castsi512_ps(bits[i]);
+}
+
+/// Writes 64 columns of 16 rows, from `codes`, at column `col`.
+template <class F>
+MOE_INLINE void storeCodes(Panel<F> &panel, int group, int64_t col,
+                           __m512i codes[16], int vectors) {
+  transpose16x16(codes);
+  for (int i = 0; i < vectors; ++i)
+    _mm512_store_si512(panel.codes[col / 4 + i][group], codes[i]);
+}
+
+/// Super-blocks: columns [0, 256) of the 16 blocks go to column `col`.
+template <class F>
+void expand256(Panel<F> &panel, int group, int64_t col,
+               const typename F::Block *const blocks[16]) {
+  alignas(64) uint8_t unpacked[16][256];
+  alignas(64) float scaleRows[16][16];
+  alignas(64) float offsetRows[16][16];
+  for (int r = 0; r < 16; ++r) {
+    __m512i q[4];
+    F::codes(blocks[r], q);
+    for (int v = 0; v < 4; ++v)
+      _mm512_store_si512(unpacked[r] + 64 * v, q[v]);
+    _mm512_store_ps(scaleRows[r], F::scales(blocks[r]));
+    if constexpr (F::kOffsetSub == 16)
+      _mm512_store_ps(offsetRows[r], F::offsets(blocks[r]));
+  }
+  for (int v = 0; v < 4; ++v) {
+    __m512i codes[16];
+#pragma GCC unroll 16
+    for (int r = 0; r < 16; ++r)
+      codes[r] = _mm512_load_si512(unpacked[r] + 64 * v);
+    storeCodes(panel, group, col + 64 * v, codes, 16);
+  }
+  __m512 scales[16];
+#pragma GCC unroll 16
+  for (int r = 0; r < 16; ++r)
+    scales[r] = _mm512_load_ps(scaleRows[r]);
+  transposeScales(scales);
+  constexpr int kScales = 256 / F::kSub;
+  for (int i = 0; i < kScales; ++i)
+    _mm512_store_ps(panel.scales[col / F::kSub + i][group], scales[i]);
+  if constexpr (F::kOffsetSub == 32)
+    for (int i = 0; i < 8; ++i)
+      _mm512_store_ps(panel.offsets[col / 32 + i][group], scales[8 + i]);
+  if constexpr (F::kOffsetSub == 16) {
+#pragma GCC unroll 16
+    for (int r = 0; r < 16; ++r)
+      scales[r] = _mm512_load_ps(offsetRows[r]);
+    transposeScales(scales);
+    for (int i = 0; i < 16; ++i)
+      _mm512_store_ps(panel.offsets[col / 16 + i][group], scales[i]);
+  }
+}
+
+/// Blocks of 32: two of them (one when Half) per row.
+template <class F, bool Half>
+void expand64(Panel<F> &panel, int group, int64_t col,
+              const typename F::Block *const blocks[16]) {
+  constexpr int kBlocks = Half ? 1 : 2;
+  __m512i codes[16];
+#pragma GCC unroll 16
+  for (int r = 0; r < 16; ++r)
+    codes[r] = F::template codes<Half>(blocks[r]);
+  storeCodes(panel, group, col, codes, kBlocks * 8);
+  for (int b = 0; b < kBlocks; ++b) {
+    alignas(32) int16_t bits[16];
+    for (int r = 0; r < 16; ++r)
+      bits[r] = load16(blocks[r][b].d);
+    _mm512_store_ps(panel.scales[col / 32 + b][group],
+                    _mm512_cvtph_ps(load256(bits)));
+    if constexpr (F::kOffsetSub != 0) {
+      for (int r = 0; r < 16; ++r)
+        bits[r] = load16(blocks[r][b].m);
+      _mm512_store_ps(panel.offsets[col / 32 + b][group],
+                      _mm512_cvtph_ps(load256(bits)));
+    }
+  }
+}
+
+/// Columns [firstCol, firstCol + count) of 16 rows; beyond the last row its
+/// copy, whose products are not stored.
+template <class F>
+void expandGroup(Panel<F> &panel, int group, const uint8_t *w, int64_t wStride,
+                 int64_t rows, int64_t firstCol, int64_t count) {
+  using Block = typename F::Block;
+  constexpr int64_t kSpanBlocks = F::kSpan / Block::kElements;
+  const Block *blocks[16];
+  for (int r = 0; r < 16; ++r)
+    blocks[r] = reinterpret_cast<const Block *>(w + (r < rows ? r : rows - 1) *
+                                                        wStride) +
+                firstCol / Block::kElements;
+  int64_t col = 0;
+  for (; col + F::kSpan <= count; col += F::kSpan) {
+    if constexpr (F::kSpan == 256)
+      expand256(panel, group, col, blocks);
+    else
+      expand64<F, false>(panel, group, col, blocks);
+    for (int r = 0; r < 16; ++r)
+      blocks[r] += kSpanBlocks;
+  }
+  if constexpr (F::kSpan == 64)
+    if (col < count)
+      expand64<F, true>(panel, group, col, blocks);
+}
+
+/// G x 16 rows times T tokens over `count` columns of a panel. `act` points at
+/// the panel's first column; `firstToken` counts in `table`.
+template <class F, int G, int T>
+void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
+               int64_t firstToken, const uint8_t *const *act, int64_t firstCol,
+               int64_t count, const __mmask16 *masks, bool accumulate,
+               float *out, int64_t outStride) {
+  constexpr int kSteps = F::kSub / 4; // vpdpbusd per sub-block and sum.
+  const int8_t *q[T];
+  __m512 sums[G][T];
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    q[t] = reinterpret_cast<const int8_t *>(act[t]) + firstCol;
+#pragma GCC unroll 2
+    for (int g = 0; g < G; ++g)
+      sums[g][t] = _mm512_setzero_ps();
+  }
+  const auto *scale = &table.scale[firstToken];
+  const auto *start = &table.start[firstToken];
+  const auto *offset = &table.offset[firstToken];
+  int64_t subs = count / F::kSub;
+  for (int64_t i = 0; i < subs; ++i) {
+    __m512i dots[G][T];
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+      __m512i first = _mm512_setzero_si512();
+      if constexpr (F::kZero != 0)
+        first = _mm512_set1_epi32(start[t][i]);
+#pragma GCC unroll 2
+      for (int g = 0; g < G; ++g)
+        dots[g][t] = first;
+    }
+#pragma GCC unroll 8
+    for (int s = 0; s < kSteps; ++s) {
+      __m512i codes[G];
+#pragma GCC unroll 2
+      for (int g = 0; g < G; ++g)
+        codes[g] = _mm512_load_si512(panel.codes[i * kSteps + s][g]);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) {
+        __m512i x = _mm512_set1_epi32(load32(q[t] + i * F::kSub + 4 * s));
+#pragma GCC unroll 2
+        for (int g = 0; g < G; ++g)
+          dots[g][t] = _mm512_dpbusd_epi32(dots[g][t], codes[g], x);
+      }
+    }
+#pragma GCC unroll 2
+    for (int g = 0; g < G; ++g) {
+      __m512 rowScale = _mm512_load_ps(panel.scales[i][g]);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t)
+        sums[g][t] = _mm512_fmadd_ps(
+            _mm512_cvtepi32_ps(dots[g][t]),
+            _mm512_mul_ps(rowScale, _mm512_set1_ps(scale[t][i * F::kSub / 32])),
+            sums[g][t]);
+      if constexpr (F::kOffsetSub != 0) {
+        constexpr int kOffsets = F::kSub / F::kOffsetSub;
+#pragma GCC unroll 2
+        for (int j = 0; j < kOffsets; ++j) {
+          __m512 rowOffset = _mm512_load_ps(panel.offsets[i * kOffsets + j][g]);
+#pragma GCC unroll 8
+          for (int t = 0; t < T; ++t)
+            sums[g][t] = _mm512_fmadd_ps(
+                rowOffset, _mm512_set1_ps(offset[t][i * kOffsets + j]),
+                sums[g][t]);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t)
+#pragma GCC unroll 2
+    for (int g = 0; g < G; ++g) {
+      float *to = out + t * outStride + 16 * g;
+      __m512 sum = sums[g][t];
+      if (accumulate)
+        sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(masks[g], to));
+      _mm512_mask_storeu_ps(to, masks[g], sum);
+    }
+}
+
+/// All tokens of a table, in tiles of nearly equal size.
+template <class F, int G>
+void panelTokens(const Panel<F> &panel, const TokenTable<F> &table,
+                 const uint8_t *const *act, int64_t tokens, int64_t firstCol,
+                 int64_t count, const __mmask16 *masks, float *out,
+                 int64_t outStride) {
+  using Tile = void (*)(const Panel<F> &, const TokenTable<F> &, int64_t,
+                        const uint8_t *const *, int64_t, int64_t,
+                        const __mmask16 *, bool, float *, int64_t);
+  static constexpr Tile tiles[kTileTokens] = {
+      panelTile<F, G, 1>, panelTile<F, G, 2>, panelTile<F, G, 3>,
+      panelTile<F, G, 4>, panelTile<F, G, 5>, panelTile<F, G, 6>};
+  int64_t left = (tokens + kTileTokens - 1) / kTileTokens;
+  for (int64_t t = 0; t < tokens; --left) {
+    int64_t size = (tokens - t + left - 1) / left;
+    tiles[size - 1](panel, table, t, act + t, firstCol, count, masks,
+                    firstCol != 0, out + t * outStride, outStride);
+    t += size;
+  }
+}
+
+template <class F>
+void panelGemm(const uint8_t *w, int64_t wStride, int64_t rows,
+               const uint8_t *const *act, int64_t tokens, int64_t cols,
+               float *out, int64_t outStride) {
+  // About 40 KiB of stack: kernels neither allocate nor are given scratch.
+  Panel<F> panel;
+  TokenTable<F> table;
+  for (int64_t t = 0; t < tokens; t += kPanelTokens) {
+    int64_t tileTokens = tokens - t < kPanelTokens ? tokens - t : kPanelTokens;
+    for (int64_t col = 0; col < cols; col += kPanelCols) {
+      int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
+      fillTable(table, act + t, tileTokens, cols, col, count);
+      for (int64_t r = 0; r < rows; r += 16 * kPanelGroups) {
+        int64_t left = rows - r;
+        const uint8_t *from = w + r * wStride;
+        float *to = out + t * outStride + r;
+        __mmask16 masks[2] = {
+            __mmask16(left >= 16 ? 0xffff : (1 << left) - 1),
+            __mmask16(left >= 32 ? 0xffff : (1 << ((left - 16) & 15)) - 1)};
+        expandGroup(panel, 0, from, wStride, left, col, count);
+        if (left <= 16) {
+          panelTokens<F, 1>(panel, table, act + t, tileTokens, col, count,
+                            masks, to, outStride);
+          continue;
+        }
+        expandGroup(panel, 1, from + 16 * wStride, wStride, left - 16, col,
+                    count);
+        panelTokens<F, 2>(panel, table, act + t, tileTokens, col, count, masks,
+                          to, outStride);
+      }
+    }
+  }
+}
+
+} // namespace
+} // namespace moek::avx512
+
+#endif // MOE_KERNELS_CPU_AVX512_INT8PANEL_H

@@ -1,0 +1,190 @@
+//===- GemmConformanceTest.cpp - Every gemm against float64 ---------------===//
+//
+// Runs each line of Kernels.def that this CPU can run on odd shapes with random
+// inputs. Expected values are float64 products of the dequantised weights and
+// the activations as encoded, so that only the kernel's own rounding is left
+// for the tolerance.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/Registry.h"
+#include "test/kernels/GemmProblem.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+constexpr float kPoison = -12345.678f;
+
+std::vector<GemmInfo> runnableGemms() {
+  std::vector<GemmInfo> result;
+  for (const GemmInfo &info : gemmTable())
+    if (info.isa != Isa::Cuda && hostSupports(info.isa))
+      result.push_back(info);
+  return result;
+}
+
+/// Output rows further apart than they are long, with poison all around.
+class Output {
+public:
+  Output(int64_t rows, int64_t tokens)
+      : rows_(rows), tokens_(tokens), stride_(rows + 5),
+        values_(size_t(kMargin + stride_ * tokens), kPoison) {
+    for (int64_t t = 0; t < tokens; ++t)
+      std::fill_n(&at(0, t), rows, std::numeric_limits<float>::quiet_NaN());
+  }
+  float *data() { return values_.data() + kMargin; }
+  int64_t stride() const { return stride_; }
+  float &at(int64_t row, int64_t token) {
+    return data()[token * stride_ + row];
+  }
+  void expectPoisonIntact() {
+    for (int64_t i = 0; i < kMargin; ++i)
+      ASSERT_EQ(values_[size_t(i)], kPoison) << "before the output";
+    for (int64_t t = 0; t < tokens_; ++t)
+      for (int64_t r = rows_; r < stride_; ++r)
+        ASSERT_EQ(at(r, t), kPoison)
+            << "row " << r << " of " << rows_ << ", token " << t;
+  }
+
+private:
+  static constexpr int64_t kMargin = 16;
+  int64_t rows_, tokens_, stride_;
+  std::vector<float> values_;
+};
+
+class GemmTest : public testing::TestWithParam<GemmInfo> {
+protected:
+  void SetUp() override {
+    gemm = resolveGemm(GetParam().name);
+    ASSERT_NE(gemm, nullptr);
+  }
+
+  void run(GemmProblem &problem, int64_t rows, int64_t tokens, int64_t cols,
+           Output &out) {
+    gemm(problem.weights(), problem.stride(), rows, problem.activations(),
+         tokens, cols, out.data(), out.stride());
+  }
+
+  /// One shape; returns the worst error as a fraction of what is allowed.
+  double check(int64_t rows, int64_t tokens, int64_t cols, uint32_t seed) {
+    SCOPED_TRACE(testing::Message() << "rows " << rows << ", tokens " << tokens
+                                    << ", cols " << cols << ", seed " << seed);
+    GemmProblem problem(GetParam().format, GetParam().activation, rows, tokens,
+                        cols, seed);
+    Output out(rows, tokens);
+    run(problem, rows, tokens, cols, out);
+    out.expectPoisonIntact();
+    double worst = 0;
+    int64_t worstRow = 0, worstToken = 0;
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t r = 0; r < rows; ++r) {
+        GemmProblem::Expected want = problem.expected(r, t);
+        double error = std::abs(double(out.at(r, t)) - want.value);
+        // Written so that NaN counts as worst.
+        double ratio = error <= 1e300 ? error / want.tolerance : 1e300;
+        if (ratio > worst) {
+          worst = ratio;
+          worstRow = r;
+          worstToken = t;
+        }
+      }
+    GemmProblem::Expected want = problem.expected(worstRow, worstToken);
+    EXPECT_LE(worst, 1.0) << "worst at row " << worstRow << ", token "
+                          << worstToken << ": got "
+                          << out.at(worstRow, worstToken) << ", expected "
+                          << want.value << " +- " << want.tolerance;
+    return worst;
+  }
+
+  /// Column counts: one block, and enough for tails of every tiling.
+  std::vector<int64_t> columnCounts() const {
+    int64_t block = formatInfo(GetParam().format).blockElements;
+    if (block == 256)
+      return {256, 512, 768, 2304};
+    if (block == 32)
+      return {32, 64, 96, 480, 512, 1408};
+    return {1, 7, 16, 31, 33, 100, 256};
+  }
+
+  GemmFn gemm = nullptr;
+};
+
+TEST_P(GemmTest, EqualsFloat64OnOddShapes) {
+  uint32_t seed = 1;
+  double worst = 0;
+  for (int64_t cols : columnCounts())
+    for (int64_t rows : {1, 3, 17, 64})
+      for (int64_t tokens : {1, 2, 5, 8, 33, 64}) {
+        if (tokens < GetParam().minTokens || tokens > GetParam().maxTokens)
+          continue;
+        // The widest columns once per token count are enough.
+        if (cols > 1000 && rows == 64)
+          continue;
+        worst = std::max(worst, check(rows, tokens, cols, seed++));
+        if (HasFailure())
+          return;
+      }
+  RecordProperty("worst_error_over_tolerance", std::to_string(worst));
+}
+
+TEST_P(GemmTest, MoreTokensThanATile) {
+  int64_t cols = columnCounts()[0];
+  check(5, 131, cols, 99);
+  check(20, 70, cols, 100);
+}
+
+TEST_P(GemmTest, NanStaysWithItsToken) {
+  int64_t cols = columnCounts().back(), rows = 19;
+  for (int64_t tokens : {3, 9}) {
+    GemmProblem problem(GetParam().format, GetParam().activation, rows, tokens,
+                        cols, 7);
+    int64_t broken = tokens - 2;
+    // An encoder turns a block with a NaN into a NaN scale.
+    uint8_t *row = problem.activation(broken);
+    auto *floats = reinterpret_cast<float *>(
+        GetParam().activation == Encoding::A8 ? row + a8ScaleOffset(cols)
+                                              : row);
+    floats[cols / (GetParam().activation == Encoding::A8 ? kA8Block : 1) - 1] =
+        std::numeric_limits<float>::quiet_NaN();
+    Output out(rows, tokens);
+    run(problem, rows, tokens, cols, out);
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t r = 0; r < rows; ++r) {
+        if (t == broken) {
+          ASSERT_TRUE(std::isnan(out.at(r, t))) << "row " << r;
+          continue;
+        }
+        GemmProblem::Expected want = problem.expected(r, t);
+        ASSERT_NEAR(out.at(r, t), want.value, want.tolerance)
+            << "row " << r << ", token " << t;
+      }
+  }
+}
+
+TEST_P(GemmTest, ResultDoesNotDependOnOtherTokensOrRows) {
+  // What a token gets may depend on how many rows and tokens are computed with
+  // it only through rounding.
+  int64_t cols = columnCounts().back();
+  GemmProblem problem(GetParam().format, GetParam().activation, 40, 20, cols,
+                      11);
+  Output all(40, 20), one(1, 1);
+  run(problem, 40, 20, cols, all);
+  gemm(problem.weights() + 39 * problem.stride(), problem.stride(), 1,
+       problem.activations() + 19, 1, cols, one.data(), one.stride());
+  GemmProblem::Expected want = problem.expected(39, 19);
+  EXPECT_NEAR(all.at(39, 19), want.value, want.tolerance);
+  EXPECT_NEAR(one.at(0, 0), want.value, want.tolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(KernelsDef, GemmTest,
+                         testing::ValuesIn(runnableGemms()),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+} // namespace

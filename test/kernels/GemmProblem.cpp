@@ -1,0 +1,197 @@
+//===- GemmProblem.cpp - Random weights and activations for gemms ---------===//
+
+#include "test/kernels/GemmProblem.h"
+
+#include "kernels/quant/Blocks.h"
+#include "kernels/quant/Dequant.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace moek::test {
+
+namespace {
+/// A normal F16 number of either sign between 2^-10 and 2^-3.
+Bits16 randomScale(std::mt19937 &random) {
+  return Bits16::of(uint16_t((random() & 0x83ff) | (5 + random() % 7) << 10));
+}
+
+// Overloads on what a block has: only the F16 numbers must not be arbitrary
+// bits, as those may be infinite.
+template <class Block> void fixScales(Block &block, std::mt19937 &random) {
+  block.d = randomScale(random);
+  if constexpr (requires { block.m; })
+    block.m = randomScale(random);
+  if constexpr (requires { block.dmin; })
+    block.dmin = randomScale(random);
+}
+void fixScales(BlockF32 &block, std::mt19937 &random) {
+  float value = std::normal_distribution<float>()(random);
+  std::memcpy(block.bytes, &value, sizeof(value));
+}
+void fixScales(BlockF16 &block, std::mt19937 &random) {
+  block.value =
+      Bits16::of(floatToF16(std::normal_distribution<float>()(random)));
+}
+void fixScales(BlockBF16 &block, std::mt19937 &random) {
+  block.value =
+      Bits16::of(floatToBf16(std::normal_distribution<float>()(random)));
+}
+
+template <class Block>
+void randomRow(int64_t cols, std::mt19937 &random, uint8_t *out) {
+  auto *blocks = reinterpret_cast<Block *>(out);
+  for (int64_t i = 0; i < cols / Block::kElements; ++i) {
+    // Now and then all ones and all zeros: the extremes of every field.
+    uint32_t kind = random() % 8;
+    for (size_t b = 0; b < sizeof(Block); ++b)
+      reinterpret_cast<uint8_t *>(blocks + i)[b] = kind == 0 ? 0xff
+                                                   : kind == 1
+                                                       ? 0
+                                                       : uint8_t(random());
+    fixScales(blocks[i], random);
+  }
+}
+
+/// Per column, the size of what a kernel rounds.
+template <class Block>
+void boundRow(const uint8_t *row, int64_t cols, float *out) {
+  for (int64_t i = 0; i < cols / Block::kElements; ++i) {
+    Block block = reinterpret_cast<const Block *>(row)[i];
+    float *bounds = out + i * Block::kElements;
+    dequantize(block, bounds);
+    if constexpr (
+        requires { block.m; } || requires { block.dmin; }) {
+      // Codes and offsets are summed apart, even where they cancel.
+      float offsets[Block::kElements];
+      block.d = Bits16::of(0);
+      dequantize(block, offsets);
+      for (int c = 0; c < Block::kElements; ++c)
+        bounds[c] = std::abs(bounds[c] - offsets[c]) + std::abs(offsets[c]);
+    } else {
+      // A zero point may be taken off after scaling.
+      auto [low, high] = std::minmax_element(bounds, bounds + Block::kElements);
+      float largest = std::max(std::abs(*low), std::abs(*high));
+      std::fill_n(bounds, Block::kElements, largest);
+    }
+  }
+}
+
+int64_t paddedStride(Format format, int64_t cols, uint32_t seed) {
+  // Every third problem has rows further apart than they are long.
+  return int64_t(rowBytes(format, uint64_t(cols))) + (seed % 3 == 0 ? 34 : 0);
+}
+void boundWeights(Format format, const uint8_t *row, int64_t cols, float *out) {
+  switch (format) {
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  case Format::name:                                                           \
+    return boundRow<Block##name>(row, cols, out);
+#include "kernels/quant/Formats.def"
+  default:
+    FAIL() << "no block struct";
+  }
+}
+} // namespace
+
+void randomWeights(Format format, int64_t rows, int64_t cols, int64_t stride,
+                   std::mt19937 &random, uint8_t *out) {
+  for (int64_t r = 0; r < rows; ++r)
+    switch (format) {
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  case Format::name:                                                           \
+    randomRow<Block##name>(cols, random, out + r * stride);                    \
+    break;
+#include "kernels/quant/Formats.def"
+    default:
+      FAIL() << "no block struct";
+    }
+}
+
+void randomA8Row(int64_t cols, std::mt19937 &random, uint8_t *row) {
+  auto *q = reinterpret_cast<int8_t *>(row);
+  auto *scales = reinterpret_cast<float *>(row + a8ScaleOffset(cols));
+  auto *sums = reinterpret_cast<int16_t *>(row + a8SumOffset(cols));
+  for (int64_t block = 0; block < cols / kA8Block; ++block) {
+    scales[block] = std::exp2(float(random() % 1000) / 100.0f - 8.0f);
+    // Blocks of one extreme value are where 16-bit sums would overflow.
+    uint32_t kind = random() % 8;
+    for (int64_t i = block * kA8Block; i < (block + 1) * kA8Block; ++i)
+      q[i] = int8_t(kind == 0   ? 127
+                    : kind == 1 ? -127
+                                : int(random() % 255) - 127);
+  }
+  for (int64_t i = 0; i < cols / 16; ++i) {
+    int sum = 0;
+    for (int64_t j = 16 * i; j < 16 * i + 16; ++j)
+      sum += q[j];
+    sums[i] = int16_t(sum);
+  }
+  std::fill(row + a8SumOffset(cols) + cols / 16 * 2, row + a8RowBytes(cols),
+            uint8_t(0xa5));
+}
+
+std::vector<double> decodeActivation(Encoding encoding, const uint8_t *row,
+                                     int64_t cols) {
+  std::vector<double> values(size_t(cols), 0.0);
+  const auto *floats = reinterpret_cast<const float *>(row);
+  const auto *q = reinterpret_cast<const int8_t *>(row);
+  const auto *scales =
+      reinterpret_cast<const float *>(row + a8ScaleOffset(cols));
+  for (size_t c = 0; c < values.size(); ++c)
+    values[c] = encoding == Encoding::F32
+                    ? double(floats[c])
+                    : double(q[c]) * double(scales[c / kA8Block]);
+  return values;
+}
+
+GemmProblem::GemmProblem(Format format, Encoding encoding, int64_t rows,
+                         int64_t tokens, int64_t cols, uint32_t seed)
+    : format_(format), encoding_(encoding), cols_(cols),
+      stride_(paddedStride(format, cols, seed)),
+      // The last row ends where its last block ends.
+      weights_(size_t((rows - 1) * stride_ +
+                      int64_t(rowBytes(format, uint64_t(cols))))),
+      activations_(size_t(tokens * encodedRowBytes(encoding, cols))) {
+  std::mt19937 random(seed);
+  randomWeights(format, rows, cols, stride_, random, weights_.data());
+  std::normal_distribution<float> normal;
+  for (int64_t t = 0; t < tokens; ++t) {
+    uint8_t *row = activations_.data() +
+                   (tokens - 1 - t) * encodedRowBytes(encoding, cols);
+    if (encoding == Encoding::A8)
+      randomA8Row(cols, random, row);
+    else
+      for (int64_t c = 0; c < cols; ++c)
+        reinterpret_cast<float *>(row)[c] = normal(random);
+    pointers_.push_back(row);
+    decoded_.push_back(decodeActivation(encoding, row, cols));
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    std::vector<float> values(size_t(cols), 0.0f), bounds(size_t(cols), 0.0f);
+    EXPECT_TRUE(dequantizeRow(format, weights_.data() + r * stride_, cols,
+                              values.data()));
+    boundWeights(format, weights_.data() + r * stride_, cols, bounds.data());
+    values_.push_back(std::move(values));
+    bounds_.push_back(std::move(bounds));
+  }
+}
+
+GemmProblem::Expected GemmProblem::expected(int64_t row, int64_t token) const {
+  const std::vector<float> &w = values_[size_t(row)];
+  const std::vector<float> &bound = bounds_[size_t(row)];
+  const std::vector<double> &x = decoded_[size_t(token)];
+  double value = 0, norm = 0;
+  for (size_t c = 0; c < w.size(); ++c) {
+    value += double(w[c]) * x[c];
+    norm += double(bound[c]) * std::abs(x[c]);
+  }
+  // Half a unit in the last place (2^-24) per rounding: about five on the way
+  // of each product (scales, their product, conversion, FMA) and then a chain
+  // of additions; a vector sum of n terms in 8 lanes is at least n / 32 long
+  // and errors add up like a random walk in practice, but this is the bound.
+  double roundings = 8 + double(cols_) / 32;
+  return {value, roundings * 0x1p-24 * norm};
+}
+
+} // namespace moek::test

@@ -1,0 +1,60 @@
+//===- GemmProblem.h - Random weights and activations for gemms -*- C++ -*-===//
+
+#ifndef MOE_TEST_KERNELS_GEMMPROBLEM_H
+#define MOE_TEST_KERNELS_GEMMPROBLEM_H
+
+#include "kernels/Abi.h"
+#include "kernels/Activation.h"
+#include "test/kernels/GuardedBuffer.h"
+
+#include <random>
+#include <vector>
+
+namespace moek::test {
+
+/// Random blocks whose F16 and float scales are ordinary numbers.
+void randomWeights(Format format, int64_t rows, int64_t cols, int64_t stride,
+                   std::mt19937 &random, uint8_t *out);
+
+/// One A8 row with random codes (both extremes included) and scales.
+void randomA8Row(int64_t cols, std::mt19937 &random, uint8_t *row);
+
+/// The row's values as a gemm must understand them.
+std::vector<double> decodeActivation(Encoding encoding, const uint8_t *row,
+                                     int64_t cols);
+
+/// Weights and activations of one product, each ending at a guard page, with
+/// what the product should be and how far rounding may take it from there.
+class GemmProblem {
+public:
+  GemmProblem(Format format, Encoding encoding, int64_t rows, int64_t tokens,
+              int64_t cols, uint32_t seed);
+
+  const uint8_t *weights() const { return weights_.data(); }
+  int64_t stride() const { return stride_; }
+  /// [tokens] rows; not in the order of their addresses.
+  const uint8_t *const *activations() const { return pointers_.data(); }
+  uint8_t *activation(int64_t token) {
+    return const_cast<uint8_t *>(pointers_[size_t(token)]);
+  }
+
+  struct Expected {
+    double value;
+    double tolerance;
+  };
+  Expected expected(int64_t row, int64_t token) const;
+
+private:
+  Format format_;
+  Encoding encoding_;
+  int64_t cols_, stride_;
+  GuardedBuffer weights_, activations_;
+  std::vector<const uint8_t *> pointers_;
+  std::vector<std::vector<float>> values_;   ///< [rows][cols]
+  std::vector<std::vector<float>> bounds_;   ///< [rows][cols]
+  std::vector<std::vector<double>> decoded_; ///< [tokens][cols]
+};
+
+} // namespace moek::test
+
+#endif // MOE_TEST_KERNELS_GEMMPROBLEM_H
