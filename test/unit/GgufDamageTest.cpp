@@ -1,6 +1,7 @@
 // Truncation at every byte and seeded bit flips: an error or a model whose
 // every view lies inside its file, never a crash. Run with --flips=N for more.
 
+#include "compiler/Import/ModelCard.h"
 #include "compiler/Import/TokenizerMetadata.h"
 #include "test/support/SampleModel.h"
 #include "test/unit/GgufTestFixture.h"
@@ -40,6 +41,8 @@ void walk(const moec::GgufModel &model) {
   ASSERT_NE(sum, 0u);
   moert::Status status = moec::checkTokenizerMetadata(model);
   ASSERT_NE(status.isOk(), !status.message().empty());
+  auto card = moec::makeModelCard(model);
+  ASSERT_NE(card.isOk(), !card.status().message().empty());
 }
 
 /// The result of opening a damaged file: a usable model, or an error that names

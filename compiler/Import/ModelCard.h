@@ -1,0 +1,83 @@
+//===- ModelCard.h - What a model is, from its header -----------*- C++ -*-===//
+//
+// The summary that `moec model` prints. It needs no support for the model's
+// architecture: keys and tensor names follow GGUF's conventions.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_COMPILER_IMPORT_MODELCARD_H
+#define MOE_COMPILER_IMPORT_MODELCARD_H
+
+#include "compiler/Import/GgufFile.h"
+#include "compiler/Import/TensorRole.h"
+
+namespace moec {
+
+struct ModelCard {
+  /// Tensors, their elements and bytes.
+  struct Use {
+    uint64_t tensors = 0;
+    uint64_t parameters = 0;
+    uint64_t bytes = 0;
+  };
+  struct FormatUse : Use {
+    moek::Format format;
+  };
+  struct Experts {
+    uint64_t count = 0;
+    uint64_t used = 0;   ///< Per token.
+    uint64_t shared = 0; ///< Always active, besides the used ones.
+    uint64_t groups = 0; ///< 0 when the router knows no groups.
+    uint64_t groupsUsed = 0;
+    std::optional<uint64_t> width;     ///< Of one expert's FFN.
+    std::optional<std::string> gating; ///< "softmax", "sigmoid", ...
+  };
+  struct Layers {
+    uint64_t total = 0; ///< MTP layers included.
+    uint64_t dense = 0;
+    uint64_t moe = 0;
+    uint64_t mtp = 0;
+  };
+
+  std::string architecture;
+  std::optional<std::string> name;
+  uint32_t version = 0; ///< Of the file format.
+  std::vector<std::string> paths;
+  uint64_t fileBytes = 0; ///< Of all files.
+
+  Use total;
+  /// What one token is multiplied with: all but the embedding table (a row is
+  /// looked up; counted when it serves as the output matrix too), the experts
+  /// that the router leaves out, and MTP layers.
+  Use active;
+  std::array<Use, modelPartCount> parts;
+  std::vector<FormatUse> formats; ///< Most bytes first.
+
+  std::optional<Experts> experts;
+  Layers layers;
+  std::optional<uint64_t> embeddingLength;
+  /// The largest value where layers differ.
+  std::optional<uint64_t> heads, headsKv, ffnLength;
+  std::optional<uint64_t> contextLength;
+  std::optional<uint64_t> vocabularySize;
+  std::optional<std::string> tokenizer;    ///< tokenizer.ggml.model
+  std::optional<std::string> preTokenizer; ///< tokenizer.ggml.pre
+  bool tiedOutput = false;
+
+  const Use &part(ModelPart which) const { return parts[unsigned(which)]; }
+  /// Over all weights; 0 without any.
+  double bitsPerWeight() const;
+};
+
+/// Fails when a key has another type than its meaning needs, or the expert
+/// counts contradict each other.
+moert::StatusOr<ModelCard> makeModelCard(const GgufModel &model);
+
+/// Lines of aligned columns in groups, for people.
+std::string modelCardText(const ModelCard &card);
+/// One JSON object, for programs. Invalid UTF-8 becomes U+FFFD.
+std::string modelCardJson(const ModelCard &card);
+
+} // namespace moec
+
+#endif // MOE_COMPILER_IMPORT_MODELCARD_H
