@@ -61,6 +61,10 @@ void sizeGroup(Page &page, const ModelCard &card) {
                 : fmt::format("{} in {} files",
                               humanBytes(double(card.fileBytes)),
                               card.paths.size()));
+  if (card.total.tensors == 0) {
+    page.line("weights", "none: the file holds no tensors");
+    return;
+  }
   page.line("parameters", fmt::format("{}, {} active per token",
                                       humanCount(card.total.parameters),
                                       humanCount(card.active.parameters)));
