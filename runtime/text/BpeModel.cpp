@@ -11,13 +11,13 @@
 namespace moert {
 namespace {
 
-constexpr uint64_t kNoPair = UINT64_MAX;
-constexpr uint32_t kNoRank = UINT32_MAX;
-constexpr uint32_t kNoNode = UINT32_MAX;
-constexpr int32_t kDead = -1;
+constexpr uint64_t noPair = UINT64_MAX;
+constexpr uint32_t noRank = UINT32_MAX;
+constexpr uint32_t noNode = UINT32_MAX;
+constexpr int32_t dead = -1;
 /// From this many bytes on, the per-word cost of the bucket queue (a table
 /// over all ranks) is below what its cheaper operations save.
-constexpr size_t kLongWord = 4096;
+constexpr size_t longWord = 4096;
 
 uint64_t pairOf(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 |
@@ -146,7 +146,7 @@ Status BpeModel::addTokens(const TokenizerSpec &spec) {
 }
 
 Status BpeModel::addMerges(const std::vector<std::string> &merges) {
-  pairSlots_.assign(std::bit_ceil(2 * merges.size() + 2), {kNoPair, 0});
+  pairSlots_.assign(std::bit_ceil(2 * merges.size() + 2), {noPair, 0});
   merges_.reserve(merges.size());
   std::string text;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
@@ -169,10 +169,10 @@ Status BpeModel::addMerges(const std::vector<std::string> &merges) {
     uint64_t pair = pairOf(left, right);
     size_t mask = pairSlots_.size() - 1;
     size_t slot = hashPair(pair) & mask;
-    while (pairSlots_[slot].pair != kNoPair && pairSlots_[slot].pair != pair)
+    while (pairSlots_[slot].pair != noPair && pairSlots_[slot].pair != pair)
       slot = (slot + 1) & mask;
     if (pairSlots_[slot].pair ==
-        kNoPair) // The first of two equal merges counts.
+        noPair) // The first of two equal merges counts.
       pairSlots_[slot] = {pair, static_cast<uint32_t>(rank)};
   }
   return Status::ok();
@@ -183,12 +183,12 @@ void BpeModel::addReplacement(const TokenizerSpec &spec) {
     replacement_ = {*spec.unk};
     return;
   }
-  for (char byte : kReplacementCharacter)
+  for (char byte : replacementCharacter)
     if (byteSymbols_[static_cast<uint8_t>(byte)] >= vocabularySize_)
       return;
   Scratch scratch;
   std::vector<int32_t> tokens;
-  if (encodeWord(kReplacementCharacter, scratch, tokens))
+  if (encodeWord(replacementCharacter, scratch, tokens))
     replacement_ = std::move(tokens);
 }
 
@@ -232,8 +232,8 @@ uint32_t BpeModel::rankOf(int32_t left, int32_t right) const {
   for (size_t i = hashPair(pair) & mask;; i = (i + 1) & mask) {
     if (pairSlots_[i].pair == pair)
       return pairSlots_[i].rank;
-    if (pairSlots_[i].pair == kNoPair)
-      return kNoRank;
+    if (pairSlots_[i].pair == noPair)
+      return noRank;
   }
 }
 
@@ -242,7 +242,7 @@ void BpeModel::mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue) const {
   queue.reset(merges_.size());
   auto offer = [&](uint32_t left, uint32_t right) {
     uint32_t rank = rankOf(nodes[left].symbol, nodes[right].symbol);
-    if (rank != kNoRank)
+    if (rank != noRank)
       queue.push({rank, left});
   };
   for (uint32_t i = 0; i + 1 < nodes.size(); ++i)
@@ -253,18 +253,18 @@ void BpeModel::mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue) const {
     const Merge &merge = merges_[candidate.rank];
     Scratch::Node &left = nodes[candidate.position];
     // A candidate is stale once either neighbour has merged otherwise.
-    if (left.symbol != merge.left || left.next == kNoNode ||
+    if (left.symbol != merge.left || left.next == noNode ||
         nodes[left.next].symbol != merge.right)
       continue;
     Scratch::Node &right = nodes[left.next];
     left.symbol = merge.result;
     left.next = right.next;
-    right.symbol = kDead;
-    if (left.next != kNoNode) {
+    right.symbol = dead;
+    if (left.next != noNode) {
       nodes[left.next].previous = candidate.position;
       offer(candidate.position, left.next);
     }
-    if (left.previous != kNoNode)
+    if (left.previous != noNode)
       offer(left.previous, candidate.position);
   }
 }
@@ -294,15 +294,15 @@ Status BpeModel::encodeWord(std::string_view word, Scratch &scratch,
   for (uint32_t i = 0; i < word.size(); ++i)
     nodes.push_back(
         {byteSymbols_[static_cast<uint8_t>(word[i])], i - 1, i + 1});
-  static_assert(uint32_t{0} - 1 == kNoNode, "the first node has no previous");
-  nodes.back().next = kNoNode;
+  static_assert(uint32_t{0} - 1 == noNode, "the first node has no previous");
+  nodes.back().next = noNode;
 
-  if (word.size() < kLongWord)
+  if (word.size() < longWord)
     mergeAll(nodes, scratch.shortQueue);
   else
     mergeAll(nodes, scratch.longQueue);
 
-  for (uint32_t i = 0; i != kNoNode; i = nodes[i].next) {
+  for (uint32_t i = 0; i != noNode; i = nodes[i].next) {
     int32_t symbol = nodes[i].symbol;
     if (symbol < vocabularySize_) {
       out.push_back(symbol);

@@ -31,7 +31,7 @@ public:
   /// Buffers of encodeWord, kept from word to word.
   struct Scratch {
     struct Node {
-      int32_t symbol; ///< kDead once merged into its left neighbour.
+      int32_t symbol; ///< dead once merged into its left neighbour.
       uint32_t previous, next;
     };
     std::vector<Node> nodes;
@@ -65,7 +65,7 @@ private:
     int32_t left, right, result;
   };
   struct PairSlot {
-    uint64_t pair; ///< left << 32 | right; kNoPair where empty.
+    uint64_t pair; ///< left << 32 | right; noPair where empty.
     uint32_t rank;
   };
   struct SymbolSlot {

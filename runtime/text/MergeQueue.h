@@ -52,14 +52,14 @@ public:
   /// Empties the queue; ranks will be below `rankCount`.
   void reset(size_t rankCount) {
     buckets_.clear();
-    bucketOfRank_.assign(rankCount, kNone);
+    bucketOfRank_.assign(rankCount, none);
     ranks_.clear();
   }
   bool empty() const { return ranks_.empty(); }
 
   void push(MergeCandidate candidate) {
     uint32_t &index = bucketOfRank_[candidate.rank];
-    if (index == kNone) {
+    if (index == none) {
       index = static_cast<uint32_t>(buckets_.size());
       buckets_.emplace_back();
     }
@@ -91,7 +91,7 @@ public:
   }
 
 private:
-  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t none = UINT32_MAX;
 
   struct Bucket {
     std::vector<uint32_t> ascending; ///< From `next` on still to come.

@@ -10,8 +10,8 @@
 namespace moert {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float minusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float largest = std::numeric_limits<float>::max();
 
 /// Best first; ids decide between equals, so that the order is total and the
 /// result the same whatever the library's selection algorithm.
@@ -74,7 +74,7 @@ Status Sampler::gather(std::span<const float> logits) {
               fmt::format("the logit of token {} is {}; the model's weights "
                           "or a kernel are damaged",
                           id, logit)};
-    anyLeft |= logit > kMinusInfinity;
+    anyLeft |= logit > minusInfinity;
     candidates_[id] = {logit, static_cast<int32_t>(id)};
   }
   if (!anyLeft)
@@ -100,8 +100,8 @@ void Sampler::penalise() {
     float scaled = logit > 0 ? logit / params_.repetitionPenalty
                              : logit * params_.repetitionPenalty;
     // An extreme penalty must not turn a finite logit into an infinite one.
-    if (logit > kMinusInfinity)
-      logit = std::clamp(scaled, -kLargest, kLargest);
+    if (logit > minusInfinity)
+      logit = std::clamp(scaled, -largest, largest);
   }
 }
 

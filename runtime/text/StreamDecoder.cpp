@@ -86,7 +86,7 @@ std::string Utf8Stream::push(std::string_view bytes) {
       held_ = rest;
       break;
     }
-    text += kReplacementCharacter;
+    text += replacementCharacter;
     rest.remove_prefix(unit.length);
   }
   return text;
@@ -94,7 +94,7 @@ std::string Utf8Stream::push(std::string_view bytes) {
 
 std::string Utf8Stream::finish() {
   bool incomplete = !std::exchange(held_, {}).empty();
-  return incomplete ? std::string(kReplacementCharacter) : std::string();
+  return incomplete ? std::string(replacementCharacter) : std::string();
 }
 
 StatusOr<StreamDecoder>

@@ -15,11 +15,11 @@ namespace moert {
 namespace {
 
 /// Offsets into text are 32 bits wide, and a token is at least one byte.
-constexpr size_t kMaxTextBytes = INT32_MAX;
+constexpr size_t maxTextBytes = INT32_MAX;
 
 /// Names under which chat models know their end-of-turn tokens; a file often
 /// declares only one of several as eos.
-constexpr std::string_view kEndOfTurnNames[] = {
+constexpr std::string_view endOfTurnNames[] = {
     "<｜end▁of▁sentence｜>", // DeepSeek
     "<|EOT|>",               // DeepSeek-Coder
     "<|im_end|>",            // Qwen, Kimi-K2
@@ -124,8 +124,8 @@ StatusOr<Tokenizer> Tokenizer::create(const TokenizerSpec &spec) {
     impl->isControl[i] = isControl;
     if (isControl || type == TokenType::UserDefined)
       impl->specials.add(spec.tokens[i], id, isControl);
-    if (isControl && std::ranges::find(kEndOfTurnNames, spec.tokens[i]) !=
-                         std::end(kEndOfTurnNames))
+    if (isControl && std::ranges::find(endOfTurnNames, spec.tokens[i]) !=
+                         std::end(endOfTurnNames))
       impl->endOfGeneration.push_back(id);
   }
   for (std::optional<int32_t> id : {spec.eos, spec.eot})
@@ -171,11 +171,11 @@ Status Tokenizer::Impl::encodePlain(std::string_view text, Run &run) const {
 
 StatusOr<std::vector<int32_t>>
 Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
-  if (text.size() > kMaxTextBytes)
+  if (text.size() > maxTextBytes)
     return Status(StatusCode::Usage,
                   fmt::format("the text has {} bytes; at most {} can be "
                               "tokenized at once",
-                              text.size(), kMaxTextBytes));
+                              text.size(), maxTextBytes));
   bool addBos = options.addBos.value_or(impl_->addBos);
   bool addEos = options.addEos.value_or(impl_->addEos);
   if ((addBos && !impl_->bos) || (addEos && !impl_->eos))

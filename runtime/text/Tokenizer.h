@@ -27,8 +27,8 @@
 namespace moert {
 
 struct EncodeOptions {
-  std::optional<bool> addBos; ///< The model's own default if not given.
-  std::optional<bool> addEos; ///< The same.
+  std::optional<bool> addBos = {}; ///< The model's own default if not given.
+  std::optional<bool> addEos = {}; ///< The same.
   /// Whether the text of a control token becomes that token. Off for text that
   /// must not be able to imitate structure.
   bool parseSpecial = true;

@@ -10,7 +10,7 @@
 namespace moert {
 
 /// U+FFFD, which stands in text for bytes that are not UTF-8.
-inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
+inline constexpr std::string_view replacementCharacter = "\xEF\xBF\xBD";
 
 enum class Utf8Kind : uint8_t {
   Valid,     ///< One whole code point.

@@ -16,9 +16,9 @@ using ::testing::HasSubstr;
 
 namespace {
 
-constexpr const char *kDeepSeekVocabulary =
+constexpr const char *deepSeekVocabulary =
     MOE_TEST_DATA "/vocab/ggml-vocab-deepseek-llm.gguf";
-constexpr EncodeOptions kPlain{.addBos = false, .addEos = false};
+constexpr EncodeOptions plain{.addBos = false, .addEos = false};
 
 std::string readFile(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
@@ -49,15 +49,38 @@ readExpectations(const std::string &base) {
   return result;
 }
 
+void appendUtf8(std::string &text, uint32_t codePoint) {
+  auto put = [&](uint32_t byte) { text += static_cast<char>(byte); };
+  if (codePoint < 0x80) {
+    put(codePoint);
+    return;
+  }
+  unsigned tail = codePoint < 0x800 ? 1 : codePoint < 0x10000 ? 2 : 3;
+  constexpr uint32_t leads[] = {0, 0xC0, 0xE0, 0xF0};
+  put(leads[tail] | codePoint >> 6 * tail);
+  while (tail-- > 0)
+    put(0x80 | (codePoint >> 6 * tail & 0x3F));
+}
+
+/// Mostly of the scripts in use, sometimes of anywhere; never a surrogate.
+uint32_t randomCodePoint(std::mt19937 &random) {
+  constexpr uint32_t limits[] = {0x80, 0x800, 0x10000, 0x110000};
+  while (true) {
+    uint32_t codePoint = random() % limits[random() % 4];
+    if (codePoint < 0xD800 || codePoint > 0xDFFF)
+      return codePoint;
+  }
+}
+
 class DeepSeekTokenizer : public testing::Test {
 protected:
   static void SetUpTestSuite() {
-    tokenizer = std::make_unique<Tokenizer>(loadTokenizer(kDeepSeekVocabulary));
+    tokenizer = std::make_unique<Tokenizer>(loadTokenizer(deepSeekVocabulary));
   }
   static void TearDownTestSuite() { tokenizer.reset(); }
 
   static std::vector<int32_t> encode(std::string_view text,
-                                     EncodeOptions options = kPlain) {
+                                     EncodeOptions options = plain) {
     StatusOr<std::vector<int32_t>> ids = tokenizer->encode(text, options);
     EXPECT_TRUE(ids) << ids.status().message();
     return ids ? *ids : std::vector<int32_t>();
@@ -68,11 +91,103 @@ protected:
 std::unique_ptr<Tokenizer> DeepSeekTokenizer::tokenizer;
 
 TEST_F(DeepSeekTokenizer, AllReferenceStringsExact) {
-  auto expectations = readExpectations(kDeepSeekVocabulary);
+  auto expectations = readExpectations(deepSeekVocabulary);
   EXPECT_EQ(expectations.size(), 46u);
   for (const auto &[text, ids] : expectations) {
     EXPECT_EQ(encode(text), ids) << "text: '" << text << "'";
     EXPECT_EQ(tokenizer->decode(ids), text);
+  }
+}
+
+TEST_F(DeepSeekTokenizer, LongRunsOfOneCharacter) {
+  constexpr size_t length = 8 << 20;
+  for (char c : {' ', 'a', '\n', '='}) {
+    std::string text(length, c);
+    std::vector<int32_t> ids = encode(text);
+    EXPECT_EQ(tokenizer->decode(ids), text);
+    // Merging leftmost first makes equal tokens of a run whose length is a
+    // multiple of theirs.
+    size_t each = tokenizer->tokenBytes(ids.front()).size();
+    EXPECT_THAT(ids, testing::Each(ids.front()));
+    EXPECT_EQ(ids.size(), length / each);
+    // The longest run of the vocabulary that merges reach.
+    EXPECT_EQ(encode(std::string(each, c)), std::vector{ids.front()});
+  }
+}
+
+TEST_F(DeepSeekTokenizer, SpecialTokensComeBeforeWords) {
+  std::string text = "a<｜end▁of▁sentence｜>b";
+  EXPECT_THAT(encode(text), ElementsAre(64, 100001, 65));
+  // As plain text the control token's name is cut like any other; user-defined
+  // tokens are text and stay whole.
+  EncodeOptions plainText = plain;
+  plainText.parseSpecial = false;
+  std::vector<int32_t> ids = encode(text, plainText);
+  EXPECT_THAT(ids, testing::Not(testing::Contains(100001)));
+  EXPECT_EQ(tokenizer->decode(ids), text);
+  EXPECT_THAT(encode("x[PAD100015]", plainText), ElementsAre(87, 100015));
+}
+
+TEST_F(DeepSeekTokenizer, BosAndEos) {
+  EXPECT_THAT(encode("a", {}), ElementsAre(100000, 64)) << "as the file says";
+  EXPECT_THAT(encode("a", {.addBos = false}), ElementsAre(64));
+  EXPECT_THAT(encode("a", {.addBos = true, .addEos = true}),
+              ElementsAre(100000, 64, 100001));
+  EXPECT_THAT(encode("", {}), ElementsAre(100000));
+  EXPECT_EQ(tokenizer->bos(), 100000);
+  EXPECT_EQ(tokenizer->eos(), 100001);
+  EXPECT_TRUE(tokenizer->isEndOfGeneration(100001));
+  EXPECT_FALSE(tokenizer->isEndOfGeneration(100000));
+}
+
+TEST_F(DeepSeekTokenizer, DecodingLeavesControlTokensOut) {
+  EXPECT_EQ(tokenizer->decode(std::vector{100000, 64, 100001, -1, 1 << 30}),
+            "a");
+  EXPECT_EQ(tokenizer->tokenBytes(100001), "<｜end▁of▁sentence｜>");
+  EXPECT_EQ(tokenizer->tokenBytes(-1), "");
+  EXPECT_EQ(tokenizer->tokenBytes(tokenizer->vocabularySize()), "");
+}
+
+TEST_F(DeepSeekTokenizer, AnyUnicodeRoundTrips) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 300; ++round) {
+    std::string text;
+    for (unsigned i = 0; i < random() % 60; ++i)
+      appendUtf8(text, randomCodePoint(random));
+    EXPECT_EQ(tokenizer->decode(encode(text)), text);
+  }
+}
+
+// This vocabulary has no tokens for the 13 bytes that UTF-8 never uses; every
+// other byte stands for itself, wherever it comes.
+TEST_F(DeepSeekTokenizer, AnyBytesRoundTrip) {
+  std::mt19937 random(5);
+  auto isNeverUtf8 = [](uint8_t byte) {
+    return byte == 0xC0 || byte == 0xC1 || byte >= 0xF5;
+  };
+  for (int round = 0; round < 300; ++round) {
+    std::string text, expected;
+    for (unsigned i = 0; i < random() % 60; ++i) {
+      auto byte = static_cast<uint8_t>(random());
+      text += static_cast<char>(byte);
+      if (isNeverUtf8(byte))
+        expected += "\uFFFD";
+      else
+        expected += static_cast<char>(byte);
+    }
+    EXPECT_EQ(tokenizer->decode(encode(text)), expected);
+  }
+}
+
+TEST_F(DeepSeekTokenizer, InvalidBytesDoNotDisturbTheTextAround) {
+  // A lone continuation byte, a truncated sequence, a surrogate.
+  std::vector<int32_t> hello = encode("Hello"), world = encode(" world");
+  for (std::string_view invalid : {"\x80", "\xE6\xBC", "\xED\xA0\x80"}) {
+    std::vector<int32_t> expected = hello;
+    for (char byte : invalid)
+      expected.push_back(encode(std::string_view(&byte, 1)).at(0));
+    expected.insert(expected.end(), world.begin(), world.end());
+    EXPECT_EQ(encode("Hello" + std::string(invalid) + " world"), expected);
   }
 }
 
@@ -85,6 +200,106 @@ TEST(TinyKjvTokenizer, GenesisWithBos) {
   EXPECT_THAT(*ids, ElementsAre(0, 1143, 260, 1793, 1237, 388, 281, 554, 284,
                                 260, 732, 269, 260, 617, 48));
   EXPECT_TRUE(tokenizer.isEndOfGeneration(1));
+}
+
+TEST(TinyKjvTokenizer, AllBytesRoundTrip) {
+  Tokenizer tokenizer =
+      loadTokenizer(MOE_MODELS "/tiny-kjv/tiny-kjv-q4_k_m.gguf");
+  std::string text;
+  for (int round = 0; round < 3; ++round)
+    for (int byte = 0; byte < 256; ++byte)
+      text += static_cast<char>(byte * (2 * round + 1));
+  StatusOr<std::vector<int32_t>> ids = tokenizer.encode(text, plain);
+  ASSERT_TRUE(ids) << ids.status().message();
+  EXPECT_EQ(tokenizer.decode(*ids), text);
+}
+
+/// A vocabulary of the letters a, b, c and two special tokens.
+TokenizerSpec smallSpec() {
+  TokenizerSpec spec;
+  spec.model = "gpt2";
+  spec.pre = "gpt-2";
+  spec.tokens = {"<s>", "</s>", "a", "b", "c", "ab", "abc", "<|im_end|>"};
+  spec.types = {3, 3, 1, 1, 1, 1, 1, 3};
+  spec.merges = {"a b"};
+  spec.bos = 0;
+  spec.eos = 1;
+  return spec;
+}
+
+std::vector<int32_t> encodeWith(const TokenizerSpec &spec,
+                                std::string_view text) {
+  StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
+  EXPECT_TRUE(tokenizer) << tokenizer.status().message();
+  StatusOr<std::vector<int32_t>> ids = tokenizer->encode(text);
+  EXPECT_TRUE(ids) << ids.status().message();
+  return *ids;
+}
+
+TEST(Tokenizer, IgnoreMergesTakesAWholeWord) {
+  TokenizerSpec spec = smallSpec();
+  EXPECT_THAT(encodeWith(spec, "abc"), ElementsAre(5, 4));
+  spec.pre = "llama-bpe";
+  EXPECT_THAT(encodeWith(spec, "abc"), ElementsAre(6));
+  EXPECT_THAT(encodeWith(spec, "abca"), ElementsAre(5, 4, 2))
+      << "a word that is no token is merged as ever";
+}
+
+TEST(Tokenizer, LongestSpecialTokenWins) {
+  TokenizerSpec spec = smallSpec();
+  spec.tokens.insert(spec.tokens.end(), {"bc", "bcb", "cab"});
+  spec.types.insert(spec.types.end(), {4, 4, 4});
+  EXPECT_THAT(encodeWith(spec, "abcab"), ElementsAre(2, 8, 5))
+      << "the leftmost first, though a longer one starts inside it";
+  EXPECT_THAT(encodeWith(spec, "abcb"), ElementsAre(2, 9));
+}
+
+TEST(Tokenizer, EndOfGeneration) {
+  TokenizerSpec spec = smallSpec();
+  spec.eot = 2;
+  StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
+  ASSERT_TRUE(tokenizer);
+  std::vector<int32_t> ends;
+  for (int32_t id = -1; id <= tokenizer->vocabularySize(); ++id)
+    if (tokenizer->isEndOfGeneration(id))
+      ends.push_back(id);
+  EXPECT_THAT(ends, ElementsAre(1, 2, 7)) << "eos, eot, and a turn's end";
+}
+
+TEST(Tokenizer, ContradictionsNameTheKey) {
+  auto expectError = [](auto change, StatusCode code, const char *part) {
+    TokenizerSpec spec = smallSpec();
+    change(spec);
+    StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
+    ASSERT_FALSE(tokenizer) << part;
+    EXPECT_EQ(tokenizer.status().code(), code) << part;
+    EXPECT_THAT(tokenizer.status().message(), HasSubstr(part));
+  };
+  using Spec = TokenizerSpec;
+  auto unsupported = StatusCode::Unsupported, invalid = StatusCode::InvalidFile;
+  expectError([](Spec &s) { s.model = "llama"; }, unsupported,
+              "'llama' is not supported; the one supported is gpt2");
+  expectError([](Spec &s) { s.pre = "tekken"; }, unsupported, "'tekken'");
+  expectError([](Spec &s) { s.types.pop_back(); }, invalid,
+              "tokenizer.ggml.token_type has 7 entries");
+  expectError([](Spec &s) { s.scores = {1}; }, invalid,
+              "tokenizer.ggml.scores has 1 entries");
+  expectError([](Spec &s) { s.bos = 8; }, invalid, "bos_token_id is 8");
+  expectError([](Spec &s) { s.eot = -1; }, invalid, "eot_token_id is -1");
+  expectError([](Spec &s) { s.addBos = true, s.bos.reset(); }, invalid,
+              "add_bos_token");
+  expectError([](Spec &s) { s.addEos = true, s.eos.reset(); }, invalid,
+              "add_eos_token");
+}
+
+TEST(Tokenizer, BosThatTheModelLacks) {
+  TokenizerSpec spec = smallSpec();
+  spec.bos.reset();
+  StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
+  ASSERT_TRUE(tokenizer);
+  StatusOr<std::vector<int32_t>> ids = tokenizer->encode("a", {.addBos = true});
+  ASSERT_FALSE(ids);
+  EXPECT_EQ(ids.status().code(), StatusCode::Usage);
 }
 
 } // namespace

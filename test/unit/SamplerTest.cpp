@@ -1,0 +1,263 @@
+//===- SamplerTest.cpp - Choosing tokens ----------------------------------===//
+
+#include "runtime/text/Sampler.h"
+
+#include <cmath>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <limits>
+#include <map>
+#include <random>
+
+using namespace moert;
+using testing::HasSubstr;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+/// Draws in proportion to probability, with no filter.
+SamplerParams unfiltered() {
+  return {.topK = 0, .topP = 1, .minP = 0, .temperature = 1};
+}
+
+Sampler make(const SamplerParams &params) {
+  StatusOr<Sampler> sampler = Sampler::create(params);
+  EXPECT_TRUE(sampler) << sampler.status().message();
+  return *std::move(sampler);
+}
+
+int32_t sampleOne(Sampler &sampler, const std::vector<float> &logits) {
+  StatusOr<int32_t> id = sampler.sample(logits);
+  EXPECT_TRUE(id) << id.status().message();
+  return id ? *id : -1;
+}
+
+/// How often each id comes in `draws` draws.
+std::map<int32_t, int> histogram(const SamplerParams &params,
+                                 const std::vector<float> &logits,
+                                 int draws = 20000) {
+  Sampler sampler = make(params);
+  std::map<int32_t, int> counts;
+  for (int i = 0; i < draws; ++i)
+    ++counts[sampleOne(sampler, logits)];
+  return counts;
+}
+
+std::vector<int32_t> idsOf(const std::map<int32_t, int> &counts) {
+  std::vector<int32_t> ids;
+  for (auto [id, count] : counts)
+    ids.push_back(id);
+  return ids;
+}
+
+std::vector<float> logs(std::vector<float> probabilities) {
+  for (float &p : probabilities)
+    p = std::log(p);
+  return probabilities;
+}
+
+// The reference values of the published algorithm.
+TEST(SplitMix64, KnownSequence) {
+  SplitMix64 random(1234567);
+  EXPECT_EQ(random.next(), 6457827717110365317u);
+  EXPECT_EQ(random.next(), 3203168211198807973u);
+  EXPECT_EQ(random.next(), 9817491932198370423u);
+  for (int i = 0; i < 1000; ++i) {
+    double unit = random.nextUnit();
+    EXPECT_TRUE(unit >= 0 && unit < 1);
+  }
+}
+
+TEST(Sampler, GreedyTakesTheLowestOfEquals) {
+  Sampler sampler = make({.temperature = 0});
+  EXPECT_EQ(sampleOne(sampler, {1, 3, 2, 3}), 1);
+  EXPECT_EQ(sampleOne(sampler, {-infinity, -5, -infinity}), 1);
+}
+
+TEST(Sampler, DrawsInProportion) {
+  std::vector<float> p = {0.5f, 0.3f, 0.15f, 0.05f};
+  auto counts = histogram(unfiltered(), logs(p));
+  for (int32_t id = 0; id < 4; ++id)
+    EXPECT_NEAR(counts[id] / 20000.0, p[id], 0.015) << id; // 4 sigma
+}
+
+TEST(Sampler, TemperatureSharpensAndFlattens) {
+  SamplerParams params = unfiltered();
+  params.temperature = 0.5f; // Squares the odds: 0.7^2 : 0.3^2.
+  auto counts = histogram(params, logs({0.7f, 0.3f}));
+  EXPECT_NEAR(counts[0] / 20000.0, 0.49 / 0.58, 0.015);
+  params.temperature = 1e-30f;
+  EXPECT_THAT(idsOf(histogram(params, {1, 1.01f, 0}, 50)),
+              testing::ElementsAre(1));
+}
+
+TEST(Sampler, TopK) {
+  SamplerParams params = unfiltered();
+  params.topK = 2;
+  EXPECT_THAT(idsOf(histogram(params, {0, 2, 1, 2.5f}, 500)),
+              testing::ElementsAre(1, 3));
+  params.topK = 3; // Of the two that tie for the last place the lower id.
+  EXPECT_THAT(idsOf(histogram(params, {1, 2, 1, 2.5f}, 500)),
+              testing::ElementsAre(0, 1, 3));
+  params.topK = 100;
+  EXPECT_THAT(idsOf(histogram(params, {1, 1, 1}, 500)),
+              testing::ElementsAre(0, 1, 2));
+}
+
+TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
+  SamplerParams params = unfiltered();
+  std::vector<float> logits = logs({0.1f, 0.5f, 0.15f, 0.25f});
+  params.topP = 0.45f;
+  EXPECT_THAT(idsOf(histogram(params, logits, 500)), testing::ElementsAre(1));
+  params.topP = 0.7f;
+  EXPECT_THAT(idsOf(histogram(params, logits, 500)),
+              testing::ElementsAre(1, 3));
+  params.topP = 0.85f;
+  EXPECT_THAT(idsOf(histogram(params, logits, 500)),
+              testing::ElementsAre(1, 2, 3));
+}
+
+TEST(Sampler, TopPCountsAmongWhatTopKLeft) {
+  SamplerParams params = unfiltered();
+  params.topK = 2; // Leaves 0.5 and 0.25, that is 2/3 and 1/3.
+  params.topP = 0.6f;
+  EXPECT_THAT(idsOf(histogram(params, logs({0.1f, 0.5f, 0.15f, 0.25f}), 500)),
+              testing::ElementsAre(1));
+}
+
+TEST(Sampler, MinPIsRelativeToTheBest) {
+  SamplerParams params = unfiltered();
+  params.minP = 0.4f; // Of 0.5: 0.2.
+  EXPECT_THAT(idsOf(histogram(params, logs({0.1f, 0.5f, 0.15f, 0.25f}), 500)),
+              testing::ElementsAre(1, 3));
+  params.minP = 1;
+  EXPECT_THAT(idsOf(histogram(params, {2, 1, 2}, 500)),
+              testing::ElementsAre(0, 2));
+}
+
+TEST(Sampler, FiltersComeBeforeTemperature) {
+  SamplerParams params = unfiltered();
+  params.topP = 0.6f;
+  params.temperature = 100; // Would spread the mass if it came first.
+  EXPECT_THAT(idsOf(histogram(params, logs({0.65f, 0.2f, 0.15f}), 500)),
+              testing::ElementsAre(0));
+}
+
+// The partial selection against sorting everything, at the size of a real
+// vocabulary.
+TEST(Sampler, NucleusOfALargeVocabulary) {
+  std::mt19937 random(8);
+  std::normal_distribution<float> normal(0, 2);
+  std::vector<float> logits(130000);
+  for (float &logit : logits)
+    logit = normal(random);
+  std::vector<float> sorted = logits;
+  std::ranges::sort(sorted, std::greater{});
+  double total = 0, sum = 0;
+  for (float logit : sorted)
+    total += std::exp(double(logit));
+  size_t nucleus = 0;
+  while (sum < 0.3f * total)
+    sum += std::exp(double(sorted[nucleus++]));
+  ASSERT_GT(nucleus, 256u) << "must take several rounds of selection";
+
+  SamplerParams params = unfiltered();
+  params.topP = 0.3f;
+  params.temperature = 50; // Nearly uniform, to reach the nucleus' end.
+  Sampler sampler = make(params);
+  float lowest = infinity;
+  for (int i = 0; i < 150; ++i)
+    lowest = std::min(lowest, logits[sampleOne(sampler, logits)]);
+  EXPECT_GE(lowest, sorted[nucleus - 1]);
+  EXPECT_LT(lowest, sorted[nucleus * 9 / 10]);
+}
+
+TEST(Sampler, SeedDecides) {
+  auto draw = [](uint64_t seed) {
+    SamplerParams params = unfiltered();
+    params.seed = seed;
+    Sampler sampler = make(params);
+    std::vector<int32_t> ids;
+    for (int i = 0; i < 40; ++i)
+      ids.push_back(sampleOne(sampler, std::vector<float>(50, 0.0f)));
+    return ids;
+  };
+  EXPECT_EQ(draw(1), draw(1));
+  EXPECT_NE(draw(1), draw(2));
+}
+
+TEST(Sampler, RepetitionPenalty) {
+  Sampler sampler =
+      make({.repetitionPenalty = 2, .repetitionWindow = 2, .temperature = 0});
+  std::vector<float> logits = {3, 2, -1};
+  EXPECT_EQ(sampleOne(sampler, logits), 0);
+  sampler.accept(0); // 3 / 2 < 2
+  EXPECT_EQ(sampleOne(sampler, logits), 1);
+  sampler.accept(0); // Twice counts once.
+  EXPECT_EQ(sampleOne(sampler, {3, 1.4f, -1}), 0);
+  sampler.accept(1);
+  sampler.accept(1); // Both places of the window: 0 is forgotten.
+  EXPECT_EQ(sampleOne(sampler, logits), 0);
+  sampler.accept(2); // A negative logit is multiplied: -1 becomes -2.
+  EXPECT_EQ(sampleOne(sampler, {-5, -6, -2.4f}), 2);
+  EXPECT_EQ(sampleOne(sampler, {-5, -6, -2.6f}), 0);
+  sampler.accept(-1);
+  sampler.accept(1000);
+  EXPECT_EQ(sampleOne(sampler, logits), 0) << "unknown ids penalise nothing";
+}
+
+TEST(Sampler, ExtremePenaltiesStayFinite) {
+  for (float penalty : {1e-38f, 1e38f}) {
+    SamplerParams params = unfiltered();
+    params.repetitionPenalty = penalty;
+    Sampler sampler = make(params);
+    sampler.accept(0);
+    sampler.accept(1);
+    EXPECT_GE(sampleOne(sampler, {10, -10}), 0);
+  }
+}
+
+TEST(Sampler, DamagedLogitsAreErrors) {
+  for (float temperature : {0.0f, 0.8f}) {
+    Sampler sampler = make({.temperature = temperature});
+    auto message = [&](const std::vector<float> &logits) {
+      StatusOr<int32_t> id = sampler.sample(logits);
+      EXPECT_FALSE(id);
+      EXPECT_EQ(id.status().code(), StatusCode::Internal);
+      return id.status().message();
+    };
+    EXPECT_THAT(message({0, 1, nan}), HasSubstr("token 2 is nan"));
+    EXPECT_THAT(message({infinity, 1}), HasSubstr("token 0 is inf"));
+    EXPECT_THAT(message({-infinity, -infinity}), HasSubstr("none of the 2"));
+    EXPECT_THAT(message({}), HasSubstr("none of the 0"));
+  }
+}
+
+TEST(Sampler, ExcludedTokensAreNeverDrawn) {
+  EXPECT_THAT(idsOf(histogram(unfiltered(), {-infinity, 0, -infinity, 0}, 500)),
+              testing::ElementsAre(1, 3));
+}
+
+TEST(Sampler, ParametersOutOfRange) {
+  auto message = [](const SamplerParams &params) {
+    StatusOr<Sampler> sampler = Sampler::create(params);
+    EXPECT_FALSE(sampler);
+    EXPECT_EQ(sampler.status().code(), StatusCode::Usage);
+    return sampler.status().message();
+  };
+  for (float bad : {-1.0f, nan, infinity})
+    EXPECT_THAT(message({.temperature = bad}), HasSubstr("temperature is"));
+  for (float bad : {0.0f, -1.0f, nan, infinity})
+    EXPECT_THAT(message({.repetitionPenalty = bad}),
+                HasSubstr("repetition penalty is"));
+  for (float bad : {0.0f, 1.5f, -0.1f, nan})
+    EXPECT_THAT(message({.topP = bad}), HasSubstr("top-p is"));
+  for (float bad : {-0.1f, 1.5f, nan})
+    EXPECT_THAT(message({.minP = bad}), HasSubstr("min-p is"));
+  EXPECT_THAT(message({.repetitionWindow = UINT32_MAX}),
+              HasSubstr("repetition window is 4294967295"));
+}
+
+} // namespace
