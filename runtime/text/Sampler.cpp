@@ -22,6 +22,31 @@ struct IsBetter {
   }
 };
 
+/// The id of the largest logit, the lowest of equals, if all are fit to be
+/// chosen from.
+StatusOr<int32_t> checkedBest(std::span<const float> logits) {
+  float best = minusInfinity;
+  size_t bestId = logits.size();
+  for (size_t id = 0; id < logits.size(); ++id) {
+    // Also true of NaN, which compares with nothing.
+    if (!(logits[id] <= best)) {
+      if (!(logits[id] <= largest))
+        return Status(StatusCode::Internal,
+                      fmt::format("the logit of token {} is {}; the model's "
+                                  "weights or a kernel are damaged",
+                                  id, logits[id]));
+      best = logits[id];
+      bestId = id;
+    }
+  }
+  if (bestId == logits.size())
+    return Status(StatusCode::Internal,
+                  fmt::format("none of the {} logits is above minus infinity, "
+                              "so there is no token to choose",
+                              logits.size()));
+  return static_cast<int32_t>(bestId);
+}
+
 Status outOfRange(std::string_view name, float value, std::string_view range) {
   return {StatusCode::Usage,
           fmt::format("{} is {}; expected {}", name, value, range)};
@@ -63,40 +88,16 @@ void Sampler::accept(int32_t id) {
   }
 }
 
-/// Fills candidates_, indexed by id, and checks every logit.
-Status Sampler::gather(std::span<const float> logits) {
-  candidates_.resize(logits.size());
-  bool anyLeft = false;
-  for (size_t id = 0; id < logits.size(); ++id) {
-    float logit = logits[id];
-    if (!(logit < std::numeric_limits<float>::infinity()))
-      return {StatusCode::Internal,
-              fmt::format("the logit of token {} is {}; the model's weights "
-                          "or a kernel are damaged",
-                          id, logit)};
-    anyLeft |= logit > minusInfinity;
-    candidates_[id] = {logit, static_cast<int32_t>(id)};
-  }
-  if (!anyLeft)
-    return {StatusCode::Internal,
-            fmt::format("none of the {} logits is above minus infinity, so "
-                        "there is no token to choose",
-                        logits.size())};
-  sorted_ = 0;
-  return Status::ok();
-}
-
-void Sampler::penalise() {
-  if (params_.repetitionPenalty == 1.0f)
-    return;
+void Sampler::penalise(std::span<const float> logits) {
+  penalised_.assign(logits.begin(), logits.end());
   // Once per distinct token, however often it occurred.
   std::vector<int32_t> distinct = recent_;
   std::ranges::sort(distinct);
   distinct.erase(std::ranges::unique(distinct).begin(), distinct.end());
   for (int32_t id : distinct) {
-    if (id < 0 || static_cast<size_t>(id) >= candidates_.size())
+    if (id < 0 || static_cast<size_t>(id) >= penalised_.size())
       continue;
-    float &logit = candidates_[id].logit;
+    float &logit = penalised_[id];
     float scaled = logit > 0 ? logit / params_.repetitionPenalty
                              : logit * params_.repetitionPenalty;
     // An extreme penalty must not turn a finite logit into an infinite one.
@@ -117,29 +118,56 @@ void Sampler::sortFirst(size_t count) {
   sorted_ = count;
 }
 
-void Sampler::keepTopK() {
-  if (params_.topK == 0 || params_.topK >= candidates_.size())
-    return;
-  sortFirst(params_.topK);
-  candidates_.resize(params_.topK);
+void Sampler::keepTopK(std::span<const float> logits) {
+  size_t count = params_.topK == 0 ? logits.size() : params_.topK;
+  // Twice the room, so that a selection in linear time happens at most once
+  // per `count` candidates. A logit that does not exceed the threshold loses
+  // against `count` better ones, or equal ones of lower id.
+  float threshold = minusInfinity;
+  candidates_.clear();
+  sorted_ = 0;
+  for (size_t id = 0; id < logits.size(); ++id) {
+    if (!(logits[id] > threshold))
+      continue;
+    candidates_.push_back({logits[id], static_cast<int32_t>(id)});
+    if (candidates_.size() == 2 * count) {
+      auto last = candidates_.begin() + static_cast<ptrdiff_t>(count) - 1;
+      std::nth_element(candidates_.begin(), last, candidates_.end(),
+                       IsBetter{});
+      threshold = last->logit;
+      candidates_.resize(count);
+    }
+  }
+  if (candidates_.size() > count) {
+    sortFirst(count);
+    candidates_.resize(count);
+  }
 }
 
-void Sampler::keepTopP() {
+void Sampler::keepTopP(float best) {
   if (params_.topP >= 1)
     return;
-  float best =
-      std::ranges::max_element(candidates_, {}, &Candidate::logit)->logit;
   double total = 0;
   for (const Candidate &candidate : candidates_)
-    total += std::exp(double(candidate.logit) - best);
+    total += std::exp(candidate.logit - best);
 
-  // The nucleus is mostly small: sort only as far as it reaches.
+  // All n candidates of weight below (1 - p) * total / n together weigh less
+  // than what may be left out, so none of them is needed. (Half of that, as a
+  // margin for rounding.)
+  double negligible = 0.5 * (1 - double(params_.topP)) * total /
+                      static_cast<double>(candidates_.size());
+  double least = best + std::log(negligible);
+  if (sorted_ == 0)
+    std::erase_if(candidates_,
+                  [&](const Candidate &c) { return c.logit < least; });
+
+  // Sort only as far as the nucleus reaches.
   double enough = params_.topP * total;
   double sum = 0;
   for (size_t i = 0; i < candidates_.size(); ++i) {
     if (i == sorted_)
       sortFirst(std::max<size_t>(64, 4 * sorted_));
-    sum += std::exp(double(candidates_[i].logit) - best);
+    sum += std::exp(candidates_[i].logit - best);
     if (sum >= enough) {
       candidates_.resize(i + 1);
       sorted_ = i + 1;
@@ -148,36 +176,30 @@ void Sampler::keepTopP() {
   }
 }
 
-void Sampler::keepMinP() {
+void Sampler::keepMinP(float best) {
   if (params_.minP <= 0)
     return;
   // p >= minP * pMax  <=>  logit >= logitMax + ln(minP).
-  float best =
-      std::ranges::max_element(candidates_, {}, &Candidate::logit)->logit;
   double least = best + std::log(double(params_.minP));
-  // Keeps the order of what stays, hence also sorted_ up to its length.
   std::erase_if(candidates_,
                 [&](const Candidate &c) { return c.logit < least; });
-  sorted_ = std::min(sorted_, candidates_.size());
 }
 
-int32_t Sampler::draw() {
-  float best =
-      std::ranges::max_element(candidates_, {}, &Candidate::logit)->logit;
-  auto weight = [&](const Candidate &candidate) {
-    return std::exp((double(candidate.logit) - best) / params_.temperature);
-  };
+int32_t Sampler::draw(float best) {
   double total = 0;
-  for (const Candidate &candidate : candidates_)
-    total += weight(candidate);
+  for (Candidate &candidate : candidates_) {
+    // From here on the weight takes the logit's place.
+    candidate.logit = static_cast<float>(
+        std::exp((double(candidate.logit) - best) / params_.temperature));
+    total += candidate.logit;
+  }
   double target = random_.nextUnit() * total;
   int32_t chosen = -1;
   for (const Candidate &candidate : candidates_) {
-    double w = weight(candidate);
-    if (w == 0)
+    if (candidate.logit == 0)
       continue;
     chosen = candidate.id; // Also where rounding leaves target at the end.
-    target -= w;
+    target -= candidate.logit;
     if (target < 0)
       break;
   }
@@ -185,14 +207,19 @@ int32_t Sampler::draw() {
 }
 
 StatusOr<int32_t> Sampler::sample(std::span<const float> logits) {
-  MOE_RETURN_IF_ERROR(gather(logits));
-  penalise();
+  MOE_ASSIGN_OR_RETURN(int32_t bestId, checkedBest(logits));
+  if (params_.repetitionPenalty != 1.0f && !recent_.empty()) {
+    penalise(logits);
+    logits = penalised_;
+    MOE_ASSIGN_OR_RETURN(bestId, checkedBest(logits));
+  }
   if (params_.temperature == 0)
-    return std::ranges::max_element(candidates_, {}, &Candidate::logit)->id;
-  keepTopK();
-  keepTopP();
-  keepMinP();
-  return draw();
+    return bestId;
+  float best = logits[bestId];
+  keepTopK(logits);
+  keepTopP(best);
+  keepMinP(best);
+  return draw(best);
 }
 
 } // namespace moert

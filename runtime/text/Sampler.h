@@ -77,12 +77,12 @@ private:
 
   explicit Sampler(const SamplerParams &params);
 
-  Status gather(std::span<const float> logits);
-  void penalise();
-  void keepTopK();
-  void keepTopP();
-  void keepMinP();
-  int32_t draw();
+  /// Copies the logits to penalised_ and applies the repetition penalty.
+  void penalise(std::span<const float> logits);
+  void keepTopK(std::span<const float> logits);
+  void keepTopP(float best);
+  void keepMinP(float best);
+  int32_t draw(float best);
   /// Makes the first `count` candidates the best ones, in order, if they are
   /// not so already.
   void sortFirst(size_t count);
@@ -91,6 +91,7 @@ private:
   SplitMix64 random_;
   std::vector<int32_t> recent_; ///< A ring of the last tokens.
   size_t nextRecent_ = 0;
+  std::vector<float> penalised_;
   std::vector<Candidate> candidates_;
   size_t sorted_ = 0; ///< How many candidates in front are in final order.
 };
