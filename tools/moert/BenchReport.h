@@ -1,0 +1,48 @@
+//===- BenchReport.h - Results of moert bench -------------------*- C++ -*-===//
+
+#ifndef MOE_TOOLS_MOERT_BENCHREPORT_H
+#define MOE_TOOLS_MOERT_BENCHREPORT_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// What the measurements of one run have in common.
+struct BenchSubject {
+  std::string version;  ///< "moert 0.1.0"
+  std::string cpu;      ///< The processor's name.
+  std::string planPath; ///< llama-bench's model_filename.
+  std::string target;
+  std::string modelType; ///< "deepseek2 23.0M Q4_K"
+  uint64_t modelBytes = 0, parameters = 0;
+  int32_t ubatch = 0;
+  std::string kvType; ///< "bf16"
+};
+
+/// One test, repeated: `prompt` tokens as one prompt, or `gen` tokens one by
+/// one, after `depth` tokens.
+struct BenchResult {
+  int32_t prompt = 0, gen = 0, depth = 0, threads = 0;
+  std::string started;               ///< UTC, "2026-01-31T12:00:00Z"
+  std::vector<uint64_t> nanoseconds; ///< One sample per repetition.
+
+  std::string name() const;          ///< "pp512", "tg128 @ d4096"
+  std::vector<double> rates() const; ///< Tokens per second.
+};
+
+struct MeanAndDeviation {
+  double mean = 0, deviation = 0; ///< Of a sample: divided by n - 1.
+};
+MeanAndDeviation summarise(const std::vector<double> &samples);
+
+/// llama-bench's columns and keys, so that its scripts read ours.
+std::string benchMarkdown(const BenchSubject &,
+                          const std::vector<BenchResult> &);
+std::string benchJson(const BenchSubject &, const std::vector<BenchResult> &);
+std::string benchCsv(const BenchSubject &, const std::vector<BenchResult> &);
+
+} // namespace moert
+
+#endif // MOE_TOOLS_MOERT_BENCHREPORT_H

@@ -1,0 +1,19 @@
+//===- Commands.h - The sub-commands of moert -------------------*- C++ -*-===//
+
+#ifndef MOE_TOOLS_MOERT_COMMANDS_H
+#define MOE_TOOLS_MOERT_COMMANDS_H
+
+#include "tools/common/Cli.h"
+
+namespace moert {
+
+void addRunCommand(moetool::Tool &tool);
+void addLogitsCommand(moetool::Tool &tool);
+void addTokenizeCommand(moetool::Tool &tool);
+void addPerplexityCommand(moetool::Tool &tool);
+void addBenchCommand(moetool::Tool &tool);
+void addInfoCommand(moetool::Tool &tool);
+
+} // namespace moert
+
+#endif // MOE_TOOLS_MOERT_COMMANDS_H

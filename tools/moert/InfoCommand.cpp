@@ -1,0 +1,144 @@
+// moert info: what a plan is and needs.
+#include "runtime/PlanAccess.h"
+#include "tools/moert/Commands.h"
+#include "tools/moert/PlanFacts.h"
+#include "tools/moert/Shared.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace moert {
+
+namespace {
+using Json = nlohmann::ordered_json;
+
+struct InfoFlags {
+  SessionFlags session;
+  bool json = false;
+};
+
+std::string string(const flatbuffers::String *value) {
+  return std::string(text(value));
+}
+
+Json describe(const Plan &plan) {
+  const fb::Plan &table = plan.table();
+  Json object = {{"plan", plan.path()},
+                 {"model", string(table.model_name())},
+                 {"architecture", string(table.architecture())},
+                 {"parameters", table.parameters()},
+                 {"compiler", string(table.compiler())},
+                 {"options", string(table.options())},
+                 {"target", string(table.target())},
+                 {"context", table.context()},
+                 {"layers", table.layers()},
+                 {"hidden", table.hidden()},
+                 {"vocab", table.vocab()},
+                 {"experts", table.experts()},
+                 {"experts_used", table.experts_used()},
+                 {"weight_bytes", weightBytes(plan)},
+                 {"weight_formats", bytesByFormat(plan)}};
+  for (uint32_t i = 0; i < count(table.devices()); ++i) {
+    const fb::Device &device = *table.devices()->Get(i);
+    object["devices"].push_back({{"name", string(device.name())},
+                                 {"isa", string(device.isa())},
+                                 {"kv_bytes", device.kv_bytes()},
+                                 {"activation_bytes", device.arena_bytes()},
+                                 {"scratch_bytes", device.scratch_bytes()},
+                                 {"weight_bytes", device.weight_bytes()}});
+  }
+  for (const fb::Phase *phase : *table.phases())
+    object["phases"].push_back(
+        {{"name", string(phase->name())},
+         {"min_tokens", phase->min_tokens()},
+         {"max_tokens", phase->max_tokens()},
+         {"instructions", count(phase->instructions())}});
+  for (uint32_t i = 0; i < count(table.files()); ++i) {
+    const fb::File &file = *table.files()->Get(i);
+    object["files"].push_back({{"kind", fb::EnumNameFileKind(file.kind())},
+                               {"path", string(file.path())},
+                               {"bytes", file.bytes()}});
+  }
+  object["notes"] = Json::array();
+  for (uint32_t i = 0; i < count(table.notes()); ++i)
+    object["notes"].push_back(string(table.notes()->Get(i)));
+  Status machine = plan.checkMachine();
+  object["runs_here"] = machine.isOk();
+  if (!machine.isOk())
+    object["why_not"] = machine.message();
+  return object;
+}
+
+void printText(const Json &info) {
+  auto bytes = [](const Json &value) {
+    return humanBytes(value.get<double>());
+  };
+  auto line = [](std::string_view name, const std::string &value) {
+    fmt::print("{:<13}{}\n", name, value);
+  };
+  line("model", fmt::format("{} ({}, {:.1f} M parameters)",
+                            info["model"].get<std::string>(),
+                            info["architecture"].get<std::string>(),
+                            info["parameters"].get<double>() / 1e6));
+  line("layers",
+       fmt::format("{}, hidden size {}, vocabulary {}",
+                   info["layers"].get<int>(), info["hidden"].get<int64_t>(),
+                   info["vocab"].get<int64_t>()));
+  line("experts",
+       fmt::format("{}, {} used per token", info["experts"].get<int>(),
+                   info["experts_used"].get<int>()));
+  line("context", fmt::format("{} tokens", info["context"].get<int>()));
+  std::string formats;
+  for (const auto &[format, size] : info["weight_formats"].items())
+    formats += fmt::format(", {} {}", format, bytes(size));
+  line("weights", bytes(info["weight_bytes"]) + formats);
+  line("target", info["target"].get<std::string>());
+  line("compiler", fmt::format("{} {}", info["compiler"].get<std::string>(),
+                               info["options"].get<std::string>()));
+  for (const Json &device : info["devices"])
+    line("device", fmt::format("{} ({}): KV cache {}, activations {}, scratch "
+                               "{} per worker",
+                               device["name"].get<std::string>(),
+                               device["isa"].get<std::string>(),
+                               bytes(device["kv_bytes"]),
+                               bytes(device["activation_bytes"]),
+                               bytes(device["scratch_bytes"])));
+  for (const Json &phase : info["phases"])
+    line("phase", fmt::format("{}: {} to {} tokens, {} instructions",
+                              phase["name"].get<std::string>(),
+                              phase["min_tokens"].get<int>(),
+                              phase["max_tokens"].get<int>(),
+                              phase["instructions"].get<int>()));
+  if (info.contains("files"))
+    for (const Json &file : info["files"])
+      line("file", fmt::format("{} ({})", file["path"].get<std::string>(),
+                               bytes(file["bytes"])));
+  for (const Json &note : info["notes"])
+    line("note", note.get<std::string>());
+  line("runs here", info["runs_here"].get<bool>()
+                        ? "yes"
+                        : "no: " + info["why_not"].get<std::string>());
+}
+
+Status showInfo(const InfoFlags &flags) {
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.session.plan));
+  Json info = describe(plan);
+  if (flags.json)
+    fmt::print("{}\n",
+               info.dump(2, ' ', false, Json::error_handler_t::replace));
+  else
+    printText(info);
+  return Status::ok();
+}
+} // namespace
+
+void addInfoCommand(moetool::Tool &tool) {
+  auto flags = std::make_shared<InfoFlags>();
+  CLI::App *command =
+      tool.command("info", "Show what a plan is, needs, and was made from",
+                   [flags] { return showInfo(*flags); });
+  flags->session.addPlan(*command);
+  command->add_flag("--json", flags->json, "Print a JSON object");
+}
+
+} // namespace moert

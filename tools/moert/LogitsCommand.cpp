@@ -1,0 +1,66 @@
+// moert logits: what the model predicts after each of the given tokens.
+#include "tools/moert/Commands.h"
+#include "tools/moert/Npy.h"
+#include "tools/moert/Shared.h"
+
+#include <memory>
+
+namespace moert {
+
+namespace {
+struct LogitsFlags {
+  SessionFlags session;
+  std::vector<int32_t> tokens;
+  bool step = false;
+  std::string out;
+};
+
+Status writeLogits(const LogitsFlags &flags) {
+  MOE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      Session::open(flags.session.plan, flags.session.options));
+  session->setCancel(catchInterrupt());
+  MOE_ASSIGN_OR_RETURN(NpyWriter npy,
+                       NpyWriter::create(flags.out, flags.tokens.size(),
+                                         size_t(session->vocab())));
+  if (flags.step) {
+    for (int32_t token : flags.tokens) {
+      MOE_ASSIGN_OR_RETURN(std::span<const float> logits,
+                           session->decode(token));
+      MOE_RETURN_IF_ERROR(npy.append(logits));
+    }
+  } else {
+    MOE_RETURN_IF_ERROR(session->prefillAll(
+        flags.tokens, [&](size_t, size_t, std::span<const float> logits) {
+          return npy.append(logits);
+        }));
+  }
+  return npy.commit();
+}
+} // namespace
+
+void addLogitsCommand(moetool::Tool &tool) {
+  auto flags = std::make_shared<LogitsFlags>();
+  CLI::App *command =
+      tool.command("logits", "Write the logits after every token to a file",
+                   [flags] { return writeLogits(*flags); });
+  flags->session.addPlan(*command);
+  command
+      ->add_option("--tokens", flags->tokens, "Token ids, for example 3,10,17")
+      ->required()
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("IDS");
+  command
+      ->add_option("--out", flags->out,
+                   "NPY file to write: float32, shape [tokens, vocabulary]")
+      ->required()
+      ->type_name("X.npy");
+  command->add_flag("--step", flags->step,
+                    "Feed one token at a time through the decode phase "
+                    "instead of all at once");
+  flags->session.addThreads(*command);
+  flags->session.addModel(*command);
+}
+
+} // namespace moert

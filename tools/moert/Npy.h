@@ -1,0 +1,29 @@
+//===- Npy.h - NumPy array files --------------------------------*- C++ -*-===//
+
+#ifndef MOE_TOOLS_MOERT_NPY_H
+#define MOE_TOOLS_MOERT_NPY_H
+
+#include "runtime/base/AtomicFile.h"
+
+#include <span>
+
+namespace moert {
+
+/// Writes a float32 matrix row by row as an NPY file of format version 1.0
+/// (numpy.lib.format).
+class NpyWriter {
+public:
+  static StatusOr<NpyWriter> create(const std::string &path, size_t rows,
+                                    size_t cols);
+  /// Whole rows, in order.
+  Status append(std::span<const float> values);
+  Status commit() { return file_.commit(); }
+
+private:
+  explicit NpyWriter(AtomicFile file) : file_(std::move(file)) {}
+  AtomicFile file_;
+};
+
+} // namespace moert
+
+#endif // MOE_TOOLS_MOERT_NPY_H

@@ -1,0 +1,147 @@
+// moert perplexity: how well the model predicts a text.
+//
+// The text's tokens are cut into windows of N; the first token of each is
+// replaced by BOS where the model has one, the cache starts empty, and the
+// tokens of the second half are scored, so that each has at least N/2 tokens of
+// context. A rest shorter than a window is not used. Perplexity is exp(m) with
+// m the mean of -ln p(token), and its error exp(m) times m's standard error.
+#include "runtime/PlanTokenizer.h"
+#include "tools/moert/Commands.h"
+#include "tools/moert/Shared.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace moert {
+
+namespace {
+struct PerplexityFlags {
+  SessionFlags session;
+  std::string file;
+  int32_t window = 0;
+  bool json = false;
+};
+
+/// -ln softmax(logits)[token].
+double surprise(std::span<const float> logits, int32_t token) {
+  double top = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (float logit : logits)
+    sum += std::exp(double(logit) - top);
+  return std::log(sum) + top - double(logits[size_t(token)]);
+}
+
+struct Score {
+  double sum = 0, squares = 0;
+  size_t count = 0;
+
+  void add(double value) {
+    sum += value;
+    squares += value * value;
+    ++count;
+  }
+  double mean() const { return sum / double(count); }
+  double perplexity() const { return std::exp(mean()); }
+  double perplexityError() const {
+    if (count < 2)
+      return 0;
+    double variance = std::max(0.0, squares / double(count) - mean() * mean());
+    return perplexity() * std::sqrt(variance / double(count - 1));
+  }
+};
+
+Status scoreWindow(Session &session, std::span<const int32_t> tokens,
+                   Score &score) {
+  MOE_RETURN_IF_ERROR(session.rewind(0));
+  size_t vocab = size_t(session.vocab());
+  size_t scoredFrom = tokens.size() / 2;
+  return session.prefillAll(tokens, [&](size_t first, size_t rows,
+                                        std::span<const float> logits) {
+    for (size_t row = 0; row < rows; ++row) {
+      size_t next = first + row + 1;
+      if (next > scoredFrom && next < tokens.size())
+        score.add(surprise(logits.subspan(row * vocab, vocab), tokens[next]));
+    }
+    return Status::ok();
+  });
+}
+
+Status perplexity(const PerplexityFlags &flags) {
+  MOE_ASSIGN_OR_RETURN(std::string text, readText(flags.file));
+  MOE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      Session::open(flags.session.plan, flags.session.options));
+  session->setCancel(catchInterrupt());
+  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(session->plan()));
+  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(text));
+  int32_t window =
+      flags.window == 0 ? std::min(512, session->context()) : flags.window;
+  if (window < 4)
+    return Status(StatusCode::Usage, "--ctx must be at least 4");
+  if (window > session->context())
+    return Status(StatusCode::DoesNotFit,
+                  fmt::format("windows of {} tokens exceed the plan's context "
+                              "of {}; recompile with --ctx {} or more",
+                              window, session->context(), window));
+  size_t windows = tokens.size() / size_t(window);
+  if (windows == 0)
+    return Status(StatusCode::Usage,
+                  fmt::format("{}: holds {} tokens, less than one window of "
+                              "{}; give a longer text or a smaller --ctx",
+                              flags.file, tokens.size(), window));
+  Score score;
+  ProgressLine progress;
+  for (size_t i = 0; i < windows; ++i) {
+    std::span<int32_t> piece(tokens.data() + i * size_t(window),
+                             size_t(window));
+    if (tokenizer.bos() && tokens.front() == *tokenizer.bos())
+      piece.front() = *tokenizer.bos();
+    MOE_RETURN_IF_ERROR(scoreWindow(*session, piece, score));
+    progress.show(fmt::format("window {}/{}: perplexity {:.4f}", i + 1, windows,
+                              score.perplexity()));
+  }
+  progress.clear();
+  if (flags.json)
+    fmt::print("{}\n", nlohmann::ordered_json(
+                           {{"perplexity", score.perplexity()},
+                            {"standard_error", score.perplexityError()},
+                            {"mean_nll", score.mean()},
+                            {"tokens_scored", score.count},
+                            {"windows", windows},
+                            {"ctx", window}})
+                           .dump(2));
+  else
+    fmt::print("perplexity {:.4f} +/- {:.4f} ({} tokens scored in {} windows "
+               "of {})\n",
+               score.perplexity(), score.perplexityError(), score.count,
+               windows, window);
+  return Status::ok();
+}
+} // namespace
+
+void addPerplexityCommand(moetool::Tool &tool) {
+  auto flags = std::make_shared<PerplexityFlags>();
+  CLI::App *command = tool.command(
+      "perplexity",
+      "Measure how well the model predicts a text. The text is cut into\n"
+      "windows, each starting with BOS and an empty cache; the tokens of a\n"
+      "window's second half are scored",
+      [flags] { return perplexity(*flags); });
+  flags->session.addPlan(*command);
+  command->add_option("--file", flags->file, "The text; - is standard input")
+      ->required()
+      ->type_name("F");
+  command
+      ->add_option("--ctx", flags->window,
+                   "Tokens per window; 0 is 512, or the plan's context if "
+                   "that is less")
+      ->type_name("N");
+  command->add_flag("--json", flags->json, "Print a JSON object");
+  flags->session.addThreads(*command);
+  flags->session.addModel(*command);
+}
+
+} // namespace moert

@@ -1,0 +1,172 @@
+// moert run: text from a prompt.
+#include "runtime/Generate.h"
+#include "runtime/PlanTokenizer.h"
+#include "tools/moert/Commands.h"
+#include "tools/moert/Shared.h"
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace moert {
+
+namespace {
+struct RunFlags {
+  SessionFlags session;
+  std::string prompt, promptFile;
+  bool hasPrompt = false;
+  bool json = false, stats = false;
+  GenerateOptions generate;
+};
+
+StatusOr<std::string> promptText(const RunFlags &flags) {
+  if (flags.hasPrompt == !flags.promptFile.empty())
+    return Status(StatusCode::Usage,
+                  "give the prompt with either -p TEXT or -f FILE");
+  if (flags.hasPrompt)
+    return flags.prompt;
+  return readText(flags.promptFile);
+}
+
+void printStats(const GenerateStats &stats, const Session &session) {
+  fmt::print(stderr,
+             "\nprompt:    {:5} tokens in {:.2f} s, {:.2f} t/s\n"
+             "generated: {:5} tokens in {:.2f} s, {:.2f} t/s\n",
+             stats.promptTokens, stats.promptSeconds, stats.promptRate(),
+             stats.generatedTokens, stats.decodeSeconds, stats.decodeRate());
+  if (stats.reason == StopReason::ContextFull)
+    fmt::print(stderr,
+               "note: the context of {} tokens is full; recompile with a "
+               "larger --ctx for longer texts\n",
+               session.context());
+}
+
+void printJson(const GenerateStats &stats, const Session &session,
+               const std::string &prompt, const std::string &text) {
+  nlohmann::ordered_json object = {
+      {"prompt", prompt},
+      {"text", text},
+      {"stop_reason", stopReasonName(stats.reason)},
+      {"prompt_tokens", stats.promptTokens},
+      {"generated_tokens", stats.generatedTokens},
+      {"prompt_seconds", stats.promptSeconds},
+      {"decode_seconds", stats.decodeSeconds},
+      {"prompt_ts", stats.promptRate()},
+      {"decode_ts", stats.decodeRate()},
+      {"threads", session.threads()}};
+  // A prompt may be any bytes; JSON text is UTF-8.
+  fmt::print("{}\n", object.dump(2, ' ', false,
+                                 nlohmann::json::error_handler_t::replace));
+}
+
+Status runPrompt(const RunFlags &flags) {
+  MOE_ASSIGN_OR_RETURN(std::string prompt, promptText(flags));
+  // Ctrl-C while a large plan loads should end the process as usual, so it is
+  // caught only from here on.
+  MOE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      Session::open(flags.session.plan, flags.session.options));
+  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(session->plan()));
+  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(prompt));
+  if (tokens.empty())
+    return Status(StatusCode::Usage,
+                  "the prompt is empty, and this model starts texts with no "
+                  "token of its own; give at least one character");
+  session->setCancel(catchInterrupt());
+
+  std::string text;
+  MOE_ASSIGN_OR_RETURN(GenerateStats stats,
+                       generate(*session, tokenizer, tokens, flags.generate,
+                                [&](std::string_view piece) {
+                                  if (flags.json) {
+                                    text += piece;
+                                    return;
+                                  }
+                                  std::fwrite(piece.data(), 1, piece.size(),
+                                              stdout);
+                                  std::fflush(stdout);
+                                }));
+  if (flags.json)
+    printJson(stats, *session, prompt, text);
+  else
+    std::fputc('\n', stdout);
+  if (std::fflush(stdout) != 0)
+    return Status(StatusCode::Io, "cannot write to standard output");
+  if (flags.stats || moetool::stderrIsTerminal() ||
+      stats.reason == StopReason::Cancelled)
+    printStats(stats, *session);
+  if (stats.reason == StopReason::Cancelled)
+    return Status(StatusCode::Cancelled, "interrupted");
+  return Status::ok();
+}
+
+void addSampling(CLI::App &command, RunFlags &flags) {
+  SamplerParams &sampler = flags.generate.sampler;
+  auto add = [&](const char *name, auto &value, const char *help) {
+    command.add_option(name, value, help)->type_name("X")->group("Sampling");
+  };
+  add("--temp", sampler.temperature,
+      "Temperature; 0 always takes the most likely token");
+  add("--top-k", sampler.topK, "Among the K most likely; 0 is all");
+  add("--top-p", sampler.topP,
+      "Among the most likely that make up this probability; 1 is all");
+  add("--min-p", sampler.minP,
+      "Among those at least this fraction as likely as the first; 0 is all");
+  add("--repeat-penalty", sampler.repetitionPenalty,
+      "Divides the logits of recent tokens; 1 is off");
+  add("--repeat-last-n", sampler.repetitionWindow,
+      "How many tokens are recent");
+  add("--seed", sampler.seed, "The same seed gives the same text");
+}
+} // namespace
+
+void addRunCommand(moetool::Tool &tool) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App *command = tool.command("run", "Generate text after a prompt",
+                                   [flags] { return runPrompt(*flags); });
+  flags->session.addPlan(*command);
+  command
+      ->add_option_function<std::string>(
+          "-p,--prompt",
+          [flags](const std::string &prompt) {
+            flags->prompt = prompt;
+            flags->hasPrompt = true;
+          },
+          "The prompt")
+      ->type_name("TEXT")
+      ->group("Text");
+  command
+      ->add_option("-f,--file", flags->promptFile,
+                   "Read the prompt from a file; - is standard input")
+      ->type_name("FILE")
+      ->group("Text");
+  command
+      ->add_option("-n,--n-predict", flags->generate.maxTokens,
+                   "Tokens to generate at most; -1 until the text ends")
+      ->type_name("N")
+      ->group("Text");
+  command
+      ->add_option("--stop", flags->generate.stops,
+                   "End before this string; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("STR")
+      ->group("Text");
+  command
+      ->add_flag("--ignore-eos", flags->generate.ignoreEos,
+                 "Go on after the token that ends a text")
+      ->group("Text");
+  addSampling(*command, *flags);
+  flags->session.addThreads(*command);
+  flags->session.addModel(*command);
+  command
+      ->add_flag("--json", flags->json,
+                 "Print one JSON object with the text and the statistics")
+      ->group("Output");
+  command
+      ->add_flag("--stats", flags->stats,
+                 "Print statistics even where stderr is no terminal")
+      ->group("Output");
+}
+
+} // namespace moert

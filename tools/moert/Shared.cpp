@@ -1,0 +1,88 @@
+#include "tools/moert/Shared.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+namespace moert {
+
+void SessionFlags::addPlan(CLI::App &command) {
+  command.add_option("plan", plan, "The plan that moec compile wrote")
+      ->required()
+      ->type_name("PLAN.fb");
+}
+
+void SessionFlags::addModel(CLI::App &command) {
+  command
+      .add_option("--model", options.modelPaths,
+                  "Where the model file is now, if it was moved since it was "
+                  "compiled; once per part of a split model")
+      ->allow_extra_args(false)
+      ->type_name("PATH")
+      ->group("Machine");
+}
+
+void SessionFlags::addThreads(CLI::App &command) {
+  command
+      .add_option("-t,--threads", options.threads,
+                  "Worker threads; 0 is one per physical core")
+      ->type_name("N")
+      ->group("Machine");
+  command.add_flag("--pin", options.pin, "Pin each worker thread to one core")
+      ->group("Machine");
+}
+
+namespace {
+/// A signal handler can reach nothing but a global.
+std::atomic<bool> interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free,
+              "a signal handler may set it");
+} // namespace
+
+const std::atomic<bool> *catchInterrupt() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = true; };
+  // The second Ctrl-C finds the default action: it ends the process.
+  action.sa_flags = SA_RESETHAND;
+  ::sigaction(SIGINT, &action, nullptr);
+  return &interrupted;
+}
+
+StatusOr<std::string> readText(const std::string &path) {
+  std::unique_ptr<std::FILE, int (*)(std::FILE *)> owner(nullptr, std::fclose);
+  std::FILE *file = stdin;
+  if (path != "-") {
+    file = std::fopen(path.c_str(), "rb");
+    owner.reset(file);
+  }
+  auto ioError = [&](const char *what) {
+    return Status(StatusCode::Io,
+                  path + ": " + what + ": " + std::strerror(errno));
+  };
+  if (!file)
+    return ioError("cannot open");
+  std::string text;
+  char buffer[1 << 16];
+  while (size_t bytes = std::fread(buffer, 1, sizeof(buffer), file))
+    text.append(buffer, bytes);
+  if (std::ferror(file))
+    return ioError("cannot read");
+  return text;
+}
+
+void ProgressLine::show(const std::string &text) {
+  if (!moetool::stderrIsTerminal())
+    return;
+  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  shown_ = true;
+}
+
+void ProgressLine::clear() {
+  if (shown_)
+    std::fputs("\r\033[K", stderr);
+  shown_ = false;
+}
+
+} // namespace moert

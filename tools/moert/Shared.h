@@ -1,0 +1,45 @@
+//===- Shared.h - What several commands of moert use ------------*- C++ -*-===//
+
+#ifndef MOE_TOOLS_MOERT_SHARED_H
+#define MOE_TOOLS_MOERT_SHARED_H
+
+#include "runtime/Session.h"
+#include "tools/common/Cli.h"
+
+#include <atomic>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+/// The plan to run and how: the arguments that most commands have.
+struct SessionFlags {
+  std::string plan;
+  SessionOptions options;
+
+  void addPlan(CLI::App &command);
+  void addModel(CLI::App &command);
+  void addThreads(CLI::App &command);
+};
+
+/// From now on Ctrl-C sets the returned flag; a second one kills the process.
+const std::atomic<bool> *catchInterrupt();
+
+/// The whole of a text file, or of standard input for "-".
+StatusOr<std::string> readText(const std::string &path);
+
+/// A line of progress that replaces the one before; silent where stderr is no
+/// terminal.
+class ProgressLine {
+public:
+  ~ProgressLine() { clear(); }
+  void show(const std::string &text);
+  void clear();
+
+private:
+  bool shown_ = false;
+};
+
+} // namespace moert
+
+#endif // MOE_TOOLS_MOERT_SHARED_H

@@ -1,0 +1,61 @@
+// moert tokenize: the token ids of a text.
+#include "runtime/PlanTokenizer.h"
+#include "tools/moert/Commands.h"
+#include "tools/moert/Shared.h"
+
+#include <fmt/format.h>
+#include <memory>
+
+namespace moert {
+
+namespace {
+struct TokenizeFlags {
+  SessionFlags session;
+  std::string text, file;
+  bool hasText = false, noBos = false;
+};
+
+Status tokenize(const TokenizeFlags &flags) {
+  if (flags.hasText == !flags.file.empty())
+    return Status(StatusCode::Usage,
+                  "give the text with either --text T or --file F");
+  std::string text = flags.text;
+  if (!flags.hasText) {
+    MOE_ASSIGN_OR_RETURN(text, readText(flags.file));
+  }
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.session.plan));
+  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(plan));
+  EncodeOptions options;
+  if (flags.noBos)
+    options.addBos = false;
+  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
+                       tokenizer.encode(text, options));
+  fmt::print("[{}]\n", fmt::join(tokens, ", "));
+  return Status::ok();
+}
+} // namespace
+
+void addTokenizeCommand(moetool::Tool &tool) {
+  auto flags = std::make_shared<TokenizeFlags>();
+  CLI::App *command =
+      tool.command("tokenize", "Print a text's token ids as a JSON list",
+                   [flags] { return tokenize(*flags); });
+  flags->session.addPlan(*command);
+  command
+      ->add_option_function<std::string>(
+          "--text",
+          [flags](const std::string &text) {
+            flags->text = text;
+            flags->hasText = true;
+          },
+          "The text")
+      ->type_name("T");
+  command
+      ->add_option("--file", flags->file,
+                   "Read the text from a file; - is standard input")
+      ->type_name("F");
+  command->add_flag("--no-bos", flags->noBos,
+                    "Leave out the token that starts a text");
+}
+
+} // namespace moert
