@@ -1,0 +1,57 @@
+//===- SamplePlan.h - A small MLA and MoE model, planned by hand -*- C++
+//-*-===//
+//
+// One layer with every plan op: embedding, latent attention (absorbed in
+// decode, decompressed in prefill), a dense FFN of separate ops, routed experts
+// and a shared expert, head with bias. The same model in float64 is the
+// reference for what a session computes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_SUPPORT_SAMPLEPLAN_H
+#define MOE_TEST_SUPPORT_SAMPLEPLAN_H
+
+#include "test/support/PlanBuilder.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace moetest {
+
+class SamplePlan {
+public:
+  static constexpr int32_t kHidden = 32, kVocab = 40, kContext = 24;
+  static constexpr int32_t kUbatch = 5, kLogitRows = 3;
+  static constexpr int32_t kHeads = 2, kNope = 4, kRope = 4, kLatent = 8,
+                           kValue = 6;
+  static constexpr int32_t kExperts = 4, kTopK = 2, kExpertWidth = 16,
+                           kDenseWidth = 24;
+  static constexpr double kEps = 1e-5, kScale = 0.35, kRouterScale = 1.5;
+
+  explicit SamplePlan(const std::string &isa = "ref");
+
+  PlanBuilder builder;
+
+  /// Logits after each of `tokens` in float64: [tokens][vocab].
+  std::vector<std::vector<double>>
+  reference(const std::vector<int32_t> &tokens) const;
+
+  /// Index of the phase's first instruction of `op`.
+  size_t find(std::string_view phase, std::string_view op) const;
+  fb::PhaseT &phase(std::string_view name) const;
+
+private:
+  Ref weight(const std::string &name, std::vector<int64_t> shape,
+             double center = 0);
+  void addBody(const std::string &name, int32_t maxTokens, bool absorbed);
+  void addHead();
+
+  std::map<std::string, Ref> refs_;
+  std::map<std::string, std::vector<float>> values_;
+  uint64_t state_ = 7;
+};
+
+} // namespace moetest
+
+#endif // MOE_TEST_SUPPORT_SAMPLEPLAN_H

@@ -1,0 +1,134 @@
+#include "runtime/device/cpu/WorkerPool.h"
+
+#include "runtime/device/cpu/HostMemory.h"
+#include "runtime/device/cpu/ThreadCount.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <thread>
+
+using namespace moert;
+
+namespace {
+
+std::unique_ptr<WorkerPool> makePool(int32_t team) {
+  StatusOr<std::unique_ptr<WorkerPool>> pool = WorkerPool::create(team);
+  EXPECT_TRUE(pool.isOk()) << pool.status().message();
+  return *std::move(pool);
+}
+
+TEST(WorkerPoolTest, EveryWorkerRunsOnce) {
+  for (int32_t team : {1, 2, 3, 7}) {
+    auto pool = makePool(team);
+    std::vector<int> calls(size_t(team), 0);
+    for (int round = 0; round < 50; ++round)
+      pool->run([&](int32_t worker) { ++calls[size_t(worker)]; });
+    EXPECT_EQ(calls, std::vector<int>(size_t(team), 50));
+  }
+}
+
+// Plain ints on purpose: under ThreadSanitizer this proves that the barrier
+// orders what workers write before it with what others read after it.
+TEST(WorkerPoolTest, BarrierMakesWritesVisible) {
+  constexpr int32_t team = 4;
+  constexpr int rounds = 300;
+  auto pool = makePool(team);
+  std::vector<int> slots(team, 0);
+  std::vector<int> wrong(team, 0);
+  pool->run([&](int32_t worker) {
+    for (int round = 1; round <= rounds; ++round) {
+      slots[size_t(worker)] = round;
+      pool->barrier().arriveAndWait();
+      for (int seen : slots)
+        wrong[size_t(worker)] += seen != round;
+      pool->barrier().arriveAndWait();
+    }
+  });
+  EXPECT_EQ(std::accumulate(wrong.begin(), wrong.end(), 0), 0);
+}
+
+TEST(WorkerPoolTest, LastToArriveActsWhileOthersWait) {
+  auto pool = makePool(3);
+  int meetings = 0; // written by whoever is last, read by all
+  std::vector<int> seen(3, 0);
+  pool->run([&](int32_t worker) {
+    for (int round = 0; round < 100; ++round)
+      pool->barrier().arriveAndWait([&] { ++meetings; });
+    seen[size_t(worker)] = meetings;
+  });
+  EXPECT_EQ(seen, std::vector<int>(3, 100));
+}
+
+// A worker that is late by far more than the spin puts the others to sleep.
+TEST(WorkerPoolTest, SleepersAreWoken) {
+  auto pool = makePool(3);
+  for (int32_t late = 0; late < 3; ++late)
+    pool->run([&](int32_t worker) {
+      if (worker == late)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      pool->barrier().arriveAndWait();
+    });
+  // Idle threads sleep too, and wake for the next run.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  int32_t calls = 0;
+  pool->run([&](int32_t worker) { calls += worker == 0; });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(WorkerPoolTest, StopsWithoutEverRunning) {
+  for (int i = 0; i < 20; ++i)
+    makePool(4);
+}
+
+TEST(WorkerPoolTest, PinsWorkersToCores) {
+  int here = 0;
+  StatusOr<std::unique_ptr<WorkerPool>> pool =
+      WorkerPool::create(2, std::vector<int>{here, here});
+  ASSERT_TRUE(pool.isOk());
+  int cpus = 0;
+  (*pool)->run([&](int32_t worker) {
+    cpu_set_t mask;
+    if (worker == 1 && ::sched_getaffinity(0, sizeof(mask), &mask) == 0)
+      cpus = CPU_COUNT(&mask);
+  });
+  EXPECT_EQ(cpus, 1);
+}
+
+TEST(ThreadCountTest, DefaultsToCoresAndRefusesMoreThanCpus) {
+  CpuBudget budget{2, 4};
+  EXPECT_EQ(*resolveThreads(0, budget), 2);
+  EXPECT_EQ(*resolveThreads(4, budget), 4);
+  for (int threads : {5, -1}) {
+    StatusOr<int> refused = resolveThreads(threads, budget);
+    ASSERT_FALSE(refused.isOk());
+    EXPECT_EQ(refused.status().code(), StatusCode::Usage);
+    EXPECT_NE(refused.status().message().find("1 to 4"), std::string::npos);
+  }
+}
+
+TEST(ThreadCountTest, ThisProcessHasACore) {
+  CpuBudget budget = readCpuBudget();
+  EXPECT_GE(budget.cores, 1);
+  EXPECT_GE(budget.cpus, budget.cores);
+}
+
+TEST(HostMemoryTest, IsZeroedAndAligned) {
+  StatusOr<HostMemory> memory = HostMemory::allocate(10000, "a test");
+  ASSERT_TRUE(memory.isOk());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % 64, 0u);
+  for (size_t i = 0; i < memory->size(); ++i)
+    ASSERT_EQ(memory->data()[i], std::byte(0));
+}
+
+TEST(HostMemoryTest, MoreThanTheMachineHasDoesNotFit) {
+  StatusOr<HostMemory> memory =
+      HostMemory::allocate(uint64_t(1) << 47, "the KV cache");
+  ASSERT_FALSE(memory.isOk());
+  EXPECT_EQ(memory.status().code(), StatusCode::DoesNotFit);
+  EXPECT_NE(memory.status().message().find("128.00 TiB of memory for the KV"),
+            std::string::npos)
+      << memory.status().message();
+}
+
+} // namespace
