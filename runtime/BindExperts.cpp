@@ -46,6 +46,7 @@ const void *bindRouter(OpReader &r) {
             "the groups used hold top_k experts");
   r.require(args.groups == 1 || !args.bias || groupSize >= 2,
             "a biased group has two experts to rank it by");
+  r.scratch(moek::routerScratchBytes(args.experts));
   return r.keep(args);
 }
 

@@ -146,12 +146,8 @@ void PhaseBuilder::emit(std::string_view op, std::vector<Ref> operands,
   for (const moert::OperandSpec &operand : spec->operands)
     if (operand.gemm)
       instruction->kernels.push_back(owner_.kernel("gemm_f32_" + owner_.isa()));
-  for (Ref ref : operands) {
-    auto operand = std::make_unique<fb::OperandT>();
-    operand->kind = ref.kind;
-    operand->index = ref.index;
-    instruction->operands.push_back(std::move(operand));
-  }
+  for (Ref ref : operands)
+    instruction->operands.emplace_back(ref.kind, ref.index);
   instruction->ints = std::move(ints);
   instruction->floats = std::move(floats);
   table().instructions.push_back(std::move(instruction));

@@ -19,6 +19,12 @@ namespace {
 
 const std::vector<int32_t> tokens = {3, 17, 39, 0, 8, 8, 21, 30, 5, 11, 2, 26};
 
+SessionOptions withThreads(int threads) {
+  SessionOptions options;
+  options.threads = threads;
+  return options;
+}
+
 class SessionTest : public ::testing::TestWithParam<const char *> {
 protected:
   void SetUp() override {
@@ -27,11 +33,12 @@ protected:
   }
   std::unique_ptr<Session> open(int threads = 1) {
     StatusOr<std::unique_ptr<Session>> session =
-        Session::open(sample_.builder.write(folder_), {.threads = threads});
+        Session::open(sample_.builder.write(folder_), withThreads(threads));
     EXPECT_TRUE(session.isOk()) << session.status().message();
     return *std::move(session);
   }
 
+  std::atomic<bool> cancel_ = false;
   TempDir folder_;
   SamplePlan sample_{GetParam()};
 };
@@ -148,11 +155,11 @@ TEST_P(SessionTest, TokensOutsideTheVocabularyAreRefused) {
 
 TEST_P(SessionTest, CancelEndsTheCallAndKeepsTheSessionUsable) {
   auto session = open();
-  std::atomic<bool> cancel = true;
-  session->setCancel(&cancel);
+  cancel_ = true;
+  session->setCancel(&cancel_);
   EXPECT_EQ(session->prefill(tokens).status().code(), StatusCode::Cancelled);
   EXPECT_EQ(session->position(), 0);
-  cancel = false;
+  cancel_ = false;
   StatusOr<std::span<const float>> logits = session->prefill(tokens);
   ASSERT_TRUE(logits.isOk());
   expectRow(*logits, sample_.reference(tokens).back(), tokens.size() - 1);
@@ -162,13 +169,12 @@ TEST_P(SessionTest, CancelEndsTheCallAndKeepsTheSessionUsable) {
 // same one, or the next run would hang.
 TEST_P(SessionTest, CancelFromAnotherThread) {
   auto session = open(std::min(2, readCpuBudget().cpus));
-  std::atomic<bool> cancel = false;
-  session->setCancel(&cancel);
+  session->setCancel(&cancel_);
   for (int i = 0; i < 20; ++i) {
-    cancel = false;
+    cancel_ = false;
     std::thread other([&, i] {
       std::this_thread::sleep_for(std::chrono::microseconds(20 * i));
-      cancel = true;
+      cancel_ = true;
     });
     Status status;
     while (status.isOk()) {
@@ -192,7 +198,7 @@ TEST_P(SessionTest, LogitsThatAreNotFiniteAreReported) {
   std::memcpy(weights.data() + at, row.data(), row.size() * 4);
   folder_.write("plan.weights", std::span<const uint8_t>(weights));
   StatusOr<std::unique_ptr<Session>> session =
-      Session::open(path, {.threads = 1});
+      Session::open(path, withThreads(1));
   ASSERT_TRUE(session.isOk()) << session.status().message();
   EXPECT_TRUE((*session)->decode(3).isOk());
   StatusOr<std::span<const float>> logits = (*session)->decode(39);
