@@ -4,6 +4,7 @@
 
 #include "TokenizerTestSupport.h"
 
+#include <algorithm>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -104,11 +105,11 @@ TEST_F(DeepSeekTokenizer, LongRunsOfOneCharacter) {
   for (char c : {' ', 'a', '\n', '='}) {
     std::string text(length, c);
     std::vector<int32_t> ids = encode(text);
-    EXPECT_EQ(tokenizer->decode(ids), text);
+    EXPECT_TRUE(tokenizer->decode(ids) == text) << "run of '" << c << "'";
     // Merging leftmost first makes equal tokens of a run whose length is a
     // multiple of theirs.
     size_t each = tokenizer->tokenBytes(ids.front()).size();
-    EXPECT_THAT(ids, testing::Each(ids.front()));
+    EXPECT_EQ(std::ranges::count(ids, ids.front()), ptrdiff_t(ids.size()));
     EXPECT_EQ(ids.size(), length / each);
     // The longest run of the vocabulary that merges reach.
     EXPECT_EQ(encode(std::string(each, c)), std::vector{ids.front()});
