@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
 
 using namespace moert;
@@ -104,6 +105,26 @@ TEST(Sampler, TopK) {
   params.topK = 100;
   EXPECT_THAT(idsOf(histogram(params, {1, 1, 1}, 500)),
               testing::ElementsAre(0, 1, 2));
+}
+
+TEST(Sampler, TopKOfManyWithTies) {
+  std::mt19937 random(9);
+  for (uint32_t topK : {1u, 2u, 7u, 40u}) {
+    std::vector<float> logits(200);
+    for (float &logit : logits)
+      logit = static_cast<float>(random() % 20);
+    std::vector<int32_t> best(logits.size());
+    std::iota(best.begin(), best.end(), 0);
+    std::ranges::stable_sort(best, std::greater{},
+                             [&](int32_t id) { return logits[id]; });
+    best.resize(topK);
+
+    SamplerParams params = unfiltered();
+    params.topK = topK;
+    params.temperature = 1000; // Nearly uniform, to see all that is left.
+    EXPECT_THAT(idsOf(histogram(params, logits, 3000)),
+                testing::UnorderedElementsAreArray(best));
+  }
 }
 
 TEST(Sampler, TopPKeepsTheSmallestSetThatReachesIt) {
