@@ -11,6 +11,7 @@
 //                                       four vectors in reduceAdd's order
 //   dupPairs, swapPairs, fmaAlternate   for RoPE on neighbours (kWidth > 1)
 //   quantize32            one block of the A8 encoding
+//   Dequant::X            for every format X: blocks of a row to floats
 //   kDotRows, kSumRows, kSumVecs        register blocks, see Blocks.h
 // Translation units of different ISAs must not share a function that the
 // linker merges. Hence all code here depends on S or is always inlined.

@@ -9,15 +9,25 @@
 #define MOE_KERNELS_REF_SCALAR_H
 
 #include "kernels/cpu/Simd.h"
+#include "kernels/quant/Dequant.h"
 #include "kernels/quant/Half.h"
 
 #include <cmath>
 
 namespace moek::ref {
 
+struct Dequant {
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  static void name(const uint8_t *row, int64_t cols, float *out) {             \
+    (void)dequantizeRow(Format::name, row, cols, out); /* It has kernels. */   \
+  }
+#include "kernels/quant/Formats.def"
+};
+
 struct Scalar {
   using Vec = double;
   using Num = double;
+  using Dequant = ref::Dequant;
   static constexpr int kWidth = 1;
   static constexpr int kDotRows = 1, kSumRows = 1, kSumVecs = 1;
 

@@ -23,6 +23,14 @@
 #include <string>
 #include <vector>
 
+namespace moek {
+/// For GoogleTest's messages.
+inline std::ostream &operator<<(std::ostream &out, const KernelInfo &kernel) {
+  return out << kernel.name;
+}
+
+} // namespace moek
+
 namespace moek::test {
 
 /// Half an ulp of a float of size 1.
@@ -167,6 +175,14 @@ struct Weights {
           Random &random, float scale = 1);
   double at(int64_t o, int64_t r, int64_t c) const {
     return values[size_t((o * view.rows + r) * view.cols + c)];
+  }
+  /// The largest magnitude of a row: what the rounding of an element goes by,
+  /// where a format adds an offset to a product.
+  double largest(int64_t o, int64_t r) const {
+    double most = 0;
+    for (int64_t c = 0; c < view.cols; ++c)
+      most = std::fmax(most, std::fabs(at(o, r, c)));
+    return most;
   }
   WeightView view;
   std::vector<double> values;

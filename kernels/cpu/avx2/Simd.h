@@ -4,6 +4,7 @@
 #define MOE_KERNELS_CPU_AVX2_SIMD_H
 
 #include "kernels/cpu/Simd.h"
+#include "kernels/cpu/avx2/Dequant.h"
 
 #include <immintrin.h>
 
@@ -12,6 +13,7 @@ namespace moek::avx2 {
 struct Simd {
   using Vec = __m256;
   using Num = float;
+  using Dequant = avx2::Dequant;
   static constexpr int kWidth = 8;
   static constexpr int kDotRows = 2, kSumRows = 4, kSumVecs = 2;
 

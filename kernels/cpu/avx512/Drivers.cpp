@@ -7,6 +7,16 @@
 
 namespace moek {
 
+void avx512::Dequant::F32(const uint8_t *row, int64_t cols, float *out) {
+  readKv<Simd>(KvType::F32, row, cols, out);
+}
+void avx512::Dequant::F16(const uint8_t *row, int64_t cols, float *out) {
+  readKv<Simd>(KvType::F16, row, cols, out);
+}
+void avx512::Dequant::BF16(const uint8_t *row, int64_t cols, float *out) {
+  readKv<Simd>(KvType::BF16, row, cols, out);
+}
+
 #define MOE_RUN_Ref(name, op)
 #define MOE_RUN_Avx2(name, op)
 #define MOE_RUN_Avx512(name, op)

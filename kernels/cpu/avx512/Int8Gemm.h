@@ -4,6 +4,7 @@
 #define MOE_KERNELS_CPU_AVX512_INT8GEMM_H
 
 #include "kernels/Drivers.h"
+#include "kernels/cpu/avx512/Int8Dequant.h"
 #include "kernels/cpu/avx512/Int8Dot.h"
 #include "kernels/cpu/avx512/Int8Panel.h"
 
@@ -29,13 +30,18 @@ void int8Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
 } // namespace
 } // namespace moek::avx512
 
-/// Defines the kernel `name` from traits in namespace moek::avx512.
+/// Defines the kernel `name` from traits in namespace moek::avx512, and the
+/// format's Dequant function; the traits are named like the format.
 #define MOE_INT8_GEMM(name, traits)                                            \
   void moek::name(const uint8_t *w, int64_t wStride, int64_t rows,             \
                   const uint8_t *const *act, int64_t tokens, int64_t cols,     \
                   float *out, int64_t outStride) {                             \
     moek::avx512::int8Gemm<moek::avx512::traits>(                              \
         w, wStride, rows, act, tokens, cols, out, outStride);                  \
+  }                                                                            \
+  void moek::avx512::Dequant::traits(const uint8_t *row, int64_t cols,         \
+                                     float *out) {                             \
+    moek::avx512::dequantizeBlocks<moek::avx512::traits>(row, cols, out);      \
   }
 
 #endif // MOE_KERNELS_CPU_AVX512_INT8GEMM_H

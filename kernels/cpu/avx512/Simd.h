@@ -4,6 +4,7 @@
 #define MOE_KERNELS_CPU_AVX512_SIMD_H
 
 #include "kernels/cpu/Simd.h"
+#include "kernels/cpu/avx512/Dequant.h"
 
 #include <immintrin.h>
 
@@ -12,6 +13,7 @@ namespace moek::avx512 {
 struct Simd {
   using Vec = __m512;
   using Num = float;
+  using Dequant = avx512::Dequant;
   static constexpr int kWidth = 16;
   static constexpr int kDotRows = 4, kSumRows = 4, kSumVecs = 4;
 
