@@ -27,7 +27,8 @@ Status ioError(const std::string &path, const char *what, int error) {
 } // namespace
 
 StatusOr<MappedFile> MappedFile::open(const std::string &path) {
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0)
     return ioError(path, "cannot open", errno);
   struct stat info;

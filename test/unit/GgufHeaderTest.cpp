@@ -2,6 +2,8 @@
 
 #include "test/unit/GgufTestFixture.h"
 
+#include <sys/stat.h>
+
 using namespace moetest;
 using moert::StatusCode;
 
@@ -147,6 +149,13 @@ TEST_F(GgufHeaderTest, DirectoryListsItsModels) {
   dir.write("a.gguf", "");
   expectFailure(moec::GgufModel::open(dir.path()).status(), StatusCode::Io,
                 {"it holds a.gguf, b.gguf: name one of them"});
+}
+
+// Opening one for reading would otherwise wait for a writer, forever.
+TEST_F(GgufHeaderTest, FifoIsRefusedAtOnce) {
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  expectFailure(moec::GgufModel::open(path).status(), StatusCode::Io,
+                {"is not a regular file"});
 }
 
 TEST_F(GgufHeaderTest, MissingFileSuggestsASimilarName) {
