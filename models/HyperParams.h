@@ -1,0 +1,43 @@
+//===- HyperParams.h - A model's numbers, checked ---------------*- C++ -*-===//
+
+#ifndef MOE_MODELS_HYPERPARAMS_H
+#define MOE_MODELS_HYPERPARAMS_H
+
+#include "compiler/Import/GgufFile.h"
+
+namespace moec {
+
+/// Reads the keys `<architecture>.<name>`. Without a fallback a missing key is
+/// an error; a value of another type or outside its range always is. Messages
+/// name file, byte offset, key, expected and found.
+class HyperParams {
+public:
+  explicit HyperParams(const GgufModel &model) : model_(model) {}
+
+  /// An integer, low <= value <= high.
+  moert::StatusOr<int64_t> integer(std::string_view name, int64_t low,
+                                   int64_t high,
+                                   std::optional<int64_t> fallback = {}) const;
+  /// A finite number above zero, or from zero with `zeroToo`.
+  moert::StatusOr<double> positive(std::string_view name,
+                                   std::optional<double> fallback = {},
+                                   bool zeroToo = false) const;
+  moert::StatusOr<bool> flag(std::string_view name, bool fallback) const;
+  moert::StatusOr<std::string> text(std::string_view name,
+                                    std::string_view fallback) const;
+
+  bool has(std::string_view name) const;
+  /// A failure that is about the value of the key: "<file>: byte <offset>: key
+  /// "<key>" <message>".
+  moert::Status error(moert::StatusCode code, std::string_view name,
+                      std::string_view message) const;
+
+private:
+  std::string key(std::string_view name) const;
+
+  const GgufModel &model_;
+};
+
+} // namespace moec
+
+#endif // MOE_MODELS_HYPERPARAMS_H

@@ -1,0 +1,226 @@
+#include "models/ModelBuilder.h"
+
+#include "mlir/IR/Verifier.h"
+#include "runtime/base/Text.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+using moert::quoted;
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+using namespace mlir;
+
+namespace moec {
+
+namespace {
+std::string supportedFormats() {
+  std::string names;
+  for (unsigned number = 0; number < 256; ++number) {
+    std::optional<moek::Format> format = moek::formatFromNumber(number);
+    if (!format || !moek::formatInfo(*format).hasKernels)
+      continue;
+    names += names.empty() ? "" : ", ";
+    names += moek::formatInfo(*format).name;
+  }
+  return names;
+}
+
+/// A shape as the file orders it, columns first.
+template <typename Range> std::string fileOrder(const Range &dims) {
+  return fmt::format("[{}]", fmt::join(dims, ", "));
+}
+
+int64_t columnsOf(Value rows) {
+  return cast<RankedTensorType>(rows.getType()).getShape().back();
+}
+} // namespace
+
+ModelBuilder::ModelBuilder(MLIRContext &context, const GgufModel &model)
+    : model_(model), params_(model), builder_(&context),
+      module_(ModuleOp::create(builder_.getUnknownLoc())) {}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+RankedTensorType ModelBuilder::rows(int64_t columns) {
+  return RankedTensorType::get({ShapedType::kDynamic, columns},
+                               builder_.getF32Type());
+}
+
+RankedTensorType ModelBuilder::idRows(int64_t columns) {
+  return RankedTensorType::get({ShapedType::kDynamic, columns},
+                               builder_.getI32Type());
+}
+
+RankedTensorType ModelBuilder::tokenIds() {
+  return RankedTensorType::get({ShapedType::kDynamic}, builder_.getI32Type());
+}
+
+Value ModelBuilder::begin(StringRef name, Type argument, Type result) {
+  builder_.setInsertionPointToEnd(module_->getBody());
+  auto function = builder_.create<func::FuncOp>(
+      NameLoc::get(builder_.getStringAttr(name)), name,
+      builder_.getFunctionType({argument}, {result}));
+  Block *body = function.addEntryBlock();
+  builder_.setInsertionPointToEnd(body);
+  return body->getArgument(0);
+}
+
+void ModelBuilder::end(Value result) {
+  builder_.create<func::ReturnOp>(result.getLoc(), result);
+}
+
+//===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+Status ModelBuilder::error(StatusCode code, const GgufTensor &tensor,
+                           std::string_view message) const {
+  return Status(code,
+                fmt::format("{}: tensor {} {}", model_.paths()[tensor.file],
+                            quoted(tensor.name), message));
+}
+
+bool ModelBuilder::has(const std::string &name) const {
+  return model_.findTensor(name + ".weight") != nullptr;
+}
+
+StatusOr<Value> ModelBuilder::load(const std::string &name,
+                                   ArrayRef<int64_t> shape) {
+  const GgufTensor *tensor = model_.findTensor(name);
+  if (!tensor)
+    return Status(StatusCode::InvalidFile,
+                  fmt::format("{}: tensor {} is missing",
+                              model_.paths().front(), quoted(name)));
+  std::vector<uint64_t> expected(shape.rbegin(), shape.rend());
+  std::array<uint64_t, 4> padded;
+  padded.fill(1);
+  std::copy(expected.begin(), expected.end(), padded.begin());
+  if (tensor->shape != padded)
+    return error(
+        StatusCode::InvalidFile, *tensor,
+        fmt::format("has the shape {}, expected {}",
+                    fileOrder(std::span(tensor->shape).first(tensor->rank)),
+                    fileOrder(expected)));
+  moek::FormatInfo info = moek::formatInfo(tensor->format);
+  Type element = moe::getElementType(builder_.getContext(), tensor->format);
+  if (!element)
+    return error(StatusCode::Unsupported, *tensor,
+                 fmt::format("is {}, for which there are no kernels; "
+                             "supported: {}",
+                             info.name, supportedFormats()));
+  auto ref = moe::WeightRefAttr::get(builder_.getContext(),
+                                     builder_.getStringAttr(name), tensor->file,
+                                     int64_t(tensor->offset));
+  Value result = builder_.create<moe::WeightOp>(
+      NameLoc::get(builder_.getStringAttr(name)),
+      RankedTensorType::get(shape, element), ref);
+  if (used_.insert(name).second)
+    parameters_ += int64_t(tensor->shape[0] * tensor->shape[1] *
+                           tensor->shape[2] * tensor->shape[3]);
+  return result;
+}
+
+StatusOr<Value> ModelBuilder::weight(const std::string &name,
+                                     ArrayRef<int64_t> shape) {
+  return load(name + ".weight", shape);
+}
+
+StatusOr<Value> ModelBuilder::vector(const std::string &name, int64_t length) {
+  MOE_ASSIGN_OR_RETURN(Value value, load(name, {length}));
+  const GgufTensor &tensor = *model_.findTensor(name);
+  if (tensor.format != moek::Format::F32)
+    return error(StatusCode::Unsupported, tensor,
+                 fmt::format("is {}, expected F32 for norms and biases",
+                             moek::formatInfo(tensor.format).name));
+  return value;
+}
+
+//===----------------------------------------------------------------------===//
+// Pieces
+//===----------------------------------------------------------------------===//
+
+StatusOr<Value> ModelBuilder::rmsNorm(Value x, const std::string &name,
+                                      double eps) {
+  MOE_ASSIGN_OR_RETURN(Value scale, vector(name + ".weight", columnsOf(x)));
+  return create<moe::RmsNormOp>(name, x.getType(), x, scale,
+                                builder_.getF64FloatAttr(eps))
+      .getResult();
+}
+
+StatusOr<Value> ModelBuilder::linear(Value x, const std::string &name,
+                                     int64_t outputs) {
+  MOE_ASSIGN_OR_RETURN(Value matrix, weight(name, {outputs, columnsOf(x)}));
+  return create<moe::LinearOp>(name, rows(outputs), x, matrix,
+                               /*bias=*/nullptr, /*residual=*/nullptr)
+      .getResult();
+}
+
+StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
+                                  const std::string &suffix, int64_t inner,
+                                  const std::string &label) {
+  int64_t hidden = columnsOf(x);
+  MOE_ASSIGN_OR_RETURN(Value gate,
+                       weight(block + "ffn_gate" + suffix, {inner, hidden}));
+  MOE_ASSIGN_OR_RETURN(Value up,
+                       weight(block + "ffn_up" + suffix, {inner, hidden}));
+  MOE_ASSIGN_OR_RETURN(Value down,
+                       weight(block + "ffn_down" + suffix, {hidden, inner}));
+  return create<moe::FfnOp>(label, x.getType(), x, gate, up, down,
+                            /*residual=*/nullptr, /*fused=*/false)
+      .getResult();
+}
+
+//===----------------------------------------------------------------------===//
+// The module
+//===----------------------------------------------------------------------===//
+
+void ModelBuilder::noteUnusedTensors() {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> names;
+  size_t count = 0;
+  for (const GgufTensor &tensor : model_.tensors()) {
+    bool skipped =
+        std::ranges::any_of(skipped_, [&](const std::string &prefix) {
+          return tensor.name.starts_with(prefix);
+        });
+    if (skipped || used_.contains(tensor.name))
+      continue;
+    if (++count <= kShown)
+      names.push_back(quoted(tensor.name));
+  }
+  if (count == 0)
+    return;
+  note(fmt::format("{} of the file {} not used: {}{}",
+                   moert::counted(count, "tensor"), count == 1 ? "is" : "are",
+                   fmt::join(names, ", "), count > kShown ? ", ..." : ""));
+}
+
+StatusOr<OwningOpRef<ModuleOp>> ModelBuilder::finish() {
+  noteUnusedTensors();
+  std::string hash;
+  ArrayAttr files = filesAttr(hash);
+  (*module_)->setAttr(moe::kFilesAttr, files);
+  (*module_)->setAttr(moe::kModelAttr, modelAttr(hash));
+  std::vector<StringRef> notes(notes_.begin(), notes_.end());
+  (*module_)->setAttr(moe::kNotesAttr, builder_.getStrArrayAttr(notes));
+
+  std::string message;
+  ScopedDiagnosticHandler handler(builder_.getContext(),
+                                  [&](Diagnostic &diagnostic) {
+                                    message += diagnostic.str() + "; ";
+                                    return success();
+                                  });
+  // The shapes above were checked one by one; what is wrong between them (more
+  // experts wanted than groups offer) the verifiers know.
+  if (failed(verify(*module_)))
+    return Status(StatusCode::InvalidFile,
+                  fmt::format("{}: {}", model_.paths().front(), message));
+  return std::move(module_);
+}
+
+} // namespace moec

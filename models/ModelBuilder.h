@@ -1,0 +1,116 @@
+//===- ModelBuilder.h - What every architecture builds with -----*- C++ -*-===//
+
+#ifndef MOE_MODELS_MODELBUILDER_H
+#define MOE_MODELS_MODELBUILDER_H
+
+#include "dialects/moe/Moe.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "models/HyperParams.h"
+
+#include <set>
+
+namespace moec {
+
+/// The facts of `moe.model` that an architecture reads from the file.
+struct ModelFacts {
+  int64_t hidden = 0;
+  int64_t vocab = 0;
+  int64_t layers = 0; ///< Of the graph, without those that were skipped.
+  int64_t contextLength = 0;
+  int64_t heads = 0;
+  int64_t experts = 0;
+  int64_t expertsUsed = 0;
+  int64_t latent = 0; ///< Elements of the cached latent, 0 without MLA.
+  int64_t rope = 0;   ///< Elements of a head that are rotated.
+};
+
+/// Builds a module from a file: weights by name with their shapes checked, and
+/// the pieces that architectures share. A weight `x` is the tensor `x.weight`.
+class ModelBuilder {
+public:
+  ModelBuilder(mlir::MLIRContext &context, const GgufModel &model);
+
+  const GgufModel &file() const { return model_; }
+  const HyperParams &params() const { return params_; }
+  ModelFacts &facts() { return facts_; }
+
+  /// Something a user should know: skipped, assumed, missing.
+  void note(std::string text) { notes_.push_back(std::move(text)); }
+  /// Tensors whose names begin so are left out on purpose.
+  void skipTensors(std::string prefix) {
+    skipped_.push_back(std::move(prefix));
+  }
+
+  //===--- functions ------------------------------------------------------===//
+
+  /// tensor<?xCOLUMNSxT>, and tensor<?xi32> for token ids.
+  mlir::RankedTensorType rows(int64_t columns);
+  mlir::RankedTensorType idRows(int64_t columns);
+  mlir::RankedTensorType tokenIds();
+
+  /// Begins `@name(argument) -> result`; ops go there until end().
+  mlir::Value begin(llvm::StringRef name, mlir::Type argument,
+                    mlir::Type result);
+  void end(mlir::Value result);
+
+  /// An op labelled `label`.
+  template <typename OpT, typename... Args>
+  OpT create(llvm::StringRef label, Args &&...args) {
+    auto name = builder_.getStringAttr(label);
+    auto op = builder_.create<OpT>(mlir::NameLoc::get(name),
+                                   std::forward<Args>(args)...);
+    op->setAttr(mlir::moe::kLabelAttr, name);
+    return op;
+  }
+
+  //===--- weights --------------------------------------------------------===//
+
+  bool has(const std::string &name) const;
+  /// Tensor `name`.weight, which must have this shape (rows first, columns
+  /// last) and a format with kernels.
+  moert::StatusOr<mlir::Value> weight(const std::string &name,
+                                      llvm::ArrayRef<int64_t> shape);
+  /// A vector in F32: `tensor` is the whole name, because some are biases.
+  moert::StatusOr<mlir::Value> vector(const std::string &tensor,
+                                      int64_t length);
+
+  //===--- pieces; each labels its op with the weight's name
+  //---------------===//
+
+  moert::StatusOr<mlir::Value> rmsNorm(mlir::Value x, const std::string &name,
+                                       double eps);
+  moert::StatusOr<mlir::Value> linear(mlir::Value x, const std::string &name,
+                                      int64_t outputs);
+  /// Weights `block`ffn_{gate,up,down}`suffix`.
+  moert::StatusOr<mlir::Value> ffn(mlir::Value x, const std::string &block,
+                                   const std::string &suffix, int64_t inner,
+                                   const std::string &label);
+
+  /// The verified module with its attributes.
+  moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> finish();
+
+private:
+  moert::StatusOr<mlir::Value> load(const std::string &tensor,
+                                    llvm::ArrayRef<int64_t> shape);
+  moert::Status error(moert::StatusCode code, const GgufTensor &tensor,
+                      std::string_view message) const;
+  void noteUnusedTensors();
+  mlir::DictionaryAttr modelAttr(llvm::StringRef hash);
+  mlir::ArrayAttr filesAttr(std::string &hash);
+
+  const GgufModel &model_;
+  HyperParams params_;
+  ModelFacts facts_;
+  mlir::OpBuilder builder_;
+  mlir::OwningOpRef<mlir::ModuleOp> module_;
+  std::vector<std::string> notes_, skipped_;
+  std::set<std::string, std::less<>> used_;
+  int64_t parameters_ = 0;
+};
+
+} // namespace moec
+
+#endif // MOE_MODELS_MODELBUILDER_H

@@ -1,0 +1,297 @@
+//===- DeepseekTest.cpp - The graph of deepseek2 files --------------------===//
+
+#include "dialects/moe/Moe.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "models/Model.h"
+#include "test/support/SampleModel.h"
+#include "test/support/TempDir.h"
+#include "test/support/TinyDeepseek.h"
+
+#include <gmock/gmock.h>
+
+using namespace mlir;
+using moetest::TinyDeepseek;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+struct Deepseek : testing::Test {
+  ModuleOp import(const std::string &path) {
+    auto model = moec::GgufModel::open(path);
+    EXPECT_TRUE(model.isOk()) << model.status().message();
+    auto imported = moec::importModel(context, *model);
+    EXPECT_TRUE(imported.isOk()) << imported.status().message();
+    if (!imported)
+      return module.get();
+    module = *std::move(imported);
+    return module.get();
+  }
+  ModuleOp import(const TinyDeepseek &tiny) {
+    return import(tiny.build().write(dir.file("tiny.gguf")));
+  }
+
+  /// The op with this label, which must be one.
+  template <typename OpT> OpT find(StringRef label) {
+    OpT found;
+    module.get().walk([&](OpT op) {
+      auto own = op->template getAttrOfType<StringAttr>(moe::kLabelAttr);
+      if (own && own.getValue() == label) {
+        EXPECT_FALSE(found) << label.str() << " appears twice";
+        found = op;
+      }
+    });
+    EXPECT_TRUE(found) << label.str() << " is missing";
+    return found;
+  }
+
+  std::vector<std::string> notes() {
+    std::vector<std::string> result;
+    for (auto note : module.get()
+                         ->getAttrOfType<ArrayAttr>(moe::kNotesAttr)
+                         .getAsRange<StringAttr>())
+      result.push_back(note.str());
+    return result;
+  }
+  int64_t fact(StringRef name) {
+    return module.get()
+        ->getAttrOfType<DictionaryAttr>(moe::kModelAttr)
+        .getAs<IntegerAttr>(name)
+        .getInt();
+  }
+  /// The name of the tensor behind a weight.
+  static std::string tensorOf(Value weight) {
+    auto op = weight.getDefiningOp<moe::WeightOp>();
+    return op ? op.getRef().getName().str() : "";
+  }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  moetest::TempDir dir;
+  OwningOpRef<ModuleOp> module;
+};
+
+std::string unit(const char *name) {
+  return std::string(MOE_TEST_DATA) + "/unit/deepseek2-" + name + ".gguf";
+}
+} // namespace
+
+TEST_F(Deepseek, FactsAndFiles) {
+  ModuleOp module = import(unit("lite"));
+  EXPECT_EQ(fact("hidden"), 64);
+  EXPECT_EQ(fact("vocab"), 320);
+  EXPECT_EQ(fact("layers"), 3);
+  EXPECT_EQ(fact("context_length"), 163840);
+  EXPECT_EQ(fact("heads"), 4);
+  EXPECT_EQ(fact("experts"), 8);
+  EXPECT_EQ(fact("experts_used"), 3);
+  EXPECT_EQ(fact("latent"), 64);
+  EXPECT_EQ(fact("rope"), 16);
+  auto files = module->getAttrOfType<ArrayAttr>(moe::kFilesAttr);
+  ASSERT_EQ(files.size(), 1u);
+  auto file = cast<DictionaryAttr>(files[0]);
+  EXPECT_EQ(file.getAs<StringAttr>("path").str(), unit("lite"));
+  EXPECT_EQ(file.getAs<StringAttr>("header_hash").size(), 32u);
+  EXPECT_GT(file.getAs<IntegerAttr>("bytes").getInt(),
+            file.getAs<IntegerAttr>("header_bytes").getInt());
+  EXPECT_THAT(notes(), ElementsAre());
+}
+
+TEST_F(Deepseek, ParametersCountEveryElementOnce) {
+  TinyDeepseek tiny;
+  int64_t expected = 0;
+  for (const auto &[name, tensor] : tiny.tensors) {
+    int64_t elements = 1;
+    for (uint64_t size : tensor.shape)
+      elements *= int64_t(size);
+    expected += elements;
+  }
+  import(tiny);
+  EXPECT_EQ(fact("parameters"), expected);
+}
+
+TEST_F(Deepseek, AttentionScaleOfYarnIsMscaleSquared) {
+  import(unit("lite"));
+  auto attention = find<moe::MlaAttentionOp>("blk.2.attention");
+  // mscale = 1 + 0.1 * ln(40); 48 elements in a head.
+  EXPECT_NEAR(attention.getScale().convertToDouble(),
+              1.3688879454113936 * 1.3688879454113936 / std::sqrt(48.0), 1e-8);
+  auto rope = find<moe::RopeOp>("blk.2.attn_q_rope").getRope();
+  EXPECT_EQ(rope.getFactor(), 40.0);
+  EXPECT_EQ(rope.getOriginalContext(), 4096);
+  EXPECT_EQ(rope.getBetaFast(), 32.0);
+  EXPECT_FALSE(rope.getNeox());
+}
+
+TEST_F(Deepseek, LinearScalingLeavesTheScoresAlone) {
+  TinyDeepseek tiny;
+  tiny.keys["rope.scaling.type"] = "linear";
+  tiny.keys["rope.scaling.factor"] = 4.0f;
+  tiny.keys["rope.scaling.yarn_log_multiplier"] = 0.1f;
+  import(tiny);
+  auto rope = find<moe::RopeOp>("blk.0.attn_q_rope").getRope();
+  EXPECT_EQ(rope.getFactor(), 4.0);
+  EXPECT_EQ(rope.getOriginalContext(), 0);
+  EXPECT_DOUBLE_EQ(
+      find<moe::MlaAttentionOp>("blk.0.attention").getScale().convertToDouble(),
+      1 / std::sqrt(48.0));
+}
+
+TEST_F(Deepseek, OldLayoutSplitsKvB) {
+  import(unit("lite"));
+  auto attention = find<moe::MlaAttentionOp>("blk.0.attention");
+  EXPECT_FALSE(attention.getKTransposed());
+  auto split = attention.getWk().getDefiningOp<moe::SplitKvBOp>();
+  ASSERT_TRUE(split);
+  EXPECT_EQ(tensorOf(split.getWeight()), "blk.0.attn_kv_b.weight");
+  EXPECT_EQ(attention.getWv(), split.getValue());
+  // No query LoRA, told by the tensors.
+  EXPECT_EQ(tensorOf(find<moe::LinearOp>("blk.0.attn_q").getWeight()),
+            "blk.0.attn_q.weight");
+}
+
+TEST_F(Deepseek, NewLayoutHasTransposedKeys) {
+  import(unit("split"));
+  auto attention = find<moe::MlaAttentionOp>("blk.0.attention");
+  EXPECT_TRUE(attention.getKTransposed());
+  EXPECT_EQ(tensorOf(attention.getWk()), "blk.0.attn_k_b.weight");
+  EXPECT_THAT(cast<ShapedType>(attention.getWk().getType()).getShape(),
+              ElementsAre(4, 64, 32));
+  EXPECT_THAT(cast<ShapedType>(attention.getWv().getType()).getShape(),
+              ElementsAre(4, 32, 64));
+  // A head's sizes come from the keys that end in _mla.
+  EXPECT_EQ(attention.getNope(), 32u);
+  EXPECT_EQ(attention.getValue(), 32u);
+  // The query LoRA.
+  auto last = find<moe::LinearOp>("blk.0.attn_q_b");
+  auto norm = last.getX().getDefiningOp<moe::RmsNormOp>();
+  ASSERT_TRUE(norm);
+  EXPECT_EQ(tensorOf(norm.getWeight()), "blk.0.attn_q_a_norm.weight");
+}
+
+TEST_F(Deepseek, OfAllThreeKvTensorsOneFormIsUsed) {
+  TinyDeepseek tiny;
+  for (std::string block : {"blk.0.", "blk.1."}) {
+    tiny.tensors[block + "attn_k_b.weight"] = {{32, 64, 2}};
+    tiny.tensors[block + "attn_v_b.weight"] = {{64, 32, 2}};
+  }
+  import(tiny);
+  EXPECT_TRUE(find<moe::MlaAttentionOp>("blk.1.attention")
+                  .getWk()
+                  .getDefiningOp<moe::SplitKvBOp>());
+  EXPECT_THAT(notes(), ElementsAre("4 tensors of the file are not used: "
+                                   "\"blk.0.attn_k_b.weight\", "
+                                   "\"blk.0.attn_v_b.weight\", "
+                                   "\"blk.1.attn_k_b.weight\", ..."));
+}
+
+TEST_F(Deepseek, DenseAndRoutedBlocks) {
+  import(unit("lite"));
+  find<moe::FfnOp>("blk.0.ffn");
+  auto experts = find<moe::ExpertsOp>("blk.1.ffn_experts");
+  EXPECT_EQ(tensorOf(experts.getGate()), "blk.1.ffn_gate_exps.weight");
+  EXPECT_EQ(tensorOf(experts.getUp()), "blk.1.ffn_up_exps.weight");
+  EXPECT_EQ(tensorOf(experts.getDown()), "blk.1.ffn_down_exps.weight");
+  auto shared = find<moe::FfnOp>("blk.1.ffn_shared");
+  // Two shared experts side by side.
+  EXPECT_EQ(cast<ShapedType>(shared.getGate().getType()).getDimSize(0), 64);
+  // Both read the same normed rows.
+  EXPECT_EQ(shared.getX(), experts.getX());
+  EXPECT_TRUE(shared.getX().getDefiningOp<moe::RmsNormOp>());
+}
+
+TEST_F(Deepseek, SoftmaxRouterByDefault) {
+  TinyDeepseek tiny;
+  import(tiny);
+  auto router = find<moe::RouterOp>("blk.1.router");
+  EXPECT_EQ(router.getScoring(), moe::Scoring::Softmax);
+  EXPECT_FALSE(router.getNormalize());
+  EXPECT_FALSE(router.getBias());
+  EXPECT_EQ(router.getGroups(), 1u);
+  EXPECT_EQ(router.getScale().convertToDouble(), 1.0);
+  EXPECT_EQ(router.getTopK(), 3u);
+}
+
+TEST_F(Deepseek, SigmoidRouterWithBiasGroupsNormAndScale) {
+  import(unit("groups"));
+  auto router = find<moe::RouterOp>("blk.2.router");
+  EXPECT_EQ(router.getScoring(), moe::Scoring::Sigmoid);
+  EXPECT_TRUE(router.getNormalize());
+  EXPECT_EQ(tensorOf(router.getBias()), "blk.2.exp_probs_b.bias");
+  EXPECT_EQ(router.getGroups(), 4u);
+  EXPECT_EQ(router.getGroupsUsed(), 2u);
+  EXPECT_EQ(router.getScale().convertToDouble(), 2.5);
+}
+
+TEST_F(Deepseek, AScaleOfZeroMeansNone) {
+  TinyDeepseek tiny;
+  tiny.keys["expert_weights_scale"] = 0.0f;
+  import(tiny);
+  EXPECT_EQ(find<moe::RouterOp>("blk.1.router").getScale().convertToDouble(),
+            1.0);
+}
+
+TEST_F(Deepseek, GlmFlashLeavesOutItsSigmoid) {
+  TinyDeepseek tiny;
+  tiny.keys["block_count"] = uint32_t(47);
+  tiny.keys["leading_dense_block_count"] = uint32_t(46);
+  tiny.keys["vocab_size"] = uint32_t(154880);
+  for (const char *name : {"token_embd.weight", "output.weight"})
+    tiny.tensors[name].shape[1] = 154880;
+  std::map<std::string, TinyDeepseek::Tensor> tensors = tiny.tensors;
+  for (const auto &[name, tensor] : tensors) {
+    if (name.starts_with("blk.0."))
+      for (int block = 1; block < 46; ++block)
+        tiny.tensors["blk." + std::to_string(block) + name.substr(5)] = tensor;
+    if (name.starts_with("blk.1."))
+      tiny.tensors["blk.46" + name.substr(5)] = tensor;
+  }
+  import(tiny);
+  EXPECT_EQ(find<moe::RouterOp>("blk.46.router").getScoring(),
+            moe::Scoring::Sigmoid);
+}
+
+TEST_F(Deepseek, SharedExpertsThatAreNotCounted) {
+  TinyDeepseek tiny;
+  tiny.keys.erase("expert_shared_count");
+  import(tiny);
+  find<moe::FfnOp>("blk.1.ffn_shared");
+}
+
+TEST_F(Deepseek, TiedOutput) {
+  TinyDeepseek tiny;
+  tiny.tensors.erase("output.weight");
+  import(tiny);
+  EXPECT_EQ(tensorOf(find<moe::LmHeadOp>("output").getWeight()),
+            "token_embd.weight");
+  EXPECT_THAT(notes(), ElementsAre(HasSubstr("output.weight is absent")));
+}
+
+TEST_F(Deepseek, PredictionLayersAreSkipped) {
+  TinyDeepseek tiny;
+  tiny.keys["block_count"] = uint32_t(3);
+  tiny.keys["nextn_predict_layers"] = uint32_t(1);
+  tiny.tensors["blk.2.nextn.eh_proj.weight"] = {{128, 64}};
+  import(tiny);
+  EXPECT_EQ(fact("layers"), 2);
+  EXPECT_THAT(notes(), ElementsAre("blk.2 predicts further tokens ahead and is "
+                                   "skipped"));
+}
+
+TEST_F(Deepseek, VocabularyFromTheTokenizer) {
+  TinyDeepseek tiny;
+  tiny.keys.erase("vocab_size");
+  moetest::GgufBuilder gguf = tiny.build();
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 96; ++i)
+    tokens.push_back("t" + std::to_string(i));
+  gguf.addStrings("tokenizer.ggml.tokens", tokens);
+  import(gguf.write(dir.file("tiny.gguf")));
+  EXPECT_EQ(fact("vocab"), 96);
+}
+
+TEST_F(Deepseek, WholeV3) {
+  import(moetest::deepseekV3Model().write(dir.file("v3.gguf")));
+  EXPECT_EQ(fact("layers"), 61);
+  EXPECT_GT(fact("parameters"), 671'000'000'000);
+  EXPECT_LT(fact("parameters"), 672'000'000'000);
+  find<moe::RouterOp>("blk.60.router");
+}
