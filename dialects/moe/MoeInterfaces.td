@@ -22,6 +22,17 @@ def Moe_LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
   ];
 }
 
+def Moe_ResidualOpInterface : OpInterface<"ResidualOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    The op adds an optional `residual` to its result as it writes it.
+  }];
+  let methods = [
+    InterfaceMethod<"The summand, or null.", "::mlir::Value", "getResidual">,
+    InterfaceMethod<"", "::mlir::MutableOperandRange", "getResidualMutable">,
+  ];
+}
+
 def Moe_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{

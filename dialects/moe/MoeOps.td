@@ -88,7 +88,7 @@ def Moe_RmsNormOp : Moe_ComputeOp<"rms_norm", [AllTypesMatch<["x", "result"]>]> 
   let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` type($weight)";
 }
 
-def Moe_LinearOp : Moe_ComputeOp<"linear", [AttrSizedOperandSegments]> {
+def Moe_LinearOp : Moe_ComputeOp<"linear", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
   let summary = "x * weight^T + bias + residual";
   let description = [{
     `weight` is [N, K]; `bias` [N]; `residual` [T, N] is added by the kernel that
@@ -113,7 +113,7 @@ def Moe_AddOp : Moe_ComputeOp<"add", [SameOperandsAndResultType, Commutative]> {
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
-def Moe_FfnOp : Moe_ComputeOp<"ffn"> {
+def Moe_FfnOp : Moe_ComputeOp<"ffn", [Moe_ResidualOpInterface]> {
   let summary = "dense or shared-expert FFN: down(silu(gate x) * up x)";
   let description = [{
     `gate`, `up` [F, D], `down` [D, F]. `fused` (set by moe-fuse) asks for the
@@ -238,7 +238,7 @@ def Moe_RouterOp : Moe_ComputeOp<"router"> {
   }];
 }
 
-def Moe_ExpertsOp : Moe_ComputeOp<"experts"> {
+def Moe_ExpertsOp : Moe_ComputeOp<"experts", [Moe_ResidualOpInterface]> {
   let summary = "routed FFN: sum over a token's experts of weight * ffn(x)";
   let description = [{
     `gate`, `up` [E, F, D], `down` [E, D, F]; `ids`, `weights` [T, k]. `fused` as
