@@ -49,8 +49,12 @@ SmallVector<PlanStep> withQuantize(ArrayRef<PlanStep> steps,
 /// they are missing, name no kernel, or do not fit the op's instructions.
 FailureOr<SmallVector<SelectedStep>> selectedSteps(Operation *op);
 
+/// Whether a device whose best instruction set is `device` runs a kernel of
+/// `kernel`: a CPU runs every set below its best, a CUDA device only its own.
+bool runsOn(moek::Isa kernel, moek::Isa device);
+
 /// The driver of `op` for a device whose best instruction set is `isa`, or
-/// null. A CPU runs every set below its best; a CUDA device only its own.
+/// null.
 const moek::KernelInfo *chooseKernel(moek::OpCode op, moek::Isa isa);
 
 /// The gemm for a weight of `format` in GGUF layout whose token range holds

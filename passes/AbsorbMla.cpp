@@ -1,0 +1,319 @@
+#include "compiler/CostModel/CostModel.h"
+#include "compiler/Targets/TargetAttr.h"
+#include "llvm/Support/Format.h"
+#include "passes/Passes.h"
+#include "passes/Support.h"
+
+#include <array>
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_ABSORBMLAPASS
+#include "passes/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+StringRef formName(MlaForm form) {
+  switch (form) {
+  case MlaForm::None:
+    return "none";
+  case MlaForm::Factored:
+    return "factored";
+  case MlaForm::Folded:
+    return "folded";
+  case MlaForm::Auto:
+  case MlaForm::Unset:
+    break;
+  }
+  return "auto";
+}
+
+/// An attention with what its forms are made of. `rotate` and `project` are
+/// null when q is not rope(linear(x, wq)) used by nothing else: then there is
+/// no weight to fold into.
+struct Attention {
+  MlaAttentionOp op;
+  RopeOp rotate;
+  LinearOp project;
+
+  explicit Attention(MlaAttentionOp op) : op(op) {
+    auto rotation = op.getQ().getDefiningOp<RopeOp>();
+    if (!rotation || !rotation.getResult().hasOneUse())
+      return;
+    auto linear = rotation.getX().getDefiningOp<LinearOp>();
+    if (!linear || !linear.getResult().hasOneUse() || linear.getBias() ||
+        linear.getResidual() ||
+        uint64_t(rotation.getHeads()) != uint64_t(op.getHeads()) ||
+        uint64_t(rotation.getOffset()) != uint64_t(op.getNope()))
+      return;
+    rotate = rotation;
+    project = linear;
+  }
+};
+
+/// Builds the ops of a form in front of the attention. They carry its label:
+/// placement keeps all of them together in every phase.
+class FormBuilder {
+public:
+  explicit FormBuilder(const Attention &attention)
+      : attention(attention), op(attention.op), builder(op) {}
+
+  /// The value that replaces the attention's.
+  Value build(MlaForm form) {
+    switch (form) {
+    case MlaForm::Factored:
+      return expand(attend(absorb()));
+    case MlaForm::Folded:
+      return expand(attend(fold()));
+    default:
+      return op.getResult();
+    }
+  }
+
+  /// Every op that build() made, weights included.
+  SmallVector<Operation *> created;
+
+private:
+  RankedTensorType rows(int64_t columns) {
+    return RankedTensorType::get({ShapedType::kDynamic, columns},
+                                 builder.getF32Type());
+  }
+  template <typename Op> Value record(Op made, Operation *labelled) {
+    if (auto label = labelled->getAttr(kLabelAttr))
+      made->setAttr(kLabelAttr, label);
+    created.push_back(made);
+    return made->getResult(0);
+  }
+  int64_t latentRows() {
+    return op.getHeads() * (op.getLatent() + op.getRope());
+  }
+
+  Value absorb() {
+    return record(builder.create<AbsorbQueryOp>(
+                      op.getLoc(), rows(latentRows()), op.getQ(), op.getWk(),
+                      op.getHeads(), op.getNope(), op.getRope(), op.getLatent(),
+                      op.getKTransposed()),
+                  op);
+  }
+
+  Value fold() {
+    LinearOp project = attention.project;
+    RopeOp rotate = attention.rotate;
+    auto type = cast<RankedTensorType>(project.getWeight().getType());
+    // What is computed is stored in 16 bits; BF16 because products of W_UK
+    // overflow FP16. An F32 model stays exact.
+    Type element = type.getElementType().isF32() ? type.getElementType()
+                                                 : builder.getBF16Type();
+    auto weight = builder.create<FoldQueryOp>(
+        op.getLoc(),
+        RankedTensorType::get({latentRows(), type.getDimSize(1)}, element),
+        project.getWeight(), op.getWk(), op.getHeads(), op.getNope(),
+        op.getRope(), op.getLatent(), op.getKTransposed());
+    created.push_back(weight);
+    Value query =
+        record(builder.create<LinearOp>(project.getLoc(), rows(latentRows()),
+                                        project.getX(), weight.getResult(),
+                                        Value(), Value()),
+               project);
+    return record(builder.create<RopeOp>(rotate.getLoc(), query.getType(),
+                                         query, op.getHeads(), op.getLatent(),
+                                         rotate.getRope()),
+                  rotate);
+  }
+
+  Value attend(Value query) {
+    return record(builder.create<LatentAttentionOp>(
+                      op.getLoc(), rows(op.getHeads() * op.getLatent()), query,
+                      op.getKv(), op.getHeads(), op.getLatent(), op.getRope(),
+                      op.getScale()),
+                  op);
+  }
+
+  Value expand(Value latents) {
+    return record(builder.create<ExpandValueOp>(
+                      op.getLoc(), op.getResult().getType(), latents,
+                      op.getWv(), op.getHeads(), op.getLatent(), op.getValue()),
+                  op);
+  }
+
+  const Attention &attention;
+  MlaAttentionOp op;
+  OpBuilder builder;
+};
+
+/// What a form costs in a phase's typical step, projection of q included.
+struct FormCost {
+  MlaForm form;
+  double seconds = 0;
+  int64_t queryWeightBytes = 0; ///< Of W_Q and W_UK, or of their product.
+};
+
+constexpr std::array kForms = {MlaForm::None, MlaForm::Factored,
+                               MlaForm::Folded};
+
+struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
+  using AbsorbMlaPassBase::AbsorbMlaPassBase;
+
+  void runOnOperation() override {
+    auto target = moec::targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    const moec::DeviceDesc &device = target->devices.front();
+    for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
+      SmallVector<MlaAttentionOp> attentions;
+      function.walk([&](MlaAttentionOp op) { attentions.push_back(op); });
+      // One remark for each distinct text: layers are mostly alike.
+      std::string lastRemark;
+      for (MlaAttentionOp op : attentions)
+        if (failed(rewrite(op, device, lastRemark)))
+          return signalPassFailure();
+    }
+  }
+
+private:
+  MlaForm requestedForm(PhaseAttr phase) {
+    MlaForm special = MlaForm::Unset;
+    if (phase.getName() == kDecodeName)
+      special = decodeForm;
+    else if (phase.getName() == kPrefillName)
+      special = prefillForm;
+    return special == MlaForm::Unset ? MlaForm(form) : special;
+  }
+
+  LogicalResult rewrite(MlaAttentionOp op, const moec::DeviceDesc &device,
+                        std::string &lastRemark) {
+    PhaseAttr phase = phaseOf(op);
+    if (!phase)
+      return op.emitError()
+             << labelOf(op) << " is in a function without " << kPhaseAttr
+             << "; run moe-specialize-phases first";
+    Attention attention(op);
+    MlaForm wanted = requestedForm(phase);
+    bool isAuto = wanted == MlaForm::Auto || wanted == MlaForm::Unset;
+    if (wanted == MlaForm::Folded && failed(checkFoldable(attention)))
+      return failure();
+    MlaForm chosen = wanted;
+    std::string reason;
+    if (isAuto)
+      chosen = cheapest(attention, phase, device, reason);
+    else
+      reason = ("MLA form " + formName(wanted) + " as asked for.").str();
+    if (reason != lastRemark)
+      op.emitRemark() << labelOf(op) << " in " << phase.getName().getValue()
+                      << ": " << reason;
+    lastRemark = reason;
+    apply(attention, chosen, reason);
+    return success();
+  }
+
+  LogicalResult checkFoldable(const Attention &attention) {
+    MlaAttentionOp op = attention.op;
+    if (weights == WeightsMode::Reference)
+      return op.emitError()
+             << labelOf(op)
+             << ": the folded form needs weights that are not in the model "
+                "file, and weights=reference forbids writing any; use "
+                "weights=pack, or the factored form";
+    if (!attention.project)
+      return op.emitError()
+             << labelOf(op)
+             << ": the folded form needs queries of the form rope(linear(x, "
+                "w)) that nothing else reads; use the factored form";
+    return success();
+  }
+
+  static FormCost measure(const Attention &attention, MlaForm form,
+                          TypicalStep step, const moec::DeviceDesc &device) {
+    FormCost cost{form};
+    auto seconds = [&](Operation *op) {
+      auto costed = dyn_cast<CostOpInterface>(op);
+      return costed ? moec::opSeconds(costed, step.tokens, step.cached, device)
+                    : 0;
+    };
+    auto bytes = [](Value weight) {
+      return getTensorBytes(cast<RankedTensorType>(weight.getType()));
+    };
+
+    MlaAttentionOp op = attention.op;
+    FormBuilder forms(attention);
+    forms.build(form);
+    if (form == MlaForm::None)
+      cost.seconds += seconds(op);
+    // Other forms than folded keep the projection and its rotation.
+    if (LinearOp project = attention.project;
+        project && form != MlaForm::Folded) {
+      cost.seconds += seconds(project) + seconds(attention.rotate);
+      cost.queryWeightBytes = bytes(project.getWeight()) + bytes(op.getWk());
+    }
+    for (Operation *made : forms.created) {
+      cost.seconds += seconds(made);
+      if (auto fold = dyn_cast<FoldQueryOp>(made))
+        cost.queryWeightBytes = bytes(fold.getResult());
+    }
+    for (Operation *made : llvm::reverse(forms.created))
+      made->erase();
+    return cost;
+  }
+
+  MlaForm cheapest(const Attention &attention, PhaseAttr phase,
+                   const moec::DeviceDesc &device, std::string &reason) {
+    TypicalStep step = typicalStep(phase);
+    bool canFold = attention.project && weights != WeightsMode::Reference;
+    SmallVector<FormCost> costs;
+    for (MlaForm candidate : kForms)
+      if (candidate != MlaForm::Folded || canFold)
+        costs.push_back(measure(attention, candidate, step, device));
+    const FormCost *best = &costs.front();
+    for (const FormCost &cost : costs)
+      if (cost.seconds < best->seconds)
+        best = &cost;
+
+    llvm::raw_string_ostream os(reason);
+    os << "MLA form " << formName(best->form) << ": "
+       << formatSeconds(best->seconds) << " on " << device.name << " for "
+       << step.tokens << (step.tokens == 1 ? " token" : " tokens") << " after "
+       << step.cached << " cached";
+    for (const FormCost &cost : costs)
+      if (cost.form != best->form)
+        os << ", " << formName(cost.form) << " " << formatSeconds(cost.seconds);
+    os << ".";
+    if (canFold) {
+      const FormCost &folded = costs.back();
+      os << " folded " << (best == &folded ? "chosen" : "rejected") << ": "
+         << formatTraffic(folded.queryWeightBytes)
+         << " of query weights per layer instead of "
+         << formatTraffic(costs.front().queryWeightBytes) << ".";
+    } else if (weights == WeightsMode::Reference) {
+      os << " folded not available: weights=reference forbids computed "
+            "weights.";
+    } else {
+      os << " folded not available: the queries are no rope(linear(x, w)).";
+    }
+    return best->form;
+  }
+
+  void apply(const Attention &attention, MlaForm chosen, StringRef reason) {
+    MlaAttentionOp op = attention.op;
+    if (chosen == MlaForm::None) {
+      appendReason(op, reason);
+      ++numNone;
+      return;
+    }
+    (chosen == MlaForm::Folded ? numFolded : numFactored) += 1;
+    FormBuilder forms(attention);
+    op.getResult().replaceAllUsesWith(forms.build(chosen));
+    for (Operation *made : forms.created)
+      if (!isa<FoldQueryOp>(made))
+        appendReason(made, reason);
+    op.erase();
+    if (chosen == MlaForm::Folded) {
+      attention.rotate->erase();
+      attention.project->erase();
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,125 @@
+#include "passes/KernelSelection.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using moek::GemmInfo;
+using moek::Isa;
+using moek::KernelInfo;
+
+static StringRef toRef(std::string_view text) {
+  return StringRef(text.data(), text.size());
+}
+
+bool moe::runsOn(Isa kernel, Isa device) {
+  if (kernel == Isa::Cuda || device == Isa::Cuda)
+    return kernel == device;
+  return kernel <= device;
+}
+
+const KernelInfo *moe::chooseKernel(moek::OpCode op, Isa isa) {
+  const KernelInfo *best = nullptr;
+  for (const KernelInfo &info : moek::kernelTable())
+    if (info.op == op && runsOn(info.isa, isa) &&
+        (!best || info.isa > best->isa))
+      best = &info;
+  return best;
+}
+
+const GemmInfo *moe::chooseGemm(moek::Format format, Isa isa, int64_t minTokens,
+                                int64_t maxTokens) {
+  const GemmInfo *best = nullptr;
+  for (const GemmInfo &info : moek::gemmTable())
+    if (info.format == format && info.layout == moek::Layout::Gguf &&
+        runsOn(info.isa, isa) && info.minTokens <= minTokens &&
+        info.maxTokens >= maxTokens && (!best || info.isa > best->isa))
+      best = &info;
+  return best;
+}
+
+SmallVector<PlanStep> moe::withQuantize(ArrayRef<PlanStep> steps,
+                                        ArrayRef<const GemmInfo *> gemms) {
+  SmallVector<PlanStep> all;
+  bool encoded[2] = {false, false};
+  for (const PlanStep &step : steps) {
+    auto own = gemms.take_front(step.gemmWeights.size());
+    gemms = gemms.drop_front(own.size());
+    bool readsA8 = llvm::any_of(own, [](const GemmInfo *gemm) {
+      return gemm->activation == moek::Encoding::A8;
+    });
+    bool &done = encoded[size_t(step.activation)];
+    if (readsA8 && !done) {
+      all.push_back({moek::OpCode::Quantize, {}, step.activation});
+      done = true;
+    }
+    all.push_back(step);
+  }
+  return all;
+}
+
+//===----------------------------------------------------------------------===//
+// Reading a selection back
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The table entries that an attribute of `op` names.
+template <typename Info>
+FailureOr<SmallVector<const Info *>>
+lookUp(Operation *op, StringRef attribute,
+       const Info *(*find)(std::string_view)) {
+  auto names = op->getAttrOfType<ArrayAttr>(attribute);
+  if (!names)
+    return op->emitError() << "has no " << attribute
+                           << "; run moe-select-kernels first";
+  SmallVector<const Info *> found;
+  for (Attribute entry : names) {
+    auto name = dyn_cast<StringAttr>(entry);
+    const Info *info = name ? find(std::string_view(name.getValue())) : nullptr;
+    if (!info)
+      return op->emitError() << attribute << " names " << entry
+                             << ", which is not in the kernel table";
+    found.push_back(info);
+  }
+  return found;
+}
+} // namespace
+
+FailureOr<SmallVector<SelectedStep>> moe::selectedSteps(Operation *op) {
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!lowerable)
+    return op->emitError("lowers to no instruction");
+  auto kernels = lookUp(op, kKernelsAttr, &moek::findKernel);
+  auto gemms = lookUp(op, kGemmsAttr, &moek::findGemm);
+  if (failed(kernels) || failed(gemms))
+    return failure();
+
+  SmallVector<PlanStep> steps = lowerable.getPlanSteps();
+  size_t weights = 0;
+  for (const PlanStep &step : steps)
+    weights += step.gemmWeights.size();
+  if (gemms->size() != weights)
+    return op->emitError() << kGemmsAttr << " has " << gemms->size()
+                           << " names for " << weights << " weights";
+  steps = withQuantize(steps, *gemms);
+  if (kernels->size() != steps.size())
+    return op->emitError() << kKernelsAttr << " has " << kernels->size()
+                           << " names for " << steps.size() << " instructions";
+
+  SmallVector<SelectedStep> selected;
+  ArrayRef<const GemmInfo *> rest = *gemms;
+  for (auto [step, driver] : llvm::zip_equal(steps, *kernels)) {
+    if (driver->op != step.op)
+      return op->emitError() << kKernelsAttr << " names " << toRef(driver->name)
+                             << " for another instruction";
+    auto own = rest.take_front(step.gemmWeights.size());
+    rest = rest.drop_front(own.size());
+    if (!own.empty() && llvm::any_of(own, [&](const GemmInfo *gemm) {
+          return gemm->activation != own.front()->activation;
+        }))
+      return op->emitError() << "gemms of " << toRef(driver->name)
+                             << " read different encodings";
+    selected.push_back({step, driver, {own.begin(), own.end()}});
+  }
+  return selected;
+}

@@ -1,0 +1,165 @@
+//===- Passes.td - What every pass decides ----------------------*- tablegen -*-===//
+//
+// One pass, one stated invariant: what holds after it ran. moe-compile
+// (Pipelines.cpp) is the order.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_PASSES_PASSES_TD
+#define MOE_PASSES_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class Moe_Pass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::mlir::moe::MoeDialect", "::mlir::func::FuncDialect"];
+}
+
+def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
+  let summary = "one function per phase of a run";
+  let description = [{
+    Clones `@forward` into `@decode` (1 to `decode-tokens` tokens) and `@prefill`
+    (more, up to `ubatch`) and gives `@logits` a range too.
+
+    Invariant: there is no `@forward`, every function has a `#moe.phase`, and
+    the ranges of decode and prefill cover 1 to the larger of `decode-tokens`
+    and `ubatch` without a gap or an overlap. With `ubatch` at most
+    `decode-tokens` there is no `@prefill`.
+
+    Both phases append to the same KV cache: a layer's rows do not depend on the
+    phase that made them. `moe.kv_bytes_per_element` says how wide it is.
+  }];
+  let options = [
+    Option<"ubatch", "ubatch", "int64_t", "512", "Most tokens of a prefill step">,
+    Option<"context", "context", "int64_t", "4096", "Positions of the KV cache">,
+    Option<"decodeTokens", "decode-tokens", "int64_t", "1", "Most tokens of a decode step">,
+    Option<"kvBytes", "kv-bytes", "int64_t", "2", "Bytes of an element of the KV cache: 2 or 4">,
+  ];
+  let statistics = [Statistic<"numPhases", "phases", "Functions with a phase">];
+}
+
+class Moe_FormOption<string cpp, string arg, string default, string desc>
+    : Option<cpp, arg, "::mlir::moe::MlaForm", "::mlir::moe::MlaForm::" # default, desc,
+             "::mlir::moe::mlaFormValues()">;
+
+def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
+  let summary = "the form of multi-head latent attention, per phase";
+  let description = [{
+    A cached latent c gives a head's key W_UK c and value W_UV c. Three programs
+    compute the same attention (DeepSeek-V2, arXiv 2405.04434, section 2.1.2):
+
+    * `none`: `moe.mla_attention`, which decompresses keys and values.
+    * `factored`: (W_UK c) . q = c . (W_UK^T q), so W_UK goes to the query side
+      (`moe.absorb_query`), W_UV to the output side (`moe.expand_value`), and
+      attention works on latents.
+    * `folded`: as factored, with W_UK multiplied into W_Q ahead of time
+      (`moe.fold_query`). The product has heads * (latent + rope) rows instead
+      of heads * (nope + rope): usually many more bytes.
+
+    `auto` takes the form with the fewest predicted seconds for the phase's
+    typical step on the target's first device, where attention goes if it fits.
+    A remark states the seconds of each form and the weight bytes of folded.
+    Folded weights are not in the model file, so `weights=reference` excludes
+    them.
+
+    Invariant: a `moe.mla_attention` is left only where the form is `none`. The
+    cache keeps latents in every form.
+  }];
+  let options = [
+    Moe_FormOption<"form", "form", "Auto", "Form in every phase">,
+    Moe_FormOption<"decodeForm", "decode-form", "Unset", "Form of decode instead">,
+    Moe_FormOption<"prefillForm", "prefill-form", "Unset", "Form of prefill instead">,
+    Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
+           "Whether weights may be computed and packed", "::mlir::moe::weightsModeValues()">,
+  ];
+  let statistics = [
+    Statistic<"numNone", "none", "Attentions left as they are">,
+    Statistic<"numFactored", "factored", "Attentions factored">,
+    Statistic<"numFolded", "folded", "Attentions folded">,
+  ];
+}
+
+def ReduceExpertsPass : Moe_Pass<"moe-reduce-experts"> {
+  let summary = "fewer experts per token than the model was trained with";
+  let description = [{
+    Invariant: every router selects `experts` experts, and `experts_used` of
+    `moe.model` says so. It is an error to ask for less than one or more than
+    the model uses.
+  }];
+  let options = [Option<"experts", "experts", "int64_t", "0", "Experts per token">];
+  let statistics = [Statistic<"numRouters", "routers", "Routers changed">];
+}
+
+def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
+  let summary = "a device for every op, within the memory of each";
+  let description = [{
+    The unit is the label (an op of the model), the same in all phases: weights
+    and cache are resident once. What pays on a GPU is arithmetic per *resident*
+    byte: a routed expert's bytes are read by k of E tokens, a row of the
+    embedding by few. Labels of which a token reads less than
+    `min-read-fraction` of the resident bytes stay on the host and leave the
+    VRAM to the cache; the others go to the GPU in whole layers, as many from
+    the first as fit. Several GPUs take contiguous runs of layers in proportion
+    to their memory. The host takes the rest.
+
+    Budgets count weights (once per device), KV for the whole context,
+    activations at the largest step, scratch and staging of transfers.
+
+    Invariant: every op with a cost has `moe.device` and `moe.reason`; an
+    attention has the device of its cache; no device is over its budget.
+  }];
+  let options = [
+    Option<"minReadFraction", "min-read-fraction", "double", "0.5",
+           "Share of its resident bytes that a token must read of an op on a GPU">,
+  ];
+  let statistics = [
+    Statistic<"numHost", "host", "Ops on the host">,
+    Statistic<"numGpu", "gpu", "Ops on GPUs">,
+  ];
+}
+
+def FusePass : Moe_Pass<"moe-fuse"> {
+  let summary = "sums into the ops that produce a summand, gate with up";
+  let description = [{
+    A sum costs a read and a write of both summands; the op that produces one of
+    them can add the other as it writes (`residual`). Chains of sums are
+    reordered so that each summand finds a producer. Only ops on one device are
+    joined: a GPU need not wait for what the host adds.
+
+    FFNs whose gate and up have one shape and gemms that read the same encoding
+    of the activation get `fused`, if the device has a kernel that keeps both
+    factors in registers.
+
+    Invariant: a `moe.add` is left only where no producer of a summand on its
+    device can take the other one.
+  }];
+  let statistics = [
+    Statistic<"numResiduals", "residuals", "Sums moved into a producer">,
+    Statistic<"numGateUp", "gate-up", "FFNs with gate and up fused">,
+  ];
+}
+
+def InsertTransfersPass : Moe_Pass<"moe-insert-transfers"> {
+  let summary = "copies between devices, explicit";
+  let description = [{
+    Invariant: every activation that an op reads is on the op's device; what a
+    function takes and returns is on the host. A value is copied once per
+    destination. Weights are not copied: they are loaded where they are used.
+  }];
+  let statistics = [Statistic<"numTransfers", "transfers", "Copies inserted">];
+}
+
+def SelectKernelsPass : Moe_Pass<"moe-select-kernels"> {
+  let summary = "kernels by op, format, device and token range";
+  let description = [{
+    Takes from the kernel table, among those that the device runs and whose
+    range holds the phase's tokens, the kernel of the best instruction set.
+    passes/KernelSelection.h says what is recorded.
+
+    Invariant: every op with a cost has `moe.kernels` and `moe.gemms`, from which
+    `selectedSteps` gives its instructions. No kernel is an error that names the
+    op, the format, the device and the phase, and what there is.
+  }];
+  let statistics = [Statistic<"numGemms", "gemms", "Weights read by a gemm">];
+}
+
+#endif // MOE_PASSES_PASSES_TD

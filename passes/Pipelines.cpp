@@ -1,0 +1,36 @@
+#include "passes/Pipelines.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+void moe::buildCompilePipeline(OpPassManager &manager,
+                               const CompileOptions &options) {
+  manager.addPass(
+      createSpecializePhasesPass({.ubatch = options.ubatch,
+                                  .context = options.context,
+                                  .decodeTokens = options.decodeTokens,
+                                  .kvBytes = options.kvBytes}));
+  // What is computed, before where: placement counts what these leave.
+  AbsorbMlaPassOptions absorb;
+  absorb.form = options.mla;
+  absorb.weights = options.weights;
+  manager.addPass(createAbsorbMlaPass(absorb));
+  if (options.experts != 0)
+    manager.addPass(createReduceExpertsPass({.experts = options.experts}));
+  manager.addPass(createPlaceDevicesPass());
+  // Fusion joins ops of one device only, so it follows placement.
+  manager.addPass(createFusePass());
+  manager.addPass(createInsertTransfersPass());
+  manager.addPass(createSelectKernelsPass());
+}
+
+void moe::registerPassesAndPipelines() {
+  registerMoePasses();
+  PassPipelineRegistration<CompileOptions>(
+      "moe-compile", "Model graph to placed graph with kernels",
+      buildCompilePipeline);
+}

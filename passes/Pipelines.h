@@ -1,0 +1,50 @@
+//===- Pipelines.h - The order of the passes --------------------*- C++ -*-===//
+
+#ifndef MOE_PASSES_PIPELINES_H
+#define MOE_PASSES_PIPELINES_H
+
+#include "mlir/Pass/PassOptions.h"
+#include "passes/PassEnums.h"
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace mlir::moe {
+
+/// What a user decides about a compilation; the defaults are moec's.
+struct CompileOptions : PassPipelineOptions<CompileOptions> {
+  Option<int64_t> context{*this, "context",
+                          llvm::cl::desc("Positions of the KV cache"),
+                          llvm::cl::init(4096)};
+  Option<int64_t> ubatch{*this, "ubatch",
+                         llvm::cl::desc("Most tokens of a prefill step"),
+                         llvm::cl::init(512)};
+  Option<int64_t> decodeTokens{*this, "decode-tokens",
+                               llvm::cl::desc("Most tokens of a decode step"),
+                               llvm::cl::init(1)};
+  Option<int64_t> experts{
+      *this, "experts",
+      llvm::cl::desc("Experts per token; 0 for as many as the model uses"),
+      llvm::cl::init(0)};
+  Option<int64_t> kvBytes{*this, "kv-bytes",
+                          llvm::cl::desc("Bytes of an element of the cache"),
+                          llvm::cl::init(2)};
+  Option<MlaForm> mla{*this, "mla", llvm::cl::desc("Form of latent attention"),
+                      llvm::cl::init(MlaForm::Auto), mlaFormValues()};
+  Option<WeightsMode> weights{
+      *this, "weights", llvm::cl::desc("Whether weights may be packed"),
+      llvm::cl::init(WeightsMode::Auto), weightsModeValues()};
+};
+
+/// Model graph to placed graph: every pass on the `moe` dialect, in order. The
+/// module needs moe.model, moe.files and moe.target.
+void buildCompilePipeline(OpPassManager &manager,
+                          const CompileOptions &options);
+
+/// Registers every pass and `moe-compile` with the global pass registry.
+void registerPassesAndPipelines();
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_PIPELINES_H

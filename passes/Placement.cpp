@@ -1,0 +1,260 @@
+#include "passes/Placement.h"
+
+#include "compiler/CostModel/CostModel.h"
+#include "kernels/Scratch.h"
+#include "passes/Support.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using moek::OpCode;
+
+namespace {
+
+/// The tensor of the file, or the computed one, that `weight` is or views, and
+/// its name.
+std::pair<StringAttr, int64_t> residentTensor(Value weight) {
+  Operation *producer = weight.getDefiningOp();
+  if (auto split = dyn_cast<SplitKvBOp>(producer))
+    return residentTensor(split.getWeight());
+  int64_t bytes = getTensorBytes(cast<RankedTensorType>(weight.getType()));
+  if (auto fold = dyn_cast<FoldQueryOp>(producer)) {
+    StringAttr base = residentTensor(fold.getWq()).first;
+    return {StringAttr::get(base.getContext(), base.getValue() + " (folded)"),
+            bytes};
+  }
+  return {cast<WeightOp>(producer).getRef().getName(), bytes};
+}
+
+/// Bytes of an activation for `tokens` tokens.
+int64_t activationBytes(Value value, int64_t tokens) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || isWeight(value))
+    return 0;
+  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  for (int64_t size : type.getShape())
+    bytes *= ShapedType::isDynamic(size) ? tokens : size;
+  return bytes;
+}
+
+/// Private bytes that a worker needs for an op: see kernels/Scratch.h.
+int64_t scratchBytes(Operation *op) {
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!lowerable)
+    return 0;
+  auto size = [&](StringRef name) {
+    auto attribute = op->getAttrOfType<IntegerAttr>(name);
+    return attribute ? attribute.getInt() : 0;
+  };
+  int64_t bytes = 0;
+  for (const PlanStep &step : lowerable.getPlanSteps()) {
+    int64_t needed = 0;
+    switch (step.op) {
+    case OpCode::AbsorbQuery:
+      needed = moek::headLinearScratchBytes(size("nope"), size("latent"));
+      break;
+    case OpCode::ExpandValue:
+      needed = moek::headLinearScratchBytes(size("value"), size("latent"));
+      break;
+    case OpCode::LatentAttention:
+      needed = moek::latentAttentionScratchBytes(size("heads"), size("latent"),
+                                                 size("rope"));
+      break;
+    case OpCode::MlaAttention:
+      needed = moek::mlaAttentionScratchBytes(size("nope"), size("rope"),
+                                              size("latent"), size("value"));
+      break;
+    default:
+      // Linear may be fused to GateUp later: the larger of both.
+      if (!step.gemmWeights.empty())
+        needed = moek::gateUpScratchBytes();
+    }
+    bytes = std::max(bytes, needed);
+  }
+  return bytes;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+PlacementProblem::PlacementProblem(ModuleOp module,
+                                   const moec::TargetDesc &target)
+    : functions(module.getOps<func::FuncOp>()), target(target),
+      kvElementBytes(kDefaultKvBytes) {
+  if (auto bytes = module->getAttrOfType<IntegerAttr>(kKvBytesAttr))
+    kvElementBytes = bytes.getInt();
+  llvm::DenseMap<StringAttr, int> byLabel;
+  for (func::FuncOp function : functions) {
+    PhaseAttr phase = phaseOf(function);
+    contextLength = std::max(contextLength, phase.getContextLength());
+    function.walk([&](CostOpInterface op) { addOp(op, phase, byLabel); });
+  }
+  for (OpGroup &group : groupList)
+    for (auto [name, bytes] : group.weights)
+      group.weightBytes += bytes;
+}
+
+void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
+                             llvm::DenseMap<StringAttr, int> &byLabel) {
+  int index = int(groupList.size());
+  // An op without a label is a group of its own.
+  if (auto label = op->getAttrOfType<StringAttr>(kLabelAttr))
+    index = byLabel.try_emplace(label, index).first->second;
+  if (index == int(groupList.size())) {
+    groupList.emplace_back();
+    groupList.back().label = labelOf(op);
+    groupList.back().layer = layerOf(op);
+  }
+  groupIndex[op] = index;
+  OpGroup &group = groupList[index];
+  group.ops.push_back(op);
+
+  for (Value operand : op->getOperands())
+    if (isWeight(operand))
+      group.weights.insert(residentTensor(operand));
+  if (auto latent = dyn_cast<MlaLatentOp>(op))
+    group.kvBytes = cast<KvType>(latent.getResult().getType()).getWidth() *
+                    kvElementBytes * contextLength;
+
+  auto costed = cast<CostOpInterface>(op);
+  Cost cost = costed.getCost(1, typicalStep(phase).cached);
+  if (int64_t resident = costed.getResidentWeightBytes())
+    group.readFraction =
+        std::max(group.readFraction, cost.weightBytes / double(resident));
+  if (phase.getName() != kPrefillName)
+    group.decodeCost += cost;
+}
+
+double PlacementProblem::decodeSeconds(const OpGroup &group,
+                                       const moec::DeviceDesc &device) const {
+  double seconds = 0;
+  for (Operation *op : group.ops) {
+    PhaseAttr phase = phaseOf(op);
+    if (phase.getName() != kPrefillName)
+      seconds += moec::opSeconds(cast<CostOpInterface>(op), 1,
+                                 typicalStep(phase).cached, device);
+  }
+  return seconds;
+}
+
+int PlacementProblem::deviceOf(Operation *op,
+                               const Assignment &assignment) const {
+  int group = op ? groupOf(op) : -1;
+  return group < 0 ? hostIndex() : assignment[group];
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+std::vector<DeviceUse>
+PlacementProblem::memoryUse(const Assignment &assignment) const {
+  std::vector<DeviceUse> use(target.devices.size());
+  std::vector<WeightSet> weights(use.size());
+  for (auto [group, device] : llvm::zip_equal(groupList, assignment)) {
+    use[device].kv += group.kvBytes;
+    for (auto [name, bytes] : group.weights)
+      if (weights[device].insert({name, bytes}).second)
+        use[device].weights += bytes;
+  }
+  for (func::FuncOp function : functions)
+    addFunction(function, assignment, use);
+  return use;
+}
+
+/// Activations are those alive at the worst op, plus what this op reads, writes
+/// and keeps inside (its activation cost): above what plan-allocate will need,
+/// which shares the op's own operands with the living.
+void PlacementProblem::addFunction(func::FuncOp function,
+                                   const Assignment &assignment,
+                                   std::vector<DeviceUse> &use) const {
+  Block &body = function.getBody().front();
+  PhaseAttr phase = phaseOf(function);
+  int64_t tokens = phase.getMaxTokens();
+  llvm::DenseMap<Operation *, int64_t> order;
+  for (Operation &op : body)
+    order[&op] = int64_t(order.size());
+
+  size_t devices = use.size();
+  std::vector<std::vector<int64_t>> change(
+      devices, std::vector<int64_t>(order.size() + 1));
+  std::vector<int64_t> largestCopy(devices);
+  auto addValue = [&](Value value, int home, int64_t begin) {
+    int64_t bytes = activationBytes(value, tokens);
+    if (bytes == 0)
+      return;
+    SmallVector<int64_t> lastUse(devices, -1);
+    lastUse[home] = begin;
+    for (Operation *user : value.getUsers()) {
+      int64_t &last = lastUse[deviceOf(user, assignment)];
+      last = std::max(last, order.lookup(user));
+    }
+    for (size_t device = 0; device < devices; ++device) {
+      if (lastUse[device] < 0)
+        continue;
+      change[device][begin] += bytes;
+      change[device][lastUse[device] + 1] -= bytes;
+      if (int(device) != home)
+        for (int end : {home, int(device)})
+          largestCopy[end] = std::max(largestCopy[end], bytes);
+    }
+  };
+  for (Value argument : body.getArguments())
+    addValue(argument, hostIndex(), 0);
+  for (Operation &op : body) {
+    int device = deviceOf(&op, assignment);
+    int64_t index = order[&op];
+    for (Value result : op.getResults())
+      addValue(result, device, index);
+    if (auto costed = dyn_cast<CostOpInterface>(op)) {
+      auto inside = int64_t(
+          costed.getCost(tokens, typicalStep(phase).cached).activationBytes);
+      change[device][index] += inside;
+      change[device][index + 1] -= inside;
+    }
+    if (device == hostIndex())
+      use[device].scratch =
+          std::max(use[device].scratch,
+                   scratchBytes(&op) * int64_t(target.host().cores));
+  }
+  for (size_t device = 0; device < devices; ++device) {
+    int64_t live = 0, peak = 0;
+    for (int64_t delta : change[device])
+      peak = std::max(peak, live += delta);
+    use[device].activations = std::max(use[device].activations, peak);
+    use[device].staging =
+        std::max(use[device].staging, 2 * largestCopy[device]);
+  }
+}
+
+PlacementProblem::Transfers
+PlacementProblem::transfersPerToken(const Assignment &assignment) const {
+  Transfers transfers;
+  for (func::FuncOp function : functions) {
+    if (phaseOf(function).getName() == kPrefillName)
+      continue;
+    auto addValue = [&](Value value, int home) {
+      int64_t bytes = activationBytes(value, 1);
+      llvm::SmallDenseSet<int> destinations;
+      if (bytes > 0)
+        for (Operation *user : value.getUsers())
+          if (int device = deviceOf(user, assignment);
+              device != home && destinations.insert(device).second) {
+            // The link of the GPU that sends or receives.
+            int gpu = device == hostIndex() ? home : device;
+            transfers.seconds +=
+                moec::transferSeconds(double(bytes), target.devices[gpu]);
+            ++transfers.count;
+          }
+    };
+    Block &body = function.getBody().front();
+    for (Value argument : body.getArguments())
+      addValue(argument, hostIndex());
+    for (Operation &op : body)
+      for (Value result : op.getResults())
+        addValue(result, deviceOf(&op, assignment));
+  }
+  return transfers;
+}

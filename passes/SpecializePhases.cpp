@@ -1,0 +1,81 @@
+#include "passes/Passes.h"
+#include "passes/Support.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_SPECIALIZEPHASESPASS
+#include "passes/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+/// Most rows of hidden states that @logits takes at once: perplexity and the
+/// logits command ask for many positions, generation for one.
+constexpr int64_t kLogitsTokens = 64;
+
+struct SpecializePhases
+    : moe::impl::SpecializePhasesPassBase<SpecializePhases> {
+  using SpecializePhasesPassBase::SpecializePhasesPassBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (failed(checkOptions(module)))
+      return signalPassFailure();
+    auto forward = module.lookupSymbol<func::FuncOp>(kForwardName);
+    auto logits = module.lookupSymbol<func::FuncOp>(kLogitsName);
+    if (!forward || !logits) {
+      module.emitError("expected a function @")
+          << (forward ? kLogitsName : kForwardName) << " of the model graph";
+      return signalPassFailure();
+    }
+
+    module->setAttr(kKvBytesAttr, Builder(module).getI64IntegerAttr(kvBytes));
+    // A step never has more tokens than the cache has positions.
+    int64_t decodeMax = std::min(int64_t(decodeTokens), int64_t(context));
+    int64_t prefillMax = std::min(int64_t(ubatch), int64_t(context));
+    clonePhase(forward, kDecodeName, 1, decodeMax);
+    if (prefillMax > decodeMax)
+      clonePhase(forward, kPrefillName, decodeMax + 1, prefillMax);
+    forward.erase();
+    setPhase(logits, kLogitsName, 1, std::min(kLogitsTokens, int64_t(context)));
+  }
+
+private:
+  LogicalResult checkOptions(ModuleOp module) {
+    struct {
+      StringRef name;
+      int64_t value;
+    } const positive[] = {{"ubatch", ubatch},
+                          {"context", context},
+                          {"decode-tokens", decodeTokens}};
+    for (const auto &option : positive)
+      if (option.value < 1 || option.value > INT32_MAX)
+        return module.emitError() << option.name << " is " << option.value
+                                  << ", expected 1 to " << INT32_MAX;
+    if (kvBytes != 2 && kvBytes != 4)
+      return module.emitError()
+             << "kv-bytes is " << int64_t(kvBytes) << ", expected 2 or 4";
+    return success();
+  }
+
+  void setPhase(func::FuncOp function, StringRef name, int64_t min,
+                int64_t max) {
+    Builder builder(function.getContext());
+    function->setAttr(kPhaseAttr, PhaseAttr::get(builder.getContext(),
+                                                 builder.getStringAttr(name),
+                                                 min, max, context));
+    ++numPhases;
+  }
+
+  void clonePhase(func::FuncOp forward, StringRef name, int64_t min,
+                  int64_t max) {
+    OpBuilder builder(forward);
+    auto clone = cast<func::FuncOp>(builder.clone(*forward));
+    clone.setName(name);
+    setPhase(clone, name, min, max);
+  }
+};
+
+} // namespace

@@ -1,0 +1,99 @@
+#include "passes/Support.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+TypicalStep moe::typicalStep(PhaseAttr phase) {
+  int64_t context = phase.getContextLength();
+  StringRef name = phase.getName();
+  if (name == kLogitsName)
+    return {1, 0};
+  if (name == kPrefillName)
+    return {phase.getMaxTokens(), context / 4};
+  return {phase.getMaxTokens(), context / 2};
+}
+
+PhaseAttr moe::phaseOf(Operation *op) {
+  auto function = dyn_cast<func::FuncOp>(op);
+  if (!function)
+    function = op->getParentOfType<func::FuncOp>();
+  return function ? function->getAttrOfType<PhaseAttr>(kPhaseAttr)
+                  : PhaseAttr();
+}
+
+StringRef moe::labelOf(Operation *op) {
+  if (auto label = op->getAttrOfType<StringAttr>(kLabelAttr))
+    return label;
+  return op->getName().getStringRef();
+}
+
+std::optional<int64_t> moe::layerOf(Operation *op) {
+  StringRef label = labelOf(op);
+  int64_t layer;
+  if (!label.consume_front("blk.") || label.consumeInteger(10, layer) ||
+      !label.starts_with("."))
+    return std::nullopt;
+  return layer;
+}
+
+void moe::appendReason(Operation *op, const Twine &sentence) {
+  std::string text;
+  if (auto reason = op->getAttrOfType<StringAttr>(kReasonAttr))
+    text = (reason.getValue() + " ").str();
+  text += sentence.str();
+  op->setAttr(kReasonAttr, StringAttr::get(op->getContext(), text));
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers for people
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// `value` with one to three digits before the point and one after it, and the
+/// first of `units` that allows it.
+std::string scaled(double value, double step, ArrayRef<StringRef> units) {
+  size_t unit = 0;
+  // 999.95 would print as 1000.0.
+  while (unit + 1 < units.size() && std::abs(value) >= step - 0.05) {
+    value /= step;
+    ++unit;
+  }
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << llvm::format(unit == 0 ? "%.0f" : "%.1f", value) << ' ' << units[unit];
+  return text;
+}
+} // namespace
+
+std::string moe::formatCapacity(double bytes) {
+  return scaled(bytes, 1024, {"B", "KiB", "MiB", "GiB"});
+}
+
+std::string moe::formatTraffic(double bytes) {
+  return scaled(bytes, 1000, {"B", "kB", "MB", "GB"});
+}
+
+std::string moe::formatSeconds(double seconds) {
+  return scaled(seconds * 1e9, 1000, {"ns", "us", "ms", "s"});
+}
+
+std::string moe::formatPercent(double fraction) {
+  if (fraction > 0 && fraction < 0.001)
+    return "under 0.1 %";
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.1f %%", fraction * 100);
+  return text;
+}
+
+StringAttr moe::deviceOfResult(Operation *op) {
+  if (auto transfer = dyn_cast<TransferOp>(op))
+    return transfer.getToAttr();
+  return op->getAttrOfType<StringAttr>(kDeviceAttr);
+}

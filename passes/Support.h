@@ -1,0 +1,58 @@
+//===- Support.h - What passes share ----------------------------*- C++ -*-===//
+
+#ifndef MOE_PASSES_SUPPORT_H
+#define MOE_PASSES_SUPPORT_H
+
+#include "compiler/Targets/Target.h"
+#include "dialects/moe/Moe.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <optional>
+#include <string>
+
+namespace mlir::moe {
+
+/// Names of the functions of a module.
+inline constexpr llvm::StringLiteral kForwardName = "forward";
+inline constexpr llvm::StringLiteral kDecodeName = "decode";
+inline constexpr llvm::StringLiteral kPrefillName = "prefill";
+inline constexpr llvm::StringLiteral kLogitsName = "logits";
+
+/// The step that costs of a phase are compared for.
+struct TypicalStep {
+  int64_t tokens;
+  int64_t cached; ///< Positions before the step.
+};
+
+/// Decode: the most tokens of the phase after half of the context, the mean
+/// over a conversation that fills it. Prefill: the most tokens in the middle of
+/// a prompt that fills half of the context. Logits: one token.
+TypicalStep typicalStep(PhaseAttr phase);
+
+/// The phase of the function around `op`, or null.
+PhaseAttr phaseOf(Operation *op);
+
+/// The name users see: moe.label, else the op's own name.
+StringRef labelOf(Operation *op);
+/// N of a label "blk.N.rest".
+std::optional<int64_t> layerOf(Operation *op);
+
+/// Adds a sentence to moe.reason.
+void appendReason(Operation *op, const Twine &sentence);
+
+/// "12.3 GiB": sizes of memory, in powers of 1024.
+std::string formatCapacity(double bytes);
+/// "75.5 MB": traffic, in powers of 1000 like bandwidths.
+std::string formatTraffic(double bytes);
+/// "1.2 ms"
+std::string formatSeconds(double seconds);
+/// "3.1 %", "under 0.1 %"
+std::string formatPercent(double fraction);
+
+/// The device that holds an op's result; for a transfer, where it arrives.
+/// Null without moe.device.
+StringAttr deviceOfResult(Operation *op);
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_SUPPORT_H

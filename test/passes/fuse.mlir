@@ -1,0 +1,98 @@
+// RUN: moe-opt %s -moe-fuse | FileCheck %s
+
+#hybrid = {name = "4090+xeon", devices = [
+  {name = "gpu0", kind = "cuda", isa = "cuda", arch = 89 : i64, memory_bytes = 25769803776 : i64, read_bps = 9.3e11 : f64},
+  {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64}]}
+
+module attributes {moe.target = #hybrid} {
+
+// The sum goes into the projection, whichever side of the sum it is on.
+// CHECK-LABEL: func.func @residual(
+// CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>, %[[H:.*]]: tensor<?x64xf32>
+func.func @residual(%x: tensor<?x64xf32>, %h: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %w = moe.weight <"blk.0.attn_output.weight", file = 0, offset = 0> : tensor<64x64xf32>
+  %o = moe.linear %x, %w {moe.label = "blk.0.attn_output"} : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
+  // CHECK: %[[Y:.*]] = moe.linear %[[X]], %{{.*}} residual %[[H]] {moe.label = "blk.0.attn_output", moe.reason = "Adds the input as it writes its result."}
+  // CHECK-NOT: moe.add
+  %s = moe.add %h, %o : tensor<?x64xf32>
+  // CHECK: return %[[Y]]
+  return %s : tensor<?x64xf32>
+}
+
+// Routed + shared + residual becomes a chain without any sum: the residual
+// reaches the routed experts, whose result the shared expert adds.
+// CHECK-LABEL: func.func @chain(
+// CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x64xf32>, %[[H:[a-z0-9]*]]: tensor<?x64xf32>
+func.func @chain(%x: tensor<?x64xf32>, %h: tensor<?x64xf32>, %ids: tensor<?x3xi32>, %p: tensor<?x3xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %ge = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64x!moe.q8_0>
+  %de = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32x!moe.q8_0>
+  %gs = moe.weight <"blk.0.ffn_gate_shexp.weight", file = 0, offset = 0> : tensor<32x64x!moe.q8_0>
+  %ds = moe.weight <"blk.0.ffn_down_shexp.weight", file = 0, offset = 0> : tensor<64x32x!moe.q8_0>
+  // CHECK: %[[R:.*]] = moe.experts %[[X]], {{.*}} residual %[[H]] {fused,
+  %r = moe.experts %x, %ids, %p, %ge, %ge, %de : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64x!moe.q8_0>, tensor<8x32x64x!moe.q8_0>, tensor<8x64x32x!moe.q8_0>) -> tensor<?x64xf32>
+  // CHECK: %[[S:.*]] = moe.ffn %[[X]], {{.*}} residual %[[R]] {fused,
+  %s = moe.ffn %x, %gs, %gs, %ds : (tensor<?x64xf32>, tensor<32x64x!moe.q8_0>, tensor<32x64x!moe.q8_0>, tensor<64x32x!moe.q8_0>) -> tensor<?x64xf32>
+  %rs = moe.add %r, %s : tensor<?x64xf32>
+  %y = moe.add %rs, %h : tensor<?x64xf32>
+  // CHECK-NOT: moe.add
+  // CHECK: return %[[S]]
+  return %y : tensor<?x64xf32>
+}
+
+// Experts on the host, the rest on the GPU: the shared expert takes the
+// residual and does not wait for the host; one sum joins them.
+// CHECK-LABEL: func.func @hybrid(
+// CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x64xf32>
+func.func @hybrid(%x: tensor<?x64xf32>, %ids: tensor<?x3xi32>, %p: tensor<?x3xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %n = moe.weight <"blk.0.ffn_norm.weight", file = 0, offset = 0> : tensor<64xf32>
+  %ge = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64x!moe.q8_0>
+  %de = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32x!moe.q8_0>
+  %gs = moe.weight <"blk.0.ffn_gate_shexp.weight", file = 0, offset = 0> : tensor<32x64x!moe.q8_0>
+  %ds = moe.weight <"blk.0.ffn_down_shexp.weight", file = 0, offset = 0> : tensor<64x32x!moe.q8_0>
+  // CHECK: %[[H:.*]] = moe.rms_norm
+  %h = moe.rms_norm %x, %n {eps = 1.0e-6, moe.device = "gpu0"} : tensor<?x64xf32>, tensor<64xf32>
+  // CHECK: %[[R:.*]] = moe.experts
+  // CHECK-NOT: residual
+  // CHECK-SAME: {fused, moe.device = "cpu0"}
+  %r = moe.experts %h, %ids, %p, %ge, %ge, %de {moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64x!moe.q8_0>, tensor<8x32x64x!moe.q8_0>, tensor<8x64x32x!moe.q8_0>) -> tensor<?x64xf32>
+  // CHECK: %[[S:.*]] = moe.ffn {{.*}} residual %[[H]] {fused,
+  %s = moe.ffn %h, %gs, %gs, %ds {moe.device = "gpu0"} : (tensor<?x64xf32>, tensor<32x64x!moe.q8_0>, tensor<32x64x!moe.q8_0>, tensor<64x32x!moe.q8_0>) -> tensor<?x64xf32>
+  %rs = moe.add %r, %s {moe.device = "gpu0"} : tensor<?x64xf32>
+  // CHECK: %[[Y:.*]] = moe.add %[[R]], %[[S]]
+  %y = moe.add %rs, %h {moe.device = "gpu0"} : tensor<?x64xf32>
+  // CHECK: return %[[Y]]
+  return %y : tensor<?x64xf32>
+}
+
+// A product that something else reads cannot be changed, nor one that is made
+// before what it would have to add.
+// CHECK-LABEL: func.func @kept(
+func.func @kept(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %w = moe.weight <"w", file = 0, offset = 0> : tensor<64x64xf32>
+  %n = moe.weight <"n", file = 0, offset = 0> : tensor<64xf32>
+  %a = moe.linear %x, %w : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
+  %b = moe.rms_norm %a, %n {eps = 1.0e-6} : tensor<?x64xf32>, tensor<64xf32>
+  // CHECK: moe.add
+  %s = moe.add %a, %b : tensor<?x64xf32>
+  %c = moe.linear %b, %w : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
+  %d = moe.rms_norm %b, %n {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
+  // CHECK: moe.add
+  %t = moe.add %c, %d : tensor<?x64xf32>
+  return %s, %t : tensor<?x64xf32>, tensor<?x64xf32>
+}
+
+// Two formats fuse if their gemms read one encoding (Q4_K and Q8_0: A8), not
+// if one reads A8 and the other F32; the driver then runs two gemms.
+// CHECK-LABEL: func.func @formats(
+func.func @formats(%x: tensor<?x256xf32>) -> (tensor<?x256xf32>, tensor<?x256xf32>) attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %q8 = moe.weight <"q8", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
+  %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
+  // CHECK: moe.ffn {{.*}} {fused} :
+  %a = moe.ffn %x, %q4, %q8, %q8 : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q8_0>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn
+  // CHECK-NOT: fused
+  %b = moe.ffn %x, %q4, %f32, %q8 : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
+  return %a, %b : tensor<?x256xf32>, tensor<?x256xf32>
+}
+}

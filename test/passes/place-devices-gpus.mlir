@@ -1,0 +1,42 @@
+// RUN: moe-opt %s -moe-place-devices | FileCheck %s
+
+// Two GPUs take contiguous runs of layers by their share of the memory (here
+// two thirds and one third); the head follows the last layer.
+
+#target = {name = "2x4090+xeon", devices = [
+  {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 8388608 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
+  {name = "gpu1", kind = "cuda", isa = "cuda", memory_bytes = 4194304 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
+  {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
+
+module attributes {moe.target = #target} {
+func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
+  %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %g1 = moe.weight <"blk.1.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %d1 = moe.weight <"blk.1.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %g2 = moe.weight <"blk.2.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %d2 = moe.weight <"blk.2.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %g3 = moe.weight <"blk.3.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %d3 = moe.weight <"blk.3.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %g4 = moe.weight <"blk.4.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %d4 = moe.weight <"blk.4.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %g5 = moe.weight <"blk.5.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %d5 = moe.weight <"blk.5.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %w = moe.weight <"output.weight", file = 0, offset = 0> : tensor<64x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.0.ffn"
+  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = "blk.0.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.1.ffn"
+  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = "blk.1.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.2.ffn"
+  %y2 = moe.ffn %y1, %g2, %g2, %d2 {moe.label = "blk.2.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.3.ffn"
+  %y3 = moe.ffn %y2, %g3, %g3, %d3 {moe.label = "blk.3.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu1", moe.label = "blk.4.ffn"
+  %y4 = moe.ffn %y3, %g4, %g4, %d4 {moe.label = "blk.4.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu1", moe.label = "blk.5.ffn"
+  %y5 = moe.ffn %y4, %g5, %g5, %d5 {moe.label = "blk.5.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.lm_head {{.*}}moe.device = "gpu1"
+  %z = moe.lm_head %y5, %w {moe.label = "output"} : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
+  return %y5 : tensor<?x256xf32>
+}
+}

@@ -1,0 +1,135 @@
+// RUN: moe-opt %s -moe-place-devices | FileCheck %s
+// RUN: moe-opt %s -moe-place-devices 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: moe-opt %s -moe-place-devices="min-read-fraction=0.2" | FileCheck %s --check-prefix=CUT
+// RUN: moe-opt %s -moe-place-devices | FileCheck %s --check-prefix=REASON
+
+// One layer of DeepSeek's kind on a GPU and a host: what every token reads in
+// full goes to the GPU, in both phases and whatever form attention has;
+// routed experts and the embedding stay on the host.
+
+#target = {name = "4090+xeon", devices = [
+  {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 4194304 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
+  {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
+
+// The budget counts each weight once though two phases use it (the embedding
+// is tied to the head, which makes it resident on both devices), and the cache
+// of all 1024 positions: 96 elements of 2 bytes.
+// REMARK: remark: gpu0: {{.*}} MiB of 4.0 MiB: 572.4 KiB of weights, 192.0 KiB of KV cache for 1024 positions,
+// REMARK: remark: cpu0: {{.*}} of 64.0 MiB: 809.6 KiB of weights, 0 B of KV cache
+// REMARK: remark: per decoded token the GPUs save {{.*}}, and 8 copies between devices take {{.*}}: generation would be faster on cpu0 alone
+
+// The share of their bytes that makes experts stay is an option.
+// CUT: moe.experts {{.*}}moe.device = "gpu0"
+
+// REASON: moe.embedding {{.*}}moe.reason = "On cpu0: a token reads 0.1 % of its 265.6 KiB (0.00 FLOPs per resident byte and token), and VRAM is kept for what every token reads in full."
+// REASON: moe.linear {{.*}}moe.reason = "On gpu0: a token reads all of its 102.0 KiB (1.88 FLOPs per resident byte and token), {{.*}} there instead of {{.*}} on cpu0."
+// REASON: moe.rope {{.*}}moe.reason = "On gpu0: no weights, so it runs where its layer's values are."
+// REASON: moe.experts {{.*}}moe.reason = "On cpu0: a token reads 25.0 % of its {{.*}}
+module attributes {moe.target = #target} {
+
+// CHECK-LABEL: func.func @decode
+func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
+  %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
+  %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<64xf32>
+  %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<384x256x!moe.q8_0>
+  %wa = moe.weight <"blk.0.attn_kv_a_mqa.weight", file = 0, offset = 0> : tensor<96x256x!moe.q8_0>
+  %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<512x64x!moe.q8_0>
+  %wo = moe.weight <"blk.0.attn_output.weight", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
+  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x256xf32>
+  %ge = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x128x256x!moe.q8_0>
+  %de = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x256x128x!moe.q8_0>
+  %gs = moe.weight <"blk.0.ffn_gate_shexp.weight", file = 0, offset = 0> : tensor<128x256x!moe.q8_0>
+  %ds = moe.weight <"blk.0.ffn_down_shexp.weight", file = 0, offset = 0> : tensor<256x128x!moe.q8_0>
+  %n = moe.weight <"output_norm.weight", file = 0, offset = 0> : tensor<256xf32>
+  %wk, %wv = moe.split_kv_b %wkv {heads = 4, nope = 64} : (tensor<512x64x!moe.q8_0>) -> (tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>)
+  // CHECK: moe.embedding {{.*}}moe.device = "cpu0"
+  %x = moe.embedding %tokens, %table {moe.label = "token_embd"} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.linear {{.*}}moe.device = "gpu0"
+  %q = moe.linear %x, %wq {moe.label = "blk.0.attn_q"} : (tensor<?x256xf32>, tensor<384x256x!moe.q8_0>) -> tensor<?x384xf32>
+  // CHECK: moe.linear {{.*}}moe.device = "gpu0"
+  %a = moe.linear %x, %wa {moe.label = "blk.0.attn_kv_a"} : (tensor<?x256xf32>, tensor<96x256x!moe.q8_0>) -> tensor<?x96xf32>
+  // CHECK: moe.rope {{.*}}moe.device = "gpu0"
+  %qr = moe.rope %q {heads = 4, offset = 64, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_q_rope"} : tensor<?x384xf32>
+  // CHECK: moe.mla_latent {{.*}}moe.device = "gpu0"
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x96xf32>, tensor<64xf32>) -> !moe.kv<96>
+  // CHECK: moe.absorb_query {{.*}}moe.device = "gpu0"
+  %ql = moe.absorb_query %qr, %wk {heads = 4, nope = 64, rope = 32, latent = 64, moe.label = "blk.0.attn"} : (tensor<?x384xf32>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x384xf32>
+  // CHECK: moe.latent_attention {{.*}}moe.device = "gpu0"
+  %ol = moe.latent_attention %ql, %kv {heads = 4, latent = 64, rope = 32, scale = 0.1, moe.label = "blk.0.attn"} : (tensor<?x384xf32>, !moe.kv<96>) -> tensor<?x256xf32>
+  // CHECK: moe.expand_value {{.*}}moe.device = "gpu0"
+  %o = moe.expand_value %ol, %wv {heads = 4, latent = 64, value = 64, moe.label = "blk.0.attn"} : (tensor<?x256xf32>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.linear {{.*}}moe.device = "gpu0"
+  %p = moe.linear %o, %wo {moe.label = "blk.0.attn_output"} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.add {{.*}}moe.device = "gpu0"
+  %h = moe.add %p, %x {moe.label = "blk.0.attn_residual"} : tensor<?x256xf32>
+  // CHECK: moe.router {{.*}}moe.device = "gpu0"
+  %ids, %w = moe.router %h, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = "blk.0.ffn_router"} : (tensor<?x256xf32>, tensor<8x256xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  // CHECK: moe.experts {{.*}}moe.device = "cpu0"
+  %e = moe.experts %h, %ids, %w, %ge, %ge, %de {moe.label = "blk.0.ffn_experts"} : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x128x256x!moe.q8_0>, tensor<8x128x256x!moe.q8_0>, tensor<8x256x128x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0"
+  %s = moe.ffn %h, %gs, %gs, %ds {moe.label = "blk.0.ffn_shared"} : (tensor<?x256xf32>, tensor<128x256x!moe.q8_0>, tensor<128x256x!moe.q8_0>, tensor<256x128x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.add {{.*}}moe.device = "gpu0"
+  %es = moe.add %e, %s {moe.label = "blk.0.ffn_sum"} : tensor<?x256xf32>
+  // An op without a label goes where its input is.
+  // CHECK: moe.add {{.*}}moe.device = "gpu0"
+  %y = moe.add %es, %h : tensor<?x256xf32>
+  // CHECK: moe.rms_norm {{.*}}moe.device = "gpu0"
+  %z = moe.rms_norm %y, %n {eps = 1.0e-6, moe.label = "output_norm"} : tensor<?x256xf32>, tensor<256xf32>
+  return %z : tensor<?x256xf32>
+}
+
+// CHECK-LABEL: func.func @prefill
+func.func @prefill(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 16, context = 1024>} {
+  %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
+  %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<64xf32>
+  %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<384x256x!moe.q8_0>
+  %wa = moe.weight <"blk.0.attn_kv_a_mqa.weight", file = 0, offset = 0> : tensor<96x256x!moe.q8_0>
+  %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<512x64x!moe.q8_0>
+  %wo = moe.weight <"blk.0.attn_output.weight", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
+  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x256xf32>
+  %ge = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x128x256x!moe.q8_0>
+  %de = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x256x128x!moe.q8_0>
+  %gs = moe.weight <"blk.0.ffn_gate_shexp.weight", file = 0, offset = 0> : tensor<128x256x!moe.q8_0>
+  %ds = moe.weight <"blk.0.ffn_down_shexp.weight", file = 0, offset = 0> : tensor<256x128x!moe.q8_0>
+  %n = moe.weight <"output_norm.weight", file = 0, offset = 0> : tensor<256xf32>
+  %wk, %wv = moe.split_kv_b %wkv {heads = 4, nope = 64} : (tensor<512x64x!moe.q8_0>) -> (tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>)
+  // CHECK: moe.embedding {{.*}}moe.device = "cpu0"
+  %x = moe.embedding %tokens, %table {moe.label = "token_embd"} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.linear {{.*}}moe.device = "gpu0"
+  %q = moe.linear %x, %wq {moe.label = "blk.0.attn_q"} : (tensor<?x256xf32>, tensor<384x256x!moe.q8_0>) -> tensor<?x384xf32>
+  // CHECK: moe.linear {{.*}}moe.device = "gpu0"
+  %a = moe.linear %x, %wa {moe.label = "blk.0.attn_kv_a"} : (tensor<?x256xf32>, tensor<96x256x!moe.q8_0>) -> tensor<?x96xf32>
+  // CHECK: moe.rope {{.*}}moe.device = "gpu0"
+  %qr = moe.rope %q {heads = 4, offset = 64, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_q_rope"} : tensor<?x384xf32>
+  // CHECK: moe.mla_latent {{.*}}moe.device = "gpu0"
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x96xf32>, tensor<64xf32>) -> !moe.kv<96>
+  // CHECK: moe.mla_attention {{.*}}moe.device = "gpu0"
+  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 4, nope = 64, rope = 32, latent = 64, value = 64, scale = 0.1, moe.label = "blk.0.attn"} : (tensor<?x384xf32>, !moe.kv<96>, tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.linear {{.*}}moe.device = "gpu0"
+  %p = moe.linear %o, %wo {moe.label = "blk.0.attn_output"} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.add {{.*}}moe.device = "gpu0"
+  %h = moe.add %p, %x {moe.label = "blk.0.attn_residual"} : tensor<?x256xf32>
+  // CHECK: moe.router {{.*}}moe.device = "gpu0"
+  %ids, %w = moe.router %h, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = "blk.0.ffn_router"} : (tensor<?x256xf32>, tensor<8x256xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  // CHECK: moe.experts {{.*}}moe.device = "cpu0"
+  %e = moe.experts %h, %ids, %w, %ge, %ge, %de {moe.label = "blk.0.ffn_experts"} : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x128x256x!moe.q8_0>, tensor<8x128x256x!moe.q8_0>, tensor<8x256x128x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0"
+  %s = moe.ffn %h, %gs, %gs, %ds {moe.label = "blk.0.ffn_shared"} : (tensor<?x256xf32>, tensor<128x256x!moe.q8_0>, tensor<128x256x!moe.q8_0>, tensor<256x128x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.add {{.*}}moe.device = "gpu0"
+  %es = moe.add %e, %s {moe.label = "blk.0.ffn_sum"} : tensor<?x256xf32>
+  // An op without a label goes where its input is.
+  // CHECK: moe.add {{.*}}moe.device = "gpu0"
+  %y = moe.add %es, %h : tensor<?x256xf32>
+  // CHECK: moe.rms_norm {{.*}}moe.device = "gpu0"
+  %z = moe.rms_norm %y, %n {eps = 1.0e-6, moe.label = "output_norm"} : tensor<?x256xf32>, tensor<256xf32>
+  return %z : tensor<?x256xf32>
+}
+
+// CHECK-LABEL: func.func @logits
+func.func @logits(%hidden: tensor<?x256xf32>) -> tensor<?x1000xf32> attributes {moe.phase = #moe.phase<"logits", min_tokens = 1, max_tokens = 64, context = 1024>} {
+  %head = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
+  // CHECK: moe.lm_head {{.*}}moe.device = "gpu0"
+  %l = moe.lm_head %hidden, %head {moe.label = "output"} : (tensor<?x256xf32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x1000xf32>
+  return %l : tensor<?x1000xf32>
+}
+}

@@ -1,0 +1,95 @@
+// RUN: moe-opt %s -moe-select-kernels | FileCheck %s
+
+#hybrid = {name = "4090+xeon", devices = [
+  {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000 : i64, read_bps = 9.3e11 : f64},
+  {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
+
+module attributes {moe.target = #hybrid} {
+
+// CHECK-LABEL: func.func @rows
+func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<100x256x!moe.q4_k>
+  %n = moe.weight <"n", file = 0, offset = 0> : tensor<256xf32>
+  %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
+  // The driver dequantises the table's rows: no gemm.
+  // CHECK: moe.embedding {{.*}} moe.gemms = [], moe.kernels = ["embed_avx512"]
+  %x = moe.embedding %tokens, %table {moe.device = "cpu0"} : (tensor<?xi32>, tensor<100x256x!moe.q4_k>) -> tensor<?x256xf32>
+  // CHECK: moe.rms_norm {{.*}} moe.kernels = ["rms_norm_avx512"]
+  %h = moe.rms_norm %x, %n {eps = 1.0e-6, moe.device = "cpu0"} : tensor<?x256xf32>, tensor<256xf32>
+  // A gemm on 8-bit activations needs them quantised.
+  // CHECK: moe.linear {{.*}} moe.gemms = ["gemm_q4_k_avx512"], moe.kernels = ["quantize_avx512", "linear_avx512"]
+  %a = moe.linear %h, %q4 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
+  // CHECK: moe.linear {{.*}} moe.gemms = ["gemm_f32_avx512"], moe.kernels = ["linear_avx512"]
+  %b = moe.linear %a, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // The GPU's gemms read F32.
+  // CHECK: moe.linear {{.*}} moe.gemms = ["gemm_q4_k_cuda"], moe.kernels = ["linear_cuda"]
+  %c = moe.linear %b, %q4 {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
+  // CHECK: moe.transfer {{.*}} moe.kernels = ["copy_cuda"]
+  %t = moe.transfer %c from "gpu0" to "cpu0" {moe.device = "gpu0"} : tensor<?x256xf32>
+  // CHECK: moe.rope {{.*}} moe.kernels = ["rope_table_avx512", "rope_avx512"]
+  %r = moe.rope %t {heads = 2, offset = 64, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.device = "cpu0"} : tensor<?x256xf32>
+  return %r : tensor<?x256xf32>
+}
+
+// A residual that is read again later must survive: a sum of its own. One that
+// dies is the buffer that the projection adds to.
+// CHECK-LABEL: func.func @residuals
+func.func @residuals(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256xf32>
+  // An argument belongs to the caller.
+  // CHECK: moe.linear {{.*}} moe.kernels = ["linear_avx512", "add_avx512"]
+  %a = moe.linear %x, %w residual %x {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.linear {{.*}} moe.kernels = ["linear_avx512", "add_avx512"]
+  %b = moe.linear %x, %w residual %a {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.linear {{.*}} moe.kernels = ["linear_avx512"]
+  %c = moe.linear %b, %w residual %a {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+  // What it multiplies cannot be what it overwrites.
+  // CHECK: moe.linear {{.*}} moe.kernels = ["linear_avx512", "add_avx512"]
+  %d = moe.linear %c, %w residual %c {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+  return %d : tensor<?x256xf32>
+}
+
+// CHECK-LABEL: func.func @ffn
+func.func @ffn(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 1024>} {
+  %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %q6 = moe.weight <"q6", file = 0, offset = 0> : tensor<256x256x!moe.q6_k>
+  %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
+  // CHECK: moe.gemms = ["gemm_q4_k_avx512", "gemm_q4_k_avx512", "gemm_q6_k_avx512"], moe.kernels = ["quantize_avx512", "gate_up_avx512", "quantize_avx512", "linear_avx512"]
+  %a = moe.ffn %x, %q4, %q4, %q6 {fused, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q6_k>) -> tensor<?x256xf32>
+  // Gate reads F32, up A8: only one of them makes the op quantise its input.
+  // CHECK: moe.gemms = ["gemm_f32_avx512", "gemm_q4_k_avx512", "gemm_f32_avx512"], moe.kernels = ["linear_avx512", "quantize_avx512", "linear_avx512", "silu_mul_avx512", "linear_avx512"]
+  %b = moe.ffn %a, %f32, %q4, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  return %b : tensor<?x256xf32>
+}
+
+// CHECK-LABEL: func.func @experts
+func.func @experts(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 1024>} {
+  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
+  %gate = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64x!moe.q8_0>
+  %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32x!moe.q5_0>
+  // CHECK: moe.router {{.*}} moe.gemms = ["gemm_f32_avx512"], moe.kernels = ["linear_avx512", "router_avx512", "expert_group_avx512"]
+  %ids, %w = moe.router %x, %wr {top_k = 3, scoring = #moe.scoring<softmax>, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
+  // CHECK: moe.experts {{.*}} moe.gemms = ["gemm_q8_0_avx512", "gemm_q8_0_avx512", "gemm_q5_0_avx512"], moe.kernels = ["quantize_avx512", "experts_gate_up_avx512", "quantize_avx512", "experts_linear_avx512", "experts_combine_avx512"]
+  %y = moe.experts %x, %ids, %w, %gate, %gate, %down {fused, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64x!moe.q8_0>, tensor<8x32x64x!moe.q8_0>, tensor<8x64x32x!moe.q5_0>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> (tensor<?x40xf32>, tensor<?x40xf32>) attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 1024>} {
+  %norm = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
+  %wk = moe.weight <"k", file = 0, offset = 0> : tensor<2x16x32xbf16>
+  %wv = moe.weight <"v", file = 0, offset = 0> : tensor<2x20x32xbf16>
+  // CHECK: moe.mla_latent {{.*}} moe.kernels = ["rope_table_avx512", "mla_latent_avx512"]
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.device = "cpu0"} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
+  // CHECK: moe.mla_attention {{.*}} moe.kernels = ["mla_attention_avx512"]
+  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.device = "cpu0"} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xbf16>, tensor<2x20x32xbf16>) -> tensor<?x40xf32>
+  // CHECK: moe.absorb_query {{.*}} moe.kernels = ["absorb_query_avx512"]
+  %ql = moe.absorb_query %q, %wk {heads = 2, nope = 16, rope = 8, latent = 32, moe.device = "cpu0"} : (tensor<?x48xf32>, tensor<2x16x32xbf16>) -> tensor<?x80xf32>
+  // CHECK: moe.latent_attention {{.*}} moe.kernels = ["latent_attention_avx512"]
+  %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 8, scale = 0.25, moe.device = "cpu0"} : (tensor<?x80xf32>, !moe.kv<40>) -> tensor<?x64xf32>
+  // CHECK: moe.expand_value {{.*}} moe.kernels = ["expand_value_avx512"]
+  %of = moe.expand_value %ol, %wv {heads = 2, latent = 32, value = 20, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<2x20x32xbf16>) -> tensor<?x40xf32>
+  return %o, %of : tensor<?x40xf32>, tensor<?x40xf32>
+}
+}
