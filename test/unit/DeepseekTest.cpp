@@ -294,4 +294,21 @@ TEST_F(Deepseek, WholeV3) {
   EXPECT_GT(fact("parameters"), 671'000'000'000);
   EXPECT_LT(fact("parameters"), 672'000'000'000);
   find<moe::RouterOp>("blk.60.router");
+
+  // Published: 36.6 billion active parameters, of which 20.4 are routed (the
+  // head, in @logits, has 0.9); 70 KB of cache per token in BF16.
+  auto forward = module->lookupSymbol<func::FuncOp>("forward");
+  moe::Cost total, routed;
+  forward.walk([&](moe::CostOpInterface op) {
+    moe::Cost cost = op.getCost(/*tokens=*/1, /*context=*/0);
+    total += cost;
+    if (isa<moe::ExpertsOp>(op))
+      routed += cost;
+  });
+  EXPECT_NEAR(total.flops / 2, 35.6e9, 0.5e9);
+  EXPECT_NEAR(routed.flops / 2, 20.4e9, 0.1e9);
+  double cached = 0;
+  forward.walk(
+      [&](moe::MlaLatentOp op) { cached += op.getCost(1, 0).kvBytes; });
+  EXPECT_EQ(cached, 61 * 576 * 2);
 }

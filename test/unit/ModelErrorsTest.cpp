@@ -5,7 +5,9 @@
 #include "test/support/TempDir.h"
 #include "test/support/TinyDeepseek.h"
 
+#include <fstream>
 #include <gmock/gmock.h>
+#include <random>
 
 using moert::StatusCode;
 using moetest::TinyDeepseek;
@@ -245,4 +247,41 @@ TEST_F(ModelErrors, FusedGateAndUp) {
         m.tensors["blk.1.ffn_gate_up_exps.weight"] = {{64, 64, 8}};
       },
       StatusCode::Unsupported, "fuses gate and up");
+}
+
+//===----------------------------------------------------------------------===//
+// Damage
+//===----------------------------------------------------------------------===//
+
+TEST_F(ModelErrors, ABitFlipIsAModelOrAnError) {
+  TinyDeepseek tiny;
+  tiny.keys["rope.scaling.type"] = "yarn";
+  tiny.keys["rope.scaling.factor"] = 40.0f;
+  tiny.keys["rope.scaling.original_context_length"] = u32(4096);
+  tiny.keys["expert_group_count"] = u32(2);
+  tiny.keys["expert_group_used_count"] = u32(2);
+  moetest::GgufBuilder gguf = tiny.build();
+  moetest::Bytes header = gguf.header();
+  std::string path = gguf.write(dir.file("tiny.gguf"));
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  std::mt19937 random(5);
+  unsigned imported = 0;
+  for (unsigned i = 0; i < 2000; ++i) {
+    uint64_t at = random() % header.size();
+    moetest::Bytes damaged = header;
+    damaged[at] ^= uint8_t(1 << random() % 8);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.write(reinterpret_cast<const char *>(damaged.data()),
+               std::streamsize(damaged.size()));
+    file.close();
+    auto model = moec::GgufModel::open(path);
+    if (!model)
+      continue;
+    auto module = moec::importModel(context, *model);
+    imported += module.isOk();
+    ASSERT_NE(int(module.status().code()), int(StatusCode::Internal))
+        << "byte " << at << ": " << module.status().message();
+  }
+  // Flips in names and numbers that do not matter leave a model.
+  EXPECT_GT(imported, 0u);
 }
