@@ -80,6 +80,36 @@ static void printShape(OpAsmPrinter &printer, Operation *, IntegerAttr outer,
           << 'x' << format.getValue();
 }
 
+//===----------------------------------------------------------------------===//
+// Floats: [1.0, 0.31622776]
+//
+// MLIR prints a dense array of floats with too few digits to read them back.
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseFloats(OpAsmParser &parser, DenseF32ArrayAttr &array) {
+  SmallVector<float> values;
+  auto parseOne = [&]() -> ParseResult {
+    APFloat value(0.0f);
+    if (parser.parseFloat(APFloat::IEEEsingle(), value))
+      return failure();
+    values.push_back(value.convertToFloat());
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
+    return failure();
+  array = parser.getBuilder().getDenseF32ArrayAttr(values);
+  return success();
+}
+
+static void printFloats(OpAsmPrinter &printer, Operation *,
+                        DenseF32ArrayAttr array) {
+  printer << '[';
+  llvm::interleaveComma(array.asArrayRef(), printer, [&](float value) {
+    printer.printFloat(APFloat(value));
+  });
+  printer << ']';
+}
+
 #define GET_OP_CLASSES
 #include "dialects/plan/PlanOps.cpp.inc"
 

@@ -6,6 +6,7 @@
 include "dialects/plan/PlanTypes.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/RegionKindInterface.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
 
 // No op is Pure: an unused or repeated table entry still is one.
 class Plan_Op<string mnemonic, list<Trait> traits = []>
@@ -97,7 +98,7 @@ def Plan_ConstantOp : Plan_ProgramEntry<"constant"> {
   let summary = "small numbers computed by the compiler, such as frequencies";
   let arguments = (ins StrAttr:$name, DenseF32ArrayAttr:$values);
   let results = (outs Plan_Constant:$result);
-  let assemblyFormat = "$name $values attr-dict";
+  let assemblyFormat = "$name custom<Floats>($values) attr-dict";
 }
 
 def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
@@ -174,7 +175,7 @@ def Plan_TokenizerOp : Plan_Op<"tokenizer", [HasParent<"ProgramOp">]> {
                        DefaultValuedAttr<Plan_I32, "-1">:$unk,
                        DefaultValuedAttr<Plan_I32, "-1">:$pad,
                        UnitAttr:$add_bos, UnitAttr:$add_eos, StrAttr:$chat_template);
-  let assemblyFormat = "$model `pre` $pre attr-dict";
+  let assemblyFormat = "$model `pre` $pre `scores` custom<Floats>($scores) attr-dict";
   let hasVerifier = 1;
 }
 

@@ -6,6 +6,7 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Pipelines.h"
+#include "passes/PlanPasses.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
@@ -13,6 +14,7 @@ int main(int argc, char **argv) {
                   mlir::plan::PlanDialect>();
   mlir::registerTransformsPasses();
   mlir::moe::registerPassesAndPipelines();
+  mlir::plan::registerPlanPassesAndPipeline();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "moe optimizer driver\n", registry));
 }

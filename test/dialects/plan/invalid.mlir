@@ -171,7 +171,7 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   // expected-error @+1 {{expected 2 types, found 1}}
-  plan.tokenizer "gpt2" pre "" {tokens = ["a", "b"], types = array<i32: 1>, scores = array<f32>, merges = [], chat_template = ""}
+  plan.tokenizer "gpt2" pre "" scores [] {tokens = ["a", "b"], types = array<i32: 1>, merges = [], chat_template = ""}
 }
 
 // -----

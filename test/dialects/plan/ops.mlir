@@ -24,13 +24,13 @@ plan.program attributes {
   %wq = plan.weight "q" in %gguf at 4096 : 1x24x32xF32 strides [3072, 128]
   %wk = plan.weight "k" in %gguf at 8192 : 2x8x32xF32 strides [1024, 128]
   %folded = plan.fold_query "q.folded" of %wq, %wk : 1x72x32xF32 {heads = 2 : i64, nope = 8 : i64, rope = 4 : i64, latent = 32 : i64, k_transposed}
-  // CHECK: %[[FREQ:.*]] = plan.constant "rope.inv_freq" [1.000000e+00, 1.000000e-01]
-  %freq = plan.constant "rope.inv_freq" [1.0, 0.1]
+  // CHECK: %[[FREQ:.*]] = plan.constant "rope.inv_freq" [1.000000e+00, 0.316227764]
+  %freq = plan.constant "rope.inv_freq" [1.0, 0.31622776]
   // CHECK: %[[KV:.*]] = plan.kv on %[[CPU]] layer 0 bf16 rows 64 cols 36 at 0
   %kv = plan.kv on %cpu0 layer 0 bf16 rows 64 cols 36 at 0
-  // CHECK: plan.tokenizer "gpt2" pre "deepseek-llm" {add_bos, bos = 0 : i32
-  plan.tokenizer "gpt2" pre "deepseek-llm" {
-    tokens = ["a", "\C4\A0b"], types = array<i32: 1, 3>, scores = array<f32>,
+  // CHECK: plan.tokenizer "gpt2" pre "deepseek-llm" scores [0.000000e+00, -0.316227764] {add_bos, bos = 0 : i32
+  plan.tokenizer "gpt2" pre "deepseek-llm" scores [0.0, -0.31622776] {
+    tokens = ["a", "\C4\A0b"], types = array<i32: 1, 3>,
     merges = ["a b"], bos = 0 : i32, add_bos, chat_template = "{{ x }}"}
   // CHECK: plan.note "a remark"
   plan.note "a remark"

@@ -1,0 +1,117 @@
+//===- LowerAttention.cpp - Lowerings of RoPE and attention ---------------===//
+
+#include "passes/LowerOps.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using moek::OpCode;
+using plan::Encoding;
+
+namespace {
+
+LogicalResult lowerRope(RopeOp op, Steps steps, PhaseEmitter &emitter) {
+  // The instruction rotates in place.
+  if (!residualDiesIn(op, op.getX()))
+    return op.emitError("expected the rotated value to have no later use");
+  Value x = emitter.get(op.getX());
+  int64_t heads = op.getHeads();
+  for (const SelectedStep &step : steps)
+    switch (step.step.op) {
+    case OpCode::RopeTable:
+      emitter.ropeTable(step, op.getRope());
+      break;
+    case OpCode::Rope:
+      emitter.inst(step, {x, emitter.ropeTable(op.getRope())},
+                   {heads, columnsOf(op.getX()) / heads,
+                    int64_t(op.getOffset()), op.getRope().getDim(),
+                    op.getRope().getNeox()});
+      break;
+    default:
+      return unexpectedStep(op, step);
+    }
+  emitter.set(op.getResult(), x);
+  return success();
+}
+
+LogicalResult lowerMlaLatent(MlaLatentOp op, Steps steps,
+                             PhaseEmitter &emitter) {
+  int64_t rope = op.getRope().getDim();
+  FailureOr<Value> kv = emitter.kv(op, op.getLayer(), columnsOf(op.getX()));
+  if (failed(kv))
+    return failure();
+  for (const SelectedStep &step : steps)
+    switch (step.step.op) {
+    case OpCode::RopeTable:
+      emitter.ropeTable(step, op.getRope());
+      break;
+    case OpCode::MlaLatent:
+      emitter.inst(step,
+                   {emitter.get(op.getX()), emitter.weight(op.getWeight()),
+                    emitter.ropeTable(op.getRope()), *kv},
+                   {columnsOf(op.getX()) - rope, rope},
+                   {op.getEps().convertToDouble()});
+      break;
+    default:
+      return unexpectedStep(op, step);
+    }
+  emitter.set(op.getResult(), *kv);
+  return success();
+}
+
+LogicalResult lowerAbsorbQuery(AbsorbQueryOp op, Steps steps,
+                               PhaseEmitter &emitter) {
+  Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
+  emitter.inst(
+      steps.front(), {emitter.get(op.getQ()), emitter.weight(op.getWk()), out},
+      {int64_t(op.getHeads()), int64_t(op.getNope()), int64_t(op.getRope()),
+       int64_t(op.getLatent()), op.getKTransposed()});
+  emitter.set(op.getResult(), out);
+  return success();
+}
+
+LogicalResult lowerLatentAttention(LatentAttentionOp op, Steps steps,
+                                   PhaseEmitter &emitter) {
+  Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
+  emitter.inst(
+      steps.front(), {emitter.get(op.getQ()), emitter.get(op.getKv()), out},
+      {int64_t(op.getHeads()), int64_t(op.getLatent()), int64_t(op.getRope())},
+      {op.getScale().convertToDouble()});
+  emitter.set(op.getResult(), out);
+  return success();
+}
+
+LogicalResult lowerExpandValue(ExpandValueOp op, Steps steps,
+                               PhaseEmitter &emitter) {
+  Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
+  emitter.inst(steps.front(),
+               {emitter.get(op.getX()), emitter.weight(op.getWv()), out},
+               {int64_t(op.getHeads()), int64_t(op.getLatent()),
+                int64_t(op.getValue())});
+  emitter.set(op.getResult(), out);
+  return success();
+}
+
+LogicalResult lowerMlaAttention(MlaAttentionOp op, Steps steps,
+                                PhaseEmitter &emitter) {
+  Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
+  emitter.inst(steps.front(),
+               {emitter.get(op.getQ()), emitter.get(op.getKv()),
+                emitter.weight(op.getWk()), emitter.weight(op.getWv()), out},
+               {int64_t(op.getHeads()), int64_t(op.getNope()),
+                int64_t(op.getRope()), int64_t(op.getLatent()),
+                int64_t(op.getValue()), op.getKTransposed()},
+               {op.getScale().convertToDouble()});
+  emitter.set(op.getResult(), out);
+  return success();
+}
+
+} // namespace
+
+void moe::addAttentionLowerings(Lowerings &lowerings) {
+  lowerings.add<RopeOp, lowerRope>();
+  lowerings.add<MlaLatentOp, lowerMlaLatent>();
+  lowerings.add<AbsorbQueryOp, lowerAbsorbQuery>();
+  lowerings.add<LatentAttentionOp, lowerLatentAttention>();
+  lowerings.add<ExpandValueOp, lowerExpandValue>();
+  lowerings.add<MlaAttentionOp, lowerMlaAttention>();
+}

@@ -1,0 +1,151 @@
+#include "passes/PhaseEmitter.h"
+
+#include "compiler/CostModel/CostModel.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "passes/Support.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using moek::OpCode;
+
+static StringRef ref(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+PhaseEmitter::PhaseEmitter(PlanTables &tables, Location loc, PhaseAttr attr)
+    : tables_(tables), attr_(attr),
+      phase_(tables.builder().create<plan::PhaseOp>(
+          loc, attr.getName().getValue(), attr.getMinTokens(),
+          attr.getMaxTokens())),
+      builder_(OpBuilder::atBlockEnd(&phase_.getBody().emplaceBlock())),
+      loc_(loc) {}
+
+/// The kernels that read weights; without any, the drivers.
+static std::string kernelNames(ArrayRef<SelectedStep> steps) {
+  llvm::SetVector<StringRef> gemms, drivers;
+  for (const SelectedStep &step : steps) {
+    for (const moek::GemmInfo *gemm : step.gemms)
+      gemms.insert(ref(gemm->name));
+    if (step.step.op != OpCode::Quantize && step.step.op != OpCode::RopeTable)
+      drivers.insert(ref(step.driver->name));
+  }
+  return llvm::join(gemms.empty() ? drivers : gemms, "+");
+}
+
+LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
+  auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  if (!name)
+    return op->emitError() << "expected " << kDeviceAttr
+                           << "; run moe-place-devices first";
+  FailureOr<Value> device = tables_.device(op, name);
+  if (failed(device))
+    return failure();
+  device_ = *device;
+  loc_ = op->getLoc();
+  label_ = labelOf(op).str();
+
+  TypicalStep typical = typicalStep(attr_);
+  auto costly = cast<CostOpInterface>(op);
+  Cost cost = costly.getCost(typical.tokens, typical.cached);
+  double seconds = moec::opSeconds(costly, typical.tokens, typical.cached,
+                                   *tables_.target().find(name.strref()));
+  auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
+  explain_ = tables_.builder().create<plan::ExplainOp>(
+      loc_, label_, attr_.getName().getValue(), name.getValue(),
+      kernelNames(steps), reason ? reason.getValue() : "", APFloat(cost.flops),
+      APFloat(cost.weightBytes), APFloat(cost.activationBytes),
+      APFloat(cost.kvBytes),
+      APFloat(cost.weightBytes > 0 ? cost.flops / cost.weightBytes : 0.0),
+      APFloat(seconds));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+Value PhaseEmitter::buffer(const Twine &name, plan::Encoding encoding,
+                           int64_t cols, int64_t rowsPerToken,
+                           int64_t fixedRows, Value device) {
+  return builder_.create<plan::BufferOp>(
+      loc_, name.str(), device ? device : device_, encoding, cols, rowsPerToken,
+      fixedRows, IntegerAttr());
+}
+
+Value PhaseEmitter::bufferLike(Value like, const Twine &name,
+                               plan::Encoding encoding, Value device) {
+  auto shape = like.getDefiningOp<plan::BufferOp>();
+  return buffer(name, encoding, shape.getCols(), shape.getRowsPerToken(),
+                shape.getFixedRows(), device);
+}
+
+Value PhaseEmitter::encodedLike(Value x) {
+  StringRef name = x.getDefiningOp<plan::BufferOp>().getName();
+  return bufferLike(x, name + ".a8", plan::Encoding::A8);
+}
+
+Value PhaseEmitter::weight(Value weight) {
+  if (!weight)
+    return {};
+  FailureOr<Value> entry = tables_.weight(weight);
+  failed_ |= failed(entry);
+  return succeeded(entry) ? *entry : Value();
+}
+
+FailureOr<Value> PhaseEmitter::kv(Operation *op, int64_t layer, int64_t width) {
+  return tables_.kv(op, layer, width, device_);
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+void PhaseEmitter::quantize(const SelectedStep &step, Value value) {
+  Value &out = encoded_[value];
+  if (out)
+    return;
+  Value x = get(value);
+  out = encodedLike(x);
+  inst(step, {x, out});
+}
+
+Value PhaseEmitter::activation(const SelectedStep &step, Value value) const {
+  return step.activation() == moek::Encoding::A8 ? encoded_.lookup(value)
+                                                 : get(value);
+}
+
+Value PhaseEmitter::ropeTable(const SelectedStep &step, RopeAttr rope) {
+  Value &table = ropeTables_[{rope, device_}];
+  if (!table) {
+    table = rows("rope_table", rope.getDim());
+    inst(step, {tables_.ropeFrequencies(rope), table});
+  }
+  return table;
+}
+
+void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
+                        ArrayRef<int64_t> ints, ArrayRef<double> floats) {
+  SmallVector<StringRef> kernels{ref(step.driver->name)};
+  tables_.noteKernel(device_, step.driver->isa);
+  for (const moek::GemmInfo *gemm : step.gemms) {
+    kernels.push_back(ref(gemm->name));
+    tables_.noteKernel(device_, gemm->isa);
+  }
+  SmallVector<Value> values;
+  SmallVector<bool> present;
+  for (Value operand : operands) {
+    present.push_back(bool(operand));
+    if (operand)
+      values.push_back(operand);
+  }
+  builder_.create<plan::InstOp>(
+      loc_, ref(moert::findOp(unsigned(step.step.op))->name), device_,
+      builder_.getStrArrayAttr(kernels), values, present, ints, floats,
+      /*barrier=*/false, explain_);
+}
+
+LogicalResult PhaseEmitter::end(Value input, Value output) {
+  builder_.create<plan::BindOp>(phase_.getLoc(), input, output);
+  return failure(failed_);
+}

@@ -1,0 +1,23 @@
+#include "passes/PlanPasses.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace mlir::plan;
+
+void plan::buildPlanPipeline(OpPassManager &manager,
+                             const PlanPipelineOptions &options) {
+  manager.addPass(createLowerToPlanPass(
+      {.kvType = options.kvType, .userOptions = options.userOptions}));
+  // Order decides lifetimes, lifetimes decide offsets, offsets decide barriers.
+  manager.addPass(createPlanOrderPass());
+  manager.addPass(createPlanAllocatePass());
+  manager.addPass(createPlanSchedulePass());
+}
+
+void plan::registerPlanPassesAndPipeline() {
+  registerPlanPasses();
+  PassPipelineRegistration<PlanPipelineOptions>(
+      "moe-plan", "Placed graph with kernels to plan", buildPlanPipeline);
+}

@@ -1,0 +1,47 @@
+//===- PlanPasses.h - From the placed graph to a plan -----------*- C++ -*-===//
+
+#ifndef MOE_PASSES_PLANPASSES_H
+#define MOE_PASSES_PLANPASSES_H
+
+#include "dialects/moe/Moe.h"
+#include "dialects/plan/Plan.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+#include <memory>
+#include <string>
+
+namespace mlir::plan {
+
+inline auto kvElementValues() {
+  return llvm::cl::values(clEnumValN(KvElement::F32, "f32", "32-bit"),
+                          clEnumValN(KvElement::F16, "f16", "half precision"),
+                          clEnumValN(KvElement::BF16, "bf16", "bfloat16"));
+}
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/PlanPasses.h.inc"
+
+struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
+  Option<KvElement> kvType{*this, "kv-type",
+                           llvm::cl::desc("Element of the KV cache"),
+                           llvm::cl::init(KvElement::BF16), kvElementValues()};
+  Option<std::string> userOptions{*this, "options",
+                                  llvm::cl::desc("The user's options"),
+                                  llvm::cl::init("")};
+};
+
+/// Placed graph with kernels (moe-compile's result) to a plan that only lacks
+/// its tokenizer and, if weights are folded, their packing.
+void buildPlanPipeline(OpPassManager &manager,
+                       const PlanPipelineOptions &options);
+
+/// Registers the passes and `moe-plan` with the global pass registry.
+void registerPlanPassesAndPipeline();
+
+} // namespace mlir::plan
+
+#endif // MOE_PASSES_PLANPASSES_H

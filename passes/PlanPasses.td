@@ -1,0 +1,96 @@
+//===- PlanPasses.td - From the placed graph to a plan ----------*- tablegen -*-===//
+//
+// Of the passes from `moe` to `plan` and on `plan`. moe-plan (PlanPasses.cpp) is
+// the order.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_PASSES_PLANPASSES_TD
+#define MOE_PASSES_PLANPASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class Plan_Pass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::mlir::plan::PlanDialect"];
+}
+
+def LowerToPlanPass : Plan_Pass<"moe-lower-to-plan"> {
+  let summary = "the placed graph as instructions over buffers";
+  let description = [{
+    Replaces the functions of a module, which have devices and kernels, by one
+    `plan.program` with a phase per function.
+
+    Weights, caches, constants and devices that several phases use are one entry
+    of their table, and every entry is used. The two parts of attn_kv_b are views
+    of it. A value is encoded as A8 once per phase for all of its readers, and
+    there is one table of cosines per distinct `#moe.rope` and device. An op
+    whose residual dies in it writes into the residual's buffer. Each op of the
+    graph has one `plan.explain` per phase, with its costs for the phase's
+    typical step.
+
+    Invariant: no op of the `moe` dialect is left. Buffers and caches have no
+    offset, devices no sizes, instructions no barriers.
+
+    Module attributes read: `moe.files`, an array of {path, bytes, header_bytes,
+    header_hash}; `moe.model`, {architecture, name, hash, hidden, vocab, layers,
+    experts, experts_used, parameters}; `moe.target`; `moe.notes`, optional
+    strings.
+  }];
+  let options = [
+    Option<"kvType", "kv-type", "::mlir::plan::KvElement",
+           "::mlir::plan::KvElement::BF16", "Element of the KV cache",
+           "::mlir::plan::kvElementValues()">,
+    Option<"userOptions", "options", "std::string", "",
+           "The user's options, kept in the plan for messages">,
+  ];
+}
+
+def PlanOrderPass : Plan_Pass<"plan-order"> {
+  let summary = "independent instructions next to each other";
+  let description = [{
+    Every instruction moves to the earliest level that its operands allow: after
+    the level of the last write of what it reads, and of the last use of what it
+    writes. Instructions of one level need no barrier between them, so that a
+    phase has as many stretches between barriers as its longest chain of
+    dependences.
+
+    Invariant: instructions are in the order of their levels, those of one level
+    in the order they had; what each reads is what it read before.
+  }];
+  let statistics = [Statistic<"numMoved", "moved", "Places with another instruction">];
+}
+
+def PlanAllocatePass : Plan_Pass<"plan-allocate"> {
+  let summary = "offsets of buffers and caches, sizes of devices";
+  let description = [{
+    An arena per device, which all phases share. A buffer is alive from the
+    first to the last stretch between barriers that uses it; buffers alive at
+    the same time have disjoint bytes. The largest buffer is placed first, each
+    in the smallest gap that holds it. Sharing by stretches, not by
+    instructions, means that reuse never needs a barrier of its own.
+
+    Invariant: every buffer and cache has an offset, a multiple of 64, and every
+    device knows its bytes of arena (the largest phase at its most tokens),
+    cache, weights and scratch per worker.
+  }];
+  let statistics = [
+    Statistic<"numBufferBytes", "buffer-bytes", "Bytes of all buffers">,
+    Statistic<"numArenaBytes", "arena-bytes", "Bytes of the arenas that hold them">,
+  ];
+}
+
+def PlanSchedulePass : Plan_Pass<"plan-schedule"> {
+  let summary = "barriers where instructions depend on each other";
+  let description = [{
+    Invariant: between two instructions of a device of which one writes bytes
+    (of buffers, at the phase's most tokens, or of a cache) that the other reads
+    or writes there is a barrier, and every barrier separates such a pair.
+    Instructions of different devices are ordered by the copies between them.
+  }];
+  let statistics = [
+    Statistic<"numInstructions", "instructions", "Instructions">,
+    Statistic<"numBarriers", "barriers", "Barriers">,
+  ];
+}
+
+#endif // MOE_PASSES_PLANPASSES_TD

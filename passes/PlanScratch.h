@@ -1,0 +1,16 @@
+//===- PlanScratch.h - Memory per worker of an instruction ------*- C++ -*-===//
+
+#ifndef MOE_PASSES_PLANSCRATCH_H
+#define MOE_PASSES_PLANSCRATCH_H
+
+#include "dialects/plan/Plan.h"
+
+namespace mlir::plan {
+
+/// Bytes of private memory that each worker needs to run `inst`, by the
+/// formulas of kernels/Scratch.h.
+int64_t scratchBytes(InstOp inst);
+
+} // namespace mlir::plan
+
+#endif // MOE_PASSES_PLANSCRATCH_H

@@ -1,0 +1,231 @@
+#include "passes/PlanTables.h"
+
+#include "dialects/moe/Rope.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+PlanTables::PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
+                       ArrayAttr files, plan::KvElement kvElement,
+                       int64_t context)
+    : program_(program), target_(target), files_(files), kvElement_(kvElement),
+      context_(context),
+      builder_(OpBuilder::atBlockEnd(&program.getBody().front())) {}
+
+//===----------------------------------------------------------------------===//
+// Devices and caches
+//===----------------------------------------------------------------------===//
+
+FailureOr<Value> PlanTables::device(Operation *op, StringRef name) {
+  Value &entry = devices_[builder_.getStringAttr(name)];
+  if (entry)
+    return entry;
+  const moec::DeviceDesc *desc = target_.find(name);
+  if (!desc)
+    return op->emitError() << "is on device '" << name
+                           << "', which the target '" << target_.name
+                           << "' does not have";
+  auto kind = desc->kind == moec::DeviceKind::Cuda ? plan::DeviceKind::Cuda
+                                                   : plan::DeviceKind::Cpu;
+  moek::Isa isa =
+      desc->kind == moec::DeviceKind::Cuda ? moek::Isa::Cuda : moek::Isa::Ref;
+  std::string_view isaName = moek::isaName(isa);
+  auto created = builder_.create<plan::DeviceOp>(
+      op->getLoc(), name, kind, StringRef(isaName.data(), isaName.size()),
+      desc->budgetBytes());
+  if (desc->arch != 0)
+    created.setArch(desc->arch);
+  entry = created;
+  isas_[entry] = isa;
+  return entry;
+}
+
+void PlanTables::noteKernel(Value device, moek::Isa isa) {
+  moek::Isa &best = isas_[device];
+  if (isa <= best)
+    return;
+  best = isa;
+  std::string_view name = moek::isaName(isa);
+  device.getDefiningOp<plan::DeviceOp>().setIsa(
+      StringRef(name.data(), name.size()));
+}
+
+FailureOr<Value> PlanTables::kv(Operation *op, int64_t layer, int64_t width,
+                                Value device) {
+  plan::KvOp &entry = caches_[layer];
+  if (!entry)
+    entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer, kvElement_,
+                                        context_, width, IntegerAttr());
+  if (entry.getDevice() != device || entry.getWidth() != width)
+    return op->emitError() << "expected the cache of layer " << layer
+                           << " on one device with rows of " << entry.getWidth()
+                           << " elements in every phase, found rows of "
+                           << width << " or another device";
+  return Value(entry);
+}
+
+Value PlanTables::ropeFrequencies(RopeAttr rope) {
+  Value &entry = frequencies_[rope];
+  if (entry)
+    return entry;
+  std::string name = "rope.inv_freq";
+  if (frequencies_.size() > 1)
+    name += "." + std::to_string(frequencies_.size() - 1);
+  SmallVector<float> values(ropeInvFreq(rope));
+  entry = builder_.create<plan::ConstantOp>(program_.getLoc(), name, values);
+  return entry;
+}
+
+//===----------------------------------------------------------------------===//
+// Files and weights
+//===----------------------------------------------------------------------===//
+
+FailureOr<Value> PlanTables::file(Operation *op, int64_t index) {
+  Value &entry = fileEntries_[index];
+  if (entry)
+    return entry;
+  auto desc = index < int64_t(files_.size())
+                  ? dyn_cast<DictionaryAttr>(files_[index])
+                  : DictionaryAttr();
+  auto path = desc ? desc.getAs<StringAttr>("path") : StringAttr();
+  auto bytes = desc ? desc.getAs<IntegerAttr>("bytes") : IntegerAttr();
+  auto header = desc ? desc.getAs<IntegerAttr>("header_bytes") : IntegerAttr();
+  auto hash = desc ? desc.getAs<StringAttr>("header_hash") : StringAttr();
+  if (!path || !bytes || !header || !hash)
+    return op->emitError() << "expected path, bytes, header_bytes and "
+                              "header_hash of file "
+                           << index << " in " << kFilesAttr << " of "
+                           << files_.size() << " files";
+  entry = builder_.create<plan::FileOp>(op->getLoc(), plan::FileKind::Model,
+                                        path.getValue(), bytes.getInt(),
+                                        header.getInt(), hash.getValue());
+  return entry;
+}
+
+/// What identifies a weight across functions: its op, its operands' keys.
+static Attribute keyOf(Value weight) {
+  MLIRContext *context = weight.getContext();
+  Operation *op = weight.getDefiningOp();
+  SmallVector<Attribute> parts{
+      op->getName().getIdentifier(), op->getPropertiesAsAttribute(),
+      TypeAttr::get(weight.getType()),
+      IntegerAttr::get(IndexType::get(context),
+                       cast<OpResult>(weight).getResultNumber())};
+  for (Value operand : op->getOperands())
+    parts.push_back(keyOf(operand));
+  return ArrayAttr::get(context, parts);
+}
+
+FailureOr<Value> PlanTables::weight(Value weight) {
+  Attribute key = keyOf(weight);
+  if (Value entry = weights_.lookup(key))
+    return entry;
+  Operation *op = weight.getDefiningOp();
+  FailureOr<Value> entry = failure();
+  if (auto reference = dyn_cast<WeightOp>(op))
+    entry = addReference(reference);
+  else if (auto split = dyn_cast<SplitKvBOp>(op))
+    entry = addSplit(split, weight == split.getKey());
+  else if (auto folded = dyn_cast<FoldQueryOp>(op))
+    entry = addFolded(folded);
+  else
+    return op->emitError("is no source of weights");
+  if (succeeded(entry))
+    weights_[key] = *entry;
+  return entry;
+}
+
+namespace {
+/// A weight tensor as outer matrices.
+struct Matrices {
+  int64_t outer = 1, rows = 1, cols = 1;
+  moek::Format format;
+  StringRef formatName;
+
+  explicit Matrices(Value weight) {
+    auto type = cast<RankedTensorType>(weight.getType());
+    ArrayRef<int64_t> shape = type.getShape();
+    cols = shape.back();
+    if (shape.size() > 1)
+      rows = shape[shape.size() - 2];
+    for (int64_t size : shape.drop_back(std::min<size_t>(shape.size(), 2)))
+      outer *= size;
+    format = *getFormat(type.getElementType());
+    std::string_view name = moek::formatInfo(format).name;
+    formatName = StringRef(name.data(), name.size());
+  }
+  int64_t rowBytes() const { return moek::rowBytes(format, cols); }
+};
+} // namespace
+
+FailureOr<Value> PlanTables::addReference(WeightOp op) {
+  WeightRefAttr ref = op.getRef();
+  FailureOr<Value> source = file(op, ref.getFile());
+  if (failed(source))
+    return failure();
+  Matrices m(op.getResult());
+  return Value(builder_.create<plan::WeightOp>(
+      op.getLoc(), ref.getName().getValue(), *source, ref.getOffset(),
+      m.formatName, m.outer, m.rows, m.cols, m.rows * m.rowBytes(),
+      m.rowBytes()));
+}
+
+FailureOr<Value> PlanTables::addSplit(SplitKvBOp op, bool isKey) {
+  auto whole = op.getWeight().getDefiningOp<WeightOp>();
+  if (!whole)
+    return op.emitError("expected the operand to be a moe.weight");
+  WeightRefAttr ref = whole.getRef();
+  FailureOr<Value> source = file(op, ref.getFile());
+  if (failed(source))
+    return failure();
+  Matrices key(op.getKey()), value(op.getValue());
+  const Matrices &part = isKey ? key : value;
+  int64_t rowBytes = part.rowBytes();
+  int64_t offset = ref.getOffset() + (isKey ? 0 : key.rows * rowBytes);
+  return Value(builder_.create<plan::WeightOp>(
+      op.getLoc(),
+      (ref.getName().getValue() + (isKey ? ".keys" : ".values")).str(), *source,
+      offset, part.formatName, part.outer, part.rows, part.cols,
+      (key.rows + value.rows) * rowBytes, rowBytes));
+}
+
+FailureOr<Value> PlanTables::addFolded(FoldQueryOp op) {
+  FailureOr<Value> wq = weight(op.getWq()), wk = weight(op.getWk());
+  if (failed(wq) || failed(wk))
+    return failure();
+  Matrices m(op.getResult());
+  std::string name =
+      (wq->getDefiningOp<plan::WeightOp>().getName() + ".folded").str();
+  return Value(builder_.create<plan::FoldQueryOp>(
+      op.getLoc(), name, *wq, *wk, m.formatName, m.outer, m.rows, m.cols,
+      op.getHeads(), op.getNope(), op.getRope(), op.getLatent(),
+      op.getKTransposed()));
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+void PlanTables::sort() {
+  // The order of the tables in plan.fbs, but with what phases use before them.
+  auto rank = [](Operation &op) {
+    return isa<plan::DeviceOp>(op)                      ? 0
+           : isa<plan::FileOp>(op)                      ? 1
+           : isa<plan::WeightOp, plan::FoldQueryOp>(op) ? 2
+           : isa<plan::ConstantOp>(op)                  ? 3
+           : isa<plan::KvOp>(op)                        ? 4
+           : isa<plan::TokenizerOp>(op)                 ? 5
+           : isa<plan::NoteOp>(op)                      ? 6
+           : isa<plan::ExplainOp>(op)                   ? 7
+                                                        : 8;
+  };
+  Block &block = program_.getBody().front();
+  SmallVector<Operation *> ops;
+  for (Operation &op : block)
+    ops.push_back(&op);
+  llvm::stable_sort(
+      ops, [&](Operation *a, Operation *b) { return rank(*a) < rank(*b); });
+  for (Operation *op : ops)
+    op->moveBefore(&block, block.end());
+}

@@ -1,0 +1,69 @@
+//===- PlanTables.h - The tables of a plan under construction ---*- C++ -*-===//
+//
+// Used by lower-to-plan. Every entry is made when it is first needed and
+// shared by all phases, so that a plan holds nothing that no instruction uses.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_PASSES_PLANTABLES_H
+#define MOE_PASSES_PLANTABLES_H
+
+#include "compiler/Targets/Target.h"
+#include "dialects/moe/Moe.h"
+#include "dialects/plan/Plan.h"
+#include "kernels/Registry.h"
+#include "llvm/ADT/MapVector.h"
+#include "mlir/IR/Builders.h"
+
+namespace mlir::moe {
+
+class PlanTables {
+public:
+  /// Entries go to the end of `program`.
+  PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
+             ArrayAttr files, plan::KvElement kvElement, int64_t context);
+
+  /// The device of this name; emits an error on `op` if the target has none.
+  FailureOr<Value> device(Operation *op, StringRef name);
+  /// The device's entry says which ISA its kernels need: the best one noted.
+  void noteKernel(Value device, moek::Isa isa);
+
+  /// The entry for a moe.weight or a weight made from some.
+  FailureOr<Value> weight(Value weight);
+  Value ropeFrequencies(RopeAttr rope);
+  /// The cache of `layer`; emits an error on `op` if another phase has it on
+  /// another device.
+  FailureOr<Value> kv(Operation *op, int64_t layer, int64_t width,
+                      Value device);
+
+  /// Brings the program's ops into the order of plan.fbs.
+  void sort();
+
+  const moec::TargetDesc &target() const { return target_; }
+  OpBuilder &builder() { return builder_; }
+
+private:
+  FailureOr<Value> file(Operation *op, int64_t index);
+  FailureOr<Value> addReference(WeightOp op);
+  FailureOr<Value> addSplit(SplitKvBOp op, bool isKey);
+  FailureOr<Value> addFolded(FoldQueryOp op);
+
+  plan::ProgramOp program_;
+  const moec::TargetDesc &target_;
+  ArrayAttr files_;
+  plan::KvElement kvElement_;
+  int64_t context_;
+  OpBuilder builder_;
+
+  llvm::DenseMap<Attribute, Value> devices_;
+  llvm::DenseMap<Value, moek::Isa> isas_;
+  llvm::DenseMap<int64_t, Value> fileEntries_;
+  /// By what the weight is, independent of the function it is in.
+  llvm::DenseMap<Attribute, Value> weights_;
+  llvm::DenseMap<Attribute, Value> frequencies_;
+  llvm::DenseMap<int64_t, plan::KvOp> caches_;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_PLANTABLES_H
