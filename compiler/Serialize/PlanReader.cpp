@@ -1,0 +1,172 @@
+#include "compiler/Serialize/PlanReader.h"
+
+#include "dialects/plan/Plan.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "runtime/schema/plan_generated.h"
+
+using namespace mlir;
+namespace fb = moert::fb;
+using moert::Status;
+using moert::StatusCode;
+
+namespace moec {
+
+namespace {
+
+StringRef ref(std::string_view text) { return {text.data(), text.size()}; }
+
+class Reader {
+public:
+  Reader(MLIRContext &context, const fb::PlanT &plan)
+      : plan(plan), location(UnknownLoc::get(&context)), builder(&context) {}
+
+  OwningOpRef<ModuleOp> read() {
+    OwningOpRef<ModuleOp> module = ModuleOp::create(location);
+    builder.setInsertionPointToEnd(module->getBody());
+    auto program = builder.create<plan::ProgramOp>(
+        location, plan.compiler, plan.target, plan.architecture,
+        plan.model_name, plan.model_hash, plan.hidden, plan.vocab, plan.layers,
+        plan.context, plan.experts, plan.experts_used, plan.options,
+        plan.parameters);
+    builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
+    for (const auto &device : plan.devices)
+      devices.push_back(builder.create<plan::DeviceOp>(
+          location, device->name, plan::DeviceKind(device->kind), device->isa,
+          device->memory_bytes, device->arch, device->arena_bytes,
+          device->kv_bytes, device->weight_bytes, device->scratch_bytes));
+    for (const auto &file : plan.files)
+      files.push_back(builder.create<plan::FileOp>(
+          location, plan::FileKind(file->kind), file->path, file->bytes,
+          file->header_bytes, file->header_hash));
+    for (const auto &weight : plan.weights)
+      weights.push_back(read(*weight));
+    for (const auto &constant : plan.constants)
+      constants.push_back(builder.create<plan::ConstantOp>(
+          location, constant->name, constant->values));
+    for (const auto &kv : plan.kv)
+      caches.push_back(builder.create<plan::KvOp>(
+          location, devices[kv->device], kv->layer, plan::KvElement(kv->type),
+          kv->capacity, kv->width, builder.getI64IntegerAttr(kv->offset)));
+    if (plan.tokenizer)
+      read(*plan.tokenizer);
+    for (const std::string &note : plan.notes)
+      builder.create<plan::NoteOp>(location, note);
+    for (const auto &explain : plan.explanation)
+      explanation.push_back(read(*explain));
+    for (const auto &phase : plan.phases)
+      read(*phase);
+    return module;
+  }
+
+private:
+  ArrayAttr strings(const std::vector<std::string> &texts) {
+    SmallVector<Attribute> attrs;
+    attrs.reserve(texts.size());
+    for (const std::string &text : texts)
+      attrs.push_back(builder.getStringAttr(text));
+    return builder.getArrayAttr(attrs);
+  }
+
+  Value read(const fb::WeightT &weight) {
+    std::string_view format =
+        moek::formatInfo(*moek::formatFromNumber(weight.format)).name;
+    return builder.create<plan::WeightOp>(
+        location, weight.name, files[weight.file], weight.offset, ref(format),
+        weight.outer, weight.rows, weight.cols, weight.outer_stride,
+        weight.row_stride, weight.layout);
+  }
+
+  void read(const fb::TokenizerT &t) {
+    builder.create<plan::TokenizerOp>(
+        location, t.model, t.pre, strings(t.tokens), t.types, t.scores,
+        strings(t.merges), t.bos, t.eos, t.eot, t.unk, t.pad, t.add_bos,
+        t.add_eos, t.chat_template);
+  }
+
+  Value read(const fb::ExplainT &e) {
+    return builder.create<plan::ExplainOp>(
+        location, e.op, e.phase, e.device, e.kernel, e.reason, APFloat(e.flops),
+        APFloat(e.weight_bytes), APFloat(e.activation_bytes),
+        APFloat(e.kv_bytes), APFloat(e.intensity), APFloat(e.seconds));
+  }
+
+  void read(const fb::PhaseT &phase) {
+    OpBuilder::InsertionGuard guard(builder);
+    auto op = builder.create<plan::PhaseOp>(location, phase.name,
+                                            phase.min_tokens, phase.max_tokens);
+    builder.setInsertionPointToEnd(&op.getBody().emplaceBlock());
+    buffers.clear();
+    for (const auto &buffer : phase.buffers)
+      buffers.push_back(builder.create<plan::BufferOp>(
+          location, buffer->name, devices[buffer->device],
+          plan::Encoding(buffer->encoding), buffer->cols,
+          buffer->rows_per_token, buffer->fixed_rows,
+          builder.getI64IntegerAttr(buffer->offset)));
+    for (const auto &inst : phase.instructions)
+      read(*inst);
+    builder.create<plan::BindOp>(location, buffers[phase.input],
+                                 buffers[phase.output]);
+  }
+
+  Value value(const fb::Operand &operand) {
+    switch (operand.kind()) {
+    case fb::OperandKind::None:
+      return {};
+    case fb::OperandKind::Buffer:
+      return buffers[operand.index()];
+    case fb::OperandKind::Weight:
+      return weights[operand.index()];
+    case fb::OperandKind::Kv:
+      return caches[operand.index()];
+    case fb::OperandKind::Constant:
+      return constants[operand.index()];
+    }
+    return {};
+  }
+
+  void read(const fb::InstructionT &inst) {
+    SmallVector<StringRef> kernels;
+    for (uint32_t kernel : inst.kernels)
+      kernels.push_back(plan.kernels[kernel]);
+    SmallVector<Value> arguments;
+    SmallVector<bool> present;
+    for (const fb::Operand &operand : inst.operands) {
+      Value argument = value(operand);
+      present.push_back(bool(argument));
+      if (argument)
+        arguments.push_back(argument);
+    }
+    builder.create<plan::InstOp>(
+        location, ref(moert::findOp(inst.op)->name), devices[inst.device],
+        builder.getStrArrayAttr(kernels), arguments, present, inst.ints,
+        inst.floats, inst.barrier, explanation[inst.explain]);
+  }
+
+  const fb::PlanT &plan;
+  Location location;
+  OpBuilder builder;
+  SmallVector<Value> files, weights, constants, devices, caches, explanation,
+      buffers;
+};
+
+} // namespace
+
+moert::StatusOr<OwningOpRef<ModuleOp>> readPlan(MLIRContext &context,
+                                                const fb::Plan &plan) {
+  context.loadDialect<plan::PlanDialect>();
+  std::unique_ptr<fb::PlanT> tables(plan.UnPack());
+  OwningOpRef<ModuleOp> module = Reader(context, *tables).read();
+  std::string error;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (error.empty())
+      error = diagnostic.str();
+    return success();
+  });
+  if (failed(verify(*module)))
+    return Status(StatusCode::InvalidFile, error);
+  return module;
+}
+
+} // namespace moec

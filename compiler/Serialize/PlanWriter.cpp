@@ -1,0 +1,303 @@
+#include "compiler/Serialize/PlanWriter.h"
+
+#include "compiler/Serialize/AtomicFile.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+#include "runtime/schema/plan_generated.h"
+
+#include <fmt/format.h>
+
+using namespace mlir;
+namespace fb = moert::fb;
+using moert::Status;
+using moert::StatusCode;
+
+namespace moec {
+
+namespace {
+
+/// What a flatbuffer can hold, less its own tables.
+constexpr uint64_t kMaxBytes = uint64_t(2000) << 20;
+
+/// The numbers of table entries, by value.
+using Indices = llvm::DenseMap<Value, uint32_t>;
+
+std::vector<std::string> strings(ArrayAttr array) {
+  std::vector<std::string> result;
+  result.reserve(array.size());
+  for (StringAttr text : array.getAsRange<StringAttr>())
+    result.push_back(text.str());
+  return result;
+}
+
+class Writer {
+public:
+  explicit Writer(plan::ProgramOp program) : program(program) {}
+
+  Status write() {
+    writeFacts();
+    for (Operation &op : program.getBody().front())
+      MOE_RETURN_IF_ERROR(writeEntry(op));
+    result.kernels.resize(kernels.size());
+    for (auto &[name, index] : kernels)
+      result.kernels[index] = name.str();
+    return Status::ok();
+  }
+
+  fb::PlanT result;
+
+private:
+  void writeFacts() {
+    result.schema_version = moert::kSchemaVersion;
+    result.compiler = program.getCompiler().str();
+    result.target = program.getTarget().str();
+    result.architecture = program.getArchitecture().str();
+    result.model_name = program.getModelName().str();
+    result.model_hash = program.getModelHash().str();
+    result.hidden = program.getHidden();
+    result.vocab = program.getVocab();
+    result.layers = program.getLayers();
+    result.context = program.getContext();
+    result.experts = program.getExperts();
+    result.experts_used = program.getExpertsUsed();
+    result.options = program.getOptions().str();
+    result.parameters = program.getParameters();
+  }
+
+  Status writeEntry(Operation &op) {
+    if (auto file = dyn_cast<plan::FileOp>(op))
+      write(file);
+    else if (auto weight = dyn_cast<plan::WeightOp>(op))
+      write(weight);
+    else if (auto constant = dyn_cast<plan::ConstantOp>(op))
+      write(constant);
+    else if (auto device = dyn_cast<plan::DeviceOp>(op))
+      write(device);
+    else if (auto explain = dyn_cast<plan::ExplainOp>(op))
+      write(explain);
+    else if (auto tokenizer = dyn_cast<plan::TokenizerOp>(op))
+      write(tokenizer);
+    else if (auto note = dyn_cast<plan::NoteOp>(op))
+      result.notes.push_back(note.getText().str());
+    else if (auto kv = dyn_cast<plan::KvOp>(op))
+      return write(kv);
+    else if (auto phase = dyn_cast<plan::PhaseOp>(op))
+      return write(phase);
+    else if (auto fold = dyn_cast<plan::FoldQueryOp>(op))
+      return Status(StatusCode::Internal,
+                    fmt::format("weight \"{}\" must be packed before the plan "
+                                "is written",
+                                fold.getName().str()));
+    else
+      return Status(StatusCode::Internal,
+                    fmt::format("{} has no place in a plan file",
+                                op.getName().getStringRef().str()));
+    return Status::ok();
+  }
+
+  /// Appends an entry and remembers its number under `value`.
+  template <typename EntryT>
+  EntryT &add(std::vector<std::unique_ptr<EntryT>> &table, Value value) {
+    index[value] = table.size();
+    return *table.emplace_back(std::make_unique<EntryT>());
+  }
+
+  void write(plan::FileOp op) {
+    fb::FileT &file = add(result.files, op);
+    file.kind = fb::FileKind(op.getKind());
+    file.path = op.getPath().str();
+    file.bytes = op.getBytes();
+    file.header_bytes = op.getHeaderBytes();
+    file.header_hash = op.getHeaderHash().str();
+  }
+
+  void write(plan::WeightOp op) {
+    fb::WeightT &weight = add(result.weights, op);
+    weight.name = op.getName().str();
+    weight.file = index.at(op.getFile());
+    weight.offset = op.getOffset();
+    weight.format = uint8_t(*plan::formatFromName(op.getFormat()));
+    weight.layout = op.getLayout();
+    weight.outer = op.getOuter();
+    weight.rows = op.getRows();
+    weight.cols = op.getCols();
+    weight.outer_stride = op.getOuterStride();
+    weight.row_stride = op.getRowStride();
+  }
+
+  void write(plan::ConstantOp op) {
+    fb::ConstantT &constant = add(result.constants, op);
+    constant.name = op.getName().str();
+    constant.values.assign(op.getValues().begin(), op.getValues().end());
+  }
+
+  void write(plan::DeviceOp op) {
+    fb::DeviceT &device = add(result.devices, op);
+    device.name = op.getName().str();
+    device.kind = fb::DeviceKind(op.getKind());
+    device.isa = op.getIsa().str();
+    device.arch = op.getArch();
+    device.arena_bytes = op.getArenaBytes();
+    device.kv_bytes = op.getKvBytes();
+    device.weight_bytes = op.getWeightBytes();
+    device.scratch_bytes = op.getScratchBytes();
+    device.memory_bytes = op.getMemoryBytes();
+  }
+
+  void write(plan::ExplainOp op) {
+    fb::ExplainT &explain = add(result.explanation, op);
+    explain.op = op.getLabel().str();
+    explain.phase = op.getPhase().str();
+    explain.device = op.getDevice().str();
+    explain.kernel = op.getKernel().str();
+    explain.flops = op.getFlops().convertToDouble();
+    explain.weight_bytes = op.getWeightBytes().convertToDouble();
+    explain.activation_bytes = op.getActivationBytes().convertToDouble();
+    explain.kv_bytes = op.getKvBytes().convertToDouble();
+    explain.intensity = op.getIntensity().convertToDouble();
+    explain.seconds = op.getSeconds().convertToDouble();
+    explain.reason = op.getReason().str();
+  }
+
+  void write(plan::TokenizerOp op) {
+    auto tokenizer = std::make_unique<fb::TokenizerT>();
+    tokenizer->model = op.getModel().str();
+    tokenizer->pre = op.getPre().str();
+    tokenizer->tokens = strings(op.getTokens());
+    tokenizer->types.assign(op.getTypes().begin(), op.getTypes().end());
+    tokenizer->scores.assign(op.getScores().begin(), op.getScores().end());
+    tokenizer->merges = strings(op.getMerges());
+    tokenizer->bos = op.getBos();
+    tokenizer->eos = op.getEos();
+    tokenizer->eot = op.getEot();
+    tokenizer->unk = op.getUnk();
+    tokenizer->pad = op.getPad();
+    tokenizer->add_bos = op.getAddBos();
+    tokenizer->add_eos = op.getAddEos();
+    tokenizer->chat_template = op.getChatTemplate().str();
+    result.tokenizer = std::move(tokenizer);
+  }
+
+  Status write(plan::KvOp op) {
+    if (!op.getOffset())
+      return Status(StatusCode::Internal,
+                    fmt::format("the cache of layer {} has no offset; run "
+                                "plan-allocate first",
+                                op.getLayer()));
+    fb::KvT &kv = add(result.kv, op);
+    kv.device = index.at(op.getDevice());
+    kv.layer = op.getLayer();
+    kv.type = uint8_t(op.getElement());
+    kv.width = op.getWidth();
+    kv.capacity = op.getCapacity();
+    kv.offset = *op.getOffset();
+    return Status::ok();
+  }
+
+  Status write(plan::PhaseOp op) {
+    fb::PhaseT &phase =
+        *result.phases.emplace_back(std::make_unique<fb::PhaseT>());
+    phase.name = op.getName().str();
+    phase.min_tokens = op.getMinTokens();
+    phase.max_tokens = op.getMaxTokens();
+    for (plan::BufferOp buffer : op.getBody().getOps<plan::BufferOp>())
+      MOE_RETURN_IF_ERROR(write(buffer, phase));
+    for (plan::InstOp inst : op.getBody().getOps<plan::InstOp>())
+      write(inst, phase);
+    plan::BindOp bind = op.getBind();
+    phase.input = index.at(bind.getInput());
+    phase.output = index.at(bind.getOutput());
+    return Status::ok();
+  }
+
+  Status write(plan::BufferOp op, fb::PhaseT &phase) {
+    if (!op.getOffset())
+      return Status(StatusCode::Internal,
+                    fmt::format("buffer \"{}\" has no offset; run "
+                                "plan-allocate first",
+                                op.getName().str()));
+    fb::BufferT &buffer = add(phase.buffers, op);
+    buffer.name = op.getName().str();
+    buffer.device = index.at(op.getDevice());
+    buffer.encoding = uint8_t(op.getEncoding());
+    buffer.cols = op.getCols();
+    buffer.rows_per_token = op.getRowsPerToken();
+    buffer.fixed_rows = op.getFixedRows();
+    buffer.offset = *op.getOffset();
+    return Status::ok();
+  }
+
+  fb::Operand operand(Value value) const {
+    if (!value)
+      return {fb::OperandKind::None, 0};
+    fb::OperandKind kind =
+        isa<plan::BufferType>(value.getType())   ? fb::OperandKind::Buffer
+        : isa<plan::WeightType>(value.getType()) ? fb::OperandKind::Weight
+        : isa<plan::KvType>(value.getType())     ? fb::OperandKind::Kv
+                                                 : fb::OperandKind::Constant;
+    return {kind, index.at(value)};
+  }
+
+  void write(plan::InstOp op, fb::PhaseT &phase) {
+    fb::InstructionT &inst =
+        *phase.instructions.emplace_back(std::make_unique<fb::InstructionT>());
+    const moert::OpSpec &spec = *op.getSpec();
+    inst.op = uint8_t(spec.op);
+    inst.device = index.at(op.getDevice());
+    for (StringAttr name : op.getKernels().getAsRange<StringAttr>())
+      inst.kernels.push_back(
+          kernels.try_emplace(name.getValue(), kernels.size()).first->second);
+    for (size_t position = 0; position < spec.operands.size(); ++position)
+      inst.operands.push_back(operand(op.getArgument(position)));
+    inst.ints.assign(op.getInts().begin(), op.getInts().end());
+    inst.floats.assign(op.getFloats().begin(), op.getFloats().end());
+    inst.barrier = op.getBarrier();
+    inst.explain = index.at(op.getExplain());
+  }
+
+  plan::ProgramOp program;
+  Indices index;
+  llvm::MapVector<StringRef, uint32_t> kernels;
+};
+
+/// At least the bytes that the plan takes: strings, arrays and, generously, a
+/// table of numbers per op.
+uint64_t estimateBytes(plan::ProgramOp program) {
+  uint64_t bytes = 0;
+  program->walk([&](Operation *op) {
+    bytes += 256 + 8 * op->getNumOperands();
+    op->getAttrDictionary().walk([&](Attribute attr) {
+      if (auto text = dyn_cast<StringAttr>(attr))
+        bytes += text.size() + 16;
+      else if (auto dense = dyn_cast<DenseArrayAttr>(attr))
+        bytes += dense.getRawData().size();
+    });
+  });
+  return bytes;
+}
+
+} // namespace
+
+moert::StatusOr<std::vector<uint8_t>> serializePlan(plan::ProgramOp program) {
+  uint64_t estimate = estimateBytes(program);
+  if (estimate > kMaxBytes)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("the plan needs about {} bytes, more than the {} "
+                              "of a plan file",
+                              estimate, kMaxBytes));
+  Writer writer(program);
+  MOE_RETURN_IF_ERROR(writer.write());
+  flatbuffers::FlatBufferBuilder builder;
+  fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &writer.result));
+  return std::vector<uint8_t>(builder.GetBufferPointer(),
+                              builder.GetBufferPointer() + builder.GetSize());
+}
+
+Status writePlan(plan::ProgramOp program, const std::string &path) {
+  MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, serializePlan(program));
+  MOE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
+  MOE_RETURN_IF_ERROR(file.write(bytes));
+  return file.commit();
+}
+
+} // namespace moec

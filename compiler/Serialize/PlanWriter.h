@@ -1,0 +1,32 @@
+//===- PlanWriter.h - plan dialect to flatbuffer ----------------*- C++ -*-===//
+//
+// Transcribes; decides nothing. Tables keep the order of their ops, kernels
+// the order of their first use, so that equal programs give equal bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_COMPILER_SERIALIZE_PLANWRITER_H
+#define MOE_COMPILER_SERIALIZE_PLANWRITER_H
+
+#include "dialects/plan/Plan.h"
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace moec {
+
+/// The bytes of plan.fb. Fails with Internal while the program is unfinished (a
+/// buffer or cache without an offset, a weight that is not packed yet), naming
+/// what is missing, and with Unsupported beyond the 2 GiB of a flatbuffer.
+moert::StatusOr<std::vector<uint8_t>>
+serializePlan(mlir::plan::ProgramOp program);
+
+/// Serialises to `path`: beside it first, then renamed, so that a failure
+/// leaves neither a partial nor a damaged plan. Fails with Io.
+moert::Status writePlan(mlir::plan::ProgramOp program, const std::string &path);
+
+} // namespace moec
+
+#endif // MOE_COMPILER_SERIALIZE_PLANWRITER_H

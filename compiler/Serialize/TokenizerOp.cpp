@@ -1,0 +1,46 @@
+#include "compiler/Serialize/TokenizerOp.h"
+
+#include "compiler/Import/TokenizerMetadata.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using moert::Status;
+
+namespace moec {
+
+static ArrayAttr strings(Builder &builder,
+                         const std::vector<std::string> &texts) {
+  SmallVector<Attribute> attrs;
+  attrs.reserve(texts.size());
+  for (const std::string &text : texts)
+    attrs.push_back(builder.getStringAttr(text));
+  return builder.getArrayAttr(attrs);
+}
+
+Status addTokenizer(plan::ProgramOp program, const GgufModel &model) {
+  // After the tables and before what runs, where PlanReader puts it too.
+  Block &block = program.getBody().front();
+  auto position = llvm::find_if(block, [](Operation &op) {
+    return isa<plan::NoteOp, plan::ExplainOp, plan::PhaseOp>(op);
+  });
+  OpBuilder builder(&block, position);
+  if (!model.find("tokenizer.ggml.tokens")) {
+    builder.create<plan::NoteOp>(
+        program.getLoc(), "The model file has no vocabulary: this plan runs on "
+                          "token ids only.");
+    return Status::ok();
+  }
+  MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec, tokenizerSpecFromGguf(model));
+  MOE_ASSIGN_OR_RETURN(std::optional<std::string_view> chatTemplate,
+                       model.getString("tokenizer.chat_template"));
+  std::string_view chat = chatTemplate.value_or("");
+  builder.create<plan::TokenizerOp>(
+      program.getLoc(), spec.model, spec.pre, strings(builder, spec.tokens),
+      spec.types, spec.scores, strings(builder, spec.merges),
+      spec.bos.value_or(-1), spec.eos.value_or(-1), spec.eot.value_or(-1),
+      spec.unk.value_or(-1), spec.pad.value_or(-1), spec.addBos, spec.addEos,
+      StringRef(chat.data(), chat.size()));
+  return Status::ok();
+}
+
+} // namespace moec
