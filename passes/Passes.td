@@ -162,4 +162,19 @@ def SelectKernelsPass : Moe_Pass<"moe-select-kernels"> {
   let statistics = [Statistic<"numGemms", "gemms", "Weights read by a gemm">];
 }
 
+def PrintCostPass : Moe_Pass<"moe-print-cost"> {
+  let summary = "prints what every op costs";
+  let description = [{
+    One line per op of each function, and a total: FLOPs; bytes of weights,
+    activations and KV cache for `tokens` tokens after `context` cached
+    positions; bytes of weights that must be resident. `moe.label` names the op.
+
+    Invariant: the module does not change.
+  }];
+  let options = [
+    Option<"tokens", "tokens", "int64_t", "1", "Tokens of the step">,
+    Option<"context", "context", "int64_t", "0", "Positions cached before it">,
+  ];
+}
+
 #endif // MOE_PASSES_PASSES_TD

@@ -47,7 +47,6 @@ StatusOr<BoundPhase> bindPhase(const Plan &plan, const fb::Phase &phase,
                                const WeightFiles &files) {
   std::string place =
       fmt::format("{}: phase {}", plan.path(), text(phase.name()));
-  MOE_RETURN_IF_ERROR(verifyDataflow(plan.table(), phase).at(place));
   BoundPhase bound;
   bound.name = text(phase.name());
   bound.minTokens = phase.min_tokens();
@@ -67,6 +66,7 @@ StatusOr<BoundPhase> bindPhase(const Plan &plan, const fb::Phase &phase,
                                             findOp(instruction.op())->name));
     bound.instructions.push_back(*result);
   }
+  MOE_RETURN_IF_ERROR(verifyDataflow(plan.table(), phase).at(place));
   return bound;
 }
 

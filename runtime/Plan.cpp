@@ -20,11 +20,12 @@ constexpr flatbuffers::uoffset_t maxTables = 8'000'000;
 /// Root offset and identifier.
 constexpr size_t minimumBytes = 8;
 
-Status checkForm(std::span<const uint8_t> bytes) {
+Status checkForm(std::span<const uint8_t> bytes, const std::string &path) {
   if (bytes.size() >= 4 && std::equal(bytes.begin(), bytes.begin() + 4, "GGUF"))
     return Status(StatusCode::Usage,
-                  "is a GGUF model, not a plan; compile it first: moec compile "
-                  "MODEL.gguf --target native -o plan.fb");
+                  fmt::format("is a GGUF model, not a plan; compile it first: "
+                              "moec compile {} --target native -o plan.fb",
+                              path));
   if (bytes.size() < minimumBytes)
     return invalidPlan("holds {}, too short for a plan",
                        counted(bytes.size(), "byte"));
@@ -80,7 +81,7 @@ StatusOr<Plan> Plan::load(const std::string &path) {
 
 StatusOr<Plan> Plan::fromBytes(std::span<const uint8_t> bytes,
                                std::string path) {
-  MOE_RETURN_IF_ERROR(checkForm(bytes).at(path));
+  MOE_RETURN_IF_ERROR(checkForm(bytes, path).at(path));
   // A private copy: what was verified must not change under a running session
   // when the file does.
   Plan plan({bytes.begin(), bytes.end()}, std::move(path));

@@ -52,8 +52,7 @@ std::optional<std::string> takeOverride(std::vector<std::string> &paths,
                                         const fb::File &file, bool onlyModel) {
   stdfs::path recorded = std::string(text(file.path()));
   for (auto it = paths.begin(); it != paths.end(); ++it)
-    if ((onlyModel && paths.size() == 1) ||
-        stdfs::path(*it).filename() == recorded.filename()) {
+    if (onlyModel || stdfs::path(*it).filename() == recorded.filename()) {
       std::string path = std::move(*it);
       paths.erase(it);
       return path;
@@ -96,6 +95,11 @@ StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
   uint32_t models = 0;
   for (uint32_t i = 0; i < count(table.files()); ++i)
     models += table.files()->Get(i)->kind() == fb::FileKind::Model;
+  if (paths.size() > models)
+    return Status(StatusCode::Usage,
+                  fmt::format("--model was given {}, but the plan has {}",
+                              counted(paths.size(), "time"),
+                              counted(models, "model file")));
 
   std::vector<std::string> overrides(paths.begin(), paths.end());
   WeightFiles files;

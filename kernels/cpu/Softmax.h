@@ -53,6 +53,8 @@ template <class S> void divideRow(float *row, int64_t cols, float divisor) {
 /// before share `index` of `shares` equally dear ones.
 MOE_INLINE int64_t causalBoundary(int64_t groups, int64_t count, int64_t inner,
                                   int64_t base, int64_t index, int64_t shares) {
+  if (index == shares)
+    return groups * count * inner;
   int64_t perGroup = inner * (count * base + count * (count + 1) / 2);
   // In double: the product with `index` may exceed 64 bits.
   auto target =

@@ -137,6 +137,25 @@ void SamplePlan::addHead() {
   p.emit("linear", {n, refs_.at("out"), refs_.at("out_bias"), logits}, {0});
 }
 
+void SamplePlan::addTokenizer() {
+  auto tokenizer = std::make_unique<fb::TokenizerT>();
+  tokenizer->model = "gpt2";
+  tokenizer->pre = "gpt-2";
+  tokenizer->tokens = {"<s>", "</s>", "\u0120", ".", "th", "the"};
+  for (char c = 'a'; c <= 'z'; ++c)
+    tokenizer->tokens.push_back(std::string(1, c));
+  while (tokenizer->tokens.size() < kVocab)
+    tokenizer->tokens.push_back("<unused" +
+                                std::to_string(tokenizer->tokens.size()) + ">");
+  tokenizer->types.assign(kVocab, 1);
+  tokenizer->types[0] = tokenizer->types[1] = 3; // control
+  tokenizer->merges = {"t h", "th e"};
+  tokenizer->bos = 0;
+  tokenizer->eos = 1;
+  tokenizer->add_bos = true;
+  builder.plan.tokenizer = std::move(tokenizer);
+}
+
 fb::PhaseT &SamplePlan::phase(std::string_view name) const {
   for (const auto &phase : builder.plan.phases)
     if (phase->name == name)

@@ -33,6 +33,10 @@ public:
 
   PlanBuilder builder;
 
+  /// Byte-level BPE over a to z, space and full stop; 0 starts a text, 1 ends
+  /// it.
+  void addTokenizer();
+
   /// Logits after each of `tokens` in float64: [tokens][vocab].
   std::vector<std::vector<double>>
   reference(const std::vector<int32_t> &tokens) const;

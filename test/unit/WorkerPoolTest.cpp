@@ -121,6 +121,13 @@ TEST(HostMemoryTest, IsZeroedAndAligned) {
     ASSERT_EQ(memory->data()[i], std::byte(0));
 }
 
+TEST(HostMemoryDeathTest, EndsAtAGuardPage) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  StatusOr<HostMemory> memory = HostMemory::allocate(64, "a test");
+  ASSERT_TRUE(memory.isOk());
+  EXPECT_DEATH(memory->data()[64] = std::byte(1), "");
+}
+
 TEST(HostMemoryTest, MoreThanTheMachineHasDoesNotFit) {
   StatusOr<HostMemory> memory =
       HostMemory::allocate(uint64_t(1) << 47, "the KV cache");

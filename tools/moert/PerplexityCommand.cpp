@@ -124,12 +124,12 @@ Status perplexity(const PerplexityFlags &flags) {
 
 void addPerplexityCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<PerplexityFlags>();
-  CLI::App *command = tool.command(
-      "perplexity",
-      "Measure how well the model predicts a text. The text is cut into\n"
-      "windows, each starting with BOS and an empty cache; the tokens of a\n"
-      "window's second half are scored",
-      [flags] { return perplexity(*flags); });
+  CLI::App *command =
+      tool.command("perplexity", "Measure how well the model predicts a text",
+                   [flags] { return perplexity(*flags); });
+  command->footer("The text is cut into windows, each starting with BOS and an "
+                  "empty cache. The tokens\nof a window's second half are "
+                  "scored; a rest shorter than a window is not used.");
   flags->session.addPlan(*command);
   command->add_option("--file", flags->file, "The text; - is standard input")
       ->required()

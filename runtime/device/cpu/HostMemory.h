@@ -11,10 +11,13 @@
 
 namespace moert {
 
-/// Owns page-aligned, zeroed memory. Pages cost memory only once touched, so
-/// that a long context is paid for as it fills.
+/// Owns zeroed memory, aligned to a cache line. Pages cost memory only once
+/// touched, so that a long context is paid for as it fills. A guard page behind
+/// it turns an access beyond the end into a fault instead of damage.
 class HostMemory {
 public:
+  static constexpr uint64_t kAlignment = 64;
+
   /// DoesNotFit, naming `purpose`, when the machine does not have that much.
   static StatusOr<HostMemory> allocate(uint64_t bytes,
                                        std::string_view purpose);
@@ -27,6 +30,8 @@ public:
   size_t size() const { return size_; }
 
 private:
+  void *base_ = nullptr; ///< Of the mapping, `mapped_` bytes.
+  size_t mapped_ = 0;
   std::byte *data_ = nullptr;
   size_t size_ = 0;
 };

@@ -1,0 +1,14 @@
+// RUN: moe-opt %s --moe-print-cost="tokens=2 context=6" -o /dev/null | FileCheck %s
+
+// The bytes of a cached element come from the module.
+module attributes {moe.kv_bytes_per_element = 4 : i64} {
+  func.func @cache(%q: tensor<?x80xf32>, %a: tensor<?x40xf32>, %norm: tensor<32xf32>) -> tensor<?x64xf32> {
+    // 2 * 40 * 4 written.
+    // CHECK: moe.mla_latent {{.*}} kv=320
+    %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
+    // 8 * 40 * 4 read.
+    // CHECK: moe.latent_attention {{.*}} kv=1280
+    %o = moe.latent_attention %q, %kv {heads = 2, latent = 32, rope = 8, scale = 0.25} : (tensor<?x80xf32>, !moe.kv<40>) -> tensor<?x64xf32>
+    return %o : tensor<?x64xf32>
+  }
+}

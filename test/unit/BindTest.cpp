@@ -1,0 +1,368 @@
+// What an instruction's kernel assumes of its operands is proved before it
+// runs: shapes, encodings, kernels, barriers, and where indices come from.
+#include "runtime/Session.h"
+#include "test/support/SamplePlan.h"
+
+#include <cmath>
+#include <functional>
+#include <gtest/gtest.h>
+
+using namespace moert;
+using moetest::SamplePlan;
+using moetest::TempDir;
+namespace fb = moert::fb;
+
+namespace {
+
+struct Case {
+  const char *name;
+  const char *message;
+  std::function<void(SamplePlan &)> damage;
+};
+
+void PrintTo(const Case &damage, std::ostream *out) { *out << damage.name; }
+
+fb::InstructionT &decode(SamplePlan &s, const char *op) {
+  return *s.phase("decode").instructions[s.find("decode", op)];
+}
+uint32_t bufferIndex(SamplePlan &s, const char *name) {
+  auto &buffers = s.phase("decode").buffers;
+  for (uint32_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i]->name == name)
+      return i;
+  throw std::logic_error(name);
+}
+fb::BufferT &buffer(SamplePlan &s, const char *name) {
+  return *s.phase("decode").buffers[bufferIndex(s, name)];
+}
+fb::WeightT &weight(SamplePlan &s, const char *name) {
+  for (auto &candidate : s.builder.plan.weights)
+    if (candidate->name == name)
+      return *candidate;
+  throw std::logic_error(name);
+}
+/// Points operand `index` of `op` at another buffer.
+void useBuffer(SamplePlan &s, const char *op, size_t index, const char *name) {
+  decode(s, op).operands[index] =
+      fb::Operand(fb::OperandKind::Buffer, bufferIndex(s, name));
+}
+void useWeight(SamplePlan &s, const char *op, size_t index, const char *name) {
+  auto &weights = s.builder.plan.weights;
+  for (uint32_t i = 0; i < weights.size(); ++i)
+    if (weights[i]->name == name)
+      decode(s, op).operands[index] = fb::Operand(fb::OperandKind::Weight, i);
+}
+void useKernel(SamplePlan &s, const char *op, size_t index, const char *name) {
+  decode(s, op).kernels[index] = s.builder.kernel(name);
+}
+
+const Case shapeCases[] = {
+    {"EmbedTable", "the table's row count is 39, but the vocabulary is 40",
+     [](auto &s) { weight(s, "embed").rows = 39; }},
+    {"EmbedOut",
+     "operand out has 1 rows of 24 elements per token, expected 1 "
+     "of 32",
+     [](auto &s) {
+       // Not the phase's output: a buffer of its own.
+       useBuffer(s, "embed", 2, "gate");
+     }},
+    {"RopeTable",
+     "operand out has 1 rows of 4 elements per token, expected 1 "
+     "of 6",
+     [](auto &s) { s.builder.plan.constants[0]->values.push_back(1); }},
+    {"RopeTableEmpty", "expected 1 of 0",
+     [](auto &s) { s.builder.plan.constants[0]->values.clear(); }},
+    {"NormGroups", "groups divide the columns of x",
+     [](auto &s) { decode(s, "rms_norm").ints[0] = 3; }},
+    {"NormGroupsZero", "groups = 0",
+     [](auto &s) { decode(s, "rms_norm").ints[0] = 0; }},
+    {"NormGroupsHuge", "groups = 9223372036854775807",
+     [](auto &s) { decode(s, "rms_norm").ints[0] = INT64_MAX; }},
+    {"NormWeight", "operand weight is 1 x 8, expected 1 x 32",
+     [](auto &s) { useWeight(s, "rms_norm", 1, "kv_norm"); }},
+    {"NormWeightFormat", "operand weight has format F16, expected F32",
+     [](auto &s) {
+       weight(s, "attn_norm").format = uint8_t(moek::Format::F16);
+     }},
+    {"NormEps", "eps is not negative",
+     [](auto &s) { decode(s, "rms_norm").floats[0] = -1; }},
+    {"FloatRange", "eps = 1e+300, too large",
+     [](auto &s) { decode(s, "rms_norm").floats[0] = 1e300; }},
+    {"QuantizeEncoding", "operand out has encoding F32, expected A8",
+     [](auto &s) { buffer(s, "n8").encoding = uint8_t(moek::Encoding::F32); }},
+    {"LinearIn",
+     "operand act has 1 rows of 12 elements per token, expected 1 "
+     "of 32",
+     [](auto &s) {
+       useWeight(s, "linear", 1, "dense_gate"), useBuffer(s, "linear", 0, "v"),
+           useBuffer(s, "linear", 3, "gate");
+     }},
+    {"LinearOut",
+     "operand out has 1 rows of 16 elements per token, expected "
+     "1 of 12",
+     [](auto &s) { useWeight(s, "linear", 1, "wkv"); }},
+    {"LinearBias", "operand bias is 1 x 4, expected 1 x 16",
+     [](auto &s) { useWeight(s, "linear", 2, "router_bias"); }},
+    {"LinearManyMatrices", "operand w is 4 matrices, expected one",
+     [](auto &s) { useWeight(s, "linear", 1, "gate"); }},
+    {"LinearAccumulate", "accumulate = 2",
+     [](auto &s) { decode(s, "linear").ints[0] = 2; }},
+    {"LinearTokens", "operand act has encoding I32, expected F32 or A8",
+     [](auto &s) { useBuffer(s, "linear", 0, "tokens"); }},
+    {"GateUpRows", "up's row count is 24, but gate's is 16",
+     [](auto &s) { useWeight(s, "gate_up", 2, "dense_up"); }},
+    {"SiluMul", "operand up has 1 rows of 16 elements per token",
+     [](auto &s) { useBuffer(s, "silu_mul", 1, "q"); }},
+    {"Add", "operand y has 1 rows of 16 elements per token, expected 1 of 32",
+     [](auto &s) { useBuffer(s, "add", 1, "q"); }},
+    {"RopeHeads",
+     "operand x has 1 rows of 16 elements per token, expected 1 "
+     "of 24",
+     [](auto &s) { decode(s, "rope").ints[0] = 3; }},
+    {"RopeOffset", "offset = 5, expected 0 to 4",
+     [](auto &s) { decode(s, "rope").ints[2] = 5; }},
+    {"RopeOdd", "the rotated part has an even size",
+     [](auto &s) { decode(s, "rope").ints[3] = 3; }},
+    {"RopeDim", "offset = 4, expected 0 to 0",
+     [](auto &s) { decode(s, "rope").ints[3] = 16; }},
+    {"MlaLatentWidth", "expected 1 of 13",
+     [](auto &s) { decode(s, "mla_latent").ints[0] = 9; }},
+    {"MlaLatentCache", "the cache's width is 11, but latent + rope is 12",
+     [](auto &s) { s.builder.plan.kv[0]->width = 11; }},
+    {"AbsorbHeads", "the key weight's head count is 4, but heads is 2",
+     [](auto &s) { useWeight(s, "absorb_query", 1, "gate"); }},
+    {"AbsorbTransposed", "the key weight's row count is 4, but latent is 8",
+     [](auto &s) { decode(s, "absorb_query").ints[4] = 1; }},
+    {"AbsorbOverflow", "heads = 2147483647",
+     [](auto &s) { decode(s, "absorb_query").ints[0] = INT32_MAX; }},
+    {"AttentionOut", "operand out has 1 rows of 12 elements per token",
+     [](auto &s) { useBuffer(s, "latent_attention", 2, "v"); }},
+    {"ExpandValue", "the value weight's row count is 6, but value is 5",
+     [](auto &s) {
+       decode(s, "expand_value").ints[2] = 5;
+       buffer(s, "v").cols = 10;
+     }},
+    {"RouterTopK", "top_k = 5, expected 1 to 4",
+     [](auto &s) { decode(s, "router").ints[1] = 5; }},
+    {"RouterGroups", "groups divide the experts",
+     [](auto &s) { decode(s, "router").ints[2] = 3; }},
+    {"RouterGroupsUsed", "the groups used hold top_k experts",
+     [](auto &s) { decode(s, "router").ints[2] = 4; }},
+    {"RouterScoring", "scoring = 4",
+     [](auto &s) { decode(s, "router").ints[4] = 4; }},
+    {"RouterIds", "operand ids has encoding F32, expected I32",
+     [](auto &s) { useBuffer(s, "router", 2, "s"); }},
+    {"GroupTopK",
+     "operand ids has 1 rows of 2 elements per token, expected 1 of 1",
+     [](auto &s) { decode(s, "expert_group").ints[1] = 1; }},
+    {"GroupOffsets", "operand offsets has 4 fixed elements, expected 5",
+     [](auto &s) { buffer(s, "offsets").cols = 4; }},
+    {"GroupSlots", "operand slots has 1 rows of 1 elements per token",
+     [](auto &s) { buffer(s, "slots").rows_per_token = 1; }},
+    {"ExpertsOut",
+     "operand out has 2 rows of 32 elements per token, expected "
+     "2 of 16",
+     [](auto &s) { useBuffer(s, "experts_gate_up", 5, "y"); }},
+    {"ExpertsAct", "expected 1 of 16",
+     [](auto &s) { decode(s, "experts_linear").ints[1] = 1; }},
+    {"CombineWeights",
+     "operand weights has 1 rows of 2 elements per token, "
+     "expected 1 of 1",
+     [](auto &s) {
+       decode(s, "experts_combine").ints[0] = 1;
+       useBuffer(s, "experts_combine", 0, "d");
+     }},
+    {"Scratch", "bytes of scratch memory per worker, the plan gives 100",
+     [](auto &s) { s.builder.plan.devices[0]->scratch_bytes = 100; }},
+    {"DamagedNorm",
+     "weight \"attn_norm\" holds nan at index 0; the model "
+     "file is damaged",
+     [](auto &s) {
+       // Its bytes become those of the NaN vector at the end of the file.
+       std::vector<float> nan(SamplePlan::kHidden, NAN);
+       s.builder.weight("nan", {1, 1, SamplePlan::kHidden}, nan);
+       weight(s, "attn_norm").offset = weight(s, "nan").offset;
+     }},
+};
+
+const Case kernelCases[] = {
+    {"DriverOfAnotherOp", "kernel \"add_ref\" is none of linear",
+     [](auto &s) { useKernel(s, "linear", 0, "add_ref"); }},
+    {"GemmAsDriver", "kernel \"gemm_f32_ref\" is none of add",
+     [](auto &s) { useKernel(s, "add", 0, "gemm_f32_ref"); }},
+    {"DriverAsGemm", "kernel \"add_ref\" does not multiply",
+     [](auto &s) { useKernel(s, "linear", 1, "add_ref"); }},
+    {"GemmOfAnotherFormat",
+     "kernel gemm_f16_ref reads F16, but operand w has "
+     "format F32",
+     [](auto &s) { useKernel(s, "linear", 1, "gemm_f16_ref"); }},
+    {"GemmOfAnotherEncoding",
+     "takes F32 activations, but operand act has "
+     "encoding A8",
+     [](auto &s) { useBuffer(s, "gate_up", 0, "n8"); }},
+    {"KernelCount", "names 1 kernels, expected 2",
+     [](auto &s) { decode(s, "linear").kernels.pop_back(); }},
+    {"CudaKernel", "kernel add_cuda needs cuda",
+     [](auto &s) { useKernel(s, "add", 0, "add_cuda"); }},
+    {"Copy", "has no CPU kernel",
+     [](auto &s) {
+       fb::InstructionT &add = decode(s, "add");
+       add.op = uint8_t(moek::OpCode::Copy);
+       add.operands.erase(add.operands.begin());
+     }},
+};
+
+const Case flowCases[] = {
+    {"ReadBeforeWrite",
+     "instruction 2 (rms_norm): reads buffer \"d\" as x, "
+     "which nothing wrote before",
+     [](auto &s) { useBuffer(s, "rms_norm", 0, "d"); }},
+    {"OverwrittenSince", "which nothing wrote before or which was overwritten",
+     [](auto &s) {
+       // The rotary table takes the place of the residual stream.
+       buffer(s, "table").offset = buffer(s, "h").offset;
+     }},
+    {"OutputNotWritten", "no instruction writes its output",
+     [](auto &s) {
+       s.phase("decode").output = bufferIndex(s, "d"),
+       s.phase("decode").instructions.resize(3);
+     }},
+    {"OverlapWithin",
+     "operands act (buffer \"n\") and out (buffer \"q\") "
+     "overlap",
+     [](auto &s) { buffer(s, "q").offset = buffer(s, "n").offset; }},
+    {"PartialOverlapInPlace", "overlap",
+     [](auto &s) { buffer(s, "n").offset = buffer(s, "h").offset + 64; }},
+    {"NoBarrier",
+     "reads buffer \"n\", which instruction 2 writes with no "
+     "barrier between them",
+     [](auto &s) {
+       auto &list = s.phase("decode").instructions;
+       list[3]->barrier = list[4]->barrier = false;
+     }},
+    {"NoBarrierBetweenWrites",
+     "writes buffer \"q\", which instruction 3 writes with no barrier",
+     [](auto &s) {
+       buffer(s, "q").offset = buffer(s, "n8").offset;
+       s.phase("decode").instructions[4]->barrier = false;
+     }},
+    {"NoBarrierBeforeOverwrite",
+     "writes buffer \"latent\", which instruction 5 reads with no barrier",
+     [](auto &s) {
+       buffer(s, "latent").offset = buffer(s, "table").offset;
+       s.phase("decode").instructions[6]->barrier = false;
+     }},
+    {"NoBarrierForCache", "reads cache 0, which instruction",
+     [](auto &s) {
+       auto &list = s.phase("decode").instructions;
+       for (size_t i = 8; i < 10; ++i)
+         list[i]->barrier = false;
+       std::swap(list[7], list[8]); // absorb, mla_latent, attention
+       list[8]->barrier = true;
+     }},
+    {"TokensNotTheInput", "operand tokens is not the phase's input",
+     [](auto &s) {
+       // Routed slots, by chance of the same shape, would index the table.
+       auto &phase = s.phase("decode");
+       auto again = std::make_unique<fb::InstructionT>(*phase.instructions[0]);
+       buffer(s, "offsets").fixed_rows = 5;
+       buffer(s, "offsets").cols = 1;
+       buffer(s, "offsets").rows_per_token = 1;
+       s.builder.plan.devices[0]->arena_bytes += 1 << 16;
+       buffer(s, "offsets").offset =
+           s.builder.plan.devices[0]->arena_bytes - (1 << 16);
+       buffer(s, "offsets").offset &= ~uint64_t(63);
+       again->operands[0] =
+           fb::Operand(fb::OperandKind::Buffer, bufferIndex(s, "offsets"));
+       phase.instructions.push_back(std::move(again));
+     }},
+    {"IdsNotFromARouter", "operand ids does not hold a router's choice",
+     [](auto &s) {
+       decode(s, "expert_group").ints[0] = 3;
+       buffer(s, "offsets").cols = 5;
+     }},
+    {"GroupsOfOtherExperts", "groups 2 of 4 experts, but takes 2 of 2",
+     [](auto &s) {
+       for (const char *name : {"gate", "up", "down"})
+         weight(s, name).outer = 2;
+     }},
+    {"OffsetsAndSlotsApart", "do not come from one expert_group",
+     [](auto &s) {
+       // Two groupings, the second with its own offsets.
+       auto &phase = s.phase("decode");
+       auto other = std::make_unique<fb::BufferT>(
+           *phase.buffers[bufferIndex(s, "offsets")]);
+       auto &arena = s.builder.plan.devices[0]->arena_bytes;
+       other->name = "other";
+       other->offset = arena;
+       arena += 64;
+       phase.buffers.push_back(std::move(other));
+       size_t at = s.find("decode", "expert_group");
+       auto second =
+           std::make_unique<fb::InstructionT>(*phase.instructions[at]);
+       second->operands[1] =
+           fb::Operand(fb::OperandKind::Buffer, bufferIndex(s, "other"));
+       phase.instructions.insert(phase.instructions.begin() + long(at) + 1,
+                                 std::move(second));
+     }},
+    {"SlotsOverwritten", "reads buffer \"slots\" as slots, which",
+     [](auto &s) {
+       auto &list = s.phase("decode").instructions;
+       buffer(s, "n8").offset = buffer(s, "slots").offset;
+       auto quantize =
+           std::make_unique<fb::InstructionT>(decode(s, "quantize"));
+       list.insert(list.begin() + long(s.find("decode", "experts_linear")),
+                   std::move(quantize));
+     }},
+};
+
+class BindTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(BindTest, IsRefusedBeforeItRuns) {
+  TempDir folder;
+  SamplePlan sample;
+  GetParam().damage(sample);
+  SessionOptions options;
+  options.threads = 1;
+  auto session = Session::open(sample.builder.write(folder), options);
+  ASSERT_FALSE(session.isOk());
+  EXPECT_NE(session.status().message().find(GetParam().message),
+            std::string::npos)
+      << "got:      " << session.status().message()
+      << "\nexpected: " << GetParam().message;
+}
+
+std::string caseName(const ::testing::TestParamInfo<Case> &info) {
+  return info.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, BindTest, ::testing::ValuesIn(shapeCases),
+                         caseName);
+INSTANTIATE_TEST_SUITE_P(Kernels, BindTest, ::testing::ValuesIn(kernelCases),
+                         caseName);
+INSTANTIATE_TEST_SUITE_P(Flow, BindTest, ::testing::ValuesIn(flowCases),
+                         caseName);
+
+// Memory is reused where lifetimes allow, and aliases are the same buffer.
+TEST(DataflowTest, ReuseAndAliasesAreAllowed) {
+  TempDir folder;
+  SamplePlan sample;
+  // The dense FFN's buffers are dead when the experts run.
+  buffer(sample, "s").offset = buffer(sample, "gate").offset;
+  // The same values, seen as two rows of 16 instead of one of 32.
+  auto &phase = sample.phase("decode");
+  auto alias = std::make_unique<fb::BufferT>(buffer(sample, "n"));
+  alias->name = "alias";
+  alias->cols = 16;
+  alias->rows_per_token = 2;
+  phase.buffers.push_back(std::move(alias));
+  useBuffer(sample, "experts_gate_up", 0, "alias");
+  // Two readers of one buffer need no barrier between them.
+  size_t up = sample.find("decode", "silu_mul") - 1;
+  phase.instructions[up]->barrier = false;
+  SessionOptions options;
+  options.threads = 1;
+  auto session = Session::open(sample.builder.write(folder), options);
+  EXPECT_TRUE(session.isOk()) << session.status().message();
+}
+
+} // namespace

@@ -1,0 +1,134 @@
+// What is no plan, or no plan for this build, is refused with the reason and
+// the fix.
+#include "runtime/Plan.h"
+#include "runtime/PlanAccess.h"
+#include "test/support/SamplePlan.h"
+
+#include <gtest/gtest.h>
+#include <random>
+#include <unistd.h>
+
+using namespace moert;
+using moetest::SamplePlan;
+using moetest::TempDir;
+
+namespace {
+
+void expectFailure(const StatusOr<Plan> &plan, StatusCode code,
+                   std::string_view message) {
+  ASSERT_FALSE(plan.isOk()) << "expected: " << message;
+  EXPECT_EQ(plan.status().code(), code) << plan.status().message();
+  EXPECT_NE(plan.status().message().find(message), std::string::npos)
+      << "got:      " << plan.status().message() << "\nexpected: " << message;
+}
+
+StatusOr<Plan> fromText(std::string_view text) {
+  return Plan::fromBytes(
+      {reinterpret_cast<const uint8_t *>(text.data()), text.size()}, "plan.fb");
+}
+
+TEST(PlanLoadTest, LoadsFromAFile) {
+  TempDir folder;
+  SamplePlan sample;
+  std::string path = sample.builder.write(folder);
+  StatusOr<Plan> plan = Plan::load(path);
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+  EXPECT_EQ(plan->path(), path);
+  EXPECT_EQ(plan->table().hidden(), SamplePlan::kHidden);
+  EXPECT_EQ(plan->table().phases()->size(), 3u);
+  EXPECT_TRUE(plan->checkMachine().isOk());
+}
+
+TEST(PlanLoadTest, FilesThatAreNoPlan) {
+  TempDir folder;
+  expectFailure(Plan::load(folder.file("missing.fb")), StatusCode::Io,
+                "cannot open: No such file");
+  expectFailure(Plan::load(folder.path()), StatusCode::Io, "is a directory");
+  expectFailure(Plan::load("-"), StatusCode::Usage, "standard input");
+  expectFailure(Plan::load(folder.write("empty.fb", "")),
+                StatusCode::InvalidFile, "holds 0 bytes");
+  expectFailure(Plan::load(folder.write("model.gguf", "GGUF\x03\0\0\0\0\0")),
+                StatusCode::Usage, "model.gguf --target native -o plan.fb");
+  expectFailure(fromText("<!DOCTYPE html><html><body>404</body></html>"),
+                StatusCode::InvalidFile, "bytes 4 to 7 are \"CTYP\"");
+  expectFailure(fromText("MOEPMOE"), StatusCode::InvalidFile, "holds 7 bytes");
+}
+
+// The flatbuffer verifier only asserts the limit, so it must not see the file.
+TEST(PlanLoadTest, TwoGibibytes) {
+  TempDir folder;
+  std::string path = folder.write("large.fb", "12345678");
+  ASSERT_EQ(::truncate(path.c_str(), off_t(1) << 31), 0);
+  expectFailure(Plan::load(path), StatusCode::InvalidFile,
+                "a plan is smaller than 2 GiB");
+}
+
+TEST(PlanLoadTest, TruncationAtEveryByte) {
+  SamplePlan sample;
+  std::vector<uint8_t> bytes = sample.builder.bytes();
+  // The last bytes may be padding.
+  for (size_t length = 0; length + 8 < bytes.size(); ++length) {
+    // A copy of exactly this length, so that AddressSanitizer sees an overrun.
+    std::vector<uint8_t> part(bytes.begin(), bytes.begin() + long(length));
+    ASSERT_FALSE(Plan::fromBytes(part, "plan.fb").isOk()) << length;
+  }
+}
+
+TEST(PlanLoadTest, RandomBytes) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<uint8_t> bytes(8 + random() % 400);
+    for (uint8_t &byte : bytes)
+      byte = uint8_t(random());
+    if (i % 2 == 0) // past the first check
+      std::copy_n("MOEP", 4, bytes.begin() + 4);
+    ASSERT_FALSE(Plan::fromBytes(bytes, "plan.fb").isOk());
+  }
+}
+
+TEST(PlanLoadTest, OtherSchemaVersions) {
+  SamplePlan sample;
+  sample.builder.plan.schema_version = 99;
+  sample.builder.plan.compiler = "moec 9.9";
+  auto newer = Plan::fromBytes(sample.builder.bytes(), "dir/plan.fb");
+  expectFailure(newer, StatusCode::WrongMachine,
+                "schema version 99 (written by \"moec 9.9\"), this moert "
+                "reads version 1; update moert");
+  expectFailure(newer, StatusCode::WrongMachine,
+                "moec compile MODEL.gguf -o dir/plan.fb");
+  sample.builder.plan.schema_version = 0;
+  expectFailure(Plan::fromBytes(sample.builder.bytes(), "plan.fb"),
+                StatusCode::WrongMachine, "recompile: moec compile");
+}
+
+TEST(PlanLoadTest, GpuPlansNameTheirOpsAndTheFix) {
+  SamplePlan sample;
+  auto gpu = std::make_unique<moetest::fb::DeviceT>();
+  gpu->name = "gpu0";
+  gpu->kind = moetest::fb::DeviceKind::Cuda;
+  gpu->isa = "cuda";
+  sample.builder.plan.target = "4090+xeon";
+  sample.builder.plan.devices.push_back(std::move(gpu));
+  sample.phase("decode").instructions[5]->device = 1;
+  sample.phase("decode").instructions[0]->device = 1;
+  StatusOr<Plan> plan = Plan::fromBytes(sample.builder.bytes(), "plan.fb");
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+  Status status = plan->checkMachine();
+  EXPECT_EQ(status.code(), StatusCode::WrongMachine);
+  EXPECT_NE(status.message().find("\"gpu0\", and this moert runs on the CPU "
+                                  "alone: embed, rope"),
+            std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find("--target native -o plan.fb"),
+            std::string::npos);
+}
+
+TEST(PlanLoadTest, NamesCannotDriveTheTerminal) {
+  SamplePlan sample;
+  sample.builder.plan.weights[3]->name = "\x1b[2Jgone";
+  sample.builder.plan.weights[3]->file = 7;
+  expectFailure(Plan::fromBytes(sample.builder.bytes(), "plan.fb"),
+                StatusCode::InvalidFile, "\"\\x1b[2Jgone\": is in file 7");
+}
+
+} // namespace

@@ -1,0 +1,239 @@
+// Every number in a plan is checked before it is used: one damaged field a
+// case, with the message that must name it.
+#include "runtime/Session.h"
+#include "test/support/SamplePlan.h"
+
+#include <cmath>
+#include <functional>
+#include <gtest/gtest.h>
+#include <limits>
+
+using namespace moert;
+using moetest::SamplePlan;
+using moetest::TempDir;
+namespace fb = moert::fb;
+
+namespace {
+
+struct Case {
+  const char *name;
+  const char *message;
+  std::function<void(SamplePlan &)> damage;
+};
+
+void PrintTo(const Case &damage, std::ostream *out) { *out << damage.name; }
+
+fb::PlanT &plan(SamplePlan &s) { return s.builder.plan; }
+fb::InstructionT &decode(SamplePlan &s, const char *op) {
+  return *s.phase("decode").instructions[s.find("decode", op)];
+}
+fb::BufferT &buffer(SamplePlan &s, const char *name) {
+  for (auto &candidate : s.phase("decode").buffers)
+    if (candidate->name == name)
+      return *candidate;
+  throw std::logic_error(name);
+}
+fb::WeightT &weight(SamplePlan &s, const char *name) {
+  for (auto &candidate : plan(s).weights)
+    if (candidate->name == name)
+      return *candidate;
+  throw std::logic_error(name);
+}
+void setOperand(fb::InstructionT &instruction, size_t index,
+                fb::OperandKind kind, uint32_t value) {
+  instruction.operands[index] = fb::Operand(kind, value);
+}
+
+constexpr int64_t huge = std::numeric_limits<int64_t>::max();
+
+const Case tableCases[] = {
+    {"Hidden", "the hidden size is 0", [](auto &s) { plan(s).hidden = 0; }},
+    {"Vocab", "the vocabulary size is -1", [](auto &s) { plan(s).vocab = -1; }},
+    {"Context", "the context is 0", [](auto &s) { plan(s).context = 0; }},
+    {"ExpertsUsed", "the number of experts used is 5",
+     [](auto &s) { plan(s).experts_used = 5; }},
+    {"WeightFile", "is in file 1 of 1",
+     [](auto &s) { weight(s, "wq").file = 1; }},
+    {"WeightFormat", "unknown format 200",
+     [](auto &s) { weight(s, "wq").format = 200; }},
+    {"WeightFormatWithoutKernels", "format IQ2_XXS, for which there are no",
+     [](auto &s) { weight(s, "wq").format = 16; }},
+    {"WeightLayout", "unknown layout 9",
+     [](auto &s) { weight(s, "wq").layout = 9; }},
+    {"WeightBlock", "has 32 columns, not a multiple of Q4_K's block of 256",
+     [](auto &s) { weight(s, "wq").format = 12; }},
+    {"WeightRows", "rows is 0", [](auto &s) { weight(s, "wq").rows = 0; }},
+    {"WeightCols", "cols is 9223372036854775807",
+     [](auto &s) { weight(s, "wq").cols = huge; }},
+    {"WeightOuter", "outer is -3",
+     [](auto &s) { weight(s, "gate").outer = -3; }},
+    {"WeightRowStride", "row stride 124, less than a row of 128",
+     [](auto &s) { weight(s, "wq").row_stride = 124; }},
+    {"WeightOuterStride", "outer stride 2000, less than 16 rows",
+     [](auto &s) { weight(s, "gate").outer_stride = 2000; }},
+    {"WeightStrideOverflow", "outer stride",
+     [](auto &s) { weight(s, "wq").row_stride = huge; }},
+    {"WeightOffset", "ends beyond its file",
+     [](auto &s) { weight(s, "wq").offset = UINT64_MAX - 3; }},
+    {"WeightEnd", "ends beyond its file",
+     [](auto &s) { weight(s, "wq").rows = 10000; }},
+    {"WeightAlignment", "F32 needs multiples of 4",
+     [](auto &s) { weight(s, "wq").offset += 2; }},
+    {"ConstantNaN", "value nan at index 1",
+     [](auto &s) { plan(s).constants[0]->values[1] = NAN; }},
+    {"NoDevices", "has no devices", [](auto &s) { plan(s).devices.clear(); }},
+    {"DeviceKind", "has kind 7",
+     [](auto &s) { plan(s).devices[0]->kind = fb::DeviceKind(7); }},
+    {"DeviceIsa", "has ISA \"mmx\", which is none of a CPU",
+     [](auto &s) { plan(s).devices[0]->isa = "mmx"; }},
+    {"DeviceArena", "more than any memory",
+     [](auto &s) { plan(s).devices[0]->arena_bytes = UINT64_MAX; }},
+    {"KvDevice", "is on device 4 of 1",
+     [](auto &s) { plan(s).kv[0]->device = 4; }},
+    {"KvType", "unknown type 3", [](auto &s) { plan(s).kv[0]->type = 3; }},
+    {"KvWidth", "width is 0", [](auto &s) { plan(s).kv[0]->width = 0; }},
+    {"KvCapacity", "capacity 25, but the plan's context is 24",
+     [](auto &s) { plan(s).kv[0]->capacity = 25; }},
+    {"KvLayer", "layer is 1", [](auto &s) { plan(s).kv[0]->layer = 1; }},
+    {"KvEnd", "ends beyond the device's",
+     [](auto &s) { plan(s).kv[0]->offset = 64; }},
+    {"KvAlignment", "not a multiple of 64",
+     [](auto &s) { plan(s).kv[0]->offset = 8; }},
+    {"KvOverlap", "caches 0 and 1 overlap",
+     [](auto &s) {
+       s.builder.kv(12);
+       plan(s).kv[1]->offset = 64;
+     }},
+    {"KernelName", "kernel \"linear_mmx\" is unknown to this moert",
+     [](auto &s) { plan(s).kernels[0] = "linear_mmx"; }},
+    {"TokenCount", "has 41 tokens, but the model's vocabulary has 40",
+     [](auto &s) {
+       s.addTokenizer();
+       plan(s).tokenizer->tokens.push_back("x");
+       plan(s).tokenizer->types.push_back(1);
+     }},
+    {"TokenTypes", "has 39 token types for 40 tokens",
+     [](auto &s) {
+       s.addTokenizer();
+       plan(s).tokenizer->types.pop_back();
+     }},
+    {"Bos", "has BOS token 40, expected -1 to 39",
+     [](auto &s) {
+       s.addTokenizer();
+       plan(s).tokenizer->bos = 40;
+     }},
+    {"Eos", "has EOS token -2",
+     [](auto &s) {
+       s.addTokenizer();
+       plan(s).tokenizer->eos = -2;
+     }},
+};
+
+const Case phaseCases[] = {
+    {"PhaseName", "is named \"dream\"",
+     [](auto &s) { s.phase("decode").name = "dream"; }},
+    {"PhaseTwice", "two phases named decode",
+     [](auto &s) { s.phase("prefill").name = "decode"; }},
+    {"PhaseMissing", "there is no phase named logits",
+     [](auto &s) { plan(s).phases.pop_back(); }},
+    {"PhaseTokens", "takes 1 to 0 tokens",
+     [](auto &s) { s.phase("decode").max_tokens = 0; }},
+    {"PhaseMinimum", "takes at least 2 tokens, expected 1",
+     [](auto &s) { s.phase("logits").min_tokens = 2; }},
+    {"PhaseTokensBeyondArena", "ends beyond the device's arena",
+     [](auto &s) { s.phase("prefill").max_tokens = 4096; }},
+    {"PhaseInput", "input buffer 99",
+     [](auto &s) { s.phase("decode").input = 99; }},
+    {"PhaseInputKind", "has an input of encoding 0",
+     [](auto &s) { s.phase("decode").input = s.phase("decode").output; }},
+    {"PhaseOutputWidth", "has an output of encoding 0 with 8 elements",
+     [](auto &s) {
+       auto &phase = s.phase("decode");
+       for (uint32_t i = 0; i < phase.buffers.size(); ++i)
+         if (phase.buffers[i]->name == "q")
+           phase.output = i;
+       plan(s).hidden = 32;
+       buffer(s, "q").cols = 8;
+     }},
+    {"BufferDevice", "is on device 1 of 1",
+     [](auto &s) { buffer(s, "q").device = 1; }},
+    {"BufferEncoding", "unknown encoding 3",
+     [](auto &s) { buffer(s, "q").encoding = 3; }},
+    {"BufferCols", "has 0 columns", [](auto &s) { buffer(s, "q").cols = 0; }},
+    {"BufferColsHuge", "columns", [](auto &s) { buffer(s, "q").cols = huge; }},
+    {"BufferA8Cols", "not a multiple of 32",
+     [](auto &s) { buffer(s, "n8").cols = 33; }},
+    {"BufferRows", "has -1 rows per token",
+     [](auto &s) { buffer(s, "q").rows_per_token = -1; }},
+    {"BufferRowsHuge", "makes no buffer",
+     [](auto &s) { buffer(s, "q").rows_per_token = huge; }},
+    {"BufferAlignment", "not a multiple of 64",
+     [](auto &s) { buffer(s, "q").offset += 4; }},
+    {"BufferEnd", "ends beyond the device's arena",
+     [](auto &s) { buffer(s, "q").offset = uint64_t(1) << 40; }},
+    {"BufferOverflow", "ends beyond the device's arena",
+     [](auto &s) { buffer(s, "q").offset = UINT64_MAX - 63; }},
+    {"OpNumber", "unknown op 20", [](auto &s) { decode(s, "add").op = 20; }},
+    {"InstructionDevice", "is on device 3",
+     [](auto &s) { decode(s, "add").device = 3; }},
+    {"KernelIndex", "uses kernel 1000",
+     [](auto &s) { decode(s, "add").kernels[0] = 1000; }},
+    {"OperandCount", "has 2 operands, expected 3",
+     [](auto &s) { decode(s, "add").operands.pop_back(); }},
+    {"IntCount", "has 0 integers, expected 1",
+     [](auto &s) { decode(s, "linear").ints.clear(); }},
+    {"FloatCount", "has 2 floats, expected 1",
+     [](auto &s) { decode(s, "router").floats.push_back(1); }},
+    {"FloatNaN", "has eps = nan",
+     [](auto &s) { decode(s, "rms_norm").floats[0] = NAN; }},
+    {"OperandKindNumber", "unknown kind 9",
+     [](auto &s) { setOperand(decode(s, "add"), 0, fb::OperandKind(9), 0); }},
+    {"OperandKindWrong", "operand w is a Buffer, expected a Weight",
+     [](auto &s) {
+       setOperand(decode(s, "linear"), 1, fb::OperandKind::Buffer, 0);
+     }},
+    {"OperandMissing", "operand x is a None, expected a Buffer",
+     [](auto &s) {
+       setOperand(decode(s, "add"), 0, fb::OperandKind::None, 0);
+     }},
+    {"OperandBuffer", "operand x is Buffer 77",
+     [](auto &s) {
+       setOperand(decode(s, "add"), 0, fb::OperandKind::Buffer, 77);
+     }},
+    {"OperandWeight", "operand w is Weight 4000000000",
+     [](auto &s) {
+       setOperand(decode(s, "linear"), 1, fb::OperandKind::Weight, 4000000000u);
+     }},
+    {"OperandKv", "operand kv is Kv 1 of 1",
+     [](auto &s) {
+       setOperand(decode(s, "mla_latent"), 3, fb::OperandKind::Kv, 1);
+     }},
+    {"OperandConstant", "operand inv_freq is Constant 1 of 1",
+     [](auto &s) {
+       setOperand(decode(s, "rope_table"), 0, fb::OperandKind::Constant, 1);
+     }},
+    {"Explain", "is explained by entry 5 of 1",
+     [](auto &s) { decode(s, "add").explain = 5; }},
+};
+
+class PlanVerifyTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PlanVerifyTest, IsRefusedAtLoad) {
+  SamplePlan sample;
+  GetParam().damage(sample);
+  StatusOr<Plan> plan = Plan::fromBytes(sample.builder.bytes(), "plan.fb");
+  ASSERT_FALSE(plan.isOk());
+  EXPECT_NE(plan.status().message().find(GetParam().message), std::string::npos)
+      << "got:      " << plan.status().message()
+      << "\nexpected: " << GetParam().message;
+}
+
+std::string caseName(const ::testing::TestParamInfo<Case> &info) {
+  return info.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(Tables, PlanVerifyTest,
+                         ::testing::ValuesIn(tableCases), caseName);
+INSTANTIATE_TEST_SUITE_P(Phases, PlanVerifyTest,
+                         ::testing::ValuesIn(phaseCases), caseName);
+
+} // namespace
