@@ -71,9 +71,9 @@ TEST(WorkerPoolTest, SleepersAreWoken) {
     });
   // Idle threads sleep too, and wake for the next run.
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  int32_t calls = 0;
-  pool->run([&](int32_t worker) { calls += worker == 0; });
-  EXPECT_EQ(calls, 1);
+  std::vector<int> calls(3, 0);
+  pool->run([&](int32_t worker) { ++calls[size_t(worker)]; });
+  EXPECT_EQ(calls, std::vector<int>(3, 1));
 }
 
 TEST(WorkerPoolTest, StopsWithoutEverRunning) {

@@ -1,0 +1,284 @@
+// The command line, as a user or a script meets it: output, errors, exit codes.
+#include "test/support/SamplePlan.h"
+
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using moetest::SamplePlan;
+using moetest::TempDir;
+
+namespace {
+
+struct Result {
+  int exitCode;
+  std::string out, err;
+};
+
+std::string contentOf(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class MoertCliTest : public ::testing::Test {
+protected:
+  MoertCliTest() {
+    sample_.addTokenizer();
+    plan_ = sample_.builder.write(folder_);
+  }
+
+  /// Runs `moert arguments` in a shell; stderr is no terminal.
+  Result moert(const std::string &arguments) {
+    std::string command = std::string(MOERT_PATH) + " " + arguments + " >" +
+                          folder_.file("out") + " 2>" + folder_.file("err");
+    int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
+            contentOf(folder_.file("out")), contentOf(folder_.file("err"))};
+  }
+
+  TempDir folder_;
+  SamplePlan sample_;
+  std::string plan_;
+};
+
+TEST_F(MoertCliTest, RunPrintsTextOnlyAndTheSameForASeed) {
+  Result first = moert("run " + plan_ + " -p 'the a' -n 8 --seed 3");
+  EXPECT_EQ(first.exitCode, 0) << first.err;
+  EXPECT_FALSE(first.out.empty());
+  EXPECT_EQ(first.err, ""); // statistics are for terminals
+  EXPECT_EQ(moert("run " + plan_ + " -p 'the a' -n 8 --seed 3").out, first.out);
+  Result other = moert("run " + plan_ + " -p 'the a' -n 8 --seed 4");
+  EXPECT_NE(other.out, first.out);
+}
+
+TEST_F(MoertCliTest, RunJsonAndStats) {
+  std::string file = folder_.write("prompt.txt", "the end.");
+  Result result = moert("run " + plan_ + " -f " + file +
+                        " -n 4 --temp 0 --ignore-eos --json --stats");
+  ASSERT_EQ(result.exitCode, 0) << result.err;
+  auto object = nlohmann::json::parse(result.out);
+  EXPECT_EQ(object["prompt"], "the end.");
+  EXPECT_EQ(object["generated_tokens"], 4);
+  EXPECT_EQ(object["prompt_tokens"], 7);
+  EXPECT_EQ(object["stop_reason"], "length");
+  EXPECT_NE(result.err.find("generated:     4 tokens"), std::string::npos)
+      << result.err;
+}
+
+TEST_F(MoertCliTest, RunStopsAtAFullContext) {
+  Result result =
+      moert("run " + plan_ + " -p a --temp 0 --ignore-eos --json --stats");
+  ASSERT_EQ(result.exitCode, 0) << result.err;
+  auto object = nlohmann::json::parse(result.out);
+  EXPECT_EQ(object["stop_reason"], "context");
+  EXPECT_NE(result.err.find("context of 24 tokens is full"), std::string::npos);
+}
+
+TEST_F(MoertCliTest, StopStringsEndTheText) {
+  Result all = moert("run " + plan_ + " -p the -n 12 --temp 0 --ignore-eos");
+  ASSERT_GT(all.out.size(), 4u);
+  std::string stop = all.out.substr(2, 1);
+  Result cut = moert("run " + plan_ +
+                     " -p the -n 12 --temp 0 --ignore-eos "
+                     "--stop '~never~' --stop '" +
+                     stop + "'");
+  EXPECT_EQ(cut.exitCode, 0) << cut.err;
+  EXPECT_EQ(cut.out, all.out.substr(0, all.out.find(stop)) + "\n");
+}
+
+TEST_F(MoertCliTest, LogitsWritesAnNpyFile) {
+  std::string npy = folder_.file("x.npy");
+  for (const char *step : {"", " --step"}) {
+    Result result =
+        moert("logits " + plan_ + " --tokens 3,10,17 --out " + npy + step);
+    ASSERT_EQ(result.exitCode, 0) << result.err;
+    std::string content = contentOf(npy);
+    ASSERT_EQ(content.size(), 128 + 3 * 40 * 4u);
+    EXPECT_EQ(content.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+    EXPECT_NE(content.find("'shape': (3, 40)"), std::string::npos);
+    auto expected = sample_.reference({3, 10, 17});
+    for (size_t t = 0; t < 3; ++t)
+      for (size_t i = 0; i < 40; ++i) {
+        float value;
+        std::memcpy(&value, content.data() + 128 + (t * 40 + i) * 4, 4);
+        ASSERT_NEAR(value, expected[t][i], 1e-4) << t << ", " << i;
+      }
+  }
+}
+
+TEST_F(MoertCliTest, FailedLogitsLeaveNoFile) {
+  std::string npy = folder_.file("x.npy");
+  Result result = moert("logits " + plan_ + " --tokens 3,40 --out " + npy);
+  EXPECT_EQ(result.exitCode, 2);
+  EXPECT_NE(result.err.find("token 40 at index 1 is outside"),
+            std::string::npos)
+      << result.err;
+  for (const auto &entry : std::filesystem::directory_iterator(folder_.path()))
+    EXPECT_EQ(entry.path().string().find("x.npy"), std::string::npos);
+  EXPECT_EQ(
+      moert("logits " + plan_ + " --tokens 3 --out /nowhere/x.npy").exitCode,
+      4);
+}
+
+TEST_F(MoertCliTest, TokenizePrintsAJsonList) {
+  EXPECT_EQ(moert("tokenize " + plan_ + " --text 'the a.'").out,
+            "[0, 5, 2, 6, 3]\n");
+  EXPECT_EQ(moert("tokenize " + plan_ + " --text 'the a.' --no-bos").out,
+            "[5, 2, 6, 3]\n");
+  EXPECT_EQ(moert("tokenize " + plan_ + " --text '' --no-bos").out, "[]\n");
+  EXPECT_EQ(moert("tokenize " + plan_).exitCode, 2);
+}
+
+TEST_F(MoertCliTest, PerplexityOfTheReference) {
+  // Two windows of 8 and a rest; each is scored from its token 5 on.
+  std::string text = "the cat sat on the mat";
+  Result ids = moert("tokenize " + plan_ + " --text '" + text + "'");
+  auto tokens = nlohmann::json::parse(ids.out).get<std::vector<int32_t>>();
+  ASSERT_GE(tokens.size(), 16u);
+  double sum = 0;
+  size_t count = 0;
+  for (size_t window = 0; window < tokens.size() / 8; ++window) {
+    std::vector<int32_t> piece(tokens.begin() + long(window) * 8,
+                               tokens.begin() + long(window) * 8 + 8);
+    piece[0] = 0;
+    auto logits = sample_.reference(piece);
+    for (size_t t = 4; t < 7; ++t, ++count) {
+      double total = 0;
+      for (double logit : logits[t])
+        total += std::exp(logit);
+      sum += std::log(total) - logits[t][size_t(piece[t + 1])];
+    }
+  }
+  std::string file = folder_.write("text", text);
+  Result result =
+      moert("perplexity " + plan_ + " --file " + file + " --ctx 8 --json");
+  ASSERT_EQ(result.exitCode, 0) << result.err;
+  auto object = nlohmann::json::parse(result.out);
+  EXPECT_NEAR(object["perplexity"].get<double>(), std::exp(sum / double(count)),
+              1e-3);
+  EXPECT_EQ(object["tokens_scored"], count);
+  EXPECT_GT(object["standard_error"].get<double>(), 0);
+
+  Result large =
+      moert("perplexity " + plan_ + " --file " + file + " --ctx 4096");
+  EXPECT_EQ(large.exitCode, 5);
+  EXPECT_NE(large.err.find("recompile with --ctx 4096"), std::string::npos);
+}
+
+TEST_F(MoertCliTest, BenchHasLlamaBenchsColumns) {
+  std::string bench = "bench " + plan_ + " -p 6 -n 3 -d 0,2 -r 2 -t 1 -o ";
+  Result json = moert(bench + "json");
+  ASSERT_EQ(json.exitCode, 0) << json.err;
+  auto list = nlohmann::json::parse(json.out);
+  ASSERT_EQ(list.size(), 4u);
+  EXPECT_EQ(list[0]["n_prompt"], 6);
+  EXPECT_EQ(list[0]["n_gen"], 0);
+  EXPECT_EQ(list[1]["n_gen"], 3);
+  EXPECT_EQ(list[3]["n_depth"], 2);
+  for (const char *key :
+       {"avg_ns", "stddev_ns", "avg_ts", "stddev_ts", "samples_ns",
+        "samples_ts", "model_type", "model_size", "model_n_params", "n_threads",
+        "n_ubatch", "backends", "test_time"})
+    EXPECT_TRUE(list[0].contains(key)) << key;
+  EXPECT_EQ(list[0]["samples_ts"].size(), 2u);
+  EXPECT_GT(list[0]["avg_ts"].get<double>(), 0);
+
+  Result table = moert(bench + "md");
+  for (const char *cell : {"| model ", "t/s |", " pp6 |", "tg3 @ d2 |", "±"})
+    EXPECT_NE(table.out.find(cell), std::string::npos) << table.out;
+  Result csv = moert(bench + "csv");
+  EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 5);
+
+  Result deep = moert("bench " + plan_ + " -p 512 -n 0 -r 1");
+  EXPECT_EQ(deep.exitCode, 5);
+  EXPECT_NE(deep.err.find("--ctx 512"), std::string::npos) << deep.err;
+}
+
+TEST_F(MoertCliTest, InfoInTextAndJson) {
+  Result text = moert("info " + plan_);
+  EXPECT_EQ(text.exitCode, 0) << text.err;
+  EXPECT_NE(text.out.find("runs here    yes"), std::string::npos) << text.out;
+  auto object = nlohmann::json::parse(moert("info " + plan_ + " --json").out);
+  EXPECT_EQ(object["context"], 24);
+  EXPECT_EQ(object["phases"].size(), 3u);
+}
+
+TEST_F(MoertCliTest, MistakesSuggestTheFix) {
+  struct {
+    std::string arguments;
+    int exitCode;
+    const char *message;
+  } cases[] = {
+      {"", 2, "Subcommands"},
+      {"perplexty " + plan_, 2, "did you mean perplexity?"},
+      {"run " + plan_ + " --treads 2 -p x", 2, "did you mean --threads?"},
+      {"run", 2, "plan is required"},
+      {"run " + plan_, 2, "either -p TEXT or -f FILE"},
+      {"run " + plan_ + " -p x -f y", 2, "either -p TEXT or -f FILE"},
+      {"run " + plan_ + " -f /nowhere/text", 4, "/nowhere/text: cannot open"},
+      {"run " + plan_ + " -p x --threads 100000", 2, "this process may use"},
+      {"run " + plan_ + " -p x --temp -1", 2, "temp"},
+      {"run " + folder_.file("missing.fb") + " -p x", 4, "cannot open"},
+      {"run " + folder_.path() + " -p x", 4, "is a directory"},
+      {"run - -p x", 2, "standard input"},
+      {"run " + folder_.write("m.gguf", "GGUF1234") + " -p x", 2,
+       "moec compile"},
+      {"run " + folder_.write("junk", "0123456789") + " -p x", 3,
+       "is not a plan"},
+      {"bench " + plan_ + " -o yaml", 2, "yaml"},
+      {"bench " + plan_ + " -r 0", 2, "-r must be at least 1"},
+  };
+  for (const auto &[arguments, exitCode, message] : cases) {
+    Result result = moert(arguments);
+    EXPECT_EQ(result.exitCode, exitCode) << arguments << "\n" << result.err;
+    EXPECT_NE(result.err.find(message), std::string::npos) << arguments << "\n"
+                                                           << result.err;
+  }
+}
+
+TEST_F(MoertCliTest, CtrlCPrintsStatisticsAndExits130) {
+  // A context that takes minutes to fill.
+  auto &plan = sample_.builder.plan;
+  plan.context = 1 << 20;
+  plan.kv[0]->capacity = plan.context;
+  plan.devices[0]->kv_bytes =
+      uint64_t(plan.context) * uint64_t(plan.kv[0]->width) * 4;
+  plan_ = sample_.builder.write(folder_);
+  std::string err = folder_.file("err");
+
+  int out[2];
+  ASSERT_EQ(::pipe(out), 0);
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::dup2(out[1], STDOUT_FILENO);
+    ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+    ::execl(MOERT_PATH, "moert", "run", plan_.c_str(), "-p", "the",
+            "--ignore-eos", nullptr);
+    ::_exit(127);
+  }
+  ::close(out[1]);
+  // Text appears as it is made; once some has, Ctrl-C is caught.
+  char byte;
+  EXPECT_EQ(::read(out[0], &byte, 1), 1);
+  ::kill(child, SIGINT);
+  while (::read(out[0], &byte, 1) == 1)
+    ;
+  ::close(out[0]);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_NE(contentOf(err).find("prompt:"), std::string::npos);
+  EXPECT_NE(contentOf(err).find("generated:"), std::string::npos);
+}
+
+} // namespace
