@@ -1,6 +1,7 @@
 #include "passes/Placement.h"
 
 #include "compiler/CostModel/CostModel.h"
+#include "kernels/Activation.h"
 #include "kernels/Scratch.h"
 #include "passes/Support.h"
 
@@ -33,6 +34,26 @@ int64_t activationBytes(Value value, int64_t tokens) {
   int64_t bytes = type.getElementTypeBitWidth() / 8;
   for (int64_t size : type.getShape())
     bytes *= ShapedType::isDynamic(size) ? tokens : size;
+  return bytes;
+}
+
+/// Bytes of the buffers between an op's own instructions: what its gemms read,
+/// encoded, and what they write.
+int64_t innerBytes(Operation *op, int64_t tokens) {
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!lowerable)
+    return 0;
+  int64_t slots = tokens;
+  if (auto experts = dyn_cast<ExpertsOp>(op))
+    slots *= cast<RankedTensorType>(experts.getIds().getType()).getDimSize(1);
+  int64_t bytes = 0;
+  for (const PlanStep &step : lowerable.getPlanSteps())
+    for (Value weight : step.gemmWeights) {
+      ArrayRef<int64_t> shape =
+          cast<RankedTensorType>(weight.getType()).getShape();
+      int64_t rows = shape[shape.size() - 2], cols = shape.back();
+      bytes += slots * (rows * 4 + moek::a8RowBytes(cols));
+    }
   return bytes;
 }
 
@@ -164,9 +185,8 @@ PlacementProblem::memoryUse(const Assignment &assignment) const {
   return use;
 }
 
-/// Activations are those alive at the worst op, plus what this op reads, writes
-/// and keeps inside (its activation cost): above what plan-allocate will need,
-/// which shares the op's own operands with the living.
+/// Activations are those alive at the worst op, plus its own buffers as if all
+/// of them lived through it: at least what plan-allocate will need.
 void PlacementProblem::addFunction(func::FuncOp function,
                                    const Assignment &assignment,
                                    std::vector<DeviceUse> &use) const {
@@ -208,12 +228,9 @@ void PlacementProblem::addFunction(func::FuncOp function,
     int64_t index = order[&op];
     for (Value result : op.getResults())
       addValue(result, device, index);
-    if (auto costed = dyn_cast<CostOpInterface>(op)) {
-      auto inside = int64_t(
-          costed.getCost(tokens, typicalStep(phase).cached).activationBytes);
-      change[device][index] += inside;
-      change[device][index + 1] -= inside;
-    }
+    int64_t inside = innerBytes(&op, tokens);
+    change[device][index] += inside;
+    change[device][index + 1] -= inside;
     if (device == hostIndex())
       use[device].scratch =
           std::max(use[device].scratch,
