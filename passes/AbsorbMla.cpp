@@ -54,8 +54,8 @@ struct Attention {
   }
 };
 
-/// Builds the ops of a form in front of the attention. They carry its label:
-/// placement keeps all of them together in every phase.
+/// Builds the ops of a form in front of the attention. New ops are labelled
+/// <attention>.<what they do>; those that replace one keep its label.
 class FormBuilder {
 public:
   explicit FormBuilder(const Attention &attention)
@@ -81,9 +81,10 @@ private:
     return RankedTensorType::get({ShapedType::kDynamic, columns},
                                  builder.getF32Type());
   }
-  template <typename Op> Value record(Op made, Operation *labelled) {
-    if (auto label = labelled->getAttr(kLabelAttr))
-      made->setAttr(kLabelAttr, label);
+  Value record(Operation *made, Operation *labelled, StringRef suffix = "") {
+    if (auto label = labelled->getAttrOfType<StringAttr>(kLabelAttr))
+      made->setAttr(kLabelAttr,
+                    builder.getStringAttr(label.getValue() + suffix));
     created.push_back(made);
     return made->getResult(0);
   }
@@ -96,7 +97,7 @@ private:
                       op.getLoc(), rows(latentRows()), op.getQ(), op.getWk(),
                       op.getHeads(), op.getNope(), op.getRope(), op.getLatent(),
                       op.getKTransposed()),
-                  op);
+                  op, ".absorb_query");
   }
 
   Value fold() {
@@ -129,14 +130,14 @@ private:
                       op.getLoc(), rows(op.getHeads() * op.getLatent()), query,
                       op.getKv(), op.getHeads(), op.getLatent(), op.getRope(),
                       op.getScale()),
-                  op);
+                  op, ".latent");
   }
 
   Value expand(Value latents) {
     return record(builder.create<ExpandValueOp>(
                       op.getLoc(), op.getResult().getType(), latents,
                       op.getWv(), op.getHeads(), op.getLatent(), op.getValue()),
-                  op);
+                  op, ".expand_value");
   }
 
   const Attention &attention;

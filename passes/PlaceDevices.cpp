@@ -169,35 +169,33 @@ public:
     llvm::raw_string_ostream os(text);
     os << "On " << device.name << ": ";
     if (group.weightBytes == 0) {
-      os << "no weights, so it runs where its layer's values are.";
+      os << "no weights, so it runs where its layer's values are ("
+         << seconds(group, device) << " a token).";
       return text;
     }
-    std::string size = formatCapacity(double(group.weightBytes));
-    std::string intensity =
-        twoDecimals(group.intensity()) + " FLOPs per resident byte and token";
+    std::string reads =
+        "a token reads " +
+        (group.readFraction < 1 ? formatPercent(group.readFraction) : "all") +
+        " of its " + formatCapacity(double(group.weightBytes)) + " (" +
+        twoDecimals(group.intensity()) + " FLOPs per resident byte and token)";
     if (target.devices.size() == 1) {
-      os << "the target's only device; " << size << " of weights, " << intensity
-         << ".";
+      os << "the target's only device; " << reads << ".";
       return text;
     }
     const moec::DeviceDesc &other = device.kind == moec::DeviceKind::Cuda
                                         ? target.host()
                                         : target.devices.front();
-    if (device.kind == moec::DeviceKind::Cuda) {
-      os << "a token reads all of its " << size << " (" << intensity << "), "
-         << seconds(group, device) << " there instead of "
+    if (device.kind == moec::DeviceKind::Cuda)
+      os << reads << ", " << seconds(group, device) << " there instead of "
          << seconds(group, other) << " on " << other.name << ".";
-    } else if (!placer.paysOnGpu(group)) {
-      os << "a token reads " << formatPercent(group.readFraction) << " of its "
-         << size << " (" << intensity
-         << "), and VRAM is kept for what every token reads in full.";
-    } else {
+    else if (!placer.paysOnGpu(group))
+      os << reads << ", and VRAM is kept for what every token reads in full.";
+    else
       os << "the VRAM of " << target.name << " holds " << choice.layersOnGpu
          << " of " << placer.layerCount() << " layers with the cache of "
          << problem.context() << " positions, and not this; "
          << seconds(group, device) << " a token here instead of "
          << seconds(group, other) << " on " << other.name << ".";
-    }
     return text;
   }
 

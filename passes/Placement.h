@@ -23,7 +23,9 @@ namespace mlir::moe {
 /// are that tensor.
 using WeightSet = llvm::MapVector<StringAttr, int64_t>;
 
-/// The ops of one label in all phases: the unit of placement.
+/// The ops of one label in all phases: the unit of placement. An attention may
+/// have another form and other labels in another phase; its layer holds them
+/// together.
 struct OpGroup {
   StringRef label;
   std::optional<int64_t> layer;

@@ -35,15 +35,14 @@ module attributes {moe.target = #xeon} {
 // NONE-SAME: moe.reason = "MLA form none as asked for."
 // NONE-NOT: moe.latent_attention
 
-// The algebra: W_UK goes to the query side, W_UV to the output side. The label
-// stays, so that placement treats the three as the attention.
+// The algebra: W_UK goes to the query side, W_UV to the output side.
 // FACTORED-LABEL: func.func @decode
 // FACTORED: %[[Q:.*]] = moe.rope
 // FACTORED: %[[KV:.*]] = moe.mla_latent
 // FACTORED: %[[K:.*]], %[[V:.*]] = moe.split_kv_b
-// FACTORED: %[[QL:.*]] = moe.absorb_query %[[Q]], %[[K]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn", moe.reason = "{{.*}}", nope = 128 : i64, rope = 64 : i64} : {{.*}} -> tensor<?x9216xf32>
-// FACTORED: %[[O:.*]] = moe.latent_attention %[[QL]], %[[KV]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn", moe.reason = "{{.*}}", rope = 64 : i64, scale = 0.072168783648703216 : f64} : {{.*}} -> tensor<?x8192xf32>
-// FACTORED: %[[R:.*]] = moe.expand_value %[[O]], %[[V]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn", moe.reason = "{{.*}}", value = 128 : i64} : {{.*}} -> tensor<?x2048xf32>
+// FACTORED: %[[QL:.*]] = moe.absorb_query %[[Q]], %[[K]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn.absorb_query", moe.reason = "{{.*}}", nope = 128 : i64, rope = 64 : i64} : {{.*}} -> tensor<?x9216xf32>
+// FACTORED: %[[O:.*]] = moe.latent_attention %[[QL]], %[[KV]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn.latent", moe.reason = "{{.*}}", rope = 64 : i64, scale = 0.072168783648703216 : f64} : {{.*}} -> tensor<?x8192xf32>
+// FACTORED: %[[R:.*]] = moe.expand_value %[[O]], %[[V]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn.expand_value", moe.reason = "{{.*}}", value = 128 : i64} : {{.*}} -> tensor<?x2048xf32>
 // FACTORED: return %[[R]]
 
 // The rope part of a head now starts behind the latent, and the old projection

@@ -7,7 +7,7 @@
 
 // CHECK: remark: cpu0: {{.*}} KiB of 64.0 MiB: 576.0 KiB of weights, 0 B of KV cache for 1024 positions, {{.*}} of activations, {{.*}} of scratch and staging
 // CHECK-NOT: copies between devices
-// CHECK: moe.ffn {{.*}}moe.reason = "On cpu0: the target's only device; 512.0 KiB of weights, 0.75 FLOPs per resident byte and token."
+// CHECK: moe.ffn {{.*}}moe.reason = "On cpu0: the target's only device; a token reads all of its 512.0 KiB (0.75 FLOPs per resident byte and token)."
 module attributes {moe.target = #target} {
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
   %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>

@@ -23,7 +23,7 @@
 
 // REASON: moe.embedding {{.*}}moe.reason = "On cpu0: a token reads 0.1 % of its 265.6 KiB (0.00 FLOPs per resident byte and token), and VRAM is kept for what every token reads in full."
 // REASON: moe.linear {{.*}}moe.reason = "On gpu0: a token reads all of its 102.0 KiB (1.88 FLOPs per resident byte and token), {{.*}} there instead of {{.*}} on cpu0."
-// REASON: moe.rope {{.*}}moe.reason = "On gpu0: no weights, so it runs where its layer's values are."
+// REASON: moe.rope {{.*}}moe.reason = "On gpu0: no weights, so it runs where its layer's values are ({{.*}} a token)."
 // REASON: moe.experts {{.*}}moe.reason = "On cpu0: a token reads 25.0 % of its {{.*}}
 module attributes {moe.target = #target} {
 
@@ -53,11 +53,11 @@ func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.p
   // CHECK: moe.mla_latent {{.*}}moe.device = "gpu0"
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x96xf32>, tensor<64xf32>) -> !moe.kv<96>
   // CHECK: moe.absorb_query {{.*}}moe.device = "gpu0"
-  %ql = moe.absorb_query %qr, %wk {heads = 4, nope = 64, rope = 32, latent = 64, moe.label = "blk.0.attn"} : (tensor<?x384xf32>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x384xf32>
+  %ql = moe.absorb_query %qr, %wk {heads = 4, nope = 64, rope = 32, latent = 64, moe.label = "blk.0.attn.absorb_query"} : (tensor<?x384xf32>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x384xf32>
   // CHECK: moe.latent_attention {{.*}}moe.device = "gpu0"
-  %ol = moe.latent_attention %ql, %kv {heads = 4, latent = 64, rope = 32, scale = 0.1, moe.label = "blk.0.attn"} : (tensor<?x384xf32>, !moe.kv<96>) -> tensor<?x256xf32>
+  %ol = moe.latent_attention %ql, %kv {heads = 4, latent = 64, rope = 32, scale = 0.1, moe.label = "blk.0.attn.latent"} : (tensor<?x384xf32>, !moe.kv<96>) -> tensor<?x256xf32>
   // CHECK: moe.expand_value {{.*}}moe.device = "gpu0"
-  %o = moe.expand_value %ol, %wv {heads = 4, latent = 64, value = 64, moe.label = "blk.0.attn"} : (tensor<?x256xf32>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x256xf32>
+  %o = moe.expand_value %ol, %wv {heads = 4, latent = 64, value = 64, moe.label = "blk.0.attn.expand_value"} : (tensor<?x256xf32>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}}moe.device = "gpu0"
   %p = moe.linear %o, %wo {moe.label = "blk.0.attn_output"} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.add {{.*}}moe.device = "gpu0"
