@@ -1,8 +1,8 @@
 #include "compiler/Serialize/PlanWriter.h"
 
-#include "compiler/Serialize/AtomicFile.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
+#include "runtime/base/AtomicFile.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <fmt/format.h>
@@ -295,8 +295,8 @@ moert::StatusOr<std::vector<uint8_t>> serializePlan(plan::ProgramOp program) {
 
 Status writePlan(plan::ProgramOp program, const std::string &path) {
   MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, serializePlan(program));
-  MOE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
-  MOE_RETURN_IF_ERROR(file.write(bytes));
+  MOE_ASSIGN_OR_RETURN(moert::AtomicFile file, moert::AtomicFile::create(path));
+  MOE_RETURN_IF_ERROR(file.write(bytes.data(), bytes.size()));
   return file.commit();
 }
 

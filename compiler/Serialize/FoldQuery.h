@@ -1,0 +1,45 @@
+//===- FoldQuery.h - W_UK multiplied into W_Q -------------------*- C++ -*-===//
+//
+// DeepSeek-V2, arXiv 2405.04434, section 2.1.2: scores are (W_UK c) . (W_Q x) =
+// c . (W_UK^T W_Q x), so that the product can stand in for W_Q. No LLVM.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_COMPILER_SERIALIZE_FOLDQUERY_H
+#define MOE_COMPILER_SERIALIZE_FOLDQUERY_H
+
+#include "kernels/Abi.h"
+#include "runtime/base/Status.h"
+
+#include <functional>
+#include <span>
+
+namespace moec {
+
+struct FoldQuery {
+  /// [1, heads * (nope + rope), cols]: per head nope rows, then rope rows.
+  moek::WeightView wq;
+  /// [heads, nope, latent], or [heads, latent, nope] when `transposed`.
+  moek::WeightView wk;
+  bool transposed;
+  int64_t heads, nope, rope, latent;
+  moek::Format format; ///< Of the result: F32 or BF16.
+
+  /// Rows of a head of the result: W_UK^T W_Qnope, then W_Q's rope rows.
+  int64_t headRows() const { return latent + rope; }
+  int64_t headBytes() const {
+    return headRows() * int64_t(moek::rowBytes(format, wq.cols));
+  }
+};
+
+/// Computes the result, heads * (latent + rope) rows of wq.cols elements, and
+/// passes it to `write` in order, in pieces. Sums in double. Uses every core.
+/// Fails with Unsupported for a format that cannot be read or written, and as
+/// `write` does.
+moert::Status
+foldQuery(const FoldQuery &fold,
+          const std::function<moert::Status(std::span<const uint8_t>)> &write);
+
+} // namespace moec
+
+#endif // MOE_COMPILER_SERIALIZE_FOLDQUERY_H

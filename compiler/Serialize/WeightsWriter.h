@@ -1,0 +1,41 @@
+//===- WeightsWriter.h - Where a plan's weights are -------------*- C++ -*-===//
+
+#ifndef MOE_COMPILER_SERIALIZE_WEIGHTSWRITER_H
+#define MOE_COMPILER_SERIALIZE_WEIGHTSWRITER_H
+
+#include "dialects/plan/Plan.h"
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace moec {
+
+struct PlaceWeightsOptions {
+  std::string planPath; ///< Where the plan will be written.
+  /// Copy every weight, so that the model file is not needed any more; else
+  /// only weights that have to be computed are written.
+  bool all = false;
+  /// Bytes of the weights file written so far and in all; may be empty.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+/// The last step before a plan is written; file paths of the program are those
+/// by which the model was opened.
+///
+/// Writes the weights file beside the plan (plan.fb: plan.weights) if there is
+/// something to write, streaming, and lets the program refer to it: computed
+/// weights become plan.weight, entries that nothing uses any more go. Weights
+/// start at multiples of 64 bytes. Paths of model files become relative to the
+/// plan's folder if they are below it, else absolute.
+///
+/// Returns the size of the weights file, 0 without one. Fails with Io (disk
+/// full, checked before the first byte; a model file that is gone or changed)
+/// and as foldQuery does; then no weights file was changed.
+moert::StatusOr<uint64_t> placeWeights(mlir::plan::ProgramOp program,
+                                       const PlaceWeightsOptions &options);
+
+} // namespace moec
+
+#endif // MOE_COMPILER_SERIALIZE_WEIGHTSWRITER_H
