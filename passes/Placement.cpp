@@ -3,11 +3,11 @@
 #include "compiler/CostModel/CostModel.h"
 #include "kernels/Activation.h"
 #include "kernels/Scratch.h"
+#include "passes/PlanScratch.h"
 #include "passes/Support.h"
 
 using namespace mlir;
 using namespace mlir::moe;
-using moek::OpCode;
 
 namespace {
 
@@ -57,39 +57,26 @@ int64_t innerBytes(Operation *op, int64_t tokens) {
   return bytes;
 }
 
-/// Private bytes that a worker needs for an op: see kernels/Scratch.h.
+/// Private bytes that a worker needs for an op.
 int64_t scratchBytes(Operation *op) {
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
   if (!lowerable)
     return 0;
-  auto size = [&](StringRef name) {
-    auto attribute = op->getAttrOfType<IntegerAttr>(name);
-    return attribute ? attribute.getInt() : 0;
+  auto parameter = [&](StringRef name) -> int64_t {
+    if (auto attribute = op->getAttrOfType<IntegerAttr>(name))
+      return attribute.getInt();
+    auto router = dyn_cast<RouterOp>(op);
+    return router && name == "experts"
+               ? cast<RankedTensorType>(router.getWeight().getType())
+                     .getDimSize(0)
+               : 0;
   };
   int64_t bytes = 0;
   for (const PlanStep &step : lowerable.getPlanSteps()) {
-    int64_t needed = 0;
-    switch (step.op) {
-    case OpCode::AbsorbQuery:
-      needed = moek::headLinearScratchBytes(size("nope"), size("latent"));
-      break;
-    case OpCode::ExpandValue:
-      needed = moek::headLinearScratchBytes(size("value"), size("latent"));
-      break;
-    case OpCode::LatentAttention:
-      needed = moek::latentAttentionScratchBytes(size("heads"), size("latent"),
-                                                 size("rope"));
-      break;
-    case OpCode::MlaAttention:
-      needed = moek::mlaAttentionScratchBytes(size("nope"), size("rope"),
-                                              size("latent"), size("value"));
-      break;
-    default:
-      // Linear may be fused to GateUp later: the larger of both.
-      if (!step.gemmWeights.empty())
-        needed = moek::gateUpScratchBytes();
-    }
-    bytes = std::max(bytes, needed);
+    bytes = std::max(bytes, plan::scratchBytes(step.op, parameter));
+    // Two gemms may be fused to one instruction later.
+    if (!step.gemmWeights.empty())
+      bytes = std::max(bytes, moek::gateUpScratchBytes());
   }
   return bytes;
 }

@@ -8,13 +8,17 @@ using moek::OpCode;
 
 int64_t plan::scratchBytes(InstOp inst) {
   const moert::OpSpec &spec = *inst.getSpec();
-  auto value = [&](std::string_view wanted) -> int64_t {
+  return scratchBytes(spec.op, [&](StringRef wanted) -> int64_t {
     for (auto [name, value] : llvm::zip(spec.ints, inst.getInts()))
-      if (name == wanted)
+      if (wanted == StringRef(name.data(), name.size()))
         return value;
     llvm_unreachable("a parameter of the op's signature");
-  };
-  switch (spec.op) {
+  });
+}
+
+int64_t plan::scratchBytes(OpCode op,
+                           llvm::function_ref<int64_t(StringRef)> parameter) {
+  switch (op) {
   case OpCode::Linear:
   case OpCode::ExpertsLinear:
     return moek::gemmScratchBytes();
@@ -22,17 +26,19 @@ int64_t plan::scratchBytes(InstOp inst) {
   case OpCode::ExpertsGateUp:
     return moek::gateUpScratchBytes();
   case OpCode::AbsorbQuery:
-    return moek::headLinearScratchBytes(value("nope"), value("latent"));
+    return moek::headLinearScratchBytes(parameter("nope"), parameter("latent"));
   case OpCode::ExpandValue:
-    return moek::headLinearScratchBytes(value("value"), value("latent"));
+    return moek::headLinearScratchBytes(parameter("value"),
+                                        parameter("latent"));
   case OpCode::LatentAttention:
-    return moek::latentAttentionScratchBytes(value("heads"), value("latent"),
-                                             value("rope"));
+    return moek::latentAttentionScratchBytes(
+        parameter("heads"), parameter("latent"), parameter("rope"));
   case OpCode::MlaAttention:
-    return moek::mlaAttentionScratchBytes(value("nope"), value("rope"),
-                                          value("latent"), value("value"));
+    return moek::mlaAttentionScratchBytes(parameter("nope"), parameter("rope"),
+                                          parameter("latent"),
+                                          parameter("value"));
   case OpCode::Router:
-    return moek::routerScratchBytes(value("experts"));
+    return moek::routerScratchBytes(parameter("experts"));
   default:
     return 0;
   }

@@ -11,6 +11,11 @@ namespace mlir::plan {
 /// formulas of kernels/Scratch.h.
 int64_t scratchBytes(InstOp inst);
 
+/// The same before there is an instruction: `parameter` gives those that
+/// runtime/schema/OpTable.h names.
+int64_t scratchBytes(moek::OpCode op,
+                     llvm::function_ref<int64_t(StringRef)> parameter);
+
 } // namespace mlir::plan
 
 #endif // MOE_PASSES_PLANSCRATCH_H
