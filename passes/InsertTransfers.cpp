@@ -69,6 +69,10 @@ private:
     transfer->setAttr(kDeviceAttr, to == host ? from : to);
     Operation *producer = value.getDefiningOp();
     std::string source = producer ? labelOf(producer).str() : "input";
+    // A router's ids and weights travel apart.
+    if (auto result = dyn_cast<OpResult>(value);
+        result && result.getResultNumber() > 0)
+      source += "." + std::to_string(result.getResultNumber());
     transfer->setAttr(kLabelAttr,
                       builder.getStringAttr(source + ".to_" + to.getValue()));
     auto type = cast<RankedTensorType>(value.getType());

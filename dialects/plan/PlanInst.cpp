@@ -242,11 +242,10 @@ LogicalResult InstOp::verify() {
       return emitOpError() << getOp() << ": expected " << expected << " for '"
                            << ref(operand.name) << "', found "
                            << value.getType();
-    // Only a copy reaches into another device's memory.
+    // Only a copy reaches into another device's memory, to read or to write: a
+    // GPU copies in both directions.
     Value home = homeOf(value);
-    bool remote =
-        spec->op == moek::OpCode::Copy && operand.role == OperandRole::Read;
-    if (home && home != getDevice() && !remote)
+    if (home && home != getDevice() && spec->op != moek::OpCode::Copy)
       return emitOpError() << getOp() << ": expected '" << ref(operand.name)
                            << "' in the memory of its device, found it on "
                               "another";

@@ -1,6 +1,7 @@
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" | FileCheck %s
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 experts=1 mla=folded" | FileCheck %s --check-prefix=OPTIONS
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" -o %t.1 && moe-opt %s -moe-compile="context=1024 ubatch=16" -o %t.2 && cmp %t.1 %t.2
+// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" -moe-plan | FileCheck %s --check-prefix=PLAN
 
 // Every pass on the graph in its order, on one layer of DeepSeek's kind: what
 // a pass needs, the ones before it have left. Twice the same, byte for byte.
@@ -35,7 +36,13 @@
 // OPTIONS: moe.router {{.*}}top_k = 1
 // OPTIONS-LABEL: func.func @prefill
 // OPTIONS: moe.fold_query
-module attributes {moe.target = #target} {
+
+// A GPU's copies read or write the host's memory; nothing else does.
+// PLAN: plan.inst copy on %gpu0 ["copy_cuda"] (x = %token_embd, out = %token_embd.to_gpu0)
+// PLAN: plan.inst copy on %gpu0 ["copy_cuda"] (x = %{{.*}}, out = %blk.0.attn_residual.to_cpu0)
+module attributes {moe.target = #target,
+  moe.files = [{path = "m.gguf", bytes = 8000000 : i64, header_bytes = 64 : i64, header_hash = "00000000000000000000000000000000"}],
+  moe.model = {architecture = "deepseek2", name = "m", hash = "00000000000000000000000000000000", hidden = 256 : i64, vocab = 1000 : i64, layers = 1 : i64, context_length = 4096 : i64, heads = 4 : i64, experts = 8 : i64, experts_used = 2 : i64, latent = 64 : i64, rope = 32 : i64, parameters = 1000000 : i64}} {
 func.func @forward(%tokens: tensor<?xi32>) -> tensor<?x256xf32> {
   %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
   %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<64xf32>
