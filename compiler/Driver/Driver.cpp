@@ -5,11 +5,12 @@
 #include "compiler/Targets/TargetAttr.h"
 #include "dialects/moe/Moe.h"
 #include "dialects/plan/Plan.h"
-#include "models/Model.h"
-#include "passes/Pipelines.h"
-
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
+#include "models/Model.h"
+#include "passes/Pipelines.h"
+#include "passes/PlanPasses.h"
+#include "runtime/base/AtomicFile.h"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -65,6 +66,122 @@ StatusOr<int64_t> contextOf(const CompileRequest &request,
                               request.context, most));
   return request.context;
 }
+
+/// The text of a module, to a file or to stdout ("" or "-").
+Status writeText(mlir::ModuleOp module, const std::string &path) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  if (path.empty() || path == "-") {
+    llvm::outs() << text << "\n";
+    llvm::outs().flush();
+    return Status::ok();
+  }
+  text += "\n";
+  MOE_ASSIGN_OR_RETURN(moert::AtomicFile file, moert::AtomicFile::create(path));
+  MOE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
+  return file.commit();
+}
+
+/// Builds and runs pipelines over one module, with one log for all of them.
+class PassRunner {
+public:
+  PassRunner(mlir::ModuleOp module, const std::string &dumpFolder)
+      : module_(module), log_(module.getContext()) {
+    state_.dumpFolder = dumpFolder;
+  }
+
+  template <typename Build> Status run(Build build) {
+    mlir::PassManager manager(module_.getContext());
+    manager.addInstrumentation(std::make_unique<PassLog>(state_));
+    build(manager);
+    if (mlir::failed(manager.run(module_)))
+      return log_.failure(failureOfPass(state_.failedPass));
+    return state_.dumpStatus;
+  }
+
+  const DiagnosticLog &log() const { return log_; }
+
+private:
+  mlir::ModuleOp module_;
+  DiagnosticLog log_;
+  PassLog::State state_;
+};
+
+Status makeFolder(const std::string &path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error)
+    return Status(StatusCode::Io, path + ": " + error.message());
+  return Status::ok();
+}
+
+mlir::plan::KvElement kvElementOf(const std::string &name) {
+  using mlir::plan::KvElement;
+  return name == "f32"   ? KvElement::F32
+         : name == "f16" ? KvElement::F16
+                         : KvElement::BF16;
+}
+
+StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
+  return request.targetFile.empty() ? resolveTarget(request.target)
+                                    : loadTargetFile(request.targetFile);
+}
+
+/// The options that shape a plan, as the user would type them.
+std::string optionText(const CompileRequest &request, int64_t context) {
+  return fmt::format(
+      "--target {} --ctx {} --ubatch {} --kv-type {} --mla {} "
+      "--weights {}{}",
+      request.targetFile.empty() ? request.target : request.targetFile, context,
+      request.ubatch, request.kvType, request.mla, request.weights,
+      request.experts ? fmt::format(" --experts {}", request.experts) : "");
+}
 } // namespace
+
+StatusOr<CompileReport> compileModel(const CompileRequest &request) {
+  MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(request.model));
+  MOE_ASSIGN_OR_RETURN(TargetDesc target, targetOf(request));
+  if (!request.dumpFolder.empty())
+    MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
+
+  mlir::MLIRContext context;
+  loadDialects(context);
+  MOE_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
+                       importModel(context, model));
+  CompileReport report;
+  report.output = request.output;
+  if (request.emit == Emit::Moe) {
+    MOE_RETURN_IF_ERROR(writeText(*module, request.output));
+    return report;
+  }
+
+  MOE_ASSIGN_OR_RETURN(int64_t positions, contextOf(request, *module));
+  (*module)->setAttr(mlir::moe::kTargetAttr, toAttr(&context, target));
+  PassRunner runner(*module, request.dumpFolder);
+  MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
+    mlir::moe::CompileOptions options;
+    fillOptions(request, positions, options);
+    mlir::moe::buildCompilePipeline(manager, options);
+  }));
+  report.remarks = runner.log().remarks();
+  if (request.emit == Emit::Placed) {
+    MOE_RETURN_IF_ERROR(writeText(*module, request.output));
+    return report;
+  }
+
+  MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
+    mlir::plan::PlanPipelineOptions options;
+    options.kvType = kvElementOf(request.kvType);
+    options.userOptions = optionText(request, positions);
+    mlir::plan::buildPlanPipeline(manager, options);
+  }));
+  report.remarks = runner.log().remarks();
+  if (request.emit == Emit::Plan) {
+    MOE_RETURN_IF_ERROR(writeText(*module, request.output));
+    return report;
+  }
+  return report;
+}
 
 } // namespace moec
