@@ -2,15 +2,21 @@
 
 #include "compiler/Driver/Diagnostics.h"
 #include "compiler/Import/GgufFile.h"
+#include "compiler/Serialize/PlanReader.h"
+#include "compiler/Serialize/PlanWriter.h"
+#include "compiler/Serialize/TokenizerOp.h"
 #include "compiler/Targets/TargetAttr.h"
 #include "dialects/moe/Moe.h"
 #include "dialects/plan/Plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "models/Model.h"
 #include "passes/Pipelines.h"
 #include "passes/PlanPasses.h"
+#include "runtime/Plan.h"
 #include "runtime/base/AtomicFile.h"
+#include "runtime/base/MappedFile.h"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -67,17 +73,22 @@ StatusOr<int64_t> contextOf(const CompileRequest &request,
   return request.context;
 }
 
-/// The text of a module, to a file or to stdout ("" or "-").
-Status writeText(mlir::ModuleOp module, const std::string &path) {
+std::string textOf(mlir::ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream);
+  stream << "\n";
+  return text;
+}
+
+/// The text of a module, to a file or to stdout ("" or "-").
+Status writeText(mlir::ModuleOp module, const std::string &path) {
+  std::string text = textOf(module);
   if (path.empty() || path == "-") {
-    llvm::outs() << text << "\n";
+    llvm::outs() << text;
     llvm::outs().flush();
     return Status::ok();
   }
-  text += "\n";
   MOE_ASSIGN_OR_RETURN(moert::AtomicFile file, moert::AtomicFile::create(path));
   MOE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
   return file.commit();
@@ -121,6 +132,48 @@ mlir::plan::KvElement kvElementOf(const std::string &name) {
   return name == "f32"   ? KvElement::F32
          : name == "f16" ? KvElement::F16
                          : KvElement::BF16;
+}
+
+/// A model's path as the plan records it: relative to the plan's folder when it
+/// lies below it, so that the two can move together, else absolute.
+std::string pathFromPlan(const std::string &model, const std::string &plan) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path file = fs::weakly_canonical(model, error);
+  fs::path folder = fs::weakly_canonical(fs::absolute(plan), error);
+  fs::path relative = file.lexically_relative(folder.parent_path());
+  bool below = !relative.empty() && *relative.begin() != "..";
+  return below ? relative.string() : file.string();
+}
+
+void setPathsFromPlan(mlir::ModuleOp module, const std::string &plan) {
+  mlir::Builder b(module.getContext());
+  llvm::SmallVector<mlir::Attribute> files;
+  for (mlir::Attribute entry :
+       module->getAttrOfType<mlir::ArrayAttr>(mlir::moe::kFilesAttr)) {
+    mlir::NamedAttrList file(mlir::cast<mlir::DictionaryAttr>(entry));
+    std::string path =
+        mlir::cast<mlir::StringAttr>(file.get("path")).getValue().str();
+    file.set("path", b.getStringAttr(pathFromPlan(path, plan)));
+    files.push_back(file.getDictionary(module.getContext()));
+  }
+  module->setAttr(mlir::moe::kFilesAttr, b.getArrayAttr(files));
+}
+
+/// The one program of a module.
+StatusOr<mlir::plan::ProgramOp> programOf(mlir::ModuleOp module) {
+  auto programs = module.getOps<mlir::plan::ProgramOp>();
+  if (llvm::hasSingleElement(programs))
+    return *programs.begin();
+  return Status(StatusCode::InvalidFile,
+                "expected one plan.program in the module");
+}
+
+std::vector<std::string> notesOf(mlir::plan::ProgramOp program) {
+  std::vector<std::string> notes;
+  for (auto note : program.getBody().getOps<mlir::plan::NoteOp>())
+    notes.push_back(note.getText().str());
+  return notes;
 }
 
 StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
@@ -170,6 +223,10 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
     return report;
   }
 
+  std::string planPath = request.output.empty() || request.emit == Emit::Plan
+                             ? "plan.fb"
+                             : request.output;
+  setPathsFromPlan(*module, planPath);
   MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
     mlir::plan::PlanPipelineOptions options;
     options.kvType = kvElementOf(request.kvType);
@@ -181,7 +238,37 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
     MOE_RETURN_IF_ERROR(writeText(*module, request.output));
     return report;
   }
+
+  MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
+  MOE_RETURN_IF_ERROR(addTokenizer(program, model));
+  report.output = planPath;
+  MOE_RETURN_IF_ERROR(writePlan(program, report.output));
+  report.notes = notesOf(program);
   return report;
+}
+
+StatusOr<std::string> inspectPlan(const std::string &path) {
+  MOE_ASSIGN_OR_RETURN(moert::Plan plan, moert::Plan::load(path));
+  mlir::MLIRContext context;
+  loadDialects(context);
+  DiagnosticLog log(&context);
+  MOE_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
+                       readPlan(context, plan.table()));
+  return textOf(*module);
+}
+
+Status assemblePlan(const std::string &textPath, const std::string &output) {
+  mlir::MLIRContext context;
+  loadDialects(context);
+  DiagnosticLog log(&context);
+  // The parser reads the whole file; a missing one is ours to report.
+  MOE_RETURN_IF_ERROR(moert::MappedFile::open(textPath).status());
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(
+      textPath, mlir::ParserConfig(&context));
+  if (!module)
+    return log.failure(StatusCode::InvalidFile).at(textPath);
+  MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
+  return writePlan(program, output);
 }
 
 } // namespace moec

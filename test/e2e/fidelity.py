@@ -35,7 +35,13 @@ def main():
     p.add_argument("--kv-type", default="bf16")
     p.add_argument("--compile-args", default="--target native")
     p.add_argument("--greedy")
-    a, bounds = p.parse_known_args()
+    for name in ("--rel", "--mean-kl", "--perplexity"):
+        p.add_argument(name, help="as in compare_logits.py")
+    a = p.parse_args()
+    bounds = []
+    for name in ("rel", "mean_kl", "perplexity"):
+        if getattr(a, name):
+            bounds += ["--" + name.replace("_", "-"), getattr(a, name)]
     ids = open(a.ids).read().strip() if os.path.exists(a.ids) else a.ids
     tokens = ids
     if a.greedy:

@@ -1,6 +1,5 @@
-#include "tools/moec/Commands.h"
-
 #include "compiler/Import/ModelCard.h"
+#include "tools/moec/Commands.h"
 
 #include <fmt/format.h>
 #include <memory>

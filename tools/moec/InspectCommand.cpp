@@ -1,0 +1,39 @@
+#include "compiler/Driver/Driver.h"
+#include "tools/moec/Commands.h"
+
+#include <fmt/format.h>
+#include <memory>
+
+using moert::Status;
+
+namespace moec {
+
+namespace {
+struct Paths {
+  std::string input, output;
+};
+} // namespace
+
+void addInspectCommand(moetool::Tool &tool) {
+  auto paths = std::make_shared<Paths>();
+  CLI::App *command = tool.command(
+      "inspect", "Print a plan as text of the plan dialect", [paths] {
+        MOE_ASSIGN_OR_RETURN(std::string text, inspectPlan(paths->input));
+        fmt::print("{}", text);
+        return Status::ok();
+      });
+  command->add_option("plan", paths->input, "The plan file")->required();
+}
+
+void addAssembleCommand(moetool::Tool &tool) {
+  auto paths = std::make_shared<Paths>();
+  CLI::App *command = tool.command(
+      "assemble", "Turn the text that inspect prints into a plan",
+      [paths] { return assemblePlan(paths->input, paths->output); });
+  command->add_option("text", paths->input, "Text of the plan dialect")
+      ->required();
+  command->add_option("-o,--output", paths->output, "The plan file to write")
+      ->required();
+}
+
+} // namespace moec
