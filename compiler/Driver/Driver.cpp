@@ -5,6 +5,7 @@
 #include "compiler/Serialize/PlanReader.h"
 #include "compiler/Serialize/PlanWriter.h"
 #include "compiler/Serialize/TokenizerOp.h"
+#include "compiler/Serialize/WeightsWriter.h"
 #include "compiler/Targets/TargetAttr.h"
 #include "dialects/moe/Moe.h"
 #include "dialects/plan/Plan.h"
@@ -134,32 +135,6 @@ mlir::plan::KvElement kvElementOf(const std::string &name) {
                          : KvElement::BF16;
 }
 
-/// A model's path as the plan records it: relative to the plan's folder when it
-/// lies below it, so that the two can move together, else absolute.
-std::string pathFromPlan(const std::string &model, const std::string &plan) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  fs::path file = fs::weakly_canonical(model, error);
-  fs::path folder = fs::weakly_canonical(fs::absolute(plan), error);
-  fs::path relative = file.lexically_relative(folder.parent_path());
-  bool below = !relative.empty() && *relative.begin() != "..";
-  return below ? relative.string() : file.string();
-}
-
-void setPathsFromPlan(mlir::ModuleOp module, const std::string &plan) {
-  mlir::Builder b(module.getContext());
-  llvm::SmallVector<mlir::Attribute> files;
-  for (mlir::Attribute entry :
-       module->getAttrOfType<mlir::ArrayAttr>(mlir::moe::kFilesAttr)) {
-    mlir::NamedAttrList file(mlir::cast<mlir::DictionaryAttr>(entry));
-    std::string path =
-        mlir::cast<mlir::StringAttr>(file.get("path")).getValue().str();
-    file.set("path", b.getStringAttr(pathFromPlan(path, plan)));
-    files.push_back(file.getDictionary(module.getContext()));
-  }
-  module->setAttr(mlir::moe::kFilesAttr, b.getArrayAttr(files));
-}
-
 /// The one program of a module.
 StatusOr<mlir::plan::ProgramOp> programOf(mlir::ModuleOp module) {
   auto programs = module.getOps<mlir::plan::ProgramOp>();
@@ -223,10 +198,6 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
     return report;
   }
 
-  std::string planPath = request.output.empty() || request.emit == Emit::Plan
-                             ? "plan.fb"
-                             : request.output;
-  setPathsFromPlan(*module, planPath);
   MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
     mlir::plan::PlanPipelineOptions options;
     options.kvType = kvElementOf(request.kvType);
@@ -241,7 +212,13 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
 
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
   MOE_RETURN_IF_ERROR(addTokenizer(program, model));
-  report.output = planPath;
+  if (report.output.empty())
+    report.output = "plan.fb";
+  PlaceWeightsOptions weights;
+  weights.planPath = report.output;
+  weights.all = request.weights == "pack";
+  weights.progress = request.progress;
+  MOE_ASSIGN_OR_RETURN(report.packedBytes, placeWeights(program, weights));
   MOE_RETURN_IF_ERROR(writePlan(program, report.output));
   report.notes = notesOf(program);
   return report;

@@ -33,7 +33,9 @@ struct CompileRequest {
   int64_t experts = 0; ///< 0: as many as the model uses.
   std::string mla = "auto";
   std::string weights = "auto";
-  std::string kvType = "bf16";
+  /// Not bf16: with 8 bits of mantissa the cache alone moves logits by 0.4 %;
+  /// f16 costs the same and moves them by 0.1 %.
+  std::string kvType = "f16";
   /// Bytes of plan.weights written so far and in all; may be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
