@@ -15,7 +15,6 @@
 #ifndef MOE_KERNELS_CPU_AVX2_FLOATGEMM_H
 #define MOE_KERNELS_CPU_AVX2_FLOATGEMM_H
 
-#include "kernels/Drivers.h"
 #include "kernels/cpu/avx2/Int8Common.h"
 
 namespace moek::avx2 {
@@ -40,7 +39,7 @@ MOE_INLINE void addColumns(const uint8_t *const p[R], const float *const x[T],
 
 template <class L, int R, int T>
 void floatTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
-               int64_t cols, int64_t ahead, float *out, int64_t outStride) {
+               int64_t cols, float *out, int64_t outStride) {
   constexpr int64_t kBytes = sizeof(typename L::Weight);
   const uint8_t *rows[R];
   const float *x[T];
@@ -57,10 +56,8 @@ void floatTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
   }
   int64_t c = 0;
   for (; c + 8 <= cols; c += 8) {
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r)
-      _mm_prefetch(reinterpret_cast<const char *>(rows[r]) + ahead,
-                   _MM_HINT_T0);
+    if constexpr (R > 1)
+      prefetchAhead(w, R * wStride, c / 8, R * 8 * kBytes);
     addColumns<L, R, T>(rows, x, sums);
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
@@ -98,25 +95,20 @@ void floatTokens(const uint8_t *w, int64_t wStride, int64_t rows,
                  int64_t outStride) {
   constexpr int R = 4;
   int64_t r = 0;
-  for (; r + R <= rows; r += R) {
-    // Prefetch the next rows; at the end these rows again, which is free.
-    int64_t ahead = r + 2 * R <= rows ? R * wStride : 0;
-    floatTile<L, R, T>(w + r * wStride, wStride, act, cols, ahead, out + r,
-                       outStride);
-  }
+  for (; r + R <= rows; r += R)
+    floatTile<L, R, T>(w + r * wStride, wStride, act, cols, out + r, outStride);
   for (; r < rows; ++r)
-    floatTile<L, 1, T>(w + r * wStride, wStride, act, cols, 0, out + r,
-                       outStride);
+    floatTile<L, 1, T>(w + r * wStride, wStride, act, cols, out + r, outStride);
 }
 
 template <class L>
 void floatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
                const uint8_t *const *act, int64_t tokens, int64_t cols,
                float *out, int64_t outStride) {
-  for (; tokens >= 2; tokens -= 2, act += 2, out += 2 * outStride)
-    floatTokens<L, 2>(w, wStride, rows, act, cols, out, outStride);
-  if (tokens == 1)
-    floatTokens<L, 1>(w, wStride, rows, act, cols, out, outStride);
+  forTokenTiles<2>(tokens, [&](auto size, int64_t t) {
+    floatTokens<L, size>(w, wStride, rows, act + t, cols, out + t * outStride,
+                         outStride);
+  });
 }
 
 } // namespace
@@ -124,11 +116,6 @@ void floatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
 
 /// Defines the kernel `name` from a loader in namespace moek::avx2.
 #define MOE_FLOAT_GEMM(name, loader)                                           \
-  void moek::name(const uint8_t *w, int64_t wStride, int64_t rows,             \
-                  const uint8_t *const *act, int64_t tokens, int64_t cols,     \
-                  float *out, int64_t outStride) {                             \
-    moek::avx2::floatGemm<moek::avx2::loader>(w, wStride, rows, act, tokens,   \
-                                              cols, out, outStride);           \
-  }
+  MOE_DEFINE_GEMM(name, moek::avx2::floatGemm<moek::avx2::loader>)
 
 #endif // MOE_KERNELS_CPU_AVX2_FLOATGEMM_H

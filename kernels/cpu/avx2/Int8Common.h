@@ -28,32 +28,10 @@
 #ifndef MOE_KERNELS_CPU_AVX2_INT8COMMON_H
 #define MOE_KERNELS_CPU_AVX2_INT8COMMON_H
 
-#include "kernels/Activation.h"
-
-#include <cstring>
-#include <immintrin.h>
-
-#define MOE_INLINE static inline __attribute__((always_inline))
+#include "kernels/cpu/GemmTiling.h"
 
 namespace moek::avx2 {
 namespace {
-
-/// One A8 row (kernels/Activation.h).
-struct A8Row {
-  const int8_t *q;
-  const float *scale;
-  const int16_t *sum;
-};
-
-MOE_INLINE A8Row a8Row(const uint8_t *row, int64_t cols) {
-  constexpr int64_t scaleBytes = sizeof(float), sumBytes = sizeof(int16_t);
-  static_assert(a8ScaleOffset(64) == 64 &&
-                a8SumOffset(64) == 64 + 64 / 32 * scaleBytes && sumBytes == 2);
-  return {
-      reinterpret_cast<const int8_t *>(row),
-      reinterpret_cast<const float *>(row + cols),
-      reinterpret_cast<const int16_t *>(row + cols + cols / 32 * scaleBytes)};
-}
 
 /// Up to 16 numbers, one per sub-block of a super-block.
 struct Lanes16 {
@@ -66,18 +44,6 @@ MOE_INLINE __m256i load256(const void *p) {
 MOE_INLINE __m128i load128(const void *p) {
   return _mm_loadu_si128(static_cast<const __m128i *>(p));
 }
-MOE_INLINE int32_t load32(const void *p) {
-  int32_t value;
-  std::memcpy(&value, p, sizeof(value));
-  return value;
-}
-template <class T> MOE_INLINE int16_t load16(const T &from) {
-  static_assert(sizeof(T) == 2);
-  int16_t value;
-  std::memcpy(&value, &from, sizeof(value));
-  return value;
-}
-
 /// An F16 number of a block in every lane.
 template <class T> MOE_INLINE __m256 broadcastF16(const T &from) {
   return _mm256_cvtph_ps(_mm_set1_epi16(load16(from)));

@@ -144,11 +144,10 @@ MOE_INLINE void addSpan32(const typename F::Block *const rows[R],
   }
 }
 
-/// R rows times T tokens. `ahead` is where the rows after these begin,
-/// relative to them: what is fetched into cache meanwhile.
+/// R rows times T tokens.
 template <class F, int R, int T>
 void dotTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
-             int64_t cols, int64_t ahead, float *out, int64_t outStride) {
+             int64_t cols, float *out, int64_t outStride) {
   using Block = typename F::Block;
   const Block *rows[R];
   A8Row tokens[T];
@@ -164,11 +163,8 @@ void dotTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
   for (int t = 0; t < T; ++t)
     tokens[t] = a8Row(act[t], cols);
   for (int64_t i = 0; i < cols / F::kSpan; ++i) {
-#pragma GCC unroll 4
-    for (int r = 0; r < R; ++r)
-      for (int64_t line = 0; line < int64_t(sizeof(Block)); line += 64)
-        _mm_prefetch(reinterpret_cast<const char *>(rows[r] + i) + ahead + line,
-                     _MM_HINT_T0);
+    if constexpr (R > 1)
+      prefetchAhead(w, R * wStride, i, R * int64_t(sizeof(Block)));
     if constexpr (F::kSpan == 256)
       addSpan256<F, R, T>(rows, tokens, i, sums);
     else
@@ -187,29 +183,20 @@ void dotTokens(const uint8_t *w, int64_t wStride, int64_t rows,
                int64_t outStride) {
   constexpr int R = 2; // Two rows' scales and sums are what 16 registers hold.
   int64_t r = 0;
-  for (; r + R <= rows; r += R) {
-    int64_t ahead = r + 3 * R <= rows ? 2 * R * wStride : 0;
-    dotTile<F, R, T>(w + r * wStride, wStride, act, cols, ahead, out + r,
-                     outStride);
-  }
+  for (; r + R <= rows; r += R)
+    dotTile<F, R, T>(w + r * wStride, wStride, act, cols, out + r, outStride);
   for (; r < rows; ++r)
-    dotTile<F, 1, T>(w + r * wStride, wStride, act, cols, 0, out + r,
-                     outStride);
+    dotTile<F, 1, T>(w + r * wStride, wStride, act, cols, out + r, outStride);
 }
 
-/// Any number of tokens, four at a time.
 template <class F>
 void dotGemm(const uint8_t *w, int64_t wStride, int64_t rows,
              const uint8_t *const *act, int64_t tokens, int64_t cols,
              float *out, int64_t outStride) {
-  for (; tokens >= 4; tokens -= 4, act += 4, out += 4 * outStride)
-    dotTokens<F, 4>(w, wStride, rows, act, cols, out, outStride);
-  if (tokens == 3)
-    dotTokens<F, 3>(w, wStride, rows, act, cols, out, outStride);
-  else if (tokens == 2)
-    dotTokens<F, 2>(w, wStride, rows, act, cols, out, outStride);
-  else if (tokens == 1)
-    dotTokens<F, 1>(w, wStride, rows, act, cols, out, outStride);
+  forTokenTiles<4>(tokens, [&](auto size, int64_t t) {
+    dotTokens<F, size>(w, wStride, rows, act + t, cols, out + t * outStride,
+                       outStride);
+  });
 }
 
 } // namespace

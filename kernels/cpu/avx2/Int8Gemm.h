@@ -3,7 +3,6 @@
 #ifndef MOE_KERNELS_CPU_AVX2_INT8GEMM_H
 #define MOE_KERNELS_CPU_AVX2_INT8GEMM_H
 
-#include "kernels/Drivers.h"
 #include "kernels/cpu/avx2/Int8Dequant.h"
 #include "kernels/cpu/avx2/Int8Dot.h"
 #include "kernels/cpu/avx2/Int8Panel.h"
@@ -33,12 +32,7 @@ void int8Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
 /// Defines the kernel `name` from traits in namespace moek::avx2, and the
 /// format's Dequant function; the traits are named like the format.
 #define MOE_INT8_GEMM(name, traits)                                            \
-  void moek::name(const uint8_t *w, int64_t wStride, int64_t rows,             \
-                  const uint8_t *const *act, int64_t tokens, int64_t cols,     \
-                  float *out, int64_t outStride) {                             \
-    moek::avx2::int8Gemm<moek::avx2::traits>(w, wStride, rows, act, tokens,    \
-                                             cols, out, outStride);            \
-  }                                                                            \
+  MOE_DEFINE_GEMM(name, moek::avx2::int8Gemm<moek::avx2::traits>)              \
   void moek::avx2::Dequant::traits(const uint8_t *row, int64_t cols,           \
                                    float *out) {                               \
     moek::avx2::dequantizeBlocks<moek::avx2::traits>(row, cols, out);          \

@@ -18,8 +18,6 @@
 namespace moek::avx2 {
 namespace {
 
-constexpr int kPanelCols = 512; ///< Columns of a panel: 4 KiB of codes.
-constexpr int kPanelTokens = 64;
 constexpr int kTileTokens = 4;
 
 template <class F> struct alignas(32) Panel {
@@ -29,42 +27,6 @@ template <class F> struct alignas(32) Panel {
   float scales[kPanelCols / kSub][8];
   float offsets[kPanelCols / kOffsetSub][8];
 };
-
-/// What the tokens' activations contribute to sub-blocks of a panel's columns.
-template <class F> struct alignas(32) TokenTable {
-  static constexpr int kZeroSub = F::kZero ? F::kSub : kPanelCols;
-  static constexpr int kOffsetSub = Panel<F>::kOffsetSub;
-  float scale[kPanelTokens][kPanelCols / 32];
-  /// -kZero * sum of q.
-  int32_t start[kPanelTokens][kPanelCols / kZeroSub];
-  /// kOffsetSign * scale * sum of q.
-  float offset[kPanelTokens][kPanelCols / kOffsetSub];
-};
-
-/// Sums of `Sub` columns of A8 from sums of 16.
-template <int Sub> MOE_INLINE int32_t sumOf(const int16_t *sums, int64_t i) {
-  return Sub == 16 ? sums[i] : sums[2 * i] + sums[2 * i + 1];
-}
-
-template <class F>
-void fillTable(TokenTable<F> &table, const uint8_t *const *act, int64_t tokens,
-               int64_t cols, int64_t firstCol, int64_t count) {
-  for (int64_t t = 0; t < tokens; ++t) {
-    A8Row row = a8Row(act[t], cols);
-    const float *scale = row.scale + firstCol / 32;
-    const int16_t *sums = row.sum + firstCol / 16;
-    for (int64_t i = 0; i < count / 32; ++i)
-      table.scale[t][i] = scale[i];
-    if constexpr (F::kZero != 0)
-      for (int64_t i = 0; i < count / F::kSub; ++i)
-        table.start[t][i] = -F::kZero * sumOf<F::kSub>(sums, i);
-    if constexpr (F::kOffsetSub != 0)
-      for (int64_t i = 0; i < count / F::kOffsetSub; ++i)
-        table.offset[t][i] =
-            scale[i * F::kOffsetSub / 32] *
-            float(F::kOffsetSign * sumOf<F::kOffsetSub>(sums, i));
-  }
-}
 
 /// Eight rows' numbers, one row a register, to vectors over rows at `to`.
 MOE_INLINE void storeTransposed(const __m256 rows[8], float (*to)[8]) {
@@ -94,16 +56,21 @@ MOE_INLINE void storeLanes(const Block *const blocks[8], float (*to)[8]) {
 }
 
 /// Columns [firstCol, firstCol + count) of 8 rows; beyond the last row its
-/// copy, whose products are not stored.
+/// copy, whose products are not stored. What lies `ahead` bytes further on,
+/// which is expanded later, is fetched into L2 meanwhile.
 template <class F>
 void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
-            int64_t firstCol, int64_t count) {
+            int64_t firstCol, int64_t count, int64_t ahead) {
   using Block = typename F::Block;
   const Block *blocks[8];
   for (int r = 0; r < 8; ++r)
     blocks[r] = reinterpret_cast<const Block *>(w + (r < rows ? r : rows - 1) *
                                                         wStride) +
                 firstCol / F::kSpan;
+  for (int r = 0; r < 8; ++r)
+    for (int64_t line = 0; line < count / F::kSpan * int64_t(sizeof(Block));
+         line += 64)
+      prefetch<_MM_HINT_T1>(blocks[r], ahead + line);
   for (int64_t col = 0; col < count; col += F::kSpan) {
 #pragma GCC unroll 8
     for (int v = 0; v < F::kSpan / 32; ++v) {
@@ -217,25 +184,6 @@ void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
   }
 }
 
-/// All tokens of a table, in tiles of nearly equal size.
-template <class F>
-void panelTokens(const Panel<F> &panel, const TokenTable<F> &table,
-                 const uint8_t *const *act, int64_t tokens, int64_t firstCol,
-                 int64_t count, __m256i mask, float *out, int64_t outStride) {
-  using Tile = void (*)(const Panel<F> &, const TokenTable<F> &, int64_t,
-                        const uint8_t *const *, int64_t, int64_t, __m256i,
-                        float *, int64_t);
-  static constexpr Tile tiles[kTileTokens] = {panelTile<F, 1>, panelTile<F, 2>,
-                                              panelTile<F, 3>, panelTile<F, 4>};
-  int64_t left = (tokens + kTileTokens - 1) / kTileTokens;
-  for (int64_t t = 0; t < tokens; --left) {
-    int64_t size = (tokens - t + left - 1) / left;
-    tiles[size - 1](panel, table, t, act + t, firstCol, count, mask,
-                    out + t * outStride, outStride);
-    t += size;
-  }
-}
-
 template <class F>
 void panelGemm(const uint8_t *w, int64_t wStride, int64_t rows,
                const uint8_t *const *act, int64_t tokens, int64_t cols,
@@ -243,6 +191,8 @@ void panelGemm(const uint8_t *w, int64_t wStride, int64_t rows,
   // About 20 KiB of stack: kernels neither allocate nor are given scratch.
   Panel<F> panel;
   TokenTable<F> table;
+  // The next call's rows, as drivers tile, or further ones of this call.
+  int64_t ahead = (rows < kAheadRows ? rows : kAheadRows) * wStride;
   for (int64_t t = 0; t < tokens; t += kPanelTokens) {
     int64_t tileTokens = tokens - t < kPanelTokens ? tokens - t : kPanelTokens;
     for (int64_t col = 0; col < cols; col += kPanelCols) {
@@ -252,9 +202,11 @@ void panelGemm(const uint8_t *w, int64_t wStride, int64_t rows,
         int32_t left = rows - r < 8 ? int32_t(rows - r) : 8;
         __m256i mask = _mm256_cmpgt_epi32(
             _mm256_set1_epi32(left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-        expand(panel, w + r * wStride, wStride, left, col, count);
-        panelTokens(panel, table, act + t, tileTokens, col, count, mask,
-                    out + t * outStride + r, outStride);
+        expand(panel, w + r * wStride, wStride, left, col, count, ahead);
+        forTokenTiles<kTileTokens>(tileTokens, [&](auto size, int64_t u) {
+          panelTile<F, size>(panel, table, u, act + t + u, col, count, mask,
+                             out + (t + u) * outStride + r, outStride);
+        });
       }
     }
   }

@@ -9,6 +9,7 @@ constexpr int kChains = 12; // of 16 registers, leaving room for the factors
 
 double int8Loop(int64_t iterations) {
   __m256i sums[kChains];
+#pragma GCC unroll 16
   for (__m256i &sum : sums)
     sum = _mm256_setzero_si256();
   __m256i a = _mm256_set1_epi8(3), b = _mm256_set1_epi8(5);
@@ -28,6 +29,7 @@ double int8Loop(int64_t iterations) {
 
 double floatLoop(int64_t iterations) {
   __m256 sums[kChains];
+#pragma GCC unroll 16
   for (__m256 &sum : sums)
     sum = _mm256_setzero_ps();
   __m256 a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(1.0f);
@@ -43,6 +45,7 @@ double floatLoop(int64_t iterations) {
 
 uint64_t read(const std::byte *data, size_t bytes) {
   __m256i sums[4];
+#pragma GCC unroll 16
   for (__m256i &sum : sums)
     sum = _mm256_setzero_si256();
   size_t i = 0;

@@ -16,18 +16,14 @@
 #ifndef MOE_KERNELS_CPU_AVX512_FLOATGEMM_H
 #define MOE_KERNELS_CPU_AVX512_FLOATGEMM_H
 
-#include "kernels/Drivers.h"
-
-#include <immintrin.h>
-
-#define MOE_INLINE static inline __attribute__((always_inline))
+#include "kernels/cpu/GemmTiling.h"
 
 namespace moek::avx512 {
 namespace {
 
 template <class L, int R, int T>
 void floatTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
-               int64_t cols, int64_t ahead, float *out, int64_t outStride) {
+               int64_t cols, float *out, int64_t outStride) {
   const uint8_t *rows[R];
   const float *x[T];
   __m512 sums[R][T];
@@ -43,12 +39,12 @@ void floatTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
   }
   int64_t c = 0;
   for (; c + 16 <= cols; c += 16) {
+    if constexpr (R > 1)
+      prefetchAhead(w, R * wStride, c / 16, R * 16 * L::kBytes);
     __m512 weights[R];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
-      const uint8_t *p = rows[r] + c * L::kBytes;
-      _mm_prefetch(reinterpret_cast<const char *>(p) + ahead, _MM_HINT_T0);
-      weights[r] = L::load(p);
+      weights[r] = L::load(rows[r] + c * L::kBytes);
     }
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
@@ -82,34 +78,20 @@ void floatTokens(const uint8_t *w, int64_t wStride, int64_t rows,
                  int64_t outStride) {
   constexpr int R = 4;
   int64_t r = 0;
-  for (; r + R <= rows; r += R) {
-    // Prefetch the next rows; at the end these rows again, which is free.
-    int64_t ahead = r + 2 * R <= rows ? R * wStride : 0;
-    floatTile<L, R, T>(w + r * wStride, wStride, act, cols, ahead, out + r,
-                       outStride);
-  }
+  for (; r + R <= rows; r += R)
+    floatTile<L, R, T>(w + r * wStride, wStride, act, cols, out + r, outStride);
   for (; r < rows; ++r)
-    floatTile<L, 1, T>(w + r * wStride, wStride, act, cols, 0, out + r,
-                       outStride);
+    floatTile<L, 1, T>(w + r * wStride, wStride, act, cols, out + r, outStride);
 }
 
 template <class L>
 void floatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
                const uint8_t *const *act, int64_t tokens, int64_t cols,
                float *out, int64_t outStride) {
-  using Tokens = void (*)(const uint8_t *, int64_t, int64_t,
-                          const uint8_t *const *, int64_t, float *, int64_t);
-  constexpr int64_t kTile = 6;
-  static constexpr Tokens tiles[kTile] = {floatTokens<L, 1>, floatTokens<L, 2>,
-                                          floatTokens<L, 3>, floatTokens<L, 4>,
-                                          floatTokens<L, 5>, floatTokens<L, 6>};
-  int64_t left = (tokens + kTile - 1) / kTile;
-  for (int64_t t = 0; t < tokens; --left) {
-    int64_t size = (tokens - t + left - 1) / left; // Nearly equal tiles.
-    tiles[size - 1](w, wStride, rows, act + t, cols, out + t * outStride,
-                    outStride);
-    t += size;
-  }
+  forTokenTiles<6>(tokens, [&](auto size, int64_t t) {
+    floatTokens<L, size>(w, wStride, rows, act + t, cols, out + t * outStride,
+                         outStride);
+  });
 }
 
 } // namespace
@@ -117,11 +99,6 @@ void floatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
 
 /// Defines the kernel `name` from a loader in namespace moek::avx512.
 #define MOE_FLOAT_GEMM(name, loader)                                           \
-  void moek::name(const uint8_t *w, int64_t wStride, int64_t rows,             \
-                  const uint8_t *const *act, int64_t tokens, int64_t cols,     \
-                  float *out, int64_t outStride) {                             \
-    moek::avx512::floatGemm<moek::avx512::loader>(                             \
-        w, wStride, rows, act, tokens, cols, out, outStride);                  \
-  }
+  MOE_DEFINE_GEMM(name, moek::avx512::floatGemm<moek::avx512::loader>)
 
 #endif // MOE_KERNELS_CPU_AVX512_FLOATGEMM_H

@@ -21,9 +21,7 @@
 namespace moek::avx512 {
 namespace {
 
-constexpr int kPanelCols = 512; ///< Columns of a panel: 16 KiB of codes.
 constexpr int kPanelGroups = 2; ///< Of 16 rows.
-constexpr int kPanelTokens = 64;
 constexpr int kTileTokens = 6;
 
 template <class F> struct alignas(64) Panel {
@@ -33,42 +31,6 @@ template <class F> struct alignas(64) Panel {
   float scales[kPanelCols / kSub][kPanelGroups][16];
   float offsets[kPanelCols / kOffsetSub][kPanelGroups][16];
 };
-
-/// What the tokens' activations contribute to sub-blocks of a panel's columns.
-template <class F> struct alignas(64) TokenTable {
-  static constexpr int kZeroSub = F::kZero ? F::kSub : kPanelCols;
-  static constexpr int kOffsetSub = Panel<F>::kOffsetSub;
-  float scale[kPanelTokens][kPanelCols / 32];
-  /// -kZero * sum of q.
-  int32_t start[kPanelTokens][kPanelCols / kZeroSub];
-  /// kOffsetSign * scale * sum of q.
-  float offset[kPanelTokens][kPanelCols / kOffsetSub];
-};
-
-/// Sums of `Sub` columns of A8 from sums of 16.
-template <int Sub> MOE_INLINE int32_t sumOf(const int16_t *sums, int64_t i) {
-  return Sub == 16 ? sums[i] : sums[2 * i] + sums[2 * i + 1];
-}
-
-template <class F>
-void fillTable(TokenTable<F> &table, const uint8_t *const *act, int64_t tokens,
-               int64_t cols, int64_t firstCol, int64_t count) {
-  for (int64_t t = 0; t < tokens; ++t) {
-    A8Row row = a8Row(act[t], cols);
-    const float *scale = row.scale + firstCol / 32;
-    const int16_t *sums = row.sum + firstCol / 16;
-    for (int64_t i = 0; i < count / 32; ++i)
-      table.scale[t][i] = scale[i];
-    if constexpr (F::kZero != 0)
-      for (int64_t i = 0; i < count / F::kSub; ++i)
-        table.start[t][i] = -F::kZero * sumOf<F::kSub>(sums, i);
-    if constexpr (F::kOffsetSub != 0)
-      for (int64_t i = 0; i < count / F::kOffsetSub; ++i)
-        table.offset[t][i] =
-            scale[i * F::kOffsetSub / 32] *
-            float(F::kOffsetSign * sumOf<F::kOffsetSub>(sums, i));
-  }
-}
 
 /// Rows of scales, one register each, to scale vectors over 16 rows.
 MOE_INLINE void transposeScales(__m512 rows[16]) {
@@ -161,10 +123,11 @@ void expand64(Panel<F> &panel, int group, int64_t col,
 }
 
 /// Columns [firstCol, firstCol + count) of 16 rows; beyond the last row its
-/// copy, whose products are not stored.
+/// copy, whose products are not stored. What lies `ahead` bytes further on,
+/// which is expanded later, is fetched into L2 meanwhile.
 template <class F>
 void expandGroup(Panel<F> &panel, int group, const uint8_t *w, int64_t wStride,
-                 int64_t rows, int64_t firstCol, int64_t count) {
+                 int64_t rows, int64_t firstCol, int64_t count, int64_t ahead) {
   using Block = typename F::Block;
   constexpr int64_t kSpanBlocks = F::kSpan / Block::kElements;
   const Block *blocks[16];
@@ -172,6 +135,10 @@ void expandGroup(Panel<F> &panel, int group, const uint8_t *w, int64_t wStride,
     blocks[r] = reinterpret_cast<const Block *>(w + (r < rows ? r : rows - 1) *
                                                         wStride) +
                 firstCol / Block::kElements;
+  int64_t bytes = count / Block::kElements * int64_t(sizeof(Block));
+  for (int r = 0; r < 16; ++r)
+    for (int64_t line = 0; line < bytes; line += 64)
+      prefetch<_MM_HINT_T1>(blocks[r], ahead + line);
   int64_t col = 0;
   for (; col + F::kSpan <= count; col += F::kSpan) {
     if constexpr (F::kSpan == 256)
@@ -191,8 +158,8 @@ void expandGroup(Panel<F> &panel, int group, const uint8_t *w, int64_t wStride,
 template <class F, int G, int T>
 void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
                int64_t firstToken, const uint8_t *const *act, int64_t firstCol,
-               int64_t count, const __mmask16 *masks, bool accumulate,
-               float *out, int64_t outStride) {
+               int64_t count, const __mmask16 *masks, float *out,
+               int64_t outStride) {
   constexpr int kSteps = F::kSub / 4; // vpdpbusd per sub-block and sum.
   const int8_t *q[T];
   __m512 sums[G][T];
@@ -261,31 +228,22 @@ void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
     for (int g = 0; g < G; ++g) {
       float *to = out + t * outStride + 16 * g;
       __m512 sum = sums[g][t];
-      if (accumulate)
+      if (firstCol != 0)
         sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(masks[g], to));
       _mm512_mask_storeu_ps(to, masks[g], sum);
     }
 }
 
-/// All tokens of a table, in tiles of nearly equal size.
+/// All tokens of a table.
 template <class F, int G>
 void panelTokens(const Panel<F> &panel, const TokenTable<F> &table,
                  const uint8_t *const *act, int64_t tokens, int64_t firstCol,
                  int64_t count, const __mmask16 *masks, float *out,
                  int64_t outStride) {
-  using Tile = void (*)(const Panel<F> &, const TokenTable<F> &, int64_t,
-                        const uint8_t *const *, int64_t, int64_t,
-                        const __mmask16 *, bool, float *, int64_t);
-  static constexpr Tile tiles[kTileTokens] = {
-      panelTile<F, G, 1>, panelTile<F, G, 2>, panelTile<F, G, 3>,
-      panelTile<F, G, 4>, panelTile<F, G, 5>, panelTile<F, G, 6>};
-  int64_t left = (tokens + kTileTokens - 1) / kTileTokens;
-  for (int64_t t = 0; t < tokens; --left) {
-    int64_t size = (tokens - t + left - 1) / left;
-    tiles[size - 1](panel, table, t, act + t, firstCol, count, masks,
-                    firstCol != 0, out + t * outStride, outStride);
-    t += size;
-  }
+  forTokenTiles<kTileTokens>(tokens, [&](auto size, int64_t t) {
+    panelTile<F, G, size>(panel, table, t, act + t, firstCol, count, masks,
+                          out + t * outStride, outStride);
+  });
 }
 
 template <class F>
@@ -295,6 +253,8 @@ void panelGemm(const uint8_t *w, int64_t wStride, int64_t rows,
   // About 40 KiB of stack: kernels neither allocate nor are given scratch.
   Panel<F> panel;
   TokenTable<F> table;
+  // The next call's rows, as drivers tile, or further ones of this call.
+  int64_t ahead = (rows < kAheadRows ? rows : kAheadRows) * wStride;
   for (int64_t t = 0; t < tokens; t += kPanelTokens) {
     int64_t tileTokens = tokens - t < kPanelTokens ? tokens - t : kPanelTokens;
     for (int64_t col = 0; col < cols; col += kPanelCols) {
@@ -307,14 +267,14 @@ void panelGemm(const uint8_t *w, int64_t wStride, int64_t rows,
         __mmask16 masks[2] = {
             __mmask16(left >= 16 ? 0xffff : (1 << left) - 1),
             __mmask16(left >= 32 ? 0xffff : (1 << ((left - 16) & 15)) - 1)};
-        expandGroup(panel, 0, from, wStride, left, col, count);
+        expandGroup(panel, 0, from, wStride, left, col, count, ahead);
         if (left <= 16) {
           panelTokens<F, 1>(panel, table, act + t, tileTokens, col, count,
                             masks, to, outStride);
           continue;
         }
         expandGroup(panel, 1, from + 16 * wStride, wStride, left - 16, col,
-                    count);
+                    count, ahead);
         panelTokens<F, 2>(panel, table, act + t, tileTokens, col, count, masks,
                           to, outStride);
       }

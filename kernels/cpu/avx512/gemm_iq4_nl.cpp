@@ -19,4 +19,4 @@ struct IQ4_NL {
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_iq4_nl_avx512, IQ4_NL)
+MOE_INT8_GEMM(gemm_iq4_nl_avx512, IQ4_NL, IQ4_NL)

@@ -41,4 +41,4 @@ struct IQ4_XS {
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_iq4_xs_avx512, IQ4_XS)
+MOE_INT8_GEMM(gemm_iq4_xs_avx512, IQ4_XS, IQ4_XS)

@@ -1,9 +1,4 @@
 //===- gemm_q2_k.cpp - Q2_K with VNNI -------------------------------------===//
-//
-// A code times its 4-bit scale is at most 45, so the scale is multiplied into
-// the codes and one F16 scale per super-block remains.
-//
-//===----------------------------------------------------------------------===//
 
 #include "kernels/cpu/avx512/Int8Gemm.h"
 #include "kernels/quant/Q2_K.h"
@@ -12,32 +7,32 @@ namespace moek::avx512 {
 namespace {
 struct Q2_K {
   using Block = BlockQ2_K;
-  static constexpr int kSpan = 256, kSub = 32, kZero = 0;
+  static constexpr int kSpan = 256, kSub = 16, kZero = 0;
   static constexpr int kOffsetSub = 16, kOffsetSign = -1;
 
+  /// Codes 0 .. 3 of columns 64 v .. 64 v + 63.
+  MOE_INLINE __m512i codes(const Block *block, int v) {
+    short shift = short(v % 2 * 4);
+    return _mm512_and_si512(
+        _mm512_srlv_epi16(twice(block->codes + v / 2 * 32),
+                          halves16(shift, short(shift + 2))),
+        _mm512_set1_epi8(3));
+  }
+
   MOE_INLINE void codes(const Block *block, __m512i q[4]) {
-    // Bytes {0, s, 2s, 3s} per sub-block. A 128-bit lane of codes is one
-    // sub-block, so a byte shuffle multiplies.
-    __m128i scales = _mm_and_si128(load128(block->scales), _mm_set1_epi8(15));
-    __m512i products = _mm512_mullo_epi32(_mm512_cvtepu8_epi32(scales),
-                                          _mm512_set1_epi32(0x03020100));
-    __m512i lane =
-        _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; ++v) {
-      short shift = short(v % 2 * 4);
-      __m512i codes =
-          _mm512_and_si512(_mm512_srlv_epi16(twice(block->codes + v / 2 * 32),
-                                             halves16(shift, short(shift + 2))),
-                           _mm512_set1_epi8(3));
-      __m512i table = _mm512_permutexvar_epi32(
-          _mm512_add_epi32(lane, _mm512_set1_epi32(4 * v)), products);
-      q[v] = _mm512_shuffle_epi8(table, codes);
-    }
+    for (int v = 0; v < 4; ++v)
+      q[v] = codes(block, v);
+  }
+
+  MOE_INLINE __m512i integerScales(const Block *block) {
+    return _mm512_cvtepu8_epi32(
+        _mm_and_si128(load128(block->scales), _mm_set1_epi8(15)));
   }
 
   MOE_INLINE __m512 scales(const Block *block) {
-    return broadcastF16(block->d);
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(integerScales(block)),
+                         broadcastF16(block->d));
   }
 
   MOE_INLINE __m512 offsets(const Block *block) {
@@ -47,7 +42,33 @@ struct Q2_K {
                          broadcastF16(block->dmin));
   }
 };
+
+/// For panels, where unpacking is rare and scaling is not: a code times its
+/// 4-bit scale is at most 45, so the scale is multiplied into the codes and one
+/// F16 scale per super-block remains.
+struct Q2_KScaled : Q2_K {
+  static constexpr int kSub = 32;
+
+  MOE_INLINE void codes(const Block *block, __m512i q[4]) {
+    // Bytes {0, s, 2s, 3s} per sub-block. A 128-bit lane of codes is one
+    // sub-block, so a byte shuffle multiplies.
+    __m512i products =
+        _mm512_mullo_epi32(integerScales(block), _mm512_set1_epi32(0x03020100));
+    __m512i lane =
+        _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) {
+      __m512i table = _mm512_permutexvar_epi32(
+          _mm512_add_epi32(lane, _mm512_set1_epi32(4 * v)), products);
+      q[v] = _mm512_shuffle_epi8(table, Q2_K::codes(block, v));
+    }
+  }
+
+  MOE_INLINE __m512 scales(const Block *block) {
+    return broadcastF16(block->d);
+  }
+};
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_q2_k_avx512, Q2_K)
+MOE_INT8_GEMM(gemm_q2_k_avx512, Q2_K, Q2_KScaled)

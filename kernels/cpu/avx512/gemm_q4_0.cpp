@@ -18,4 +18,4 @@ struct Q4_0 {
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_q4_0_avx512, Q4_0)
+MOE_INT8_GEMM(gemm_q4_0_avx512, Q4_0, Q4_0)

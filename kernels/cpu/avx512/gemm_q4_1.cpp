@@ -18,4 +18,4 @@ struct Q4_1 {
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_q4_1_avx512, Q4_1)
+MOE_INT8_GEMM(gemm_q4_1_avx512, Q4_1, Q4_1)

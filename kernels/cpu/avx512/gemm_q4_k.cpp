@@ -25,4 +25,4 @@ struct Q4_K {
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_q4_k_avx512, Q4_K)
+MOE_INT8_GEMM(gemm_q4_k_avx512, Q4_K, Q4_K)

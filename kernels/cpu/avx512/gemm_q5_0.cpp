@@ -19,4 +19,4 @@ struct Q5_0 {
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_q5_0_avx512, Q5_0)
+MOE_INT8_GEMM(gemm_q5_0_avx512, Q5_0, Q5_0)

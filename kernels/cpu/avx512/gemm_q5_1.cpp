@@ -19,4 +19,4 @@ struct Q5_1 {
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_q5_1_avx512, Q5_1)
+MOE_INT8_GEMM(gemm_q5_1_avx512, Q5_1, Q5_1)

@@ -29,4 +29,4 @@ struct Q5_K {
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_q5_k_avx512, Q5_K)
+MOE_INT8_GEMM(gemm_q5_k_avx512, Q5_K, Q5_K)

@@ -33,4 +33,4 @@ struct Q6_K {
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_q6_k_avx512, Q6_K)
+MOE_INT8_GEMM(gemm_q6_k_avx512, Q6_K, Q6_K)

@@ -20,4 +20,4 @@ struct Q8_0 {
 } // namespace
 } // namespace moek::avx512
 
-MOE_INT8_GEMM(gemm_q8_0_avx512, Q8_0)
+MOE_INT8_GEMM(gemm_q8_0_avx512, Q8_0, Q8_0)

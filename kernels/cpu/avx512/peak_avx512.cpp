@@ -11,6 +11,7 @@ constexpr int kChains = 16;
 
 double int8Loop(int64_t iterations) {
   __m512i sums[kChains];
+#pragma GCC unroll 16
   for (__m512i &sum : sums)
     sum = _mm512_setzero_si512();
   __m512i a = _mm512_set1_epi8(3), b = _mm512_set1_epi8(5);
@@ -27,6 +28,7 @@ double int8Loop(int64_t iterations) {
 
 double floatLoop(int64_t iterations) {
   __m512 sums[kChains];
+#pragma GCC unroll 16
   for (__m512 &sum : sums)
     sum = _mm512_setzero_ps();
   __m512 a = _mm512_set1_ps(0.5f), b = _mm512_set1_ps(1.0f);
@@ -42,6 +44,7 @@ double floatLoop(int64_t iterations) {
 
 uint64_t read(const std::byte *data, size_t bytes) {
   __m512i sums[4];
+#pragma GCC unroll 16
   for (__m512i &sum : sums)
     sum = _mm512_setzero_si512();
   size_t i = 0;

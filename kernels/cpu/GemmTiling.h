@@ -1,0 +1,167 @@
+//===- GemmTiling.h - What the SIMD gemms share -----------------*- C++ -*-===//
+//
+// Pieces that do not depend on the vector width. They are compiled once per
+// instruction set, so everything has internal linkage: see
+// kernels/CMakeLists.txt.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_GEMMTILING_H
+#define MOE_KERNELS_CPU_GEMMTILING_H
+
+#include "kernels/Activation.h"
+#include "kernels/Drivers.h"
+
+#include <cstring>
+#include <immintrin.h>
+#include <type_traits>
+
+#define MOE_INLINE static inline __attribute__((always_inline))
+
+/// Defines the kernel `name` as the function template instance after it.
+#define MOE_DEFINE_GEMM(name, ...)                                             \
+  void moek::name(const uint8_t *w, int64_t wStride, int64_t rows,             \
+                  const uint8_t *const *act, int64_t tokens, int64_t cols,     \
+                  float *out, int64_t outStride) {                             \
+    __VA_ARGS__(w, wStride, rows, act, tokens, cols, out, outStride);          \
+  }
+
+namespace moek {
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+MOE_INLINE int32_t load32(const void *p) {
+  int32_t value;
+  std::memcpy(&value, p, sizeof(value));
+  return value;
+}
+
+template <class T> MOE_INLINE int16_t load16(const T &from) {
+  static_assert(sizeof(T) == 2);
+  int16_t value;
+  std::memcpy(&value, &from, sizeof(value));
+  return value;
+}
+
+/// Fetches the line at `bytes` from `from`, in or past the same matrix: a
+/// prefetch of memory that is not there is no error, a pointer to it would be.
+template <_mm_hint Hint>
+MOE_INLINE void prefetch(const void *from, int64_t bytes) {
+  _mm_prefetch(
+      reinterpret_cast<const char *>(uintptr_t(from) + uintptr_t(bytes)), Hint);
+}
+
+/// While the tile of rows at `w` does its `step`th part of `bytes` bytes,
+/// fetches what the next tile reads into L1 and what the third after it reads
+/// into L2. A tile's rows are read side by side, which hides from the hardware
+/// that their bytes follow each other; asked for in that order, they arrive at
+/// the rate of a plain copy. Past the last row lie, mostly, the rows of the
+/// next call.
+MOE_INLINE void prefetchAhead(const uint8_t *w, int64_t tileBytes, int64_t step,
+                              int64_t bytes) {
+  int64_t near = tileBytes + step * bytes;
+#pragma GCC unroll 32
+  for (int64_t line = 0; line < bytes; line += 64) {
+    prefetch<_MM_HINT_T0>(w, near + line);
+    prefetch<_MM_HINT_T1>(w, near + 3 * tileBytes + line);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Tokens
+//===----------------------------------------------------------------------===//
+
+template <int Size> using SizeConstant = std::integral_constant<int, Size>;
+
+template <int Max, class Fn>
+MOE_INLINE void callWithSize(int64_t size, Fn &&fn) {
+  if constexpr (Max > 1) {
+    if (size < Max)
+      return callWithSize<Max - 1>(size, fn);
+  }
+  fn(SizeConstant<Max>());
+}
+
+/// Splits `tokens` into as few tiles of at most `Max` as possible, of nearly
+/// equal size, and calls fn(SizeConstant of a tile, its first token).
+template <int Max, class Fn>
+MOE_INLINE void forTokenTiles(int64_t tokens, Fn &&fn) {
+  int64_t left = (tokens + Max - 1) / Max;
+  for (int64_t t = 0; t < tokens; --left) {
+    int64_t size = (tokens - t + left - 1) / left;
+    callWithSize<Max>(size, [&](auto constant) { fn(constant, t); });
+    t += size;
+  }
+}
+
+/// One A8 row (kernels/Activation.h).
+struct A8Row {
+  const int8_t *q;
+  const float *scale;
+  const int16_t *sum;
+};
+
+MOE_INLINE A8Row a8Row(const uint8_t *row, int64_t cols) {
+  // The offsets again rather than the functions of Activation.h, which could
+  // be emitted here.
+  constexpr int64_t kScaleBytes = sizeof(float);
+  static_assert(kA8Block == 32 && a8ScaleOffset(64) == 64 &&
+                a8SumOffset(64) == 64 + 64 / 32 * kScaleBytes);
+  return {
+      reinterpret_cast<const int8_t *>(row),
+      reinterpret_cast<const float *>(row + cols),
+      reinterpret_cast<const int16_t *>(row + cols + cols / 32 * kScaleBytes)};
+}
+
+//===----------------------------------------------------------------------===//
+// Panels: see the Int8Panel.h of each instruction set. F is a format's traits.
+//===----------------------------------------------------------------------===//
+
+constexpr int kPanelCols = 512; ///< Columns of weights expanded at a time.
+constexpr int kPanelTokens = 64;
+/// How far ahead of their expansion rows are fetched into L2.
+constexpr int64_t kAheadRows = 64;
+
+/// What the tokens' activations contribute to sub-blocks of a panel's columns.
+template <class F> struct alignas(64) TokenTable {
+  static constexpr int kZeroSub = F::kZero ? F::kSub : kPanelCols;
+  static constexpr int kOffsetSub = F::kOffsetSub ? F::kOffsetSub : kPanelCols;
+  float scale[kPanelTokens][kPanelCols / 32];
+  /// -kZero * sum of q.
+  int32_t start[kPanelTokens][kPanelCols / kZeroSub];
+  /// kOffsetSign * scale * sum of q.
+  float offset[kPanelTokens][kPanelCols / kOffsetSub];
+};
+
+/// Sums of `Sub` columns of A8 from sums of 16.
+template <int Sub> MOE_INLINE int32_t sumOf(const int16_t *sums, int64_t i) {
+  return Sub == 16 ? sums[i] : sums[2 * i] + sums[2 * i + 1];
+}
+
+template <class F>
+void fillTable(TokenTable<F> &table, const uint8_t *const *act, int64_t tokens,
+               int64_t cols, int64_t firstCol, int64_t count) {
+  for (int64_t t = 0; t < tokens; ++t) {
+    A8Row row = a8Row(act[t], cols);
+    const float *scale = row.scale + firstCol / 32;
+    const int16_t *sums = row.sum + firstCol / 16;
+    for (int64_t i = 0; i < count / 32; ++i)
+      table.scale[t][i] = scale[i];
+    if constexpr (F::kZero != 0)
+      for (int64_t i = 0; i < count / F::kSub; ++i)
+        table.start[t][i] = -F::kZero * sumOf<F::kSub>(sums, i);
+    if constexpr (F::kOffsetSub != 0)
+      for (int64_t i = 0; i < count / F::kOffsetSub; ++i)
+        table.offset[t][i] =
+            scale[i * F::kOffsetSub / 32] *
+            float(F::kOffsetSign * sumOf<F::kOffsetSub>(sums, i));
+  }
+}
+
+} // namespace
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_GEMMTILING_H
