@@ -9,7 +9,7 @@ packages=(
   libzstd-dev zlib1g-dev libxml2-dev              # what LLVM's CMake files ask for
   flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev
   libpcre2-dev nlohmann-json3-dev libxxhash-dev
-  libgtest-dev
+  libgtest-dev libgmock-dev
 )
 
 missing=()
