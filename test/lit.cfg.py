@@ -15,6 +15,9 @@ config.test_exec_root = config.build_dir + "/test"
 config.environment["PATH"] = os.pathsep.join(
     [config.bin_dir, config.llvm_tools_dir, config.environment.get("PATH", "")])
 
+# Where moec keeps its measurements of this machine: measured once per build.
+config.environment["XDG_CACHE_HOME"] = config.build_dir + "/cache"
+
 config.substitutions += [
     ("%data", config.source_dir + "/test/data"),
     ("%models", config.source_dir + "/models"),
