@@ -48,8 +48,11 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   TypicalStep typical = typicalStep(attr_);
   auto costly = cast<CostOpInterface>(op);
   Cost cost = costly.getCost(typical.tokens, typical.cached);
-  double seconds = moec::opSeconds(costly, typical.tokens, typical.cached,
-                                   *tables_.target().find(name.strref()));
+  const moec::DeviceDesc &desc = *tables_.target().find(name.strref());
+  double seconds =
+      isa<TransferOp>(op)
+          ? moec::transferSeconds(cost.activationBytes, desc)
+          : moec::opSeconds(costly, typical.tokens, typical.cached, desc);
   auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
   explain_ = tables_.builder().create<plan::ExplainOp>(
       loc_, label_, attr_.getName().getValue(), name.getValue(),
