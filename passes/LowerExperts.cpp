@@ -86,7 +86,9 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
     case OpCode::ExpertsLinear: {
       Value weight = step.step.gemmWeights.front();
       bool isDown = step.step.activation == ActivationSource::Inner;
-      StringRef suffix = isDown ? ".slots" : factors.empty() ? ".gate" : ".up";
+      StringRef suffix = isDown            ? ".outputs"
+                         : factors.empty() ? ".gate"
+                                           : ".up";
       Value result = emitter.buffer(emitter.label() + suffix, Encoding::F32,
                                     rowsOf(weight), topK);
       emitter.inst(

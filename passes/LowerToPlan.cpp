@@ -114,16 +114,20 @@ private:
   FailureOr<plan::ProgramOp> createProgram(ModuleOp module, StringRef target,
                                            int64_t context) {
     Facts facts(module);
-    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto program = builder.create<plan::ProgramOp>(
-        module.getLoc(), "moec " MOEC_VERSION, target,
-        facts.text("architecture"), facts.text("name"), facts.text("hash"),
-        facts.number("hidden"), facts.number("vocab"), facts.number("layers"),
-        context, facts.number("experts"), facts.number("experts_used"),
-        userOptions, facts.number("parameters"));
-    program.getBody().emplaceBlock();
+    StringRef architecture = facts.text("architecture");
+    StringRef name = facts.text("name"), hash = facts.text("hash");
+    int64_t hidden = facts.number("hidden"), vocab = facts.number("vocab");
+    int64_t layers = facts.number("layers"), experts = facts.number("experts");
+    int64_t expertsUsed = facts.number("experts_used");
+    int64_t parameters = facts.number("parameters");
     if (mlir::failed(facts.result()))
       return failure();
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    auto program = builder.create<plan::ProgramOp>(
+        module.getLoc(), "moec " MOEC_VERSION, target, architecture, name, hash,
+        hidden, vocab, layers, context, experts, expertsUsed, userOptions,
+        parameters);
+    program.getBody().emplaceBlock();
     return program;
   }
 

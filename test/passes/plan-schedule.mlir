@@ -1,0 +1,189 @@
+// RUN: moe-opt %s -plan-schedule | FileCheck %s
+
+// Workers do their shares of an instruction without waiting for each other; a
+// barrier is where one may read or write what another still uses. Buffers of 16
+// floats take 64 bytes.
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 1 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
+  %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1000000
+  %kv0 = plan.kv on %cpu0 layer 0 f32 rows 64 cols 8 at 0
+  %kv1 = plan.kv on %cpu0 layer 1 f32 rows 64 cols 8 at 2048
+  %gguf = plan.file model "m" bytes 4096 header 0 hash "0123456789abcdef0123456789abcdef"
+  %norm = plan.weight "norm" in %gguf at 0 : 1x1x4xF32 strides [16, 16]
+  %why = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+
+  // Different bytes: no barrier, and reading together is no conflict.
+  // CHECK-LABEL: plan.phase "independent"
+  plan.phase "independent" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
+    %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0] at 192
+    // CHECK: plan.inst add {{.*}} out = %c) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %c) for %why
+    // CHECK: plan.inst add {{.*}} out = %d) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %d) for %why
+    plan.bind input %a output %a
+  }
+
+  // Reads what was written.
+  // CHECK-LABEL: plan.phase "raw"
+  plan.phase "raw" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
+    %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0] at 192
+    // CHECK: out = %c) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %c) for %why
+    // CHECK: out = %d) barrier for
+    plan.inst add on %cpu0 ["add_ref"] (x = %c, y = %a, out = %d) for %why
+    plan.bind input %a output %a
+  }
+
+  // Writes what is read.
+  // CHECK-LABEL: plan.phase "war"
+  plan.phase "war" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
+    %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0] at 192
+    // CHECK: out = %c) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %c) for %why
+    // CHECK: out = %b) barrier for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %d, out = %b) for %why
+    plan.bind input %a output %a
+  }
+
+  // Writes what was written.
+  // CHECK-LABEL: plan.phase "waw"
+  plan.phase "waw" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
+    %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0] at 192
+    // CHECK: out = %c) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %c) for %why
+    // CHECK: out = %c) barrier for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %d, out = %c) for %why
+    plan.bind input %a output %a
+  }
+
+  // One barrier covers all earlier hazards.
+  // CHECK-LABEL: plan.phase "once"
+  plan.phase "once" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
+    %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0] at 192
+    %e = plan.buffer "e" on %cpu0 f32 cols 16 rows [1, 0] at 256
+    %f = plan.buffer "f" on %cpu0 f32 cols 16 rows [1, 0] at 320
+    // CHECK: out = %c) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %c) for %why
+    // CHECK: out = %d) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %d) for %why
+    // CHECK: out = %e) barrier for
+    plan.inst add on %cpu0 ["add_ref"] (x = %c, y = %a, out = %e) for %why
+    // CHECK: out = %f) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %d, y = %a, out = %f) for %why
+    plan.bind input %a output %a
+  }
+
+  // Different buffers in the same bytes: reuse of memory.
+  // CHECK-LABEL: plan.phase "bytes"
+  plan.phase "bytes" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
+    %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    // CHECK: out = %c) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %c) for %why
+    // CHECK: out = %d) barrier for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %a, out = %d) for %why
+    plan.bind input %a output %a
+  }
+
+  // Whether bytes meet is decided at the most tokens: 4 rows of d reach into e.
+  // CHECK-LABEL: plan.phase "tokens"
+  plan.phase "tokens" tokens 1 to 4 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 256
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 512
+    %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0] at 768
+    %e = plan.buffer "e" on %cpu0 f32 cols 16 rows [1, 0] at 960
+    %f = plan.buffer "f" on %cpu0 f32 cols 16 rows [1, 0] at 1024
+    // CHECK: out = %d) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %d) for %why
+    // CHECK: out = %f) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %f) for %why
+    // CHECK: out = %e) barrier for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %e) for %why
+    plan.bind input %a output %a
+  }
+
+  // With accumulate a linear reads its output; either way it writes it.
+  // CHECK-LABEL: plan.phase "accumulate"
+  plan.phase "accumulate" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
+    %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0] at 192
+    %w = plan.buffer "w" on %cpu0 f32 cols 16 rows [1, 0] at 512
+    // CHECK: {top_k = 1, accumulate = 0} for
+    plan.inst experts_combine on %cpu0 ["experts_combine_ref"] (y = %a, weights = %b, out = %c) {top_k = 1, accumulate = 0} for %why
+    // CHECK: {top_k = 1, accumulate = 1} barrier for
+    plan.inst experts_combine on %cpu0 ["experts_combine_ref"] (y = %d, weights = %b, out = %c) {top_k = 1, accumulate = 1} for %why
+    plan.bind input %a output %a
+  }
+
+  // A layer's cache is read after the step's rows are in it; other layers' are apart.
+  // CHECK-LABEL: plan.phase "cache"
+  plan.phase "cache" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
+    %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0] at 192
+    %t = plan.buffer "t" on %cpu0 f32 cols 16 rows [1, 0] at 256
+    // CHECK: plan.inst mla_latent {{.*}} kv = %kv0) {{.*}}} for
+    plan.inst mla_latent on %cpu0 ["mla_latent_ref"] (x = %a, weight = %norm, table = %t, kv = %kv0) {latent = 4, rope = 4, eps = 0.0} for %why
+    // CHECK: plan.inst mla_latent {{.*}} kv = %kv1) {{.*}}} for
+    plan.inst mla_latent on %cpu0 ["mla_latent_ref"] (x = %a, weight = %norm, table = %t, kv = %kv1) {latent = 4, rope = 4, eps = 0.0} for %why
+    // CHECK: plan.inst latent_attention {{.*}} barrier for
+    plan.inst latent_attention on %cpu0 ["latent_attention_ref"] (q = %b, kv = %kv0, out = %c) {heads = 1, latent = 4, rope = 4, scale = 1.0} for %why
+    plan.bind input %a output %a
+  }
+
+  // Each device has its own workers, and barriers of its own.
+  // CHECK-LABEL: plan.phase "devices"
+  plan.phase "devices" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
+    %g = plan.buffer "g" on %gpu0 f32 cols 16 rows [1, 0] at 0
+    %h = plan.buffer "h" on %gpu0 f32 cols 16 rows [1, 0] at 64
+    // CHECK: add on %cpu0 {{.*}} out = %c) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %c) for %why
+    // CHECK: add on %gpu0 {{.*}} out = %h) for
+    plan.inst add on %gpu0 ["add_ref"] (x = %g, y = %g, out = %h) for %why
+    // CHECK: add on %gpu0 {{.*}} out = %g) barrier for
+    plan.inst add on %gpu0 ["add_ref"] (x = %h, y = %h, out = %g) for %why
+    // CHECK: add on %cpu0 {{.*}} out = %a) barrier for
+    plan.inst add on %cpu0 ["add_ref"] (x = %c, y = %c, out = %a) for %why
+    plan.bind input %a output %a
+  }
+
+  // Marks of an earlier run go.
+  // CHECK-LABEL: plan.phase "again"
+  plan.phase "again" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
+    // CHECK: out = %c) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %c) barrier for %why
+    plan.bind input %a output %a
+  }
+}
