@@ -16,7 +16,8 @@
 #include <immintrin.h>
 #include <type_traits>
 
-#define MOE_INLINE static inline __attribute__((always_inline))
+#define MOE_INLINE_MEMBER inline __attribute__((always_inline))
+#define MOE_INLINE static MOE_INLINE_MEMBER
 
 /// Defines the kernel `name` as the function template instance after it.
 #define MOE_DEFINE_GEMM(name, ...)                                             \
@@ -122,8 +123,35 @@ MOE_INLINE A8Row a8Row(const uint8_t *row, int64_t cols) {
 
 constexpr int kPanelCols = 512; ///< Columns of weights expanded at a time.
 constexpr int kPanelTokens = 64;
-/// How far ahead of their expansion rows are fetched into L2.
-constexpr int64_t kAheadRows = 64;
+/// Rows that pass through panels before the next ones, as drivers tile.
+constexpr int64_t kPanelRows = 64;
+
+/// Cuts a product into blocks of at most kPanelRows by kPanelTokens and calls
+/// fn(first row, rows, first token, tokens) for each.
+template <class Fn>
+MOE_INLINE void forBlocks(int64_t rows, int64_t tokens, Fn &&fn) {
+  for (int64_t r = 0; r < rows; r += kPanelRows)
+    for (int64_t t = 0; t < tokens; t += kPanelTokens)
+      fn(r, rows - r < kPanelRows ? rows - r : kPanelRows, t,
+         tokens - t < kPanelTokens ? tokens - t : kPanelTokens);
+}
+
+/// Fetches into L2, in memory order, the rows that come after those being
+/// expanded: a panel takes a few blocks of each of many rows, which no hardware
+/// prefetcher foresees.
+class NextRows {
+public:
+  NextRows(const uint8_t *w, int64_t bytes) : at_(uintptr_t(w) + bytes) {}
+
+  MOE_INLINE_MEMBER void fetch(int64_t bytes) {
+    for (int64_t line = 0; line < bytes; line += 64)
+      prefetch<_MM_HINT_T1>(reinterpret_cast<const void *>(at_), line);
+    at_ += uintptr_t(bytes);
+  }
+
+private:
+  uintptr_t at_;
+};
 
 /// What the tokens' activations contribute to sub-blocks of a panel's columns.
 template <class F> struct alignas(64) TokenTable {

@@ -1,4 +1,4 @@
-//===- bench_gemm.cpp - Speed of every gemm on one core ------------------===//
+//===- bench_gemm.cpp - Speed of every gemm on one core -------------------===//
 //
 // One benchmark per gemm that this CPU can run and token count 1, 8 and 64. A
 // call is what a driver makes: a tile of 64 rows of 2048 columns. Tiles walk

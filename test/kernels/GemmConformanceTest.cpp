@@ -12,9 +12,15 @@
 
 #include <cmath>
 #include <limits>
+#include <ostream>
 
 using namespace moek;
 using namespace moek::test;
+
+namespace moek {
+/// What GoogleTest prints for a parameter.
+void PrintTo(const GemmInfo &info, std::ostream *os) { *os << info.name; }
+} // namespace moek
 
 namespace {
 

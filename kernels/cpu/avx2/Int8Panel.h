@@ -56,22 +56,18 @@ MOE_INLINE void storeLanes(const Block *const blocks[8], float (*to)[8]) {
 }
 
 /// Columns [firstCol, firstCol + count) of 8 rows; beyond the last row its
-/// copy, whose products are not stored. What lies `ahead` bytes further on,
-/// which is expanded later, is fetched into L2 meanwhile.
+/// copy, whose products are not stored.
 template <class F>
 void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
-            int64_t firstCol, int64_t count, int64_t ahead) {
+            int64_t firstCol, int64_t count, NextRows &next) {
   using Block = typename F::Block;
   const Block *blocks[8];
   for (int r = 0; r < 8; ++r)
     blocks[r] = reinterpret_cast<const Block *>(w + (r < rows ? r : rows - 1) *
                                                         wStride) +
                 firstCol / F::kSpan;
-  for (int r = 0; r < 8; ++r)
-    for (int64_t line = 0; line < count / F::kSpan * int64_t(sizeof(Block));
-         line += 64)
-      prefetch<_MM_HINT_T1>(blocks[r], ahead + line);
   for (int64_t col = 0; col < count; col += F::kSpan) {
+    next.fetch(8 * int64_t(sizeof(Block)));
 #pragma GCC unroll 8
     for (int v = 0; v < F::kSpan / 32; ++v) {
       __m256i codes[8];
@@ -184,30 +180,27 @@ void panelTile(const Panel<F> &panel, const TokenTable<F> &table,
   }
 }
 
+/// At most kPanelRows rows times at most kPanelTokens tokens.
 template <class F>
-void panelGemm(const uint8_t *w, int64_t wStride, int64_t rows,
-               const uint8_t *const *act, int64_t tokens, int64_t cols,
-               float *out, int64_t outStride) {
+void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
+                const uint8_t *const *act, int64_t tokens, int64_t cols,
+                float *out, int64_t outStride) {
   // About 20 KiB of stack: kernels neither allocate nor are given scratch.
   Panel<F> panel;
   TokenTable<F> table;
-  // The next call's rows, as drivers tile, or further ones of this call.
-  int64_t ahead = (rows < kAheadRows ? rows : kAheadRows) * wStride;
-  for (int64_t t = 0; t < tokens; t += kPanelTokens) {
-    int64_t tileTokens = tokens - t < kPanelTokens ? tokens - t : kPanelTokens;
-    for (int64_t col = 0; col < cols; col += kPanelCols) {
-      int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
-      fillTable(table, act + t, tileTokens, cols, col, count);
-      for (int64_t r = 0; r < rows; r += 8) {
-        int32_t left = rows - r < 8 ? int32_t(rows - r) : 8;
-        __m256i mask = _mm256_cmpgt_epi32(
-            _mm256_set1_epi32(left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-        expand(panel, w + r * wStride, wStride, left, col, count, ahead);
-        forTokenTiles<kTileTokens>(tileTokens, [&](auto size, int64_t u) {
-          panelTile<F, size>(panel, table, u, act + t + u, col, count, mask,
-                             out + (t + u) * outStride + r, outStride);
-        });
-      }
+  NextRows next(w, rows * wStride);
+  for (int64_t col = 0; col < cols; col += kPanelCols) {
+    int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
+    fillTable(table, act, tokens, cols, col, count);
+    for (int64_t r = 0; r < rows; r += 8) {
+      int32_t left = rows - r < 8 ? int32_t(rows - r) : 8;
+      __m256i mask = _mm256_cmpgt_epi32(
+          _mm256_set1_epi32(left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+      expand(panel, w + r * wStride, wStride, left, col, count, next);
+      forTokenTiles<kTileTokens>(tokens, [&](auto size, int64_t t) {
+        panelTile<F, size>(panel, table, t, act + t, col, count, mask,
+                           out + t * outStride + r, outStride);
+      });
     }
   }
 }

@@ -21,7 +21,12 @@ void int8Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
               const uint8_t *const *act, int64_t tokens, int64_t cols,
               float *out, int64_t outStride) {
   if (tokens >= kPanelMinTokens && rows >= kPanelMinRows)
-    panelGemm<Panel>(w, wStride, rows, act, tokens, cols, out, outStride);
+    forBlocks(rows, tokens,
+              [&](int64_t r, int64_t rowCount, int64_t t, int64_t tokenCount) {
+                panelBlock<Panel>(w + r * wStride, wStride, rowCount, act + t,
+                                  tokenCount, cols, out + t * outStride + r,
+                                  outStride);
+              });
   else
     dotGemm<Dot>(w, wStride, rows, act, tokens, cols, out, outStride);
 }

@@ -123,11 +123,11 @@ void expand64(Panel<F> &panel, int group, int64_t col,
 }
 
 /// Columns [firstCol, firstCol + count) of 16 rows; beyond the last row its
-/// copy, whose products are not stored. What lies `ahead` bytes further on,
-/// which is expanded later, is fetched into L2 meanwhile.
+/// copy, whose products are not stored.
 template <class F>
 void expandGroup(Panel<F> &panel, int group, const uint8_t *w, int64_t wStride,
-                 int64_t rows, int64_t firstCol, int64_t count, int64_t ahead) {
+                 int64_t rows, int64_t firstCol, int64_t count,
+                 NextRows &next) {
   using Block = typename F::Block;
   constexpr int64_t kSpanBlocks = F::kSpan / Block::kElements;
   const Block *blocks[16];
@@ -135,12 +135,9 @@ void expandGroup(Panel<F> &panel, int group, const uint8_t *w, int64_t wStride,
     blocks[r] = reinterpret_cast<const Block *>(w + (r < rows ? r : rows - 1) *
                                                         wStride) +
                 firstCol / Block::kElements;
-  int64_t bytes = count / Block::kElements * int64_t(sizeof(Block));
-  for (int r = 0; r < 16; ++r)
-    for (int64_t line = 0; line < bytes; line += 64)
-      prefetch<_MM_HINT_T1>(blocks[r], ahead + line);
   int64_t col = 0;
   for (; col + F::kSpan <= count; col += F::kSpan) {
+    next.fetch(16 * kSpanBlocks * int64_t(sizeof(Block)));
     if constexpr (F::kSpan == 256)
       expand256(panel, group, col, blocks);
     else
@@ -246,38 +243,34 @@ void panelTokens(const Panel<F> &panel, const TokenTable<F> &table,
   });
 }
 
+/// At most kPanelRows rows times at most kPanelTokens tokens.
 template <class F>
-void panelGemm(const uint8_t *w, int64_t wStride, int64_t rows,
-               const uint8_t *const *act, int64_t tokens, int64_t cols,
-               float *out, int64_t outStride) {
+void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
+                const uint8_t *const *act, int64_t tokens, int64_t cols,
+                float *out, int64_t outStride) {
   // About 40 KiB of stack: kernels neither allocate nor are given scratch.
   Panel<F> panel;
   TokenTable<F> table;
-  // The next call's rows, as drivers tile, or further ones of this call.
-  int64_t ahead = (rows < kAheadRows ? rows : kAheadRows) * wStride;
-  for (int64_t t = 0; t < tokens; t += kPanelTokens) {
-    int64_t tileTokens = tokens - t < kPanelTokens ? tokens - t : kPanelTokens;
-    for (int64_t col = 0; col < cols; col += kPanelCols) {
-      int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
-      fillTable(table, act + t, tileTokens, cols, col, count);
-      for (int64_t r = 0; r < rows; r += 16 * kPanelGroups) {
-        int64_t left = rows - r;
-        const uint8_t *from = w + r * wStride;
-        float *to = out + t * outStride + r;
-        __mmask16 masks[2] = {
-            __mmask16(left >= 16 ? 0xffff : (1 << left) - 1),
-            __mmask16(left >= 32 ? 0xffff : (1 << ((left - 16) & 15)) - 1)};
-        expandGroup(panel, 0, from, wStride, left, col, count, ahead);
-        if (left <= 16) {
-          panelTokens<F, 1>(panel, table, act + t, tileTokens, col, count,
-                            masks, to, outStride);
-          continue;
-        }
-        expandGroup(panel, 1, from + 16 * wStride, wStride, left - 16, col,
-                    count, ahead);
-        panelTokens<F, 2>(panel, table, act + t, tileTokens, col, count, masks,
-                          to, outStride);
+  NextRows next(w, rows * wStride);
+  for (int64_t col = 0; col < cols; col += kPanelCols) {
+    int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
+    fillTable(table, act, tokens, cols, col, count);
+    for (int64_t r = 0; r < rows; r += 16 * kPanelGroups) {
+      int64_t left = rows - r;
+      const uint8_t *from = w + r * wStride;
+      __mmask16 masks[2] = {
+          __mmask16(left >= 16 ? 0xffff : (1 << left) - 1),
+          __mmask16(left >= 32 ? 0xffff : (1 << ((left - 16) & 15)) - 1)};
+      expandGroup(panel, 0, from, wStride, left, col, count, next);
+      if (left <= 16) {
+        panelTokens<F, 1>(panel, table, act, tokens, col, count, masks, out + r,
+                          outStride);
+        continue;
       }
+      expandGroup(panel, 1, from + 16 * wStride, wStride, left - 16, col, count,
+                  next);
+      panelTokens<F, 2>(panel, table, act, tokens, col, count, masks, out + r,
+                        outStride);
     }
   }
 }
