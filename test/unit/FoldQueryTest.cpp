@@ -1,0 +1,144 @@
+//===- FoldQueryTest.cpp - W_UK multiplied into W_Q -----------------------===//
+
+#include "compiler/Serialize/FoldQuery.h"
+
+#include "kernels/quant/Half.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <vector>
+
+using moec::FoldQuery;
+using moert::Status;
+using moert::StatusCode;
+
+namespace {
+
+constexpr int64_t kHeads = 3, kNope = 5, kRope = 2, kLatent = 4, kCols = 7;
+
+/// Numbers without a pattern that a wrong index would not disturb.
+std::vector<float> numbers(int64_t count, float seed) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = std::sin(seed + 1.7f * float(i));
+  return values;
+}
+
+moek::WeightView view(const std::vector<float> &values, int64_t outer,
+                      int64_t rows, int64_t cols) {
+  return {reinterpret_cast<const uint8_t *>(values.data()),
+          outer,
+          rows,
+          cols,
+          rows * cols * 4,
+          cols * 4,
+          moek::Format::F32};
+}
+
+struct FoldQueryTest : testing::Test {
+  std::vector<float> wq = numbers(kHeads * (kNope + kRope) * kCols, 0.1f);
+  std::vector<float> wk = numbers(kHeads * kNope * kLatent, 0.7f);
+
+  FoldQuery fold(bool transposed, moek::Format format) {
+    return {view(wq, 1, kHeads * (kNope + kRope), kCols),
+            transposed ? view(wk, kHeads, kLatent, kNope)
+                       : view(wk, kHeads, kNope, kLatent),
+            transposed,
+            kHeads,
+            kNope,
+            kRope,
+            kLatent,
+            format};
+  }
+
+  /// Element [h][r][c] of the result, by the definition.
+  double expected(bool transposed, int64_t h, int64_t r, int64_t c) {
+    const float *q = &wq[h * (kNope + kRope) * kCols];
+    if (r >= kLatent)
+      return q[(kNope + r - kLatent) * kCols + c];
+    const float *k = &wk[h * kNope * kLatent];
+    double sum = 0;
+    for (int64_t n = 0; n < kNope; ++n)
+      sum += double(transposed ? k[r * kNope + n] : k[n * kLatent + r]) *
+             q[n * kCols + c];
+    return sum;
+  }
+
+  std::vector<uint8_t> run(const FoldQuery &fold) {
+    std::vector<uint8_t> bytes;
+    Status status = moec::foldQuery(fold, [&](std::span<const uint8_t> part) {
+      bytes.insert(bytes.end(), part.begin(), part.end());
+      return Status::ok();
+    });
+    EXPECT_TRUE(status.isOk()) << status.message();
+    EXPECT_EQ(bytes.size(), size_t(kHeads * fold.headBytes()));
+    return bytes;
+  }
+};
+
+TEST_F(FoldQueryTest, IsTheProductOfEachHeadThenTheRopeRows) {
+  for (bool transposed : {false, true}) {
+    std::vector<uint8_t> bytes = run(fold(transposed, moek::Format::F32));
+    std::vector<float> values(bytes.size() / 4);
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    size_t i = 0;
+    for (int64_t h = 0; h < kHeads; ++h)
+      for (int64_t r = 0; r < kLatent + kRope; ++r)
+        for (int64_t c = 0; c < kCols; ++c)
+          // Summed in double, rounded once.
+          EXPECT_EQ(values[i++], float(expected(transposed, h, r, c)))
+              << h << " " << r << " " << c << " " << transposed;
+  }
+}
+
+TEST_F(FoldQueryTest, RoundsToBf16Once) {
+  std::vector<uint8_t> bytes = run(fold(false, moek::Format::BF16));
+  size_t i = 0;
+  for (int64_t h = 0; h < kHeads; ++h)
+    for (int64_t r = 0; r < kLatent + kRope; ++r)
+      for (int64_t c = 0; c < kCols; ++c, i += 2)
+        EXPECT_EQ(uint16_t(bytes[i] | bytes[i + 1] << 8),
+                  moek::floatToBf16(float(expected(false, h, r, c))));
+}
+
+TEST_F(FoldQueryTest, ReadsQuantisedRows) {
+  FoldQuery half = fold(false, moek::Format::F32);
+  std::vector<uint16_t> bits;
+  for (float &value : wk) {
+    bits.push_back(moek::floatToF16(value));
+    value = moek::f16ToFloat(bits.back());
+  }
+  half.wk = {reinterpret_cast<const uint8_t *>(bits.data()),
+             kHeads,
+             kNope,
+             kLatent,
+             kNope * kLatent * 2,
+             kLatent * 2,
+             moek::Format::F16};
+  EXPECT_EQ(run(half), run(fold(false, moek::Format::F32)));
+}
+
+TEST_F(FoldQueryTest, RefusesFormatsWithoutValues) {
+  auto ignore = [](std::span<const uint8_t>) { return Status::ok(); };
+  FoldQuery unknown = fold(false, moek::Format::F32);
+  unknown.wq.format = moek::Format::IQ1_S;
+  Status status = moec::foldQuery(unknown, ignore);
+  EXPECT_EQ(status.code(), StatusCode::Unsupported);
+  EXPECT_EQ(status.message(), "cannot fold weights of format IQ1_S");
+  status = moec::foldQuery(fold(false, moek::Format::Q8_0), ignore);
+  EXPECT_EQ(status.message(), "folded weights are F32 or BF16, not Q8_0");
+}
+
+TEST_F(FoldQueryTest, StopsWhenWritingFails) {
+  int calls = 0;
+  Status status = moec::foldQuery(fold(false, moek::Format::F32),
+                                  [&](std::span<const uint8_t>) {
+                                    ++calls;
+                                    return Status(StatusCode::Io, "disk full");
+                                  });
+  EXPECT_EQ(status.message(), "disk full");
+  EXPECT_EQ(calls, 1);
+}
+
+} // namespace

@@ -1,0 +1,244 @@
+//===- WeightsWriterTest.cpp - plan.weights -------------------------------===//
+
+#include "compiler/Serialize/WeightsWriter.h"
+
+#include "compiler/Serialize/PlanWriter.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
+#include "runtime/base/ContentHash.h"
+#include "runtime/base/MappedFile.h"
+#include "test/support/TempDir.h"
+
+#include <filesystem>
+#include <gmock/gmock.h>
+
+using namespace mlir;
+using moert::StatusCode;
+using testing::HasSubstr;
+namespace stdfs = std::filesystem;
+
+namespace {
+
+/// A plan over a model file of 4096 bytes whose byte i is i * 7 + i / 256.
+struct WeightsWriter : testing::Test {
+  WeightsWriter() {
+    context.loadDialect<plan::PlanDialect>();
+    for (size_t i = 0; i < 4096; ++i)
+      content.push_back(char(i * 7 + i / 256));
+    model = dir.write("model.gguf", content);
+  }
+
+  /// Parses a program with the tables `entries` and a linear on `w`, for each
+  /// of `used`.
+  void parse(const std::string &entries,
+             std::initializer_list<const char *> used) {
+    std::string text = R"(plan.program attributes {
+      architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+      experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32,
+      model_hash = "m0del", model_name = "", options = "", parameters = 0 : i64,
+      target = "", vocab = 1 : i64} {
+      %d = plan.device "cpu0" cpu isa "ref" memory 0
+      %f = plan.file model ")" +
+                       model + R"(" bytes 4096 header 64
+        hash "0123456789abcdef0123456789abcdef"
+      %e = plan.explain "o" phase "p" on "cpu0" kernel "" because "" flops 0.0
+        weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+)" + entries + R"(
+      plan.phase "p" tokens 1 to 1 {
+        %x = plan.buffer "x" on %d f32 cols 4 rows [1, 0] at 0
+)";
+    for (const char *weight : used)
+      text += std::string("plan.inst linear on %d [\"l\", \"g\"] (act = %x, w "
+                          "= %") +
+              weight + ", out = %x) {accumulate = 0} for %e\n";
+    text += "plan.bind input %x output %x\n}\n}\n";
+    module = parseSourceString<ModuleOp>(text, &context);
+    ASSERT_TRUE(module) << text;
+  }
+
+  plan::ProgramOp program() {
+    return *module->getOps<plan::ProgramOp>().begin();
+  }
+  moert::StatusOr<uint64_t> place(bool all) {
+    return moec::placeWeights(program(), {dir.file("plan.fb"), all, progress});
+  }
+  plan::WeightOp weight(StringRef name) {
+    for (auto op : program().getBody().getOps<plan::WeightOp>())
+      if (op.getName() == name)
+        return op;
+    return {};
+  }
+  SmallVector<plan::FileOp> files() {
+    return llvm::to_vector(program().getBody().getOps<plan::FileOp>());
+  }
+  /// Row `r` of matrix `m` of a packed weight.
+  std::string row(plan::WeightOp op, int64_t m, int64_t r, size_t bytes) {
+    auto packed = moert::MappedFile::open(dir.file("plan.weights"));
+    EXPECT_TRUE(packed.isOk()) << packed.status().message();
+    size_t at =
+        op.getOffset() + m * op.getOuterStride() + r * op.getRowStride();
+    return std::string(
+        reinterpret_cast<const char *>(packed->bytes().data()) + at, bytes);
+  }
+  std::vector<std::string> folder() {
+    std::vector<std::string> names;
+    for (const auto &entry : stdfs::directory_iterator(dir.path()))
+      names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  moetest::TempDir dir;
+  std::string content, model;
+  std::function<void(uint64_t, uint64_t)> progress;
+};
+
+// Two views of one tensor, interleaved, and a weight of its own.
+constexpr const char *kViews = R"(
+  %k = plan.weight "k" in %f at 1000 : 2x1x4xF32 strides [48, 16]
+  %v = plan.weight "v" in %f at 1016 : 2x2x4xF32 strides [48, 16]
+  %a = plan.weight "a" in %f at 100 : 1x2x4xF32 strides [32, 16]
+)";
+
+TEST_F(WeightsWriter, ReferencesWithoutWriting) {
+  parse(kViews, {"k", "v", "a"});
+  auto bytes = place(false);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  EXPECT_EQ(*bytes, 0u);
+  EXPECT_EQ(folder(), std::vector<std::string>{"model.gguf"});
+  // Below the plan's folder, so relative.
+  EXPECT_EQ(files()[0].getPath(), "model.gguf");
+  EXPECT_EQ(weight("k").getOffset(), 1000);
+}
+
+TEST_F(WeightsWriter, PacksEverythingAligned) {
+  uint64_t last = 0, total = 0;
+  progress = [&](uint64_t done, uint64_t of) {
+    EXPECT_GE(done, last);
+    last = done;
+    total = of;
+  };
+  parse(kViews, {"k", "v", "a"});
+  auto bytes = place(true);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  EXPECT_EQ(last, *bytes);
+  EXPECT_EQ(total, *bytes);
+  EXPECT_EQ(stdfs::file_size(dir.file("plan.weights")), *bytes);
+
+  ASSERT_EQ(files().size(), 1u) << "the model file is not needed";
+  EXPECT_EQ(files()[0].getKind(), plan::FileKind::Packed);
+  EXPECT_EQ(files()[0].getPath(), "plan.weights");
+  EXPECT_EQ(uint64_t(files()[0].getBytes()), *bytes);
+  // The header's hash tells the runtime one weights file from another.
+  auto packed = moert::MappedFile::open(dir.file("plan.weights"));
+  EXPECT_EQ(
+      files()[0].getHeaderHash(),
+      moert::contentHash(packed->bytes().first(files()[0].getHeaderBytes())));
+
+  // Views stay views: their rows are there once.
+  EXPECT_EQ(weight("v").getOffset() - weight("k").getOffset(), 16);
+  EXPECT_EQ(weight("k").getOffset() % 64, 0);
+  EXPECT_EQ(weight("a").getOffset() % 64, 0);
+  EXPECT_EQ(row(weight("k"), 1, 0, 16), content.substr(1048, 16));
+  EXPECT_EQ(row(weight("v"), 1, 1, 16), content.substr(1080, 16));
+  EXPECT_EQ(row(weight("a"), 0, 1, 16), content.substr(116, 16));
+}
+
+constexpr const char *kFolded = R"(
+  %q = plan.weight "q" in %f at 0 : 1x6x4xF32 strides [96, 16]
+  %k = plan.weight "k" in %f at 128 : 2x2x3xF32 strides [24, 12]
+  %w = plan.fold_query "q.folded" of %q, %k : 1x8x4xF32
+    {heads = 2 : i64, nope = 2 : i64, rope = 1 : i64, latent = 3 : i64}
+)";
+
+TEST_F(WeightsWriter, ComputesFoldedWeights) {
+  // Small numbers instead of random bits.
+  std::vector<float> values(1024);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = float(i % 11) - 5;
+  content.assign(reinterpret_cast<const char *>(values.data()), 4096);
+  model = dir.write("model.gguf", content);
+  parse(kFolded, {"w", "k"});
+  auto bytes = place(false);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+
+  // W_Q was needed for the product only; W_UK has another reader.
+  EXPECT_FALSE(weight("q"));
+  EXPECT_EQ(weight("k").getFile().getDefiningOp<plan::FileOp>().getPath(),
+            "model.gguf");
+  plan::WeightOp folded = weight("q.folded");
+  ASSERT_TRUE(folded);
+  EXPECT_EQ(folded.getOffset() % 64, 0);
+  auto number = [&](int64_t r, int64_t c) {
+    float value;
+    std::string bytes = row(folded, 0, r, 16);
+    memcpy(&value, bytes.data() + 4 * c, 4);
+    return value;
+  };
+  const float *q = values.data(), *k = values.data() + 32;
+  for (int64_t c = 0; c < 4; ++c) {
+    // Head 1, latent 2: sum over its two nope rows.
+    EXPECT_EQ(number(4 + 2, c),
+              k[6 + 2] * q[3 * 4 + c] + k[6 + 5] * q[4 * 4 + c]);
+    EXPECT_EQ(number(4 + 3, c), q[5 * 4 + c]) << "head 1's rope row";
+  }
+  EXPECT_TRUE(moec::serializePlan(program()).isOk());
+}
+
+TEST_F(WeightsWriter, PlansWithUnpackedWeightsAreNotWritten) {
+  parse(kFolded, {"w"});
+  auto bytes = moec::serializePlan(program());
+  ASSERT_FALSE(bytes.isOk());
+  EXPECT_EQ(bytes.status().code(), StatusCode::Internal);
+  EXPECT_EQ(bytes.status().message(),
+            "weight \"q.folded\" must be packed before the plan is written");
+}
+
+TEST_F(WeightsWriter, UnplacedBuffersAreNotWritten) {
+  parse(kViews, {"a"});
+  module->walk([](plan::BufferOp buffer) { buffer.removeOffsetAttr(); });
+  auto bytes = moec::serializePlan(program());
+  ASSERT_FALSE(bytes.isOk());
+  EXPECT_EQ(bytes.status().message(),
+            "buffer \"x\" has no offset; run plan-allocate first");
+}
+
+TEST_F(WeightsWriter, ChecksTheDiskFirst) {
+  // 2^60 bytes, which no disk has. The model file is not even opened.
+  model = "/nowhere/model.gguf";
+  parse("%a = plan.weight \"a\" in %f at 0 : 1x2x4xF32 strides [32, 16]",
+        {"a"});
+  files()[0].setBytes(int64_t(1) << 60);
+  weight("a").setRows(int64_t(1) << 56);
+  auto bytes = place(true);
+  ASSERT_FALSE(bytes.isOk());
+  EXPECT_EQ(bytes.status().code(), StatusCode::Io);
+  EXPECT_THAT(bytes.status().message(), HasSubstr("plan.weights: needs "));
+  EXPECT_THAT(bytes.status().message(), HasSubstr("--weights=reference"));
+  EXPECT_EQ(folder(), std::vector<std::string>{"model.gguf"});
+}
+
+TEST_F(WeightsWriter, AChangedModelLeavesTheOldWeights) {
+  dir.write("plan.weights", "old");
+  parse(kViews, {"a"});
+  dir.write("model.gguf", content.substr(1));
+  auto bytes = place(true);
+  ASSERT_FALSE(bytes.isOk());
+  EXPECT_EQ(bytes.status().code(), StatusCode::Io);
+  EXPECT_THAT(bytes.status().message(),
+              HasSubstr("has 4095 bytes, but had 4096"));
+  EXPECT_EQ(stdfs::file_size(dir.file("plan.weights")), 3u);
+  EXPECT_EQ(folder().size(), 2u) << "no temporary file is left";
+}
+
+TEST_F(WeightsWriter, WeightsFilesDoNotReplacePlans) {
+  parse(kViews, {"a"});
+  std::string path = dir.file("tiny.weights");
+  ASSERT_TRUE(moec::placeWeights(program(), {path, true, {}}).isOk());
+  EXPECT_EQ(files()[0].getPath(), "tiny.weights.weights");
+}
+
+} // namespace
