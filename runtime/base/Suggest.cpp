@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace moert {
@@ -17,16 +18,19 @@ std::string lower(std::string_view text) {
 } // namespace
 
 size_t editDistance(std::string_view a, std::string_view b) {
-  // row[j] is the distance of a[0, i) and b[0, j).
-  std::vector<size_t> row(b.size() + 1);
+  // Rows i - 2, i - 1 and i of the table of distances of a[0, i) and b[0, j).
+  std::vector<size_t> before(b.size() + 1), above(b.size() + 1),
+      row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
+    std::swap(before, above);
+    std::swap(above, row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      size_t substituted = above[j - 1] + (a[i - 1] != b[j - 1]);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, substituted});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];

@@ -10,7 +10,8 @@
 
 namespace moert {
 
-/// Insertions, deletions and substitutions that turn `a` into `b`.
+/// Insertions, deletions, substitutions and swaps of neighbours that turn `a`
+/// into `b` (the restricted Damerau-Levenshtein distance).
 size_t editDistance(std::string_view a, std::string_view b);
 
 /// The candidate nearest to `name` when it is near enough to be a typo: at most

@@ -13,6 +13,8 @@ TEST(Suggest, EditDistance) {
   EXPECT_EQ(editDistance("", "abc"), 3u);
   EXPECT_EQ(editDistance("kitten", "sitting"), 3u);
   EXPECT_EQ(editDistance("flaw", "lawn"), 2u);
+  EXPECT_EQ(editDistance("xeno", "xeon"), 1u);
+  EXPECT_EQ(editDistance("tarqte", "target"), 2u);
 }
 
 TEST(Suggest, OffersTyposOnly) {

@@ -1,0 +1,105 @@
+// moec compile as a library: what a plan for another machine says.
+
+#include "compiler/Driver/Driver.h"
+#include "runtime/Plan.h"
+#include "runtime/schema/plan_generated.h"
+#include "test/support/SampleModel.h"
+#include "test/support/TempDir.h"
+
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace moetest;
+
+namespace {
+
+constexpr double kGiB = double(1ull << 30);
+
+/// A 61-layer DeepSeek-V3 header, its weights holes, compiled for `target`.
+class CompileV3 : public ::testing::Test {
+protected:
+  moert::StatusOr<moec::CompileReport> compile(const std::string &target) {
+    GgufBuilder gguf = deepseekV3Model();
+    gguf.write(model_);
+    moec::CompileRequest request;
+    request.model = model_;
+    request.target = target;
+    request.context = 8192;
+    request.output = plan_;
+    return moec::compileModel(request);
+  }
+
+  TempDir folder_;
+  std::string model_ = folder_.file("v3.gguf");
+  std::string plan_ = folder_.file("v3.fb");
+};
+
+bool contains(const std::string &text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_F(CompileV3, PutsWhatEveryTokenReadsOnTheGpu) {
+  auto report = compile("4090+xeon");
+  ASSERT_TRUE(report.isOk()) << report.status().message();
+  auto plan = moert::Plan::load(plan_);
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+
+  unsigned experts = 0, attention = 0, shared = 0;
+  for (const auto *entry : *plan->table().explanation()) {
+    std::string op = entry->op()->str(), device = entry->device()->str();
+    EXPECT_FALSE(entry->reason()->str().empty()) << op;
+    if (contains(op, ".to_"))
+      continue; // A copy has two devices.
+    bool host = contains(op, "ffn_experts") || contains(op, "token_embd");
+    EXPECT_EQ(device, host ? "cpu0" : "gpu0") << op;
+    experts += contains(op, "ffn_experts");
+    attention += contains(op, "attn_output");
+    shared += contains(op, "ffn_shared");
+  }
+  // Decode and prefill; 58 of the 61 layers have experts.
+  EXPECT_EQ(experts, 2 * 58u);
+  EXPECT_EQ(attention, 2 * 61u);
+  EXPECT_GE(shared, 2 * 58u);
+
+  for (const auto *device : *plan->table().devices()) {
+    double bytes = double(device->weight_bytes() + device->kv_bytes() +
+                          device->arena_bytes());
+    EXPECT_LE(bytes, double(device->memory_bytes())) << device->name()->str();
+    if (device->name()->str() == "gpu0") {
+      EXPECT_LT(bytes, 24 * kGiB);
+      EXPECT_GT(device->weight_bytes(), 5 * kGiB);
+    }
+  }
+}
+
+TEST_F(CompileV3, SaysWhatAMachineLacks) {
+  moec::CompileRequest request;
+  auto report = compile("4090+xeno");
+  ASSERT_FALSE(report.isOk());
+  EXPECT_EQ(report.status().code(), moert::StatusCode::Usage);
+  EXPECT_TRUE(contains(report.status().message(), "did you mean \"xeon\""))
+      << report.status().message();
+}
+
+TEST_F(CompileV3, RefusesMachinesThatCannotHoldIt) {
+  // A description of a small machine.
+  std::string target = folder_.write("small.json", R"({
+    "kind": "cpu", "isa": "avx2", "cores": 8, "memory_gib": 64,
+    "read_gbps": 40, "int8_tops": 1, "float_tflops": 0.5})");
+  GgufBuilder gguf = deepseekV3Model();
+  gguf.write(model_);
+  moec::CompileRequest request;
+  request.model = model_;
+  request.targetFile = target;
+  request.output = plan_;
+  auto report = moec::compileModel(request);
+  ASSERT_FALSE(report.isOk());
+  EXPECT_EQ(report.status().code(), moert::StatusCode::DoesNotFit);
+  EXPECT_TRUE(contains(report.status().message(), "64.0 GiB") ||
+              contains(report.status().message(), "64 GiB"))
+      << report.status().message();
+  // Nothing is left behind.
+  EXPECT_FALSE(moert::Plan::load(plan_).isOk());
+}
+
+} // namespace
