@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
@@ -244,41 +245,58 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
   }
 }
 
-TEST_F(MoertCliTest, CtrlCPrintsStatisticsAndExits130) {
-  // A context that takes minutes to fill.
-  auto &plan = sample_.builder.plan;
-  plan.context = 1 << 20;
-  plan.kv[0]->capacity = plan.context;
-  plan.devices[0]->kv_bytes =
-      uint64_t(plan.context) * uint64_t(plan.kv[0]->width) * 4;
-  plan_ = sample_.builder.write(folder_);
-  std::string err = folder_.file("err");
-
-  int out[2];
-  ASSERT_EQ(::pipe(out), 0);
-  pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    ::dup2(out[1], STDOUT_FILENO);
-    ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-    ::execl(MOERT_PATH, "moert", "run", plan_.c_str(), "-p", "the",
-            "--ignore-eos", nullptr);
-    ::_exit(127);
+class LongRunTest : public MoertCliTest {
+protected:
+  /// Starts a run that would take minutes, calls `disturb` with its process
+  /// number once text appears, and waits for its end.
+  Result disturbed(const std::function<void(pid_t)> &disturb) {
+    auto &plan = sample_.builder.plan;
+    plan.context = 1 << 20;
+    plan.kv[0]->capacity = plan.context;
+    plan.devices[0]->kv_bytes =
+        uint64_t(plan.context) * uint64_t(plan.kv[0]->width) * 4;
+    plan_ = sample_.builder.write(folder_);
+    std::string err = folder_.file("err");
+    int out[2];
+    if (::pipe(out) != 0)
+      return {-1, "", "no pipe"};
+    pid_t child = ::fork();
+    if (child == 0) {
+      ::dup2(out[1], STDOUT_FILENO);
+      ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+      ::execl(MOERT_PATH, "moert", "run", plan_.c_str(), "-p", "the",
+              "--ignore-eos", nullptr);
+      ::_exit(127);
+    }
+    ::close(out[1]);
+    char byte;
+    EXPECT_EQ(::read(out[0], &byte, 1), 1);
+    disturb(child);
+    while (::read(out[0], &byte, 1) == 1)
+      ;
+    ::close(out[0]);
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), "",
+            contentOf(err)};
   }
-  ::close(out[1]);
-  // Text appears as it is made; once some has, Ctrl-C is caught.
-  char byte;
-  EXPECT_EQ(::read(out[0], &byte, 1), 1);
-  ::kill(child, SIGINT);
-  while (::read(out[0], &byte, 1) == 1)
-    ;
-  ::close(out[0]);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
-  EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_NE(contentOf(err).find("prompt:"), std::string::npos);
-  EXPECT_NE(contentOf(err).find("generated:"), std::string::npos);
+};
+
+TEST_F(LongRunTest, CtrlCPrintsStatisticsAndExits130) {
+  Result result = disturbed([](pid_t child) { ::kill(child, SIGINT); });
+  EXPECT_EQ(result.exitCode, 130) << result.err;
+  EXPECT_NE(result.err.find("prompt:"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("generated:"), std::string::npos) << result.err;
+}
+
+TEST_F(LongRunTest, TruncatedWeightsAreAnErrorNotASignal) {
+  Result result = disturbed([&](pid_t) {
+    EXPECT_EQ(::truncate(folder_.file("plan.weights").c_str(), 0), 0);
+  });
+  EXPECT_EQ(result.exitCode, 4) << result.err;
+  EXPECT_NE(result.err.find("became shorter while it was in use"),
+            std::string::npos)
+      << result.err;
 }
 
 } // namespace
