@@ -96,6 +96,12 @@ Status verifyOperand(const fb::Plan &plan, const fb::Phase &phase,
   return Status::ok();
 }
 
+/// The flatbuffer verifier checks the alignment of a vector's length only.
+template <class T> bool aligned(const flatbuffers::Vector<T> *vector) {
+  return !vector ||
+         reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) == 0;
+}
+
 Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
                          const fb::Instruction &instruction) {
   const OpSpec *spec = findOp(instruction.op());
@@ -118,6 +124,8 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
   for (auto [what, actual, expected] : counts)
     if (actual != expected)
       return invalidPlan("has {} {}, expected {}", actual, what, expected);
+  if (!aligned(instruction.ints()) || !aligned(instruction.floats()))
+    return invalidPlan("has parameters at misaligned offsets");
   for (uint32_t i = 0; i < spec->operands.size(); ++i)
     MOE_RETURN_IF_ERROR(verifyOperand(plan, phase, spec->operands[i],
                                       *instruction.operands()->Get(i)));
