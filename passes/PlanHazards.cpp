@@ -4,15 +4,6 @@ using namespace mlir;
 using namespace mlir::plan;
 using moert::OperandRole;
 
-/// Whether a ReadWrite operand is read: an op that can either accumulate or
-/// overwrite says which.
-static bool readsOutput(InstOp inst, const moert::OpSpec &spec) {
-  for (auto [name, value] : llvm::zip(spec.ints, inst.getInts()))
-    if (name == "accumulate")
-      return value != 0;
-  return true;
-}
-
 SmallVector<Access> plan::accessesOf(InstOp inst) {
   SmallVector<Access> accesses;
   const moert::OpSpec &spec = *inst.getSpec();
@@ -23,14 +14,12 @@ SmallVector<Access> plan::accessesOf(InstOp inst) {
     switch (operand.role) {
     case OperandRole::Read:
     case OperandRole::KvRead:
-      accesses.push_back({value, true, false});
+      accesses.push_back({value, false});
       break;
     case OperandRole::Write:
-    case OperandRole::KvWrite:
-      accesses.push_back({value, false, true});
-      break;
     case OperandRole::ReadWrite:
-      accesses.push_back({value, readsOutput(inst, spec), true});
+    case OperandRole::KvWrite:
+      accesses.push_back({value, true});
       break;
     case OperandRole::Weight:
     case OperandRole::Constant:
@@ -55,20 +44,14 @@ bool plan::overlap(Value a, Value b, int64_t tokens) {
 
 bool Epoch::conflictsWith(ArrayRef<Access> accesses) const {
   return llvm::any_of(accesses, [&](const Access &access) {
-    return llvm::any_of(accesses_, [&](const auto &entry) {
-      const Access &earlier = entry.second;
-      return (access.writes || earlier.writes) &&
-             overlap(access.region, earlier.region, tokens_);
+    return llvm::any_of(writes_, [&](const auto &earlier) {
+      return (access.writes || earlier.second) &&
+             overlap(access.region, earlier.first, tokens_);
     });
   });
 }
 
 void Epoch::add(ArrayRef<Access> accesses) {
-  for (const Access &access : accesses) {
-    Access &entry =
-        accesses_.insert({access.region, {access.region, false, false}})
-            .first->second;
-    entry.reads |= access.reads;
-    entry.writes |= access.writes;
-  }
+  for (const Access &access : accesses)
+    writes_[access.region] |= access.writes;
 }

@@ -14,10 +14,11 @@
 
 namespace mlir::plan {
 
-/// What an instruction does to a buffer or cache.
+/// What an instruction does to a buffer or cache: reads or writes it. What is
+/// updated in place is written.
 struct Access {
   Value region;
-  bool reads, writes;
+  bool writes;
 };
 
 /// Of buffers and caches; weights and constants never change.
@@ -31,10 +32,10 @@ public:
 
   bool conflictsWith(ArrayRef<Access> accesses) const;
   void add(ArrayRef<Access> accesses);
-  void clear() { accesses_.clear(); }
+  void clear() { writes_.clear(); }
 
 private:
-  llvm::MapVector<Value, Access> accesses_;
+  llvm::MapVector<Value, bool> writes_; ///< Regions; whether written.
   int64_t tokens_;
 };
 

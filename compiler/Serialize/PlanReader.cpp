@@ -157,6 +157,13 @@ moert::StatusOr<OwningOpRef<ModuleOp>> readPlan(MLIRContext &context,
                                                 const fb::Plan &plan) {
   context.loadDialect<plan::PlanDialect>();
   std::unique_ptr<fb::PlanT> tables(plan.UnPack());
+  // A plan may run without its explanation, but in text instructions name it.
+  bool hasInstructions = llvm::any_of(tables->phases, [](const auto &phase) {
+    return !phase->instructions.empty();
+  });
+  if (hasInstructions && tables->explanation.empty())
+    return Status(StatusCode::InvalidFile,
+                  "the plan has instructions but no explanation of them");
   OwningOpRef<ModuleOp> module = Reader(context, *tables).read();
   std::string error;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {

@@ -1,0 +1,99 @@
+//===- PlanReaderTest.cpp - Plan files as IR ------------------------------===//
+
+#include "compiler/Serialize/PlanReader.h"
+
+#include "compiler/Serialize/PlanWriter.h"
+#include "mlir/Parser/Parser.h"
+#include "runtime/Plan.h"
+#include "runtime/schema/plan_generated.h"
+
+#include <gmock/gmock.h>
+
+using namespace mlir;
+namespace fb = moert::fb;
+
+namespace {
+
+constexpr const char *kText = R"(
+plan.program attributes {
+    architecture = "a", compiler = "c", context = 4 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 4 : i64, layers = 1 : i32,
+    model_hash = "h", model_name = "n", options = "o", parameters = 1 : i64,
+    target = "t", vocab = 8 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 64 {arena_bytes = 128 : i64}
+  %e = plan.explain "o" phase "p" on "cpu0" kernel "" because "" flops 0.0
+    weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.1
+  plan.phase "decode" tokens 1 to 1 {
+    %t = plan.buffer "t" on %d i32 cols 1 rows [1, 0] at 0
+    %x = plan.buffer "x" on %d f32 cols 4 rows [1, 0] at 64
+    plan.inst add on %d ["add_ref"] (x = %x, y = %x, out = %x) barrier for %e
+    plan.bind input %t output %x
+  }
+  plan.phase "logits" tokens 1 to 1 {
+    %x = plan.buffer "x" on %d f32 cols 4 rows [1, 0] at 0
+    %l = plan.buffer "l" on %d f32 cols 8 rows [1, 0] at 64
+    plan.bind input %x output %l
+  }
+})";
+
+struct PlanReader : testing::Test {
+  PlanReader() {
+    context.loadDialect<plan::PlanDialect>();
+    auto module = parseSourceString<ModuleOp>(kText, &context);
+    auto written =
+        moec::serializePlan(*module->getOps<plan::ProgramOp>().begin());
+    EXPECT_TRUE(written.isOk()) << written.status().message();
+    bytes = *written;
+  }
+
+  moert::Plan load() {
+    auto plan = moert::Plan::fromBytes(bytes, "plan.fb");
+    EXPECT_TRUE(plan.isOk()) << plan.status().message();
+    return *std::move(plan);
+  }
+
+  /// Changes the plan through its object form.
+  template <typename Change> void edit(Change change) {
+    std::unique_ptr<fb::PlanT> tables(fb::UnPackPlan(bytes.data()));
+    change(*tables);
+    flatbuffers::FlatBufferBuilder builder;
+    fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, tables.get()));
+    bytes.assign(builder.GetBufferPointer(),
+                 builder.GetBufferPointer() + builder.GetSize());
+  }
+
+  MLIRContext context;
+  std::vector<uint8_t> bytes;
+};
+
+TEST_F(PlanReader, IsTheInverseOfTheWriter) {
+  auto module = moec::readPlan(context, load().table());
+  ASSERT_TRUE(module.isOk()) << module.status().message();
+  auto again =
+      moec::serializePlan(*(*module)->getOps<plan::ProgramOp>().begin());
+  ASSERT_TRUE(again.isOk());
+  EXPECT_EQ(*again, bytes);
+}
+
+// The runtime does not need the explanation, so it accepts such a plan.
+TEST_F(PlanReader, NeedsTheExplanation) {
+  edit([](fb::PlanT &plan) { plan.explanation.clear(); });
+  auto module = moec::readPlan(context, load().table());
+  ASSERT_FALSE(module.isOk());
+  EXPECT_EQ(module.status().code(), moert::StatusCode::InvalidFile);
+  EXPECT_EQ(module.status().message(),
+            "the plan has instructions but no explanation of them");
+}
+
+// What the runtime tolerates and the dialect does not comes as an error too.
+TEST_F(PlanReader, ReportsWhatTheDialectRejects) {
+  edit([](fb::PlanT &plan) {
+    plan.constants.push_back(std::make_unique<fb::ConstantT>());
+  });
+  auto module = moec::readPlan(context, load().table());
+  ASSERT_FALSE(module.isOk());
+  EXPECT_THAT(module.status().message(),
+              testing::HasSubstr("expected at least one value"));
+}
+
+} // namespace
