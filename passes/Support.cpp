@@ -1,5 +1,6 @@
 #include "passes/Support.h"
 
+#include "compiler/CostModel/TypicalStep.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -11,13 +12,11 @@ using namespace mlir;
 using namespace mlir::moe;
 
 TypicalStep moe::typicalStep(PhaseAttr phase) {
-  int64_t context = phase.getContextLength();
   StringRef name = phase.getName();
-  if (name == kLogitsName)
-    return {1, 0};
-  if (name == kPrefillName)
-    return {phase.getMaxTokens(), context / 4};
-  return {phase.getMaxTokens(), context / 2};
+  auto [tokens, cached] =
+      moec::typicalStep(std::string_view(name.data(), name.size()),
+                        phase.getMaxTokens(), phase.getContextLength());
+  return {tokens, cached};
 }
 
 PhaseAttr moe::phaseOf(Operation *op) {

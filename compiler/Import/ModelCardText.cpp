@@ -1,7 +1,7 @@
 #include "compiler/Import/ModelCard.h"
+#include "runtime/base/Page.h"
 #include "runtime/base/Text.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 using namespace moert;
@@ -10,48 +10,16 @@ namespace moec {
 
 namespace {
 
-/// As it is when it holds printable ASCII only, quoted and escaped otherwise.
-std::string printable(std::string_view text) {
-  bool plain = std::all_of(text.begin(), text.end(),
-                           [](char c) { return c >= 0x20 && c < 0x7f; });
-  return plain && !text.empty() && text.size() <= 80 ? std::string(text)
-                                                     : moert::quoted(text);
+/// A line of a table: count of tensors, bytes and their share of `all`.
+void useLine(Page &page, std::string_view label, const ModelCard::Use &use,
+             uint64_t all, std::string_view note = "") {
+  page.line(label,
+            fmt::format("{:>6} {:<7} {:>12} {:>6.2f} %{}", use.tensors,
+                        use.tensors == 1 ? "tensor" : "tensors",
+                        humanBytes(double(use.bytes)),
+                        all ? 100.0 * double(use.bytes) / double(all) : 0.0,
+                        note));
 }
-
-/// A number of parameters for people: "671.03 B".
-std::string humanCount(uint64_t count) {
-  constexpr std::string_view units[] = {"", " K", " M", " B", " T"};
-  double value = double(count);
-  size_t unit = 0;
-  while (value >= 1000 && unit + 1 < std::size(units)) {
-    value /= 1000;
-    ++unit;
-  }
-  return fmt::format("{:.{}f}{}", value, unit == 0 ? 0 : 2, units[unit]);
-}
-
-/// Groups of "  label   text" lines.
-class Page {
-public:
-  void group(std::string_view title) {
-    text_ += fmt::format("{}{}\n", text_.empty() ? "" : "\n", title);
-  }
-  void line(std::string_view label, std::string_view value) {
-    text_ += fmt::format("  {:<16} {}\n", label, value);
-  }
-  /// A line of a table: count of tensors, bytes and their share of `all`.
-  void use(std::string_view label, const ModelCard::Use &use, uint64_t all,
-           std::string_view note = "") {
-    text_ += fmt::format(
-        "  {:<16} {:>6} {:<7} {:>12} {:>6.2f} %{}\n", label, use.tensors,
-        use.tensors == 1 ? "tensor" : "tensors", humanBytes(double(use.bytes)),
-        all ? 100.0 * double(use.bytes) / double(all) : 0.0, note);
-  }
-  std::string take() { return std::move(text_); }
-
-private:
-  std::string text_;
-};
 
 void sizeGroup(Page &page, const ModelCard &card) {
   page.group("size");
@@ -147,13 +115,13 @@ std::string modelCardText(const ModelCard &card) {
   page.group("bytes by part");
   for (unsigned i = 0; i < modelPartCount; ++i)
     if (card.parts[i].tensors)
-      page.use(modelPartName(static_cast<ModelPart>(i)), card.parts[i],
-               card.total.bytes);
+      useLine(page, modelPartName(static_cast<ModelPart>(i)), card.parts[i],
+              card.total.bytes);
   page.group("formats");
   for (const ModelCard::FormatUse &format : card.formats) {
     moek::FormatInfo info = moek::formatInfo(format.format);
-    page.use(info.name, format, card.total.bytes,
-             info.hasKernels ? "" : "  (no kernels for this format)");
+    useLine(page, info.name, format, card.total.bytes,
+            info.hasKernels ? "" : "  (no kernels for this format)");
   }
   return page.take();
 }

@@ -1,14 +1,14 @@
 #include "runtime/base/Text.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <iterator>
 
 namespace moert {
 
-std::string quoted(std::string_view text) {
-  constexpr size_t longest = 96;
-  std::string result = "\"";
-  for (unsigned char c : text.substr(0, longest)) {
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (unsigned char c : text) {
     if (c == '"' || c == '\\')
       result += '\\';
     if (c < 0x20 || c > 0x7e)
@@ -16,7 +16,20 @@ std::string quoted(std::string_view text) {
     else
       result += static_cast<char>(c);
   }
-  return result + (text.size() > longest ? "...\"" : "\"");
+  return result;
+}
+
+std::string quoted(std::string_view text) {
+  constexpr size_t longest = 96;
+  return fmt::format("\"{}{}\"", escaped(text.substr(0, longest)),
+                     text.size() > longest ? "..." : "");
+}
+
+std::string printable(std::string_view text) {
+  bool plain = std::all_of(text.begin(), text.end(),
+                           [](char c) { return c >= 0x20 && c < 0x7f; });
+  return plain && !text.empty() && text.size() <= 80 ? std::string(text)
+                                                     : quoted(text);
 }
 
 std::string counted(unsigned long long count, std::string_view noun) {
@@ -32,6 +45,17 @@ std::string humanBytes(double bytes) {
   }
   return unit == 0 ? fmt::format("{:.0f} B", bytes)
                    : fmt::format("{:.2f} {}", bytes, units[unit]);
+}
+
+std::string humanCount(uint64_t count) {
+  constexpr std::string_view units[] = {"", " K", " M", " B", " T"};
+  double value = double(count);
+  size_t unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(units)) {
+    value /= 1000;
+    ++unit;
+  }
+  return fmt::format("{:.{}f}{}", value, unit == 0 ? 0 : 2, units[unit]);
 }
 
 } // namespace moert

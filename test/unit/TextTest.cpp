@@ -14,9 +14,20 @@ TEST(Text, QuotedNamesCannotDriveATerminal) {
             "\"" + std::string(96, 'x') + "...\"");
 }
 
+TEST(Text, ReportsKeepTheWholeText) {
+  std::string sentence(200, 'x');
+  EXPECT_EQ(moert::escaped(sentence), sentence);
+  EXPECT_EQ(moert::escaped("a\x1b[2Jb"), "a\\x1b[2Jb");
+  EXPECT_EQ(moert::printable("DeepSeek V3"), "DeepSeek V3");
+  EXPECT_EQ(moert::printable(""), "\"\"");
+  EXPECT_EQ(moert::printable("a\n"), "\"a\\x0a\"");
+}
+
 TEST(Text, CountsAndSizes) {
   EXPECT_EQ(counted(1, "byte"), "1 byte");
   EXPECT_EQ(counted(0, "byte"), "0 bytes");
+  EXPECT_EQ(humanCount(999), "999");
+  EXPECT_EQ(humanCount(671026404352), "671.03 B");
   EXPECT_EQ(humanBytes(0), "0 B");
   EXPECT_EQ(humanBytes(1023), "1023 B");
   EXPECT_EQ(humanBytes(1536), "1.50 KiB");

@@ -1,0 +1,116 @@
+#include "compiler/Explain/Collapse.h"
+
+#include "runtime/base/Text.h"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <tuple>
+
+namespace moec {
+
+namespace {
+constexpr std::string_view layerPrefix = "blk.";
+} // namespace
+
+OpNames::OpNames(std::string_view op) : rest(op), occurrences(1) {
+  if (!op.starts_with(layerPrefix))
+    return;
+  const char *begin = op.data() + layerPrefix.size();
+  const char *end = op.data() + op.size();
+  int layer = 0;
+  auto [dot, error] = std::from_chars(begin, end, layer);
+  // Only the one spelling that text() gives back.
+  bool canonical = error == std::errc() && layer >= 0 &&
+                   fmt::format("{}", layer) == std::string_view(begin, dot);
+  if (!canonical || dot == end || *dot != '.')
+    return;
+  rest = {dot + 1, end};
+  layers.insert(layer);
+}
+
+void OpNames::add(const OpNames &op) {
+  layers.insert(op.layers.begin(), op.layers.end());
+  occurrences += op.occurrences;
+}
+
+std::string OpNames::text(bool brief) const {
+  if (layers.empty())
+    return moert::escaped(rest);
+  std::vector<std::pair<int, int>> ranges;
+  for (int layer : layers)
+    if (!ranges.empty() && ranges.back().second + 1 == layer)
+      ranges.back().second = layer;
+    else
+      ranges.emplace_back(layer, layer);
+  std::string list;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    auto [first, last] = ranges[i];
+    bool left = brief && ranges.size() > 3 && i > 1 && i + 1 < ranges.size();
+    if (left && i > 2)
+      continue;
+    if (i > 0)
+      list += ',';
+    list += left            ? "..."
+            : first == last ? fmt::format("{}", first)
+                            : fmt::format("{}-{}", first, last);
+  }
+  return fmt::format("{}{}.{}", layerPrefix, list, moert::escaped(rest));
+}
+
+std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full) {
+  std::vector<OpRow> rows;
+  using Key =
+      std::tuple<std::string_view, bool, std::string_view, std::string_view,
+                 std::string_view, double, double, double, double, double>;
+  std::map<Key, size_t> rowOf;
+  for (const OpCost &op : ops) {
+    OpNames names(op.op);
+    Key key{names.rest,     !names.layers.empty(),
+            op.device,      op.kernel,
+            op.reason,      op.flops,
+            op.weightBytes, op.activationBytes,
+            op.kvBytes,     op.seconds};
+    auto [at, isNew] = rowOf.try_emplace(key, rows.size());
+    if (isNew || full) {
+      rows.push_back({std::move(names), op});
+      continue;
+    }
+    OpRow &row = rows[at->second];
+    row.names.add(names);
+    row.cost.flops += op.flops;
+    row.cost.weightBytes += op.weightBytes;
+    row.cost.activationBytes += op.activationBytes;
+    row.cost.kvBytes += op.kvBytes;
+    row.cost.seconds += op.seconds;
+  }
+  return rows;
+}
+
+Reasons::Reasons(const std::vector<PhaseCost> &phases) {
+  // Where the names of (reason, rest) are among the entry's ops.
+  std::map<std::tuple<size_t, bool, std::string_view>, size_t> placeOf;
+  for (const PhaseCost &phase : phases)
+    for (const OpCost &op : phase.ops) {
+      if (op.reason.empty())
+        continue;
+      auto [number, isNew] =
+          numbers_.try_emplace(op.reason, entries.size() + 1);
+      if (isNew)
+        entries.push_back({op.reason, {}});
+      OpNames names(op.op);
+      std::vector<OpNames> &list = entries[number->second - 1].ops;
+      auto [place, isFirst] = placeOf.try_emplace(
+          {number->second, !names.layers.empty(), names.rest}, list.size());
+      if (isFirst)
+        list.push_back(std::move(names));
+      else
+        list[place->second].add(names);
+    }
+}
+
+size_t Reasons::numberOf(std::string_view reason) const {
+  auto it = numbers_.find(reason);
+  return it == numbers_.end() ? 0 : it->second;
+}
+
+} // namespace moec

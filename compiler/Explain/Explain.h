@@ -1,0 +1,30 @@
+//===- Explain.h - What moec explain prints ---------------------*- C++ -*-===//
+//
+// Renders the explanation that a plan carries: what each device holds, where
+// every op runs and why, and the speed the cost model predicts. Nothing is
+// decided or estimated here; costs are those that the compiler wrote down for
+// the phase's typical step (compiler/CostModel/TypicalStep.h).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_COMPILER_EXPLAIN_EXPLAIN_H
+#define MOE_COMPILER_EXPLAIN_EXPLAIN_H
+
+#include "runtime/Plan.h"
+
+#include <string>
+
+namespace moec {
+
+/// A report of at most 120 columns. Ops of several layers that are alike in
+/// every figure share a row, "blk.3-60.attn_q x58", whose figures are their
+/// sums; `full` gives every op a row. Names from the plan are escaped.
+std::string explainText(const moert::fb::Plan &plan, bool full);
+
+/// The same and every op by itself, as one JSON object. Sizes are in bytes,
+/// times in seconds; what the plan does not tell is null.
+std::string explainJson(const moert::fb::Plan &plan);
+
+} // namespace moec
+
+#endif // MOE_COMPILER_EXPLAIN_EXPLAIN_H

@@ -1,0 +1,113 @@
+#include "compiler/Explain/Explain.h"
+#include "compiler/Explain/Summary.h"
+#include "runtime/PlanAccess.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace moert;
+
+namespace moec {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T> Json orNull(const std::optional<T> &value) {
+  return value ? Json(*value) : Json();
+}
+
+std::string string(const flatbuffers::String *value) {
+  return std::string(text(value));
+}
+
+Json deviceJson(const DeviceMemory &memory) {
+  const fb::Device &device = *memory.device;
+  bool hasBudget = device.memory_bytes() > 0;
+  return {{"name", string(device.name())},
+          {"kind", device.kind() == fb::DeviceKind::Cuda ? "cuda" : "cpu"},
+          {"isa", string(device.isa())},
+          {"arch", device.arch()},
+          {"weight_bytes", device.weight_bytes()},
+          {"kv_bytes", device.kv_bytes()},
+          {"activation_bytes", device.arena_bytes()},
+          {"scratch_bytes_per_worker", device.scratch_bytes()},
+          {"used_bytes", memory.used},
+          {"budget_bytes", hasBudget ? Json(device.memory_bytes()) : Json()},
+          {"used_fraction", orNull(memory.usedFraction())},
+          {"state", std::string(memory.state())}};
+}
+
+Json opJson(const OpCost &op) {
+  return {{"op", std::string(op.op)},
+          {"device", std::string(op.device)},
+          {"kernel", std::string(op.kernel)},
+          {"flops", op.flops},
+          {"weight_bytes", op.weightBytes},
+          {"activation_bytes", op.activationBytes},
+          {"kv_bytes", op.kvBytes},
+          {"intensity", orNull(op.intensity())},
+          {"seconds", op.seconds},
+          {"reason", std::string(op.reason)}};
+}
+
+Json phaseJson(const PhaseCost &phase) {
+  Json json = {{"name", std::string(phase.name)},
+               {"min_tokens", phase.minTokens},
+               {"max_tokens", phase.maxTokens},
+               {"typical_tokens", phase.step.tokens},
+               {"typical_cached", phase.step.cached},
+               {"flops", phase.flops},
+               {"weight_bytes", phase.weightBytes},
+               {"seconds", phase.seconds}};
+  json["device_seconds"] = Json::object();
+  for (const auto &[device, seconds] : phase.deviceSeconds)
+    json["device_seconds"][std::string(device)] = seconds;
+  json["ops"] = Json::array();
+  for (const OpCost &op : phase.ops)
+    json["ops"].push_back(opJson(op));
+  return json;
+}
+
+} // namespace
+
+std::string explainJson(const fb::Plan &plan) {
+  ExplainSummary summary(plan);
+  const PhaseCost *prefill = summary.phase("prefill");
+  Json json = {{"model", string(plan.model_name())},
+               {"architecture", string(plan.architecture())},
+               {"parameters", plan.parameters()},
+               {"layers", plan.layers()},
+               {"hidden", plan.hidden()},
+               {"vocab", plan.vocab()},
+               {"experts", plan.experts()},
+               {"experts_used", plan.experts_used()},
+               {"target", string(plan.target())},
+               {"context", plan.context()},
+               {"ubatch", prefill ? Json(prefill->maxTokens) : Json()},
+               {"compiler", string(plan.compiler())},
+               {"options", string(plan.options())}};
+  json["files"] = Json::array();
+  for (uint32_t i = 0; i < count(plan.files()); ++i) {
+    const fb::File *file = plan.files()->Get(i);
+    bool packed = file->kind() == fb::FileKind::Packed;
+    json["files"].push_back({{"path", string(file->path())},
+                             {"kind", packed ? "packed" : "model"},
+                             {"bytes", file->bytes()}});
+  }
+  json["devices"] = Json::array();
+  for (const DeviceMemory &memory : summary.devices)
+    json["devices"].push_back(deviceJson(memory));
+  json["kv_bytes_per_token"] = summary.kvBytesPerToken;
+  json["kv_bytes"] = summary.kvBytes;
+  json["prefill_tokens_per_second"] = orNull(summary.prefillRate());
+  json["decode_tokens_per_second"] = orNull(summary.decodeRate());
+  json["phases"] = Json::array();
+  for (const PhaseCost &phase : summary.phases)
+    json["phases"].push_back(phaseJson(phase));
+  json["notes"] = Json::array();
+  for (uint32_t i = 0; i < count(plan.notes()); ++i)
+    json["notes"].push_back(string(plan.notes()->Get(i)));
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace moec

@@ -1,0 +1,250 @@
+#include "compiler/Explain/Collapse.h"
+#include "compiler/Explain/Explain.h"
+#include "runtime/PlanAccess.h"
+#include "runtime/base/Page.h"
+
+#include <cmath>
+
+using namespace moert;
+
+namespace moec {
+
+namespace {
+
+/// "1.23 ms", "12.3 G": three digits and a prefix.
+std::string scaled(double value, int firstPower,
+                   std::initializer_list<std::string_view> units) {
+  if (value == 0)
+    return "0";
+  double scale = std::pow(1000.0, firstPower);
+  const std::string_view *unit = units.begin();
+  // 999.5 would print as 1e+03.
+  for (; unit + 1 != units.end() && value >= 999.5 * scale; ++unit)
+    scale *= 1000;
+  double shown = value / scale;
+  int decimals = shown >= 99.95 ? 0 : shown >= 9.995 ? 1 : 2;
+  return (shown < 999999 ? fmt::format("{:.{}f}", shown, decimals)
+                         : fmt::format("{:.2e}", shown)) +
+         std::string(*unit);
+}
+
+std::string humanSeconds(double seconds) {
+  return scaled(seconds, -3, {" ns", " us", " ms", " s"});
+}
+
+std::string humanFlops(double flops) {
+  return scaled(flops, 0, {"", " K", " M", " G", " T", " P"});
+}
+
+std::string rate(double value) { return scaled(value, 0, {""}) + " tokens/s"; }
+
+/// The share of `part` in `all`, "12.3 %".
+std::string percent(double part, double all) {
+  return fmt::format("{:.1f} %", all > 0 ? 100 * part / all : 0);
+}
+
+void modelGroup(Page &page, const fb::Plan &plan) {
+  page.group("plan");
+  page.line("model", printable(text(plan.model_name())));
+  std::string shape =
+      fmt::format("{}, {}", printable(text(plan.architecture())),
+                  counted(uint64_t(plan.layers()), "layer"));
+  if (plan.experts() > 0)
+    shape += fmt::format(", {} experts of which a token uses {}",
+                         plan.experts(), plan.experts_used());
+  page.line("architecture", shape);
+  if (plan.parameters() > 0)
+    page.line("parameters", humanCount(uint64_t(plan.parameters())));
+  page.line("target", printable(text(plan.target())));
+  page.line("context", fmt::format("{} tokens", plan.context()));
+  for (uint32_t i = 0; i < count(plan.phases()); ++i)
+    if (text(plan.phases()->Get(i)->name()) == "prefill")
+      page.line("ubatch",
+                fmt::format("{} tokens", plan.phases()->Get(i)->max_tokens()));
+  page.line("compiler", printable(text(plan.compiler())));
+  if (!text(plan.options()).empty())
+    page.line("options", escaped(text(plan.options())));
+  for (uint32_t i = 0; i < count(plan.files()); ++i) {
+    const fb::File *file = plan.files()->Get(i);
+    page.line(i == 0 ? "files" : "",
+              fmt::format("{} ({}{})", escaped(text(file->path())),
+                          humanBytes(double(file->bytes())),
+                          file->kind() == fb::FileKind::Packed
+                              ? ", weights repacked for this target"
+                              : ""));
+  }
+}
+
+std::string memoryVerdict(const DeviceMemory &memory) {
+  std::string_view state = memory.state();
+  uint64_t budget = memory.device->memory_bytes();
+  if (state == "unknown")
+    return "the plan records no budget";
+  if (state == "over")
+    return "does not fit: " + humanBytes(double(memory.used - budget)) +
+           " over the budget";
+  std::string left = humanBytes(double(budget - memory.used)) + " left";
+  return state == "tight" ? "tight: only " + left : "fits, " + left;
+}
+
+void memoryGroup(Page &page, const ExplainSummary &summary,
+                 const fb::Plan &plan) {
+  page.group("memory");
+  std::vector<std::vector<std::string>> rows;
+  for (const DeviceMemory &memory : summary.devices) {
+    const fb::Device &device = *memory.device;
+    auto fraction = memory.usedFraction();
+    rows.push_back({escaped(text(device.name())),
+                    humanBytes(double(device.weight_bytes())),
+                    humanBytes(double(device.kv_bytes())),
+                    humanBytes(double(device.arena_bytes())),
+                    humanBytes(double(device.scratch_bytes())),
+                    fraction ? humanBytes(double(device.memory_bytes())) : "-",
+                    fraction ? percent(*fraction, 1) : "-",
+                    memoryVerdict(memory)});
+  }
+  page.table({{"device", false, 8},
+              {"weights", true, 11},
+              {"KV cache", true, 11},
+              {"activations", true, 11},
+              {"scratch*", true, 11},
+              {"budget", true, 11},
+              {"used", true, 8},
+              {"", false, 40}},
+             rows);
+  page.line("", "* of each worker thread; counted once");
+  if (summary.kvBytes > 0)
+    page.line("KV cache",
+              fmt::format("{} per token, {} for the context of {} tokens",
+                          humanBytes(summary.kvBytesPerToken),
+                          humanBytes(summary.kvBytes), plan.context()));
+}
+
+std::string stepText(const PhaseCost &phase) {
+  if (phase.step.tokens < 1)
+    return "not in the plan's program";
+  std::string step = counted(uint64_t(phase.step.tokens), "token");
+  if (phase.step.cached > 0)
+    step += fmt::format(" after {} in the cache", phase.step.cached);
+  return step;
+}
+
+void speedGroup(Page &page, const ExplainSummary &summary) {
+  page.group("predicted speed");
+  auto prefill = summary.prefillRate(), decode = summary.decodeRate();
+  if (prefill)
+    page.line("prefill",
+              fmt::format("{}: {} take {}", rate(*prefill),
+                          stepText(*summary.phase("prefill")),
+                          humanSeconds(summary.phase("prefill")->seconds)));
+  if (decode)
+    page.line("decode",
+              fmt::format("{}: {}, logits included, takes {} a token",
+                          rate(*decode), stepText(*summary.phase("decode")),
+                          humanSeconds(*summary.decodeSecondsPerToken())));
+  if (!prefill && !decode) {
+    page.line("none", "the plan carries no predicted times");
+    return;
+  }
+  for (const PhaseCost &phase : summary.phases) {
+    if (phase.seconds <= 0)
+      continue;
+    std::string shares;
+    for (const auto &[device, seconds] : phase.deviceSeconds)
+      shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ",
+                            percent(seconds, phase.seconds), printable(device));
+    page.line("time of " + escaped(phase.name), shares);
+  }
+  page.line("", "Ops one after another at the target's rates; what overlaps is "
+                "not subtracted.");
+}
+
+/// One line per kernel, as "gemm_q4_k_avx512+gemm_q6_k_avx512" has several.
+std::vector<std::string> kernelLines(std::string_view kernels) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin <= kernels.size();) {
+    size_t end = std::min(kernels.find('+', begin), kernels.size());
+    lines.push_back(escaped(kernels.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+void phaseGroup(Page &page, const PhaseCost &phase, const Reasons &reasons,
+                bool full) {
+  page.group(fmt::format("{}: {}, {}", printable(phase.name), stepText(phase),
+                         humanSeconds(phase.seconds)));
+  if (phase.ops.empty()) {
+    page.line("", "the plan explains no op of this phase");
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const OpRow &row : makeRows(phase.ops, full)) {
+    const OpCost &cost = row.cost;
+    std::string name = row.names.text(/*brief=*/true);
+    if (row.names.occurrences > 1)
+      name += fmt::format(" x{}", row.names.occurrences);
+    size_t reason = reasons.numberOf(cost.reason);
+    auto intensity = cost.intensity();
+    std::vector<std::string> kernels = kernelLines(cost.kernel);
+    rows.push_back(
+        {name, escaped(cost.device), kernels[0], humanFlops(cost.flops),
+         humanBytes(cost.weightBytes), intensity ? humanFlops(*intensity) : "-",
+         humanSeconds(cost.seconds), percent(cost.seconds, phase.seconds),
+         reason ? fmt::format("{}", reason) : "-"});
+    for (size_t i = 1; i < kernels.size(); ++i)
+      rows.push_back({"", "", "+" + kernels[i]});
+  }
+  rows.push_back({"total", "", "", humanFlops(phase.flops),
+                  humanBytes(phase.weightBytes), "",
+                  humanSeconds(phase.seconds)});
+  page.table({{"op", false, 32},
+              {"device", false, 7},
+              {"kernel", false, 23},
+              {"FLOP", true, 7},
+              {"weights", true, 11},
+              {"FLOP/B", true, 6},
+              {"time", true, 7},
+              {"share", true, 7},
+              {"why", true, 4}},
+             rows);
+}
+
+void reasonsGroup(Page &page, const Reasons &reasons) {
+  if (reasons.entries.empty())
+    return;
+  page.group("why");
+  for (size_t i = 0; i < reasons.entries.size(); ++i) {
+    const Reasons::Entry &entry = reasons.entries[i];
+    page.paragraph(fmt::format("{:>4}. ", i + 1), escaped(entry.reason));
+    std::string ops;
+    for (const OpNames &names : entry.ops)
+      ops += (ops.empty() ? "" : ", ") + names.text(/*brief=*/false);
+    page.paragraph("      for ", ops);
+  }
+}
+
+} // namespace
+
+std::string explainText(const fb::Plan &plan, bool full) {
+  ExplainSummary summary(plan);
+  Reasons reasons(summary.phases);
+  Page page;
+  modelGroup(page, plan);
+  memoryGroup(page, summary, plan);
+  speedGroup(page, summary);
+  for (const PhaseCost &phase : summary.phases)
+    phaseGroup(page, phase, reasons, full);
+  if (!full && !reasons.entries.empty())
+    page.line("", "A row of several ops gives their sums; --full gives every "
+                  "op a row, --json all figures.");
+  reasonsGroup(page, reasons);
+  if (count(plan.notes()) > 0) {
+    page.group("notes");
+    for (uint32_t i = 0; i < count(plan.notes()); ++i)
+      page.paragraph("  ", escaped(text(plan.notes()->Get(i))));
+  }
+  return page.take();
+}
+
+} // namespace moec

@@ -1,0 +1,149 @@
+#include "compiler/Explain/Summary.h"
+
+#include "kernels/Abi.h"
+#include "runtime/PlanAccess.h"
+
+#include <algorithm>
+
+using moert::count;
+using moert::text;
+namespace fb = moert::fb;
+
+namespace moec {
+
+namespace {
+
+/// Far outside what any machine does, and far enough inside what a double holds
+/// that sums and ratios of millions stay finite. False for NaN.
+double costOf(double value) {
+  return value > 1e-100 && value < 1e100 ? value : 0;
+}
+
+OpCost readOp(const fb::Explain &entry) {
+  OpCost op;
+  op.op = text(entry.op());
+  op.device = text(entry.device());
+  op.kernel = text(entry.kernel());
+  op.reason = text(entry.reason());
+  op.flops = costOf(entry.flops());
+  op.weightBytes = costOf(entry.weight_bytes());
+  op.activationBytes = costOf(entry.activation_bytes());
+  op.kvBytes = costOf(entry.kv_bytes());
+  op.seconds = costOf(entry.seconds());
+  return op;
+}
+
+/// The element named `key`, appended when it is new.
+template <class List, class Key, class Make>
+auto &findOrAdd(List &list, Key key, Make make) {
+  auto it = std::find_if(list.begin(), list.end(), key);
+  return it != list.end() ? *it : list.emplace_back(make());
+}
+
+} // namespace
+
+std::optional<double> OpCost::intensity() const {
+  if (weightBytes <= 0)
+    return std::nullopt;
+  return flops / weightBytes;
+}
+
+std::optional<double> DeviceMemory::usedFraction() const {
+  if (device->memory_bytes() == 0)
+    return std::nullopt;
+  return double(used) / double(device->memory_bytes());
+}
+
+std::string_view DeviceMemory::state() const {
+  std::optional<double> fraction = usedFraction();
+  if (!fraction)
+    return "unknown";
+  return used > device->memory_bytes() ? "over"
+         : *fraction > 0.95            ? "tight"
+                                       : "fits";
+}
+
+ExplainSummary::ExplainSummary(const fb::Plan &plan) {
+  addMemory(plan);
+  addCosts(plan);
+}
+
+void ExplainSummary::addMemory(const fb::Plan &plan) {
+  for (uint32_t i = 0; i < count(plan.devices()); ++i) {
+    const fb::Device *device = plan.devices()->Get(i);
+    devices.push_back({device, device->weight_bytes() + device->kv_bytes() +
+                                   device->arena_bytes() +
+                                   device->scratch_bytes()});
+  }
+  for (uint32_t i = 0; i < count(plan.kv()); ++i) {
+    const fb::Kv *kv = plan.kv()->Get(i);
+    double row = double(kv->width()) *
+                 (kv->type() == uint8_t(moek::KvType::F32) ? 4 : 2);
+    kvBytesPerToken += row;
+    kvBytes += row * double(kv->capacity());
+  }
+}
+
+void ExplainSummary::addCosts(const fb::Plan &plan) {
+  auto phaseNamed = [&](std::string_view name) -> PhaseCost & {
+    return findOrAdd(
+        phases, [&](const PhaseCost &phase) { return phase.name == name; },
+        [&] {
+          PhaseCost phase;
+          phase.name = name;
+          return phase;
+        });
+  };
+  for (uint32_t i = 0; i < count(plan.phases()); ++i) {
+    const fb::Phase *phase = plan.phases()->Get(i);
+    PhaseCost &cost = phaseNamed(text(phase->name()));
+    cost.minTokens = phase->min_tokens();
+    cost.maxTokens = phase->max_tokens();
+    cost.step = typicalStep(cost.name, cost.maxTokens, plan.context());
+  }
+  for (uint32_t i = 0; i < count(plan.explanation()); ++i) {
+    const fb::Explain *entry = plan.explanation()->Get(i);
+    OpCost op = readOp(*entry);
+    PhaseCost &phase = phaseNamed(text(entry->phase()));
+    phase.flops += op.flops;
+    phase.weightBytes += op.weightBytes;
+    phase.seconds += op.seconds;
+    findOrAdd(
+        phase.deviceSeconds,
+        [&](const auto &entry) { return entry.first == op.device; },
+        [&] { return std::pair(op.device, 0.0); })
+        .second += op.seconds;
+    phase.ops.push_back(op);
+  }
+}
+
+const PhaseCost *ExplainSummary::phase(std::string_view name) const {
+  for (const PhaseCost &phase : phases)
+    if (phase.name == name)
+      return &phase;
+  return nullptr;
+}
+
+std::optional<double> ExplainSummary::prefillRate() const {
+  const PhaseCost *prefill = phase("prefill");
+  if (!prefill || prefill->step.tokens < 1 || prefill->seconds <= 0)
+    return std::nullopt;
+  return double(prefill->step.tokens) / prefill->seconds;
+}
+
+std::optional<double> ExplainSummary::decodeSecondsPerToken() const {
+  const PhaseCost *decode = phase("decode"), *logits = phase("logits");
+  if (!decode || decode->step.tokens < 1 || decode->seconds <= 0)
+    return std::nullopt;
+  return decode->seconds / double(decode->step.tokens) +
+         (logits ? logits->seconds : 0);
+}
+
+std::optional<double> ExplainSummary::decodeRate() const {
+  std::optional<double> seconds = decodeSecondsPerToken();
+  if (!seconds)
+    return std::nullopt;
+  return 1 / *seconds;
+}
+
+} // namespace moec

@@ -1,0 +1,72 @@
+//===- Summary.h - Sums over a plan's explanation ---------------*- C++ -*-===//
+
+#ifndef MOE_COMPILER_EXPLAIN_SUMMARY_H
+#define MOE_COMPILER_EXPLAIN_SUMMARY_H
+
+#include "compiler/CostModel/TypicalStep.h"
+#include "runtime/schema/plan_generated.h"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace moec {
+
+/// One op in one phase. Views into the plan. A cost that is no number of at
+/// least zero counts as zero.
+struct OpCost {
+  std::string_view op, device, kernel, reason;
+  double flops = 0, weightBytes = 0, activationBytes = 0, kvBytes = 0;
+  double seconds = 0;
+
+  /// FLOPs per byte of weights read; none for an op without weights.
+  std::optional<double> intensity() const;
+};
+
+struct PhaseCost {
+  std::string_view name;
+  int32_t minTokens = 0, maxTokens = 0;
+  TypicalStep step = {};
+  std::vector<OpCost> ops;
+  double flops = 0, weightBytes = 0, seconds = 0; ///< Sums over the ops.
+  /// Seconds by device, in the order in which the ops come to them.
+  std::vector<std::pair<std::string_view, double>> deviceSeconds;
+};
+
+/// What a device's memory holds, in bytes.
+struct DeviceMemory {
+  const moert::fb::Device *device = nullptr;
+  uint64_t used = 0; ///< Weights, cache, activations and one worker's scratch.
+
+  /// Of the budget; none when the plan records no budget.
+  std::optional<double> usedFraction() const;
+  /// "fits", "tight" (above 95 % of the budget), "over" or "unknown".
+  std::string_view state() const;
+};
+
+struct ExplainSummary {
+  explicit ExplainSummary(const moert::fb::Plan &plan);
+
+  std::vector<DeviceMemory> devices;
+  double kvBytesPerToken = 0, kvBytes = 0; ///< kvBytes: for the context.
+  std::vector<PhaseCost> phases;
+
+  const PhaseCost *phase(std::string_view name) const;
+  /// Tokens of a prompt per second. None without a prefill phase or a time.
+  std::optional<double> prefillRate() const;
+  /// Seconds from one generated token to the next, and its inverse: the step
+  /// plus the logits of each of its tokens. None without a decode phase or a
+  /// time.
+  std::optional<double> decodeSecondsPerToken() const;
+  std::optional<double> decodeRate() const;
+
+private:
+  void addMemory(const moert::fb::Plan &plan);
+  void addCosts(const moert::fb::Plan &plan);
+};
+
+} // namespace moec
+
+#endif // MOE_COMPILER_EXPLAIN_SUMMARY_H

@@ -1,0 +1,67 @@
+#include "runtime/base/Page.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace moert {
+
+/// "experts_ga...avx512": both ends tell what a name is.
+static std::string cutTo(const std::string &cell, size_t widest) {
+  if (cell.size() <= widest || widest < 5)
+    return cell.substr(0, widest);
+  size_t tail = (widest - 3) / 2;
+  size_t head = widest - 3 - tail;
+  return cell.substr(0, head) + "..." + cell.substr(cell.size() - tail);
+}
+
+void Page::group(std::string_view title) {
+  text_ += fmt::format("{}{}\n", text_.empty() ? "" : "\n", title);
+}
+
+void Page::line(std::string_view label, std::string_view value) {
+  text_ += fmt::format("  {:<16} {}\n", label, value);
+}
+
+void Page::table(const std::vector<Column> &columns,
+                 const std::vector<std::vector<std::string>> &rows) {
+  std::vector<size_t> widths;
+  for (const Column &column : columns)
+    widths.push_back(column.title.size());
+  for (const auto &row : rows)
+    for (size_t i = 0; i < std::min(row.size(), columns.size()); ++i)
+      widths[i] =
+          std::max(widths[i], std::min(row[i].size(), columns[i].widest));
+
+  auto add = [&](auto cellOf, size_t cells) {
+    std::string text;
+    for (size_t i = 0; i < std::min(cells, columns.size()); ++i)
+      text += columns[i].right ? fmt::format("  {:>{}}", cellOf(i), widths[i])
+                               : fmt::format("  {:<{}}", cellOf(i), widths[i]);
+    text_.append(text, 0, text.find_last_not_of(' ') + 1);
+    text_ += '\n';
+  };
+  add([&](size_t i) { return columns[i].title; }, columns.size());
+  for (const auto &row : rows)
+    add([&](size_t i) { return cutTo(row[i], widths[i]); }, row.size());
+}
+
+void Page::paragraph(std::string_view lead, std::string_view text) {
+  constexpr size_t lineWidth = 118;
+  size_t width = lineWidth - std::min<size_t>(lead.size(), 40);
+  std::string margin(lead);
+  do {
+    std::string_view part = text.substr(0, width);
+    if (part.size() < text.size() && text[width] != ' ')
+      if (size_t space = part.rfind(' ');
+          space != std::string_view::npos && space > 0)
+        part = part.substr(0, space);
+    text.remove_prefix(part.size());
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    text_ += margin;
+    text_ += part;
+    text_ += '\n';
+    margin.assign(lead.size(), ' ');
+  } while (!text.empty());
+}
+
+} // namespace moert
