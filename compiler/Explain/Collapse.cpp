@@ -57,19 +57,42 @@ std::string OpNames::text(bool brief) const {
   return fmt::format("{}{}.{}", layerPrefix, list, moert::escaped(rest));
 }
 
+std::string reasonOfAnyLayer(const OpCost &op) {
+  OpNames names(op.op);
+  std::string result;
+  std::string_view rest = op.reason;
+  while (!names.layers.empty()) {
+    size_t at = rest.find(layerPrefix);
+    if (at == std::string_view::npos)
+      break;
+    result += rest.substr(0, at);
+    rest.remove_prefix(at);
+    int layer = *names.layers.begin();
+    std::string own = fmt::format("{}{}.", layerPrefix, layer);
+    std::string before = fmt::format("{}{}.", layerPrefix, layer - 1);
+    std::string_view found = rest.starts_with(own)      ? own
+                             : rest.starts_with(before) ? before
+                                                        : layerPrefix;
+    result += layerPrefix;
+    if (found != layerPrefix)
+      result += found == own ? "N." : "N-1.";
+    rest.remove_prefix(found.size());
+  }
+  return result.append(rest);
+}
+
 std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full) {
   std::vector<OpRow> rows;
   using Key =
       std::tuple<std::string_view, bool, std::string_view, std::string_view,
-                 std::string_view, double, double, double, double, double>;
+                 std::string, double, double, double, double, double>;
   std::map<Key, size_t> rowOf;
   for (const OpCost &op : ops) {
     OpNames names(op.op);
-    Key key{names.rest,     !names.layers.empty(),
-            op.device,      op.kernel,
-            op.reason,      op.flops,
-            op.weightBytes, op.activationBytes,
-            op.kvBytes,     op.seconds};
+    Key key{names.rest,     !names.layers.empty(), op.device,
+            op.kernel,      reasonOfAnyLayer(op),  op.flops,
+            op.weightBytes, op.activationBytes,    op.kvBytes,
+            op.seconds};
     auto [at, isNew] = rowOf.try_emplace(key, rows.size());
     if (isNew || full) {
       rows.push_back({std::move(names), op});
@@ -94,9 +117,9 @@ Reasons::Reasons(const std::vector<PhaseCost> &phases) {
       if (op.reason.empty())
         continue;
       auto [number, isNew] =
-          numbers_.try_emplace(op.reason, entries.size() + 1);
+          numbers_.try_emplace(reasonOfAnyLayer(op), entries.size() + 1);
       if (isNew)
-        entries.push_back({op.reason, {}});
+        entries.push_back({number->first, {}});
       OpNames names(op.op);
       std::vector<OpNames> &list = entries[number->second - 1].ops;
       auto [place, isFirst] = placeOf.try_emplace(
@@ -108,8 +131,8 @@ Reasons::Reasons(const std::vector<PhaseCost> &phases) {
     }
 }
 
-size_t Reasons::numberOf(std::string_view reason) const {
-  auto it = numbers_.find(reason);
+size_t Reasons::numberOf(const OpCost &op) const {
+  auto it = numbers_.find(reasonOfAnyLayer(op));
   return it == numbers_.end() ? 0 : it->second;
 }
 

@@ -26,29 +26,35 @@ struct OpNames {
   std::string text(bool brief) const;
 };
 
+/// The op's reason with layers told from its own: "blk.N.ffn" for its layer and
+/// "blk.N-1.ffn" for the one before, so that layers alike have one reason.
+std::string reasonOfAnyLayer(const OpCost &op);
+
 struct OpRow {
   OpNames names;
   OpCost cost; ///< Sums over the row's ops.
 };
 
-/// Ops alike in everything but the layer share a row, in the order in which the
-/// first of each comes. `full`: every op has its own.
+/// Ops alike in everything but the layer, reasonOfAnyLayer() included, share a
+/// row, in the order in which the first of each comes. `full`: every op has its
+/// own.
 std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full);
 
-/// The distinct reasons of a plan, numbered from 1 in order of appearance.
+/// The distinct reasons of a plan, as reasonOfAnyLayer() tells them, numbered
+/// from 1 in order of appearance.
 struct Reasons {
   struct Entry {
-    std::string_view reason;
+    std::string reason;
     std::vector<OpNames> ops;
   };
   std::vector<Entry> entries;
 
   explicit Reasons(const std::vector<PhaseCost> &phases);
-  /// 0 for an empty reason.
-  size_t numberOf(std::string_view reason) const;
+  /// 0 without a reason.
+  size_t numberOf(const OpCost &op) const;
 
 private:
-  std::map<std::string_view, size_t> numbers_;
+  std::map<std::string, size_t> numbers_;
 };
 
 } // namespace moec

@@ -184,7 +184,7 @@ void phaseGroup(Page &page, const PhaseCost &phase, const Reasons &reasons,
     std::string name = row.names.text(/*brief=*/true);
     if (row.names.occurrences > 1)
       name += fmt::format(" x{}", row.names.occurrences);
-    size_t reason = reasons.numberOf(cost.reason);
+    size_t reason = reasons.numberOf(cost);
     auto intensity = cost.intensity();
     std::vector<std::string> kernels = kernelLines(cost.kernel);
     rows.push_back(
@@ -201,7 +201,7 @@ void phaseGroup(Page &page, const PhaseCost &phase, const Reasons &reasons,
   page.table({{"op", false, 32},
               {"device", false, 7},
               {"kernel", false, 23},
-              {"FLOP", true, 7},
+              {"FLOP", true, 6},
               {"weights", true, 11},
               {"FLOP/B", true, 6},
               {"time", true, 7},
@@ -213,7 +213,7 @@ void phaseGroup(Page &page, const PhaseCost &phase, const Reasons &reasons,
 void reasonsGroup(Page &page, const Reasons &reasons) {
   if (reasons.entries.empty())
     return;
-  page.group("why");
+  page.group("why (N is the layer of the op)");
   for (size_t i = 0; i < reasons.entries.size(); ++i) {
     const Reasons::Entry &entry = reasons.entries[i];
     page.paragraph(fmt::format("{:>4}. ", i + 1), escaped(entry.reason));

@@ -66,6 +66,27 @@ TEST(ExplainRows, AnyDifferenceSeparates) {
   EXPECT_EQ(moec::makeRows({cost("blk.0.a"), cost("a")}, false).size(), 2u);
 }
 
+// "Adds blk.3.ffn" and "Adds blk.4.ffn" are one reason.
+TEST(ExplainRows, ReasonsThatNameTheirOwnLayers) {
+  auto rows =
+      moec::makeRows({cost("blk.4.ffn", 2, "Adds blk.4.attn to blk.3.ffn."),
+                      cost("blk.5.ffn", 2, "Adds blk.5.attn to blk.4.ffn."),
+                      cost("blk.6.ffn", 2, "Adds blk.6.attn to blk.4.ffn.")},
+                     false);
+  EXPECT_THAT(names(rows), ElementsAre("blk.4-5.ffn x2", "blk.6.ffn x1"));
+  EXPECT_EQ(moec::reasonOfAnyLayer(rows[0].cost),
+            "Adds blk.N.attn to blk.N-1.ffn.");
+  EXPECT_EQ(moec::reasonOfAnyLayer(rows[1].cost),
+            "Adds blk.N.attn to blk.4.ffn.");
+  // Layer 1 is not the start of layer 12, and no layer comes before 0.
+  EXPECT_EQ(moec::reasonOfAnyLayer(cost("blk.1.a", 2, "blk.12.b blk.")),
+            "blk.12.b blk.");
+  EXPECT_EQ(moec::reasonOfAnyLayer(cost("blk.0.a", 2, "blk.1.b blk.0.b")),
+            "blk.1.b blk.N.b");
+  EXPECT_EQ(moec::reasonOfAnyLayer(cost("output", 2, "Adds blk.3.ffn.")),
+            "Adds blk.3.ffn.");
+}
+
 TEST(ExplainRows, FullGivesEveryOpARow) {
   auto rows = moec::makeRows({cost("blk.0.a"), cost("blk.1.a")}, true);
   EXPECT_THAT(names(rows), ElementsAre("blk.0.a x1", "blk.1.a x1"));
