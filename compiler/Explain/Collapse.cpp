@@ -43,17 +43,12 @@ std::string OpNames::text(bool brief) const {
     else
       ranges.emplace_back(layer, layer);
   std::string list;
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    auto [first, last] = ranges[i];
-    bool left = brief && ranges.size() > 3 && i > 1 && i + 1 < ranges.size();
-    if (left && i > 2)
-      continue;
-    if (i > 0)
-      list += ',';
-    list += left            ? "..."
-            : first == last ? fmt::format("{}", first)
-                            : fmt::format("{}-{}", first, last);
-  }
+  if (brief && ranges.size() > 3)
+    list = fmt::format("{}..{}", *layers.begin(), *layers.rbegin());
+  else
+    for (auto [first, last] : ranges)
+      list += fmt::format("{}{}{}", list.empty() ? "" : ",", first,
+                          first == last ? "" : fmt::format("-{}", last));
   return fmt::format("{}{}.{}", layerPrefix, list, moert::escaped(rest));
 }
 

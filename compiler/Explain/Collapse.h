@@ -21,8 +21,8 @@ struct OpNames {
   /// Adds an op of the same rest.
   void add(const OpNames &op);
 
-  /// "blk.3-60.attn_q", "blk.0-2,5.attn_v". With more than three ranges and
-  /// `brief`, only the first two and the last: "blk.0-2,5,...,26.attn_v".
+  /// "blk.3-60.attn_q", "blk.0-2,5.attn_v". More than three ranges become
+  /// "blk.0..26.attn_v" when `brief`: some of the layers from 0 to 26.
   std::string text(bool brief) const;
 };
 

@@ -3,24 +3,22 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/base/Page.h"
 
-#include <cmath>
-
 using namespace moert;
 
 namespace moec {
 
 namespace {
 
-/// "1.23 ms", "12.3 G": three digits and a prefix.
-std::string scaled(double value, int firstPower,
+/// "1.23 ms", "12.3 G": three digits and a unit, of which the first is `scale`
+/// and each further one `step` times the one before.
+std::string scaled(double value, double scale, double step,
                    std::initializer_list<std::string_view> units) {
   if (value == 0)
     return "0";
-  double scale = std::pow(1000.0, firstPower);
   const std::string_view *unit = units.begin();
-  // 999.5 would print as 1e+03.
+  // 999.5 would print with four digits.
   for (; unit + 1 != units.end() && value >= 999.5 * scale; ++unit)
-    scale *= 1000;
+    scale *= step;
   double shown = value / scale;
   int decimals = shown >= 99.95 ? 0 : shown >= 9.995 ? 1 : 2;
   return (shown < 999999 ? fmt::format("{:.{}f}", shown, decimals)
@@ -29,18 +27,25 @@ std::string scaled(double value, int firstPower,
 }
 
 std::string humanSeconds(double seconds) {
-  return scaled(seconds, -3, {" ns", " us", " ms", " s"});
+  return scaled(seconds, 1e-9, 1000, {" ns", " us", " ms", " s"});
 }
 
 std::string humanFlops(double flops) {
-  return scaled(flops, 0, {"", " K", " M", " G", " T", " P"});
+  return scaled(flops, 1, 1000, {"", " K", " M", " G", " T", " P"});
 }
 
-std::string rate(double value) { return scaled(value, 0, {""}) + " tokens/s"; }
+/// Narrower than humanBytes(), for the tables.
+std::string shortBytes(double bytes) {
+  return scaled(bytes, 1, 1024, {" B", " KiB", " MiB", " GiB", " TiB", " PiB"});
+}
 
-/// The share of `part` in `all`, "12.3 %".
-std::string percent(double part, double all) {
-  return fmt::format("{:.1f} %", all > 0 ? 100 * part / all : 0);
+std::string rate(double value) {
+  return scaled(value, 1, 1000, {""}) + " tokens/s";
+}
+
+/// The share of `part` in `all` as a percentage, "12.3".
+std::string share(double part, double all) {
+  return fmt::format("{:.1f}", all > 0 ? 100 * part / all : 0);
 }
 
 void modelGroup(Page &page, const fb::Plan &plan) {
@@ -100,7 +105,7 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
                     humanBytes(double(device.arena_bytes())),
                     humanBytes(double(device.scratch_bytes())),
                     fraction ? humanBytes(double(device.memory_bytes())) : "-",
-                    fraction ? percent(*fraction, 1) : "-",
+                    fraction ? share(*fraction, 1) + " %" : "-",
                     memoryVerdict(memory)});
   }
   page.table({{"device", false, 8},
@@ -151,8 +156,8 @@ void speedGroup(Page &page, const ExplainSummary &summary) {
       continue;
     std::string shares;
     for (const auto &[device, seconds] : phase.deviceSeconds)
-      shares += fmt::format("{}{} {}", shares.empty() ? "" : ", ",
-                            percent(seconds, phase.seconds), printable(device));
+      shares += fmt::format("{}{} % {}", shares.empty() ? "" : ", ",
+                            share(seconds, phase.seconds), printable(device));
     page.line("time of " + escaped(phase.name), shares);
   }
   page.line("", "Ops one after another at the target's rates; what overlaps is "
@@ -189,23 +194,23 @@ void phaseGroup(Page &page, const PhaseCost &phase, const Reasons &reasons,
     std::vector<std::string> kernels = kernelLines(cost.kernel);
     rows.push_back(
         {name, escaped(cost.device), kernels[0], humanFlops(cost.flops),
-         humanBytes(cost.weightBytes), intensity ? humanFlops(*intensity) : "-",
-         humanSeconds(cost.seconds), percent(cost.seconds, phase.seconds),
+         shortBytes(cost.weightBytes), intensity ? humanFlops(*intensity) : "-",
+         humanSeconds(cost.seconds), share(cost.seconds, phase.seconds),
          reason ? fmt::format("{}", reason) : "-"});
     for (size_t i = 1; i < kernels.size(); ++i)
       rows.push_back({"", "", "+" + kernels[i]});
   }
   rows.push_back({"total", "", "", humanFlops(phase.flops),
-                  humanBytes(phase.weightBytes), "",
+                  shortBytes(phase.weightBytes), "",
                   humanSeconds(phase.seconds)});
-  page.table({{"op", false, 32},
-              {"device", false, 7},
+  page.table({{"op", false, 36},
+              {"device", false, 6},
               {"kernel", false, 23},
               {"FLOP", true, 6},
-              {"weights", true, 11},
+              {"weights", true, 8},
               {"FLOP/B", true, 6},
               {"time", true, 7},
-              {"share", true, 7},
+              {"%", true, 5},
               {"why", true, 4}},
              rows);
 }

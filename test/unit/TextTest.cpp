@@ -1,5 +1,7 @@
 #include "runtime/base/Text.h"
 
+#include "runtime/base/Page.h"
+
 #include <gtest/gtest.h>
 
 using namespace moert;
@@ -32,6 +34,36 @@ TEST(Text, CountsAndSizes) {
   EXPECT_EQ(humanBytes(1023), "1023 B");
   EXPECT_EQ(humanBytes(1536), "1.50 KiB");
   EXPECT_EQ(humanBytes(377.0 * (1ull << 30)), "377.00 GiB");
+}
+
+TEST(Page, GroupsLinesAndTables) {
+  Page page;
+  page.group("first");
+  page.line("label", "value");
+  page.group("second");
+  page.table({{"name", false, 9}, {"bytes", true, 9}},
+             {{"a", "10"}, {"abcdefghijkl", "1"}, {"short"}});
+  EXPECT_EQ(page.take(), "first\n"
+                         "  label            value\n"
+                         "\n"
+                         "second\n"
+                         "  name       bytes\n"
+                         "  a             10\n"
+                         "  abc...jkl      1\n"
+                         "  short\n");
+}
+
+TEST(Page, ParagraphsBreakAtSpaces) {
+  Page page;
+  std::string word(60, 'x');
+  page.paragraph("1. ", word + " " + word + " end");
+  EXPECT_EQ(page.take(), "1. " + word + "\n   " + word + " end\n");
+  Page longWord;
+  longWord.paragraph("", std::string(120, 'x'));
+  EXPECT_EQ(longWord.take(), std::string(118, 'x') + "\nxx\n");
+  Page empty;
+  empty.paragraph("- ", "");
+  EXPECT_EQ(empty.take(), "- \n");
 }
 
 } // namespace

@@ -7,6 +7,7 @@ int main(int argc, char **argv) {
       "moec", "Compiles mixture-of-experts GGUF models into plans for moert.");
   moec::addCompileCommand(tool);
   moec::addModelCommand(tool);
+  moec::addExplainCommand(tool);
   moec::addInspectCommand(tool);
   moec::addAssembleCommand(tool);
   moec::addTargetsCommand(tool);
