@@ -1,6 +1,7 @@
 #include "runtime/base/HostCpu.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sched.h>
 #include <string>
@@ -57,6 +58,41 @@ uint64_t hostMemoryBytes() {
   if (uint64_t limit = 0; limitFile >> limit && limit > 0)
     bytes = bytes == 0 ? limit : std::min(bytes, limit);
   return bytes;
+}
+
+CacheSizes hostCaches() {
+  CacheSizes sizes;
+  for (int index = 0; index < 8; ++index) {
+    std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);
+    std::ifstream levelFile(folder + "/level"), typeFile(folder + "/type"),
+        sizeFile(folder + "/size");
+    int level = 0;
+    std::string type;
+    uint64_t kib = 0; // written as "32768K"
+    if (!(levelFile >> level && typeFile >> type && sizeFile >> kib) ||
+        type == "Instruction")
+      continue;
+    if (level == 1)
+      sizes.l1Bytes = kib << 10;
+    else if (level == 2)
+      sizes.l2Bytes = kib << 10;
+    else if (level == 3)
+      sizes.l3Bytes = kib << 10;
+  }
+  return sizes;
+}
+
+int numaNodes() {
+  int nodes = 0;
+  std::error_code ignored;
+  for (const auto &entry : std::filesystem::directory_iterator(
+           "/sys/devices/system/node", ignored)) {
+    std::string name = entry.path().filename().string();
+    nodes += name.starts_with("node") &&
+             name.find_first_not_of("0123456789", 4) == std::string::npos;
+  }
+  return std::max(nodes, 1);
 }
 
 } // namespace moert

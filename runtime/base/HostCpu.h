@@ -20,6 +20,16 @@ std::string cpuModelName();
 /// group's limit where that is lower.
 uint64_t hostMemoryBytes();
 
+/// Data caches as the first CPU sees them: l1 and l2 of a core, l3 of all cores
+/// that share one. 0 for what does not exist or the system does not tell.
+struct CacheSizes {
+  uint64_t l1Bytes = 0, l2Bytes = 0, l3Bytes = 0;
+};
+CacheSizes hostCaches();
+
+/// Memory nodes of the machine, at least 1.
+int numaNodes();
+
 } // namespace moert
 
 #endif // MOE_RUNTIME_BASE_HOSTCPU_H

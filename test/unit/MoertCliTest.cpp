@@ -175,7 +175,8 @@ TEST_F(MoertCliTest, PerplexityOfTheReference) {
 }
 
 TEST_F(MoertCliTest, BenchHasLlamaBenchsColumns) {
-  std::string bench = "bench " + plan_ + " -p 6 -n 3 -d 0,2 -r 2 -t 1 -o ";
+  std::string bench =
+      "bench " + plan_ + " -p 6 -n 3 -d 0,2 -r 2 -t 1 --no-limits -o ";
   Result json = moert(bench + "json");
   ASSERT_EQ(json.exitCode, 0) << json.err;
   auto list = nlohmann::json::parse(json.out);
@@ -198,9 +199,54 @@ TEST_F(MoertCliTest, BenchHasLlamaBenchsColumns) {
   Result csv = moert(bench + "csv");
   EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 5);
 
-  Result deep = moert("bench " + plan_ + " -p 512 -n 0 -r 1");
+  Result deep = moert("bench " + plan_ + " -p 512 -n 0 -r 1 --no-limits");
   EXPECT_EQ(deep.exitCode, 5);
   EXPECT_NE(deep.err.find("--ctx 512"), std::string::npos) << deep.err;
+}
+
+TEST_F(MoertCliTest, BenchMeasuresWorkAgainstTheLimits) {
+  Result json =
+      moert("bench " + plan_ + " -p 6 -n 3 -pg 4,2 -r 1 -t 1 -o json");
+  ASSERT_EQ(json.exitCode, 0) << json.err;
+  auto list = nlohmann::json::parse(json.out);
+  ASSERT_EQ(list.size(), 3u);
+  const auto &prompt = list[0], &gen = list[1], &both = list[2];
+
+  // F32 weights: a token reads what follows, all of the 4 bytes a value.
+  using S = SamplePlan;
+  double perHead = S::kLatent * (S::kNope + S::kValue);
+  double matrices =
+      S::kHidden * (S::kHeads * (S::kNope + S::kRope)) + // q
+      S::kHidden * (S::kLatent + S::kRope) + S::kHeads * perHead +
+      S::kHeads * S::kValue * S::kHidden + 3 * S::kHidden * S::kDenseWidth +
+      S::kHidden * S::kExperts +
+      3 * S::kHidden * S::kExpertWidth * (S::kTopK + 1); // and a shared one
+  double head = S::kHidden * S::kVocab;
+  double tops = 2 * (matrices + head / 6) * prompt["avg_ts"].get<double>();
+  EXPECT_NEAR(prompt["tops"].get<double>() * 1e12 / tops, 1, 1e-9);
+  EXPECT_TRUE(prompt["read_gbps"].is_null());
+  EXPECT_NEAR(prompt["peak_fraction"].get<double>(),
+              prompt["tops"].get<double>() / prompt["limit_tops"].get<double>(),
+              1e-9);
+
+  // Beside them: a row of the embedding, norms and biases.
+  double least = 4 * (matrices + head) * gen["avg_ts"].get<double>() / 1e9;
+  EXPECT_GT(gen["read_gbps"].get<double>(), least);
+  EXPECT_LT(gen["read_gbps"].get<double>(), 1.05 * least);
+  EXPECT_TRUE(gen["tops"].is_null());
+  EXPECT_NEAR(gen["bandwidth_fraction"].get<double>(),
+              gen["read_gbps"].get<double>() /
+                  gen["limit_read_gbps"].get<double>(),
+              1e-9);
+
+  EXPECT_EQ(both["n_prompt"], 4);
+  EXPECT_EQ(both["n_gen"], 2);
+  EXPECT_TRUE(both["bandwidth_fraction"].is_null());
+  EXPECT_TRUE(both["peak_fraction"].is_null());
+
+  Result table = moert("bench " + plan_ + " -p 0 -n 1 -pg 4,2 -r 1 -t 1");
+  EXPECT_NE(table.out.find(" pp4+tg2 |"), std::string::npos) << table.out;
+  EXPECT_NE(table.out.find(" GB/s |"), std::string::npos) << table.out;
 }
 
 TEST_F(MoertCliTest, InfoInTextAndJson) {
@@ -235,6 +281,8 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
       {"run " + folder_.write("junk", "0123456789") + " -p x", 3,
        "is not a plan"},
       {"bench " + plan_ + " -o yaml", 2, "yaml"},
+      {"bench " + plan_ + " -pg 4", 2, "as in -pg 512,128; found \"4\""},
+      {"bench " + plan_ + " -pg 4,0", 2, "as in -pg 512,128"},
       {"bench " + plan_ + " -r 0", 2, "-r must be at least 1"},
   };
   for (const auto &[arguments, exitCode, message] : cases) {

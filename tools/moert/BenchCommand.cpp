@@ -8,6 +8,7 @@
 #include "tools/moert/PlanFacts.h"
 #include "tools/moert/Shared.h"
 
+#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <memory>
@@ -20,8 +21,10 @@ struct BenchFlags {
   std::vector<int32_t> prompts = {512}, gens = {128}, depths = {0};
   std::vector<int32_t> threads = {0};
   int32_t repetitions = 5;
+  std::vector<std::string> pairTexts;
+  std::vector<std::pair<int32_t, int32_t>> pairs; ///< Of pairTexts.
   std::string output = "md";
-  bool noWarmup = false;
+  bool noWarmup = false, noLimits = false;
 };
 
 std::string utcNow() {
@@ -72,15 +75,29 @@ StatusOr<uint64_t> measure(Session &session, const BenchResult &test) {
         session.prefill(randomTokens(session, test.depth)).status());
   std::vector<int32_t> tokens = randomTokens(session, test.prompt + test.gen);
   auto start = std::chrono::steady_clock::now();
+  std::span<const int32_t> all(tokens);
   if (test.prompt > 0)
-    MOE_RETURN_IF_ERROR(session.prefill(tokens).status());
-  else
-    for (int32_t token : tokens)
-      MOE_RETURN_IF_ERROR(session.decode(token).status());
+    MOE_RETURN_IF_ERROR(
+        session.prefill(all.first(size_t(test.prompt))).status());
+  for (int32_t token : all.subspan(size_t(test.prompt)))
+    MOE_RETURN_IF_ERROR(session.decode(token).status());
   auto end = std::chrono::steady_clock::now();
   return uint64_t(
       std::chrono::duration_cast<std::chrono::nanoseconds>(end - start)
           .count());
+}
+
+/// Notes what the test's tokens ask of the machine.
+void addWork(const Plan &plan, BenchResult &test) {
+  WeightWork head = phaseWork(plan, "logits", 1);
+  if (test.prompt == 0) {
+    test.bytesPerToken = phaseWork(plan, "decode", 1).bytes + head.bytes;
+  } else if (test.gen == 0) {
+    double body = phaseWork(plan, "prefill", 1).ops;
+    if (body == 0) // no prefill phase: prompts go through the other
+      body = phaseWork(plan, "decode", 1).ops;
+    test.opsPerToken = body + head.ops / test.prompt;
+  }
 }
 
 Status runTest(Session &session, const BenchFlags &flags, BenchResult &test,
@@ -92,6 +109,7 @@ Status runTest(Session &session, const BenchFlags &flags, BenchResult &test,
     MOE_RETURN_IF_ERROR(measure(session, warmup).status());
   }
   test.threads = session.threads();
+  addWork(session.plan(), test);
   test.started = utcNow();
   for (int32_t i = 0; i < flags.repetitions; ++i) {
     progress.show(
@@ -107,12 +125,30 @@ std::vector<BenchResult> tests(const BenchFlags &flags) {
   for (int32_t depth : flags.depths) {
     for (int32_t prompt : flags.prompts)
       if (prompt > 0)
-        tests.push_back({prompt, 0, depth, 0, "", {}});
+        tests.push_back({.prompt = prompt, .depth = depth});
     for (int32_t gen : flags.gens)
       if (gen > 0)
-        tests.push_back({0, gen, depth, 0, "", {}});
+        tests.push_back({.gen = gen, .depth = depth});
+    for (auto [prompt, gen] : flags.pairs)
+      tests.push_back({.prompt = prompt, .gen = gen, .depth = depth});
   }
   return tests;
+}
+
+/// "512,128" as two numbers above 0.
+StatusOr<std::pair<int32_t, int32_t>> parsePair(const std::string &text) {
+  std::pair<int32_t, int32_t> pair;
+  const char *end = text.data() + text.size();
+  auto [comma, first] = std::from_chars(text.data(), end, pair.first);
+  if (first == std::errc() && comma != end && *comma == ',') {
+    auto [rest, second] = std::from_chars(comma + 1, end, pair.second);
+    if (second == std::errc() && rest == end && pair.first > 0 &&
+        pair.second > 0)
+      return pair;
+  }
+  return Status(StatusCode::Usage, "-pg takes a prompt's and a text's length, "
+                                   "as in -pg 512,128; found " +
+                                       moert::quoted(text));
 }
 
 Status checkFlags(const BenchFlags &flags) {
@@ -125,11 +161,16 @@ Status checkFlags(const BenchFlags &flags) {
                       "-p, -n and -d take numbers that are not negative");
   if (tests(flags).empty())
     return Status(StatusCode::Usage,
-                  "nothing to measure: -p and -n are both 0");
+                  "nothing to measure: -p and -n are both 0, and there is no "
+                  "-pg");
   return Status::ok();
 }
 
-Status bench(const BenchFlags &flags) {
+Status bench(BenchFlags flags) {
+  for (const std::string &text : flags.pairTexts) {
+    MOE_ASSIGN_OR_RETURN(auto pair, parsePair(text));
+    flags.pairs.push_back(pair);
+  }
   MOE_RETURN_IF_ERROR(checkFlags(flags));
   const std::atomic<bool> *cancel = catchInterrupt();
   BenchSubject subject;
@@ -142,7 +183,15 @@ Status bench(const BenchFlags &flags) {
                          Session::open(flags.session.plan, options));
     session->setCancel(cancel);
     subject = describe(*session);
+    std::optional<CpuLimits> limits;
+    if (!flags.noLimits) {
+      progress.show("measuring this machine");
+      MOE_ASSIGN_OR_RETURN(Calibrator calibrator,
+                           Calibrator::create(session->threads()));
+      limits = calibrator.measure();
+    }
     for (BenchResult test : tests(flags)) {
+      test.limits = limits;
       MOE_RETURN_IF_ERROR(runTest(*session, flags, test, progress));
       results.push_back(std::move(test));
     }
@@ -173,12 +222,24 @@ void addBenchCommand(moetool::Tool &tool) {
           "Tests");
   addList("-n,--n-gen", flags->gens, "Generated tokens; 0 is none", "Tests");
   addList("-d,--n-depth", flags->depths, "Tokens in the cache before", "Tests");
+  command
+      ->add_option("--pg", flags->pairTexts,
+                   "A prompt and then generated tokens, timed together (also "
+                   "-pg); may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("P,N")
+      ->group("Tests");
   command->add_option("-r,--repetitions", flags->repetitions, "Runs per test")
       ->type_name("N")
       ->group("Tests");
   command
       ->add_flag("--no-warmup", flags->noWarmup,
                  "Leave out the run before each test that is not counted")
+      ->group("Tests");
+  command
+      ->add_flag("--no-limits", flags->noLimits,
+                 "Do not measure the machine's read bandwidth and int8 peak, "
+                 "which results are shown as fractions of")
       ->group("Tests");
   addList("-t,--threads", flags->threads,
           "Worker threads; 0 is one per physical core", "Machine");

@@ -16,40 +16,91 @@ MeanAndDeviation nanoseconds(const BenchResult &result) {
   return summarise({result.nanoseconds.begin(), result.nanoseconds.end()});
 }
 
+/// What a test reached, by its mean rate.
+struct Reached {
+  std::optional<double> readGbps, bandwidthFraction, tops, peakFraction;
+};
+
+Reached reached(const BenchResult &result) {
+  double rate = summarise(result.rates()).mean;
+  Reached reached;
+  if (result.bytesPerToken > 0)
+    reached.readGbps = result.bytesPerToken * rate / 1e9;
+  if (result.opsPerToken > 0)
+    reached.tops = result.opsPerToken * rate / 1e12;
+  if (!result.limits)
+    return reached;
+  if (reached.readGbps)
+    reached.bandwidthFraction =
+        *reached.readGbps * 1e9 / result.limits->readBytesPerSecond;
+  if (reached.tops)
+    reached.peakFraction =
+        *reached.tops * 1e12 / result.limits->int8OpsPerSecond;
+  return reached;
+}
+
+/// "87.1 % of 31.2 GB/s", or "" for a test of both kinds.
+std::string ofLimit(const BenchResult &result) {
+  Reached values = reached(result);
+  if (values.bandwidthFraction)
+    return fmt::format("{:.1f} % of {:.1f} GB/s",
+                       100 * *values.bandwidthFraction,
+                       result.limits->readBytesPerSecond / 1e9);
+  if (values.peakFraction)
+    return fmt::format("{:.1f} % of {:.2f} TOPS", 100 * *values.peakFraction,
+                       result.limits->int8OpsPerSecond / 1e12);
+  return "";
+}
+
+Json orNull(std::optional<double> value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
 Json record(const BenchSubject &subject, const BenchResult &result) {
   MeanAndDeviation time = nanoseconds(result);
   MeanAndDeviation rate = summarise(result.rates());
-  return {{"build_commit", subject.version},
-          {"cpu_info", subject.cpu},
-          {"gpu_info", ""},
-          {"backends", backend},
-          {"model_filename", subject.planPath},
-          {"model_type", subject.modelType},
-          {"model_size", subject.modelBytes},
-          {"model_n_params", subject.parameters},
-          {"target", subject.target},
-          {"n_batch", subject.ubatch},
-          {"n_ubatch", subject.ubatch},
-          {"n_threads", result.threads},
-          {"type_k", subject.kvType},
-          {"type_v", subject.kvType},
-          {"use_mmap", true},
-          {"n_prompt", result.prompt},
-          {"n_gen", result.gen},
-          {"n_depth", result.depth},
-          {"test_time", result.started},
-          {"avg_ns", uint64_t(time.mean)},
-          {"stddev_ns", uint64_t(time.deviation)},
-          {"avg_ts", rate.mean},
-          {"stddev_ts", rate.deviation},
-          {"samples_ns", result.nanoseconds},
-          {"samples_ts", result.rates()}};
+  Reached values = reached(result);
+  const std::optional<CpuLimits> &limits = result.limits;
+  return {
+      {"build_commit", subject.version},
+      {"cpu_info", subject.cpu},
+      {"gpu_info", ""},
+      {"backends", backend},
+      {"model_filename", subject.planPath},
+      {"model_type", subject.modelType},
+      {"model_size", subject.modelBytes},
+      {"model_n_params", subject.parameters},
+      {"target", subject.target},
+      {"n_batch", subject.ubatch},
+      {"n_ubatch", subject.ubatch},
+      {"n_threads", result.threads},
+      {"type_k", subject.kvType},
+      {"type_v", subject.kvType},
+      {"use_mmap", true},
+      {"n_prompt", result.prompt},
+      {"n_gen", result.gen},
+      {"n_depth", result.depth},
+      {"test_time", result.started},
+      {"avg_ns", uint64_t(time.mean)},
+      {"stddev_ns", uint64_t(time.deviation)},
+      {"avg_ts", rate.mean},
+      {"stddev_ts", rate.deviation},
+      {"read_gbps", orNull(values.readGbps)},
+      {"bandwidth_fraction", orNull(values.bandwidthFraction)},
+      {"tops", orNull(values.tops)},
+      {"peak_fraction", orNull(values.peakFraction)},
+      {"limit_read_gbps",
+       limits ? Json(limits->readBytesPerSecond / 1e9) : Json()},
+      {"limit_tops", limits ? Json(limits->int8OpsPerSecond / 1e12) : Json()},
+      {"samples_ns", result.nanoseconds},
+      {"samples_ts", result.rates()}};
 }
 
 /// RFC 4180: quoted, quotes doubled.
 std::string csvField(const Json &value) {
-  std::string text =
-      value.is_string() ? value.get<std::string>() : value.dump();
+  std::string text = value.is_null()     ? ""
+                     : value.is_string() ? value.get<std::string>()
+                                         : value.dump();
   std::string quoted = "\"";
   for (char c : text)
     quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -58,8 +109,9 @@ std::string csvField(const Json &value) {
 } // namespace
 
 std::string BenchResult::name() const {
-  std::string name =
-      prompt > 0 ? fmt::format("pp{}", prompt) : fmt::format("tg{}", gen);
+  std::string name = prompt > 0 ? fmt::format("pp{}", prompt) : "";
+  if (gen > 0)
+    name += fmt::format("{}tg{}", prompt > 0 ? "+" : "", gen);
   return depth > 0 ? fmt::format("{} @ d{}", name, depth) : name;
 }
 
@@ -85,9 +137,10 @@ MeanAndDeviation summarise(const std::vector<double> &samples) {
 
 std::string benchMarkdown(const BenchSubject &subject,
                           const std::vector<BenchResult> &results) {
-  using Row = std::array<std::string, 7>;
-  std::vector<Row> rows = {
-      {"model", "size", "params", "backend", "threads", "test", "t/s"}};
+  // llama-bench's columns, then ours.
+  using Row = std::array<std::string, 8>;
+  std::vector<Row> rows = {{"model", "size", "params", "backend", "threads",
+                            "test", "t/s", "of limit"}};
   for (const BenchResult &result : results) {
     MeanAndDeviation rate = summarise(result.rates());
     rows.push_back(
@@ -95,7 +148,8 @@ std::string benchMarkdown(const BenchSubject &subject,
          fmt::format("{:.2f} GiB", double(subject.modelBytes) / (1ull << 30)),
          fmt::format("{:.2f} B", double(subject.parameters) / 1e9),
          std::string(backend), fmt::format("{}", result.threads), result.name(),
-         fmt::format("{:.2f} ± {:.2f}", rate.mean, rate.deviation)});
+         fmt::format("{:.2f} ± {:.2f}", rate.mean, rate.deviation),
+         ofLimit(result)});
   }
   // Characters, not bytes: ± takes two.
   auto width = [](const std::string &cell) {
@@ -103,7 +157,7 @@ std::string benchMarkdown(const BenchSubject &subject,
       return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
     }));
   };
-  std::array<size_t, 7> widths = {};
+  std::array<size_t, 8> widths = {};
   for (const Row &row : rows)
     for (size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], width(row[i]));

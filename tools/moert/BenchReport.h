@@ -3,7 +3,10 @@
 #ifndef MOE_TOOLS_MOERT_BENCHREPORT_H
 #define MOE_TOOLS_MOERT_BENCHREPORT_H
 
+#include "runtime/device/cpu/Calibrate.h"
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,14 +24,20 @@ struct BenchSubject {
   std::string kvType; ///< "bf16"
 };
 
-/// One test, repeated: `prompt` tokens as one prompt, or `gen` tokens one by
-/// one, after `depth` tokens.
+/// One test, repeated: after `depth` tokens, `prompt` tokens as one prompt,
+/// then `gen` tokens one by one; either may be 0.
 struct BenchResult {
   int32_t prompt = 0, gen = 0, depth = 0, threads = 0;
-  std::string started;               ///< UTC, "2026-01-31T12:00:00Z"
-  std::vector<uint64_t> nanoseconds; ///< One sample per repetition.
+  std::string started = {};               ///< UTC, "2026-01-31T12:00:00Z"
+  std::vector<uint64_t> nanoseconds = {}; ///< One sample per repetition.
+  /// Per token: weight bytes read (generation) or operations on weights
+  /// (prompts); 0 for a test of both.
+  double bytesPerToken = 0, opsPerToken = 0;
+  /// What the machine does at best with as many threads, where measured.
+  std::optional<CpuLimits> limits = {};
 
-  std::string name() const;          ///< "pp512", "tg128 @ d4096"
+  /// "pp512", "tg128 @ d4096", "pp512+tg128"
+  std::string name() const;
   std::vector<double> rates() const; ///< Tokens per second.
 };
 

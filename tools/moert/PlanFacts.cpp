@@ -2,8 +2,10 @@
 
 #include "kernels/quant/Format.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/schema/OpTable.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <vector>
 
@@ -44,6 +46,57 @@ std::map<std::string, uint64_t> bytesByFormat(const Plan &plan) {
         moek::rowBytes(format, w.cols());
   }
   return bytes;
+}
+
+WeightWork weightWork(const Plan &plan, const fb::Instruction &instruction,
+                      int32_t tokens) {
+  using moek::OpCode;
+  // Verified when the plan was loaded: the op, operands and parameters exist.
+  const OpSpec &spec = *findOp(instruction.op());
+  WeightWork work;
+  for (uint32_t i = 0; i < count(instruction.operands()); ++i) {
+    const fb::Operand &operand = *instruction.operands()->Get(i);
+    if (operand.kind() != fb::OperandKind::Weight)
+      continue;
+    const fb::Weight &weight = *plan.table().weights()->Get(operand.index());
+    double rows = double(weight.outer()) * double(weight.rows());
+    double rowSize = double(
+        moek::rowBytes(moek::Format(weight.format()), uint64_t(weight.cols())));
+    double bytes = rows * rowSize;
+    double applied = 2.0 * tokens * rows * double(weight.cols());
+    bool matrix = spec.operands[i].gemm;
+    switch (spec.op) {
+    case OpCode::Embed:
+      bytes = tokens * rowSize;
+      break;
+    case OpCode::ExpertsLinear:
+    case OpCode::ExpertsGateUp: {
+      // Both have top_k as their first parameter.
+      double used = double(instruction.ints()->Get(0)) / double(weight.outer());
+      bytes *= 1 - std::pow(1 - std::min(used, 1.0), tokens);
+      applied *= used;
+      break;
+    }
+    case OpCode::AbsorbQuery:
+    case OpCode::ExpandValue:
+    case OpCode::MlaAttention:
+      matrix = true; // multiplied by the driver itself
+      break;
+    default:
+      break;
+    }
+    work += {bytes, matrix ? applied : 0};
+  }
+  return work;
+}
+
+WeightWork phaseWork(const Plan &plan, std::string_view name, int32_t tokens) {
+  WeightWork work;
+  for (const fb::Phase *phase : *plan.table().phases())
+    if (text(phase->name()) == name)
+      for (const fb::Instruction *instruction : *phase->instructions())
+        work += weightWork(plan, *instruction, tokens);
+  return work;
 }
 
 std::string modelType(const Plan &plan) {

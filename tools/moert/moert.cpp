@@ -2,7 +2,15 @@
 
 #include "tools/moert/Commands.h"
 
+#include <string_view>
+
 int main(int argc, char **argv) {
+  // llama-bench's one flag of two letters; elsewhere it is -p with the text g.
+  static char pair[] = "--pg";
+  if (argc > 1 && std::string_view(argv[1]) == "bench")
+    for (int i = 2; i < argc; ++i)
+      if (std::string_view(argv[i]) == "-pg")
+        argv[i] = pair;
   moetool::Tool tool("moert",
                      "Runs plans that moec compiled: text, logits, speed.");
   moert::addRunCommand(tool);

@@ -1,0 +1,114 @@
+#include "runtime/device/cpu/Calibrate.h"
+
+#include "runtime/base/HostCpu.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace moert {
+
+namespace {
+uint64_t defaultReadBytes(int threads) {
+  uint64_t least = uint64_t(threads) * (64u << 20);
+  uint64_t bytes = std::max(least, 4 * hostCaches().l3Bytes);
+  uint64_t memory = hostMemoryBytes(); // 0 where the system does not tell
+  return memory == 0 ? least : std::min(bytes, memory / 8);
+}
+} // namespace
+
+moek::Isa bestHostIsa() {
+  for (moek::Isa isa : {moek::Isa::Avx512, moek::Isa::Avx2})
+    if (moek::hostSupports(isa))
+      return isa;
+  return moek::Isa::Ref;
+}
+
+StatusOr<Calibrator> Calibrator::create(int threads,
+                                        const CalibrationOptions &options) {
+  Calibrator calibrator;
+  calibrator.options_ = options;
+  calibrator.isa_ = bestHostIsa();
+  MOE_ASSIGN_OR_RETURN(calibrator.pool_,
+                       WorkerPool::create(threads, physicalCores()));
+  uint64_t total =
+      options.readBytes != 0 ? options.readBytes : defaultReadBytes(threads);
+  constexpr uint64_t page = 4096;
+  calibrator.share_ =
+      std::max(total / uint64_t(threads) / page, uint64_t(1)) * page;
+  MOE_ASSIGN_OR_RETURN(
+      calibrator.memory_,
+      HostMemory::allocate(calibrator.share_ * uint64_t(threads),
+                           "the measurement of read bandwidth"));
+  return calibrator;
+}
+
+template <class Work> double Calibrator::bestRate(const Work &work) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> done(size_t(pool_->team()));
+  double best = 0;
+  double spent = 0;
+  // Three runs at least: the first one finds caches and clocks cold.
+  for (int run = 0; run < 3 || spent < options_.seconds; ++run) {
+    Clock::time_point start, end;
+    pool_->run([&](int32_t worker) {
+      // From when all are awake to when the slowest is done. The last to arrive
+      // takes the time: a worker that is suspended after a barrier would take
+      // it too late.
+      pool_->barrier().arriveAndWait([&] { start = Clock::now(); });
+      done[size_t(worker)] = work(worker);
+      pool_->barrier().arriveAndWait([&] { end = Clock::now(); });
+    });
+    double seconds = std::chrono::duration<double>(end - start).count();
+    spent += seconds;
+    double total = 0;
+    for (double amount : done)
+      total += amount;
+    best = std::max(best, total / std::max(seconds, 1e-9));
+  }
+  return best;
+}
+
+double Calibrator::readBytesPerSecond() {
+  auto share = [&](int32_t worker) {
+    return memory_.data() + uint64_t(worker) * share_;
+  };
+  // Large pages, where they can be had, leave address translation out of the
+  // limit. Zeroed pages that were only read would all be one page.
+  (void)::madvise(memory_.data(), memory_.size(), MADV_HUGEPAGE);
+  pool_->run([&](int32_t worker) { std::memset(share(worker), 1, share_); });
+  std::vector<uint64_t> checksums(size_t(pool_->team()));
+  return bestRate([&](int32_t worker) {
+    checksums[size_t(worker)] +=
+        moek::readAll(isa_, {share(worker), size_t(share_)});
+    return double(share_);
+  });
+}
+
+double Calibrator::opsPerSecond(moek::Peak kind) {
+  return bestRate([&](int32_t) {
+    return moek::runPeakLoop(isa_, kind, options_.loopIterations);
+  });
+}
+
+CpuLimits Calibrator::measure() {
+  return {pool_->team(), readBytesPerSecond(), opsPerSecond(moek::Peak::Int8),
+          opsPerSecond(moek::Peak::Float)};
+}
+
+StatusOr<std::vector<double>>
+readBandwidthByThreads(int threads, const CalibrationOptions &options,
+                       const std::function<void(int)> &progress) {
+  std::vector<double> rates;
+  for (int team = 1; team <= threads; ++team) {
+    if (progress)
+      progress(team);
+    MOE_ASSIGN_OR_RETURN(Calibrator calibrator,
+                         Calibrator::create(team, options));
+    rates.push_back(calibrator.readBytesPerSecond());
+  }
+  return rates;
+}
+
+} // namespace moert

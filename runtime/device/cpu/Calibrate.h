@@ -1,0 +1,77 @@
+//===- Calibrate.h - What this machine's CPU does at best -------*- C++ -*-===//
+//
+// Measured limits that the cost model plans with and that reports divide by:
+// decode reads every active weight once and is bound by read bandwidth, prefill
+// by multiply rates.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_DEVICE_CPU_CALIBRATE_H
+#define MOE_RUNTIME_DEVICE_CPU_CALIBRATE_H
+
+#include "kernels/Peak.h"
+#include "runtime/device/cpu/HostMemory.h"
+#include "runtime/device/cpu/WorkerPool.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace moert {
+
+/// Sums over all threads of a team.
+struct CpuLimits {
+  int threads = 0;
+  double readBytesPerSecond = 0;
+  double int8OpsPerSecond = 0; ///< A multiply and an add are two.
+  double floatOpsPerSecond = 0;
+};
+
+struct CalibrationOptions {
+  /// How long each measurement is repeated. The fastest of many short runs
+  /// counts: other processes only ever slow one down.
+  double seconds = 0.3;
+  /// Bytes that the team reads in a run. 0: four times the last-level cache, at
+  /// least 64 MiB a thread, at most an eighth of the memory.
+  uint64_t readBytes = 0;
+  int64_t loopIterations = 200'000; ///< Of a peak loop: about a millisecond.
+};
+
+/// The best instruction set of this CPU that the kernels know.
+moek::Isa bestHostIsa();
+
+/// A team of threads with memory that each of them has touched first, so that
+/// it lies on the thread's own node.
+class Calibrator {
+public:
+  /// Fails with DoesNotFit when threads or memory cannot be had.
+  static StatusOr<Calibrator> create(int threads,
+                                     const CalibrationOptions &options = {});
+
+  double readBytesPerSecond();
+  double opsPerSecond(moek::Peak kind);
+  /// All of them.
+  CpuLimits measure();
+
+private:
+  Calibrator() = default;
+  /// `work(worker)` returns the bytes or operations it did; returns the team's
+  /// best rate.
+  template <class Work> double bestRate(const Work &work);
+
+  CalibrationOptions options_;
+  moek::Isa isa_ = moek::Isa::Ref;
+  std::unique_ptr<WorkerPool> pool_;
+  HostMemory memory_;
+  uint64_t share_ = 0; ///< Bytes of memory_ per worker.
+};
+
+/// Read bandwidth in bytes per second of 1 ... `threads` threads, in order.
+/// `progress`, called before each, receives the number of threads.
+StatusOr<std::vector<double>>
+readBandwidthByThreads(int threads, const CalibrationOptions &options = {},
+                       const std::function<void(int)> &progress = {});
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_DEVICE_CPU_CALIBRATE_H
