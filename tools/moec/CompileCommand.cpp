@@ -1,4 +1,7 @@
 #include "compiler/Driver/Driver.h"
+#include "compiler/Explain/Summary.h"
+#include "runtime/Plan.h"
+#include "runtime/base/Text.h"
 #include "tools/common/Progress.h"
 #include "tools/moec/Commands.h"
 
@@ -15,6 +18,27 @@ struct Options {
   bool verbose = false;
 };
 
+/// Does it fit, and how fast: what a user wants to know before loading.
+Status printSummary(const std::string &path) {
+  MOE_ASSIGN_OR_RETURN(moert::Plan plan, moert::Plan::load(path));
+  ExplainSummary summary(plan.table());
+  for (const DeviceMemory &memory : summary.devices) {
+    const moert::fb::Device &device = *memory.device;
+    fmt::print(stderr, "{}: {} of {} (weights {}, cache {}, activations {})\n",
+               device.name()->string_view(),
+               moert::humanBytes(double(memory.used)),
+               moert::humanBytes(double(device.memory_bytes())),
+               moert::humanBytes(double(device.weight_bytes())),
+               moert::humanBytes(double(device.kv_bytes())),
+               moert::humanBytes(double(device.arena_bytes())));
+  }
+  if (auto rate = summary.prefillRate())
+    fmt::print(stderr, "predicted prefill: {:.4g} tokens/s\n", *rate);
+  if (auto rate = summary.decodeRate())
+    fmt::print(stderr, "predicted decode: {:.4g} tokens/s\n", *rate);
+  return Status::ok();
+}
+
 Status run(Options &options) {
   moetool::Progress progress("packing weights");
   options.request.progress = [&](uint64_t done, uint64_t total) {
@@ -27,8 +51,10 @@ Status run(Options &options) {
       fmt::print(stderr, "remark: {}\n", remark);
   for (const std::string &note : report.notes)
     fmt::print(stderr, "note: {}\n", note);
-  if (!report.output.empty())
-    fmt::print(stderr, "wrote {}\n", report.output);
+  if (options.request.emit != Emit::Fb)
+    return Status::ok();
+  MOE_RETURN_IF_ERROR(printSummary(report.output));
+  fmt::print(stderr, "wrote {}\n", report.output);
   return Status::ok();
 }
 } // namespace
