@@ -13,6 +13,13 @@ double secondsNow() {
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
+
+/// Adds the time since `before` to `sum` and moves `before` to now.
+void addSecondsSince(double &before, double &sum) {
+  double now = secondsNow();
+  sum += now - before;
+  before = now;
+}
 } // namespace
 
 StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
@@ -36,7 +43,7 @@ StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
 
 Status Executor::run(const BoundPhase &phase, const moek::Step &step,
                      const std::atomic<bool> *cancel,
-                     std::span<double> seconds) {
+                     std::span<InstructionTime> times) {
   // Written by the last worker to reach a barrier, read by all after it.
   bool stop = false;
   auto atMeeting = [&] {
@@ -47,7 +54,7 @@ Status Executor::run(const BoundPhase &phase, const moek::Step &step,
   pool_->run([&](int32_t index) {
     moek::Worker worker{index, pool_->team(),
                         scratch_.data() + index * scratchStride_};
-    bool timed = index == 0 && !seconds.empty();
+    bool timed = index == 0 && !times.empty();
     double before = timed ? secondsNow() : 0;
     for (size_t i = 0; i < phase.instructions.size(); ++i) {
       const BoundInstruction &instruction = phase.instructions[i];
@@ -55,13 +62,12 @@ Status Executor::run(const BoundPhase &phase, const moek::Step &step,
         pool_->barrier().arriveAndWait(atMeeting);
         if (stop)
           return;
+        if (timed)
+          addSecondsSince(before, times[i].wait);
       }
       instruction.kernel(instruction.args, step, worker);
-      if (timed) {
-        double now = secondsNow();
-        seconds[i] += now - before;
-        before = now;
-      }
+      if (timed)
+        addSecondsSince(before, times[i].run);
     }
   });
   if (stop)

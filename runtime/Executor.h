@@ -17,6 +17,12 @@
 
 namespace moert {
 
+/// Worker 0's seconds in one instruction.
+struct InstructionTime {
+  double wait = 0; ///< At the barrier before it.
+  double run = 0;  ///< In its share of the work.
+};
+
 class Executor {
 public:
   /// `scratchBytes` is per worker.
@@ -26,11 +32,11 @@ public:
   /// Runs one step. `step` is within the phase's token range. Cancelled when
   /// `cancel` (may be null) was set before the last barrier: all workers then
   /// stop at the same instruction, and the phase's buffers are undefined.
-  /// `seconds`, when not empty, has one entry per instruction, to which worker
-  /// 0's time in it is added, its wait at the barrier before it included.
+  /// `times`, when not empty, has one entry per instruction, to which the time
+  /// in it is added.
   Status run(const BoundPhase &phase, const moek::Step &step,
              const std::atomic<bool> *cancel = nullptr,
-             std::span<double> seconds = {});
+             std::span<InstructionTime> times = {});
 
   int32_t threads() const { return pool_->team(); }
 

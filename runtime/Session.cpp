@@ -6,6 +6,7 @@
 #include "runtime/device/cpu/ThreadCount.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -118,12 +119,24 @@ const BoundPhase &Session::phaseFor(size_t remaining) const {
   return fitsDecode || !fitsPrefill ? decode_ : *prefill_;
 }
 
+Status Session::runPhase(const BoundPhase &phase, const moek::Step &step) {
+  if (!observer_)
+    return executor_->run(phase, step, cancel_);
+  times_.assign(phase.instructions.size(), {});
+  auto start = std::chrono::steady_clock::now();
+  MOE_RETURN_IF_ERROR(executor_->run(phase, step, cancel_, times_));
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - start;
+  observer_({phase.name, step, seconds.count(), times_});
+  return Status::ok();
+}
+
 StatusOr<size_t> Session::step(const BoundPhase &phase,
                                std::span<const int32_t> tokens) {
   size_t taken = std::min(tokens.size(), size_t(phase.maxTokens));
   std::memcpy(phase.input, tokens.data(), taken * sizeof(int32_t));
   MOE_RETURN_IF_ERROR(
-      executor_->run(phase, {static_cast<int32_t>(taken), position_}, cancel_));
+      runPhase(phase, {static_cast<int32_t>(taken), position_}));
   position_ += static_cast<int32_t>(taken);
   return taken;
 }
@@ -133,8 +146,7 @@ StatusOr<std::span<const float>> Session::head(const float *hidden,
   // Phases share the arena: `hidden` may lie where this step's buffers do.
   std::memmove(logits_.input, hidden,
                rows * size_t(hiddenSize_) * sizeof(float));
-  MOE_RETURN_IF_ERROR(
-      executor_->run(logits_, {static_cast<int32_t>(rows), 0}, cancel_));
+  MOE_RETURN_IF_ERROR(runPhase(logits_, {static_cast<int32_t>(rows), 0}));
   std::span<const float> logits(logits_.output, rows * size_t(vocab_));
   for (size_t i = 0; i < logits.size(); ++i)
     if (!std::isfinite(logits[i]))

@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moert {
@@ -22,6 +23,15 @@ struct SessionOptions {
   bool pin = false; ///< Pin worker threads to cores.
   /// Where model files are now, if not where they were at compile time.
   std::vector<std::string> modelPaths;
+};
+
+/// What one run of a phase took.
+struct StepTimes {
+  std::string_view phase;
+  moek::Step step;
+  double seconds; ///< All of it, waking the workers included.
+  /// In the order of the phase's instructions in the plan.
+  std::span<const InstructionTime> instructions;
 };
 
 /// One sequence of tokens over one plan: the KV cache, the position in it, and
@@ -65,6 +75,11 @@ public:
   /// Cancelled. Null for none; must outlive the session's use of it.
   void setCancel(const std::atomic<bool> *cancel) { cancel_ = cancel; }
 
+  /// Called after each run of a phase from now on; null for none. Timing costs
+  /// some 50 ns an instruction.
+  using StepObserver = std::function<void(const StepTimes &)>;
+  void setObserver(StepObserver observer) { observer_ = std::move(observer); }
+
 private:
   explicit Session(Plan plan) : plan_(std::move(plan)) {}
 
@@ -72,6 +87,7 @@ private:
   Status bind();
   Status checkTokens(std::span<const int32_t> tokens) const;
   const BoundPhase &phaseFor(size_t remaining) const;
+  Status runPhase(const BoundPhase &phase, const moek::Step &step);
   /// Runs the leading tokens that `phase` takes; returns how many. Their hidden
   /// rows are then in its output.
   StatusOr<size_t> step(const BoundPhase &phase,
@@ -89,6 +105,8 @@ private:
   int64_t hiddenSize_ = 0;
   int32_t vocab_ = 0, context_ = 0, position_ = 0;
   const std::atomic<bool> *cancel_ = nullptr;
+  StepObserver observer_;
+  std::vector<InstructionTime> times_; ///< Of the running step, if observed.
 };
 
 } // namespace moert

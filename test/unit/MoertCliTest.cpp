@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -249,6 +250,53 @@ TEST_F(MoertCliTest, BenchMeasuresWorkAgainstTheLimits) {
   EXPECT_NE(table.out.find(" GB/s |"), std::string::npos) << table.out;
 }
 
+TEST_F(MoertCliTest, ProfileSumsEveryCall) {
+  std::string trace = folder_.file("trace.json");
+  Result result = moert("profile " + plan_ +
+                        " -p 10 -n 3 -t 2 --no-limits --json --trace " + trace);
+  ASSERT_EQ(result.exitCode, 0) << result.err;
+  auto object = nlohmann::json::parse(result.out);
+  std::map<std::pair<std::string, std::string>, nlohmann::json> rows;
+  for (const auto &row : object["by_op"])
+    rows[{row["phase"], row["name"]}] = row;
+  // A prompt of 10 in steps of 5, three tokens; logits after each of the four.
+  using S = SamplePlan;
+  double experts = 1 - std::pow(1 - double(S::kTopK) / S::kExperts, 5);
+  double table = 4.0 * S::kHidden * S::kExpertWidth * S::kExperts;
+  const auto &down = rows.at({"prefill", "experts_linear"});
+  EXPECT_EQ(down["calls"], 2);
+  EXPECT_NEAR(down["weight_bytes"].get<double>(), 2 * experts * table, 1e-6);
+  EXPECT_NEAR(down["weight_ops"].get<double>(),
+              2.0 * 10 * S::kTopK * S::kHidden * S::kExpertWidth, 1e-6);
+  EXPECT_EQ(rows.at({"decode", "absorb_query"})["calls"], 3);
+  EXPECT_EQ(rows.at({"logits", "linear"})["calls"], 4);
+  EXPECT_TRUE(down["limit_fraction"].is_null());
+  double total = 0;
+  size_t calls = 0;
+  for (const auto &[key, row] : rows) {
+    total += row["seconds"].get<double>() + row["wait_seconds"].get<double>();
+    calls += row["calls"].get<size_t>();
+  }
+  EXPECT_GT(total, 0);
+  EXPECT_LE(total, object["seconds"].get<double>());
+
+  size_t traced = 0;
+  double end = 0;
+  auto events = nlohmann::json::parse(contentOf(trace));
+  for (const auto &event : events.at("traceEvents")) {
+    EXPECT_EQ(event["ph"], "X");
+    EXPECT_GE(event["ts"].get<double>(), end - 0.002); // printed to 1 ns
+    end = event["ts"].get<double>() + event["dur"].get<double>();
+    traced += event["name"] != "wait";
+  }
+  EXPECT_EQ(traced, calls);
+
+  Result text = moert("profile " + plan_ + " -p 5 -n 1 -t 1");
+  EXPECT_EQ(text.exitCode, 0) << text.err;
+  for (const char *cell : {"at barriers", "experts_gate_up", "of limit", " %"})
+    EXPECT_NE(text.out.find(cell), std::string::npos) << text.out;
+}
+
 TEST_F(MoertCliTest, InfoInTextAndJson) {
   Result text = moert("info " + plan_);
   EXPECT_EQ(text.exitCode, 0) << text.err;
@@ -283,6 +331,7 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
       {"bench " + plan_ + " -o yaml", 2, "yaml"},
       {"bench " + plan_ + " -pg 4", 2, "as in -pg 512,128; found \"4\""},
       {"bench " + plan_ + " -pg 4,0", 2, "as in -pg 512,128"},
+      {"profile " + plan_ + " -p 0 -n 0", 2, "not both 0"},
       {"bench " + plan_ + " -r 0", 2, "-r must be at least 1"},
   };
   for (const auto &[arguments, exitCode, message] : cases) {

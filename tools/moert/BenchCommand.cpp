@@ -2,7 +2,6 @@
 #include "kernels/Abi.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/HostCpu.h"
-#include "runtime/text/Sampler.h"
 #include "tools/moert/BenchReport.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/PlanFacts.h"
@@ -55,16 +54,6 @@ BenchSubject describe(const Session &session) {
           uint64_t(plan.table().parameters()),
           session.ubatch(),
           kvTypeName(plan)};
-}
-
-/// Random token ids, the same in every run: real text would favour some
-/// experts, and there may be no tokenizer.
-std::vector<int32_t> randomTokens(const Session &session, int32_t count) {
-  SplitMix64 random(42);
-  std::vector<int32_t> tokens(static_cast<size_t>(count));
-  for (int32_t &token : tokens)
-    token = static_cast<int32_t>(random.next() % uint64_t(session.vocab()));
-  return tokens;
 }
 
 /// One repetition, from an empty cache; returns nanoseconds.

@@ -12,6 +12,7 @@ void addLogitsCommand(moetool::Tool &tool);
 void addTokenizeCommand(moetool::Tool &tool);
 void addPerplexityCommand(moetool::Tool &tool);
 void addBenchCommand(moetool::Tool &tool);
+void addProfileCommand(moetool::Tool &tool);
 void addInfoCommand(moetool::Tool &tool);
 
 } // namespace moert

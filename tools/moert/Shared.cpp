@@ -1,5 +1,7 @@
 #include "tools/moert/Shared.h"
 
+#include "runtime/text/Sampler.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -70,6 +72,14 @@ StatusOr<std::string> readText(const std::string &path) {
   if (std::ferror(file))
     return ioError("cannot read");
   return text;
+}
+
+std::vector<int32_t> randomTokens(const Session &session, int32_t count) {
+  SplitMix64 random(42);
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t &token : tokens)
+    token = static_cast<int32_t>(random.next() % uint64_t(session.vocab()));
+  return tokens;
 }
 
 void ProgressLine::show(const std::string &text) {

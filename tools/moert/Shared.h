@@ -9,6 +9,7 @@
 #include <atomic>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moert {
 
@@ -27,6 +28,10 @@ const std::atomic<bool> *catchInterrupt();
 
 /// The whole of a text file, or of standard input for "-".
 StatusOr<std::string> readText(const std::string &path);
+
+/// Random token ids, the same in every run: real text would favour some
+/// experts, and there may be no tokenizer.
+std::vector<int32_t> randomTokens(const Session &session, int32_t count);
 
 /// A line of progress that replaces the one before; silent where stderr is no
 /// terminal.

@@ -18,6 +18,7 @@ int main(int argc, char **argv) {
   moert::addTokenizeCommand(tool);
   moert::addPerplexityCommand(tool);
   moert::addBenchCommand(tool);
+  moert::addProfileCommand(tool);
   moert::addInfoCommand(tool);
   return tool.main(argc, argv);
 }

@@ -1,0 +1,103 @@
+#include "tools/moert/Profile.h"
+
+#include "runtime/PlanAccess.h"
+#include "runtime/schema/OpTable.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace moert {
+
+ProfileEntry &ProfileEntry::operator+=(const ProfileEntry &other) {
+  calls += other.calls;
+  time.wait += other.time.wait;
+  time.run += other.time.run;
+  work += other.work;
+  return *this;
+}
+
+Profile::Profile(const Plan &plan, bool traced) : plan_(plan), traced_(traced) {
+  for (const fb::Phase *phase : *plan.table().phases())
+    phases_.push_back(
+        {phase, std::vector<ProfileEntry>(count(phase->instructions()))});
+}
+
+void Profile::add(const StepTimes &times) {
+  auto phase = std::ranges::find_if(phases_, [&](const Phase &candidate) {
+    return text(candidate.table->name()) == times.phase;
+  });
+  double start = seconds_;
+  for (uint32_t i = 0; i < times.instructions.size(); ++i) {
+    const InstructionTime &time = times.instructions[i];
+    const fb::Instruction &instruction = *phase->table->instructions()->Get(i);
+    phase->entries[i] +=
+        {1, time, weightWork(plan_, instruction, times.step.tokens)};
+    if (traced_)
+      events_.push_back({uint32_t(phase - phases_.begin()), i,
+                         times.step.tokens, start, time});
+    start += time.wait + time.run;
+  }
+  seconds_ += times.seconds;
+}
+
+std::string Profile::nameOf(const fb::Instruction &instruction,
+                            ProfileKey key) const {
+  if (key == ProfileKey::Op)
+    return std::string(findOp(instruction.op())->name);
+  const auto *reasons = plan_.table().explanation();
+  std::string_view label = text(reasons->Get(instruction.explain())->op());
+  if (key == ProfileKey::Part && label.starts_with("blk."))
+    if (size_t dot = label.find('.', 4); dot != std::string_view::npos)
+      label.remove_prefix(dot + 1);
+  return printable(label);
+}
+
+std::vector<ProfileRow> Profile::rows(ProfileKey key) const {
+  std::vector<ProfileRow> rows;
+  for (const Phase &phase : phases_) {
+    std::map<std::string, ProfileEntry> sums;
+    for (uint32_t i = 0; i < phase.entries.size(); ++i)
+      if (phase.entries[i].calls > 0)
+        sums[nameOf(*phase.table->instructions()->Get(i), key)] +=
+            phase.entries[i];
+    auto first = std::ptrdiff_t(rows.size());
+    for (auto &[name, entry] : sums)
+      rows.push_back({std::string(text(phase.table->name())), name, entry});
+    std::ranges::stable_sort(
+        rows.begin() + first, rows.end(), std::greater<>{},
+        [](const ProfileRow &row) { return row.entry.time.run; });
+  }
+  return rows;
+}
+
+std::string Profile::trace() const {
+  std::string json = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  const char *separator = "\n";
+  auto event = [&](std::string_view name, std::string_view category,
+                   double start, double seconds, const std::string &arguments) {
+    json += fmt::format("{}{{\"name\":{},\"cat\":\"{}\",\"ph\":\"X\","
+                        "\"pid\":1,\"tid\":1,\"ts\":{:.3f},\"dur\":{:.3f},"
+                        "\"args\":{}}}",
+                        separator, nlohmann::json(name).dump(), category,
+                        start * 1e6, seconds * 1e6, arguments);
+    separator = ",\n";
+  };
+  for (const Event &e : events_) {
+    const fb::Phase &phase = *phases_[e.phase].table;
+    const fb::Instruction &instruction =
+        *phase.instructions()->Get(e.instruction);
+    nlohmann::json arguments = {
+        {"label", nameOf(instruction, ProfileKey::Label)},
+        {"tokens", e.tokens}};
+    std::string dumped = arguments.dump();
+    std::string_view category = text(phase.name());
+    if (e.time.wait > 0)
+      event("wait", category, e.start, e.time.wait, "{}");
+    event(nameOf(instruction, ProfileKey::Op), category, e.start + e.time.wait,
+          e.time.run, dumped);
+  }
+  return json + "\n]}\n";
+}
+
+} // namespace moert

@@ -1,0 +1,88 @@
+//===- Profile.h - Where the time of a run goes -----------------*- C++ -*-===//
+
+#ifndef MOE_TOOLS_MOERT_PROFILE_H
+#define MOE_TOOLS_MOERT_PROFILE_H
+
+#include "runtime/Session.h"
+#include "runtime/device/cpu/Calibrate.h"
+#include "tools/moert/PlanFacts.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moert {
+
+/// Sums over runs of one instruction, or of several.
+struct ProfileEntry {
+  uint64_t calls = 0;
+  InstructionTime time; ///< Worker 0's seconds.
+  WeightWork work;
+
+  ProfileEntry &operator+=(const ProfileEntry &other);
+};
+
+struct ProfileRow {
+  std::string phase;
+  std::string name; ///< Of an op ("linear"), a part or a label.
+  ProfileEntry entry;
+};
+
+/// How instructions are summed into rows.
+enum class ProfileKey {
+  Op,    ///< Instruction kind: "experts_gate_up".
+  Part,  ///< Label without its layer: "ffn_experts" of all layers together.
+  Label, ///< The explanation's label: "blk.3.ffn_experts".
+};
+
+/// Collects the times of steps. `plan` outlives it.
+class Profile {
+public:
+  /// With `traced`, every instruction of every step is kept for trace().
+  Profile(const Plan &plan, bool traced);
+
+  void add(const StepTimes &times);
+
+  /// Rows of all phases that ran: phases in the plan's order, in each the row
+  /// that took longest first.
+  std::vector<ProfileRow> rows(ProfileKey key) const;
+  /// Seconds of all steps, waking workers included.
+  double seconds() const { return seconds_; }
+
+  /// The steps as Chrome's trace event format (chrome://tracing, Perfetto), on
+  /// a time line of computing only: pauses between steps are left out.
+  std::string trace() const;
+
+private:
+  struct Phase {
+    const fb::Phase *table;
+    std::vector<ProfileEntry> entries; ///< One per instruction.
+  };
+  struct Event {
+    uint32_t phase, instruction;
+    int32_t tokens;
+    double start; ///< Of its wait, on the time line.
+    InstructionTime time;
+  };
+
+  std::string nameOf(const fb::Instruction &instruction, ProfileKey key) const;
+
+  const Plan &plan_;
+  bool traced_;
+  double seconds_ = 0;
+  std::vector<Phase> phases_;
+  std::vector<Event> events_;
+};
+
+/// Tables for people. Rates are of the whole team's work by the time that
+/// worker 0 ran: its waits are shown beside it. Without limits, the column of
+/// fractions is empty.
+std::string profileText(const Profile &profile,
+                        const std::optional<CpuLimits> &limits);
+std::string profileJson(const Profile &profile,
+                        const std::optional<CpuLimits> &limits);
+
+} // namespace moert
+
+#endif // MOE_TOOLS_MOERT_PROFILE_H

@@ -1,0 +1,97 @@
+// moert profile: time per kind of instruction, and a trace.
+#include "runtime/base/AtomicFile.h"
+#include "tools/moert/Commands.h"
+#include "tools/moert/Profile.h"
+#include "tools/moert/Shared.h"
+
+#include <fmt/format.h>
+#include <memory>
+
+namespace moert {
+
+namespace {
+struct ProfileFlags {
+  SessionFlags session;
+  int32_t prompt = 128, gen = 32;
+  std::string trace;
+  bool json = false, noLimits = false;
+};
+
+/// A prompt and generated tokens, from an empty cache.
+Status runTokens(Session &session, const ProfileFlags &flags) {
+  MOE_RETURN_IF_ERROR(session.rewind(0));
+  std::vector<int32_t> tokens = randomTokens(session, flags.prompt + flags.gen);
+  std::span<const int32_t> all(tokens);
+  if (flags.prompt > 0)
+    MOE_RETURN_IF_ERROR(
+        session.prefill(all.first(size_t(flags.prompt))).status());
+  for (int32_t token : all.subspan(size_t(flags.prompt)))
+    MOE_RETURN_IF_ERROR(session.decode(token).status());
+  return Status::ok();
+}
+
+Status profile(const ProfileFlags &flags) {
+  if (flags.prompt < 0 || flags.gen < 0 || flags.prompt + flags.gen == 0)
+    return Status(StatusCode::Usage,
+                  "-p and -n take numbers that are not negative, and not both "
+                  "0");
+  MOE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Session> session,
+      Session::open(flags.session.plan, flags.session.options));
+  session->setCancel(catchInterrupt());
+  ProgressLine progress;
+  std::optional<CpuLimits> limits;
+  if (!flags.noLimits) {
+    progress.show("measuring this machine");
+    MOE_ASSIGN_OR_RETURN(Calibrator calibrator,
+                         Calibrator::create(session->threads()));
+    limits = calibrator.measure();
+  }
+  progress.show("warm-up");
+  MOE_RETURN_IF_ERROR(runTokens(*session, flags));
+  progress.show("profiling");
+  Profile profile(session->plan(), !flags.trace.empty());
+  session->setObserver([&](const StepTimes &times) { profile.add(times); });
+  MOE_RETURN_IF_ERROR(runTokens(*session, flags));
+  progress.clear();
+  if (!flags.trace.empty()) {
+    MOE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(flags.trace));
+    std::string trace = profile.trace();
+    MOE_RETURN_IF_ERROR(file.write(trace.data(), trace.size()));
+    MOE_RETURN_IF_ERROR(file.commit());
+  }
+  fmt::print("{}", flags.json ? profileJson(profile, limits)
+                              : profileText(profile, limits));
+  return Status::ok();
+}
+} // namespace
+
+void addProfileCommand(moetool::Tool &tool) {
+  auto flags = std::make_shared<ProfileFlags>();
+  CLI::App *command = tool.command(
+      "profile", "Show where the time of a plan's instructions goes",
+      [flags] { return profile(*flags); });
+  flags->session.addPlan(*command);
+  command->add_option("-p,--n-prompt", flags->prompt, "Length of the prompt")
+      ->type_name("N")
+      ->group("Run");
+  command->add_option("-n,--n-gen", flags->gen, "Tokens to generate")
+      ->type_name("N")
+      ->group("Run");
+  command
+      ->add_flag("--no-limits", flags->noLimits,
+                 "Do not measure the machine's read bandwidth and int8 peak")
+      ->group("Run");
+  flags->session.addThreads(*command);
+  flags->session.addModel(*command);
+  command
+      ->add_option("--trace", flags->trace,
+                   "Write every instruction as Chrome trace JSON, for "
+                   "chrome://tracing or Perfetto")
+      ->type_name("FILE.json")
+      ->group("Output");
+  command->add_flag("--json", flags->json, "Print a JSON object")
+      ->group("Output");
+}
+
+} // namespace moert

@@ -1,0 +1,125 @@
+// A profile as tables and as JSON.
+#include "runtime/base/Page.h"
+#include "tools/moert/Profile.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace moert {
+
+namespace {
+using Json = nlohmann::ordered_json;
+
+/// The larger of the fractions that the row reached of read bandwidth and of
+/// the int8 peak: that limit is the one that binds it.
+double fractionOfLimit(const ProfileEntry &entry, const CpuLimits &limits) {
+  if (entry.time.run <= 0)
+    return 0;
+  return std::max(entry.work.bytes / limits.readBytesPerSecond,
+                  entry.work.ops / limits.int8OpsPerSecond) /
+         entry.time.run;
+}
+
+/// `amount` per second in units of `unit`; 0 for no time.
+double rate(double amount, double seconds, double unit) {
+  return seconds > 0 ? amount / seconds / unit : 0;
+}
+
+void addTable(Page &page, const Profile &profile, ProfileKey key,
+              std::string_view title, const std::optional<CpuLimits> &limits) {
+  std::vector<std::vector<std::string>> cells;
+  for (const auto &[phase, name, entry] : profile.rows(key)) {
+    bool weights = entry.work.bytes > 0, ops = entry.work.ops > 0;
+    cells.push_back(
+        {phase, name, fmt::format("{}", entry.calls),
+         fmt::format("{:.2f}", entry.time.run * 1e3),
+         fmt::format("{:.1f} %",
+                     100 * rate(entry.time.run, profile.seconds(), 1)),
+         fmt::format("{:.2f}", entry.time.wait * 1e3),
+         weights ? fmt::format("{:.2f}",
+                               rate(entry.work.bytes, entry.time.run, 1e9))
+                 : "",
+         ops ? fmt::format("{:.3f}", rate(entry.work.ops, entry.time.run, 1e12))
+             : "",
+         limits && weights
+             ? fmt::format("{:.1f} %", 100 * fractionOfLimit(entry, *limits))
+             : ""});
+  }
+  page.group(title);
+  page.table({{"phase"},
+              {"op", false, 32},
+              {"calls", true},
+              {"ms", true},
+              {"share", true},
+              {"wait ms", true},
+              {"GB/s", true},
+              {"TOPS", true},
+              {"of limit", true}},
+             cells);
+}
+
+Json toJson(const Profile &profile, ProfileKey key,
+            const std::optional<CpuLimits> &limits) {
+  Json list = Json::array();
+  for (const auto &[phase, name, entry] : profile.rows(key)) {
+    Json row = {{"phase", phase},
+                {"name", name},
+                {"calls", entry.calls},
+                {"seconds", entry.time.run},
+                {"share", rate(entry.time.run, profile.seconds(), 1)},
+                {"wait_seconds", entry.time.wait},
+                {"weight_bytes", entry.work.bytes},
+                {"weight_ops", entry.work.ops},
+                {"read_gbps", rate(entry.work.bytes, entry.time.run, 1e9)},
+                {"tops", rate(entry.work.ops, entry.time.run, 1e12)},
+                {"limit_fraction",
+                 limits ? Json(fractionOfLimit(entry, *limits)) : Json()}};
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+} // namespace
+
+std::string profileText(const Profile &profile,
+                        const std::optional<CpuLimits> &limits) {
+  Page page;
+  double run = 0, wait = 0;
+  for (const ProfileRow &row : profile.rows(ProfileKey::Op)) {
+    run += row.entry.time.run;
+    wait += row.entry.time.wait;
+  }
+  auto share = [&](double seconds) {
+    return fmt::format("{:.2f} ms ({:.1f} %)", seconds * 1e3,
+                       100 * rate(seconds, profile.seconds(), 1));
+  };
+  page.group("time of worker 0");
+  page.line("all steps", fmt::format("{:.2f} ms", profile.seconds() * 1e3));
+  page.line("in instructions", share(run));
+  page.line("at barriers", share(wait));
+  page.line("start and end", share(profile.seconds() - run - wait));
+  if (limits)
+    page.line("limits",
+              fmt::format("read {:.1f} GB/s, int8 {:.2f} TOPS with {} threads",
+                          limits->readBytesPerSecond / 1e9,
+                          limits->int8OpsPerSecond / 1e12, limits->threads));
+  addTable(page, profile, ProfileKey::Op, "by instruction", limits);
+  addTable(page, profile, ProfileKey::Part, "by part of a layer", limits);
+  return page.take();
+}
+
+std::string profileJson(const Profile &profile,
+                        const std::optional<CpuLimits> &limits) {
+  Json root = {{"seconds", profile.seconds()}};
+  root["limits"] =
+      limits ? Json{{"threads", limits->threads},
+                    {"read_gbps", limits->readBytesPerSecond / 1e9},
+                    {"int8_tops", limits->int8OpsPerSecond / 1e12},
+                    {"float_tflops", limits->floatOpsPerSecond / 1e12}}
+             : Json();
+  root["by_op"] = toJson(profile, ProfileKey::Op, limits);
+  root["by_label"] = toJson(profile, ProfileKey::Label, limits);
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace moert
