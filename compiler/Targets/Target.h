@@ -35,7 +35,11 @@ struct DeviceDesc {
   uint64_t memoryBytes = 0;
   /// Bytes of memoryBytes that planning leaves to the system and the driver.
   uint64_t reservedBytes = 0;
-  double readBytesPerSecond = 0;
+  /// Data caches: l1 and l2 of a core, l3 of all that share one; 0: not known.
+  uint64_t l1Bytes = 0, l2Bytes = 0, l3Bytes = 0;
+  double readBytesPerSecond = 0; ///< All cores together.
+  /// Of 1, 2, ... cores; empty where not measured.
+  std::vector<double> readBytesPerSecondByCores;
   double int8OpsPerSecond = 0;  ///< Multiply and add counted as 2.
   double floatOpsPerSecond = 0; ///< F32 or BF16, whichever kernels use.
   /// To the host (a CPU has none: 0).

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 namespace moec {
 
 namespace {
-constexpr double kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
+constexpr double kKiB = 1024, kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
 constexpr double kGiB = double(1ull << 30);
 
 /// A numeric key: where its value goes, in which unit, and its valid range.
@@ -44,6 +44,15 @@ constexpr NumberKey numberKeys[] = {
     {"reserved_gib", kGiB, 0, 1e6, false,
      [](DeviceDesc &d, double v) { d.reservedBytes = uint64_t(v); },
      [](const DeviceDesc &d) { return double(d.reservedBytes); }},
+    {"l1_kib", kKiB, 1, 1e7, false,
+     [](DeviceDesc &d, double v) { d.l1Bytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return double(d.l1Bytes); }},
+    {"l2_kib", kKiB, 1, 1e7, false,
+     [](DeviceDesc &d, double v) { d.l2Bytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return double(d.l2Bytes); }},
+    {"l3_kib", kKiB, 1, 1e7, false,
+     [](DeviceDesc &d, double v) { d.l3Bytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return double(d.l3Bytes); }},
     {"read_gbps", kGiga, 0.01, 1e6, true,
      [](DeviceDesc &d, double v) { d.readBytesPerSecond = v; },
      [](const DeviceDesc &d) { return d.readBytesPerSecond; }},
@@ -63,6 +72,9 @@ constexpr NumberKey numberKeys[] = {
 constexpr std::string_view textKeys[] = {"name", "model", "title",
                                          "kind", "isa",   "source"};
 
+/// A list of numbers, for 1, 2, ... cores.
+constexpr const char *readByCoresKey = "read_gbps_by_cores";
+
 Status invalid(std::string_view place, std::string message) {
   return Status(StatusCode::InvalidFile, fmt::format("{}: {}", place, message));
 }
@@ -80,13 +92,33 @@ StatusOr<std::string> textOf(const Json &object, std::string_view key,
 
 Status checkKeys(const Json &object, std::string_view place) {
   for (const auto &[key, value] : object.items()) {
-    bool known = std::ranges::find(textKeys, key) != std::end(textKeys) ||
+    bool known = key == readByCoresKey ||
+                 std::ranges::find(textKeys, key) != std::end(textKeys) ||
                  std::ranges::any_of(numberKeys, [&](const NumberKey &n) {
                    return n.key == key;
                  });
     if (!known)
       return invalid(place, fmt::format("unknown key \"{}\"", key));
   }
+  return Status::ok();
+}
+
+Status parseReadByCores(const Json &object, std::string_view place,
+                        DeviceDesc &device) {
+  auto list = object.find(readByCoresKey);
+  if (list == object.end())
+    return Status::ok();
+  auto isRate = [](const Json &value) {
+    return value.is_number() && value.get<double>() >= 0.01 &&
+           value.get<double>() <= 1e6;
+  };
+  if (!list->is_array() || !std::ranges::all_of(*list, isRate) ||
+      list->size() > size_t(device.cores))
+    return invalid(place, fmt::format("\"{}\" must be a list of at most {} "
+                                      "numbers from 0.01 to 1e6, one per core",
+                                      readByCoresKey, device.cores));
+  for (const Json &value : *list)
+    device.readBytesPerSecondByCores.push_back(value.get<double>() * kGiga);
   return Status::ok();
 }
 
@@ -135,6 +167,7 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, std::string_view place) {
                                  value, number.least, number.most));
     number.set(device, value * number.unit);
   }
+  MOE_RETURN_IF_ERROR(parseReadByCores(object, place, device));
   if (device.kind == DeviceKind::Cuda &&
       (device.linkBytesPerSecond <= 0 || device.arch == 0))
     return invalid(place, "a cuda device needs \"arch\" and \"link_gbps\"");
@@ -219,6 +252,8 @@ std::string toJson(const TargetDesc &target) {
         else
           object[number.key] = value;
       }
+    for (double rate : device.readBytesPerSecondByCores)
+      object[readByCoresKey].push_back(rate / kGiga);
     list.push_back(std::move(object));
   }
   Json root;

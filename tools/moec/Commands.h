@@ -12,6 +12,7 @@ void addModelCommand(moetool::Tool &tool);
 void addExplainCommand(moetool::Tool &tool);
 void addInspectCommand(moetool::Tool &tool);
 void addAssembleCommand(moetool::Tool &tool);
+void addCalibrateCommand(moetool::Tool &tool);
 void addTargetsCommand(moetool::Tool &tool);
 
 } // namespace moec

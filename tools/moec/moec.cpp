@@ -11,5 +11,6 @@ int main(int argc, char **argv) {
   moec::addInspectCommand(tool);
   moec::addAssembleCommand(tool);
   moec::addTargetsCommand(tool);
+  moec::addCalibrateCommand(tool);
   return tool.main(argc, argv);
 }

@@ -1,0 +1,46 @@
+// moec calibrate: measures this machine for `--target native`.
+#include "compiler/Targets/NativeTarget.h"
+#include "tools/moec/Commands.h"
+#include "tools/moec/PrintTarget.h"
+
+#include <fmt/format.h>
+#include <memory>
+
+using moert::Status;
+
+namespace moec {
+
+namespace {
+Status calibrate(const std::string &output) {
+  MOE_ASSIGN_OR_RETURN(TargetDesc target,
+                       calibrateNative([](const std::string &what) {
+                         fmt::print(stderr, "measuring {}\n", what);
+                       }));
+  printTarget(target);
+  if (!output.empty()) {
+    MOE_RETURN_IF_ERROR(saveTargetFile(output, target));
+    fmt::print("written to {}\n", output);
+    // Without a cache folder the file is still of use.
+    if (nativeTargetFile().empty())
+      return Status::ok();
+  }
+  MOE_RETURN_IF_ERROR(saveNativeTarget(target));
+  fmt::print("stored in {}: --target native uses it\n", nativeTargetFile());
+  return Status::ok();
+}
+} // namespace
+
+void addCalibrateCommand(moetool::Tool &tool) {
+  auto output = std::make_shared<std::string>();
+  CLI::App *command = tool.command(
+      "calibrate",
+      "Measure this machine, so that --target native plans for what it does",
+      [output] { return calibrate(*output); });
+  command
+      ->add_option("-o,--output", *output,
+                   "Write it here too, to edit and pass to compile "
+                   "--target-file")
+      ->type_name("FILE.json");
+}
+
+} // namespace moec

@@ -1,0 +1,38 @@
+#include "tools/moec/PrintTarget.h"
+
+#include <fmt/format.h>
+
+namespace moec {
+
+void printTarget(const TargetDesc &target) {
+  for (const DeviceDesc &device : target.devices) {
+    fmt::print("{}: {}\n", device.name,
+               device.title.empty() ? device.model : device.title);
+    fmt::print("  {} {}, {:.1f} GiB of memory, {:.1f} GiB of it reserved\n",
+               device.cores, device.kind == DeviceKind::Cuda ? "SMs" : "cores",
+               double(device.memoryBytes) / (1ull << 30),
+               double(device.reservedBytes) / (1ull << 30));
+    fmt::print(
+        "  kernels: {}; read {:.1f} GB/s, int8 {:.2f} TOPS, float {:.2f} "
+        "TFLOPS\n",
+        moek::isaName(device.isa), device.readBytesPerSecond / 1e9,
+        device.int8OpsPerSecond / 1e12, device.floatOpsPerSecond / 1e12);
+    if (!device.readBytesPerSecondByCores.empty()) {
+      fmt::print("  read by cores:");
+      for (double rate : device.readBytesPerSecondByCores)
+        fmt::print(" {:.1f}", rate / 1e9);
+      fmt::print(" GB/s\n");
+    }
+    if (device.l2Bytes > 0)
+      fmt::print("  caches: {} KiB, {} KiB, {} KiB; {} NUMA {}\n",
+                 device.l1Bytes >> 10, device.l2Bytes >> 10,
+                 device.l3Bytes >> 10, device.numaNodes,
+                 device.numaNodes == 1 ? "node" : "nodes");
+    if (device.linkBytesPerSecond > 0)
+      fmt::print("  link to the host: {:.1f} GB/s, {:.0f} us\n",
+                 device.linkBytesPerSecond / 1e9,
+                 device.linkLatencySeconds * 1e6);
+  }
+}
+
+} // namespace moec
