@@ -11,6 +11,7 @@
 
 #include "kernels/Activation.h"
 #include "kernels/Drivers.h"
+#include "kernels/Scratch.h"
 
 #include <cstring>
 #include <immintrin.h>
@@ -122,7 +123,8 @@ MOE_INLINE A8Row a8Row(const uint8_t *row, int64_t cols) {
 //===----------------------------------------------------------------------===//
 
 constexpr int kPanelCols = 512; ///< Columns of weights expanded at a time.
-constexpr int kPanelTokens = 64;
+/// Tokens that one expansion of a panel serves: as many as a driver hands over.
+constexpr int kPanelTokens = int(kTokenTile);
 /// Rows that pass through panels before the next ones, as drivers tile.
 constexpr int64_t kPanelRows = 64;
 

@@ -185,7 +185,7 @@ template <class F>
 void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                 const uint8_t *const *act, int64_t tokens, int64_t cols,
                 float *out, int64_t outStride) {
-  // About 20 KiB of stack: kernels neither allocate nor are given scratch.
+  // About 100 KiB of stack: kernels neither allocate nor are given scratch.
   Panel<F> panel;
   TokenTable<F> table;
   NextRows next(w, rows * wStride);
