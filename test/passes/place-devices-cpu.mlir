@@ -5,7 +5,7 @@
 #target = {name = "xeon", devices = [
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
-// CHECK: remark: cpu0: {{.*}} KiB of 64.0 MiB: 576.0 KiB of weights, 0 B of KV cache for 1024 positions, {{.*}} of activations, {{.*}} of scratch and staging
+// CHECK: remark: cpu0: {{.*}} of 64.0 MiB: 576.0 KiB of weights, 0 B of KV cache for 1024 positions, {{.*}} of activations, {{.*}} of scratch and staging
 // CHECK-NOT: copies between devices
 // CHECK: moe.ffn {{.*}}moe.reason = "On cpu0: the target's only device; a token reads all of its 512.0 KiB (0.75 FLOPs per resident byte and token)."
 module attributes {moe.target = #target} {

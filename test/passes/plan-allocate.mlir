@@ -107,7 +107,7 @@ plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 1 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
-  // CHECK: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = 256 : i64, kv_bytes = 1088 : i64, scratch_bytes = 16896 : i64, weight_bytes = 2048 : i64}
+  // CHECK: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = 256 : i64, kv_bytes = 1088 : i64, scratch_bytes = 67584 : i64, weight_bytes = 2048 : i64}
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
   // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1000000 {arena_bytes = 128 : i64}
   %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1000000
