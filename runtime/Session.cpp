@@ -28,6 +28,8 @@ Session::create(Plan plan, const SessionOptions &options) {
   session->context_ = table.context();
   MOE_ASSIGN_OR_RETURN(session->files_,
                        WeightFiles::open(session->plan_, options.modelPaths));
+  if (options.copyWeights)
+    MOE_RETURN_IF_ERROR(session->files_->copyToMemory());
   MOE_RETURN_IF_ERROR(session->allocate(options));
   MOE_RETURN_IF_ERROR(session->bind());
   return session;

@@ -21,6 +21,8 @@ namespace moert {
 struct SessionOptions {
   int threads = 0;  ///< 0: one worker per physical core this process may use.
   bool pin = false; ///< Pin worker threads to cores.
+  /// Copy weights into private memory instead of mapping their files.
+  bool copyWeights = false;
   /// Where model files are now, if not where they were at compile time.
   std::vector<std::string> modelPaths;
 };

@@ -134,4 +134,10 @@ StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
   return files;
 }
 
+Status WeightFiles::copyToMemory() {
+  for (MappedFile &file : files_)
+    MOE_RETURN_IF_ERROR(file.copyToMemory());
+  return Status::ok();
+}
+
 } // namespace moert

@@ -24,6 +24,9 @@ public:
   static StatusOr<WeightFiles> open(const Plan &plan,
                                     std::span<const std::string> modelPaths);
 
+  /// Copies every file into private memory: MappedFile::copyToMemory.
+  Status copyToMemory();
+
   std::span<const uint8_t> bytes(uint32_t file) const {
     return files_[file].bytes();
   }

@@ -1,5 +1,8 @@
 #include "runtime/base/MappedFile.h"
 
+#include "runtime/base/HostCpu.h"
+#include "runtime/base/Text.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -49,6 +52,44 @@ StatusOr<MappedFile> MappedFile::open(const std::string &path) {
     return ioError(path, "cannot map", errno);
   mapped.data_ = static_cast<const uint8_t *>(data);
   return mapped;
+}
+
+Status MappedFile::copyToMemory() {
+  if (size_ == 0)
+    return Status::ok();
+  Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0)
+    return ioError(path_, "cannot open", errno);
+  uint64_t available = hostMemoryBytes(); // 0 where the system does not tell
+  void *copy = MAP_FAILED;
+  if (available == 0 || size_ <= available)
+    copy = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED)
+    return Status(StatusCode::DoesNotFit,
+                  path_ + ": a copy does not fit into memory (" +
+                      humanBytes(double(size_)) + " of " +
+                      humanBytes(double(available)) + ")");
+  // A wish: without huge pages the copy is as good as memory gets here.
+  (void)::madvise(copy, size_, MADV_HUGEPAGE);
+  for (size_t done = 0; done < size_;) {
+    ssize_t got = ::pread(file.fd, static_cast<uint8_t *>(copy) + done,
+                          size_ - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0) {
+      Status status = got < 0 ? ioError(path_, "cannot read", errno)
+                              : Status(StatusCode::Io,
+                                       path_ + ": became shorter while read");
+      ::munmap(copy, size_);
+      return status;
+    }
+    done += static_cast<size_t>(got);
+  }
+  (void)::mprotect(copy, size_, PROT_READ);
+  ::munmap(const_cast<uint8_t *>(data_), size_);
+  data_ = static_cast<const uint8_t *>(copy);
+  return Status::ok();
 }
 
 MappedFile::MappedFile(MappedFile &&other) noexcept {

@@ -172,6 +172,7 @@ Status bench(BenchFlags flags) {
                          Session::open(flags.session.plan, options));
     session->setCancel(cancel);
     subject = describe(*session);
+    subject.mapped = !options.copyWeights;
     std::optional<CpuLimits> limits;
     if (!flags.noLimits) {
       progress.show("measuring this machine");

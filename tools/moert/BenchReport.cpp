@@ -76,7 +76,7 @@ Json record(const BenchSubject &subject, const BenchResult &result) {
       {"n_threads", result.threads},
       {"type_k", subject.kvType},
       {"type_v", subject.kvType},
-      {"use_mmap", true},
+      {"use_mmap", subject.mapped},
       {"n_prompt", result.prompt},
       {"n_gen", result.gen},
       {"n_depth", result.depth},

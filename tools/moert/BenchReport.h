@@ -22,6 +22,7 @@ struct BenchSubject {
   uint64_t modelBytes = 0, parameters = 0;
   int32_t ubatch = 0;
   std::string kvType; ///< "bf16"
+  bool mapped = true; ///< Weights are read from their files' mappings.
 };
 
 /// One test, repeated: after `depth` tokens, `prompt` tokens as one prompt,

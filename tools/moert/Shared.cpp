@@ -18,6 +18,11 @@ void SessionFlags::addPlan(CLI::App &command) {
 
 void SessionFlags::addModel(CLI::App &command) {
   command
+      .add_flag("--no-mmap", options.copyWeights,
+                "Copy the weights into memory instead of mapping their files: "
+                "slower to start, and faster after that on some machines")
+      ->group("Machine");
+  command
       .add_option("--model", options.modelPaths,
                   "Where the model file is now, if it was moved since it was "
                   "compiled; once per part of a split model")

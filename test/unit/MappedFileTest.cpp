@@ -1,0 +1,51 @@
+// A file's bytes, mapped or copied.
+
+#include "runtime/base/MappedFile.h"
+
+#include "test/support/TempDir.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+
+using moert::MappedFile;
+
+namespace {
+
+TEST(MappedFileTest, CopyOutlivesTheFilesContent) {
+  moetest::TempDir folder;
+  // Over two pages, and no whole number of them.
+  std::string content(10000, 'x');
+  content[4096] = 'y';
+  std::string path = folder.write("weights", content);
+  auto file = MappedFile::open(path);
+  ASSERT_TRUE(file.isOk()) << file.status().message();
+  auto status = file->copyToMemory();
+  ASSERT_TRUE(status.isOk()) << status.message();
+
+  // A mapping would fault beyond the new end.
+  std::filesystem::resize_file(path, 1);
+  ASSERT_EQ(file->bytes().size(), content.size());
+  EXPECT_TRUE(
+      std::equal(file->bytes().begin(), file->bytes().end(), content.begin()));
+}
+
+TEST(MappedFileTest, CopyOfAFileThatIsGoneFailsAndKeepsTheMapping) {
+  moetest::TempDir folder;
+  std::string path = folder.write("weights", "abc");
+  auto file = MappedFile::open(path);
+  ASSERT_TRUE(file.isOk()) << file.status().message();
+  std::filesystem::remove(path);
+  auto status = file->copyToMemory();
+  EXPECT_EQ(status.code(), moert::StatusCode::Io);
+  EXPECT_EQ(file->bytes()[2], 'c');
+}
+
+TEST(MappedFileTest, CopyOfAnEmptyFileIsEmpty) {
+  moetest::TempDir folder;
+  auto file = MappedFile::open(folder.write("empty", ""));
+  ASSERT_TRUE(file.isOk()) << file.status().message();
+  EXPECT_TRUE(file->copyToMemory().isOk());
+  EXPECT_TRUE(file->bytes().empty());
+}
+
+} // namespace
