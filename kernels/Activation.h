@@ -3,7 +3,8 @@
 // A8 row of `cols` elements (a multiple of 32), 64-byte aligned:
 //   int8_t  q[cols]           values -127 .. 127
 //   float   scale[cols / 32]  x is about q * scale
-//   int16_t sum[cols / 16]    sums of 16 q, for formats with a minimum or offset
+//   int16_t sum[cols / 16]    sums of 16 q, for formats with a minimum or
+//   offset
 // Scales are float: an FP16 sum or scale overflows on real activations.
 //
 //===----------------------------------------------------------------------===//

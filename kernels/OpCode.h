@@ -15,17 +15,17 @@
 namespace moek {
 
 enum class OpCode : uint8_t {
-  Embed = 0,            ///< Rows of the embedding table, dequantised.
-  RopeTable = 1,        ///< cos and sin of the step's positions.
-  RmsNorm = 2,          ///< x / rms(x) * w, per group of columns.
-  Quantize = 3,         ///< F32 rows to the A8 activation encoding.
-  Linear = 4,           ///< out (+)= act * w^T + bias.
-  GateUp = 5,           ///< out = silu(act * gate^T) * (act * up^T).
-  SiluMul = 6,          ///< out = silu(gate) * up, where GateUp does not fit.
-  Add = 7,              ///< out = x + y.
-  Rope = 8,             ///< Rotates part of each head in place.
-  MlaLatent = 9,        ///< Norm of the latent, RoPE of the key, into the cache.
-  AbsorbQuery = 10,     ///< [W_UK^T q_nope | q_rope] per head.
+  Embed = 0,        ///< Rows of the embedding table, dequantised.
+  RopeTable = 1,    ///< cos and sin of the step's positions.
+  RmsNorm = 2,      ///< x / rms(x) * w, per group of columns.
+  Quantize = 3,     ///< F32 rows to the A8 activation encoding.
+  Linear = 4,       ///< out (+)= act * w^T + bias.
+  GateUp = 5,       ///< out = silu(act * gate^T) * (act * up^T).
+  SiluMul = 6,      ///< out = silu(gate) * up, where GateUp does not fit.
+  Add = 7,          ///< out = x + y.
+  Rope = 8,         ///< Rotates part of each head in place.
+  MlaLatent = 9,    ///< Norm of the latent, RoPE of the key, into the cache.
+  AbsorbQuery = 10, ///< [W_UK^T q_nope | q_rope] per head.
   LatentAttention = 11, ///< Attention whose keys and values are the latent.
   ExpandValue = 12,     ///< W_UV * o_latent per head.
   MlaAttention = 13,    ///< Attention on K and V decompressed from the latent.

@@ -26,9 +26,9 @@ public:
   ~MappedFile();
 
   /// Replaces the mapping by a copy in private memory, in huge pages where the
-  /// system gives them: costs the file's size in memory and the time to read it,
-  /// and reads faster than the page cache where that is scattered. Fails with
-  /// DoesNotFit or Io, and then changes nothing.
+  /// system gives them: costs the file's size in memory and the time to read
+  /// it, and reads faster than the page cache where that is scattered. Fails
+  /// with DoesNotFit or Io, and then changes nothing.
   Status copyToMemory();
 
   std::span<const uint8_t> bytes() const { return {data_, size_}; }

@@ -26,8 +26,7 @@ constexpr Signature<2, 0, 0> ropeTable{
     {{{"inv_freq", Constant}, {"out", Write}}}, {}, {}};
 constexpr Signature<3, 1, 1> rmsNorm{
     {{{"x", Read}, {"weight", Weight}, {"out", Write}}}, {"groups"}, {"eps"}};
-constexpr Signature<2, 0, 0> quantize{
-    {{{"x", Read}, {"out", Write}}}, {}, {}};
+constexpr Signature<2, 0, 0> quantize{{{{"x", Read}, {"out", Write}}}, {}, {}};
 constexpr Signature<4, 1, 0> linear{{{{"act", Read},
                                       {"w", Weight, false, true},
                                       {"bias", Weight, true},
@@ -73,7 +72,9 @@ constexpr Signature<5, 6, 1> mlaAttention{
     {"heads", "nope", "rope", "latent", "value", "transposed"},
     {"scale"}};
 constexpr Signature<4, 6, 1> router{
-    {{{"logits", Read}, {"bias", Weight, true}, {"ids", Write},
+    {{{"logits", Read},
+      {"bias", Weight, true},
+      {"ids", Write},
       {"weights", Write}}},
     {"experts", "top_k", "groups", "groups_used", "scoring", "normalize"},
     {"scale"}};

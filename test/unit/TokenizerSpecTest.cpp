@@ -1,7 +1,6 @@
 //===- TokenizerSpecTest.cpp - From GGUF keys to a TokenizerSpec ------===//
 
 #include "compiler/Import/TokenizerMetadata.h"
-
 #include "test/support/GgufBuilder.h"
 #include "test/support/TempDir.h"
 
