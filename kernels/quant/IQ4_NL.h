@@ -17,15 +17,23 @@ struct BlockIQ4_NL {
   static constexpr int kElements = 32;
   Bits16 d; ///< F16
   uint8_t codes[16];
+
+  /// In column order: indices into kIq4Values.
+  void unpackCodes(uint8_t *out) const {
+    for (int i = 0; i < 16; ++i) {
+      out[i] = codes[i] & 15;
+      out[i + 16] = codes[i] >> 4;
+    }
+  }
 };
 static_assert(sizeof(BlockIQ4_NL) == 18);
 
 inline void dequantize(const BlockIQ4_NL &block, float *out) {
   float d = f16ToFloat(block.d);
-  for (int i = 0; i < 16; ++i) {
-    out[i] = d * float(kIq4Values[block.codes[i] & 15]);
-    out[i + 16] = d * float(kIq4Values[block.codes[i] >> 4]);
-  }
+  uint8_t codes[32];
+  block.unpackCodes(codes);
+  for (int i = 0; i < 32; ++i)
+    out[i] = d * float(kIq4Values[codes[i]]);
 }
 
 } // namespace moek

@@ -14,10 +14,20 @@ namespace moek {
 /// element 32 s + i in its low and 32 s + 16 + i in its high nibble.
 struct BlockIQ4_XS {
   static constexpr int kElements = 256;
+  static constexpr int kScaleColumns = 32;
   Bits16 d; ///< F16
   Bits16 scalesHigh;
   uint8_t scalesLow[4];
   uint8_t codes[128];
+
+  /// In column order: indices into kIq4Values.
+  void unpackCodes(uint8_t *out) const {
+    for (int s = 0; s < 8; ++s, out += 32)
+      for (int i = 0; i < 16; ++i) {
+        out[i] = codes[16 * s + i] & 15;
+        out[i + 16] = codes[16 * s + i] >> 4;
+      }
+  }
 
   /// Of sub-block `s`, -32 .. 31.
   int scale(int s) const {
@@ -30,11 +40,10 @@ static_assert(sizeof(BlockIQ4_XS) == 136);
 
 inline void dequantize(const BlockIQ4_XS &block, float *out) {
   float d = f16ToFloat(block.d);
-  for (int i = 0; i < 256; ++i) {
-    int s = i / 32;
-    int code = block.codes[s * 16 + i % 16] >> (i / 16 % 2 * 4) & 15;
-    out[i] = d * float(block.scale(s)) * float(kIq4Values[code]);
-  }
+  uint8_t codes[256];
+  block.unpackCodes(codes);
+  for (int i = 0; i < 256; ++i)
+    out[i] = d * float(block.scale(i / 32)) * float(kIq4Values[codes[i]]);
 }
 
 } // namespace moek

@@ -17,15 +17,23 @@ struct BlockQ2_K {
   uint8_t scales[16];
   uint8_t codes[64];
   Bits16 d, dmin; ///< F16
+
+  /// In column order, without scale or minimum.
+  void unpackCodes(uint8_t *out) const {
+    for (int s = 0; s < 8; ++s)
+      for (int i = 0; i < 32; ++i)
+        out[32 * s + i] = codes[s / 4 * 32 + i] >> (s % 4 * 2) & 3;
+  }
 };
 static_assert(sizeof(BlockQ2_K) == 84);
 
 inline void dequantize(const BlockQ2_K &block, float *out) {
   float d = f16ToFloat(block.d), dmin = f16ToFloat(block.dmin);
+  uint8_t codes[256];
+  block.unpackCodes(codes);
   for (int i = 0; i < 256; ++i) {
     uint8_t scale = block.scales[i / 16];
-    int code = block.codes[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
-    out[i] = d * float(scale & 15) * float(code) - dmin * float(scale >> 4);
+    out[i] = d * float(scale & 15) * float(codes[i]) - dmin * float(scale >> 4);
   }
 }
 

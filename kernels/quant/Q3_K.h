@@ -15,10 +15,19 @@ namespace moek {
 /// up of scales[8 + s % 4].
 struct BlockQ3_K {
   static constexpr int kElements = 256;
+  static constexpr int kScaleColumns = 16;
   uint8_t high[32];
   uint8_t low[64];
   uint8_t scales[12];
   Bits16 d; ///< F16
+
+  /// In column order, without scale or zero point.
+  void unpackCodes(uint8_t *out) const {
+    for (int s = 0; s < 8; ++s)
+      for (int i = 0; i < 32; ++i)
+        out[32 * s + i] = uint8_t((low[s / 4 * 32 + i] >> (s % 4 * 2) & 3) |
+                                  (high[i] >> s & 1) << 2);
+  }
 
   /// Of sub-block `s`, -32 .. 31.
   int scale(int s) const {
@@ -31,11 +40,10 @@ static_assert(sizeof(BlockQ3_K) == 110);
 
 inline void dequantize(const BlockQ3_K &block, float *out) {
   float d = f16ToFloat(block.d);
-  for (int i = 0; i < 256; ++i) {
-    int low = block.low[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
-    int high = block.high[i % 32] >> (i / 32) & 1;
-    out[i] = d * float(block.scale(i / 16)) * float((low | high << 2) - 4);
-  }
+  uint8_t codes[256];
+  block.unpackCodes(codes);
+  for (int i = 0; i < 256; ++i)
+    out[i] = d * float(block.scale(i / 16)) * float(codes[i] - 4);
 }
 
 } // namespace moek

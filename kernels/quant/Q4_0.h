@@ -13,15 +13,23 @@ struct BlockQ4_0 {
   static constexpr int kElements = 32;
   Bits16 d; ///< F16
   uint8_t codes[16];
+
+  /// In column order, without scale or zero point.
+  void unpackCodes(uint8_t *out) const {
+    for (int i = 0; i < 16; ++i) {
+      out[i] = codes[i] & 15;
+      out[i + 16] = codes[i] >> 4;
+    }
+  }
 };
 static_assert(sizeof(BlockQ4_0) == 18);
 
 inline void dequantize(const BlockQ4_0 &block, float *out) {
   float d = f16ToFloat(block.d);
-  for (int i = 0; i < 16; ++i) {
-    out[i] = d * float((block.codes[i] & 15) - 8);
-    out[i + 16] = d * float((block.codes[i] >> 4) - 8);
-  }
+  uint8_t codes[32];
+  block.unpackCodes(codes);
+  for (int i = 0; i < 32; ++i)
+    out[i] = d * float(codes[i] - 8);
 }
 
 } // namespace moek

@@ -17,17 +17,25 @@ struct BlockQ4_K {
   Bits16 d, dmin; ///< F16
   KScales scales;
   uint8_t codes[128];
+
+  /// In column order, without scale or minimum.
+  void unpackCodes(uint8_t *out) const {
+    for (int j = 0; j < 4; ++j)
+      for (int i = 0; i < 32; ++i) {
+        out[64 * j + i] = codes[32 * j + i] & 15;
+        out[64 * j + 32 + i] = codes[32 * j + i] >> 4;
+      }
+  }
 };
 static_assert(sizeof(BlockQ4_K) == 144);
 
 inline void dequantize(const BlockQ4_K &block, float *out) {
   float d = f16ToFloat(block.d), dmin = f16ToFloat(block.dmin);
-  for (int i = 0; i < 256; ++i) {
-    int s = i / 32;
-    int code = block.codes[i / 64 * 32 + i % 32] >> (s % 2 * 4) & 15;
-    out[i] = d * float(block.scales.scale(s)) * float(code) -
-             dmin * float(block.scales.min(s));
-  }
+  uint8_t codes[256];
+  block.unpackCodes(codes);
+  for (int i = 0; i < 256; ++i)
+    out[i] = d * float(block.scales.scale(i / 32)) * float(codes[i]) -
+             dmin * float(block.scales.min(i / 32));
 }
 
 } // namespace moek

@@ -13,16 +13,24 @@ struct BlockQ5_1 {
   Bits16 d, m; ///< F16
   uint8_t high[4];
   uint8_t low[16];
+
+  /// In column order, without scale or zero point.
+  void unpackCodes(uint8_t *out) const {
+    for (int i = 0; i < 16; ++i) {
+      out[i] = uint8_t((low[i] & 15) | (high[i / 8] >> (i % 8) & 1) << 4);
+      out[i + 16] =
+          uint8_t(low[i] >> 4 | (high[2 + i / 8] >> (i % 8) & 1) << 4);
+    }
+  }
 };
 static_assert(sizeof(BlockQ5_1) == 24);
 
 inline void dequantize(const BlockQ5_1 &block, float *out) {
   float d = f16ToFloat(block.d), m = f16ToFloat(block.m);
-  for (int i = 0; i < 32; ++i) {
-    int low = block.low[i % 16] >> (i / 16 * 4) & 15;
-    int high = block.high[i / 8] >> (i % 8) & 1;
-    out[i] = d * float(low | high << 4) + m;
-  }
+  uint8_t codes[32];
+  block.unpackCodes(codes);
+  for (int i = 0; i < 32; ++i)
+    out[i] = d * float(codes[i]) + m;
 }
 
 } // namespace moek

@@ -16,18 +16,27 @@ struct BlockQ5_K {
   KScales scales;
   uint8_t high[32];
   uint8_t low[128];
+
+  /// In column order, without scale or minimum.
+  void unpackCodes(uint8_t *out) const {
+    for (int j = 0; j < 4; ++j)
+      for (int i = 0; i < 32; ++i) {
+        int top = high[i] >> (2 * j);
+        out[64 * j + i] = uint8_t((low[32 * j + i] & 15) | (top & 1) << 4);
+        out[64 * j + 32 + i] =
+            uint8_t(low[32 * j + i] >> 4 | (top >> 1 & 1) << 4);
+      }
+  }
 };
 static_assert(sizeof(BlockQ5_K) == 176);
 
 inline void dequantize(const BlockQ5_K &block, float *out) {
   float d = f16ToFloat(block.d), dmin = f16ToFloat(block.dmin);
-  for (int i = 0; i < 256; ++i) {
-    int s = i / 32;
-    int low = block.low[i / 64 * 32 + i % 32] >> (s % 2 * 4) & 15;
-    int high = block.high[i % 32] >> s & 1;
-    out[i] = d * float(block.scales.scale(s)) * float(low | high << 4) -
-             dmin * float(block.scales.min(s));
-  }
+  uint8_t codes[256];
+  block.unpackCodes(codes);
+  for (int i = 0; i < 256; ++i)
+    out[i] = d * float(block.scales.scale(i / 32)) * float(codes[i]) -
+             dmin * float(block.scales.min(i / 32));
 }
 
 } // namespace moek

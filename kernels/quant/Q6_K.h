@@ -18,17 +18,28 @@ struct BlockQ6_K {
   uint8_t high[64];
   int8_t scales[16];
   Bits16 d; ///< F16
+
+  /// In column order, without scale or zero point.
+  void unpackCodes(uint8_t *out) const {
+    for (int half = 0; half < 2; ++half, out += 128)
+      for (int i = 0; i < 32; ++i) {
+        int low0 = low[64 * half + i], low1 = low[64 * half + 32 + i];
+        int top = high[32 * half + i];
+        out[i] = uint8_t((low0 & 15) | (top & 3) << 4);
+        out[i + 32] = uint8_t((low1 & 15) | (top >> 2 & 3) << 4);
+        out[i + 64] = uint8_t(low0 >> 4 | (top >> 4 & 3) << 4);
+        out[i + 96] = uint8_t(low1 >> 4 | top >> 6 << 4);
+      }
+  }
 };
 static_assert(sizeof(BlockQ6_K) == 210);
 
 inline void dequantize(const BlockQ6_K &block, float *out) {
   float d = f16ToFloat(block.d);
-  for (int i = 0; i < 256; ++i) {
-    int half = i / 128, k = i / 32 % 4;
-    int low = block.low[half * 64 + i % 64] >> (k / 2 * 4) & 15;
-    int high = block.high[half * 32 + i % 32] >> (k * 2) & 3;
-    out[i] = d * float(block.scales[i / 16]) * float((low | high << 4) - 32);
-  }
+  uint8_t codes[256];
+  block.unpackCodes(codes);
+  for (int i = 0; i < 256; ++i)
+    out[i] = d * float(block.scales[i / 16]) * float(codes[i] - 32);
 }
 
 } // namespace moek

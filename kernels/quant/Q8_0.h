@@ -12,6 +12,12 @@ struct BlockQ8_0 {
   static constexpr int kElements = 32;
   Bits16 d; ///< F16
   int8_t codes[32];
+
+  /// In column order, plus 128.
+  void unpackCodes(uint8_t *out) const {
+    for (int i = 0; i < 32; ++i)
+      out[i] = uint8_t(codes[i] + 128);
+  }
 };
 static_assert(sizeof(BlockQ8_0) == 34);
 

@@ -60,15 +60,18 @@ public:
     return {reinterpret_cast<const std::byte *>(bytes_.data()), bytes_.size()};
   }
 
-  /// Rows of `format`; random ones, repeated.
-  const uint8_t *of(Format format, int64_t stride) {
-    if (!filled_ || format_ != format) {
+  /// Rows for `gemm`; random ones, repeated.
+  const uint8_t *of(const GemmInfo &gemm, int64_t stride) {
+    if (!filled_ || format_ != gemm.format || layout_ != gemm.layout) {
       std::mt19937 random(1);
-      randomWeights(format, kRowTile, kCols, stride, random, bytes_.data());
       size_t tile = size_t(kRowTile * stride);
-      for (size_t at = tile; at + tile <= bytes_.size(); at += tile)
-        std::copy_n(bytes_.data(), tile, bytes_.data() + at);
-      format_ = format;
+      std::vector<uint8_t> rows(tile);
+      randomWeights(gemm.format, kRowTile, kCols, stride, random, rows.data());
+      rows = layOut(gemm.layout, gemm.format, rows, kRowTile, kCols);
+      for (size_t at = 0; at + tile <= bytes_.size(); at += tile)
+        std::copy_n(rows.data(), tile, bytes_.data() + at);
+      format_ = gemm.format;
+      layout_ = gemm.layout;
       filled_ = true;
     }
     return bytes_.data();
@@ -78,6 +81,7 @@ private:
   std::vector<uint8_t> bytes_;
   bool filled_ = false;
   Format format_ = Format::F32;
+  Layout layout_ = Layout::Gguf;
 };
 
 struct Limits {
@@ -89,10 +93,10 @@ void runGemm(benchmark::State &state, const GemmInfo &info, int64_t tokens,
              Weights &weights, const Limits &limits) {
   GemmFn gemm = resolveGemm(info.name);
   int64_t stride = int64_t(rowBytes(info.format, kCols));
-  const uint8_t *w = weights.of(info.format, stride);
+  const uint8_t *w = weights.of(info, stride);
   int64_t tileBytes = stride * kRowTile;
   int64_t tiles = int64_t(kWeightBytes) / tileBytes;
-  GemmProblem inputs(info.format, info.activation, 1, tokens, kCols, 1);
+  GemmProblem inputs(info, 1, tokens, kCols, 1);
   std::vector<float> out(size_t(kRowTile * tokens));
   int64_t tile = 0;
   for (auto _ : state) {

@@ -4,6 +4,7 @@
 
 #include "kernels/quant/Blocks.h"
 #include "kernels/quant/Dequant.h"
+#include "kernels/quant/Rows16.h"
 
 #include <algorithm>
 #include <cmath>
@@ -78,10 +79,19 @@ void boundRow(const uint8_t *row, int64_t cols, float *out) {
   }
 }
 
-int64_t paddedStride(Format format, int64_t cols, uint32_t seed) {
+int64_t paddedStride(const GemmInfo &gemm, int64_t cols, uint32_t seed) {
   // Every third problem has rows further apart than they are long.
-  return int64_t(rowBytes(format, uint64_t(cols))) + (seed % 3 == 0 ? 34 : 0);
+  return int64_t(rowBytes(gemm.format, uint64_t(cols))) +
+         (gemm.layout == Layout::Gguf && seed % 3 == 0 ? 34 : 0);
 }
+/// The last row ends where its last block ends; a panel is always whole.
+size_t weightBytes(const GemmInfo &gemm, int64_t rows, int64_t cols,
+                   int64_t stride) {
+  if (gemm.layout == Layout::Gguf)
+    return size_t((rows - 1) * stride) + rowBytes(gemm.format, uint64_t(cols));
+  return size_t((rows + kRows16 - 1) / kRows16 * kRows16 * stride);
+}
+
 void boundWeights(Format format, const uint8_t *row, int64_t cols, float *out) {
   switch (format) {
 #define MOE_FORMAT(name, id, elements, bytes)                                  \
@@ -145,33 +155,50 @@ std::vector<double> decodeActivation(Encoding encoding, const uint8_t *row,
   return values;
 }
 
-GemmProblem::GemmProblem(Format format, Encoding encoding, int64_t rows,
-                         int64_t tokens, int64_t cols, uint32_t seed)
-    : format_(format), encoding_(encoding), cols_(cols),
-      stride_(paddedStride(format, cols, seed)),
-      // The last row ends where its last block ends.
-      weights_(size_t((rows - 1) * stride_ +
-                      int64_t(rowBytes(format, uint64_t(cols))))),
-      activations_(size_t(tokens * encodedRowBytes(encoding, cols))) {
+std::vector<uint8_t> layOut(Layout layout, Format format,
+                            const std::vector<uint8_t> &rows, int64_t count,
+                            int64_t cols) {
+  if (layout == Layout::Gguf)
+    return rows;
+  int64_t stride = int64_t(rowBytes(format, uint64_t(cols)));
+  int64_t panels = (count + kRows16 - 1) / kRows16;
+  std::vector<uint8_t> out(size_t(panels * kRows16 * stride), 0xee);
+  for (int64_t r = 0; r < count; r += kRows16)
+    EXPECT_TRUE(packRows16(format, rows.data() + r * stride, stride,
+                           std::min(count - r, kRows16), cols,
+                           out.data() + r * stride));
+  return out;
+}
+
+GemmProblem::GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens,
+                         int64_t cols, uint32_t seed)
+    : cols_(cols), stride_(paddedStride(gemm, cols, seed)),
+      weights_(weightBytes(gemm, rows, cols, stride_)),
+      activations_(size_t(tokens * encodedRowBytes(gemm.activation, cols))) {
   std::mt19937 random(seed);
-  randomWeights(format, rows, cols, stride_, random, weights_.data());
+  std::vector<uint8_t> file(size_t(rows * stride_));
+  randomWeights(gemm.format, rows, cols, stride_, random, file.data());
+  std::vector<uint8_t> laidOut =
+      layOut(gemm.layout, gemm.format, file, rows, cols);
+  std::copy_n(laidOut.data(), weightBytes(gemm, rows, cols, stride_),
+              weights_.data());
   std::normal_distribution<float> normal;
+  int64_t rowSize = encodedRowBytes(gemm.activation, cols);
   for (int64_t t = 0; t < tokens; ++t) {
-    uint8_t *row = activations_.data() +
-                   (tokens - 1 - t) * encodedRowBytes(encoding, cols);
-    if (encoding == Encoding::A8)
+    uint8_t *row = activations_.data() + (tokens - 1 - t) * rowSize;
+    if (gemm.activation == Encoding::A8)
       randomA8Row(cols, random, row);
     else
       for (int64_t c = 0; c < cols; ++c)
         reinterpret_cast<float *>(row)[c] = normal(random);
     pointers_.push_back(row);
-    decoded_.push_back(decodeActivation(encoding, row, cols));
+    decoded_.push_back(decodeActivation(gemm.activation, row, cols));
   }
   for (int64_t r = 0; r < rows; ++r) {
     std::vector<float> values(size_t(cols), 0.0f), bounds(size_t(cols), 0.0f);
-    EXPECT_TRUE(dequantizeRow(format, weights_.data() + r * stride_, cols,
+    EXPECT_TRUE(dequantizeRow(gemm.format, file.data() + r * stride_, cols,
                               values.data()));
-    boundWeights(format, weights_.data() + r * stride_, cols, bounds.data());
+    boundWeights(gemm.format, file.data() + r * stride_, cols, bounds.data());
     values_.push_back(std::move(values));
     bounds_.push_back(std::move(bounds));
   }

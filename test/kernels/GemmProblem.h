@@ -3,8 +3,8 @@
 #ifndef MOE_TEST_KERNELS_GEMMPROBLEM_H
 #define MOE_TEST_KERNELS_GEMMPROBLEM_H
 
-#include "kernels/Abi.h"
 #include "kernels/Activation.h"
+#include "kernels/Registry.h"
 #include "test/kernels/GuardedBuffer.h"
 
 #include <random>
@@ -15,6 +15,12 @@ namespace moek::test {
 /// Random blocks whose F16 and float scales are ordinary numbers.
 void randomWeights(Format format, int64_t rows, int64_t cols, int64_t stride,
                    std::mt19937 &random, uint8_t *out);
+
+/// `count` GGUF rows as `layout` wants them: bytes from weight row 0 on, for
+/// `count` rows rowBytes apart (a whole number of panels in Rows16).
+std::vector<uint8_t> layOut(Layout layout, Format format,
+                            const std::vector<uint8_t> &rows, int64_t count,
+                            int64_t cols);
 
 /// One A8 row with random codes (both extremes included) and scales.
 void randomA8Row(int64_t cols, std::mt19937 &random, uint8_t *row);
@@ -27,8 +33,8 @@ std::vector<double> decodeActivation(Encoding encoding, const uint8_t *row,
 /// what the product should be and how far rounding may take it from there.
 class GemmProblem {
 public:
-  GemmProblem(Format format, Encoding encoding, int64_t rows, int64_t tokens,
-              int64_t cols, uint32_t seed);
+  GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens, int64_t cols,
+              uint32_t seed);
 
   const uint8_t *weights() const { return weights_.data(); }
   int64_t stride() const { return stride_; }
@@ -45,8 +51,6 @@ public:
   Expected expected(int64_t row, int64_t token) const;
 
 private:
-  Format format_;
-  Encoding encoding_;
   int64_t cols_, stride_;
   GuardedBuffer weights_, activations_;
   std::vector<const uint8_t *> pointers_;

@@ -23,9 +23,9 @@ void int8Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
   if (tokens >= kPanelMinTokens && rows >= kPanelMinRows)
     forBlocks(rows, tokens,
               [&](int64_t r, int64_t rowCount, int64_t t, int64_t tokenCount) {
-                panelBlock<Panel>(w + r * wStride, wStride, rowCount, act + t,
-                                  tokenCount, cols, out + t * outStride + r,
-                                  outStride);
+                panelBlock<GgufSource<Panel>>(
+                    w + r * wStride, wStride, rowCount, act + t, tokenCount,
+                    cols, out + t * outStride + r, outStride);
               });
   else
     dotGemm<Dot>(w, wStride, rows, act, tokens, cols, out, outStride);

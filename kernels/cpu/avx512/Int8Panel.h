@@ -243,11 +243,23 @@ void panelTokens(const Panel<F> &panel, const TokenTable<F> &table,
   });
 }
 
-/// At most kPanelRows rows times at most kPanelTokens tokens.
-template <class F>
+/// Rows as in the file.
+template <class F> struct GgufSource {
+  using Traits = F;
+  static void expand(Panel<F> &panel, int group, const uint8_t *w,
+                     int64_t wStride, int64_t rows, int64_t firstCol,
+                     int64_t count, NextRows &next) {
+    expandGroup(panel, group, w, wStride, rows, firstCol, count, next);
+  }
+};
+
+/// At most kPanelRows rows times at most kPanelTokens tokens. Source::expand
+/// fills a group of a panel of Source::Traits with up to 16 rows.
+template <class Source>
 void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                 const uint8_t *const *act, int64_t tokens, int64_t cols,
                 float *out, int64_t outStride) {
+  using F = typename Source::Traits;
   // About 120 KiB of stack: kernels neither allocate nor are given scratch.
   Panel<F> panel;
   TokenTable<F> table;
@@ -261,14 +273,14 @@ void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
       __mmask16 masks[2] = {
           __mmask16(left >= 16 ? 0xffff : (1 << left) - 1),
           __mmask16(left >= 32 ? 0xffff : (1 << ((left - 16) & 15)) - 1)};
-      expandGroup(panel, 0, from, wStride, left, col, count, next);
+      Source::expand(panel, 0, from, wStride, left, col, count, next);
       if (left <= 16) {
         panelTokens<F, 1>(panel, table, act, tokens, col, count, masks, out + r,
                           outStride);
         continue;
       }
-      expandGroup(panel, 1, from + 16 * wStride, wStride, left - 16, col, count,
-                  next);
+      Source::expand(panel, 1, from + 16 * wStride, wStride, left - 16, col,
+                     count, next);
       panelTokens<F, 2>(panel, table, act, tokens, col, count, masks, out + r,
                         outStride);
     }

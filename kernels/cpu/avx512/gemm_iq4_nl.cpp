@@ -3,6 +3,7 @@
 #include "kernels/cpu/avx512/Int8Gemm.h"
 #include "kernels/cpu/avx512/Iq4Codes.h"
 #include "kernels/cpu/avx512/Nibbles.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
 
 namespace moek::avx512 {
 namespace {
@@ -20,3 +21,4 @@ struct IQ4_NL {
 } // namespace moek::avx512
 
 MOE_INT8_GEMM(gemm_iq4_nl_avx512, IQ4_NL, IQ4_NL)
+MOE_ROWS16_GEMM(gemm_iq4_nl_rows16_avx512, IQ4_NL)

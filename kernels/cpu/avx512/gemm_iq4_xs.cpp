@@ -3,6 +3,7 @@
 #include "kernels/cpu/avx512/Int8Gemm.h"
 #include "kernels/cpu/avx512/Iq4Codes.h"
 #include "kernels/cpu/avx512/Nibbles.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
 #include "kernels/quant/IQ4_XS.h"
 
 namespace moek::avx512 {
@@ -42,3 +43,4 @@ struct IQ4_XS {
 } // namespace moek::avx512
 
 MOE_INT8_GEMM(gemm_iq4_xs_avx512, IQ4_XS, IQ4_XS)
+MOE_ROWS16_GEMM(gemm_iq4_xs_rows16_avx512, IQ4_XS)

@@ -1,6 +1,7 @@
 //===- gemm_q2_k.cpp - Q2_K with VNNI -------------------------------------===//
 
 #include "kernels/cpu/avx512/Int8Gemm.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
 #include "kernels/quant/Q2_K.h"
 
 namespace moek::avx512 {
@@ -72,3 +73,4 @@ struct Q2_KScaled : Q2_K {
 } // namespace moek::avx512
 
 MOE_INT8_GEMM(gemm_q2_k_avx512, Q2_K, Q2_KScaled)
+MOE_ROWS16_GEMM(gemm_q2_k_rows16_avx512, Q2_K)

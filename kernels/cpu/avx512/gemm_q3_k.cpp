@@ -1,6 +1,7 @@
 //===- gemm_q3_k.cpp - Q3_K with VNNI -------------------------------------===//
 
 #include "kernels/cpu/avx512/Int8Gemm.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
 #include "kernels/quant/Q3_K.h"
 
 namespace moek::avx512 {
@@ -80,3 +81,4 @@ struct Q3_KScaled : Q3_K {
 } // namespace moek::avx512
 
 MOE_INT8_GEMM(gemm_q3_k_avx512, Q3_K, Q3_KScaled)
+MOE_ROWS16_GEMM(gemm_q3_k_rows16_avx512, Q3_K)

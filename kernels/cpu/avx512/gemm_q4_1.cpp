@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx512/Int8Gemm.h"
 #include "kernels/cpu/avx512/Nibbles.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
 #include "kernels/quant/Q4_1.h"
 
 namespace moek::avx512 {
@@ -19,3 +20,4 @@ struct Q4_1 {
 } // namespace moek::avx512
 
 MOE_INT8_GEMM(gemm_q4_1_avx512, Q4_1, Q4_1)
+MOE_ROWS16_GEMM(gemm_q4_1_rows16_avx512, Q4_1)

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx512/Int8Gemm.h"
 #include "kernels/cpu/avx512/KScales.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
 #include "kernels/quant/Q4_K.h"
 
 namespace moek::avx512 {
@@ -26,3 +27,4 @@ struct Q4_K {
 } // namespace moek::avx512
 
 MOE_INT8_GEMM(gemm_q4_k_avx512, Q4_K, Q4_K)
+MOE_ROWS16_GEMM(gemm_q4_k_rows16_avx512, Q4_K)

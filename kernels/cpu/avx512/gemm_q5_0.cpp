@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx512/Int8Gemm.h"
 #include "kernels/cpu/avx512/Nibbles.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
 #include "kernels/quant/Q5_0.h"
 
 namespace moek::avx512 {
@@ -20,3 +21,4 @@ struct Q5_0 {
 } // namespace moek::avx512
 
 MOE_INT8_GEMM(gemm_q5_0_avx512, Q5_0, Q5_0)
+MOE_ROWS16_GEMM(gemm_q5_0_rows16_avx512, Q5_0)

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx512/Int8Gemm.h"
 #include "kernels/cpu/avx512/KScales.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
 #include "kernels/quant/Q5_K.h"
 
 namespace moek::avx512 {
@@ -30,3 +31,4 @@ struct Q5_K {
 } // namespace moek::avx512
 
 MOE_INT8_GEMM(gemm_q5_k_avx512, Q5_K, Q5_K)
+MOE_ROWS16_GEMM(gemm_q5_k_rows16_avx512, Q5_K)

@@ -1,6 +1,7 @@
 //===- gemm_q6_k.cpp - Q6_K with VNNI -------------------------------------===//
 
 #include "kernels/cpu/avx512/Int8Gemm.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
 #include "kernels/quant/Q6_K.h"
 
 namespace moek::avx512 {
@@ -34,3 +35,4 @@ struct Q6_K {
 } // namespace moek::avx512
 
 MOE_INT8_GEMM(gemm_q6_k_avx512, Q6_K, Q6_K)
+MOE_ROWS16_GEMM(gemm_q6_k_rows16_avx512, Q6_K)

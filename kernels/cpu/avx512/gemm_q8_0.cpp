@@ -1,6 +1,7 @@
 //===- gemm_q8_0.cpp - Q8_0 with VNNI -------------------------------------===//
 
 #include "kernels/cpu/avx512/Int8Gemm.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
 #include "kernels/quant/Q8_0.h"
 
 namespace moek::avx512 {
@@ -21,3 +22,4 @@ struct Q8_0 {
 } // namespace moek::avx512
 
 MOE_INT8_GEMM(gemm_q8_0_avx512, Q8_0, Q8_0)
+MOE_ROWS16_GEMM(gemm_q8_0_rows16_avx512, Q8_0)

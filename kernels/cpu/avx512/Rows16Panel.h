@@ -1,0 +1,134 @@
+//===- Rows16Panel.h - Interleaved tiles into 8-bit panels ------*- C++ -*-===//
+//
+// Tiles already have the order of a panel (Int8Panel.h): expanding one is
+// unpacking its codes, without a transpose.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX512_ROWS16PANEL_H
+#define MOE_KERNELS_CPU_AVX512_ROWS16PANEL_H
+
+#include "kernels/cpu/avx512/Int8Panel.h"
+#include "kernels/cpu/avx512/Rows16Tile.h"
+
+namespace moek::avx512 {
+namespace {
+
+/// Panel traits. Q2_K and Q3_K have so few bits that code times integer scale
+/// fits a byte: then one scale serves 32 columns instead of 16, which saves a
+/// quarter of the inner loop's multiplies.
+template <Format F> struct Rows16PanelTraits : Rows16Tile<F> {};
+
+/// Codes 0 .. 3 times scales 0 .. 15.
+template <> struct Rows16PanelTraits<Format::Q2_K> : Rows16Tile<Format::Q2_K> {
+  static constexpr int kSub = 32;
+
+  MOE_INLINE_MEMBER static void scaleCodes(const uint8_t *tile, int s,
+                                           __m512i q[8]) {
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+      __m128i bytes = _mm_and_si128(load128(tile + 64 + 16 * (2 * s + h)),
+                                    _mm_set1_epi8(15));
+      // Bytes {0, s, 2s, 3s} per row; four rows in a 128-bit lane.
+      __m512i table = _mm512_mullo_epi32(_mm512_cvtepu8_epi32(bytes),
+                                         _mm512_set1_epi32(0x03020100));
+      __m512i lane = rowTableIndex();
+#pragma GCC unroll 4
+      for (int g = 4 * h; g < 4 * h + 4; ++g)
+        q[g] = _mm512_shuffle_epi8(table, _mm512_or_si512(q[g], lane));
+    }
+  }
+
+  /// Where in its 128-bit lane a row's four table bytes begin.
+  MOE_INLINE_MEMBER static __m512i rowTableIndex() {
+    return _mm512_broadcast_i32x4(
+        _mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
+  }
+};
+
+/// Codes -4 .. 3 times scales -32 .. 31 are -124 .. 128: zero is at 124.
+template <> struct Rows16PanelTraits<Format::Q3_K> : Rows16Tile<Format::Q3_K> {
+  static constexpr int kSub = 32, kZero = 124;
+
+  MOE_INLINE_MEMBER static void scaleCodes(const uint8_t *tile, int s,
+                                           __m512i q[8]) {
+    __m512i numbers[4];
+    sixBits<16>(tile + 32, numbers);
+    alignas(64) uint8_t bytes[256];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+      _mm512_store_si512(bytes + 64 * i, numbers[i]);
+    __m512i lane = Rows16PanelTraits<Format::Q2_K>::rowTableIndex();
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+      __m512i scale = _mm512_sub_epi32(
+          _mm512_cvtepu8_epi32(load128(bytes + 16 * (2 * s + h))),
+          _mm512_set1_epi32(32));
+      // Byte c of a row's table is 124 + (c - 4) * scale. As the bytes of the
+      // result fit, they can be computed as one number, borrows included.
+      __m512i upper = _mm512_add_epi32(
+          _mm512_mullo_epi32(scale, _mm512_set1_epi32(0x03020100)),
+          _mm512_set1_epi32(0x7c7c7c7c));
+      __m512i lower = _mm512_sub_epi32(
+          upper, _mm512_mullo_epi32(scale, _mm512_set1_epi32(0x04040404)));
+#pragma GCC unroll 4
+      for (int g = 4 * h; g < 4 * h + 4; ++g) {
+        __mmask64 top = _mm512_test_epi8_mask(q[g], _mm512_set1_epi8(4));
+        __m512i index = andOr(q[g], _mm512_set1_epi8(3), lane);
+        q[g] = _mm512_mask_shuffle_epi8(_mm512_shuffle_epi8(lower, index), top,
+                                        upper, index);
+      }
+    }
+  }
+};
+
+template <Format F>
+constexpr bool kScalesCodes = Rows16PanelTraits<F>::kSub != Rows16Tile<F>::kSub;
+
+/// A tile becomes columns [col, col + kCols) of a group.
+template <Format F>
+MOE_INLINE void expandTile(Panel<Rows16PanelTraits<F>> &panel, int group,
+                           int64_t col, const uint8_t *tile) {
+  using P = Rows16PanelTraits<F>;
+  constexpr int kOffsetSub = P::kOffsetSub ? P::kOffsetSub : kPanelCols;
+  float *scale = panel.scales[col / P::kSub][group];
+  float *offset = panel.offsets[col / kOffsetSub][group];
+  if constexpr (kScalesCodes<F>) {
+    alignas(64) float unused[P::kScales][kPanelGroups][16];
+    P::template scales<kPanelGroups>(tile, unused[0][0], offset);
+  } else {
+    P::template scales<kPanelGroups>(tile, scale, offset);
+  }
+  for (int s = 0; s < P::kCols / 32; ++s) {
+    __m512i q[8];
+    P::codes(tile, s, q);
+    if constexpr (kScalesCodes<F>) {
+      P::scaleCodes(tile, s, q);
+      _mm512_store_ps(scale + 16 * kPanelGroups * s, rowHalves(tile));
+    }
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; ++g)
+      _mm512_store_si512(panel.codes[col / 4 + 8 * s + g][group], q[g]);
+  }
+}
+
+/// Interleaved panels of weights for panelBlock().
+template <Format F> struct Rows16Source {
+  using Traits = Rows16PanelTraits<F>;
+
+  static void expand(Panel<Traits> &panel, int group, const uint8_t *w, int64_t,
+                     int64_t, int64_t firstCol, int64_t count, NextRows &next) {
+    using Tile = Rows16Tile<F>;
+    const uint8_t *tile = w + firstCol / Tile::kCols * Tile::kBytes;
+    for (int64_t col = 0; col < count; col += Tile::kCols) {
+      next.fetch(Tile::kBytes);
+      expandTile<F>(panel, group, col, tile);
+      tile += Tile::kBytes;
+    }
+  }
+};
+
+} // namespace
+} // namespace moek::avx512
+
+#endif // MOE_KERNELS_CPU_AVX512_ROWS16PANEL_H

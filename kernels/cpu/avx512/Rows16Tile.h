@@ -1,0 +1,223 @@
+//===- Rows16Tile.h - Codes and scales of an interleaved tile ---*- C++ -*-===//
+//
+// What kernels/quant/Rows16.h says, read with AVX-512:
+//
+//   w[r][c] = scale[r] * (code[r][c] - kZero) + kOffsetSign * offset[r]
+//
+// A tile's scales become float vectors over rows, its codes vectors of four
+// columns by 16 rows.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX512_ROWS16TILE_H
+#define MOE_KERNELS_CPU_AVX512_ROWS16TILE_H
+
+#include "kernels/cpu/avx512/Int8Common.h"
+#include "kernels/cpu/avx512/Iq4Codes.h"
+#include "kernels/quant/Rows16.h"
+
+namespace moek::avx512 {
+namespace {
+
+/// Bytes from one 32-column code part to the next.
+template <int Bits> constexpr int kCodePart = 64 * Bits;
+
+MOE_INLINE __m512i lowBits(__m512i bytes, int shift, char mask) {
+  if (shift != 0)
+    bytes = _mm512_srli_epi16(bytes, unsigned(shift));
+  return _mm512_and_si512(bytes, _mm512_set1_epi8(mask));
+}
+
+/// Bits `from` .. of `bytes`, as bits `to` .. under `mask`, added to `codes`.
+MOE_INLINE __m512i addBits(__m512i codes, __m512i bytes, int from, int to,
+                           char mask) {
+  if (from > to)
+    bytes = _mm512_srli_epi16(bytes, unsigned(from - to));
+  else if (from < to)
+    bytes = _mm512_slli_epi16(bytes, unsigned(to - from));
+  return andOr(bytes, _mm512_set1_epi8(mask), codes);
+}
+
+/// 32 columns: q[g] holds columns 4 g .. 4 g + 3 of 16 rows.
+template <int Bits>
+MOE_INLINE void groupCodes(const uint8_t *part, __m512i q[8]) {
+  if constexpr (Bits == 8) {
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; ++g)
+      q[g] = load512(part + 64 * g);
+  }
+  if constexpr (Bits >= 4 && Bits <= 6) {
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) {
+      __m512i bytes = load512(part + 64 * v);
+      q[v] = lowBits(bytes, 0, 15);
+      q[v + 4] = lowBits(bytes, 4, 15);
+    }
+  }
+  if constexpr (Bits == 2 || Bits == 3 || Bits == 6) {
+    const uint8_t *pairs = part + (Bits == 6 ? 256 : 0);
+#pragma GCC unroll 2
+    for (int u = 0; u < 2; ++u) {
+      __m512i bytes = load512(pairs + 64 * u);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        int g = 4 * u + i;
+        q[g] = Bits == 6 ? addBits(q[g], bytes, 2 * i, 4, 0x30)
+                         : lowBits(bytes, 2 * i, 3);
+      }
+    }
+  }
+  if constexpr (Bits == 3 || Bits == 5) {
+    constexpr int kTop = Bits - 1;
+    __m512i bytes = load512(part + 64 * kTop);
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; ++g)
+      q[g] = addBits(q[g], bytes, g, kTop, char(1 << kTop));
+  }
+}
+
+MOE_INLINE __m512 rowHalves(const uint8_t *from) {
+  return _mm512_cvtph_ps(load256(from));
+}
+
+/// Entries of 16 rows from bytes, signed or not.
+MOE_INLINE __m512 rowBytesSigned(__m128i bytes) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+MOE_INLINE __m512 rowBytesUnsigned(__m128i bytes) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+}
+
+/// N six-bit numbers of 16 rows, four to a vector of bytes.
+template <int N>
+MOE_INLINE void sixBits(const uint8_t *from, __m512i numbers[N / 4]) {
+  static_assert(N == 16 || N == 8);
+  if constexpr (N == 16) {
+    __m512i low0 = load512(from), low1 = load512(from + 64);
+    __m512i top = load512(from + 128);
+    numbers[0] = addBits(lowBits(low0, 0, 15), top, 0, 4, 0x30);
+    numbers[1] = addBits(lowBits(low1, 0, 15), top, 2, 4, 0x30);
+    numbers[2] = addBits(lowBits(low0, 4, 15), top, 4, 4, 0x30);
+    numbers[3] = addBits(lowBits(low1, 4, 15), top, 6, 4, 0x30);
+  } else {
+    // The top bits of numbers 0 .. 3 lie in two vectors of 16 bytes, two bits
+    // apart: {0, 2, 4, 6} and {1, 3, 5, 7}.
+    __m512i low = load512(from);
+    __m512i top = _mm512_castsi256_si512(load256(from + 64));
+    __m512i pairs = _mm512_shuffle_i64x2(top, top, 0x44);
+    __m512i shift =
+        _mm512_setr_epi64(0, 0, 0, 0, 0x0002000200020002, 0x0002000200020002,
+                          0x0002000200020002, 0x0002000200020002);
+    __m512i first = _mm512_srlv_epi16(pairs, shift);
+    numbers[0] = addBits(lowBits(low, 0, 15), first, 0, 4, 0x30);
+    numbers[1] = addBits(lowBits(low, 4, 15), first, 4, 4, 0x30);
+  }
+}
+
+MOE_INLINE __m128i quarter(__m512i v, int i) {
+  switch (i) {
+  case 0:
+    return _mm512_castsi512_si128(v);
+  case 1:
+    return _mm512_extracti32x4_epi32(v, 1);
+  case 2:
+    return _mm512_extracti32x4_epi32(v, 2);
+  default:
+    return _mm512_extracti32x4_epi32(v, 3);
+  }
+}
+
+/// A format's tile. kSub columns share a scale, kOffsetSub an offset (0: there
+/// is none); kScales and kOffsets count them per tile.
+template <Format F> struct Rows16Tile {
+  static constexpr Rows16Shape kShape = rows16Shape(F);
+  static constexpr int kBits = kShape.codeBits;
+  static constexpr int kCols = int(formatInfo(F).blockElements);
+  static constexpr int kBytes = 16 * int(formatInfo(F).blockBytes);
+  static constexpr bool kIq4 = F == Format::IQ4_NL || F == Format::IQ4_XS;
+  static constexpr bool kHasMinima = F == Format::Q4_K || F == Format::Q5_K;
+  static constexpr int kSub =
+      F == Format::Q6_K || F == Format::Q3_K || F == Format::Q2_K ? 16 : 32;
+  static constexpr int kZero = kIq4 || F == Format::Q8_0 ? 128
+                               : F == Format::Q4_0       ? 8
+                               : F == Format::Q5_0       ? 16
+                               : F == Format::Q6_K       ? 32
+                               : F == Format::Q3_K       ? 4
+                                                         : 0;
+  static constexpr bool kIsOffset1 = F == Format::Q4_1 || F == Format::Q5_1;
+  static constexpr int kOffsetSub = kIsOffset1 || kHasMinima ? 32
+                                    : F == Format::Q2_K      ? 16
+                                                             : 0;
+  static constexpr int kOffsetSign = kIsOffset1 ? 1 : -1;
+  static constexpr int kScales = kCols / kSub;
+  static constexpr int kOffsets = kOffsetSub ? kCols / kOffsetSub : 0;
+
+  /// Columns 32 s .. 32 s + 31.
+  MOE_INLINE_MEMBER static void codes(const uint8_t *tile, int s,
+                                      __m512i q[8]) {
+    groupCodes<kBits>(tile + 16 * kShape.scaleBytes + s * kCodePart<kBits>, q);
+    if constexpr (kIq4) {
+#pragma GCC unroll 8
+      for (int g = 0; g < 8; ++g)
+        q[g] = iq4Codes(q[g]);
+    }
+  }
+
+  /// scale[i] and offset[j] get the 16 rows' numbers, `Step` vectors apart.
+  template <int Step>
+  MOE_INLINE_MEMBER static void scales(const uint8_t *tile, float *scale,
+                                       float *offset) {
+    __m512 d = rowHalves(tile);
+    auto put = [](float *to, int i, __m512 v) {
+      _mm512_store_ps(to + 16 * Step * i, v);
+    };
+    if constexpr (kCols == 32) {
+      put(scale, 0, d);
+      if constexpr (kIsOffset1)
+        put(offset, 0, rowHalves(tile + 32));
+    } else if constexpr (kHasMinima) {
+      __m512 dmin = rowHalves(tile + 32);
+      __m512i numbers[4];
+      sixBits<16>(tile + 64, numbers);
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) {
+        put(scale, i,
+            _mm512_mul_ps(d, rowBytesUnsigned(quarter(numbers[i / 4], i % 4))));
+        put(offset, i,
+            _mm512_mul_ps(
+                dmin, rowBytesUnsigned(quarter(numbers[2 + i / 4], i % 4))));
+      }
+    } else if constexpr (F == Format::Q3_K || F == Format::IQ4_XS) {
+      __m512i numbers[kScales / 4];
+      sixBits<kScales>(tile + 32, numbers);
+#pragma GCC unroll 16
+      for (int i = 0; i < kScales; ++i) {
+        __m128i bytes =
+            _mm_sub_epi8(quarter(numbers[i / 4], i % 4), _mm_set1_epi8(32));
+        put(scale, i, _mm512_mul_ps(d, rowBytesSigned(bytes)));
+      }
+    } else if constexpr (F == Format::Q6_K) {
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i)
+        put(scale, i,
+            _mm512_mul_ps(d, rowBytesSigned(load128(tile + 32 + 16 * i))));
+    } else {
+      static_assert(F == Format::Q2_K);
+      __m512 dmin = rowHalves(tile + 32);
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i) {
+        __m128i bytes = load128(tile + 64 + 16 * i);
+        __m128i low = _mm_and_si128(bytes, _mm_set1_epi8(15));
+        __m128i high =
+            _mm_and_si128(_mm_srli_epi16(bytes, 4), _mm_set1_epi8(15));
+        put(scale, i, _mm512_mul_ps(d, rowBytesUnsigned(low)));
+        put(offset, i, _mm512_mul_ps(dmin, rowBytesUnsigned(high)));
+      }
+    }
+  }
+};
+
+} // namespace
+} // namespace moek::avx512
+
+#endif // MOE_KERNELS_CPU_AVX512_ROWS16TILE_H

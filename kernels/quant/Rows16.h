@@ -1,0 +1,108 @@
+//===- Rows16.h - Sixteen weight rows interleaved ---------------*- C++ -*-===//
+//
+// The layout that vector kernels read at memory speed, written by the compiler
+// into plan.weights. It holds the bits of the GGUF blocks, none more and none
+// fewer, in an order in which
+//   * a 64-byte vector of unpacked codes holds four neighbouring columns of 16
+//     rows: byte 4 r + j is row r, column 4 g + j of column group g. One
+//     broadcast of four activations feeds 16 rows (vpdpbusd), sums need no
+//     reduction, and 16 such vectors are one AMX B tile;
+//   * scales are vectors over rows;
+//   * a kernel reads one stream of ascending addresses.
+//
+// A panel is 16 rows; it takes 16 * rowBytes bytes, so that row strides and
+// sizes are GGUF's. A last panel with fewer rows is filled up with zero bytes,
+// which are weights of value 0 (or, for Q8_0, of scale 0). Panels consist of
+// tiles, one per block of columns, of 16 * blockBytes bytes:
+//
+//   scale part   vectors of 16 entries, one per row
+//   code part    for every 32 columns, 64 bytes per bit of code
+//
+// Scale parts (f16 is 32 bytes, u8 is 16 bytes):
+//   Q4_0, Q5_0, Q8_0, IQ4_NL   f16 d
+//   Q4_1, Q5_1                 f16 d, f16 m
+//   Q4_K, Q5_K   f16 d, f16 dmin, then 16 six-bit numbers: 8 scales, 8 minima
+//   Q3_K         f16 d, then 16 six-bit numbers (scale + 32)
+//   IQ4_XS       f16 d, then 8 six-bit numbers (scale + 32)
+//   Q6_K         f16 d, u8[16] signed scales
+//   Q2_K         f16 d, f16 dmin, u8[16] scale | minimum << 4
+// N six-bit numbers are u8[N / 2] with the low four bits of number i in the low
+// and of number N / 2 + i in the high half, then u8[N / 4] with the top two
+// bits of numbers i, N / 4 + i, N / 2 + i, 3 N / 4 + i from bit 0 up.
+//
+// Code parts of 32 columns, eight groups of four, in this order:
+//   8 bits       eight vectors, one per group; Q8_0 stores code + 128
+//   low 4 of 4, 5, 6 bits: four vectors, group v in the low half of the bytes
+//                of vector v, group v + 4 in the high half
+//   2 bits (Q2_K; low two of Q3_K; top two of Q6_K): two vectors, group 4 u + i
+//                in bits 2 i of vector u
+//   1 bit (top one of Q5_x and Q3_K): one vector, group i in bit i
+//
+// F16 and BF16: a tile is two columns, row r at bytes 4 r, without scales.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_QUANT_ROWS16_H
+#define MOE_KERNELS_QUANT_ROWS16_H
+
+#include "kernels/quant/Format.h"
+
+namespace moek {
+
+inline constexpr int64_t kRows16 = 16;
+
+/// Bits per code and bytes of scales per row and block.
+struct Rows16Shape {
+  int codeBits, scaleBytes;
+};
+
+/// Zeros for a format that has no such layout.
+constexpr Rows16Shape rows16Shape(Format format) {
+  switch (format) {
+  case Format::Q4_0:
+  case Format::IQ4_NL:
+    return {4, 2};
+  case Format::Q4_1:
+    return {4, 4};
+  case Format::Q5_0:
+    return {5, 2};
+  case Format::Q5_1:
+    return {5, 4};
+  case Format::Q8_0:
+    return {8, 2};
+  case Format::Q2_K:
+    return {2, 20};
+  case Format::Q3_K:
+    return {3, 14};
+  case Format::Q4_K:
+    return {4, 16};
+  case Format::Q5_K:
+    return {5, 16};
+  case Format::Q6_K:
+    return {6, 18};
+  case Format::IQ4_XS:
+    return {4, 8};
+  case Format::F16:
+  case Format::BF16:
+    return {16, 0};
+  default:
+    return {0, 0};
+  }
+}
+
+/// Whether rows of `cols` elements can be laid out so.
+constexpr bool hasRows16(Format format, int64_t cols) {
+  int bits = rows16Shape(format).codeBits;
+  return bits == 16 ? cols % 2 == 0 : bits != 0;
+}
+
+/// Packs `count` (1 to 16) GGUF rows, `rowStride` bytes apart, into a panel of
+/// 16 * rowBytes(format, cols) bytes at `out`. False, with nothing written, if
+/// hasRows16(format, cols) is false.
+[[nodiscard]] bool packRows16(Format format, const uint8_t *rows,
+                              int64_t rowStride, int64_t count, int64_t cols,
+                              uint8_t *out);
+
+} // namespace moek
+
+#endif // MOE_KERNELS_QUANT_ROWS16_H

@@ -1,0 +1,134 @@
+//===- Rows16Test.cpp - The interleaved layout, byte by byte --------------===//
+//
+// Kernels and packer could agree on a wrong order; these tests read single
+// codes out of packed panels as kernels/quant/Rows16.h describes them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/quant/Rows16.h"
+
+#include "kernels/quant/Blocks.h"
+#include "test/kernels/GemmProblem.h"
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+constexpr int64_t kCols = 512;
+
+std::vector<uint8_t> rowsOf(Format format, int64_t rows, int64_t cols) {
+  std::mt19937 random(3);
+  int64_t stride = int64_t(rowBytes(format, uint64_t(cols)));
+  std::vector<uint8_t> bytes(size_t(rows * stride));
+  randomWeights(format, rows, cols, stride, random, bytes.data());
+  return bytes;
+}
+
+/// The code part of `bits` bits says that column `c` of row `r` is ...
+int codeAt(const uint8_t *part, int bits, int r, int c) {
+  int group = c / 4, lane = 4 * r + c % 4, code = 0, shift = 0;
+  if (bits == 8)
+    return part[64 * group + lane];
+  if (bits >= 4) {
+    code = part[64 * (group % 4) + lane] >> (group / 4 * 4) & 15;
+    part += 256;
+    shift = 4;
+  }
+  if (bits == 2 || bits == 3 || bits == 6) {
+    code |= (part[64 * (group / 4) + lane] >> (group % 4 * 2) & 3) << shift;
+    part += 128;
+    shift += 2;
+  }
+  if (bits == 3 || bits == 5)
+    code |= (part[lane] >> group & 1) << shift;
+  return code;
+}
+
+template <Format F> void expectCodes() {
+  using Block = BlockOf<F>;
+  constexpr int64_t kRows = 16, kBlock = Block::kElements;
+  constexpr Rows16Shape kShape = rows16Shape(F);
+  std::vector<uint8_t> rows = rowsOf(F, kRows, kCols);
+  std::vector<uint8_t> panel = layOut(Layout::Rows16, F, rows, kRows, kCols);
+  ASSERT_EQ(panel.size(), rows.size());
+  for (int64_t i = 0; i < kCols / kBlock; ++i) {
+    const uint8_t *tile = panel.data() + i * 16 * int64_t(sizeof(Block));
+    for (int r = 0; r < 16; ++r) {
+      Block block = reinterpret_cast<const Block *>(rows.data() +
+                                                    r * rowBytes(F, kCols))[i];
+      uint8_t codes[kBlock];
+      block.unpackCodes(codes);
+      ASSERT_EQ(tile[2 * r] | tile[2 * r + 1] << 8, block.d.value());
+      for (int c = 0; c < kBlock; ++c)
+        ASSERT_EQ(codeAt(tile + 16 * kShape.scaleBytes +
+                             c / 32 * 64 * kShape.codeBits,
+                         kShape.codeBits, r, c % 32),
+                  codes[c])
+            << "row " << r << ", column " << i * kBlock + c;
+    }
+  }
+}
+
+TEST(Rows16, CodesLieWhereTheHeaderSays) {
+  expectCodes<Format::Q4_0>();
+  expectCodes<Format::Q4_1>();
+  expectCodes<Format::Q5_0>();
+  expectCodes<Format::Q5_1>();
+  expectCodes<Format::Q8_0>();
+  expectCodes<Format::Q2_K>();
+  expectCodes<Format::Q3_K>();
+  expectCodes<Format::Q4_K>();
+  expectCodes<Format::Q5_K>();
+  expectCodes<Format::Q6_K>();
+  expectCodes<Format::IQ4_NL>();
+  expectCodes<Format::IQ4_XS>();
+}
+
+TEST(Rows16, SixBitNumbersLieWhereTheHeaderSays) {
+  std::vector<uint8_t> rows = rowsOf(Format::Q4_K, 16, 256);
+  std::vector<uint8_t> tile =
+      layOut(Layout::Rows16, Format::Q4_K, rows, 16, 256);
+  const uint8_t *low = tile.data() + 64, *top = low + 8 * 16;
+  for (int r = 0; r < 16; ++r) {
+    const KScales &scales =
+        reinterpret_cast<const BlockQ4_K *>(rows.data())[r].scales;
+    for (int i = 0; i < 16; ++i) {
+      int number = (low[i % 8 * 16 + r] >> (i / 8 * 4) & 15) |
+                   (top[i % 4 * 16 + r] >> (i / 4 * 2) & 3) << 4;
+      ASSERT_EQ(number, i < 8 ? scales.scale(i) : scales.min(i - 8));
+    }
+  }
+}
+
+TEST(Rows16, PairsOfSixteenBitFloats) {
+  std::vector<uint8_t> rows = rowsOf(Format::BF16, 16, 6);
+  std::vector<uint8_t> panel =
+      layOut(Layout::Rows16, Format::BF16, rows, 16, 6);
+  for (int r = 0; r < 16; ++r)
+    for (int c = 0; c < 6; ++c)
+      for (int b = 0; b < 2; ++b)
+        ASSERT_EQ(panel[size_t(64 * (c / 2) + 4 * r + 2 * (c % 2) + b)],
+                  rows[size_t(12 * r + 2 * c + b)]);
+}
+
+TEST(Rows16, MissingRowsAreZero) {
+  std::vector<uint8_t> rows = rowsOf(Format::Q8_0, 5, 64);
+  std::vector<uint8_t> panel =
+      layOut(Layout::Rows16, Format::Q8_0, rows, 5, 64);
+  ASSERT_EQ(panel.size(), size_t(16 * 68));
+  for (int r = 5; r < 16; ++r) {
+    EXPECT_EQ(panel[size_t(2 * r)], 0);
+    EXPECT_EQ(panel[size_t(32 + 4 * r)], 0);
+  }
+}
+
+TEST(Rows16, FormatsAndColumnsWithoutIt) {
+  uint8_t out[64] = {};
+  EXPECT_FALSE(hasRows16(Format::F32, 64));
+  EXPECT_FALSE(hasRows16(Format::BF16, 7));
+  EXPECT_TRUE(hasRows16(Format::BF16, 8));
+  EXPECT_FALSE(packRows16(Format::F32, out, 4, 1, 1, out));
+}
+
+} // namespace
