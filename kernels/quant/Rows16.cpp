@@ -69,14 +69,22 @@ uint8_t *putHalf(uint8_t *out, int r, Bits16 value) {
   return out + 32;
 }
 
-template <int N> void putSixBits(uint8_t *out, int r, const int (&numbers)[N]) {
-  for (int i = 0; i < N / 2; ++i, out += kRows16)
-    out[r] = uint8_t((numbers[i] & 15) | (numbers[N / 2 + i] & 15) << 4);
-  for (int i = 0; i < N / 4; ++i, out += kRows16) {
+/// Where entry `r` of vector `i` of 16 bytes lies.
+template <bool Paired> int64_t byteAt(int i, int r) {
+  return Paired ? i / 2 * 2 * kRows16 + 2 * r + i % 2 : i * kRows16 + r;
+}
+
+template <bool Paired, int N>
+void putSixBits(uint8_t *out, int r, const int (&numbers)[N]) {
+  for (int i = 0; i < N / 2; ++i)
+    out[byteAt<Paired>(i, r)] =
+        uint8_t((numbers[i] & 15) | (numbers[N / 2 + i] & 15) << 4);
+  out += N / 2 * kRows16;
+  for (int i = 0; i < N / 4; ++i) {
     int top = 0;
     for (int j = 0; j < 4; ++j)
       top |= numbers[j * N / 4 + i] >> 4 << (2 * j);
-    out[r] = uint8_t(top);
+    out[byteAt<Paired>(i, r)] = uint8_t(top);
   }
 }
 
@@ -93,16 +101,17 @@ void packScales(const Block &block, int r, uint8_t *out) {
       numbers[i] = block.scales.scale(i);
       numbers[8 + i] = block.scales.min(i);
     }
-    putSixBits(out, r, numbers);
+    putSixBits<false>(out, r, numbers);
   } else if constexpr (requires { block.scale(0); }) {
     constexpr int kNumbers = Block::kElements / Block::kScaleColumns;
     int numbers[kNumbers];
     for (int i = 0; i < kNumbers; ++i)
       numbers[i] = block.scale(i) + 32;
-    putSixBits(out, r, numbers);
+    putSixBits<kNumbers == 16>(out, r, numbers);
   } else if constexpr (requires { block.scales[0]; }) {
+    constexpr bool kPaired = requires { block.dmin; };
     for (int i = 0; i < 16; ++i)
-      out[kRows16 * i + r] = uint8_t(block.scales[i]);
+      out[byteAt<kPaired>(i, r)] = uint8_t(block.scales[i]);
   }
 }
 

@@ -22,13 +22,16 @@
 //   Q4_0, Q5_0, Q8_0, IQ4_NL   f16 d
 //   Q4_1, Q5_1                 f16 d, f16 m
 //   Q4_K, Q5_K   f16 d, f16 dmin, then 16 six-bit numbers: 8 scales, 8 minima
-//   Q3_K         f16 d, then 16 six-bit numbers (scale + 32)
+//   Q3_K         f16 d, then 16 six-bit numbers (scale + 32), paired
 //   IQ4_XS       f16 d, then 8 six-bit numbers (scale + 32)
 //   Q6_K         f16 d, u8[16] signed scales
-//   Q2_K         f16 d, f16 dmin, u8[16] scale | minimum << 4
+//   Q2_K         f16 d, f16 dmin, u8[16] scale | minimum << 4, paired
 // N six-bit numbers are u8[N / 2] with the low four bits of number i in the low
 // and of number N / 2 + i in the high half, then u8[N / 4] with the top two
 // bits of numbers i, N / 4 + i, N / 2 + i, 3 N / 4 + i from bit 0 up.
+//
+// Paired: the vectors 2 i and 2 i + 1 of 16 bytes are interleaved, row r at
+// bytes 2 r and 2 r + 1, which widens to the 16-bit operands of vpmaddwd.
 //
 // Code parts of 32 columns, eight groups of four, in this order:
 //   8 bits       eight vectors, one per group; Q8_0 stores code + 128

@@ -32,6 +32,90 @@ MOE_INLINE __m512i groupDots(const __m512i *q, const int8_t *x, int32_t start) {
   return _mm512_add_epi32(even, odd);
 }
 
+/// Columns of a tile by scale vectors.
+template <Format F, int T>
+MOE_INLINE void dotTile(const uint8_t *tile, const A8Row *rows, int64_t block,
+                        __m512 sums[T]) {
+  using Tile = Rows16Tile<F>;
+  alignas(64) float scale[Tile::kScales][16];
+  alignas(64) float offset[Tile::kOffsets + 1][16];
+  Tile::template scales<1>(tile, scale[0], offset[0]);
+  for (int s = 0; s < Tile::kCols / 32; ++s, ++block) {
+    __m512i q[8];
+    Tile::codes(tile, s, q);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+      const int8_t *x = rows[t].q + 32 * block;
+      const int16_t *sum = rows[t].sum + 2 * block;
+      __m512 part;
+      if constexpr (Tile::kSub == 32) {
+        __m512i dots = groupDots<0, 8>(q, x, -Tile::kZero * (sum[0] + sum[1]));
+        part =
+            _mm512_mul_ps(_mm512_cvtepi32_ps(dots), _mm512_load_ps(scale[s]));
+      } else {
+        __m512i first = groupDots<0, 4>(q, x, -Tile::kZero * sum[0]);
+        __m512i second = groupDots<4, 4>(q, x, -Tile::kZero * sum[1]);
+        part = _mm512_mul_ps(_mm512_cvtepi32_ps(first),
+                             _mm512_load_ps(scale[2 * s]));
+        part = _mm512_fmadd_ps(_mm512_cvtepi32_ps(second),
+                               _mm512_load_ps(scale[2 * s + 1]), part);
+      }
+      if constexpr (Tile::kOffsetSub == 32)
+        part = _mm512_fmadd_ps(
+            _mm512_load_ps(offset[s]),
+            _mm512_set1_ps(float(Tile::kOffsetSign * (sum[0] + sum[1]))), part);
+      sums[t] =
+          _mm512_fmadd_ps(part, _mm512_set1_ps(rows[t].scale[block]), sums[t]);
+    }
+  }
+}
+
+/// Columns of a tile of which vpmaddwd multiplies pairs of 16.
+template <Format F, int T>
+MOE_INLINE void dotPairTile(const uint8_t *tile, const A8Row *rows,
+                            int64_t block, __m512 sums[T]) {
+  using Tile = Rows16Tile<F>;
+  constexpr bool kMinima = Tile::kOffsetSub != 0;
+  __m512i scale[8];
+  Tile::pairScales(tile, scale);
+  __m512 parts[T], minima[T];
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t)
+    parts[t] = minima[t] = _mm512_setzero_ps();
+#pragma GCC unroll 8
+  for (int s = 0; s < 8; ++s, ++block) {
+    __m512i q[8];
+    Tile::codes(tile, s, q);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+      const int8_t *x = rows[t].q + 32 * block;
+      __m512i xSums = _mm512_set1_epi32(load32(rows[t].sum + 2 * block));
+      __m512 xScale = _mm512_set1_ps(rows[t].scale[block]);
+      __m512i first = groupDots<0, 4>(q, x, 0);
+      __m512i second = groupDots<4, 4>(q, x, 0);
+      __m512i pairs = _mm512_mask_blend_epi16(0xaaaaaaaa, first,
+                                              _mm512_slli_epi32(second, 16));
+      if constexpr (Tile::kZero != 0) {
+        static_assert(Tile::kZero == 4);
+        pairs = _mm512_sub_epi16(pairs, _mm512_slli_epi16(xSums, 2));
+      }
+      parts[t] = _mm512_fmadd_ps(
+          _mm512_cvtepi32_ps(_mm512_madd_epi16(pairs, scale[s])), xScale,
+          parts[t]);
+      if constexpr (kMinima)
+        minima[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_madd_epi16(
+                                        Tile::pairMinima(tile, s), xSums)),
+                                    xScale, minima[t]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    sums[t] = _mm512_fmadd_ps(rowHalves(tile), parts[t], sums[t]);
+    if constexpr (kMinima)
+      sums[t] = _mm512_fnmadd_ps(rowHalves(tile + 32), minima[t], sums[t]);
+  }
+}
+
 /// One panel times T tokens, over all columns.
 template <Format F, int T>
 MOE_INLINE void dotPanel(const uint8_t *panel, const A8Row *rows, int64_t cols,
@@ -41,47 +125,10 @@ MOE_INLINE void dotPanel(const uint8_t *panel, const A8Row *rows, int64_t cols,
   for (int t = 0; t < T; ++t)
     sums[t] = _mm512_setzero_ps();
   for (int64_t col = 0; col < cols; col += Tile::kCols, panel += Tile::kBytes) {
-    alignas(64) float scale[Tile::kScales][16];
-    alignas(64) float offset[Tile::kOffsets + 1][16];
-    Tile::template scales<1>(panel, scale[0], offset[0]);
-    for (int s = 0; s < Tile::kCols / 32; ++s) {
-      __m512i q[8];
-      Tile::codes(panel, s, q);
-      int64_t block = col / 32 + s;
-#pragma GCC unroll 8
-      for (int t = 0; t < T; ++t) {
-        const int8_t *x = rows[t].q + 32 * block;
-        const int16_t *sum = rows[t].sum + 2 * block;
-        __m512 xScale = _mm512_set1_ps(rows[t].scale[block]);
-        __m512 part;
-        if constexpr (Tile::kSub == 32) {
-          __m512i dots =
-              groupDots<0, 8>(q, x, -Tile::kZero * (sum[0] + sum[1]));
-          part =
-              _mm512_mul_ps(_mm512_cvtepi32_ps(dots), _mm512_load_ps(scale[s]));
-        } else {
-          __m512i first = groupDots<0, 4>(q, x, -Tile::kZero * sum[0]);
-          __m512i second = groupDots<4, 4>(q, x, -Tile::kZero * sum[1]);
-          part = _mm512_mul_ps(_mm512_cvtepi32_ps(first),
-                               _mm512_load_ps(scale[2 * s]));
-          part = _mm512_fmadd_ps(_mm512_cvtepi32_ps(second),
-                                 _mm512_load_ps(scale[2 * s + 1]), part);
-        }
-        if constexpr (Tile::kOffsetSub == 32)
-          part = _mm512_fmadd_ps(
-              _mm512_load_ps(offset[s]),
-              _mm512_set1_ps(float(Tile::kOffsetSign * (sum[0] + sum[1]))),
-              part);
-        if constexpr (Tile::kOffsetSub == 16) {
-#pragma GCC unroll 2
-          for (int h = 0; h < 2; ++h)
-            part = _mm512_fmadd_ps(
-                _mm512_load_ps(offset[2 * s + h]),
-                _mm512_set1_ps(float(Tile::kOffsetSign * sum[h])), part);
-        }
-        sums[t] = _mm512_fmadd_ps(part, xScale, sums[t]);
-      }
-    }
+    if constexpr (Tile::kPairs)
+      dotPairTile<F, T>(panel, rows, col / 32, sums);
+    else
+      dotTile<F, T>(panel, rows, col / 32, sums);
   }
 }
 

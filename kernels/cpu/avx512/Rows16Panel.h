@@ -19,30 +19,32 @@ namespace {
 /// quarter of the inner loop's multiplies.
 template <Format F> struct Rows16PanelTraits : Rows16Tile<F> {};
 
+/// Where in its 128-bit lane a row's four table bytes begin.
+MOE_INLINE __m512i rowTableIndex() {
+  return _mm512_broadcast_i32x4(
+      _mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
+}
+
+/// The first or second 16-bit number of each pair, signed.
+MOE_INLINE __m512i ofPair(__m512i pairs, int half) {
+  return _mm512_srai_epi32(half ? pairs : _mm512_slli_epi32(pairs, 16), 16);
+}
+
 /// Codes 0 .. 3 times scales 0 .. 15.
 template <> struct Rows16PanelTraits<Format::Q2_K> : Rows16Tile<Format::Q2_K> {
   static constexpr int kSub = 32;
 
-  MOE_INLINE_MEMBER static void scaleCodes(const uint8_t *tile, int s,
-                                           __m512i q[8]) {
+  MOE_INLINE_MEMBER static void scaleCodes(__m512i pairs, __m512i q[8]) {
+    __m512i lane = rowTableIndex();
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
-      __m128i bytes = _mm_and_si128(load128(tile + 64 + 16 * (2 * s + h)),
-                                    _mm_set1_epi8(15));
       // Bytes {0, s, 2s, 3s} per row; four rows in a 128-bit lane.
-      __m512i table = _mm512_mullo_epi32(_mm512_cvtepu8_epi32(bytes),
-                                         _mm512_set1_epi32(0x03020100));
-      __m512i lane = rowTableIndex();
+      __m512i table =
+          _mm512_mullo_epi32(ofPair(pairs, h), _mm512_set1_epi32(0x03020100));
 #pragma GCC unroll 4
       for (int g = 4 * h; g < 4 * h + 4; ++g)
         q[g] = _mm512_shuffle_epi8(table, _mm512_or_si512(q[g], lane));
     }
-  }
-
-  /// Where in its 128-bit lane a row's four table bytes begin.
-  MOE_INLINE_MEMBER static __m512i rowTableIndex() {
-    return _mm512_broadcast_i32x4(
-        _mm_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c));
   }
 };
 
@@ -50,20 +52,11 @@ template <> struct Rows16PanelTraits<Format::Q2_K> : Rows16Tile<Format::Q2_K> {
 template <> struct Rows16PanelTraits<Format::Q3_K> : Rows16Tile<Format::Q3_K> {
   static constexpr int kSub = 32, kZero = 124;
 
-  MOE_INLINE_MEMBER static void scaleCodes(const uint8_t *tile, int s,
-                                           __m512i q[8]) {
-    __m512i numbers[4];
-    sixBits<16>(tile + 32, numbers);
-    alignas(64) uint8_t bytes[256];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-      _mm512_store_si512(bytes + 64 * i, numbers[i]);
-    __m512i lane = Rows16PanelTraits<Format::Q2_K>::rowTableIndex();
+  MOE_INLINE_MEMBER static void scaleCodes(__m512i pairs, __m512i q[8]) {
+    __m512i lane = rowTableIndex();
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
-      __m512i scale = _mm512_sub_epi32(
-          _mm512_cvtepu8_epi32(load128(bytes + 16 * (2 * s + h))),
-          _mm512_set1_epi32(32));
+      __m512i scale = ofPair(pairs, h);
       // Byte c of a row's table is 124 + (c - 4) * scale. As the bytes of the
       // result fit, they can be computed as one number, borrows included.
       __m512i upper = _mm512_add_epi32(
@@ -82,9 +75,6 @@ template <> struct Rows16PanelTraits<Format::Q3_K> : Rows16Tile<Format::Q3_K> {
   }
 };
 
-template <Format F>
-constexpr bool kScalesCodes = Rows16PanelTraits<F>::kSub != Rows16Tile<F>::kSub;
-
 /// A tile becomes columns [col, col + kCols) of a group.
 template <Format F>
 MOE_INLINE void expandTile(Panel<Rows16PanelTraits<F>> &panel, int group,
@@ -93,18 +83,25 @@ MOE_INLINE void expandTile(Panel<Rows16PanelTraits<F>> &panel, int group,
   constexpr int kOffsetSub = P::kOffsetSub ? P::kOffsetSub : kPanelCols;
   float *scale = panel.scales[col / P::kSub][group];
   float *offset = panel.offsets[col / kOffsetSub][group];
-  if constexpr (kScalesCodes<F>) {
-    alignas(64) float unused[P::kScales][kPanelGroups][16];
-    P::template scales<kPanelGroups>(tile, unused[0][0], offset);
-  } else {
+  __m512i pairs[8];
+  if constexpr (P::kPairs)
+    P::pairScales(tile, pairs);
+  else
     P::template scales<kPanelGroups>(tile, scale, offset);
-  }
+#pragma GCC unroll 8
   for (int s = 0; s < P::kCols / 32; ++s) {
     __m512i q[8];
     P::codes(tile, s, q);
-    if constexpr (kScalesCodes<F>) {
-      P::scaleCodes(tile, s, q);
+    if constexpr (P::kPairs) {
+      P::scaleCodes(pairs[s], q);
       _mm512_store_ps(scale + 16 * kPanelGroups * s, rowHalves(tile));
+      if constexpr (P::kOffsetSub != 0)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; ++h)
+          _mm512_store_ps(offset + 16 * kPanelGroups * (2 * s + h),
+                          _mm512_mul_ps(rowHalves(tile + 32),
+                                        _mm512_cvtepi32_ps(ofPair(
+                                            P::pairMinima(tile, s), h))));
     }
 #pragma GCC unroll 8
     for (int g = 0; g < 8; ++g)

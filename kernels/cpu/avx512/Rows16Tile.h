@@ -149,6 +149,10 @@ template <Format F> struct Rows16Tile {
                                     : F == Format::Q2_K      ? 16
                                                              : 0;
   static constexpr int kOffsetSign = kIsOffset1 ? 1 : -1;
+  /// Sums of 16 products fit 16 bits, so that vpmaddwd applies two integer
+  /// scales at once; only d and dmin are floats. Such tiles have pairScales()
+  /// instead of scales().
+  static constexpr bool kPairs = F == Format::Q3_K || F == Format::Q2_K;
   static constexpr int kScales = kCols / kSub;
   static constexpr int kOffsets = kOffsetSub ? kCols / kOffsetSub : 0;
 
@@ -187,33 +191,53 @@ template <Format F> struct Rows16Tile {
             _mm512_mul_ps(
                 dmin, rowBytesUnsigned(quarter(numbers[2 + i / 4], i % 4))));
       }
-    } else if constexpr (F == Format::Q3_K || F == Format::IQ4_XS) {
-      __m512i numbers[kScales / 4];
-      sixBits<kScales>(tile + 32, numbers);
-#pragma GCC unroll 16
+    } else if constexpr (F == Format::IQ4_XS) {
+      __m512i numbers[2];
+      sixBits<8>(tile + 32, numbers);
+#pragma GCC unroll 8
       for (int i = 0; i < kScales; ++i) {
         __m128i bytes =
             _mm_sub_epi8(quarter(numbers[i / 4], i % 4), _mm_set1_epi8(32));
         put(scale, i, _mm512_mul_ps(d, rowBytesSigned(bytes)));
       }
-    } else if constexpr (F == Format::Q6_K) {
+    } else {
+      static_assert(F == Format::Q6_K);
 #pragma GCC unroll 16
       for (int i = 0; i < 16; ++i)
         put(scale, i,
             _mm512_mul_ps(d, rowBytesSigned(load128(tile + 32 + 16 * i))));
-    } else {
-      static_assert(F == Format::Q2_K);
-      __m512 dmin = rowHalves(tile + 32);
-#pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i) {
-        __m128i bytes = load128(tile + 64 + 16 * i);
-        __m128i low = _mm_and_si128(bytes, _mm_set1_epi8(15));
-        __m128i high =
-            _mm_and_si128(_mm_srli_epi16(bytes, 4), _mm_set1_epi8(15));
-        put(scale, i, _mm512_mul_ps(d, rowBytesUnsigned(low)));
-        put(offset, i, _mm512_mul_ps(dmin, rowBytesUnsigned(high)));
-      }
     }
+  }
+
+  /// kPairs: the scales of columns 32 s .. 32 s + 15 and of the 16 after them,
+  /// as 16-bit numbers 2 r and 2 r + 1.
+  MOE_INLINE_MEMBER static void pairScales(const uint8_t *tile,
+                                           __m512i out[8]) {
+    if constexpr (F == Format::Q3_K) {
+      __m512i numbers[4];
+      sixBits<16>(tile + 32, numbers);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        __m512i bytes = _mm512_sub_epi8(numbers[i], _mm512_set1_epi8(32));
+        out[2 * i] = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(bytes));
+        out[2 * i + 1] =
+            _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(bytes, 1));
+      }
+    } else {
+#pragma GCC unroll 8
+      for (int s = 0; s < 8; ++s)
+        out[s] = _mm512_and_si512(pairBytes(tile, s), _mm512_set1_epi16(15));
+    }
+  }
+
+  /// Q2_K: the minima likewise.
+  MOE_INLINE_MEMBER static __m512i pairMinima(const uint8_t *tile, int s) {
+    return _mm512_srli_epi16(pairBytes(tile, s), 4);
+  }
+
+private:
+  MOE_INLINE_MEMBER static __m512i pairBytes(const uint8_t *tile, int s) {
+    return _mm512_cvtepu8_epi16(load256(tile + 64 + 32 * s));
   }
 };
 
