@@ -1,9 +1,13 @@
 //===- HostIsa.cpp - What this CPU and operating system can run -----------===//
 
+#include "kernels/HostAmx.h"
 #include "kernels/Registry.h"
 
 #if defined(__x86_64__)
+#include <cerrno>
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace moek {
@@ -31,13 +35,20 @@ uint64_t savedStates() {
 constexpr bool hasAll(uint64_t value, uint64_t bits) {
   return (value & bits) == bits;
 }
-} // namespace
 
-bool hostSupports(Isa isa) {
-  if (isa == Isa::Ref)
-    return true;
-  if (isa == Isa::Cuda)
-    return false;
+/// Asks for the tile registers, once for all threads of the process: without
+/// permission their first use is a SIGILL. errno, or 0.
+int requestTileData() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0 ? 0
+                                                                       : errno;
+#else
+  return ENOSYS;
+#endif
+}
+
+bool supportsVectors(Isa isa) {
   CpuId basic = cpuid(1), extended = cpuid(7);
   // FMA, OSXSAVE, AVX, F16C.
   if (!hasAll(basic.ecx, 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29))
@@ -51,8 +62,42 @@ bool hostSupports(Isa isa) {
   return hasAll(extended.ebx, 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31) &&
          hasAll(extended.ecx, 1u << 11) && hasAll(savedStates(), 0xe6);
 }
+} // namespace
+
+AmxFacts hostAmxFacts() {
+  AmxFacts facts;
+  // BF16, TILE and INT8 in EDX; tile configuration and tile data.
+  facts.cpu = hasAll(cpuid(7).edx, 1u << 22 | 1u << 24 | 1u << 25);
+  facts.saved = supportsVectors(Isa::Avx2) && hasAll(savedStates(), 3u << 17);
+  if (facts.cpu && facts.saved)
+    facts.permissionError = requestTileData();
+  return facts;
+}
 #else
-bool hostSupports(Isa isa) { return isa == Isa::Ref; }
+namespace {
+bool supportsVectors(Isa) { return false; }
+} // namespace
+AmxFacts hostAmxFacts() { return {}; }
 #endif
+
+std::string_view amxRefusalFor(const AmxFacts &facts) {
+  if (!facts.cpu)
+    return kCpuLacksIsa;
+  if (!facts.saved)
+    return "whose tile registers this operating system does not save (Linux "
+           "does from 5.16 on)";
+  if (facts.permissionError != 0)
+    return "whose tile registers this operating system forbids to this "
+           "process (arch_prctl ARCH_REQ_XCOMP_PERM failed)";
+  return {};
+}
+
+std::string_view hostRefusal(Isa isa) {
+  if (isa == Isa::Ref)
+    return {};
+  if (isa == Isa::Cuda || !supportsVectors(isa))
+    return kCpuLacksIsa;
+  return isa == Isa::Amx ? amxRefusal() : std::string_view();
+}
 
 } // namespace moek

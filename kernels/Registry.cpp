@@ -18,7 +18,8 @@ constexpr GemmInfo gemms[] = {
 #include "kernels/Kernels.def"
 };
 
-constexpr std::string_view isaNames[] = {"ref", "avx2", "avx512", "cuda"};
+constexpr std::string_view isaNames[] = {"ref", "avx2", "avx512", "amx",
+                                         "cuda"};
 
 template <class Info, size_t N>
 const Info *findByName(const Info (&table)[N], std::string_view name) {

@@ -20,10 +20,10 @@
 namespace moek {
 
 /// Instruction sets that a kernel may need, best last. Avx512 stands for F,
-/// BW, DQ, VL and VNNI together.
-enum class Isa : uint8_t { Ref = 0, Avx2 = 1, Avx512 = 2, Cuda = 3 };
+/// BW, DQ, VL and VNNI together, Amx for TILE, INT8 and BF16 beside those.
+enum class Isa : uint8_t { Ref = 0, Avx2 = 1, Avx512 = 2, Amx = 3, Cuda = 4 };
 
-std::string_view isaName(Isa isa); ///< "ref", "avx2", "avx512", "cuda"
+std::string_view isaName(Isa isa); ///< "ref", "avx2", "avx512", "amx", "cuda"
 std::optional<Isa> isaFromName(std::string_view name);
 
 /// How a weight's bytes are arranged. Gguf: rows as in the file. Rows16: see
@@ -62,8 +62,11 @@ using KernelFn = void (*)(const void *args, const Step &, const Worker &);
 KernelFn resolveKernel(std::string_view name);
 GemmFn resolveGemm(std::string_view name);
 
-/// Whether this CPU and operating system run kernels of `isa`.
-bool hostSupports(Isa isa);
+/// Why this CPU and operating system do not run kernels of `isa`, as a clause
+/// behind "needs a CPU with <isa>, "; "" where they do. Asking for Amx gets
+/// this process the permission that it needs.
+std::string_view hostRefusal(Isa isa);
+inline bool hostSupports(Isa isa) { return hostRefusal(isa).empty(); }
 
 } // namespace moek
 

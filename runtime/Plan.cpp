@@ -129,11 +129,12 @@ Status Plan::checkMachine() const {
     if (i > 0)
       return wrong("the plan has several CPU devices, and this moert drives "
                    "one");
-    if (!moek::hostSupports(*moek::isaFromName(text(device->isa()))))
-      return wrong(fmt::format("target {} needs a CPU with {}, which this one "
-                               "lacks",
-                               quoted(text(plan.target())),
-                               text(device->isa())));
+    std::string_view refusal =
+        moek::hostRefusal(*moek::isaFromName(text(device->isa())));
+    if (!refusal.empty())
+      return wrong(fmt::format("target {} needs a CPU with {}, {}",
+                               quoted(text(plan.target())), text(device->isa()),
+                               refusal));
   }
   return Status::ok();
 }

@@ -145,9 +145,10 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, std::string_view place) {
   } else {
     auto found = moek::isaFromName(isa);
     if (!found || *found == moek::Isa::Cuda)
-      return invalid(place, fmt::format("\"isa\" of a cpu must be \"ref\", "
-                                        "\"avx2\" or \"avx512\", found \"{}\"",
-                                        isa));
+      return invalid(place,
+                     fmt::format("\"isa\" of a cpu must be \"ref\", \"avx2\", "
+                                 "\"avx512\" or \"amx\", found \"{}\"",
+                                 isa));
     device.isa = *found;
   }
 

@@ -55,7 +55,7 @@ uint64_t read(const std::byte *data, size_t bytes) {
 
 const PeakLoops &loopsOf(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::Avx512)
+  if (isa == Isa::Avx512 || isa == Isa::Amx)
     return kPeakAvx512;
   if (isa == Isa::Avx2)
     return kPeakAvx2;

@@ -44,7 +44,7 @@ private:
 } // namespace
 
 moek::Isa bestHostIsa() {
-  for (moek::Isa isa : {moek::Isa::Avx512, moek::Isa::Avx2})
+  for (moek::Isa isa : {moek::Isa::Amx, moek::Isa::Avx512, moek::Isa::Avx2})
     if (moek::hostSupports(isa))
       return isa;
   return moek::Isa::Ref;

@@ -1,0 +1,7 @@
+#include "kernels/HostAmx.h"
+
+namespace moek {
+
+std::string_view amxRefusal() { return amxRefusalFor(hostAmxFacts()); }
+
+} // namespace moek

@@ -1,0 +1,56 @@
+//===- AmxExecutor.h - AMX in software, by SIGILL ---------------*- C++ -*-===//
+//
+// On a CPU without AMX a tile instruction raises SIGILL. While an AmxExecutor
+// lives, the signal's handler decodes and executes it and goes on behind it, so
+// that tests run the machine code that ships. Tiles belong to a thread, as in
+// hardware; counts are of all threads. Where the CPU has AMX nothing is
+// installed and nothing is counted.
+//
+// An instruction that a CPU would refuse ends the process with a message that
+// names the fault, the instruction and the configuration. A tile row in memory
+// that is not mapped is a segmentation fault, as in hardware.
+//
+// Linking moe_amx_executor into a test also makes hostSupports(Isa::Amx) true
+// in it (on a CPU with AVX-512) and keeps an executor alive from then on.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_AMX_AMXEXECUTOR_H
+#define MOE_TEST_AMX_AMXEXECUTOR_H
+
+#include "test/amx/TileState.h"
+
+#include <array>
+#include <csignal>
+
+namespace moek::test {
+
+struct TileCounts {
+  std::array<uint64_t, kTileOps> executed;
+  /// Multiply-accumulates of the products as configured, and of as many
+  /// products of full tiles.
+  uint64_t macs, capacity;
+
+  uint64_t of(TileOp op) const { return executed[size_t(op)]; }
+  uint64_t products() const; ///< TDP* of all kinds.
+  uint64_t loads() const;    ///< TILELOADD and TILELOADDT1.
+};
+
+class AmxExecutor {
+public:
+  AmxExecutor();
+  ~AmxExecutor();
+  AmxExecutor(const AmxExecutor &) = delete;
+  AmxExecutor &operator=(const AmxExecutor &) = delete;
+
+  /// Whether this CPU and system run tile instructions themselves.
+  static bool isNative();
+
+  /// Since the process began or since reset().
+  static TileCounts counts();
+  static void resetCounts();
+};
+
+} // namespace moek::test
+
+#endif // MOE_TEST_AMX_AMXEXECUTOR_H

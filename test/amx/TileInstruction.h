@@ -1,0 +1,57 @@
+//===- TileInstruction.h - Decoding of AMX instructions ---------*- C++ -*-===//
+//
+// From machine code to operands, for 64-bit mode: the instructions of AMX-TILE,
+// AMX-INT8 and AMX-BF16 in every form that an assembler can write without
+// segment or address-size prefixes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_AMX_TILEINSTRUCTION_H
+#define MOE_TEST_AMX_TILEINSTRUCTION_H
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace moek::test {
+
+enum class TileOp : uint8_t {
+  LdTileCfg,
+  StTileCfg,
+  TileRelease,
+  TileZero,
+  TileLoadD,
+  TileLoadDT1,
+  TileStoreD,
+  TdpBssd,
+  TdpBsud,
+  TdpBusd,
+  TdpBuud,
+  TdpBf16ps,
+};
+inline constexpr int kTileOps = 12;
+
+std::string_view tileOpName(TileOp op); ///< "TILELOADD"
+
+/// Register numbers are those of the encoding: 0 rax, 1 rcx, ... 15 r15.
+struct TileInstruction {
+  static constexpr int kNone = -1;
+  static constexpr int kRip = -2; ///< As base: the next instruction.
+
+  TileOp op;
+  int length; ///< Bytes.
+  /// Destination (or the tile stored), then the sources of a product.
+  int tile = kNone, left = kNone, right = kNone;
+  /// Address: base + displacement; the index is the distance of a tile's rows.
+  int base = kNone, index = kNone;
+  int scale = 0; ///< log2 of what the index counts.
+  int32_t displacement = 0;
+};
+
+/// The instruction at `code`, or nothing if it is not one of these. Reads no
+/// byte past the instruction, or past the one that rules it out.
+std::optional<TileInstruction> decodeTileInstruction(const uint8_t *code);
+
+} // namespace moek::test
+
+#endif // MOE_TEST_AMX_TILEINSTRUCTION_H
