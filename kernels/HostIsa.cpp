@@ -18,9 +18,9 @@ struct CpuId {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-CpuId cpuid(uint32_t leaf) {
+CpuId cpuid(uint32_t leaf, uint32_t part = 0) {
   CpuId r;
-  __get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx);
+  __get_cpuid_count(leaf, part, &r.eax, &r.ebx, &r.ecx, &r.edx);
   return r;
 }
 
@@ -64,6 +64,10 @@ bool supportsVectors(Isa isa) {
 }
 } // namespace
 
+bool hostHasBf16Dot() {
+  return hostSupports(Isa::Avx512) && hasAll(cpuid(7, 1).eax, 1u << 5);
+}
+
 AmxFacts hostAmxFacts() {
   AmxFacts facts;
   // BF16, TILE and INT8 in EDX; tile configuration and tile data.
@@ -77,6 +81,7 @@ AmxFacts hostAmxFacts() {
 namespace {
 bool supportsVectors(Isa) { return false; }
 } // namespace
+bool hostHasBf16Dot() { return false; }
 AmxFacts hostAmxFacts() { return {}; }
 #endif
 

@@ -19,10 +19,12 @@ namespace moek {
 enum class Peak {
   Int8,  ///< u8 x s8 dot products: vpdpbusd, or vpmaddubsw + vpmaddwd + vpaddd.
   Float, ///< F32 fused multiply-adds.
+  Bf16,  ///< Pairs of BF16 products added to F32: vdpbf16ps.
 };
 
 /// Runs `iterations` rounds of the loop and returns the operations done, a
-/// multiply and an add counted as two. Needs hostSupports(isa).
+/// multiply and an add counted as two; 0 if this CPU has no such instruction
+/// among those of `isa` and its extensions. Needs hostSupports(isa).
 double runPeakLoop(Isa isa, Peak kind, int64_t iterations);
 
 /// Reads all of `bytes` once with the widest loads of `isa`; the returned

@@ -67,6 +67,8 @@ GemmFn resolveGemm(std::string_view name);
 /// this process the permission that it needs.
 std::string_view hostRefusal(Isa isa);
 inline bool hostSupports(Isa isa) { return hostRefusal(isa).empty(); }
+/// Whether vdpbf16ps exists besides Isa::Avx512.
+bool hostHasBf16Dot();
 
 } // namespace moek
 

@@ -47,6 +47,7 @@ Status measureDevice(DeviceDesc &device,
   device.readBytesPerSecond = limits.readBytesPerSecond;
   device.int8OpsPerSecond = limits.int8OpsPerSecond;
   device.floatOpsPerSecond = limits.floatOpsPerSecond;
+  device.bf16OpsPerSecond = limits.bf16OpsPerSecond;
   return Status::ok();
 }
 

@@ -42,6 +42,7 @@ struct DeviceDesc {
   std::vector<double> readBytesPerSecondByCores;
   double int8OpsPerSecond = 0;  ///< Multiply and add counted as 2.
   double floatOpsPerSecond = 0; ///< F32 or BF16, whichever kernels use.
+  double bf16OpsPerSecond = 0;  ///< BF16 dot products; 0: has none.
   /// To the host (a CPU has none: 0).
   double linkBytesPerSecond = 0;
   double linkLatencySeconds = 0;

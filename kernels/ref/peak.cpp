@@ -64,11 +64,19 @@ const PeakLoops &loopsOf(Isa isa) {
 }
 } // namespace
 
-const PeakLoops kPeakRef = {int8Loop, floatLoop, read};
+const PeakLoops kPeakRef = {int8Loop, floatLoop, nullptr, read};
 
 double runPeakLoop(Isa isa, Peak kind, int64_t iterations) {
   const PeakLoops &loops = loopsOf(isa);
-  return (kind == Peak::Int8 ? loops.int8 : loops.floating)(iterations);
+  switch (kind) {
+  case Peak::Int8:
+    return loops.int8(iterations);
+  case Peak::Float:
+    return loops.floating(iterations);
+  case Peak::Bf16:
+    return loops.bf16 && hostHasBf16Dot() ? loops.bf16(iterations) : 0;
+  }
+  return 0;
 }
 
 uint64_t readAll(Isa isa, std::span<const std::byte> bytes) {

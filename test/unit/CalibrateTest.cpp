@@ -29,6 +29,7 @@ TEST(Calibrate, MeasuresEveryLimitOfATeam) {
       EXPECT_GT(rate, 1e5);
       EXPECT_LT(rate, 1e16);
     }
+    EXPECT_EQ(limits.bf16OpsPerSecond > 1e5, moek::hostHasBf16Dot());
   }
 }
 

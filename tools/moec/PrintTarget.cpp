@@ -14,9 +14,12 @@ void printTarget(const TargetDesc &target) {
                double(device.reservedBytes) / (1ull << 30));
     fmt::print(
         "  kernels: {}; read {:.1f} GB/s, int8 {:.2f} TOPS, float {:.2f} "
-        "TFLOPS\n",
+        "TFLOPS",
         moek::isaName(device.isa), device.readBytesPerSecond / 1e9,
         device.int8OpsPerSecond / 1e12, device.floatOpsPerSecond / 1e12);
+    if (device.bf16OpsPerSecond > 0)
+      fmt::print(", bf16 {:.2f} TFLOPS", device.bf16OpsPerSecond / 1e12);
+    fmt::print("\n");
     if (!device.readBytesPerSecondByCores.empty()) {
       fmt::print("  read by cores:");
       for (double rate : device.readBytesPerSecondByCores)

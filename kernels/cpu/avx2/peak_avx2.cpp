@@ -67,6 +67,6 @@ uint64_t read(const std::byte *data, size_t bytes) {
 }
 } // namespace
 
-const PeakLoops kPeakAvx2 = {int8Loop, floatLoop, read};
+const PeakLoops kPeakAvx2 = {int8Loop, floatLoop, nullptr, read};
 
 } // namespace moek

@@ -121,7 +121,7 @@ double Calibrator::opsPerSecond(moek::Peak kind) {
 
 CpuLimits Calibrator::measure() {
   return {pool_->team(), readBytesPerSecond(), opsPerSecond(moek::Peak::Int8),
-          opsPerSecond(moek::Peak::Float)};
+          opsPerSecond(moek::Peak::Float), opsPerSecond(moek::Peak::Bf16)};
 }
 
 StatusOr<std::vector<double>>

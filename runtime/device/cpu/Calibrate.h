@@ -25,6 +25,7 @@ struct CpuLimits {
   double readBytesPerSecond = 0;
   double int8OpsPerSecond = 0; ///< A multiply and an add are two.
   double floatOpsPerSecond = 0;
+  double bf16OpsPerSecond = 0; ///< 0 without BF16 dot products.
 };
 
 struct CalibrationOptions {
