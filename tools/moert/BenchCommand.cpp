@@ -2,6 +2,7 @@
 #include "kernels/Abi.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/HostCpu.h"
+#include "runtime/device/cpu/Calibrate.h"
 #include "tools/moert/BenchReport.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/PlanFacts.h"
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <ctime>
 #include <memory>
+#include <optional>
 
 namespace moert {
 
@@ -89,7 +91,19 @@ void addWork(const Plan &plan, BenchResult &test) {
   }
 }
 
-Status runTest(Session &session, const BenchFlags &flags, BenchResult &test,
+/// Adds a sample of the limit that the test runs into.
+void addLimit(Calibrator *calibrator, BenchResult &test) {
+  if (!calibrator)
+    return;
+  if (test.bytesPerToken > 0)
+    test.limits.push_back(calibrator->readBytesPerSecond());
+  else if (test.opsPerToken > 0)
+    test.limits.push_back(calibrator->opsPerSecond(moek::Peak::Int8));
+}
+
+/// `calibrator` is null where limits are not wanted.
+Status runTest(Session &session, const BenchFlags &flags,
+               Calibrator *calibrator, BenchResult &test,
                ProgressLine &progress) {
   if (!flags.noWarmup) {
     progress.show(test.name() + ": warm-up");
@@ -100,11 +114,13 @@ Status runTest(Session &session, const BenchFlags &flags, BenchResult &test,
   test.threads = session.threads();
   addWork(session.plan(), test);
   test.started = utcNow();
+  addLimit(calibrator, test);
   for (int32_t i = 0; i < flags.repetitions; ++i) {
     progress.show(
         fmt::format("{}: run {}/{}", test.name(), i + 1, flags.repetitions));
     MOE_ASSIGN_OR_RETURN(uint64_t nanoseconds, measure(session, test));
     test.nanoseconds.push_back(nanoseconds);
+    addLimit(calibrator, test);
   }
   return Status::ok();
 }
@@ -173,16 +189,17 @@ Status bench(BenchFlags flags) {
     session->setCancel(cancel);
     subject = describe(*session);
     subject.mapped = !options.copyWeights;
-    std::optional<CpuLimits> limits;
+    std::optional<Calibrator> calibrator;
     if (!flags.noLimits) {
-      progress.show("measuring this machine");
-      MOE_ASSIGN_OR_RETURN(Calibrator calibrator,
-                           Calibrator::create(session->threads()));
-      limits = calibrator.measure();
+      CalibrationOptions brief;
+      brief.seconds = 0.1; // once per repetition
+      MOE_ASSIGN_OR_RETURN(calibrator,
+                           Calibrator::create(session->threads(), brief));
     }
     for (BenchResult test : tests(flags)) {
-      test.limits = limits;
-      MOE_RETURN_IF_ERROR(runTest(*session, flags, test, progress));
+      MOE_RETURN_IF_ERROR(runTest(*session, flags,
+                                  calibrator ? &*calibrator : nullptr, test,
+                                  progress));
       results.push_back(std::move(test));
     }
   }

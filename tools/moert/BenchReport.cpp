@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace moert {
 
@@ -16,26 +17,31 @@ MeanAndDeviation nanoseconds(const BenchResult &result) {
   return summarise({result.nanoseconds.begin(), result.nanoseconds.end()});
 }
 
-/// What a test reached, by its mean rate.
+/// What a test reached: medians of its repetitions and of the limit's samples
+/// between them.
 struct Reached {
-  std::optional<double> readGbps, bandwidthFraction, tops, peakFraction;
+  std::optional<double> readGbps, bandwidthFraction, limitGbps;
+  std::optional<double> tops, peakFraction, limitTops;
 };
 
 Reached reached(const BenchResult &result) {
-  double rate = summarise(result.rates()).mean;
+  double rate = median(result.rates());
   Reached reached;
-  if (result.bytesPerToken > 0)
-    reached.readGbps = result.bytesPerToken * rate / 1e9;
-  if (result.opsPerToken > 0)
-    reached.tops = result.opsPerToken * rate / 1e12;
-  if (!result.limits)
-    return reached;
-  if (reached.readGbps)
-    reached.bandwidthFraction =
-        *reached.readGbps * 1e9 / result.limits->readBytesPerSecond;
-  if (reached.tops)
-    reached.peakFraction =
-        *reached.tops * 1e12 / result.limits->int8OpsPerSecond;
+  auto put = [&](double perToken, double unit, std::optional<double> &value,
+                 std::optional<double> &limit,
+                 std::optional<double> &fraction) {
+    if (perToken <= 0)
+      return;
+    value = perToken * rate / unit;
+    if (result.limits.empty())
+      return;
+    limit = median(result.limits) / unit;
+    fraction = *value / *limit;
+  };
+  put(result.bytesPerToken, 1e9, reached.readGbps, reached.limitGbps,
+      reached.bandwidthFraction);
+  put(result.opsPerToken, 1e12, reached.tops, reached.limitTops,
+      reached.peakFraction);
   return reached;
 }
 
@@ -44,11 +50,10 @@ std::string ofLimit(const BenchResult &result) {
   Reached values = reached(result);
   if (values.bandwidthFraction)
     return fmt::format("{:.1f} % of {:.1f} GB/s",
-                       100 * *values.bandwidthFraction,
-                       result.limits->readBytesPerSecond / 1e9);
+                       100 * *values.bandwidthFraction, *values.limitGbps);
   if (values.peakFraction)
     return fmt::format("{:.1f} % of {:.2f} TOPS", 100 * *values.peakFraction,
-                       result.limits->int8OpsPerSecond / 1e12);
+                       *values.limitTops);
   return "";
 }
 
@@ -60,40 +65,38 @@ Json record(const BenchSubject &subject, const BenchResult &result) {
   MeanAndDeviation time = nanoseconds(result);
   MeanAndDeviation rate = summarise(result.rates());
   Reached values = reached(result);
-  const std::optional<CpuLimits> &limits = result.limits;
-  return {
-      {"build_commit", subject.version},
-      {"cpu_info", subject.cpu},
-      {"gpu_info", ""},
-      {"backends", backend},
-      {"model_filename", subject.planPath},
-      {"model_type", subject.modelType},
-      {"model_size", subject.modelBytes},
-      {"model_n_params", subject.parameters},
-      {"target", subject.target},
-      {"n_batch", subject.ubatch},
-      {"n_ubatch", subject.ubatch},
-      {"n_threads", result.threads},
-      {"type_k", subject.kvType},
-      {"type_v", subject.kvType},
-      {"use_mmap", subject.mapped},
-      {"n_prompt", result.prompt},
-      {"n_gen", result.gen},
-      {"n_depth", result.depth},
-      {"test_time", result.started},
-      {"avg_ns", uint64_t(time.mean)},
-      {"stddev_ns", uint64_t(time.deviation)},
-      {"avg_ts", rate.mean},
-      {"stddev_ts", rate.deviation},
-      {"read_gbps", orNull(values.readGbps)},
-      {"bandwidth_fraction", orNull(values.bandwidthFraction)},
-      {"tops", orNull(values.tops)},
-      {"peak_fraction", orNull(values.peakFraction)},
-      {"limit_read_gbps",
-       limits ? Json(limits->readBytesPerSecond / 1e9) : Json()},
-      {"limit_tops", limits ? Json(limits->int8OpsPerSecond / 1e12) : Json()},
-      {"samples_ns", result.nanoseconds},
-      {"samples_ts", result.rates()}};
+  return {{"build_commit", subject.version},
+          {"cpu_info", subject.cpu},
+          {"gpu_info", ""},
+          {"backends", backend},
+          {"model_filename", subject.planPath},
+          {"model_type", subject.modelType},
+          {"model_size", subject.modelBytes},
+          {"model_n_params", subject.parameters},
+          {"target", subject.target},
+          {"n_batch", subject.ubatch},
+          {"n_ubatch", subject.ubatch},
+          {"n_threads", result.threads},
+          {"type_k", subject.kvType},
+          {"type_v", subject.kvType},
+          {"use_mmap", subject.mapped},
+          {"n_prompt", result.prompt},
+          {"n_gen", result.gen},
+          {"n_depth", result.depth},
+          {"test_time", result.started},
+          {"avg_ns", uint64_t(time.mean)},
+          {"stddev_ns", uint64_t(time.deviation)},
+          {"avg_ts", rate.mean},
+          {"stddev_ts", rate.deviation},
+          {"read_gbps", orNull(values.readGbps)},
+          {"bandwidth_fraction", orNull(values.bandwidthFraction)},
+          {"tops", orNull(values.tops)},
+          {"peak_fraction", orNull(values.peakFraction)},
+          {"limit_read_gbps", orNull(values.limitGbps)},
+          {"limit_tops", orNull(values.limitTops)},
+          {"samples_ns", result.nanoseconds},
+          {"samples_ts", result.rates()},
+          {"samples_limit", result.limits}};
 }
 
 /// RFC 4180: quoted, quotes doubled.
@@ -133,6 +136,15 @@ MeanAndDeviation summarise(const std::vector<double> &samples) {
     squares += (sample - result.mean) * (sample - result.mean);
   result.deviation = std::sqrt(squares / double(samples.size() - 1));
   return result;
+}
+
+double median(std::vector<double> samples) {
+  if (samples.empty())
+    return 0;
+  std::ranges::sort(samples);
+  size_t middle = samples.size() / 2;
+  return samples.size() % 2 ? samples[middle]
+                            : (samples[middle - 1] + samples[middle]) / 2;
 }
 
 std::string benchMarkdown(const BenchSubject &subject,

@@ -3,10 +3,7 @@
 #ifndef MOE_TOOLS_MOERT_BENCHREPORT_H
 #define MOE_TOOLS_MOERT_BENCHREPORT_H
 
-#include "runtime/device/cpu/Calibrate.h"
-
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +31,11 @@ struct BenchResult {
   /// Per token: weight bytes read (generation) or operations on weights
   /// (prompts); 0 for a test of both.
   double bytesPerToken = 0, opsPerToken = 0;
-  /// What the machine does at best with as many threads, where measured.
-  std::optional<CpuLimits> limits = {};
+  /// The limit that the test runs into (bytes or int8 operations per second, by
+  /// what it has of the above) with as many threads, measured before the first
+  /// repetition and after each; empty where not measured. Neighbours on a
+  /// shared machine change it within seconds.
+  std::vector<double> limits = {};
 
   /// "pp512", "tg128 @ d4096", "pp512+tg128"
   std::string name() const;
@@ -46,6 +46,7 @@ struct MeanAndDeviation {
   double mean = 0, deviation = 0; ///< Of a sample: divided by n - 1.
 };
 MeanAndDeviation summarise(const std::vector<double> &samples);
+double median(std::vector<double> samples); ///< 0 of none.
 
 /// llama-bench's columns and keys, so that its scripts read ours.
 std::string benchMarkdown(const BenchSubject &,
