@@ -160,7 +160,7 @@ template <class F> struct alignas(64) TokenTable {
   static constexpr int kZeroSub = F::kZero ? F::kSub : kPanelCols;
   static constexpr int kOffsetSub = F::kOffsetSub ? F::kOffsetSub : kPanelCols;
   float scale[kPanelTokens][kPanelCols / 32];
-  /// -kZero * sum of q.
+  /// -kZero * sum of q, or whatever an instruction set begins its sums with.
   int32_t start[kPanelTokens][kPanelCols / kZeroSub];
   /// kOffsetSign * scale * sum of q.
   float offset[kPanelTokens][kPanelCols / kOffsetSub];
@@ -171,9 +171,11 @@ template <int Sub> MOE_INLINE int32_t sumOf(const int16_t *sums, int64_t i) {
   return Sub == 16 ? sums[i] : sums[2 * i] + sums[2 * i + 1];
 }
 
-template <class F>
-void fillTable(TokenTable<F> &table, const uint8_t *const *act, int64_t tokens,
-               int64_t cols, int64_t firstCol, int64_t count) {
+/// `starts(row, firstCol, count, to)` fills a token's TokenTable::start.
+template <class F, class Starts>
+MOE_INLINE void fillTable(TokenTable<F> &table, const uint8_t *const *act,
+                          int64_t tokens, int64_t cols, int64_t firstCol,
+                          int64_t count, Starts starts) {
   for (int64_t t = 0; t < tokens; ++t) {
     A8Row row = a8Row(act[t], cols);
     const float *scale = row.scale + firstCol / 32;
@@ -181,14 +183,23 @@ void fillTable(TokenTable<F> &table, const uint8_t *const *act, int64_t tokens,
     for (int64_t i = 0; i < count / 32; ++i)
       table.scale[t][i] = scale[i];
     if constexpr (F::kZero != 0)
-      for (int64_t i = 0; i < count / F::kSub; ++i)
-        table.start[t][i] = -F::kZero * sumOf<F::kSub>(sums, i);
+      starts(row, firstCol, count, table.start[t]);
     if constexpr (F::kOffsetSub != 0)
       for (int64_t i = 0; i < count / F::kOffsetSub; ++i)
         table.offset[t][i] =
             scale[i * F::kOffsetSub / 32] *
             float(F::kOffsetSign * sumOf<F::kOffsetSub>(sums, i));
   }
+}
+
+template <class F>
+void fillTable(TokenTable<F> &table, const uint8_t *const *act, int64_t tokens,
+               int64_t cols, int64_t firstCol, int64_t count) {
+  fillTable(table, act, tokens, cols, firstCol, count,
+            [](const A8Row &row, int64_t first, int64_t n, int32_t *to) {
+              for (int64_t i = 0; i < n / F::kSub; ++i)
+                to[i] = -F::kZero * sumOf<F::kSub>(row.sum + first / 16, i);
+            });
 }
 
 } // namespace

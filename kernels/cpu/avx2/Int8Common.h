@@ -94,6 +94,12 @@ MOE_INLINE void transpose8x8(__m256i r[8]) {
   }
 }
 
+/// A mask of lanes 0 .. count - 1; of none if `count` is negative.
+MOE_INLINE __m256i firstLanes(int64_t count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(int32_t(count < 8 ? count : 8)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
 MOE_INLINE float sumOfLanes(__m256 v) {
   __m128 sum =
       _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

@@ -193,10 +193,8 @@ void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
     int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
     fillTable(table, act, tokens, cols, col, count);
     for (int64_t r = 0; r < rows; r += 8) {
-      int32_t left = rows - r < 8 ? int32_t(rows - r) : 8;
-      __m256i mask = _mm256_cmpgt_epi32(
-          _mm256_set1_epi32(left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-      expand(panel, w + r * wStride, wStride, left, col, count, next);
+      __m256i mask = firstLanes(rows - r);
+      expand(panel, w + r * wStride, wStride, rows - r, col, count, next);
       forTokenTiles<kTileTokens>(tokens, [&](auto size, int64_t t) {
         panelTile<F, size>(panel, table, t, act + t, col, count, mask,
                            out + t * outStride + r, outStride);

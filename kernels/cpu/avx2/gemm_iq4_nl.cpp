@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx2/Int8Gemm.h"
 #include "kernels/cpu/avx2/Iq4Codes.h"
+#include "kernels/cpu/avx2/Rows16Gemm.h"
 
 namespace moek::avx2 {
 namespace {
@@ -18,3 +19,4 @@ struct IQ4_NL {
 } // namespace moek::avx2
 
 MOE_INT8_GEMM(gemm_iq4_nl_avx2, IQ4_NL)
+MOE_ROWS16_GEMM(gemm_iq4_nl_rows16_avx2, IQ4_NL)

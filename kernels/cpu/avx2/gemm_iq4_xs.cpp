@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx2/Int8Gemm.h"
 #include "kernels/cpu/avx2/Iq4Codes.h"
+#include "kernels/cpu/avx2/Rows16Gemm.h"
 #include "kernels/quant/IQ4_XS.h"
 
 namespace moek::avx2 {
@@ -36,3 +37,4 @@ struct IQ4_XS {
 } // namespace moek::avx2
 
 MOE_INT8_GEMM(gemm_iq4_xs_avx2, IQ4_XS)
+MOE_ROWS16_GEMM(gemm_iq4_xs_rows16_avx2, IQ4_XS)

@@ -1,6 +1,7 @@
 //===- gemm_q2_k.cpp - Q2_K with AVX2 -------------------------------------===//
 
 #include "kernels/cpu/avx2/Int8Gemm.h"
+#include "kernels/cpu/avx2/Rows16Gemm.h"
 #include "kernels/quant/Q2_K.h"
 
 namespace moek::avx2 {
@@ -31,3 +32,4 @@ struct Q2_K {
 } // namespace moek::avx2
 
 MOE_INT8_GEMM(gemm_q2_k_avx2, Q2_K)
+MOE_ROWS16_GEMM(gemm_q2_k_rows16_avx2, Q2_K)

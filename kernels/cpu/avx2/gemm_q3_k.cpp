@@ -1,6 +1,7 @@
 //===- gemm_q3_k.cpp - Q3_K with AVX2 -------------------------------------===//
 
 #include "kernels/cpu/avx2/Int8Gemm.h"
+#include "kernels/cpu/avx2/Rows16Gemm.h"
 #include "kernels/quant/Q3_K.h"
 
 namespace moek::avx2 {
@@ -38,3 +39,4 @@ struct Q3_K {
 } // namespace moek::avx2
 
 MOE_INT8_GEMM(gemm_q3_k_avx2, Q3_K)
+MOE_ROWS16_GEMM(gemm_q3_k_rows16_avx2, Q3_K)

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx2/Int8Gemm.h"
 #include "kernels/cpu/avx2/Nibbles.h"
+#include "kernels/cpu/avx2/Rows16Gemm.h"
 #include "kernels/quant/Q4_0.h"
 
 namespace moek::avx2 {
@@ -19,3 +20,4 @@ struct Q4_0 {
 } // namespace moek::avx2
 
 MOE_INT8_GEMM(gemm_q4_0_avx2, Q4_0)
+MOE_ROWS16_GEMM(gemm_q4_0_rows16_avx2, Q4_0)

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx2/Int8Gemm.h"
 #include "kernels/cpu/avx2/KScales.h"
+#include "kernels/cpu/avx2/Rows16Gemm.h"
 #include "kernels/quant/Q4_K.h"
 
 namespace moek::avx2 {
@@ -21,3 +22,4 @@ struct Q4_K : KScaleTraits<BlockQ4_K> {
 } // namespace moek::avx2
 
 MOE_INT8_GEMM(gemm_q4_k_avx2, Q4_K)
+MOE_ROWS16_GEMM(gemm_q4_k_rows16_avx2, Q4_K)

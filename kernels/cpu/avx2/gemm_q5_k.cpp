@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/avx2/Int8Gemm.h"
 #include "kernels/cpu/avx2/KScales.h"
+#include "kernels/cpu/avx2/Rows16Gemm.h"
 #include "kernels/quant/Q5_K.h"
 
 namespace moek::avx2 {
@@ -26,3 +27,4 @@ struct Q5_K : KScaleTraits<BlockQ5_K> {
 } // namespace moek::avx2
 
 MOE_INT8_GEMM(gemm_q5_k_avx2, Q5_K)
+MOE_ROWS16_GEMM(gemm_q5_k_rows16_avx2, Q5_K)

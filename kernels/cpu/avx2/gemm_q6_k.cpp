@@ -1,6 +1,7 @@
 //===- gemm_q6_k.cpp - Q6_K with AVX2 -------------------------------------===//
 
 #include "kernels/cpu/avx2/Int8Gemm.h"
+#include "kernels/cpu/avx2/Rows16Gemm.h"
 #include "kernels/quant/Q6_K.h"
 
 namespace moek::avx2 {
@@ -30,3 +31,4 @@ struct Q6_K {
 } // namespace moek::avx2
 
 MOE_INT8_GEMM(gemm_q6_k_avx2, Q6_K)
+MOE_ROWS16_GEMM(gemm_q6_k_rows16_avx2, Q6_K)

@@ -1,6 +1,7 @@
 //===- gemm_q8_0.cpp - Q8_0 with AVX2 -------------------------------------===//
 
 #include "kernels/cpu/avx2/Int8Gemm.h"
+#include "kernels/cpu/avx2/Rows16Gemm.h"
 #include "kernels/quant/Q8_0.h"
 
 namespace moek::avx2 {
@@ -18,3 +19,4 @@ struct Q8_0 {
 } // namespace moek::avx2
 
 MOE_INT8_GEMM(gemm_q8_0_avx2, Q8_0)
+MOE_ROWS16_GEMM(gemm_q8_0_rows16_avx2, Q8_0)

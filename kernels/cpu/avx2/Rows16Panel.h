@@ -1,0 +1,236 @@
+//===- Rows16Panel.h - Many tokens: tiles into 8-bit panels -----*- C++ -*-===//
+//
+// 16 rows by kPanelCols columns of codes and scales are unpacked once into L1
+// and multiplied with all tokens.
+//
+// Inner tile: 16 rows by T tokens. Where 32 columns of products fit 16 bits,
+// a group of four columns costs a vpmaddubsw and a 16-bit addition per eight
+// rows and token, and the 2 T sums, two code vectors and a broadcast are all
+// that is live.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX2_ROWS16PANEL_H
+#define MOE_KERNELS_CPU_AVX2_ROWS16PANEL_H
+
+#include "kernels/cpu/avx2/Rows16Dot.h"
+
+namespace moek::avx2 {
+namespace {
+
+constexpr int kRows16TileTokens = 4;
+
+template <Format F> struct alignas(64) Rows16Panel {
+  using Tile = Rows16Tile<F>;
+  static constexpr int kScaleSub = Tile::kSuper ? Tile::kSub : kPanelCols;
+  static constexpr int kOffsetSub =
+      Tile::kOffsetSub ? Tile::kOffsetSub : kPanelCols;
+  uint8_t codes[kPanelCols / 4][2][32];
+  __m256i scales[kPanelCols / kScaleSub][2];
+  __m256 d[kPanelCols / Tile::kCols][2];
+  __m256 offsets[kPanelCols / kOffsetSub][2];
+};
+
+/// A tile becomes columns [col, col + kCols).
+template <Format F>
+MOE_INLINE void expandTile(Rows16Panel<F> &panel, int64_t col,
+                           const uint8_t *tile) {
+  using Tile = Rows16Tile<F>;
+  constexpr int kSubs = 32 / Tile::kSub;
+  constexpr int kOffsetSubs = Tile::kOffsetSub ? 32 / Tile::kOffsetSub : 0;
+  typename Tile::Integers integers;
+  if constexpr (Tile::kSuper)
+    Tile::unpack(tile, integers);
+  for (int half = 0; half < 2; ++half) {
+    panel.d[col / Tile::kCols][half] = Tile::factor(tile, 0, half);
+    for (int s = 0; s < Tile::kCols / 32; ++s) {
+      int64_t block = col / 32 + s;
+      __m256i q[8];
+      Tile::codes(tile, s, half, q);
+#pragma GCC unroll 8
+      for (int g = 0; g < 8; ++g)
+        _mm256_store_si256(
+            reinterpret_cast<__m256i *>(panel.codes[8 * block + g][half]),
+            q[g]);
+#pragma GCC unroll 2
+      for (int i = 0; i < kSubs; ++i)
+        if constexpr (Tile::kSuper)
+          panel.scales[kSubs * block + i][half] =
+              Tile::scale(tile, integers, kSubs * s + i, half);
+#pragma GCC unroll 2
+      for (int i = 0; i < kOffsetSubs; ++i) {
+        __m256 offset = Tile::factor(tile, 1, half);
+        if constexpr (Tile::kSuper)
+          offset = _mm256_mul_ps(
+              offset, Tile::minimum(integers, kOffsetSubs * s + i, half));
+        panel.offsets[kOffsetSubs * block + i][half] = offset;
+      }
+    }
+  }
+}
+
+/// 32 columns, `block` of the panel, times T tokens: int32 sums.
+template <Format F, int T>
+MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block,
+                          const int8_t *const q[T],
+                          const TokenTable<Rows16Tile<F>> &table,
+                          int64_t firstToken, __m256i dots[T][2]) {
+  using Tile = Rows16Tile<F>;
+  constexpr int kChunk = Tile::kChunk;
+#pragma GCC unroll 8
+  for (int chunk = 0; chunk < 8 / kChunk; ++chunk) {
+    __m256i sums[T][2];
+#pragma GCC unroll 8
+    for (int g = chunk * kChunk; g < (chunk + 1) * kChunk; ++g) {
+      __m256i low = load256(panel.codes[8 * block + g][0]);
+      __m256i high = load256(panel.codes[8 * block + g][1]);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) {
+        __m256i x = _mm256_set1_epi32(load32(q[t] + 32 * block + 4 * g));
+        __m256i products[2] = {products16<Tile>(low, x),
+                               products16<Tile>(high, x)};
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; ++h) {
+          if (g != chunk * kChunk)
+            sums[t][h] = _mm256_add_epi16(sums[t][h], products[h]);
+          else if constexpr (Tile::kZero != 0)
+            sums[t][h] = _mm256_add_epi16(
+                products[h],
+                _mm256_set1_epi32(
+                    table.start[firstToken + t][8 / kChunk * block + chunk]));
+          else
+            sums[t][h] = products[h];
+        }
+      }
+    }
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+      __m256i scale = _mm256_set1_epi16(1);
+      if constexpr (Tile::kSuper)
+        scale = panel.scales[(32 * block + 4 * kChunk * chunk) / Tile::kSub][h];
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) {
+        __m256i wide = _mm256_madd_epi16(sums[t][h], scale);
+        dots[t][h] = chunk == 0 ? wide : _mm256_add_epi32(dots[t][h], wide);
+      }
+    }
+  }
+}
+
+/// 16 rows, of which there are `rows`, times T tokens over `count` columns of
+/// a panel. `firstToken` counts in `table`.
+template <Format F, int T>
+void panelTile(const Rows16Panel<F> &panel,
+               const TokenTable<Rows16Tile<F>> &table, int64_t firstToken,
+               const uint8_t *const *act, int64_t firstCol, int64_t count,
+               int64_t rows, float *out, int64_t outStride) {
+  using Tile = Rows16Tile<F>;
+  constexpr int kOffsetSubs = Tile::kOffsetSub ? 32 / Tile::kOffsetSub : 0;
+  const int8_t *q[T];
+  __m256 sums[T][2];
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    q[t] = reinterpret_cast<const int8_t *>(act[t]) + firstCol;
+    sums[t][0] = sums[t][1] = _mm256_setzero_ps();
+  }
+  const auto *xScale = &table.scale[firstToken];
+  const auto *xOffset = &table.offset[firstToken];
+  for (int64_t col = 0; col < count; col += Tile::kCols) {
+    const __m256 *d = panel.d[col / Tile::kCols];
+    __m256 parts[T][2];
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t)
+      parts[t][0] = parts[t][1] = _mm256_setzero_ps();
+#pragma GCC unroll 1
+    for (int64_t block = col / 32; block < (col + Tile::kCols) / 32; ++block) {
+      __m256i dots[T][2];
+      panelDots<F, T>(panel, block, q, table, firstToken, dots);
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h) {
+#pragma GCC unroll 8
+        for (int t = 0; t < T; ++t) {
+          __m256 x = _mm256_set1_ps(xScale[t][block]);
+          __m256 dot = _mm256_cvtepi32_ps(dots[t][h]);
+          if constexpr (Tile::kSuper)
+            parts[t][h] = _mm256_fmadd_ps(dot, x, parts[t][h]);
+          else
+            sums[t][h] =
+                _mm256_fmadd_ps(dot, _mm256_mul_ps(d[h], x), sums[t][h]);
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < kOffsetSubs; ++i) {
+          int64_t at = kOffsetSubs * block + i;
+#pragma GCC unroll 8
+          for (int t = 0; t < T; ++t)
+            sums[t][h] =
+                _mm256_fmadd_ps(panel.offsets[at][h],
+                                _mm256_set1_ps(xOffset[t][at]), sums[t][h]);
+        }
+      }
+    }
+    if constexpr (Tile::kSuper)
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; ++h)
+          sums[t][h] = _mm256_fmadd_ps(d[h], parts[t][h], sums[t][h]);
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    float *to = out + t * outStride;
+    if (firstCol != 0)
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h)
+        sums[t][h] = _mm256_add_ps(
+            sums[t][h],
+            _mm256_maskload_ps(to + 8 * h, firstLanes(rows - 8 * h)));
+    storeRows(to, rows, sums[t]);
+  }
+}
+
+/// A token's TokenTable::start: laneStarts() of each kSub columns.
+template <Format F>
+MOE_INLINE void laneStartTable(const A8Row &row, int64_t firstCol,
+                               int64_t count, int32_t *to) {
+  using Tile = Rows16Tile<F>;
+  for (int64_t col = 0; col < count; col += 32) {
+    __m256i starts =
+        laneStarts<Tile::kZero, Tile::kSub>(row.q + firstCol + col);
+    to[col / Tile::kSub] = _mm256_cvtsi256_si32(starts);
+    if constexpr (Tile::kSub == 16)
+      to[col / 16 + 1] = _mm256_extract_epi32(starts, 4);
+  }
+}
+
+/// At most kPanelRows rows times at most kPanelTokens tokens.
+template <Format F>
+void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
+                const uint8_t *const *act, int64_t tokens, int64_t cols,
+                float *out, int64_t outStride) {
+  using Tile = Rows16Tile<F>;
+  // About 120 KiB of stack: kernels neither allocate nor are given scratch.
+  Rows16Panel<F> panel;
+  TokenTable<Tile> table;
+  NextRows next(w, rows * wStride);
+  for (int64_t col = 0; col < cols; col += kPanelCols) {
+    int64_t count = cols - col < kPanelCols ? cols - col : kPanelCols;
+    fillTable(table, act, tokens, cols, col, count, laneStartTable<F>);
+    for (int64_t r = 0; r < rows; r += kRows16) {
+      const uint8_t *tile = w + r * wStride + col / Tile::kCols * Tile::kBytes;
+      for (int64_t c = 0; c < count; c += Tile::kCols) {
+        next.fetch(Tile::kBytes);
+        expandTile(panel, c, tile);
+        tile += Tile::kBytes;
+      }
+      forTokenTiles<kRows16TileTokens>(tokens, [&](auto size, int64_t t) {
+        panelTile<F, size>(panel, table, t, act + t, col, count, rows - r,
+                           out + t * outStride + r, outStride);
+      });
+    }
+  }
+}
+
+} // namespace
+} // namespace moek::avx2
+
+#endif // MOE_KERNELS_CPU_AVX2_ROWS16PANEL_H
