@@ -37,6 +37,14 @@ struct Worker {
   /// Private, 64-byte aligned, as large as the kernels of the plan need (see
   /// kernels/Scratch.h).
   std::byte *scratch;
+  /// The workers nodeBegin ... nodeEnd - 1 read memory of the same NUMA node as
+  /// this one; nodeEnd 0 stands for all workers.
+  int32_t nodeBegin = 0, nodeEnd = 0;
+  /// Worker w's counter for this instruction is tickets[w * ticketStride], zero
+  /// before the first worker begins: what is left of w's share for whoever has
+  /// time (see kernels/cpu/Share.h). Null: every worker does all of its own.
+  uint32_t *tickets = nullptr;
+  int64_t ticketStride = 0;
 };
 
 struct Range {

@@ -2,6 +2,7 @@
 
 #include "runtime/base/CheckedMath.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 
@@ -51,9 +52,20 @@ Status Executor::run(const BoundPhase &phase, const moek::Step &step,
   };
   if (cancel && cancel->load(std::memory_order_relaxed))
     return Status(StatusCode::Cancelled, "interrupted");
+  size_t team = size_t(pool_->team());
+  if (phase.instructions.size() > ticketStride_) {
+    // Whole cache lines: a worker mostly takes its own tickets.
+    ticketStride_ = (phase.instructions.size() + 15) / 16 * 16;
+    tickets_.assign(2 * team * ticketStride_, 0);
+  }
+  uint32_t *tickets = tickets_.data() + oddStep_ * team * ticketStride_;
+  uint32_t *nextTickets = tickets_.data() + !oddStep_ * team * ticketStride_;
+  oddStep_ = !oddStep_;
   pool_->run([&](int32_t index) {
     moek::Worker worker{index, pool_->team(),
                         scratch_.data() + index * scratchStride_};
+    worker.ticketStride = int64_t(ticketStride_);
+    std::fill_n(nextTickets + size_t(index) * ticketStride_, ticketStride_, 0u);
     bool timed = index == 0 && !times.empty();
     double before = timed ? secondsNow() : 0;
     for (size_t i = 0; i < phase.instructions.size(); ++i) {
@@ -65,6 +77,7 @@ Status Executor::run(const BoundPhase &phase, const moek::Step &step,
         if (timed)
           addSecondsSince(before, times[i].wait);
       }
+      worker.tickets = tickets + i;
       instruction.kernel(instruction.args, step, worker);
       if (timed)
         addSecondsSince(before, times[i].run);

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <span>
+#include <vector>
 
 namespace moert {
 
@@ -45,6 +46,11 @@ private:
   std::unique_ptr<WorkerPool> pool_;
   HostMemory scratch_;
   uint64_t scratchStride_ = 0;
+  /// [2, team, ticketStride_]: a row has a counter per instruction. Steps take
+  /// turns, so that each worker clears its own row for the next step.
+  std::vector<uint32_t> tickets_;
+  size_t ticketStride_ = 0;
+  bool oddStep_ = false;
 };
 
 } // namespace moert

@@ -35,35 +35,37 @@ inline constexpr int64_t kRowCost = 4;
 
 /// Calls body(expert, rows, slots) for this worker's share of all (touched
 /// expert, weight row) pairs. Shares are contiguous and cost the same within
-/// kRowGrain rows of one expert.
+/// kRowGrain rows of one expert. A node does the same rows of every expert,
+/// whichever experts a step touches.
 template <class Body>
 MOE_INLINE void forExpertShare(const int32_t *offsets, int64_t experts,
                                int64_t rows, const Worker &worker, Body body) {
-  int64_t grains = (rows + kRowGrain - 1) / kRowGrain, total = 0;
+  Range node = nodeShare((rows + kRowGrain - 1) / kRowGrain, worker);
+  int64_t grains = node.end - node.begin, total = 0;
   for (int64_t e = 0; e < experts; ++e)
     if (int64_t slots = offsets[e + 1] - offsets[e])
       total += (slots + kRowCost) * grains;
-  int64_t begin = total * worker.index / worker.count;
-  int64_t end = total * (worker.index + 1) / worker.count;
-  // The grain that holds a boundary belongs to the worker before it.
-  int64_t cost = 0;
-  for (int64_t e = 0; e < experts && cost < end; ++e) {
-    int64_t slots = offsets[e + 1] - offsets[e];
-    if (slots == 0)
-      continue;
-    int64_t each = slots + kRowCost;
-    auto grainAt = [&](int64_t boundary) {
-      int64_t grain =
-          boundary <= cost ? 0 : (boundary - cost + each - 1) / each;
-      return grain < grains ? grain : grains;
-    };
-    Range range{grainAt(begin) * kRowGrain, grainAt(end) * kRowGrain};
-    if (range.end > rows)
-      range.end = rows;
-    if (range.begin < range.end)
-      body(e, range, Range{offsets[e], offsets[e + 1]});
-    cost += each * grains;
-  }
+  forShares(total, 1, nodeTeam(worker), [&](int64_t begin, int64_t end) {
+    // The grain that holds a boundary belongs to the share before it.
+    int64_t cost = 0;
+    for (int64_t e = 0; e < experts && cost < end; ++e) {
+      int64_t slots = offsets[e + 1] - offsets[e];
+      if (slots == 0)
+        continue;
+      int64_t each = slots + kRowCost;
+      auto grainAt = [&](int64_t boundary) {
+        int64_t grain =
+            boundary <= cost ? 0 : (boundary - cost + each - 1) / each;
+        return node.begin + (grain < grains ? grain : grains);
+      };
+      Range range{grainAt(begin) * kRowGrain, grainAt(end) * kRowGrain};
+      if (range.end > rows)
+        range.end = rows;
+      if (range.begin < range.end)
+        body(e, range, Range{offsets[e], offsets[e + 1]});
+      cost += each * grains;
+    }
+  });
 }
 
 template <class S>

@@ -10,7 +10,7 @@
 #define MOE_KERNELS_CPU_GEMM_H
 
 #include "kernels/Scratch.h"
-#include "kernels/cpu/Simd.h"
+#include "kernels/cpu/Share.h"
 
 namespace moek {
 
@@ -41,6 +41,23 @@ template <class Body>
 MOE_INLINE void forTiles(Range range, int64_t tile, Body body) {
   for (int64_t i = range.begin; i < range.end; i += tile)
     body(i, range.end - i < tile ? range.end - i : tile);
+}
+
+/// Calls body(row, rows) for tiles of the weight rows that this worker does.
+/// With many tokens whole tiles go by ticket: the weights of each are expanded,
+/// and the activations read, once per tile.
+template <class Body>
+MOE_INLINE void forRowTiles(int64_t rows, int64_t tokens, const Worker &worker,
+                            Body body) {
+  Range grains = nodeShare((rows + kRowGrain - 1) / kRowGrain, worker);
+  int64_t least = tokens < kRowGrain ? 1 : kRowTile / kRowGrain;
+  forShares(grains.end - grains.begin, least, nodeTeam(worker),
+            [&](int64_t begin, int64_t end) {
+              int64_t last = (grains.begin + end) * kRowGrain;
+              forTiles({(grains.begin + begin) * kRowGrain,
+                        last < rows ? last : rows},
+                       kRowTile, body);
+            });
 }
 
 /// out[t][r] = silu(gate[t][r]) * up[t][r] for a tile; row t goes to rowOf(t).
@@ -79,46 +96,39 @@ template <class S>
 void run(const LinearArgs &a, const Step &step, const Worker &worker) {
   GemmTiles tiles = gemmTiles(worker.scratch);
   bool direct = !a.bias && !a.accumulate;
-  forTiles(shareOf(a.w.rows, kRowGrain, worker), kRowTile,
-           [&](int64_t row, int64_t rows) {
-             const uint8_t *w = a.w.data + row * a.w.rowStride;
-             forTiles(
-                 {0, step.tokens}, kTokenTile,
-                 [&](int64_t token, int64_t tokens) {
-                   for (int64_t t = 0; t < tokens; ++t)
-                     tiles.act[t] = a.act + (token + t) * a.actStride;
-                   if (direct) {
-                     a.gemm(w, a.w.rowStride, rows, tiles.act, tokens, a.w.cols,
-                            a.out + token * a.outStride + row, a.outStride);
-                     return;
-                   }
-                   a.gemm(w, a.w.rowStride, rows, tiles.act, tokens, a.w.cols,
-                          tiles.first, kRowTile);
-                   finishLinear<S>(a, tiles.first, token, tokens, row, rows);
-                 });
-           });
+  forRowTiles(a.w.rows, step.tokens, worker, [&](int64_t row, int64_t rows) {
+    const uint8_t *w = a.w.data + row * a.w.rowStride;
+    forTiles({0, step.tokens}, kTokenTile, [&](int64_t token, int64_t tokens) {
+      for (int64_t t = 0; t < tokens; ++t)
+        tiles.act[t] = a.act + (token + t) * a.actStride;
+      if (direct) {
+        a.gemm(w, a.w.rowStride, rows, tiles.act, tokens, a.w.cols,
+               a.out + token * a.outStride + row, a.outStride);
+        return;
+      }
+      a.gemm(w, a.w.rowStride, rows, tiles.act, tokens, a.w.cols, tiles.first,
+             kRowTile);
+      finishLinear<S>(a, tiles.first, token, tokens, row, rows);
+    });
+  });
 }
 
 template <class S>
 void run(const GateUpArgs &a, const Step &step, const Worker &worker) {
   GemmTiles tiles = gateUpTiles(worker.scratch);
-  forTiles(shareOf(a.gate.rows, kRowGrain, worker), kRowTile,
-           [&](int64_t row, int64_t rows) {
-             forTiles({0, step.tokens}, kTokenTile,
-                      [&](int64_t token, int64_t tokens) {
-                        for (int64_t t = 0; t < tokens; ++t)
-                          tiles.act[t] = a.act + (token + t) * a.actStride;
-                        a.gateGemm(a.gate.data + row * a.gate.rowStride,
-                                   a.gate.rowStride, rows, tiles.act, tokens,
-                                   a.gate.cols, tiles.first, kRowTile);
-                        a.upGemm(a.up.data + row * a.up.rowStride,
-                                 a.up.rowStride, rows, tiles.act, tokens,
-                                 a.up.cols, tiles.second, kRowTile);
-                        storeSiluMul<S>(tiles, tokens, rows, [&](int64_t t) {
-                          return a.out + (token + t) * a.outStride + row;
-                        });
-                      });
-           });
+  forRowTiles(a.gate.rows, step.tokens, worker, [&](int64_t row, int64_t rows) {
+    forTiles({0, step.tokens}, kTokenTile, [&](int64_t token, int64_t tokens) {
+      for (int64_t t = 0; t < tokens; ++t)
+        tiles.act[t] = a.act + (token + t) * a.actStride;
+      a.gateGemm(a.gate.data + row * a.gate.rowStride, a.gate.rowStride, rows,
+                 tiles.act, tokens, a.gate.cols, tiles.first, kRowTile);
+      a.upGemm(a.up.data + row * a.up.rowStride, a.up.rowStride, rows,
+               tiles.act, tokens, a.up.cols, tiles.second, kRowTile);
+      storeSiluMul<S>(tiles, tokens, rows, [&](int64_t t) {
+        return a.out + (token + t) * a.outStride + row;
+      });
+    });
+  });
 }
 
 } // namespace moek

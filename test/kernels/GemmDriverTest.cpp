@@ -7,7 +7,9 @@
 
 #include "test/kernels/KernelTest.h"
 
+#include <map>
 #include <numeric>
+#include <set>
 
 using namespace moek;
 using namespace moek::test;
@@ -21,11 +23,17 @@ MOE_KERNEL_SUITE(ExpertsLinearTest, ExpertsLinear);
 MOE_KERNEL_SUITE(ExpertsGateUpTest, ExpertsGateUp);
 
 int64_t gemmProducts;
+/// Where set, the node that reads each weight row, by its first float.
+int gemmNode;
+std::map<const uint8_t *, std::set<int>> *gemmReaders = nullptr;
 
 void testGemm(const uint8_t *w, int64_t wStride, int64_t rows,
               const uint8_t *const *act, int64_t tokens, int64_t cols,
               float *out, int64_t outStride) {
   gemmProducts += rows * tokens;
+  if (gemmReaders)
+    for (int64_t r = 0; r < rows; ++r)
+      (*gemmReaders)[w + r * wStride].insert(gemmNode);
   for (int64_t t = 0; t < tokens; ++t)
     for (int64_t r = 0; r < rows; ++r) {
       const auto *x = reinterpret_cast<const float *>(act[t]);
@@ -254,6 +262,104 @@ TEST_P(ExpertsLinearTest, WorkersFinishTogether) {
     most = std::max(most, gemmProducts);
   }
   EXPECT_LE(double(most), 1.6 * double(all) / workers);
+}
+
+/// Routed experts of which every step touches others, on a machine of 2 or 4
+/// memory nodes. `run` is given the groups of a step and a team's worker.
+template <class RunStep>
+void checkNodesKeepTheirRows(int64_t experts, RunStep run) {
+  for (int nodes : {2, 4}) {
+    std::map<const uint8_t *, std::set<int>> readers;
+    gemmReaders = &readers;
+    Random random(27);
+    for (int stepNumber = 0; stepNumber < 20; ++stepNumber) {
+      std::vector<int32_t> offsets(size_t(experts + 1), 0), slots;
+      for (int64_t e = 0; e < experts; ++e) {
+        int32_t chosen = random.below(3);
+        offsets[size_t(e + 1)] = offsets[size_t(e)] + chosen;
+        for (int32_t i = 0; i < chosen; ++i)
+          slots.push_back(int32_t(slots.size()));
+      }
+      slots.push_back(0);
+      TestTeam team{11, nodes, true};
+      for (int i = 0; i < team.workers; ++i) {
+        Guarded scratch{size_t(gateUpScratchBytes())};
+        Worker worker = team.worker(i, scratch.data());
+        gemmNode = worker.nodeBegin;
+        run(offsets.data(), slots.data(), Step{int32_t(slots.size()), 0},
+            worker);
+      }
+    }
+    gemmReaders = nullptr;
+    ASSERT_FALSE(readers.empty());
+    std::map<int, int> rowsOfNode;
+    for (const auto &[row, readBy] : readers) {
+      ASSERT_EQ(readBy.size(), 1u) << "a row read by several nodes";
+      ++rowsOfNode[*readBy.begin()];
+    }
+    // All touched rows, and no node with far less than its part.
+    EXPECT_EQ(readers.size() % size_t(experts), 0u);
+    ASSERT_EQ(rowsOfNode.size(), size_t(nodes));
+    for (auto [node, rows] : rowsOfNode)
+      EXPECT_GT(rows, int(readers.size()) / nodes / 2);
+  }
+}
+
+TEST_P(ExpertsLinearTest, NodesReadTheirOwnRowsOfEveryExpert) {
+  Random random(28);
+  int64_t experts = 5, n = 352, k = 3;
+  Weights w(Format::F32, experts, n, k, random);
+  Matrix<float> act(experts * 2, k), out(experts * 2, n);
+  act.fill(random);
+  checkNodesKeepTheirRows(experts, [&](const int32_t *offsets,
+                                       const int32_t *slots, Step step,
+                                       const Worker &worker) {
+    ExpertsLinearArgs args{
+        bytesOf(act), act.stride * 4, w.view,     testGemm, offsets,
+        slots,        out.data(),     out.stride, 1,        false};
+    resolveKernel(GetParam().name)(&args, step, worker);
+  });
+}
+
+TEST_P(ExpertsGateUpTest, NodesReadTheirOwnRowsOfEveryExpert) {
+  Random random(29);
+  int64_t experts = 5, f = 352, k = 3;
+  Weights gate(Format::F32, experts, f, k, random);
+  Weights up(Format::F32, experts, f, k, random);
+  Matrix<float> act(experts * 2, k), out(experts * 2, f);
+  act.fill(random);
+  checkNodesKeepTheirRows(experts, [&](const int32_t *offsets,
+                                       const int32_t *slots, Step step,
+                                       const Worker &worker) {
+    ExpertsGateUpArgs args{bytesOf(act), act.stride * 4, gate.view, up.view,
+                           testGemm,     testGemm,       offsets,   slots,
+                           out.data(),   out.stride,     1};
+    resolveKernel(GetParam().name)(&args, step, worker);
+  });
+}
+
+// One of four workers is stopped: the others do what goes by ticket of its
+// share, and nobody does anything twice.
+TEST_P(LinearTest, TicketsOfALateWorkerAreTaken) {
+  Random random(30);
+  int64_t n = 4096, k = 2;
+  Weights w(Format::F32, 1, n, k, random);
+  Matrix<float> act(1, k), out(1, n);
+  act.fill(random);
+  LinearArgs args{bytesOf(act), act.stride * 4, w.view,     testGemm,
+                  nullptr,      out.data(),     out.stride, false};
+  TestTeam team{4, 1, true};
+  std::vector<int64_t> products;
+  for (int i : {0, 1, 2, 3}) {
+    Guarded scratch{size_t(gemmScratchBytes())};
+    gemmProducts = 0;
+    resolveKernel(GetParam().name)(&args, Step{1, 0},
+                                   team.worker(i, scratch.data()));
+    products.push_back(gemmProducts);
+  }
+  EXPECT_EQ(products[0] + products[1] + products[2] + products[3], n);
+  EXPECT_EQ(products[0], n / 4 + 3 * n / 32);
+  EXPECT_EQ(products[3], n / 4 - n / 32);
 }
 
 } // namespace

@@ -27,20 +27,44 @@ void Guarded::expectGuardsIntact(const char *what) const {
   }
 }
 
+std::vector<TestTeam> testTeams() {
+  return {{1, 1, false}, {2, 1, false}, {3, 1, false}, {7, 1, false},
+          {1, 1, true},  {2, 1, true},  {3, 1, true},  {7, 1, true},
+          {2, 2, false}, {7, 2, true},  {9, 4, true}};
+}
+
+Worker TestTeam::worker(int index, std::byte *scratch) {
+  Worker worker{index, workers, scratch};
+  int node = 0;
+  while ((node + 1) * workers / nodes <= index)
+    ++node;
+  worker.nodeBegin = node * workers / nodes;
+  worker.nodeEnd = (node + 1) * workers / nodes;
+  if (withTickets) {
+    tickets.resize(size_t(workers * kTicketStride));
+    worker.tickets = tickets.data();
+    worker.ticketStride = kTicketStride;
+  }
+  return worker;
+}
+
 void runKernel(const KernelInfo &kernel, const void *args, Step step,
                size_t scratchBytes, std::vector<Output *> outputs) {
   KernelFn function = resolveKernel(kernel.name);
   ASSERT_NE(function, nullptr) << kernel.name;
   std::vector<std::vector<uint8_t>> first;
-  for (int workers : {1, 2, 3, 7}) {
-    SCOPED_TRACE(testing::Message() << workers << " workers");
+  for (TestTeam &team : testTeams()) {
+    SCOPED_TRACE(testing::Message()
+                 << team.workers << " workers, " << team.nodes
+                 << " nodes, tickets " << team.withTickets);
     for (Output *output : outputs)
       output->reset();
-    // Workers run in any order; the last first shows who relies on another.
-    for (int i = workers - 1; i >= 0; --i) {
+    // Workers run in any order; the last first shows who relies on another,
+    // and takes what goes by ticket from the others.
+    for (int i = team.workers - 1; i >= 0; --i) {
       Guarded scratch(scratchBytes);
       scratch.poison();
-      function(args, step, Worker{i, workers, scratch.data()});
+      function(args, step, team.worker(i, scratch.data()));
       scratch.expectGuardsIntact("scratch");
     }
     std::vector<std::vector<uint8_t>> now;
@@ -48,7 +72,7 @@ void runKernel(const KernelInfo &kernel, const void *args, Step step,
       output->expectOnlyPayloadWritten();
       now.push_back(output->bytes());
     }
-    if (workers == 1)
+    if (first.empty())
       first = now;
     EXPECT_TRUE(now == first) << "differs from the result of one worker";
   }

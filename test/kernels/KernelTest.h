@@ -2,8 +2,9 @@
 //
 // A test is written once per op and instantiated for every line of Kernels.def
 // of that op whose ISA this machine has. It fills poisoned, guarded buffers,
-// runs the driver with 1, 2, 3 and 7 workers, which must give equal bytes, and
-// compares with a float64 computation of its own.
+// runs the driver with teams of 1 to 9 workers on 1 to 4 memory nodes, with and
+// without tickets, which must give equal bytes, and compares with a float64
+// computation of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -119,7 +120,18 @@ private:
   std::vector<std::byte> initial;
 };
 
-/// Runs `kernel` with several worker counts; see the top.
+/// Workers as the executor would make them for one instruction.
+struct TestTeam {
+  int workers, nodes;
+  bool withTickets;
+  std::vector<uint32_t> tickets = {};
+
+  static constexpr int64_t kTicketStride = 3;
+  Worker worker(int index, std::byte *scratch);
+};
+std::vector<TestTeam> testTeams();
+
+/// Runs `kernel` with several teams; see the top.
 void runKernel(const KernelInfo &kernel, const void *args, Step step,
                size_t scratchBytes, std::vector<Output *> outputs);
 
