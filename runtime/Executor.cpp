@@ -24,7 +24,8 @@ void addSecondsSince(double &before, double &sum) {
 } // namespace
 
 StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
-                                    uint64_t scratchBytes) {
+                                    uint64_t scratchBytes,
+                                    std::span<const int> nodes) {
   Executor executor;
   // Whole pages per worker: no two share a cache line, and first touch puts a
   // worker's scratch on its own memory node.
@@ -37,7 +38,16 @@ StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
                               scratchBytes));
   MOE_ASSIGN_OR_RETURN(executor.scratch_,
                        HostMemory::allocate(total.value(), "scratch"));
-  executor.scratchStride_ = stride.value();
+  int32_t team = pool->team();
+  for (int32_t i = 0; i < team; ++i) {
+    moek::Worker worker{i, team, executor.scratch_.data() + i * stride.value()};
+    if (!nodes.empty()) {
+      auto [begin, end] = std::ranges::equal_range(nodes, nodes[size_t(i)]);
+      worker.nodeBegin = int32_t(begin - nodes.begin());
+      worker.nodeEnd = int32_t(end - nodes.begin());
+    }
+    executor.workers_.push_back(worker);
+  }
   executor.pool_ = std::move(pool);
   return executor;
 }
@@ -62,8 +72,7 @@ Status Executor::run(const BoundPhase &phase, const moek::Step &step,
   uint32_t *nextTickets = tickets_.data() + !oddStep_ * team * ticketStride_;
   oddStep_ = !oddStep_;
   pool_->run([&](int32_t index) {
-    moek::Worker worker{index, pool_->team(),
-                        scratch_.data() + index * scratchStride_};
+    moek::Worker worker = workers_[size_t(index)];
     worker.ticketStride = int64_t(ticketStride_);
     std::fill_n(nextTickets + size_t(index) * ticketStride_, ticketStride_, 0u);
     bool timed = index == 0 && !times.empty();

@@ -26,9 +26,11 @@ struct InstructionTime {
 
 class Executor {
 public:
-  /// `scratchBytes` is per worker.
+  /// `scratchBytes` is per worker. `nodes` has each worker's memory node, equal
+  /// ones side by side; empty where all share one.
   static StatusOr<Executor> create(std::unique_ptr<WorkerPool> pool,
-                                   uint64_t scratchBytes);
+                                   uint64_t scratchBytes,
+                                   std::span<const int> nodes = {});
 
   /// Runs one step. `step` is within the phase's token range. Cancelled when
   /// `cancel` (may be null) was set before the last barrier: all workers then
@@ -45,7 +47,7 @@ private:
   Executor() = default;
   std::unique_ptr<WorkerPool> pool_;
   HostMemory scratch_;
-  uint64_t scratchStride_ = 0;
+  std::vector<moek::Worker> workers_;
   /// [2, team, ticketStride_]: a row has a counter per instruction. Steps take
   /// turns, so that each worker clears its own row for the next step.
   std::vector<uint32_t> tickets_;

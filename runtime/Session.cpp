@@ -3,6 +3,7 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/HostCpu.h"
+#include "runtime/base/Topology.h"
 #include "runtime/device/cpu/ThreadCount.h"
 
 #include <algorithm>
@@ -57,12 +58,19 @@ Status Session::allocate(const SessionOptions &options) {
       arena_, HostMemory::allocate(device.arena_bytes(), "activations"));
   MOE_ASSIGN_OR_RETURN(kv_,
                        HostMemory::allocate(device.kv_bytes(), "the KV cache"));
+  // Only a worker that stays where it is has memory of its own.
+  std::vector<int> cpus, nodes;
+  if (options.pin)
+    for (WorkerPlace place :
+         placeWorkers(readTopology(allowedCpus()), threads)) {
+      cpus.push_back(place.cpu);
+      nodes.push_back(place.node);
+    }
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<WorkerPool> pool,
-                       WorkerPool::create(threads, options.pin
-                                                       ? physicalCores()
-                                                       : std::vector<int>()));
+                       WorkerPool::create(threads, cpus));
   MOE_ASSIGN_OR_RETURN(
-      executor_, Executor::create(std::move(pool), device.scratch_bytes()));
+      executor_,
+      Executor::create(std::move(pool), device.scratch_bytes(), nodes));
   return Status::ok();
 }
 

@@ -19,8 +19,11 @@
 namespace moert {
 
 struct SessionOptions {
-  int threads = 0;  ///< 0: one worker per physical core this process may use.
-  bool pin = false; ///< Pin worker threads to cores.
+  int threads = 0; ///< 0: one worker per physical core this process may use.
+  /// Pin workers to CPUs, one per physical core before any hyper-thread
+  /// sibling, spread over memory nodes; each node then reads its own part of
+  /// the weights. The calling thread is pinned only while it works.
+  bool pin = false;
   /// Copy weights into private memory instead of mapping their files.
   bool copyWeights = false;
   /// Where model files are now, if not where they were at compile time.

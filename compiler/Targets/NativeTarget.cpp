@@ -4,6 +4,7 @@
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/Text.h"
+#include "runtime/base/Topology.h"
 #include "runtime/device/cpu/Calibrate.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ DeviceDesc detectDevice() {
   device.kind = DeviceKind::Cpu;
   device.isa = moert::bestHostIsa();
   device.cores = int(moert::physicalCores().size());
-  device.numaNodes = moert::numaNodes();
+  device.numaNodes = moert::countMemoryNodes();
   device.memoryBytes = moert::hostMemoryBytes();
   // For the system and other programs: an eighth, at most 8 GiB.
   device.reservedBytes =

@@ -1,43 +1,24 @@
 #include "runtime/base/HostCpu.h"
 
+#include "runtime/base/Topology.h"
+
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
-#include <sched.h>
 #include <string>
 #include <unistd.h>
 
 namespace moert {
 
-namespace {
-/// The first number of a sysfs list such as "3,35" or "0-1"; -1 if unreadable.
-int firstOfList(const std::string &path) {
-  std::ifstream file(path);
-  int first = -1;
-  return file >> first ? first : -1;
-}
-} // namespace
-
 std::vector<int> physicalCores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
-    return {0};
+  Topology topology = readTopology(allowedCpus());
   std::vector<int> cores, leaders;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed))
+  for (const CpuPlace &place : topology) {
+    if (std::ranges::find(leaders, place.core) != leaders.end())
       continue;
-    int leader =
-        firstOfList("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                    "/topology/thread_siblings_list");
-    if (leader < 0)
-      leader = cpu;
-    if (std::ranges::find(leaders, leader) != leaders.end())
-      continue;
-    leaders.push_back(leader);
-    cores.push_back(cpu);
+    leaders.push_back(place.core);
+    cores.push_back(place.cpu);
   }
-  return cores.empty() ? std::vector<int>{0} : cores;
+  return cores;
 }
 
 std::string cpuModelName() {
@@ -81,18 +62,6 @@ CacheSizes hostCaches() {
       sizes.l3Bytes = kib << 10;
   }
   return sizes;
-}
-
-int numaNodes() {
-  int nodes = 0;
-  std::error_code ignored;
-  for (const auto &entry : std::filesystem::directory_iterator(
-           "/sys/devices/system/node", ignored)) {
-    std::string name = entry.path().filename().string();
-    nodes += name.starts_with("node") &&
-             name.find_first_not_of("0123456789", 4) == std::string::npos;
-  }
-  return std::max(nodes, 1);
 }
 
 } // namespace moert

@@ -27,9 +27,6 @@ struct CacheSizes {
 };
 CacheSizes hostCaches();
 
-/// Memory nodes of the machine, at least 1.
-int numaNodes();
-
 } // namespace moert
 
 #endif // MOE_RUNTIME_BASE_HOSTCPU_H

@@ -52,13 +52,12 @@ TEST(Calibrate, MemoryThatDoesNotExistIsAnError) {
   EXPECT_EQ(calibrator.status().code(), StatusCode::DoesNotFit);
 }
 
-TEST(Calibrate, Topology) {
+TEST(Calibrate, CachesGrowFromLevelToLevel) {
   CacheSizes caches = hostCaches();
-  // Where the system tells them, caches grow from level to level.
+  // Where the system tells them.
   if (caches.l1Bytes != 0 && caches.l2Bytes != 0) {
     EXPECT_LE(caches.l1Bytes, caches.l2Bytes);
   }
-  EXPECT_GE(numaNodes(), 1);
 }
 
 } // namespace

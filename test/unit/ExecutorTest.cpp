@@ -32,10 +32,15 @@ protected:
                   {arena_.data(), kv_.data()}, *files_);
     ASSERT_TRUE(phase.isOk()) << phase.status().message();
     phase_.emplace(*std::move(phase));
-    StatusOr<Executor> executor =
-        Executor::create(*WorkerPool::create(1), device.scratch_bytes());
-    ASSERT_TRUE(executor.isOk()) << executor.status().message();
-    executor_.emplace(*std::move(executor));
+    executor_.emplace(makeExecutor(1));
+  }
+
+  Executor makeExecutor(int32_t team, std::vector<int> nodes = {}) {
+    StatusOr<Executor> executor = Executor::create(
+        *WorkerPool::create(team),
+        plan_->table().devices()->Get(0)->scratch_bytes(), nodes);
+    EXPECT_TRUE(executor.isOk()) << executor.status().message();
+    return *std::move(executor);
   }
 
   TempDir folder_;
@@ -67,6 +72,25 @@ TEST_F(ExecutorTest, RunsTheListToItsEnd) {
   ASSERT_TRUE(executor_->run(*phase_, {1, 0}).isOk());
   for (int i = 0; i < SamplePlan::kHidden; ++i)
     EXPECT_LT(std::abs(output[i]), 1e6f);
+}
+
+// Many steps: each clears the tickets of the one after it.
+TEST_F(ExecutorTest, TeamsAndMemoryNodesDoNotChangeBits) {
+  auto hiddenRows = [&](Executor executor) {
+    std::vector<float> rows;
+    for (int32_t position = 0; position < 20; ++position) {
+      std::memcpy(phase_->input, &position, sizeof(position)); // token ids
+      EXPECT_TRUE(executor.run(*phase_, {1, position}).isOk());
+      rows.insert(rows.end(), phase_->output,
+                  phase_->output + SamplePlan::kHidden);
+    }
+    return rows;
+  };
+  std::vector<float> expected = hiddenRows(makeExecutor(1));
+  EXPECT_EQ(hiddenRows(makeExecutor(2)), expected);
+  EXPECT_EQ(hiddenRows(makeExecutor(3)), expected);
+  EXPECT_EQ(hiddenRows(makeExecutor(2, {0, 1})), expected);
+  EXPECT_EQ(hiddenRows(makeExecutor(5, {0, 0, 2, 2, 2})), expected);
 }
 
 TEST_F(ExecutorTest, ACancelledRunTouchesNothing) {

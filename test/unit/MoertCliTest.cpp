@@ -271,6 +271,15 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
   EXPECT_EQ(rows.at({"decode", "absorb_query"})["calls"], 3);
   EXPECT_EQ(rows.at({"logits", "linear"})["calls"], 4);
   EXPECT_TRUE(down["limit_fraction"].is_null());
+  ASSERT_EQ(object["phases"].size(), 3u);
+  EXPECT_EQ(object["phases"][0]["phase"], "decode");
+  EXPECT_EQ(object["phases"][0]["steps"], 3);
+  double run = 0;
+  for (const auto &[key, row] : rows)
+    run += key.first == "decode" ? row["seconds"].get<double>() : 0;
+  double stepSeconds = object["phases"][0]["seconds"];
+  EXPECT_NEAR(object["phases"][0]["overhead_fraction"].get<double>(),
+              1 - run / stepSeconds, 1e-9);
   double total = 0;
   size_t calls = 0;
   for (const auto &[key, row] : rows) {
@@ -293,7 +302,8 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
 
   Result text = moert("profile " + plan_ + " -p 5 -n 1 -t 1");
   EXPECT_EQ(text.exitCode, 0) << text.err;
-  for (const char *cell : {"at barriers", "experts_gate_up", "of limit", " %"})
+  for (const char *cell :
+       {"at barriers", "decode overhead", "experts_gate_up", "of limit", " %"})
     EXPECT_NE(text.out.find(cell), std::string::npos) << text.out;
 }
 

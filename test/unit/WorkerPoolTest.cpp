@@ -81,18 +81,39 @@ TEST(WorkerPoolTest, StopsWithoutEverRunning) {
     makePool(4);
 }
 
-TEST(WorkerPoolTest, PinsWorkersToCores) {
-  int here = 0;
+std::vector<int> cpusOfThisThread() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof(mask), &mask) == 0)
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &mask))
+        cpus.push_back(cpu);
+  return cpus;
+}
+
+TEST(WorkerPoolTest, PinsWorkersAndGivesTheCallerItsMaskBack) {
+  std::vector<int> before = cpusOfThisThread();
+  int here = before.back();
   StatusOr<std::unique_ptr<WorkerPool>> pool =
       WorkerPool::create(2, std::vector<int>{here, here});
   ASSERT_TRUE(pool.isOk());
-  int cpus = 0;
-  (*pool)->run([&](int32_t worker) {
-    cpu_set_t mask;
-    if (worker == 1 && ::sched_getaffinity(0, sizeof(mask), &mask) == 0)
-      cpus = CPU_COUNT(&mask);
-  });
-  EXPECT_EQ(cpus, 1);
+  EXPECT_EQ(cpusOfThisThread(), before);
+  std::vector<std::vector<int>> cpus(2);
+  (*pool)->run(
+      [&](int32_t worker) { cpus[size_t(worker)] = cpusOfThisThread(); });
+  EXPECT_EQ(cpus[0], std::vector<int>{here});
+  EXPECT_EQ(cpus[1], std::vector<int>{here});
+  EXPECT_EQ(cpusOfThisThread(), before);
+}
+
+TEST(WorkerPoolTest, PinsNobodyUnlessAsked) {
+  std::vector<int> before = cpusOfThisThread();
+  auto pool = makePool(2);
+  std::vector<std::vector<int>> cpus(2);
+  pool->run([&](int32_t worker) { cpus[size_t(worker)] = cpusOfThisThread(); });
+  EXPECT_EQ(cpus[0], before);
+  EXPECT_EQ(cpus[1], before);
 }
 
 TEST(ThreadCountTest, DefaultsToCoresAndRefusesMoreThanCpus) {

@@ -38,7 +38,23 @@ void Profile::add(const StepTimes &times) {
                          times.step.tokens, start, time});
     start += time.wait + time.run;
   }
+  ++phase->steps;
+  phase->seconds += times.seconds;
   seconds_ += times.seconds;
+}
+
+std::vector<ProfileSteps> Profile::steps() const {
+  std::vector<ProfileSteps> all;
+  for (const Phase &phase : phases_) {
+    if (phase.steps == 0)
+      continue;
+    double run = 0;
+    for (const ProfileEntry &entry : phase.entries)
+      run += entry.time.run;
+    all.push_back({std::string(text(phase.table->name())), phase.steps,
+                   phase.seconds, run});
+  }
+  return all;
 }
 
 std::string Profile::nameOf(const fb::Instruction &instruction,

@@ -29,6 +29,18 @@ struct ProfileRow {
   ProfileEntry entry;
 };
 
+/// A phase's steps.
+struct ProfileSteps {
+  std::string phase;
+  uint64_t steps = 0;
+  double seconds = 0; ///< Waking workers included.
+  double run = 0;     ///< Worker 0's seconds in instructions.
+
+  /// The part of the time in which worker 0 did no work of the plan: waiting at
+  /// barriers, going from instruction to instruction, waking the team.
+  double overhead() const { return seconds > 0 ? 1 - run / seconds : 0; }
+};
+
 /// How instructions are summed into rows.
 enum class ProfileKey {
   Op,    ///< Instruction kind: "experts_gate_up".
@@ -47,6 +59,8 @@ public:
   /// Rows of all phases that ran: phases in the plan's order, in each the row
   /// that took longest first.
   std::vector<ProfileRow> rows(ProfileKey key) const;
+  /// Of the phases that ran, in the plan's order.
+  std::vector<ProfileSteps> steps() const;
   /// Seconds of all steps, waking workers included.
   double seconds() const { return seconds_; }
 
@@ -58,6 +72,8 @@ private:
   struct Phase {
     const fb::Phase *table;
     std::vector<ProfileEntry> entries; ///< One per instruction.
+    uint64_t steps = 0;
+    double seconds = 0;
   };
   struct Event {
     uint32_t phase, instruction;

@@ -98,6 +98,12 @@ std::string profileText(const Profile &profile,
   page.line("in instructions", share(run));
   page.line("at barriers", share(wait));
   page.line("start and end", share(profile.seconds() - run - wait));
+  for (const ProfileSteps &steps : profile.steps())
+    page.line(steps.phase + " overhead",
+              fmt::format("{:.2f} % of a step of {:.2f} ms: barriers and going "
+                          "from instruction to instruction",
+                          100 * steps.overhead(),
+                          steps.seconds * 1e3 / double(steps.steps)));
   if (limits)
     page.line("limits",
               fmt::format("read {:.1f} GB/s, int8 {:.2f} TOPS with {} threads",
@@ -117,6 +123,13 @@ std::string profileJson(const Profile &profile,
                     {"int8_tops", limits->int8OpsPerSecond / 1e12},
                     {"float_tflops", limits->floatOpsPerSecond / 1e12}}
              : Json();
+  root["phases"] = Json::array();
+  for (const ProfileSteps &steps : profile.steps())
+    root["phases"].push_back({{"phase", steps.phase},
+                              {"steps", steps.steps},
+                              {"seconds", steps.seconds},
+                              {"run_seconds", steps.run},
+                              {"overhead_fraction", steps.overhead()}});
   root["by_op"] = toJson(profile, ProfileKey::Op, limits);
   root["by_label"] = toJson(profile, ProfileKey::Label, limits);
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

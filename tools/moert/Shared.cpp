@@ -37,7 +37,11 @@ void SessionFlags::addThreads(CLI::App &command) {
                   "Worker threads; 0 is one per physical core")
       ->type_name("N")
       ->group("Machine");
-  command.add_flag("--pin", options.pin, "Pin each worker thread to one core")
+  command
+      .add_flag("--pin", options.pin,
+                "Pin each worker thread to a core of its own, and with several "
+                "memory nodes let each read its own part of the weights; off "
+                "by default, because two pinned programs would share cores")
       ->group("Machine");
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <sched.h>
 #include <sys/mman.h>
 
 namespace moert {
@@ -17,30 +16,6 @@ uint64_t defaultReadBytes(int threads) {
   uint64_t memory = hostMemoryBytes(); // 0 where the system does not tell
   return memory == 0 ? least : std::min(bytes, memory / 8);
 }
-
-/// Keeps the calling thread, worker 0, on one CPU while it lives: otherwise it
-/// may share the one of a pinned worker, and read memory of another node.
-class PinnedHere {
-public:
-  explicit PinnedHere(int cpu) {
-    cpu_set_t mask;
-    CPU_ZERO(&mask);
-    CPU_SET(cpu, &mask);
-    saved_ = ::sched_getaffinity(0, sizeof(before_), &before_) == 0;
-    if (saved_)
-      (void)::sched_setaffinity(0, sizeof(mask), &mask);
-  }
-  ~PinnedHere() {
-    if (saved_)
-      (void)::sched_setaffinity(0, sizeof(before_), &before_);
-  }
-  PinnedHere(const PinnedHere &) = delete;
-  PinnedHere &operator=(const PinnedHere &) = delete;
-
-private:
-  cpu_set_t before_;
-  bool saved_;
-};
 } // namespace
 
 moek::Isa bestHostIsa() {
@@ -71,7 +46,6 @@ StatusOr<Calibrator> Calibrator::create(int threads,
 
 template <class Work> double Calibrator::bestRate(const Work &work) {
   using Clock = std::chrono::steady_clock;
-  PinnedHere pinned(physicalCores().front());
   std::vector<double> done(size_t(pool_->team()));
   double best = 0;
   double spent = 0;
@@ -103,7 +77,6 @@ double Calibrator::readBytesPerSecond() {
   // Large pages, where they can be had, leave address translation out of the
   // limit. Zeroed pages that were only read would all be one page.
   (void)::madvise(memory_.data(), memory_.size(), MADV_HUGEPAGE);
-  PinnedHere pinned(physicalCores().front());
   pool_->run([&](int32_t worker) { std::memset(share(worker), 1, share_); });
   std::vector<uint64_t> checksums(size_t(pool_->team()));
   return bestRate([&](int32_t worker) {

@@ -1,15 +1,16 @@
 #include "runtime/device/cpu/WorkerPool.h"
 
+#include "runtime/device/cpu/Pinning.h"
+
 #include <fmt/format.h>
-#include <pthread.h>
-#include <sched.h>
 #include <system_error>
 
 namespace moert {
 
 StatusOr<std::unique_ptr<WorkerPool>>
 WorkerPool::create(int32_t team, std::span<const int> cpus) {
-  std::unique_ptr<WorkerPool> pool(new WorkerPool(team));
+  std::unique_ptr<WorkerPool> pool(
+      new WorkerPool(team, cpus.empty() ? -1 : cpus.front()));
   pool->threads_.reserve(team - 1);
   for (int32_t worker = 1; worker < team; ++worker) {
     int cpu = size_t(worker) < cpus.size() ? cpus[worker] : -1;
@@ -34,19 +35,14 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::runJob() {
+  PinnedHere pinned(callersCpu_);
   start_.advance();
   job_(context_, 0);
   barrier_.arriveAndWait();
 }
 
 void WorkerPool::workerLoop(int32_t worker, int cpu) {
-  if (cpu >= 0) {
-    cpu_set_t mask;
-    CPU_ZERO(&mask);
-    CPU_SET(cpu, &mask);
-    // Pinning is an optimisation; a refusal leaves the thread where it is.
-    (void)::pthread_setaffinity_np(::pthread_self(), sizeof(mask), &mask);
-  }
+  PinnedHere pinned(cpu);
   // start_ is 0 until the first run, which waits for this thread at its end:
   // no run can be missed, however late the thread begins.
   for (uint32_t seen = 0;; ++seen) {

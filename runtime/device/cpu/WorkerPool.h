@@ -21,9 +21,10 @@ namespace moert {
 
 class WorkerPool {
 public:
-  /// `team` is at least 1. Worker i > 0 is pinned to cpus[i] where there is
-  /// one; an empty span pins none. Worker 0, the caller's thread, never is.
-  /// Fails with DoesNotFit when the system refuses another thread.
+  /// `team` is at least 1. Worker i is pinned to cpus[i] where there is one; an
+  /// empty span pins none. Worker 0, the caller's thread, is only pinned while
+  /// it runs, and has its own affinity mask again between runs. Fails with
+  /// DoesNotFit when the system refuses another thread.
   static StatusOr<std::unique_ptr<WorkerPool>>
   create(int32_t team, std::span<const int> cpus = {});
   ~WorkerPool();
@@ -44,11 +45,13 @@ public:
   Barrier &barrier() { return barrier_; }
 
 private:
-  explicit WorkerPool(int32_t team) : team_(team), barrier_(team) {}
+  WorkerPool(int32_t team, int callersCpu)
+      : team_(team), callersCpu_(callersCpu), barrier_(team) {}
   void runJob();
   void workerLoop(int32_t worker, int cpu);
 
   const int32_t team_;
+  const int callersCpu_; ///< -1: not pinned.
   Barrier barrier_;
   /// Set by run() before `start_` advances; null asks the threads to end.
   void (*job_)(const void *, int32_t) = nullptr;
