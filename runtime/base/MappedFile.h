@@ -11,8 +11,9 @@
 
 namespace moert {
 
-/// Owns a shared read-only mapping of a whole regular file. Mapping costs no
-/// memory until pages are touched. Reading beyond a file that shrinks later
+/// Owns a shared read-only mapping of a whole regular file, in huge pages where
+/// the system has them for files. Mapping costs no memory until pages are
+/// touched. Reading beyond a file that shrinks later
 /// raises SIGBUS; tools install a handler that reports it (installBusHandler).
 class MappedFile {
 public:
@@ -30,6 +31,14 @@ public:
   /// it, and reads faster than the page cache where that is scattered. Fails
   /// with DoesNotFit or Io, and then changes nothing.
   Status copyToMemory();
+
+  /// What of the file or its copy this process has touched, and of that what it
+  /// reads through huge pages. Zeros where the system does not tell. Costs
+  /// milliseconds per GiB.
+  struct PageUse {
+    uint64_t resident = 0, huge = 0; ///< Bytes.
+  };
+  PageUse pageUse() const;
 
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
   const std::string &path() const { return path_; }

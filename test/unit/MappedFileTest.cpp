@@ -40,6 +40,31 @@ TEST(MappedFileTest, CopyOfAFileThatIsGoneFailsAndKeepsTheMapping) {
   EXPECT_EQ(file->bytes()[2], 'c');
 }
 
+// Both ways of holding the bytes: what can be seen of them without knowing
+// whether this system has huge pages for files.
+TEST(MappedFileTest, MapsFromTheStartOfAHugePageAndTellsItsUse) {
+  moetest::TempDir folder;
+  constexpr size_t kHuge = size_t(2) << 20, kBytes = 3 * kHuge + 5000;
+  std::string content(kBytes, 'x');
+  auto file = MappedFile::open(folder.write("weights", content));
+  ASSERT_TRUE(file.isOk()) << file.status().message();
+  EXPECT_EQ(file->pageUse().resident, 0u);
+  for (bool copied : {false, true}) {
+    SCOPED_TRACE(copied ? "copied" : "mapped");
+    if (copied) {
+      ASSERT_TRUE(file->copyToMemory().isOk());
+    }
+    ASSERT_EQ(file->bytes().size(), kBytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(file->bytes().data()) % kHuge, 0u);
+    EXPECT_TRUE(std::equal(file->bytes().begin(), file->bytes().end(),
+                           content.begin()));
+    MappedFile::PageUse use = file->pageUse();
+    EXPECT_GE(use.resident, kBytes);
+    EXPECT_LT(use.resident, kBytes + 2 * kHuge);
+    EXPECT_LE(use.huge, use.resident);
+  }
+}
+
 TEST(MappedFileTest, CopyOfAnEmptyFileIsEmpty) {
   moetest::TempDir folder;
   auto file = MappedFile::open(folder.write("empty", ""));
