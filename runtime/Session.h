@@ -76,6 +76,9 @@ public:
   /// Like prefill(), with the logits after every token, in order, in pieces.
   Status prefillAll(std::span<const int32_t> tokens, const LogitsSink &sink);
 
+  /// How much of the weights was touched so far, and how they are mapped.
+  MappedFile::PageUse weightPages() const { return files_->pageUse(); }
+
   /// When set by another thread or a signal handler, the running call ends with
   /// Cancelled. Null for none; must outlive the session's use of it.
   void setCancel(const std::atomic<bool> *cancel) { cancel_ = cancel; }

@@ -134,6 +134,16 @@ StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
   return files;
 }
 
+MappedFile::PageUse WeightFiles::pageUse() const {
+  MappedFile::PageUse sum;
+  for (const MappedFile &file : files_) {
+    MappedFile::PageUse use = file.pageUse();
+    sum.resident += use.resident;
+    sum.huge += use.huge;
+  }
+  return sum;
+}
+
 Status WeightFiles::copyToMemory() {
   for (MappedFile &file : files_)
     MOE_RETURN_IF_ERROR(file.copyToMemory());

@@ -27,6 +27,9 @@ public:
   /// Copies every file into private memory: MappedFile::copyToMemory.
   Status copyToMemory();
 
+  /// Of all files: MappedFile::pageUse.
+  MappedFile::PageUse pageUse() const;
+
   std::span<const uint8_t> bytes(uint32_t file) const {
     return files_[file].bytes();
   }

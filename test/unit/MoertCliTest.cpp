@@ -271,6 +271,8 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
   EXPECT_EQ(rows.at({"decode", "absorb_query"})["calls"], 3);
   EXPECT_EQ(rows.at({"logits", "linear"})["calls"], 4);
   EXPECT_TRUE(down["limit_fraction"].is_null());
+  EXPECT_EQ(object["weights"]["mapped"], true);
+  EXPECT_GT(object["weights"]["touched_bytes"], 0);
   ASSERT_EQ(object["phases"].size(), 3u);
   EXPECT_EQ(object["phases"][0]["phase"], "decode");
   EXPECT_EQ(object["phases"][0]["steps"], 3);

@@ -202,6 +202,9 @@ Status bench(BenchFlags flags) {
                                   progress));
       results.push_back(std::move(test));
     }
+    MappedFile::PageUse pages = session->weightPages();
+    if (pages.resident > 0)
+      subject.hugePages = double(pages.huge) / double(pages.resident);
   }
   progress.clear();
   fmt::print("{}", flags.output == "json"  ? benchJson(subject, results)
@@ -250,10 +253,7 @@ void addBenchCommand(moetool::Tool &tool) {
       ->group("Tests");
   addList("-t,--threads", flags->threads,
           "Worker threads; 0 is one per physical core", "Machine");
-  command
-      ->add_flag("--pin", flags->session.options.pin,
-                 "Pin each worker thread to one core")
-      ->group("Machine");
+  flags->session.addPin(*command);
   flags->session.addModel(*command);
   command->add_option("-o,--output", flags->output, "Format: md, json or csv")
       ->check(CLI::IsMember({"md", "json", "csv"}))

@@ -80,6 +80,7 @@ Json record(const BenchSubject &subject, const BenchResult &result) {
           {"type_k", subject.kvType},
           {"type_v", subject.kvType},
           {"use_mmap", subject.mapped},
+          {"weights_in_huge_pages", orNull(subject.hugePages)},
           {"n_prompt", result.prompt},
           {"n_gen", result.gen},
           {"n_depth", result.depth},

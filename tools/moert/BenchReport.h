@@ -4,6 +4,7 @@
 #define MOE_TOOLS_MOERT_BENCHREPORT_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct BenchSubject {
   int32_t ubatch = 0;
   std::string kvType; ///< "bf16"
   bool mapped = true; ///< Weights are read from their files' mappings.
+  /// Of the weight bytes that the tests touched, the part in huge pages; none
+  /// where the system does not tell.
+  std::optional<double> hugePages = {};
 };
 
 /// One test, repeated: after `depth` tokens, `prompt` tokens as one prompt,

@@ -91,13 +91,18 @@ private:
   std::vector<Event> events_;
 };
 
+/// What the times were measured with.
+struct ProfileSetting {
+  std::optional<CpuLimits> limits;
+  bool mapped = true; ///< Weights are read from their files' mappings.
+  MappedFile::PageUse weightPages;
+};
+
 /// Tables for people. Rates are of the whole team's work by the time that
 /// worker 0 ran: its waits are shown beside it. Without limits, the column of
 /// fractions is empty.
-std::string profileText(const Profile &profile,
-                        const std::optional<CpuLimits> &limits);
-std::string profileJson(const Profile &profile,
-                        const std::optional<CpuLimits> &limits);
+std::string profileText(const Profile &profile, const ProfileSetting &setting);
+std::string profileJson(const Profile &profile, const ProfileSetting &setting);
 
 } // namespace moert
 

@@ -40,12 +40,13 @@ Status profile(const ProfileFlags &flags) {
       Session::open(flags.session.plan, flags.session.options));
   session->setCancel(catchInterrupt());
   ProgressLine progress;
-  std::optional<CpuLimits> limits;
+  ProfileSetting setting;
+  setting.mapped = !flags.session.options.copyWeights;
   if (!flags.noLimits) {
     progress.show("measuring this machine");
     MOE_ASSIGN_OR_RETURN(Calibrator calibrator,
                          Calibrator::create(session->threads()));
-    limits = calibrator.measure();
+    setting.limits = calibrator.measure();
   }
   progress.show("warm-up");
   MOE_RETURN_IF_ERROR(runTokens(*session, flags));
@@ -60,8 +61,9 @@ Status profile(const ProfileFlags &flags) {
     MOE_RETURN_IF_ERROR(file.write(trace.data(), trace.size()));
     MOE_RETURN_IF_ERROR(file.commit());
   }
-  fmt::print("{}", flags.json ? profileJson(profile, limits)
-                              : profileText(profile, limits));
+  setting.weightPages = session->weightPages();
+  fmt::print("{}", flags.json ? profileJson(profile, setting)
+                              : profileText(profile, setting));
   return Status::ok();
 }
 } // namespace

@@ -1,5 +1,6 @@
 // A profile as tables and as JSON.
 #include "runtime/base/Page.h"
+#include "runtime/base/Text.h"
 #include "tools/moert/Profile.h"
 
 #include <algorithm>
@@ -81,8 +82,8 @@ Json toJson(const Profile &profile, ProfileKey key,
 }
 } // namespace
 
-std::string profileText(const Profile &profile,
-                        const std::optional<CpuLimits> &limits) {
+std::string profileText(const Profile &profile, const ProfileSetting &setting) {
+  const std::optional<CpuLimits> &limits = setting.limits;
   Page page;
   double run = 0, wait = 0;
   for (const ProfileRow &row : profile.rows(ProfileKey::Op)) {
@@ -104,6 +105,14 @@ std::string profileText(const Profile &profile,
                           "from instruction to instruction",
                           100 * steps.overhead(),
                           steps.seconds * 1e3 / double(steps.steps)));
+  const MappedFile::PageUse &pages = setting.weightPages;
+  if (pages.resident > 0)
+    page.line("weights",
+              fmt::format("{}, {} touched, {:.0f} % of it in huge pages",
+                          setting.mapped ? "mapped from their files"
+                                         : "copied into memory",
+                          humanBytes(double(pages.resident)),
+                          100 * double(pages.huge) / double(pages.resident)));
   if (limits)
     page.line("limits",
               fmt::format("read {:.1f} GB/s, int8 {:.2f} TOPS with {} threads",
@@ -114,8 +123,8 @@ std::string profileText(const Profile &profile,
   return page.take();
 }
 
-std::string profileJson(const Profile &profile,
-                        const std::optional<CpuLimits> &limits) {
+std::string profileJson(const Profile &profile, const ProfileSetting &setting) {
+  const std::optional<CpuLimits> &limits = setting.limits;
   Json root = {{"seconds", profile.seconds()}};
   root["limits"] =
       limits ? Json{{"threads", limits->threads},
@@ -123,6 +132,9 @@ std::string profileJson(const Profile &profile,
                     {"int8_tops", limits->int8OpsPerSecond / 1e12},
                     {"float_tflops", limits->floatOpsPerSecond / 1e12}}
              : Json();
+  root["weights"] = {{"mapped", setting.mapped},
+                     {"touched_bytes", setting.weightPages.resident},
+                     {"huge_page_bytes", setting.weightPages.huge}};
   root["phases"] = Json::array();
   for (const ProfileSteps &steps : profile.steps())
     root["phases"].push_back({{"phase", steps.phase},

@@ -37,6 +37,10 @@ void SessionFlags::addThreads(CLI::App &command) {
                   "Worker threads; 0 is one per physical core")
       ->type_name("N")
       ->group("Machine");
+  addPin(command);
+}
+
+void SessionFlags::addPin(CLI::App &command) {
   command
       .add_flag("--pin", options.pin,
                 "Pin each worker thread to a core of its own, and with several "

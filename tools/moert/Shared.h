@@ -21,6 +21,7 @@ struct SessionFlags {
   void addPlan(CLI::App &command);
   void addModel(CLI::App &command);
   void addThreads(CLI::App &command);
+  void addPin(CLI::App &command);
 };
 
 /// From now on Ctrl-C sets the returned flag; a second one kills the process.
