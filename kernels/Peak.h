@@ -17,7 +17,7 @@
 namespace moek {
 
 enum class Peak {
-  Int8,  ///< u8 x s8 dot products: vpdpbusd, or vpmaddubsw + vpmaddwd + vpaddd.
+  Int8,  ///< u8 x s8 dot products: vpdpbusd, or vpmaddubsw and additions.
   Float, ///< F32 fused multiply-adds.
   Bf16,  ///< Pairs of BF16 products added to F32: vdpbf16ps.
 };

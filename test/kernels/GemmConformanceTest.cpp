@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "kernels/Registry.h"
+#include "kernels/quant/Rows16.h"
 #include "test/kernels/GemmProblem.h"
 
 #include <cmath>
@@ -113,7 +114,12 @@ protected:
       return {256, 512, 768, 2304};
     if (block == 32)
       return {32, 64, 96, 480, 512, 1408};
-    return {1, 7, 16, 31, 33, 100, 256};
+    std::vector<int64_t> counts = {1, 2, 7, 16, 31, 33, 34, 100, 256};
+    if (GetParam().layout == Layout::Rows16)
+      std::erase_if(counts, [](int64_t cols) {
+        return !hasRows16(GetParam().format, cols);
+      });
+    return counts;
   }
 
   GemmFn gemm = nullptr;

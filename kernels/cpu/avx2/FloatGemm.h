@@ -15,6 +15,7 @@
 #ifndef MOE_KERNELS_CPU_AVX2_FLOATGEMM_H
 #define MOE_KERNELS_CPU_AVX2_FLOATGEMM_H
 
+#include "kernels/cpu/Rows16Float.h"
 #include "kernels/cpu/avx2/Int8Common.h"
 
 namespace moek::avx2 {
@@ -110,6 +111,23 @@ void floatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
                          outStride);
   });
 }
+
+/// What Rows16Float.h needs of a vector.
+struct Floats {
+  using Vec = __m256;
+  static constexpr int kWidth = 8;
+  MOE_INLINE Vec zero() { return _mm256_setzero_ps(); }
+  MOE_INLINE Vec set(float x) { return _mm256_set1_ps(x); }
+  MOE_INLINE Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
+  MOE_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+  /// The first `count` of 8.
+  MOE_INLINE void store(float *p, Vec v, int64_t count) {
+    if (count >= 8)
+      _mm256_storeu_ps(p, v);
+    else
+      _mm256_maskstore_ps(p, firstLanes(count), v);
+  }
+};
 
 } // namespace
 } // namespace moek::avx2

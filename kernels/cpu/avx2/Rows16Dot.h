@@ -32,15 +32,15 @@ MOE_INLINE void blockDots(const __m256i q[8], const __m256i *scales,
       __m256i products = products16<Tile>(
           q[g], _mm256_set1_epi32(load32(rows[t].q + 32 * block + 4 * g)));
       if (g % kChunk != 0)
-        sums[t] = _mm256_add_epi16(sums[t], products);
+        sums[t] = addInOrder16(sums[t], products);
       else if constexpr (Tile::kZero != 0)
-        sums[t] = _mm256_add_epi16(starts[t][g / kChunk], products);
+        sums[t] = addInOrder16(starts[t][g / kChunk], products);
       else
         sums[t] = products;
       if ((g + 1) % kChunk != 0)
         continue;
       __m256i wide = _mm256_madd_epi16(sums[t], scales[g * 4 / Tile::kSub]);
-      dots[t] = g + 1 == kChunk ? wide : _mm256_add_epi32(dots[t], wide);
+      dots[t] = g + 1 == kChunk ? wide : addInOrder32(dots[t], wide);
     }
   }
 }

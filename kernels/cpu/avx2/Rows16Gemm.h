@@ -9,19 +9,18 @@
 namespace moek::avx2 {
 namespace {
 
-/// From here on storing an expanded panel and loading it for each few tokens
-/// costs less than unpacking the weights once more per kDotTokens tokens.
-constexpr int64_t kRows16PanelMinTokens = 5;
-constexpr int kDotTokens = 4;
+/// The most tokens for which unpacking the weights once more per tile of so
+/// many costs less than storing an expanded panel. Signed codes gain little
+/// from a panel: their products cost four times what unpacking them does.
+template <Format F> constexpr int kDotTokens = Rows16Tile<F>::kSigned ? 4 : 2;
 
 template <Format F>
 void rows16Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
                 const uint8_t *const *act, int64_t tokens, int64_t cols,
                 float *out, int64_t outStride) {
-  if (tokens < kRows16PanelMinTokens) {
-    forTokenTiles<kDotTokens>(tokens, [&](auto size, int64_t t) {
-      dotPanels<F, size>(w, wStride, rows, act + t, cols, out + t * outStride,
-                         outStride);
+  if (tokens <= kDotTokens<F>) {
+    callWithSize<kDotTokens<F>>(tokens, [&](auto size) {
+      dotPanels<F, size>(w, wStride, rows, act, cols, out, outStride);
     });
     return;
   }

@@ -3,10 +3,10 @@
 // 16 rows by kPanelCols columns of codes and scales are unpacked once into L1
 // and multiplied with all tokens.
 //
-// Inner tile: 16 rows by T tokens. Where 32 columns of products fit 16 bits,
-// a group of four columns costs a vpmaddubsw and a 16-bit addition per eight
-// rows and token, and the 2 T sums, two code vectors and a broadcast are all
-// that is live.
+// Inner tile: 16 rows by up to 4 tokens. A group of four columns costs a
+// vpmaddubsw and a 16-bit addition per eight rows and token; the 8 sums, two
+// code vectors and a broadcast are what is live, float sums wait in memory.
+// Signed codes take four instructions instead of those two.
 //
 //===----------------------------------------------------------------------===//
 
@@ -92,9 +92,9 @@ MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block,
 #pragma GCC unroll 2
         for (int h = 0; h < 2; ++h) {
           if (g != chunk * kChunk)
-            sums[t][h] = _mm256_add_epi16(sums[t][h], products[h]);
+            sums[t][h] = addInOrder16(sums[t][h], products[h]);
           else if constexpr (Tile::kZero != 0)
-            sums[t][h] = _mm256_add_epi16(
+            sums[t][h] = addInOrder16(
                 products[h],
                 _mm256_set1_epi32(
                     table.start[firstToken + t][8 / kChunk * block + chunk]));
@@ -111,7 +111,7 @@ MOE_INLINE void panelDots(const Rows16Panel<F> &panel, int64_t block,
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
         __m256i wide = _mm256_madd_epi16(sums[t][h], scale);
-        dots[t][h] = chunk == 0 ? wide : _mm256_add_epi32(dots[t][h], wide);
+        dots[t][h] = chunk == 0 ? wide : addInOrder32(dots[t][h], wide);
       }
     }
   }

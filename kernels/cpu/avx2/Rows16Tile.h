@@ -204,6 +204,19 @@ private:
   }
 };
 
+/// a + b, in this order: GCC would reorder a chain of such sums, compute all
+/// products before the first of them and spill those.
+MOE_INLINE __m256i addInOrder16(__m256i a, __m256i b) {
+  __m256i sum = _mm256_add_epi16(a, b);
+  __asm__("" : "+x"(sum));
+  return sum;
+}
+MOE_INLINE __m256i addInOrder32(__m256i a, __m256i b) {
+  __m256i sum = _mm256_add_epi32(a, b);
+  __asm__("" : "+x"(sum));
+  return sum;
+}
+
 /// What the accumulators of 16-bit sums start from: kZero times activations,
 /// negative, in the lane that gets the products of the same columns. All 32-bit
 /// lanes of a 128-bit half are equal; the lower half is for the first kSub

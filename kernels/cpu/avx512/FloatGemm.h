@@ -16,7 +16,7 @@
 #ifndef MOE_KERNELS_CPU_AVX512_FLOATGEMM_H
 #define MOE_KERNELS_CPU_AVX512_FLOATGEMM_H
 
-#include "kernels/cpu/GemmTiling.h"
+#include "kernels/cpu/Rows16Float.h"
 
 namespace moek::avx512 {
 namespace {
@@ -93,6 +93,21 @@ void floatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
                          outStride);
   });
 }
+
+/// What Rows16Float.h needs of a vector.
+struct Floats {
+  using Vec = __m512;
+  static constexpr int kWidth = 16;
+  MOE_INLINE Vec zero() { return _mm512_setzero_ps(); }
+  MOE_INLINE Vec set(float x) { return _mm512_set1_ps(x); }
+  MOE_INLINE Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+  MOE_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+  /// The first `count` of 16.
+  MOE_INLINE void store(float *p, Vec v, int64_t count) {
+    _mm512_mask_storeu_ps(p, __mmask16(count >= 16 ? 0xffff : (1 << count) - 1),
+                          v);
+  }
+};
 
 } // namespace
 } // namespace moek::avx512

@@ -18,7 +18,19 @@ struct BF16 {
     return widen(_mm256_maskz_loadu_epi16(mask, p));
   }
 };
+
+struct BF16Rows16 : Floats {
+  static constexpr int kPanels = 2, kTokens = 6;
+  MOE_INLINE void column(const uint8_t *tile, int c, __m512 to[1]) {
+    __m512i pairs = _mm512_loadu_si512(tile);
+    to[0] = _mm512_castsi512_ps(
+        c == 0 ? _mm512_slli_epi32(pairs, 16)
+               : _mm512_and_si512(pairs, _mm512_set1_epi32(int(0xffff0000))));
+  }
+  MOE_INLINE void rows(__m512[1]) {}
+};
 } // namespace
 } // namespace moek::avx512
 
 MOE_FLOAT_GEMM(gemm_bf16_avx512, BF16)
+MOE_ROWS16_FLOAT_GEMM(gemm_bf16_rows16_avx512, moek::avx512::BF16Rows16)

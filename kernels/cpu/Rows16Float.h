@@ -1,0 +1,120 @@
+//===- Rows16Float.h - F16 and BF16 weights of interleaved rows -*- C++ -*-===//
+//
+// A tile is two columns of 16 rows. Weights are widened exactly; a broadcast
+// activation of each column feeds all rows, so that sums need no reduction. A
+// loader L has the members of its instruction set's struct Floats and
+//   kPanels, kTokens          of a register tile: their sums, two columns of
+//                    weights and a broadcast
+//   column(tile, c, to)       column c, 0 or 1, as 16 floats
+//   rows(v)          16 floats as column() orders them, into row order
+// One token needs an FMA per 16 or 32 bytes of weights: memory is the limit.
+// With more, FMAs are. Rows of activations often lie a multiple of 4 KiB apart,
+// where an 8-way cache holds no more than 8 of them: hence few tokens and, with
+// many registers, two panels.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_ROWS16FLOAT_H
+#define MOE_KERNELS_CPU_ROWS16FLOAT_H
+
+#include "kernels/cpu/GemmTiling.h"
+#include "kernels/quant/Rows16.h"
+
+namespace moek {
+namespace {
+
+/// How far ahead of itself a panel is fetched: with several tokens the hardware
+/// alone would start too late.
+constexpr int64_t kFloatFetchAhead = 4096;
+
+/// G panels, in which there are `rows` rows, times T tokens.
+template <class L, int G, int T>
+void floatPanels(const uint8_t *w, int64_t wStride, int64_t rows,
+                 const uint8_t *const *act, int64_t cols, float *out,
+                 int64_t outStride) {
+  using Vec = typename L::Vec;
+  constexpr int kVecs = int(kRows16) / L::kWidth;
+  // Two sums per column pair where there are too few to hide an FMA's latency.
+  constexpr int kChains = G * T * kVecs <= 4 ? 2 : 1;
+  const float *x[T];
+  Vec sums[kChains][G][T][kVecs];
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    x[t] = reinterpret_cast<const float *>(act[t]);
+#pragma GCC unroll 2
+    for (int chain = 0; chain < kChains; ++chain)
+#pragma GCC unroll 2
+      for (int g = 0; g < G; ++g)
+#pragma GCC unroll 2
+        for (int v = 0; v < kVecs; ++v)
+          sums[chain][g][t][v] = L::zero();
+  }
+  for (int64_t col = 0; col < cols; col += 2, w += 4 * kRows16) {
+#pragma GCC unroll 2
+    for (int g = 0; g < G; ++g)
+      prefetch<_MM_HINT_T0>(w + g * kRows16 * wStride, kFloatFetchAhead);
+#pragma GCC unroll 2
+    for (int c = 0; c < 2; ++c) {
+      Vec columns[G][kVecs];
+#pragma GCC unroll 2
+      for (int g = 0; g < G; ++g)
+        L::column(w + g * kRows16 * wStride, c, columns[g]);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; ++t) {
+        Vec xs = L::set(x[t][col + c]);
+#pragma GCC unroll 2
+        for (int g = 0; g < G; ++g)
+#pragma GCC unroll 2
+          for (int v = 0; v < kVecs; ++v) {
+            Vec &to = sums[c % kChains][g][t][v];
+            Vec sum = L::fma(columns[g][v], xs, to);
+            // In a register: GCC would move sums about and spill one.
+            __asm__("" : "+v"(sum));
+            to = sum;
+          }
+      }
+    }
+  }
+#pragma GCC unroll 2
+  for (int g = 0; g < G; ++g)
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t) {
+      Vec *sum = sums[0][g][t];
+#pragma GCC unroll 2
+      for (int v = 0; v < kVecs; ++v)
+        if constexpr (kChains == 2)
+          sum[v] = L::add(sum[v], sums[1][g][t][v]);
+      L::rows(sum);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVecs; ++v) {
+        int64_t first = g * kRows16 + v * L::kWidth;
+        if (first < rows)
+          L::store(out + t * outStride + first, sum[v], rows - first);
+      }
+    }
+}
+
+template <class L>
+void rows16FloatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
+                     const uint8_t *const *act, int64_t tokens, int64_t cols,
+                     float *out, int64_t outStride) {
+  constexpr int64_t kStep = L::kPanels * kRows16;
+  for (int64_t r = 0; r < rows; r += kStep) {
+    auto panels = [&](auto count) {
+      forTokenTiles<L::kTokens>(tokens, [&](auto size, int64_t t) {
+        floatPanels<L, count, size>(w + r * wStride, wStride, rows - r, act + t,
+                                    cols, out + t * outStride + r, outStride);
+      });
+    };
+    callWithSize<L::kPanels>((rows - r + kRows16 - 1) / kRows16, panels);
+  }
+}
+
+} // namespace
+} // namespace moek
+
+/// Defines the kernel `name` from a loader.
+#define MOE_ROWS16_FLOAT_GEMM(name, ...)                                       \
+  MOE_DEFINE_GEMM(name, moek::rows16FloatGemm<__VA_ARGS__>)
+
+#endif // MOE_KERNELS_CPU_ROWS16FLOAT_H
