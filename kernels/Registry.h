@@ -10,6 +10,7 @@
 #define MOE_KERNELS_REGISTRY_H
 
 #include "kernels/Abi.h"
+#include "kernels/Layout.h"
 
 #include <cstdint>
 #include <optional>
@@ -25,11 +26,6 @@ enum class Isa : uint8_t { Ref = 0, Avx2 = 1, Avx512 = 2, Amx = 3, Cuda = 4 };
 
 std::string_view isaName(Isa isa); ///< "ref", "avx2", "avx512", "amx", "cuda"
 std::optional<Isa> isaFromName(std::string_view name);
-
-/// How a weight's bytes are arranged. Gguf: rows as in the file. Rows16: see
-/// kernels/quant/Rows16.h; a gemm is then given whole panels, a number of rows
-/// that only the last panel may fall short of.
-enum class Layout : uint8_t { Gguf = 0, Rows16 = 1 };
 
 inline constexpr int32_t kAnyTokens = INT32_MAX;
 

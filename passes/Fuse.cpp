@@ -92,8 +92,9 @@ bool gateFitsUp(Value gate, Value up, moek::Isa isa, PhaseAttr phase) {
     return false;
   auto gemmFor = [&](RankedTensorType type) -> const moek::GemmInfo * {
     auto format = getFormat(type.getElementType());
-    return format ? chooseGemm(*format, isa, phase.getMinTokens(),
-                               phase.getMaxTokens())
+    // Other layouts are only chosen if their gemms read the same encoding.
+    return format ? chooseGemm(*format, moek::Layout::Gguf, isa,
+                               phase.getMinTokens(), phase.getMaxTokens())
                   : nullptr;
   };
   const moek::GemmInfo *gateGemm = gemmFor(gateType);

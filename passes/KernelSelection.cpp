@@ -27,11 +27,12 @@ const KernelInfo *moe::chooseKernel(moek::OpCode op, Isa isa) {
   return best;
 }
 
-const GemmInfo *moe::chooseGemm(moek::Format format, Isa isa, int64_t minTokens,
+const GemmInfo *moe::chooseGemm(moek::Format format, moek::Layout layout,
+                                Isa isa, int64_t minTokens,
                                 int64_t maxTokens) {
   const GemmInfo *best = nullptr;
   for (const GemmInfo &info : moek::gemmTable())
-    if (info.format == format && info.layout == moek::Layout::Gguf &&
+    if (info.format == format && info.layout == layout &&
         runsOn(info.isa, isa) && info.minTokens <= minTokens &&
         info.maxTokens >= maxTokens && (!best || info.isa > best->isa))
       best = &info;
@@ -84,6 +85,13 @@ lookUp(Operation *op, StringRef attribute,
   return found;
 }
 } // namespace
+
+moek::Layout SelectedStep::layoutOf(Value weight) const {
+  for (auto [own, gemm] : llvm::zip_equal(step.gemmWeights, gemms))
+    if (own == weight)
+      return gemm->layout;
+  return moek::Layout::Gguf;
+}
 
 FailureOr<SmallVector<SelectedStep>> moe::selectedSteps(Operation *op) {
   auto lowerable = dyn_cast<LowerableOpInterface>(op);

@@ -4,9 +4,9 @@
 // moe-select-kernels records on every op that has a moe.device
 //
 //   moe.kernels = ["quantize_avx512", "linear_avx512"]  one per instruction
-//   moe.gemms   = ["gemm_q4_k_avx512"]                  one per gemm weight
+//   moe.gemms   = ["gemm_q4_k_rows16_avx512"]           one per gemm weight
 //
-// and lower-to-plan reads them back with selectedSteps(), which gives the
+// where a gemm's layout is that of its weight, and lower-to-plan reads them back with selectedSteps(), which gives the
 // op's instructions (LowerableOpInterface::getPlanSteps) with their names and
 // the Quantize instructions that the chosen gemms ask for.
 //
@@ -36,6 +36,8 @@ struct SelectedStep {
   moek::Encoding activation() const {
     return gemms.empty() ? moek::Encoding::F32 : gemms.front()->activation;
   }
+  /// In which layout the instruction reads `weight`.
+  moek::Layout layoutOf(Value weight) const;
 };
 
 /// The instructions of `op` with Quantize before the first that reads an
@@ -57,10 +59,11 @@ bool runsOn(moek::Isa kernel, moek::Isa device);
 /// null.
 const moek::KernelInfo *chooseKernel(moek::OpCode op, moek::Isa isa);
 
-/// The gemm for a weight of `format` in GGUF layout whose token range holds
+/// The gemm for a weight of `format` in `layout` whose token range holds
 /// minTokens .. maxTokens, of the best instruction set, or null.
-const moek::GemmInfo *chooseGemm(moek::Format format, moek::Isa isa,
-                                 int64_t minTokens, int64_t maxTokens);
+const moek::GemmInfo *chooseGemm(moek::Format format, moek::Layout layout,
+                                 moek::Isa isa, int64_t minTokens,
+                                 int64_t maxTokens);
 
 } // namespace mlir::moe
 

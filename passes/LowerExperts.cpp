@@ -22,7 +22,7 @@ LogicalResult lowerRouter(RouterOp op, Steps steps, PhaseEmitter &emitter) {
           emitter.buffer(emitter.label() + ".logits", Encoding::F32, experts);
       emitter.inst(step,
                    {emitter.activation(step, op.getX()),
-                    emitter.weight(op.getWeight()), Value(), logits},
+                    emitter.weight(step, op.getWeight()), Value(), logits},
                    {/*accumulate=*/0});
       break;
     case OpCode::Router:
@@ -75,8 +75,8 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
                                     columns, topK);
       emitter.inst(step,
                    {emitter.activation(step, op.getX()),
-                    emitter.weight(op.getGate()), emitter.weight(op.getUp()),
-                    groups.offsets, groups.slots, inner.buffer},
+                    emitter.weight(step, op.getGate()),
+                    emitter.weight(step, op.getUp()), groups.offsets, groups.slots, inner.buffer},
                    {topK});
       break;
     case OpCode::SiluMul:
@@ -94,7 +94,7 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
       emitter.inst(
           step,
           {isDown ? inner.read(step) : emitter.activation(step, op.getX()),
-           emitter.weight(weight), groups.offsets, groups.slots, result},
+           emitter.weight(step, weight), groups.offsets, groups.slots, result},
           {topK, /*act_per_token=*/!isDown});
       if (isDown)
         slots = result;

@@ -39,7 +39,7 @@ LogicalResult emitLinear(Operation *op, Value x, Value weight, Value bias,
     case OpCode::Linear:
       out = target(step, residual, rowsOf(weight), emitter);
       emitter.inst(step,
-                   {emitter.activation(step, x), emitter.weight(weight),
+                   {emitter.activation(step, x), emitter.weight(step, weight),
                     emitter.weight(bias), out},
                    {step.step.accumulate});
       break;
@@ -89,8 +89,8 @@ LogicalResult lowerFfn(FfnOp op, Steps steps, PhaseEmitter &emitter) {
       inner.buffer =
           emitter.buffer(emitter.label() + ".inner", Encoding::F32, columns);
       emitter.inst(step, {emitter.activation(step, op.getX()),
-                          emitter.weight(op.getGate()),
-                          emitter.weight(op.getUp()), inner.buffer});
+                          emitter.weight(step, op.getGate()),
+                          emitter.weight(step, op.getUp()), inner.buffer});
       break;
     case OpCode::SiluMul:
       inner.buffer = factors[0];
@@ -107,7 +107,7 @@ LogicalResult lowerFfn(FfnOp op, Steps steps, PhaseEmitter &emitter) {
       emitter.inst(
           step,
           {isDown ? inner.read(step) : emitter.activation(step, op.getX()),
-           emitter.weight(weight), Value(), result},
+           emitter.weight(step, weight), Value(), result},
           {step.step.accumulate});
       if (isDown)
         out = result;

@@ -155,10 +155,19 @@ def SelectKernelsPass : Moe_Pass<"moe-select-kernels"> {
     range holds the phase's tokens, the kernel of the best instruction set.
     passes/KernelSelection.h says what is recorded.
 
+    Before that it gives every weight that gemms read a layout, one per device
+    for all phases: one that kernels read faster than the model file's rows,
+    where there is such a gemm for each use (passes/WeightLayouts.h).
+    `weights=reference` keeps all weights as they are in the file.
+
     Invariant: every op with a cost has `moe.kernels` and `moe.gemms`, from which
     `selectedSteps` gives its instructions. No kernel is an error that names the
     op, the format, the device and the phase, and what there is.
   }];
+  let options = [
+    Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
+           "Whether weights may be packed in another layout", "::mlir::moe::weightsModeValues()">,
+  ];
   let statistics = [Statistic<"numGemms", "gemms", "Weights read by a gemm">];
 }
 

@@ -88,10 +88,10 @@ Value PhaseEmitter::encodedLike(Value x) {
   return bufferLike(x, name + ".a8", plan::Encoding::A8);
 }
 
-Value PhaseEmitter::weight(Value weight) {
+Value PhaseEmitter::weight(Value weight, moek::Layout layout) {
   if (!weight)
     return {};
-  FailureOr<Value> entry = tables_.weight(weight);
+  FailureOr<Value> entry = tables_.weight(weight, layout);
   failed_ |= failed(entry);
   return succeeded(entry) ? *entry : Value();
 }

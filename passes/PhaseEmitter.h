@@ -51,7 +51,11 @@ public:
 
   /// The plan's entry of a weight; null for null. A failure is remembered and
   /// reported by end().
-  Value weight(Value weight);
+  Value weight(Value weight, moek::Layout layout = moek::Layout::Gguf);
+  /// The entry in the layout that the gemm of `step` reads.
+  Value weight(const SelectedStep &step, Value weight) {
+    return this->weight(weight, step.layoutOf(weight));
+  }
   FailureOr<Value> kv(Operation *op, int64_t layer, int64_t width);
 
   /// Emits the Quantize of the function's `value`, unless it was already.

@@ -25,7 +25,7 @@ void moe::buildCompilePipeline(OpPassManager &manager,
   // Fusion joins ops of one device only, so it follows placement.
   manager.addPass(createFusePass());
   manager.addPass(createInsertTransfersPass());
-  manager.addPass(createSelectKernelsPass());
+  manager.addPass(createSelectKernelsPass({.weights = options.weights}));
 }
 
 void moe::registerPassesAndPipelines() {

@@ -33,7 +33,7 @@ struct Lifetime {
 
 /// What a device needs besides its arena.
 struct Needs {
-  llvm::SetVector<Operation *> weights;
+  llvm::SetVector<Value> weights;
   int64_t kvBytes = 0, scratchBytes = 0, arenaBytes = 0;
 };
 
@@ -103,25 +103,15 @@ private:
     for (auto &[value, need] : needs) {
       auto device = value.getDefiningOp<DeviceOp>();
       int64_t weightBytes = 0;
-      for (Operation *weight : need.weights)
-        weightBytes += bytesOf(weight);
+      for (Value weight : need.weights) {
+        WeightShape shape = shapeOf(weight);
+        weightBytes += shape.outer * shape.matrixBytes();
+      }
       device.setArenaBytes(need.arenaBytes);
       device.setKvBytes(need.kvBytes);
       device.setWeightBytes(weightBytes);
       device.setScratchBytes(need.scratchBytes);
     }
-  }
-
-  /// Bytes of a weight's rows, without gaps between them.
-  static int64_t bytesOf(Operation *weight) {
-    auto bytes = [](auto op) {
-      return op.getOuter() * op.getRows() *
-             int64_t(
-                 moek::rowBytes(*formatFromName(op.getFormat()), op.getCols()));
-    };
-    if (auto folded = dyn_cast<FoldQueryOp>(weight))
-      return bytes(folded);
-    return bytes(cast<WeightOp>(weight));
   }
 
   void allocate(PhaseOp phase, llvm::MapVector<Value, Needs> &needs) {
@@ -153,7 +143,7 @@ private:
       need.scratchBytes = std::max(need.scratchBytes, scratchBytes(inst));
       for (Value value : inst.getArguments())
         if (isa<WeightType>(value.getType()))
-          need.weights.insert(value.getDefiningOp());
+          need.weights.insert(value);
     }
     lifetimes[index[bind.getOutput()]].use(number);
 

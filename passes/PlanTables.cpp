@@ -2,6 +2,7 @@
 
 #include "dialects/moe/Rope.h"
 #include "llvm/ADT/STLExtras.h"
+#include "passes/Support.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -103,27 +104,15 @@ FailureOr<Value> PlanTables::file(Operation *op, int64_t index) {
   return entry;
 }
 
-/// What identifies a weight across functions: its op, its operands' keys.
-static Attribute keyOf(Value weight) {
-  MLIRContext *context = weight.getContext();
-  Operation *op = weight.getDefiningOp();
-  SmallVector<Attribute> parts{
-      op->getName().getIdentifier(), op->getPropertiesAsAttribute(),
-      TypeAttr::get(weight.getType()),
-      IntegerAttr::get(IndexType::get(context),
-                       cast<OpResult>(weight).getResultNumber())};
-  for (Value operand : op->getOperands())
-    parts.push_back(keyOf(operand));
-  return ArrayAttr::get(context, parts);
-}
-
-FailureOr<Value> PlanTables::weight(Value weight) {
-  Attribute key = keyOf(weight);
+FailureOr<Value> PlanTables::weight(Value weight, moek::Layout layout) {
+  std::pair key(weightKey(weight), layout);
   if (Value entry = weights_.lookup(key))
     return entry;
   Operation *op = weight.getDefiningOp();
   FailureOr<Value> entry = failure();
-  if (auto reference = dyn_cast<WeightOp>(op))
+  if (layout != moek::Layout::Gguf)
+    entry = addPacked(weight, layout);
+  else if (auto reference = dyn_cast<WeightOp>(op))
     entry = addReference(reference);
   else if (auto split = dyn_cast<SplitKvBOp>(op))
     entry = addSplit(split, weight == split.getKey());
@@ -203,6 +192,16 @@ FailureOr<Value> PlanTables::addFolded(FoldQueryOp op) {
       op.getKTransposed()));
 }
 
+FailureOr<Value> PlanTables::addPacked(Value weight, moek::Layout layout) {
+  FailureOr<Value> source = this->weight(weight);
+  if (failed(source))
+    return failure();
+  Operation *op = source->getDefiningOp();
+  return Value(builder_.create<plan::PackOp>(
+      weight.getLoc(), op->getAttrOfType<StringAttr>("name"), *source,
+      plan::Layout(layout)));
+}
+
 //===----------------------------------------------------------------------===//
 // Order
 //===----------------------------------------------------------------------===//
@@ -212,7 +211,7 @@ void PlanTables::sort() {
   auto rank = [](Operation &op) {
     return isa<plan::DeviceOp>(op)                      ? 0
            : isa<plan::FileOp>(op)                      ? 1
-           : isa<plan::WeightOp, plan::FoldQueryOp>(op) ? 2
+           : isa<plan::WeightOp, plan::FoldQueryOp, plan::PackOp>(op) ? 2
            : isa<plan::ConstantOp>(op)                  ? 3
            : isa<plan::KvOp>(op)                        ? 4
            : isa<plan::TokenizerOp>(op)                 ? 5

@@ -29,7 +29,8 @@ public:
   void noteKernel(Value device, moek::Isa isa);
 
   /// The entry for a moe.weight or a weight made from some.
-  FailureOr<Value> weight(Value weight);
+  FailureOr<Value> weight(Value weight,
+                          moek::Layout layout = moek::Layout::Gguf);
   Value ropeFrequencies(RopeAttr rope);
   /// The cache of `layer`; emits an error on `op` if another phase has it on
   /// another device.
@@ -47,6 +48,7 @@ private:
   FailureOr<Value> addReference(WeightOp op);
   FailureOr<Value> addSplit(SplitKvBOp op, bool isKey);
   FailureOr<Value> addFolded(FoldQueryOp op);
+  FailureOr<Value> addPacked(Value weight, moek::Layout layout);
 
   plan::ProgramOp program_;
   const moec::TargetDesc &target_;
@@ -58,8 +60,8 @@ private:
   llvm::DenseMap<Attribute, Value> devices_;
   llvm::DenseMap<Value, moek::Isa> isas_;
   llvm::DenseMap<int64_t, Value> fileEntries_;
-  /// By what the weight is, independent of the function it is in.
-  llvm::DenseMap<Attribute, Value> weights_;
+  /// By what the weight is, independent of the function it is in, and layout.
+  llvm::DenseMap<std::pair<Attribute, moek::Layout>, Value> weights_;
   llvm::DenseMap<Attribute, Value> frequencies_;
   llvm::DenseMap<int64_t, plan::KvOp> caches_;
 };

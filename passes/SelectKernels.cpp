@@ -2,6 +2,7 @@
 #include "passes/KernelSelection.h"
 #include "passes/Passes.h"
 #include "passes/Support.h"
+#include "passes/WeightLayouts.h"
 #include "runtime/schema/OpTable.h"
 
 namespace mlir::moe {
@@ -24,19 +25,29 @@ StringAttr nameAttr(MLIRContext *context, std::string_view name) {
   return StringAttr::get(context, toRef(name));
 }
 
+/// The device an op was placed on; emits an error if there is none.
+const moec::DeviceDesc *deviceOf(LowerableOpInterface op,
+                                 const moec::TargetDesc &target) {
+  auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  const moec::DeviceDesc *device =
+      name ? target.find(std::string_view(name.getValue())) : nullptr;
+  if (!device)
+    op.emitError() << labelOf(op) << " is on no device of the target; "
+                   << "run moe-place-devices first";
+  return device;
+}
+
 /// Selects for the ops of one function.
 class Selector {
 public:
-  Selector(const moec::TargetDesc &target, PhaseAttr phase)
-      : target(target), phase(phase) {}
+  Selector(const moec::TargetDesc &target, const WeightLayouts &layouts,
+           PhaseAttr phase)
+      : target(target), layouts(layouts), phase(phase) {}
 
   LogicalResult select(LowerableOpInterface op) {
-    auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
-    const moec::DeviceDesc *device =
-        name ? target.find(std::string_view(name.getValue())) : nullptr;
+    const moec::DeviceDesc *device = deviceOf(op, target);
     if (!device)
-      return op.emitError() << labelOf(op) << " is on no device of the target; "
-                            << "run moe-place-devices first";
+      return failure();
 
     SmallVector<PlanStep> steps = op.getPlanSteps();
     SmallVector<const GemmInfo *> gemms;
@@ -72,9 +83,9 @@ private:
     auto format = getFormat(type.getElementType());
     if (!format)
       return nullptr;
-    // An expert sees any number of a step's tokens, from one.
-    int64_t minTokens = type.getRank() > 2 ? 1 : phase.getMinTokens();
-    return chooseGemm(*format, device.isa, minTokens, phase.getMaxTokens());
+    TokenRange tokens = gemmTokens(weight, phase);
+    return chooseGemm(*format, layouts.layoutOf(weight, device), device.isa,
+                      tokens.min, tokens.max);
   }
 
   void describe(InFlightDiagnostic &diagnostic,
@@ -124,6 +135,7 @@ private:
   }
 
   const moec::TargetDesc &target;
+  const WeightLayouts &layouts;
   PhaseAttr phase;
 };
 
@@ -134,23 +146,47 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
     auto target = moec::targetOf(getOperation());
     if (failed(target))
       return signalPassFailure();
+    // A layout has to suit every phase, so all are looked at before any
+    // selection.
+    WeightLayouts layouts(weights != WeightsMode::Reference);
+    if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
+          const moec::DeviceDesc *device = deviceOf(op, *target);
+          if (!device)
+            return failure();
+          for (const PlanStep &step : op.getPlanSteps())
+            for (Value weight : step.gemmWeights)
+              layouts.addUse(weight, phase, *device);
+          return success();
+        })))
+      return signalPassFailure();
+    if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
+          Selector selector(*target, layouts, phase);
+          LogicalResult result = selector.select(op);
+          numGemms += selector.gemmCount;
+          return result;
+        })))
+      signalPassFailure();
+  }
+
+private:
+  /// Calls `visit` with each op of each phase until it fails.
+  LogicalResult forEachOp(
+      llvm::function_ref<LogicalResult(LowerableOpInterface, PhaseAttr)>
+          visit) {
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       PhaseAttr phase = phaseOf(function);
-      if (!phase) {
-        function.emitError()
-            << "@" << function.getName() << " has no " << kPhaseAttr
-            << "; run moe-specialize-phases first";
-        return signalPassFailure();
-      }
-      Selector selector(*target, phase);
+      if (!phase)
+        return function.emitError()
+               << "@" << function.getName() << " has no " << kPhaseAttr
+               << "; run moe-specialize-phases first";
       WalkResult result = function.walk([&](LowerableOpInterface op) {
-        return failed(selector.select(op)) ? WalkResult::interrupt()
-                                           : WalkResult::advance();
+        return failed(visit(op, phase)) ? WalkResult::interrupt()
+                                        : WalkResult::advance();
       });
       if (result.wasInterrupted())
-        return signalPassFailure();
-      numGemms += selector.gemmCount;
+        return failure();
     }
+    return success();
   }
 };
 

@@ -42,6 +42,19 @@ std::optional<int64_t> moe::layerOf(Operation *op) {
   return layer;
 }
 
+Attribute moe::weightKey(Value weight) {
+  MLIRContext *context = weight.getContext();
+  Operation *op = weight.getDefiningOp();
+  SmallVector<Attribute> parts{
+      op->getName().getIdentifier(), op->getPropertiesAsAttribute(),
+      TypeAttr::get(weight.getType()),
+      IntegerAttr::get(IndexType::get(context),
+                       cast<OpResult>(weight).getResultNumber())};
+  for (Value operand : op->getOperands())
+    parts.push_back(weightKey(operand));
+  return ArrayAttr::get(context, parts);
+}
+
 void moe::appendReason(Operation *op, const Twine &sentence) {
   std::string text;
   if (auto reason = op->getAttrOfType<StringAttr>(kReasonAttr))

@@ -37,6 +37,9 @@ StringRef labelOf(Operation *op);
 /// N of a label "blk.N.rest".
 std::optional<int64_t> layerOf(Operation *op);
 
+/// What identifies a weight, stored or computed, across functions.
+Attribute weightKey(Value weight);
+
 /// Adds a sentence to moe.reason.
 void appendReason(Operation *op, const Twine &sentence);
 

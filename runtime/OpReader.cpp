@@ -66,8 +66,21 @@ BufferRef OpReader::activations(std::string_view operand) {
   return ref;
 }
 
+const OperandSpec &OpReader::specOf(std::string_view operand) const {
+  for (const OperandSpec &candidate : spec_.operands)
+    if (candidate.name == operand)
+      return candidate;
+  assert(false && "binders name operands as OpTable does");
+  return spec_.operands.front();
+}
+
 moek::WeightView OpReader::weight(std::string_view operand) {
   const fb::Weight *w = plan_.weights()->Get(find(operand)->index());
+  // Gemms are asked which layout they read; everything else reads rows.
+  auto layout = moek::Layout(w->layout());
+  if (layout != moek::Layout::Gguf && !specOf(operand).gemm)
+    fail("operand {} has layout {}, expected {}", operand,
+         moek::layoutName(layout), moek::layoutName(moek::Layout::Gguf));
   return {files_.bytes(w->file()).data() + w->offset(),
           w->outer(),
           w->rows(),
@@ -179,6 +192,11 @@ moek::GemmFn OpReader::gemm(std::string_view operand, const moek::WeightView &w,
     fail("kernel {} reads {}, but operand {} has format {}", name,
          moek::formatInfo(info->format).name, operand,
          moek::formatInfo(w.format).name);
+  const fb::Weight *stored = plan_.weights()->Get(find(operand)->index());
+  auto layout = moek::Layout(stored->layout());
+  if (info->layout != layout)
+    fail("kernel {} reads layout {}, but operand {} has layout {}", name,
+         moek::layoutName(info->layout), operand, moek::layoutName(layout));
   if (info->activation != act.encoding)
     fail("kernel {} takes {} activations, but operand {} has encoding {}", name,
          nameOf(info->activation), act.operand, nameOf(act.encoding));

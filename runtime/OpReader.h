@@ -54,7 +54,7 @@ public:
   std::span<const float> constant(std::string_view operand);
 
   /// The kernel that multiplies `act` with the weight operand `operand`:
-  /// checks format, encoding, columns and the phase's token range.
+  /// checks format, layout, encoding and the phase's token range.
   moek::GemmFn gemm(std::string_view operand, const moek::WeightView &w,
                     const BufferRef &act);
 
@@ -91,6 +91,7 @@ private:
       status_ = invalidPlan(format, std::forward<Args>(args)...);
   }
   const fb::Operand *find(std::string_view operand) const;
+  const OperandSpec &specOf(std::string_view operand) const;
   BufferRef anyBuffer(std::string_view operand);
   std::string_view kernelName(uint32_t position);
   bool usable(std::string_view kernel, moek::Isa isa);

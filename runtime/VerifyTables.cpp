@@ -81,7 +81,8 @@ Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
   if (!info.hasKernels)
     return invalidPlan("has format {}, for which there are no kernels",
                        info.name);
-  if (w.layout() != uint8_t(moek::Layout::Gguf))
+  std::optional<moek::Layout> layout = moek::layoutFromNumber(w.layout());
+  if (!layout)
     return invalidPlan("has unknown layout {}", w.layout());
   MOE_RETURN_IF_ERROR(checkRange("outer", w.outer(), 1, kMaxParameter));
   MOE_RETURN_IF_ERROR(checkRange("rows", w.rows(), 1, kMaxDimension - 1));
@@ -90,16 +91,24 @@ Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
     return invalidPlan("has {} columns, not a multiple of {}'s block of {}",
                        w.cols(), info.name, info.blockElements);
 
+  if (!moek::hasLayout(*layout, *format, w.cols()))
+    return invalidPlan("has layout {}, which rows of {} {} elements lack",
+                       moek::layoutName(*layout), w.cols(), info.name);
+
   uint64_t rowBytes = moek::rowBytes(*format, w.cols());
   if (w.row_stride() < 0 || uint64_t(w.row_stride()) < rowBytes)
     return invalidPlan("has row stride {}, less than a row of {} bytes",
                        w.row_stride(), rowBytes);
+  if (*layout != moek::Layout::Gguf && uint64_t(w.row_stride()) != rowBytes)
+    return invalidPlan("has row stride {}, but rows of {} bytes in layout {}",
+                       w.row_stride(), rowBytes, moek::layoutName(*layout));
+  int64_t rows = moek::storedRows(*layout, w.rows());
   Checked matrix =
-      Checked(w.rows() - 1) * Checked(w.row_stride()) + Checked(rowBytes);
+      Checked(rows - 1) * Checked(w.row_stride()) + Checked(rowBytes);
   if (w.outer_stride() < 0 || !matrix.valid() ||
       (w.outer() > 1 && uint64_t(w.outer_stride()) < matrix.value()))
     return invalidPlan("has outer stride {}, less than {} rows of stride {}",
-                       w.outer_stride(), w.rows(), w.row_stride());
+                       w.outer_stride(), rows, w.row_stride());
   Checked end = Checked(w.offset()) +
                 Checked(w.outer() - 1) * Checked(w.outer_stride()) + matrix;
   uint64_t fileBytes = plan.files()->Get(w.file())->bytes();

@@ -205,7 +205,7 @@ void phaseGroup(Page &page, const PhaseCost &phase, const Reasons &reasons,
                   humanSeconds(phase.seconds)});
   page.table({{"op", false, 36},
               {"device", false, 6},
-              {"kernel", false, 23},
+              {"kernel", false, 25},
               {"FLOP", true, 6},
               {"weights", true, 8},
               {"FLOP/B", true, 6},

@@ -75,7 +75,7 @@ private:
     return builder.create<plan::WeightOp>(
         location, weight.name, files[weight.file], weight.offset, ref(format),
         weight.outer, weight.rows, weight.cols, weight.outer_stride,
-        weight.row_stride, weight.layout);
+        weight.row_stride, plan::Layout(weight.layout));
   }
 
   void read(const fb::TokenizerT &t) {

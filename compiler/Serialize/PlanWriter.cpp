@@ -117,7 +117,7 @@ private:
     weight.file = index.at(op.getFile());
     weight.offset = op.getOffset();
     weight.format = uint8_t(*plan::formatFromName(op.getFormat()));
-    weight.layout = op.getLayout();
+    weight.layout = uint8_t(op.getLayout());
     weight.outer = op.getOuter();
     weight.rows = op.getRows();
     weight.cols = op.getCols();

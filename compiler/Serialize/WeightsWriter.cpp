@@ -11,6 +11,7 @@
 #include "compiler/Serialize/WeightsWriter.h"
 
 #include "compiler/Serialize/FoldQuery.h"
+#include "kernels/quant/Rows16.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/IR/Builders.h"
 #include "runtime/base/AtomicFile.h"
@@ -85,7 +86,7 @@ public:
 
   StatusOr<uint64_t> run() {
     collect();
-    if (extents.empty() && folds.empty())
+    if (extents.empty() && folds.empty() && packs.empty())
       return uint64_t(0);
     layOut();
     MOE_RETURN_IF_ERROR(requireSpace(path, total()));
@@ -102,7 +103,9 @@ private:
     for (Operation &op : program.getBody().front()) {
       if (op.use_empty())
         continue;
-      if (auto fold = dyn_cast<plan::FoldQueryOp>(op))
+      if (auto pack = dyn_cast<plan::PackOp>(op))
+        packs.push_back(pack);
+      else if (auto fold = dyn_cast<plan::FoldQueryOp>(op))
         folds.push_back(fold);
       else if (auto weight = dyn_cast<plan::WeightOp>(op))
         if (options.all && isRead(weight))
@@ -144,6 +147,8 @@ private:
       extent.target = place(extent.end - extent.begin);
     for (plan::FoldQueryOp fold : folds)
       foldTargets.push_back(place(bytesOf(fold)));
+    for (plan::PackOp pack : packs)
+      packTargets.push_back(place(bytesOf(pack)));
 
     header =
         fmt::format("moec weights 1\nmodel {}\n", program.getModelHash().str());
@@ -154,6 +159,8 @@ private:
       describe(targetOf(weight), weight.getExtentBytes(), weight.getName());
     for (auto [fold, offset] : llvm::zip(folds, foldTargets))
       describe(offset, bytesOf(fold), fold.getName());
+    for (auto [pack, offset] : llvm::zip(packs, packTargets))
+      describe(offset, bytesOf(pack), pack.getName());
     header.resize(moert::alignUp(header.size(), kAlignment));
   }
 
@@ -169,9 +176,9 @@ private:
   static moek::Format formatOf(StringRef name) {
     return *plan::formatFromName(name);
   }
-  static uint64_t bytesOf(plan::FoldQueryOp fold) {
-    return fold.getOuter() * fold.getRows() *
-           moek::rowBytes(formatOf(fold.getFormat()), fold.getCols());
+  static uint64_t bytesOf(Value weight) {
+    plan::WeightShape shape = plan::shapeOf(weight);
+    return shape.outer * shape.matrixBytes();
   }
 
   //===--------------------------------------------------------------------===//
@@ -197,6 +204,10 @@ private:
     for (auto [fold, offset] : llvm::zip(folds, foldTargets)) {
       MOE_RETURN_IF_ERROR(padTo(file, header.size() + offset));
       MOE_RETURN_IF_ERROR(writeFold(fold, file));
+    }
+    for (auto [pack, offset] : llvm::zip(packs, packTargets)) {
+      MOE_RETURN_IF_ERROR(padTo(file, header.size() + offset));
+      MOE_RETURN_IF_ERROR(writePacked(pack, file));
     }
     return file.commit();
   }
@@ -261,6 +272,19 @@ private:
         .at(op.getName().str());
   }
 
+  Status writePacked(plan::PackOp op, moert::AtomicFile &file) {
+    MOE_ASSIGN_OR_RETURN(moek::WeightView w, view(op.getWeight()));
+    std::vector<uint8_t> panel(16 * moek::rowBytes(w.format, w.cols));
+    for (int64_t m = 0; m < w.outer; ++m)
+      for (int64_t r = 0; r < w.rows; r += 16) {
+        (void)moek::packRows16(
+            w.format, w.data + m * w.outerStride + r * w.rowStride, w.rowStride,
+            std::min<int64_t>(16, w.rows - r), w.cols, panel.data());
+        MOE_RETURN_IF_ERROR(append(file, panel));
+      }
+    return Status::ok();
+  }
+
   //===--------------------------------------------------------------------===//
   // The program afterwards
   //===--------------------------------------------------------------------===//
@@ -268,7 +292,7 @@ private:
   void rewrite() {
     Block &block = program.getBody().front();
     OpBuilder builder(&block, llvm::find_if(block, [](Operation &op) {
-      return isa<plan::WeightOp, plan::FoldQueryOp>(op);
+      return isa<plan::WeightOp, plan::FoldQueryOp, plan::PackOp>(op);
     }));
     std::string hash = moert::contentHash(std::span(
         reinterpret_cast<const uint8_t *>(header.data()), header.size()));
@@ -284,17 +308,21 @@ private:
       weight.getFileMutable().assign(file);
       weight.setOffset(offset);
     }
-    for (auto [fold, offset] : llvm::zip(folds, foldTargets)) {
-      builder.setInsertionPoint(fold);
-      int64_t rowBytes =
-          moek::rowBytes(formatOf(fold.getFormat()), fold.getCols());
+    auto replace = [&](auto op, uint64_t offset) {
+      builder.setInsertionPoint(op);
+      plan::WeightShape shape = plan::shapeOf(op);
+      std::string_view format = moek::formatInfo(shape.format).name;
       auto weight = builder.create<plan::WeightOp>(
-          fold.getLoc(), fold.getName(), file, header.size() + offset,
-          fold.getFormat(), fold.getOuter(), fold.getRows(), fold.getCols(),
-          fold.getRows() * rowBytes, rowBytes);
-      fold.replaceAllUsesWith(weight.getResult());
-      fold.erase();
-    }
+          op.getLoc(), op.getName(), file, header.size() + offset,
+          StringRef(format.data(), format.size()), shape.outer, shape.rows,
+          shape.cols, shape.matrixBytes(), shape.rowBytes(), shape.layout);
+      op.replaceAllUsesWith(weight.getResult());
+      op.erase();
+    };
+    for (auto [pack, offset] : llvm::zip(packs, packTargets))
+      replace(pack, offset);
+    for (auto [fold, offset] : llvm::zip(folds, foldTargets))
+      replace(fold, offset);
     eraseUnused<plan::WeightOp>(block);
     eraseUnused<plan::FileOp>(block);
   }
@@ -311,8 +339,9 @@ private:
 
   SmallVector<plan::WeightOp> weights;
   SmallVector<plan::FoldQueryOp> folds;
+  SmallVector<plan::PackOp> packs;
   SmallVector<Extent> extents;
-  SmallVector<uint64_t> foldTargets;
+  SmallVector<uint64_t> foldTargets, packTargets;
   std::string header;
   uint64_t dataBytes = 0, written = 0;
   std::map<std::string, moert::MappedFile> mapped;

@@ -3,6 +3,7 @@
 #include "dialects/plan/Plan.h"
 
 #include "kernels/Activation.h"
+#include "kernels/Layout.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
@@ -27,6 +28,9 @@ static_assert(int(KvElement::F32) == int(moek::KvType::F32) &&
               int(KvElement::F16) == int(moek::KvType::F16) &&
               int(KvElement::BF16) == int(moek::KvType::BF16));
 
+static_assert(int(Layout::Gguf) == int(moek::Layout::Gguf) &&
+              int(Layout::Rows16) == int(moek::Layout::Rows16));
+
 void PlanDialect::initialize() {
   addTypes<
 #define GET_TYPEDEF_LIST
@@ -48,6 +52,27 @@ std::optional<moek::Format> mlir::plan::formatFromName(StringRef name) {
       if (moek::formatInfo(*format).name == std::string_view(name))
         return format;
   return std::nullopt;
+}
+
+int64_t WeightShape::matrixBytes() const {
+  return moek::storedRows(moek::Layout(layout), rows) * rowBytes();
+}
+
+WeightShape mlir::plan::shapeOf(Value weight) {
+  auto shape = [](auto op, Layout layout) {
+    return WeightShape{op.getOuter(), op.getRows(), op.getCols(),
+                       *formatFromName(op.getFormat()), layout};
+  };
+  Operation *op = weight.getDefiningOp();
+  if (auto fold = dyn_cast<FoldQueryOp>(op))
+    return shape(fold, Layout::Gguf);
+  if (auto pack = dyn_cast<PackOp>(op)) {
+    WeightShape packed = shapeOf(pack.getWeight());
+    packed.layout = pack.getLayout();
+    return packed;
+  }
+  auto stored = cast<WeightOp>(op);
+  return shape(stored, stored.getLayout());
 }
 
 //===----------------------------------------------------------------------===//
@@ -130,6 +155,16 @@ static LogicalResult verifyShape(Operation *op, StringRef formatName,
   return success();
 }
 
+/// Checks that rows of `cols` elements can be laid out so.
+static LogicalResult verifyLayout(Operation *op, Layout layout,
+                                  moek::Format format, int64_t cols) {
+  if (moek::hasLayout(moek::Layout(layout), format, cols))
+    return success();
+  return op->emitOpError() << "expected a layout for rows of " << cols << " "
+                           << moek::formatInfo(format).name
+                           << " elements, found " << stringifyLayout(layout);
+}
+
 //===----------------------------------------------------------------------===//
 // Table entries
 //===----------------------------------------------------------------------===//
@@ -159,19 +194,32 @@ void WeightOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 
 int64_t WeightOp::getExtentBytes() {
   int64_t rowBytes = moek::rowBytes(*formatFromName(getFormat()), getCols());
-  return (getOuter() - 1) * getOuterStride() +
-         (getRows() - 1) * getRowStride() + rowBytes;
+  int64_t rows = moek::storedRows(moek::Layout(getLayout()), getRows());
+  return (getOuter() - 1) * getOuterStride() + (rows - 1) * getRowStride() +
+         rowBytes;
 }
 
 LogicalResult WeightOp::verify() {
   if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
     return failure();
-  int64_t rowBytes = moek::rowBytes(*formatFromName(getFormat()), getCols());
+  moek::Format format = *formatFromName(getFormat());
+  int64_t rowBytes = moek::rowBytes(format, getCols());
   if (getRowStride() < rowBytes)
     return emitOpError() << "expected a row stride of at least " << rowBytes
                          << " bytes, found " << getRowStride();
-  Checked matrix =
-      Checked(getRows() - 1) * Checked(getRowStride()) + Checked(rowBytes);
+  auto layout = moek::Layout(getLayout());
+  if (layout != moek::Layout::Gguf) {
+    if (failed(verifyLayout(*this, getLayout(), format, getCols())))
+      return failure();
+    if (getRowStride() != rowBytes)
+      return emitOpError() << "expected a row stride of " << rowBytes
+                           << " bytes in layout "
+                           << stringifyLayout(getLayout()) << ", found "
+                           << getRowStride();
+  }
+  Checked matrix = Checked(moek::storedRows(layout, getRows()) - 1) *
+                       Checked(getRowStride()) +
+                   Checked(rowBytes);
   if (getOuterStride() < 0 || !matrix.valid() ||
       (getOuter() > 1 && uint64_t(getOuterStride()) < matrix.value()))
     return emitOpError() << "expected an outer stride of at least "
@@ -187,8 +235,6 @@ LogicalResult WeightOp::verify() {
     return emitOpError() << "expected bytes inside the file's "
                          << file.getBytes() << ", found offset " << getOffset()
                          << " and end " << end.value();
-  if (getLayout() < 0 || getLayout() > 255)
-    return emitOpError() << "expected a layout number, found " << getLayout();
   return success();
 }
 
@@ -204,6 +250,22 @@ LogicalResult FoldQueryOp::verify() {
     return emitOpError() << "expected heads * (latent + rope) = " << rows
                          << " rows, found " << getOuter() * getRows();
   return success();
+}
+
+void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), getName());
+}
+
+LogicalResult PackOp::verify() {
+  if (getLayout() == Layout::Gguf)
+    return emitOpError("expected a layout other than the model file's");
+  if (!isa_and_nonnull<WeightOp, FoldQueryOp>(getWeight().getDefiningOp()))
+    return emitOpError("expected a 'plan.weight' or 'plan.fold_query'");
+  WeightShape shape = shapeOf(getWeight());
+  if (shape.layout != Layout::Gguf)
+    return emitOpError() << "expected rows in layout gguf, found "
+                         << stringifyLayout(shape.layout);
+  return verifyLayout(*this, getLayout(), shape.format, shape.cols);
 }
 
 void ConstantOp::getAsmResultNames(OpAsmSetValueNameFn setName) {

@@ -33,4 +33,23 @@ std::optional<moek::Format> formatFromName(llvm::StringRef name);
 #define GET_OP_CLASSES
 #include "dialects/plan/PlanOps.h.inc"
 
+namespace mlir::plan {
+
+/// What an entry of the weight table holds, stored or still to be packed:
+/// `outer` matrices of `rows` x `cols`.
+struct WeightShape {
+  int64_t outer, rows, cols;
+  moek::Format format;
+  Layout layout;
+
+  int64_t rowBytes() const { return moek::rowBytes(format, cols); }
+  /// Of a matrix without gaps: rows, or whole panels of them.
+  int64_t matrixBytes() const;
+};
+
+/// `weight` is the result of plan.weight, plan.fold_query or plan.pack.
+WeightShape shapeOf(Value weight);
+
+} // namespace mlir::plan
+
 #endif // MOE_DIALECTS_PLAN_PLAN_H

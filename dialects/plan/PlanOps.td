@@ -56,22 +56,23 @@ def Plan_WeightOp : Plan_ProgramEntry<"weight"> {
   let description = [{
     ```mlir
     %w = plan.weight "blk.0.attn_q.weight" in %gguf at 4096 : 1x3072x2048xQ4_K strides [3538944, 1152]
+    %p = plan.weight "output.weight" in %packed at 8192 : 1x102400x2048xQ6_K strides [172032000, 1680] layout rows16
     ```
     The shape is outer x rows x cols; the strides, in bytes, are those of outer
-    and rows. `format` is a name of kernels/quant/Formats.def, `layout` a
-    moek::Layout.
+    and rows. `format` is a name of kernels/quant/Formats.def. Panels of a
+    layout other than gguf (kernels/Layout.h) lie without gaps.
   }];
   let arguments = (ins StrAttr:$name, Plan_File:$file, Plan_I64:$offset, StrAttr:$format,
                        Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols,
                        Plan_I64:$outer_stride, Plan_I64:$row_stride,
-                       DefaultValuedAttr<Plan_I64, "0">:$layout);
+                       DefaultValuedAttr<Plan_LayoutAttr, "Layout::Gguf">:$layout);
   let results = (outs Plan_Weight:$result);
   let assemblyFormat = [{
     $name `in` $file `at` $offset `:` custom<Shape>($outer, $rows, $cols, $format)
-    `strides` ` ` `[` $outer_stride `,` $row_stride `]` attr-dict
+    `strides` ` ` `[` $outer_stride `,` $row_stride `]` (`layout` `` $layout^)? attr-dict
   }];
   let extraClassDeclaration = [{
-    /// Bytes from `offset` to the end of the last row.
+    /// Bytes from `offset` to the end of the last row or panel.
     int64_t getExtentBytes();
   }];
 }
@@ -92,6 +93,21 @@ def Plan_FoldQueryOp : Plan_ProgramEntry<"fold_query"> {
   let assemblyFormat = [{
     $name `of` $wq `,` $wk `:` custom<Shape>($outer, $rows, $cols, $format) attr-dict
   }];
+}
+
+def Plan_PackOp : Plan_ProgramEntry<"pack"> {
+  let summary = "a weight that packing writes in another layout";
+  let description = [{
+    ```mlir
+    %p = plan.pack "output.weight" of %w layout rows16
+    ```
+    Packing reads `weight`, in GGUF layout or still to be computed, writes its
+    rows in `layout` to plan.weights and replaces this op by a `plan.weight`; a
+    plan that still holds one cannot be written.
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Weight:$weight, Plan_LayoutAttr:$layout);
+  let results = (outs Plan_Weight:$result);
+  let assemblyFormat = "$name `of` $weight `layout` `` $layout attr-dict";
 }
 
 def Plan_ConstantOp : Plan_ProgramEntry<"constant"> {

@@ -26,7 +26,8 @@ def Plan_Explain : Plan_Type<"Explain", "explain", "why an op is where it is">;
 def Plan_I64 : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer">;
 def Plan_I32 : TypedSignlessIntegerAttrBase<I32, "int32_t", "32-bit integer">;
 
-// The numbers are those of plan.fbs, moek::Encoding and moek::KvType.
+// The numbers are those of plan.fbs, moek::Encoding, moek::KvType and
+// moek::Layout.
 class Plan_Enum<string name, string summary, list<I32EnumAttrCase> cases>
     : I32EnumAttr<name, summary, cases> {
   let cppNamespace = "::mlir::plan";
@@ -50,5 +51,9 @@ def Plan_KvElement : Plan_Enum<"KvElement", "element of a cache", [
   I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"F16", 1, "f16">,
   I32EnumAttrCase<"BF16", 2, "bf16">]>;
 def Plan_KvElementAttr : EnumAttr<Plan_Dialect, Plan_KvElement, "kv_element">;
+
+def Plan_Layout : Plan_Enum<"Layout", "how a weight's bytes are arranged", [
+  I32EnumAttrCase<"Gguf", 0, "gguf">, I32EnumAttrCase<"Rows16", 1, "rows16">]>;
+def Plan_LayoutAttr : EnumAttr<Plan_Dialect, Plan_Layout, "layout">;
 
 #endif // MOE_DIALECTS_PLAN_PLANTYPES_TD

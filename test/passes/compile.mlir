@@ -1,6 +1,7 @@
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" | FileCheck %s
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 experts=1 mla=folded" | FileCheck %s --check-prefix=OPTIONS
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" -o %t.1 && moe-opt %s -moe-compile="context=1024 ubatch=16" -o %t.2 && cmp %t.1 %t.2
+// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 weights=reference" | FileCheck %s --check-prefix=REFERENCE
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" -moe-plan | FileCheck %s --check-prefix=PLAN
 
 // Every pass on the graph in its order, on one layer of DeepSeek's kind: what
@@ -19,7 +20,7 @@
 // CHECK: %[[P:.*]] = moe.linear {{.*}}moe.label = "blk.0.attn_output"
 // CHECK: %[[H:.*]] = moe.add %[[P]], %[[X]]
 // CHECK: moe.router %[[H]]
-// CHECK: %[[E0:.*]] = moe.experts {{.*}} {fused, moe.device = "cpu0", moe.gemms = ["gemm_q8_0_avx512", "gemm_q8_0_avx512", "gemm_q8_0_avx512"]
+// CHECK: %[[E0:.*]] = moe.experts {{.*}} {fused, moe.device = "cpu0", moe.gemms = ["gemm_q8_0_rows16_avx512", "gemm_q8_0_rows16_avx512", "gemm_q8_0_rows16_avx512"]
 // CHECK: %[[E:.*]] = moe.transfer %[[E0]] from "cpu0" to "gpu0"
 // CHECK: %[[S:.*]] = moe.ffn %[[H]], {{.*}} residual %[[H]] {fused, moe.device = "gpu0"
 // CHECK: %[[Y:.*]] = moe.add %[[E]], %[[S]]
@@ -37,9 +38,18 @@
 // OPTIONS-LABEL: func.func @prefill
 // OPTIONS: moe.fold_query
 
+// REFERENCE: moe.experts {{.*}} moe.gemms = ["gemm_q8_0_avx512", "gemm_q8_0_avx512", "gemm_q8_0_avx512"]
+// REFERENCE-NOT: rows16
+
+// The lookup reads the model file's rows, experts packed ones.
+// PLAN: %[[TABLE:.*]] = plan.weight "token_embd.weight" in %gguf
+// PLAN: %[[GATE:.*]] = plan.weight "blk.0.ffn_gate_exps.weight" in %gguf
+// PLAN: %[[PACKED:.*]] = plan.pack "blk.0.ffn_gate_exps.weight" of %[[GATE]] layout rows16
+// PLAN: plan.inst embed on %cpu0 {{.*}} table = %[[TABLE]]
 // A GPU's copies read or write the host's memory; nothing else does.
 // PLAN: plan.inst copy on %gpu0 ["copy_cuda"] (x = %token_embd, out = %token_embd.to_gpu0)
 // PLAN: plan.inst copy on %gpu0 ["copy_cuda"] (x = %{{.*}}, out = %blk.0.attn_residual.to_cpu0)
+// PLAN: plan.inst experts_gate_up on %cpu0 {{.*}} gate = %[[PACKED]], up = %[[PACKED]]
 module attributes {moe.target = #target,
   moe.files = [{path = "m.gguf", bytes = 8000000 : i64, header_bytes = 64 : i64, header_hash = "00000000000000000000000000000000"}],
   moe.model = {architecture = "deepseek2", name = "m", hash = "00000000000000000000000000000000", hidden = 256 : i64, vocab = 1000 : i64, layers = 1 : i64, context_length = 4096 : i64, heads = 4 : i64, experts = 8 : i64, experts_used = 2 : i64, latent = 64 : i64, rope = 32 : i64, parameters = 1000000 : i64}} {

@@ -18,7 +18,7 @@ func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.pha
   // CHECK: moe.rms_norm {{.*}} moe.kernels = ["rms_norm_avx512"]
   %h = moe.rms_norm %x, %n {eps = 1.0e-6, moe.device = "cpu0"} : tensor<?x256xf32>, tensor<256xf32>
   // A gemm on 8-bit activations needs them quantised.
-  // CHECK: moe.linear {{.*}} moe.gemms = ["gemm_q4_k_avx512"], moe.kernels = ["quantize_avx512", "linear_avx512"]
+  // CHECK: moe.linear {{.*}} moe.gemms = ["gemm_q4_k_rows16_avx512"], moe.kernels = ["quantize_avx512", "linear_avx512"]
   %a = moe.linear %h, %q4 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}} moe.gemms = ["gemm_f32_avx512"], moe.kernels = ["linear_avx512"]
   %b = moe.linear %a, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
@@ -55,10 +55,10 @@ func.func @ffn(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase
   %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
   %q6 = moe.weight <"q6", file = 0, offset = 0> : tensor<256x256x!moe.q6_k>
   %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
-  // CHECK: moe.gemms = ["gemm_q4_k_avx512", "gemm_q4_k_avx512", "gemm_q6_k_avx512"], moe.kernels = ["quantize_avx512", "gate_up_avx512", "quantize_avx512", "linear_avx512"]
+  // CHECK: moe.gemms = ["gemm_q4_k_rows16_avx512", "gemm_q4_k_rows16_avx512", "gemm_q6_k_rows16_avx512"], moe.kernels = ["quantize_avx512", "gate_up_avx512", "quantize_avx512", "linear_avx512"]
   %a = moe.ffn %x, %q4, %q4, %q6 {fused, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q6_k>) -> tensor<?x256xf32>
   // Gate reads F32, up A8: only one of them makes the op quantise its input.
-  // CHECK: moe.gemms = ["gemm_f32_avx512", "gemm_q4_k_avx512", "gemm_f32_avx512"], moe.kernels = ["linear_avx512", "quantize_avx512", "linear_avx512", "silu_mul_avx512", "linear_avx512"]
+  // CHECK: moe.gemms = ["gemm_f32_avx512", "gemm_q4_k_rows16_avx512", "gemm_f32_avx512"], moe.kernels = ["linear_avx512", "quantize_avx512", "linear_avx512", "silu_mul_avx512", "linear_avx512"]
   %b = moe.ffn %a, %f32, %q4, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256xf32>) -> tensor<?x256xf32>
   // Two gemms that read A8 share what is quantised once.
   // CHECK: moe.kernels = ["quantize_avx512", "linear_avx512", "linear_avx512", "silu_mul_avx512", "linear_avx512"]
@@ -73,7 +73,7 @@ func.func @experts(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.pha
   %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32x!moe.q5_0>
   // CHECK: moe.router {{.*}} moe.gemms = ["gemm_f32_avx512"], moe.kernels = ["linear_avx512", "router_avx512", "expert_group_avx512"]
   %ids, %w = moe.router %x, %wr {top_k = 3, scoring = #moe.scoring<softmax>, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
-  // CHECK: moe.experts {{.*}} moe.gemms = ["gemm_q8_0_avx512", "gemm_q8_0_avx512", "gemm_q5_0_avx512"], moe.kernels = ["quantize_avx512", "experts_gate_up_avx512", "quantize_avx512", "experts_linear_avx512", "experts_combine_avx512"]
+  // CHECK: moe.experts {{.*}} moe.gemms = ["gemm_q8_0_rows16_avx512", "gemm_q8_0_rows16_avx512", "gemm_q5_0_rows16_avx512"], moe.kernels = ["quantize_avx512", "experts_gate_up_avx512", "quantize_avx512", "experts_linear_avx512", "experts_combine_avx512"]
   %y = moe.experts %x, %ids, %w, %gate, %gate, %down {fused, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64x!moe.q8_0>, tensor<8x32x64x!moe.q8_0>, tensor<8x64x32x!moe.q5_0>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }

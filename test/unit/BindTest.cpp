@@ -41,6 +41,13 @@ fb::WeightT &weight(SamplePlan &s, const char *name) {
       return *candidate;
   throw std::logic_error(name);
 }
+/// Makes a weight of 32 columns one of Q8_0 in panels of 16 rows.
+void packRows(fb::WeightT &w) {
+  w.format = uint8_t(moek::Format::Q8_0);
+  w.layout = uint8_t(moek::Layout::Rows16);
+  w.row_stride = 34;
+  w.outer_stride = moek::storedRows(moek::Layout::Rows16, w.rows) * 34;
+}
 /// Points operand `index` of `op` at another buffer.
 void useBuffer(SamplePlan &s, const char *op, size_t index, const char *name) {
   decode(s, op).operands[index] =
@@ -59,6 +66,8 @@ void useKernel(SamplePlan &s, const char *op, size_t index, const char *name) {
 const Case shapeCases[] = {
     {"EmbedTable", "the table's row count is 39, but the vocabulary is 40",
      [](auto &s) { weight(s, "embed").rows = 39; }},
+    {"EmbedLayout", "operand table has layout rows16, expected gguf",
+     [](auto &s) { packRows(weight(s, "embed")); }},
     {"EmbedOut",
      "operand out has 1 rows of 24 elements per token, expected 1 "
      "of 32",
@@ -196,6 +205,19 @@ const Case kernelCases[] = {
      "kernel gemm_f16_ref reads F16, but operand w has "
      "format F32",
      [](auto &s) { useKernel(s, "linear", 1, "gemm_f16_ref"); }},
+    {"GemmOfAnotherLayout",
+     "kernel gemm_q8_0_avx2 reads layout gguf, but operand w has layout rows16",
+     [](auto &s) {
+       packRows(weight(s, "wq"));
+       useKernel(s, "linear", 1, "gemm_q8_0_avx2");
+     }},
+    {"GemmOfPackedRows",
+     "kernel gemm_q8_0_rows16_avx512 reads layout rows16, but operand w has "
+     "layout gguf",
+     [](auto &s) {
+       weight(s, "wq").format = uint8_t(moek::Format::Q8_0);
+       useKernel(s, "linear", 1, "gemm_q8_0_rows16_avx512");
+     }},
     {"GemmOfAnotherEncoding",
      "takes F32 activations, but operand act has "
      "encoding A8",

@@ -25,6 +25,7 @@ protected:
     request.model = model_;
     request.target = target;
     request.context = 8192;
+    request.weights = "reference"; // Packing would fill disks with zeros.
     request.output = plan_;
     return moec::compileModel(request);
   }

@@ -39,6 +39,13 @@ fb::WeightT &weight(SamplePlan &s, const char *name) {
       return *candidate;
   throw std::logic_error(name);
 }
+/// Makes a weight of 32 columns one of Q8_0 in panels of 16 rows.
+void packRows(fb::WeightT &w) {
+  w.format = uint8_t(moek::Format::Q8_0);
+  w.layout = uint8_t(moek::Layout::Rows16);
+  w.row_stride = 34;
+  w.outer_stride = moek::storedRows(moek::Layout::Rows16, w.rows) * 34;
+}
 void setOperand(fb::InstructionT &instruction, size_t index,
                 fb::OperandKind kind, uint32_t value) {
   instruction.operands[index] = fb::Operand(kind, value);
@@ -60,6 +67,23 @@ const Case tableCases[] = {
      [](auto &s) { weight(s, "wq").format = 16; }},
     {"WeightLayout", "unknown layout 9",
      [](auto &s) { weight(s, "wq").layout = 9; }},
+    {"WeightLayoutFormat", "layout rows16, which rows of 32 F32 elements lack",
+     [](auto &s) { weight(s, "wq").layout = 1; }},
+    {"WeightLayoutRowStride",
+     "has row stride 36, but rows of 34 bytes in layout rows16",
+     [](auto &s) { packRows(weight(s, "wq")), weight(s, "wq").row_stride = 36; }},
+    {"WeightLayoutOuterStride", "outer stride 578, less than 32 rows",
+     [](auto &s) {
+       weight(s, "gate").rows = 17;
+       packRows(weight(s, "gate"));
+       weight(s, "gate").outer_stride = 17 * 34;
+     }},
+    // The last panel takes 16 rows' room, whatever it holds.
+    {"WeightLayoutEnd", "ends beyond its file",
+     [](auto &s) {
+       packRows(weight(s, "out"));
+       weight(s, "out").offset = s.builder.weightBytes().size() - 40 * 34;
+     }},
     {"WeightBlock", "has 32 columns, not a multiple of Q4_K's block of 256",
      [](auto &s) { weight(s, "wq").format = 12; }},
     {"WeightRows", "rows is 0", [](auto &s) { weight(s, "wq").rows = 0; }},

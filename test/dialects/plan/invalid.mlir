@@ -39,6 +39,100 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected a layout for rows of 32 F32 elements, found rows16}}
+  %w = plan.weight "w" in %f at 0 : 1x2x32xF32 strides [256, 128] layout rows16
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected a row stride of 34 bytes in layout rows16, found 36}}
+  %w = plan.weight "w" in %f at 0 : 1x2x32xQ8_0 strides [576, 36] layout rows16
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // A second matrix begins after the first one's last panel.
+  // expected-error @+1 {{expected an outer stride of at least 544 bytes, found 68}}
+  %w = plan.weight "w" in %f at 0 : 2x2x32xQ8_0 strides [68, 34] layout rows16
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected bytes inside the file's 4096, found offset 3584 and end 4128}}
+  %w = plan.weight "w" in %f at 3584 : 1x2x32xQ8_0 strides [68, 34] layout rows16
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %w = plan.weight "w" in %f at 0 : 1x2x32xF32 strides [256, 128]
+  // expected-error @+1 {{expected a layout for rows of 32 F32 elements, found rows16}}
+  %p = plan.pack "w" of %w layout rows16
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %w = plan.weight "w" in %f at 0 : 1x2x32xQ8_0 strides [68, 34]
+  // expected-error @+1 {{expected a layout other than the model file's}}
+  %p = plan.pack "w" of %w layout gguf
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %w = plan.weight "w" in %f at 0 : 1x2x32xQ8_0 strides [68, 34] layout rows16
+  // expected-error @+1 {{expected rows in layout gguf, found rows16}}
+  %p = plan.pack "w" of %w layout rows16
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %w = plan.weight "w" in %f at 0 : 1x2x32xQ8_0 strides [68, 34]
+  %p = plan.pack "w" of %w layout rows16
+  // expected-error @+1 {{expected a 'plan.weight' or 'plan.fold_query'}}
+  %q = plan.pack "w" of %p layout rows16
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   // expected-error @+1 {{expected a tensor format, found 'Q9_X'}}
   %w = plan.weight "w" in %f at 0 : 1x1x256xQ9_X strides [0, 0]
 }

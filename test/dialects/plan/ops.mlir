@@ -18,8 +18,13 @@ plan.program attributes {
   %packed = plan.file packed "tiny.weights" bytes 64 header 0 hash "0123456789abcdef0123456789abcdef"
   // CHECK: %[[NORM:.*]] = plan.weight "output_norm.weight" in %[[FILE]] at 512 : 1x1x256xF32 strides [1024, 1024]
   %norm = plan.weight "output_norm.weight" in %gguf at 512 : 1x1x256xF32 strides [1024, 1024]
-  // CHECK: %[[OUT:.*]] = plan.weight "output.weight" in %[[FILE]] at 2048 : 1x512x256xQ4_K strides [73728, 144] {layout = 1 : i64}
-  %out = plan.weight "output.weight" in %gguf at 2048 : 1x512x256xQ4_K strides [73728, 144] {layout = 1 : i64}
+  // CHECK: %[[OUT:.*]] = plan.weight "output.weight" in %[[FILE]] at 2048 : 1x512x256xQ4_K strides [73728, 144] layout rows16
+  %out = plan.weight "output.weight" in %gguf at 2048 : 1x512x256xQ4_K strides [73728, 144] layout rows16
+  // The model file's layout is not printed.
+  // CHECK: %[[DOWN:.*]] = plan.weight "down.weight" in %[[FILE]] at 2048 : 4x17x32xQ4_0 strides [306, 18]{{$}}
+  %down = plan.weight "down.weight" in %gguf at 2048 : 4x17x32xQ4_0 strides [306, 18] layout gguf
+  // CHECK: plan.pack "down.weight" of %[[DOWN]] layout rows16
+  %packed_down = plan.pack "down.weight" of %down layout rows16
   // CHECK: plan.fold_query "q.folded" of %{{.*}}, %{{.*}} : 1x72x32xF32
   %wq = plan.weight "q" in %gguf at 4096 : 1x24x32xF32 strides [3072, 128]
   %wk = plan.weight "k" in %gguf at 8192 : 2x8x32xF32 strides [1024, 128]

@@ -1,0 +1,53 @@
+//===- WeightLayouts.h - One layout per weight and device -------*- C++ -*-===//
+//
+// Used by moe-select-kernels. A weight is stored once per device, so that all
+// gemms that read it there, in whatever phase, must take the same layout. What
+// reads it without a gemm (moe.embedding, attention) takes the model file's
+// rows, as an entry of its own in the plan.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_PASSES_WEIGHTLAYOUTS_H
+#define MOE_PASSES_WEIGHTLAYOUTS_H
+
+#include "passes/KernelSelection.h"
+#include "passes/Support.h"
+
+namespace mlir::moe {
+
+/// Tokens that one call of a gemm may multiply.
+struct TokenRange {
+  int64_t min, max;
+};
+
+/// Of a gemm on `weight` in `phase`: an expert sees any number of a step's
+/// tokens, from one.
+TokenRange gemmTokens(Value weight, PhaseAttr phase);
+
+class WeightLayouts {
+public:
+  /// Without `mayPack` every weight keeps the model file's layout.
+  explicit WeightLayouts(bool mayPack) : mayPack_(mayPack) {}
+
+  /// Notes that a gemm on `device` reads `weight` in `phase`.
+  void addUse(Value weight, PhaseAttr phase, const moec::DeviceDesc &device);
+
+  /// The layout that the noted gemms read best: the first after the model
+  /// file's that
+  ///   * the weight's format and columns have, with at most an eighth more
+  ///     bytes to fill up panels;
+  ///   * each gemm exists in, for no lesser instruction set than on the file's
+  ///     rows and reading activations in the same encoding (moe-fuse relies on
+  ///     that).
+  moek::Layout layoutOf(Value weight, const moec::DeviceDesc &device) const;
+
+private:
+  using Key = std::pair<Attribute, const moec::DeviceDesc *>;
+
+  bool mayPack_;
+  llvm::DenseMap<Key, SmallVector<TokenRange, 4>> uses_;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_WEIGHTLAYOUTS_H
