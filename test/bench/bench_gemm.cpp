@@ -1,57 +1,58 @@
-//===- bench_gemm.cpp - Speed of every gemm on one core -------------------===//
+//===- bench_gemm.cpp - Speed of every gemm -------------------------------===//
 //
-// One benchmark per gemm that this CPU can run and token count 1, 8 and 64. A
-// call is what a driver makes: a tile of 64 rows of 2048 columns. Tiles walk
-// through 192 MiB of weights, more than any cache, so that with one token the
-// limit is the memory.
+// One benchmark per gemm that this CPU can run, shape, token count and number
+// of threads, named kernel/COLSxROWS/tokens. An iteration is one weight matrix
+// in the tiles that a driver hands to a gemm, its rows shared out among the
+// threads. Matrices follow each other through 256 MiB, more than any cache: the
+// limit of few tokens is the memory.
 //
 // Counters: bytes_per_second of weights read, ops per second (a multiply and an
-// add are two), and both as fractions of this core's limits, measured at the
-// start: a streaming read, and register-only vpdpbusd (for float formats, FMA)
-// of the kernel's instruction set.
+// add are two), and both as fractions of what the same threads can do. of_read
+// refers to a streaming read of the same memory right before and after: what
+// neighbours leave of it changes from second to second. of_peak refers to
+// register-only vpdpbusd (for float formats, FMA) of the kernel's instruction
+// set, measured at the start, per thread.
+//
+// One thread is timed in CPU time, several in wall time.
 //
 //===----------------------------------------------------------------------===//
 
 #include "kernels/Peak.h"
 #include "kernels/Registry.h"
 #include "kernels/Scratch.h"
+#include "kernels/quant/Rows16.h"
+#include "test/bench/Shapes.h"
 #include "test/kernels/GemmProblem.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <benchmark/benchmark.h>
 #include <ctime>
 #include <map>
-#include <memory>
+#include <mutex>
 
 using namespace moek;
+using namespace moek::bench;
 using namespace moek::test;
 
 namespace {
 
-constexpr int64_t kCols = 2048;
-constexpr size_t kWeightBytes = size_t(192) << 20;
+constexpr size_t kWeightBytes = size_t(256) << 20;
 
-/// This thread's CPU time in seconds, as benchmark rates use it: other
-/// processes on the machine do not count.
-double cpuSeconds() {
+double secondsOf(clockid_t clock) {
   timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  clock_gettime(clock, &now);
   return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 
-/// The best of a few runs of `work`, in units of what it returns per second.
-template <class Work> double bestRate(Work &&work) {
-  double best = 0;
-  for (int i = 0; i < 5; ++i) {
-    double begin = cpuSeconds();
-    double amount = work();
-    best = std::max(best, amount / (cpuSeconds() - begin));
-  }
-  return best;
+/// Units of what `work` returns per second of `clock`.
+template <class Work> double rateOf(clockid_t clock, Work &&work) {
+  double begin = secondsOf(clock);
+  double amount = work();
+  return amount / (secondsOf(clock) - begin);
 }
 
-/// Weights shared by all benchmarks of a format: filling them takes longer
-/// than measuring.
+/// Memory shared by all benchmarks: filling it takes longer than measuring.
 class Weights {
 public:
   Weights() : bytes_(kWeightBytes) {}
@@ -60,110 +61,178 @@ public:
     return {reinterpret_cast<const std::byte *>(bytes_.data()), bytes_.size()};
   }
 
-  /// Rows for `gemm`; random ones, repeated.
-  const uint8_t *of(const GemmInfo &gemm, int64_t stride) {
-    if (!filled_ || format_ != gemm.format || layout_ != gemm.layout) {
-      std::mt19937 random(1);
-      size_t tile = size_t(kRowTile * stride);
-      std::vector<uint8_t> rows(tile);
-      randomWeights(gemm.format, kRowTile, kCols, stride, random, rows.data());
-      rows = layOut(gemm.layout, gemm.format, rows, kRowTile, kCols);
-      for (size_t at = 0; at + tile <= bytes_.size(); at += tile)
-        std::copy_n(rows.data(), tile, bytes_.data() + at);
-      format_ = gemm.format;
-      layout_ = gemm.layout;
-      filled_ = true;
-    }
+  /// Matrices of `shape` one after another: a tile of random rows, repeated.
+  const uint8_t *of(const GemmInfo &gemm, const Shape &shape) {
+    std::string key = shape.name() + "/" + std::to_string(int(gemm.format)) +
+                      "/" + std::to_string(int(gemm.layout));
+    // One of a benchmark's threads fills, the others wait.
+    std::lock_guard lock(mutex_);
+    if (key_ == key)
+      return bytes_.data();
+    std::mt19937 random(1);
+    int64_t stride = int64_t(rowBytes(gemm.format, uint64_t(shape.cols)));
+    size_t tile = size_t(kRowTile * stride);
+    std::vector<uint8_t> rows(tile);
+    randomWeights(gemm.format, kRowTile, shape.cols, stride, random,
+                  rows.data());
+    rows = layOut(gemm.layout, gemm.format, rows, kRowTile, shape.cols);
+    for (size_t at = 0; at + tile <= bytes_.size(); at += tile)
+      std::copy_n(rows.data(), tile, bytes_.data() + at);
+    key_ = key;
     return bytes_.data();
   }
 
 private:
   std::vector<uint8_t> bytes_;
-  bool filled_ = false;
-  Format format_ = Format::F32;
-  Layout layout_ = Layout::Gguf;
+  std::mutex mutex_;
+  std::string key_;
 };
 
-struct Limits {
-  double bytesPerSecond;
+/// What all benchmarks know.
+struct Machine {
+  Weights weights;
+  Isa best = Isa::Ref;
   std::map<std::pair<Isa, Peak>, double> opsPerSecond;
+
+  Machine() {
+    for (Isa isa : {Isa::Ref, Isa::Avx2, Isa::Avx512})
+      if (hostSupports(isa)) {
+        best = isa;
+        for (Peak kind : {Peak::Int8, Peak::Float})
+          for (int i = 0; i < 5; ++i) {
+            double &rate = opsPerSecond[{isa, kind}];
+            rate = std::max(rate, rateOf(CLOCK_THREAD_CPUTIME_ID, [&] {
+                              return runPeakLoop(isa, kind, 1'000'000);
+                            }));
+          }
+      }
+  }
 };
 
-void runGemm(benchmark::State &state, const GemmInfo &info, int64_t tokens,
-             Weights &weights, const Limits &limits) {
+struct Case {
+  const GemmInfo *gemm;
+  Shape shape;
+  int64_t tokens;
+};
+
+void runGemm(benchmark::State &state, const Case &c, Machine &machine) {
+  const GemmInfo &info = *c.gemm;
   GemmFn gemm = resolveGemm(info.name);
-  int64_t stride = int64_t(rowBytes(info.format, kCols));
-  const uint8_t *w = weights.of(info, stride);
-  int64_t tileBytes = stride * kRowTile;
-  int64_t tiles = int64_t(kWeightBytes) / tileBytes;
-  GemmProblem inputs(info, 1, tokens, kCols, 1);
-  std::vector<float> out(size_t(kRowTile * tokens));
-  int64_t tile = 0;
+  int64_t stride = int64_t(rowBytes(info.format, uint64_t(c.shape.cols)));
+  int64_t matrixBytes = stride * c.shape.rows;
+  int64_t matrices = int64_t(kWeightBytes) / matrixBytes;
+  const uint8_t *weights = machine.weights.of(info, c.shape);
+  Range rows = shareOf(c.shape.rows, kRows16,
+                       Worker{state.thread_index(), state.threads(), nullptr});
+  GemmProblem inputs(info, 1, c.tokens, c.shape.cols, 1);
+  std::vector<float> out(size_t(kRowTile * c.tokens));
+
+  clockid_t clock =
+      state.threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+  size_t part = kWeightBytes / size_t(state.threads());
+  auto readRate = [&] {
+    return rateOf(clock, [&] {
+      benchmark::DoNotOptimize(readAll(
+          machine.best, machine.weights.bytes().subspan(
+                            size_t(state.thread_index()) * part, part)));
+      return double(part);
+    });
+  };
+  double limit = readRate();
+  int64_t matrix = 0;
   for (auto _ : state) {
-    gemm(w + tile * tileBytes, stride, kRowTile, inputs.activations(), tokens,
-         kCols, out.data(), kRowTile);
-    benchmark::DoNotOptimize(out.data());
-    benchmark::ClobberMemory();
-    if (++tile == tiles)
-      tile = 0;
+    const uint8_t *w = weights + matrix * matrixBytes;
+    for (int64_t r = rows.begin; r < rows.end; r += kRowTile) {
+      gemm(w + r * stride, stride, std::min(rows.end - r, kRowTile),
+           inputs.activations(), c.tokens, c.shape.cols, out.data(), kRowTile);
+      benchmark::DoNotOptimize(out.data());
+      benchmark::ClobberMemory();
+    }
+    if (++matrix == matrices)
+      matrix = 0;
   }
-  double calls = double(state.iterations());
-  double ops = 2.0 * double(kRowTile * kCols * tokens) * calls;
-  double bytes = double(tileBytes) * calls;
+  limit = (limit + readRate()) / 2;
+
+  double done = double(rows.end - rows.begin) * double(state.iterations());
+  double ops = 2.0 * double(c.shape.cols * c.tokens) * done;
+  double bytes = double(stride) * done;
   Peak kind = info.activation == Encoding::A8 ? Peak::Int8 : Peak::Float;
   state.SetBytesProcessed(int64_t(bytes));
   using Counter = benchmark::Counter;
   state.counters["ops"] = Counter(ops, Counter::kIsRate);
-  state.counters["of_read"] =
-      Counter(bytes / limits.bytesPerSecond, Counter::kIsRate);
+  // Sums over the threads of fractions, hence averages.
+  state.counters["of_read"] = Counter(bytes / limit, Counter::kAvgThreadsRate);
   state.counters["of_peak"] =
-      Counter(ops / limits.opsPerSecond.at({info.isa, kind}), Counter::kIsRate);
+      Counter(ops / machine.opsPerSecond.at({info.isa, kind}),
+              Counter::kAvgThreadsRate);
 }
 
-Limits measureLimits(std::span<const std::byte> memory) {
-  Limits limits;
-  Isa best = Isa::Ref;
-  for (Isa isa : {Isa::Ref, Isa::Avx2, Isa::Avx512})
-    if (hostSupports(isa)) {
-      best = isa;
-      for (Peak kind : {Peak::Int8, Peak::Float})
-        limits.opsPerSecond[{isa, kind}] =
-            bestRate([&] { return runPeakLoop(isa, kind, 1'000'000); });
-    }
-  limits.bytesPerSecond = bestRate([&] {
-    benchmark::DoNotOptimize(readAll(best, memory));
-    return double(memory.size());
-  });
-  return limits;
+bool fits(const GemmInfo &gemm, const Shape &shape) {
+  if (uint64_t(shape.rows) * rowBytes(gemm.format, uint64_t(shape.cols)) >
+      kWeightBytes)
+    return false;
+  return shape.cols % formatInfo(gemm.format).blockElements == 0 &&
+         (gemm.layout != Layout::Rows16 || hasRows16(gemm.format, shape.cols));
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
   benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv))
-    return 2;
-  auto weights = std::make_unique<Weights>();
-  Limits limits = measureLimits(weights->bytes());
-  benchmark::AddCustomContext("read_gbps",
-                              std::to_string(limits.bytesPerSecond / 1e9));
-  for (const auto &[key, ops] : limits.opsPerSecond)
+  std::vector<std::string> shapeNames{"2048x1408"};
+  std::vector<int64_t> tokenCounts{1, 8, 64};
+  std::vector<int> threadCounts{1};
+  CLI::App app("Speed of every gemm. Takes Google Benchmark's options, too.");
+  app.add_option("--shapes", shapeNames,
+                 "COLSxROWS, or the experts of " + knownModels())
+      ->delimiter(',');
+  app.add_option("--tokens", tokenCounts, "Token counts")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--threads", threadCounts, "Numbers of threads")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 256));
+  CLI11_PARSE(app, argc, argv);
+
+  std::vector<Shape> shapes;
+  for (const std::string &name : shapeNames) {
+    auto parsed = parseShapes(name);
+    if (!parsed) {
+      fprintf(stderr,
+              "bench_gemm: no shape '%s': COLSxROWS with rows a multiple of "
+              "%d, or one of %s\n",
+              name.c_str(), int(kRowTile), knownModels().c_str());
+      return 2;
+    }
+    shapes.insert(shapes.end(), parsed->begin(), parsed->end());
+  }
+
+  Machine machine;
+  for (const auto &[key, ops] : machine.opsPerSecond)
     benchmark::AddCustomContext(
         std::string(isaName(key.first)) +
             (key.second == Peak::Int8 ? "_int8_gops" : "_float_gflops"),
         std::to_string(ops / 1e9));
-  for (const GemmInfo &info : gemmTable()) {
-    if (!hostSupports(info.isa))
-      continue;
-    for (int64_t tokens : {1, 8, 64})
-      if (tokens >= info.minTokens && tokens <= info.maxTokens)
-        benchmark::RegisterBenchmark(
-            (std::string(info.name) + "/" + std::to_string(tokens)).c_str(),
-            [&info, tokens, &weights, &limits](benchmark::State &state) {
-              runGemm(state, info, tokens, *weights, limits);
-            })
-            ->Unit(benchmark::kMicrosecond);
-  }
+  for (const Shape &shape : shapes)
+    for (const GemmInfo &info : gemmTable())
+      for (int64_t tokens : tokenCounts) {
+        if (!hostSupports(info.isa) || !fits(info, shape) ||
+            tokens < info.minTokens || tokens > info.maxTokens)
+          continue;
+        Case c{&info, shape, tokens};
+        for (int threads : threadCounts) {
+          auto *benchmark = benchmark::RegisterBenchmark(
+              (std::string(info.name) + "/" + shape.name() + "/" +
+               std::to_string(tokens))
+                  .c_str(),
+              [c, &machine](benchmark::State &state) {
+                runGemm(state, c, machine);
+              });
+          benchmark->Unit(benchmark::kMicrosecond);
+          if (threads > 1)
+            benchmark->Threads(threads)->UseRealTime();
+        }
+      }
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
 }
