@@ -1,86 +1,29 @@
-//===- bench_ops.cpp - Speed of the drivers that matter -------------------===//
+//===- bench_ops.cpp - Speed of every driver ------------------------------===//
 //
-// One worker of one, DeepSeek-V2-Lite's shapes: hidden 2048, 16 heads, nope
-// 128, rope 64, latent 512, value 128; 64 experts of 1408, 6 per token. Weights
-// of experts walk through 27 layers' worth as a model does; those of one head
-// matrix stay in cache between calls.
+// One worker of one, DeepSeek-V2-Lite's shapes (OpWork.h). Small weights stay
+// in cache between calls; those of 64 experts and of the head do not fit.
 //
 // Names are kernel/tokens or kernel/tokens/position. Counters: ops per second
-// (a multiply and an add are two), bytes_per_second of weights and cache rows.
+// (a multiply and an add are two), bytes_per_second of weights and cache rows,
+// and for ops without either, of what they read and write.
 //
 //===----------------------------------------------------------------------===//
 
 #include "kernels/Activation.h"
 #include "kernels/Registry.h"
 #include "kernels/Scratch.h"
+#include "test/bench/OpWork.h"
 
 #include <algorithm>
 #include <benchmark/benchmark.h>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <random>
+#include <cstdio>
 #include <string>
 #include <vector>
 
 using namespace moek;
+using namespace moek::bench;
 
 namespace {
-
-constexpr int32_t kHidden = 2048, kHeads = 16, kNope = 128, kRope = 64;
-constexpr int32_t kLatent = 512, kValue = 128;
-constexpr int32_t kExperts = 64, kTopK = 6, kExpertSize = 1408;
-
-/// Zeroed, 64-byte aligned memory that lives as long as the benchmark.
-class Arena {
-public:
-  std::byte *bytes(size_t size) {
-    blocks.push_back(std::make_unique<std::byte[]>(size + 64));
-    auto address = reinterpret_cast<uintptr_t>(blocks.back().get());
-    return blocks.back().get() + (64 - address % 64) % 64;
-  }
-  template <class T> T *make(int64_t count) {
-    return reinterpret_cast<T *>(bytes(size_t(count) * sizeof(T)));
-  }
-  float *floats(int64_t count) {
-    std::mt19937 random(1);
-    std::normal_distribution<float> normal;
-    float *p = make<float>(count);
-    std::generate_n(p, count, [&] { return normal(random); });
-    return p;
-  }
-  WeightView weights(Format format, int64_t outer, int64_t rows, int64_t cols) {
-    int64_t stride = int64_t(rowBytes(format, uint64_t(cols)));
-    auto *data = make<uint8_t>(outer * rows * stride);
-    // 0x2b in every byte: scales of about 0.05 and mixed codes.
-    std::memset(data, 0x2b, size_t(outer * rows * stride));
-    return {data, outer, rows, cols, rows * stride, stride, format};
-  }
-
-private:
-  std::vector<std::unique_ptr<std::byte[]>> blocks;
-};
-
-/// The gemm that goes with a driver of `isa`.
-const GemmInfo &gemmFor(Format format, Isa isa) {
-  for (const GemmInfo &gemm : gemmTable())
-    if (gemm.format == format && gemm.isa == isa)
-      return gemm;
-  return gemmTable().front();
-}
-
-/// What one benchmark runs and how much it does.
-struct Work {
-  std::shared_ptr<const void> args;
-  size_t scratchBytes = 0;
-  double ops = 0, bytes = 0;
-};
-
-using MakeWork = Work (*)(Arena &, Isa, Step);
-
-template <class Args> std::shared_ptr<const void> keep(const Args &args) {
-  return std::make_shared<Args>(args);
-}
 
 Work absorbQuery(Arena &arena, Isa, Step step) {
   AbsorbQueryArgs a{};
@@ -181,15 +124,6 @@ Slots routed(Arena &arena, Step step) {
   return s;
 }
 
-/// Rows of `gemm`'s activation encoding, zero.
-const uint8_t *activations(Arena &arena, const GemmInfo &gemm, int64_t rows,
-                           int64_t cols, int64_t &stride) {
-  stride = encodedRowBytes(gemm.activation, cols);
-  auto *p = arena.make<uint8_t>(rows * stride);
-  std::memset(p, 0, size_t(rows * stride));
-  return p;
-}
-
 Work expertsGateUp(Arena &arena, Isa isa, Step step) {
   ExpertsGateUpArgs a{};
   const GemmInfo &gemm = gemmFor(Format::Q4_K, isa);
@@ -222,33 +156,15 @@ Work expertsLinear(Arena &arena, Isa isa, Step step) {
           s.touched * double(a.w.outerStride)};
 }
 
-Work router(Arena &arena, Isa, Step step) {
-  RouterArgs a{};
-  a.logits = arena.floats(step.tokens * kExperts);
-  a.stride = kExperts, a.experts = kExperts, a.topK = kTopK;
-  a.groups = a.groupsUsed = 1, a.scoring = Scoring::Softmax, a.scale = 1;
-  a.ids = arena.make<int32_t>(step.tokens * kTopK);
-  a.weights = arena.make<float>(step.tokens * kTopK);
-  return {keep(a), size_t(routerScratchBytes(kExperts)), 0, 0};
-}
-
-Work rmsNorm(Arena &arena, Isa, Step step) {
-  RmsNormArgs a{};
-  a.x = arena.floats(step.tokens * kHidden);
-  a.weight = arena.floats(kHidden);
-  a.out = arena.make<float>(step.tokens * kHidden);
-  a.xStride = a.outStride = a.cols = kHidden;
-  a.groups = 1, a.eps = 1e-6f;
-  return {keep(a), 0, 0, 8.0 * step.tokens * kHidden};
-}
-
 Work quantize(Arena &arena, Isa, Step step) {
   QuantizeArgs a{};
   a.x = arena.floats(step.tokens * kHidden);
   a.xStride = a.cols = kHidden, a.rowsPerToken = 1;
   a.outStride = a8RowBytes(kHidden);
   a.out = arena.make<uint8_t>(step.tokens * a.outStride);
-  return {keep(a), 0, 0, 4.0 * step.tokens * kHidden};
+  // Maximum, product and sum.
+  double values = double(step.tokens) * kHidden;
+  return {keep(a), 0, 3 * values, 5 * values};
 }
 
 void runDriver(benchmark::State &state, const KernelInfo &kernel,
@@ -262,11 +178,9 @@ void runDriver(benchmark::State &state, const KernelInfo &kernel,
     benchmark::ClobberMemory();
   }
   double calls = double(state.iterations());
-  if (work.ops > 0)
-    state.counters["ops"] =
-        benchmark::Counter(work.ops * calls, benchmark::Counter::kIsRate);
-  if (work.bytes > 0)
-    state.SetBytesProcessed(int64_t(work.bytes * calls));
+  state.counters["ops"] =
+      benchmark::Counter(work.ops * calls, benchmark::Counter::kIsRate);
+  state.SetBytesProcessed(int64_t(work.bytes * calls));
 }
 
 struct Case {
@@ -282,9 +196,19 @@ int main(int argc, char **argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv))
     return 2;
   const Case cases[] = {
+      {OpCode::Embed, embed, {{1, 0}, {512, 0}}},
+      {OpCode::RopeTable, ropeTable, {{1, 0}, {512, 0}}},
       {OpCode::RmsNorm, rmsNorm, {{1, 0}, {512, 0}}},
       {OpCode::Quantize, quantize, {{1, 0}, {512, 0}}},
+      {OpCode::Linear, linear, {{1, 0}, {8, 0}}},
+      {OpCode::GateUp, gateUp, {{1, 0}, {8, 0}, {512, 0}}},
+      {OpCode::SiluMul, siluMul, {{1, 0}, {512, 0}}},
+      {OpCode::Add, add, {{1, 0}, {512, 0}}},
+      {OpCode::Rope, rope, {{1, 0}, {512, 0}}},
+      {OpCode::MlaLatent, mlaLatent, {{1, 0}, {512, 0}}},
       {OpCode::Router, router, {{1, 0}, {512, 0}}},
+      {OpCode::ExpertGroup, expertGroup, {{1, 0}, {512, 0}}},
+      {OpCode::ExpertsCombine, expertsCombine, {{1, 0}, {512, 0}}},
       {OpCode::AbsorbQuery, absorbQuery, {{1, 0}, {8, 0}, {64, 0}}},
       {OpCode::ExpandValue, expandValue, {{1, 0}, {8, 0}, {64, 0}}},
       {OpCode::LatentAttention,
@@ -294,6 +218,14 @@ int main(int argc, char **argv) {
       {OpCode::ExpertsGateUp, expertsGateUp, {{1, 0}, {8, 0}, {512, 0}}},
       {OpCode::ExpertsLinear, expertsLinear, {{1, 0}, {8, 0}, {512, 0}}},
   };
+  for (const KernelInfo &kernel : kernelTable())
+    if (kernel.isa != Isa::Cuda &&
+        std::none_of(std::begin(cases), std::end(cases),
+                     [&](const Case &c) { return c.op == kernel.op; })) {
+      std::fprintf(stderr, "bench_ops: no benchmark of %s\n",
+                   std::string(kernel.name).c_str());
+      return 1;
+    }
   for (const Case &c : cases)
     for (const KernelInfo &kernel : kernelTable()) {
       // The reference is for correctness; its speed says nothing.

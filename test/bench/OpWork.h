@@ -1,0 +1,93 @@
+//===- OpWork.h - What bench_ops runs ---------------------------*- C++ -*-===//
+//
+// DeepSeek-V2-Lite's shapes, and arguments of drivers made for them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_BENCH_OPWORK_H
+#define MOE_TEST_BENCH_OPWORK_H
+
+#include "kernels/Activation.h"
+#include "kernels/Registry.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace moek::bench {
+
+inline constexpr int32_t kHidden = 2048, kHeads = 16, kNope = 128, kRope = 64;
+inline constexpr int32_t kLatent = 512, kValue = 128;
+inline constexpr int32_t kExperts = 64, kTopK = 6, kExpertSize = 1408;
+/// Two shared experts side by side, and the head.
+inline constexpr int32_t kSharedSize = 2816, kVocab = 102400;
+
+/// Zeroed, 64-byte aligned memory that lives as long as the benchmark.
+class Arena {
+public:
+  std::byte *bytes(size_t size) {
+    blocks.push_back(std::make_unique<std::byte[]>(size + 64));
+    auto address = reinterpret_cast<uintptr_t>(blocks.back().get());
+    return blocks.back().get() + (64 - address % 64) % 64;
+  }
+  template <class T> T *make(int64_t count) {
+    return reinterpret_cast<T *>(bytes(size_t(count) * sizeof(T)));
+  }
+  float *floats(int64_t count) {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    float *p = make<float>(count);
+    std::generate_n(p, count, [&] { return normal(random); });
+    return p;
+  }
+  WeightView weights(Format format, int64_t outer, int64_t rows, int64_t cols) {
+    int64_t stride = int64_t(rowBytes(format, uint64_t(cols)));
+    auto *data = make<uint8_t>(outer * rows * stride);
+    // 0x2b in every byte: scales of about 0.05 and mixed codes.
+    std::memset(data, 0x2b, size_t(outer * rows * stride));
+    return {data, outer, rows, cols, rows * stride, stride, format};
+  }
+
+private:
+  std::vector<std::unique_ptr<std::byte[]>> blocks;
+};
+
+/// The gemm that goes with a driver of `isa`, on the layout that plans take.
+const GemmInfo &gemmFor(Format format, Isa isa);
+
+/// `rows` zero rows of `gemm`'s activation encoding.
+const uint8_t *activations(Arena &arena, const GemmInfo &gemm, int64_t rows,
+                           int64_t cols, int64_t &stride);
+
+/// What one benchmark runs and how much it does.
+struct Work {
+  std::shared_ptr<const void> args;
+  size_t scratchBytes = 0;
+  double ops = 0, bytes = 0;
+};
+
+using MakeWork = Work (*)(Arena &, Isa, Step);
+
+template <class Args> std::shared_ptr<const void> keep(const Args &args) {
+  return std::make_shared<Args>(args);
+}
+
+/// Drivers around attention and experts.
+Work embed(Arena &, Isa, Step);
+Work ropeTable(Arena &, Isa, Step);
+Work rmsNorm(Arena &, Isa, Step);
+Work linear(Arena &, Isa, Step);
+Work gateUp(Arena &, Isa, Step);
+Work siluMul(Arena &, Isa, Step);
+Work add(Arena &, Isa, Step);
+Work rope(Arena &, Isa, Step);
+Work mlaLatent(Arena &, Isa, Step);
+Work router(Arena &, Isa, Step);
+Work expertGroup(Arena &, Isa, Step);
+Work expertsCombine(Arena &, Isa, Step);
+
+} // namespace moek::bench
+
+#endif // MOE_TEST_BENCH_OPWORK_H
