@@ -1,5 +1,6 @@
 #include "runtime/Executor.h"
 
+#include "runtime/Team.h"
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
@@ -38,16 +39,9 @@ StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
                               scratchBytes));
   MOE_ASSIGN_OR_RETURN(executor.scratch_,
                        HostMemory::allocate(total.value(), "scratch"));
-  int32_t team = pool->team();
-  for (int32_t i = 0; i < team; ++i) {
-    moek::Worker worker{i, team, executor.scratch_.data() + i * stride.value()};
-    if (!nodes.empty()) {
-      auto [begin, end] = std::ranges::equal_range(nodes, nodes[size_t(i)]);
-      worker.nodeBegin = int32_t(begin - nodes.begin());
-      worker.nodeEnd = int32_t(end - nodes.begin());
-    }
-    executor.workers_.push_back(worker);
-  }
+  executor.workers_ = makeTeam(pool->team(), nodes);
+  for (moek::Worker &worker : executor.workers_)
+    worker.scratch = executor.scratch_.data() + worker.index * stride.value();
   executor.pool_ = std::move(pool);
   return executor;
 }

@@ -26,8 +26,7 @@ struct InstructionTime {
 
 class Executor {
 public:
-  /// `scratchBytes` is per worker. `nodes` has each worker's memory node, equal
-  /// ones side by side; empty where all share one.
+  /// `scratchBytes` is per worker. `nodes`: see makeTeam().
   static StatusOr<Executor> create(std::unique_ptr<WorkerPool> pool,
                                    uint64_t scratchBytes,
                                    std::span<const int> nodes = {});

@@ -1,5 +1,6 @@
 #include "runtime/Session.h"
 
+#include "runtime/NodeParts.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/HostCpu.h"
@@ -29,17 +30,26 @@ Session::create(Plan plan, const SessionOptions &options) {
   session->context_ = table.context();
   MOE_ASSIGN_OR_RETURN(session->files_,
                        WeightFiles::open(session->plan_, options.modelPaths));
+  MOE_ASSIGN_OR_RETURN(int threads,
+                       resolveThreads(options.threads, readCpuBudget()));
+  // Only a worker that stays where it is has memory of its own.
+  Placement placement;
+  if (options.pin)
+    for (WorkerPlace place : placeWorkers(
+             readTopology(allowedCpus(), options.systemRoot), threads)) {
+      placement.cpus.push_back(place.cpu);
+      placement.nodes.push_back(place.node);
+    }
   if (options.copyWeights)
-    MOE_RETURN_IF_ERROR(session->files_->copyToMemory());
-  MOE_RETURN_IF_ERROR(session->allocate(options));
+    MOE_RETURN_IF_ERROR(
+        session->files_->copyToMemory(nodeParts(table, placement.nodes)));
+  MOE_RETURN_IF_ERROR(session->allocate(threads, placement));
   MOE_RETURN_IF_ERROR(session->bind());
   return session;
 }
 
-Status Session::allocate(const SessionOptions &options) {
+Status Session::allocate(int threads, const Placement &placement) {
   const fb::Device &device = *plan_.table().devices()->Get(0);
-  MOE_ASSIGN_OR_RETURN(int threads,
-                       resolveThreads(options.threads, readCpuBudget()));
   // Sizes are below 2^48 each (verifyTables), so the sum cannot overflow.
   uint64_t needed = device.arena_bytes() + device.kv_bytes() +
                     device.scratch_bytes() * uint64_t(threads);
@@ -58,19 +68,11 @@ Status Session::allocate(const SessionOptions &options) {
       arena_, HostMemory::allocate(device.arena_bytes(), "activations"));
   MOE_ASSIGN_OR_RETURN(kv_,
                        HostMemory::allocate(device.kv_bytes(), "the KV cache"));
-  // Only a worker that stays where it is has memory of its own.
-  std::vector<int> cpus, nodes;
-  if (options.pin)
-    for (WorkerPlace place :
-         placeWorkers(readTopology(allowedCpus()), threads)) {
-      cpus.push_back(place.cpu);
-      nodes.push_back(place.node);
-    }
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<WorkerPool> pool,
-                       WorkerPool::create(threads, cpus));
-  MOE_ASSIGN_OR_RETURN(
-      executor_,
-      Executor::create(std::move(pool), device.scratch_bytes(), nodes));
+                       WorkerPool::create(threads, placement.cpus));
+  MOE_ASSIGN_OR_RETURN(executor_,
+                       Executor::create(std::move(pool), device.scratch_bytes(),
+                                        placement.nodes));
   return Status::ok();
 }
 

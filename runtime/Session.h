@@ -24,7 +24,10 @@ struct SessionOptions {
   /// sibling, spread over memory nodes; each node then reads its own part of
   /// the weights. The calling thread is pinned only while it works.
   bool pin = false;
-  /// Copy weights into private memory instead of mapping their files.
+  /// Where the system describes the machine; tests describe others.
+  std::string systemRoot = "/sys";
+  /// Copy weights into private memory instead of mapping their files; when
+  /// pinned, each node's part into its own memory.
   bool copyWeights = false;
   /// Where model files are now, if not where they were at compile time.
   std::vector<std::string> modelPaths;
@@ -91,7 +94,11 @@ public:
 private:
   explicit Session(Plan plan) : plan_(std::move(plan)) {}
 
-  Status allocate(const SessionOptions &options);
+  /// Where the workers run; empty lists where they may run anywhere.
+  struct Placement {
+    std::vector<int> cpus, nodes;
+  };
+  Status allocate(int threads, const Placement &placement);
   Status bind();
   Status checkTokens(std::span<const int32_t> tokens) const;
   const BoundPhase &phaseFor(size_t remaining) const;

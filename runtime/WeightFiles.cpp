@@ -2,6 +2,7 @@
 
 #include "runtime/PlanAccess.h"
 #include "runtime/base/ContentHash.h"
+#include "runtime/base/Topology.h"
 
 #include <filesystem>
 #include <optional>
@@ -144,9 +145,12 @@ MappedFile::PageUse WeightFiles::pageUse() const {
   return sum;
 }
 
-Status WeightFiles::copyToMemory() {
-  for (MappedFile &file : files_)
-    MOE_RETURN_IF_ERROR(file.copyToMemory());
+Status
+WeightFiles::copyToMemory(std::span<const std::vector<NodeBytes>> parts) {
+  for (size_t i = 0; i < files_.size(); ++i)
+    MOE_RETURN_IF_ERROR(files_[i].copyToMemory(
+        i < parts.size() ? parts[i] : std::vector<NodeBytes>(),
+        preferMemoryNode));
   return Status::ok();
 }
 

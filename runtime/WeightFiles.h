@@ -24,8 +24,9 @@ public:
   static StatusOr<WeightFiles> open(const Plan &plan,
                                     std::span<const std::string> modelPaths);
 
-  /// Copies every file into private memory: MappedFile::copyToMemory.
-  Status copyToMemory();
+  /// Copies every file into private memory: MappedFile::copyToMemory. `parts`
+  /// is by file (nodeParts()), or empty.
+  Status copyToMemory(std::span<const std::vector<NodeBytes>> parts = {});
 
   /// Of all files: MappedFile::pageUse.
   MappedFile::PageUse pageUse() const;

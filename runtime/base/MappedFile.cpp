@@ -31,6 +31,22 @@ Status ioError(const std::string &path, const char *what, int error) {
                 path + ": " + what + ": " + std::strerror(error));
 }
 
+/// Reads bytes [from, end) of a file to the same places behind `to`.
+Status readFully(int fd, const std::string &path, uint8_t *to, size_t from,
+                 size_t end) {
+  while (from < end) {
+    ssize_t got = ::pread(fd, to + from, end - from, static_cast<off_t>(from));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return ioError(path, "cannot read", errno);
+    if (got == 0)
+      return Status(StatusCode::Io, path + ": became shorter while read");
+    from += static_cast<size_t>(got);
+  }
+  return Status::ok();
+}
+
 /// A file's mapping (shared), or private memory if `fd` is -1, at an address
 /// that is a multiple of a huge page, like the file's offset 0: so that large
 /// folios of the page cache can be mapped whole. The advice makes what is not
@@ -117,7 +133,8 @@ MappedFile::PageUse MappedFile::pageUse() const {
   return use;
 }
 
-Status MappedFile::copyToMemory() {
+Status MappedFile::copyToMemory(std::span<const NodeBytes> parts,
+                                const std::function<void(int)> &prefer) {
   if (size_ == 0)
     return Status::ok();
   Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -132,19 +149,29 @@ Status MappedFile::copyToMemory() {
                   path_ + ": a copy does not fit into memory (" +
                       humanBytes(double(size_)) + " of " +
                       humanBytes(double(available)) + ")");
-  for (size_t done = 0; done < size_;) {
-    ssize_t got = ::pread(file.fd, static_cast<uint8_t *>(copy) + done,
-                          size_ - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got <= 0) {
-      Status status = got < 0 ? ioError(path_, "cannot read", errno)
-                              : Status(StatusCode::Io,
-                                       path_ + ": became shorter while read");
-      ::munmap(copy, size_);
-      return status;
-    }
-    done += static_cast<size_t>(got);
+  auto *to = static_cast<uint8_t *>(copy);
+  if (!parts.empty())
+    (void)::madvise(copy, size_, MADV_NOHUGEPAGE);
+  Status status = Status::ok();
+  size_t done = 0;
+  auto copyUpTo = [&](uint64_t end, int node) {
+    if (!status.isOk() || done >= end)
+      return;
+    if (!parts.empty())
+      prefer(node);
+    status = readFully(file.fd, path_, to, done, end);
+    done = end;
+  };
+  for (const NodeBytes &part : parts) {
+    copyUpTo(part.begin, -1);
+    copyUpTo(part.end, part.node);
+  }
+  copyUpTo(size_, -1);
+  if (!parts.empty())
+    prefer(-1);
+  if (!status.isOk()) {
+    ::munmap(copy, size_);
+    return status;
   }
   (void)::mprotect(copy, size_, PROT_READ);
   ::munmap(const_cast<uint8_t *>(data_), size_);

@@ -6,10 +6,19 @@
 #include "runtime/base/Status.h"
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
 namespace moert {
+
+/// Bytes of a file that only the workers on one memory node read.
+struct NodeBytes {
+  uint64_t begin, end;
+  int node;
+
+  bool operator==(const NodeBytes &) const = default;
+};
 
 /// Owns a shared read-only mapping of a whole regular file, in huge pages where
 /// the system has them for files. Mapping costs no memory until pages are
@@ -30,7 +39,12 @@ public:
   /// system gives them: costs the file's size in memory and the time to read
   /// it, and reads faster than the page cache where that is scattered. Fails
   /// with DoesNotFit or Io, and then changes nothing.
-  Status copyToMemory();
+  ///
+  /// `parts`, ascending and apart, go to the memory of their nodes, by calling
+  /// prefer(node) before each is touched and prefer(-1) before what is in none.
+  /// They are smaller than huge pages, which are then left out.
+  Status copyToMemory(std::span<const NodeBytes> parts = {},
+                      const std::function<void(int node)> &prefer = {});
 
   /// What of the file or its copy this process has touched, and of that what it
   /// reads through huge pages. Zeros where the system does not tell. Costs

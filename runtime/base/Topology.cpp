@@ -1,11 +1,14 @@
 #include "runtime/base/Topology.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace moert {
 
@@ -129,6 +132,20 @@ std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers) {
     for (size_t i = 0; i < node.taken; ++i)
       places.push_back({node.cpus[i], number});
   return places;
+}
+
+void preferMemoryNode(int node) {
+  // The kernel's interface, not libnuma's: policy 0 is the default, 1 prefers
+  // the nodes of a bit mask.
+  constexpr int kDefault = 0, kPreferred = 1, kMostNodes = 1024;
+  std::array<unsigned long, kMostNodes / (8 * sizeof(unsigned long))> mask = {};
+  constexpr int kBits = 8 * sizeof(unsigned long);
+  if (node < 0 || node >= kMostNodes) {
+    (void)::syscall(SYS_set_mempolicy, kDefault, nullptr, 0);
+    return;
+  }
+  mask[size_t(node / kBits)] = 1ul << (node % kBits);
+  (void)::syscall(SYS_set_mempolicy, kPreferred, mask.data(), kMostNodes);
 }
 
 } // namespace moert

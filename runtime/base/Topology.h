@@ -46,6 +46,11 @@ struct WorkerPlace {
 /// team share one.
 std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers);
 
+/// Memory that this thread touches first from now on comes from `node` while it
+/// has some; -1 is the system's default again. Where the system refuses, memory
+/// stays where it would have been.
+void preferMemoryNode(int node);
+
 } // namespace moert
 
 #endif // MOE_RUNTIME_BASE_TOPOLOGY_H

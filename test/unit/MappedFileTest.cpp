@@ -65,6 +65,24 @@ TEST(MappedFileTest, MapsFromTheStartOfAHugePageAndTellsItsUse) {
   }
 }
 
+TEST(MappedFileTest, CopiesPartsUnderTheirNodesPolicy) {
+  moetest::TempDir folder;
+  std::string content(50000, '\0');
+  for (size_t i = 0; i < content.size(); ++i)
+    content[i] = char(i * 7 % 101);
+  auto file = MappedFile::open(folder.write("weights", content));
+  ASSERT_TRUE(file.isOk()) << file.status().message();
+  std::vector<moert::NodeBytes> parts = {
+      {0, 100, 2}, {100, 20000, 0}, {30000, 50000, 2}};
+  std::vector<int> preferred;
+  auto status =
+      file->copyToMemory(parts, [&](int node) { preferred.push_back(node); });
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_EQ(preferred, (std::vector<int>{2, 0, -1, 2, -1}));
+  EXPECT_TRUE(
+      std::equal(file->bytes().begin(), file->bytes().end(), content.begin()));
+}
+
 TEST(MappedFileTest, CopyOfAnEmptyFileIsEmpty) {
   moetest::TempDir folder;
   auto file = MappedFile::open(folder.write("empty", ""));

@@ -110,4 +110,13 @@ TEST(ThisMachineTest, HasPlacesForItsCpus) {
   EXPECT_EQ(placeWorkers(topology, int(allowed.size())).size(), allowed.size());
 }
 
+// The only node that every machine has; one that none has is refused silently.
+TEST(ThisMachineTest, MemoryPolicyComesAndGoes) {
+  for (int node : {0, 1023, 5000, -1}) {
+    preferMemoryNode(node);
+    std::vector<char> touched(1 << 20, 'x');
+    EXPECT_EQ(touched.back(), 'x');
+  }
+}
+
 } // namespace

@@ -44,8 +44,10 @@ void SessionFlags::addPin(CLI::App &command) {
   command
       .add_flag("--pin", options.pin,
                 "Pin each worker thread to a core of its own, and with several "
-                "memory nodes let each read its own part of the weights; off "
-                "by default, because two pinned programs would share cores")
+                "memory nodes let each read its own part of the weights (with "
+                "--no-mmap from its own memory); off by default: it gains "
+                "nothing where the cores are free, and two pinned programs "
+                "would share cores")
       ->group("Machine");
 }
 

@@ -1,0 +1,33 @@
+//===- Team.h - The workers of an executor ----------------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_TEAM_H
+#define MOE_RUNTIME_TEAM_H
+
+#include "kernels/Abi.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace moert {
+
+/// `count` workers without scratch. `nodes` has each one's memory node, equal
+/// ones side by side in ascending order; empty where all share one.
+inline std::vector<moek::Worker> makeTeam(int32_t count,
+                                          std::span<const int> nodes) {
+  std::vector<moek::Worker> team;
+  for (int32_t i = 0; i < count; ++i) {
+    moek::Worker worker{i, count, nullptr};
+    if (!nodes.empty()) {
+      auto same = std::ranges::equal_range(nodes, nodes[size_t(i)]);
+      worker.nodeBegin = int32_t(same.begin() - nodes.begin());
+      worker.nodeEnd = int32_t(same.end() - nodes.begin());
+    }
+    team.push_back(worker);
+  }
+  return team;
+}
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_TEAM_H

@@ -1,0 +1,112 @@
+// Which node reads which bytes, on machines of 2 and 4 memory nodes.
+#include "runtime/NodeParts.h"
+
+#include "runtime/PlanAccess.h"
+#include "runtime/Session.h"
+#include "runtime/base/Topology.h"
+#include "test/support/SamplePlan.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <map>
+#include <set>
+
+using namespace moert;
+using moetest::SamplePlan;
+using moetest::TempDir;
+
+namespace {
+
+class NodePartsTest : public ::testing::Test {
+protected:
+  TempDir folder_;
+  SamplePlan sample_;
+};
+
+TEST_F(NodePartsTest, OneNodeHasNoParts) {
+  StatusOr<Plan> plan = Plan::load(sample_.builder.write(folder_));
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+  for (std::vector<int> nodes : {std::vector<int>{}, {0, 0, 0}})
+    for (const auto &file : nodeParts(plan->table(), nodes))
+      EXPECT_TRUE(file.empty());
+}
+
+/// Every byte of a gemm's weight is in one node's part, every node has its part
+/// of every expert, and the parts are what forExpertShare gives (which
+/// KernelConformanceTest proves for the drivers).
+TEST_F(NodePartsTest, EveryByteOfEveryExpertIsOneNodes) {
+  StatusOr<Plan> plan = Plan::load(sample_.builder.write(folder_));
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+  const fb::Plan &table = plan->table();
+  for (std::vector<int> nodes :
+       {std::vector<int>{0, 0, 1, 1}, {0, 1, 2, 3}, {0, 0, 0, 5}}) {
+    std::vector<std::vector<NodeBytes>> parts = nodeParts(table, nodes);
+    ASSERT_EQ(parts.size(), table.files()->size());
+    for (const auto &file : parts)
+      for (size_t i = 0; i < file.size(); ++i) {
+        EXPECT_LT(file[i].begin, file[i].end);
+        if (i > 0) {
+          EXPECT_LE(file[i - 1].end, file[i].begin) << "two nodes' bytes";
+        }
+      }
+    size_t gemmWeights = 0;
+    for (uint32_t w = 0; w < table.weights()->size(); ++w) {
+      const fb::Weight &weight = *table.weights()->Get(w);
+      uint64_t covered = 0;
+      std::map<int, uint64_t> byNode;
+      uint64_t begin = weight.offset(),
+               end = begin + uint64_t(weight.outer() * weight.outer_stride());
+      for (const NodeBytes &part : parts[weight.file()])
+        if (part.begin >= begin && part.end <= end) {
+          covered += part.end - part.begin;
+          byNode[part.node] += part.end - part.begin;
+        }
+      if (covered == 0)
+        continue;
+      ++gemmWeights;
+      EXPECT_EQ(covered,
+                uint64_t(weight.outer() * weight.rows() * weight.row_stride()));
+      int64_t grains = (weight.rows() + 15) / 16;
+      if (grains >= int64_t(nodes.size())) {
+        EXPECT_EQ(byNode.size(),
+                  std::set<int>(nodes.begin(), nodes.end()).size());
+      }
+    }
+    EXPECT_GT(gemmWeights, 5u);
+  }
+}
+
+// A session on a machine that says that its CPUs are on nodes of their own,
+// with weights mapped and copied: the same bits as anywhere.
+TEST_F(NodePartsTest, SessionsOnSimulatedNodesComputeTheSame) {
+  std::string planPath = sample_.builder.write(folder_);
+  std::vector<int> cpus = allowedCpus();
+  for (size_t i = 0; i < cpus.size(); ++i) {
+    std::string node = "devices/system/node/node" + std::to_string(i);
+    std::filesystem::create_directories(folder_.path() + "/" + node);
+    folder_.write(node + "/cpulist", std::to_string(cpus[i]) + "\n");
+  }
+  auto logits = [&](const SessionOptions &options) {
+    auto session = Session::open(planPath, options);
+    EXPECT_TRUE(session.isOk()) << session.status().message();
+    std::vector<float> all;
+    for (int32_t token = 0; token < 8; ++token) {
+      StatusOr<std::span<const float>> row = (*session)->decode(token);
+      EXPECT_TRUE(row.isOk());
+      all.insert(all.end(), row->begin(), row->end());
+    }
+    return all;
+  };
+  SessionOptions options;
+  options.threads = 1;
+  std::vector<float> expected = logits(options);
+  options.threads = 0;
+  options.pin = true;
+  EXPECT_EQ(logits(options), expected);
+  options.systemRoot = folder_.path();
+  EXPECT_EQ(logits(options), expected);
+  options.copyWeights = true;
+  EXPECT_EQ(logits(options), expected);
+}
+
+} // namespace
