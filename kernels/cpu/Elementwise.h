@@ -13,6 +13,10 @@ namespace moek {
 
 /// Elements of a flat share: 2 KiB of floats, whole cache lines.
 inline constexpr int64_t kFlatGrain = 512;
+/// Columns of a row that workers share: whole cache lines.
+inline constexpr int64_t kNormGrain = 128;
+/// A8 blocks of a share: 512 floats, and whole cache lines of 8-bit values.
+inline constexpr int64_t kA8Grain = 16;
 
 template <class S>
 void run(const EmbedArgs &a, const Step &step, const Worker &worker) {
@@ -54,24 +58,34 @@ void scaleRow(const float *x, typename S::Num scale, const float *weight,
 
 template <class S>
 void run(const RmsNormArgs &a, const Step &step, const Worker &worker) {
-  Range rows = shareOf(step.tokens * a.groups, 1, worker);
+  int64_t count = step.tokens * a.groups;
+  Range rows{0, count}, columns{0, a.cols};
+  // With fewer rows than workers each sums up all rows, which is the cheaper
+  // half, and writes its part of their columns. In place that would be a race.
+  if (count < worker.count && a.x != a.out)
+    columns = shareOf(a.cols, kNormGrain, worker);
+  else
+    rows = shareOf(count, 1, worker);
+  if (columns.begin == columns.end)
+    return;
   for (int64_t i = rows.begin; i < rows.end; ++i) {
-    int64_t t = i / a.groups, column = i % a.groups * a.cols;
-    const float *x = a.x + t * a.xStride + column;
-    scaleRow<S>(x, rmsScale<S>(x, a.cols, a.eps), a.weight, a.cols,
-                a.out + t * a.outStride + column);
+    int64_t t = i / a.groups, group = i % a.groups * a.cols;
+    const float *x = a.x + t * a.xStride + group;
+    scaleRow<S>(x + columns.begin, rmsScale<S>(x, a.cols, a.eps),
+                a.weight + columns.begin, columns.end - columns.begin,
+                a.out + t * a.outStride + group + columns.begin);
   }
 }
 
-/// One row of the A8 encoding. A block with a NaN or an infinity gets a NaN
-/// scale, so that whatever reads it is NaN too; one below 1e-36, whose inverse
-/// scale would overflow, is zero.
+/// Blocks `blocks` of a row in the A8 encoding. A block with a NaN or an
+/// infinity gets a NaN scale, so that whatever reads it is NaN too; one below
+/// 1e-36, whose inverse scale would overflow, is zero.
 template <class S>
-void quantizeRow(const float *x, int64_t cols, uint8_t *out) {
+void quantizeBlocks(const float *x, int64_t cols, Range blocks, uint8_t *out) {
   auto *q = reinterpret_cast<int8_t *>(out);
   auto *scales = reinterpret_cast<float *>(out + a8ScaleOffset(cols));
   auto *sums = reinterpret_cast<int16_t *>(out + a8SumOffset(cols));
-  for (int64_t block = 0; block < cols / kA8Block; ++block) {
+  for (int64_t block = blocks.begin; block < blocks.end; ++block) {
     const float *from = x + block * kA8Block;
     bool finite;
     float biggest = S::maxAbs32(from, finite);
@@ -89,9 +103,16 @@ void quantizeRow(const float *x, int64_t cols, uint8_t *out) {
 
 template <class S>
 void run(const QuantizeArgs &a, const Step &step, const Worker &worker) {
-  Range rows = shareOf(int64_t(step.tokens) * a.rowsPerToken, 1, worker);
-  for (int64_t r = rows.begin; r < rows.end; ++r)
-    quantizeRow<S>(a.x + r * a.xStride, a.cols, a.out + r * a.outStride);
+  int64_t perRow = a.cols / kA8Block;
+  Range share =
+      shareOf(int64_t(step.tokens) * a.rowsPerToken * perRow, kA8Grain, worker);
+  while (share.begin < share.end) {
+    int64_t r = share.begin / perRow, first = r * perRow;
+    int64_t end = share.end - first < perRow ? share.end - first : perRow;
+    quantizeBlocks<S>(a.x + r * a.xStride, a.cols, {share.begin - first, end},
+                      a.out + r * a.outStride);
+    share.begin = first + end;
+  }
 }
 
 template <class S>
