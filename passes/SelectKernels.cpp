@@ -1,4 +1,7 @@
 #include "compiler/Targets/TargetAttr.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "passes/KernelSelection.h"
 #include "passes/Passes.h"
 #include "passes/Support.h"
@@ -69,6 +72,7 @@ public:
     }
     for (const GemmInfo *gemm : gemms)
       gemmNames.push_back(nameAttr(context, gemm->name));
+    explainLayouts(op, steps, *device);
     op->setAttr(kKernelsAttr, ArrayAttr::get(context, kernelNames));
     op->setAttr(kGemmsAttr, ArrayAttr::get(context, gemmNames));
     gemmCount += gemms.size();
@@ -84,8 +88,28 @@ private:
     if (!format)
       return nullptr;
     TokenRange tokens = gemmTokens(weight, phase);
-    return chooseGemm(*format, layouts.layoutOf(weight, device), device.isa,
-                      tokens.min, tokens.max);
+    return chooseGemm(*format, layouts.choose(weight, device).layout,
+                      device.isa, tokens.min, tokens.max);
+  }
+
+  /// Says where the op's weights are, each by its name if they differ.
+  void explainLayouts(Operation *op, ArrayRef<PlanStep> steps,
+                      const moec::DeviceDesc &device) {
+    llvm::MapVector<StringRef, llvm::SetVector<StringRef>> weights;
+    for (const PlanStep &step : steps)
+      for (Value weight : step.gemmWeights) {
+        auto stored = weight.getDefiningOp<WeightOp>();
+        StringRef name = stored ? stored.getRef().getName().getValue()
+                                : StringRef("The computed weight");
+        std::string reason = layouts.choose(weight, device).reason;
+        if (!reason.empty())
+          weights[StringAttr::get(op->getContext(), reason).getValue()].insert(
+              name);
+      }
+    for (auto &[reason, names] : weights)
+      appendReason(op, (weights.size() == 1 ? std::string("Weights")
+                                            : llvm::join(names, ", ")) +
+                           " " + reason + ".");
   }
 
   void describe(InFlightDiagnostic &diagnostic,

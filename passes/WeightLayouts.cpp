@@ -20,6 +20,7 @@ static bool wastesRows(Layout layout, int64_t rows) {
   return moek::storedRows(layout, rows) - rows > rows / 8;
 }
 
+/// Whether each use has a gemm that is no worse than the one on GGUF rows.
 static bool hasGemms(Layout layout, moek::Format format, moek::Isa isa,
                      ArrayRef<TokenRange> uses) {
   return llvm::all_of(uses, [&](TokenRange tokens) {
@@ -32,19 +33,42 @@ static bool hasGemms(Layout layout, moek::Format format, moek::Isa isa,
   });
 }
 
-Layout WeightLayouts::layoutOf(Value weight,
-                               const moec::DeviceDesc &device) const {
+/// Whether packing can pay on the device at all.
+static bool hasLayouts(moek::Isa isa) {
+  return llvm::any_of(moek::gemmTable(), [&](const GemmInfo &gemm) {
+    return gemm.layout != Layout::Gguf && runsOn(gemm.isa, isa);
+  });
+}
+
+static std::string text(std::string_view view) { return std::string(view); }
+
+WeightLayouts::Choice
+WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
   auto type = cast<RankedTensorType>(weight.getType());
   auto format = getFormat(type.getElementType());
   auto uses = uses_.find({weightKey(weight), &device});
-  if (!mayPack_ || !format || uses == uses_.end())
-    return Layout::Gguf;
+  if (!format || uses == uses_.end() || !hasLayouts(device.isa))
+    return {};
+  auto keep = [](const std::string &why) {
+    return Choice{Layout::Gguf, "as in the model file: " + why};
+  };
+  if (!mayPack_)
+    return keep("weights=reference");
   int64_t rows = type.getDimSize(type.getRank() - 2);
   int64_t cols = type.getDimSize(type.getRank() - 1);
+  Choice kept = keep(text(moek::formatInfo(*format).name) +
+                     " has no gemm on another layout for " +
+                     text(moek::isaName(device.isa)) + " and every phase");
   for (uint32_t number = 1; auto layout = moek::layoutFromNumber(number);
-       ++number)
-    if (moek::hasLayout(*layout, *format, cols) && !wastesRows(*layout, rows) &&
-        hasGemms(*layout, *format, device.isa, uses->second))
-      return *layout;
-  return Layout::Gguf;
+       ++number) {
+    if (!moek::hasLayout(*layout, *format, cols) ||
+        !hasGemms(*layout, *format, device.isa, uses->second))
+      continue;
+    std::string name = text(moek::layoutName(*layout));
+    if (!wastesRows(*layout, rows))
+      return {*layout, "packed as " + name};
+    kept = keep(name + " would fill " + std::to_string(rows) + " rows up to " +
+                std::to_string(moek::storedRows(*layout, rows)));
+  }
+  return kept;
 }

@@ -32,6 +32,13 @@ public:
   /// Notes that a gemm on `device` reads `weight` in `phase`.
   void addUse(Value weight, PhaseAttr phase, const moec::DeviceDesc &device);
 
+  struct Choice {
+    moek::Layout layout = moek::Layout::Gguf;
+    /// Follows "weights": "packed as rows16". Empty where the device has gemms
+    /// for no layout but the model file's.
+    std::string reason;
+  };
+
   /// The layout that the noted gemms read best: the first after the model
   /// file's that
   ///   * the weight's format and columns have, with at most an eighth more
@@ -39,7 +46,7 @@ public:
   ///   * each gemm exists in, for no lesser instruction set than on the file's
   ///     rows and reading activations in the same encoding (moe-fuse relies on
   ///     that).
-  moek::Layout layoutOf(Value weight, const moec::DeviceDesc &device) const;
+  Choice choose(Value weight, const moec::DeviceDesc &device) const;
 
 private:
   using Key = std::pair<Attribute, const moec::DeviceDesc *>;

@@ -219,6 +219,8 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   weights.all = request.weights == "pack";
   weights.progress = request.progress;
   MOE_ASSIGN_OR_RETURN(report.packedBytes, placeWeights(program, weights));
+  if (report.packedBytes > 0)
+    report.packed = weightsPath(report.output);
   MOE_RETURN_IF_ERROR(writePlan(program, report.output));
   report.notes = notesOf(program);
   return report;

@@ -36,15 +36,17 @@ struct CompileRequest {
   /// Not bf16: with 8 bits of mantissa the cache alone moves logits by 0.4 %;
   /// f16 costs the same and moves them by 0.1 %.
   std::string kvType = "f16";
-  /// Bytes of plan.weights written so far and in all; may be empty.
-  std::function<void(uint64_t done, uint64_t total)> progress;
+  /// Called with the bytes of plan.weights written so far and in all; false
+  /// gives up. May be empty.
+  std::function<bool(uint64_t done, uint64_t total)> progress;
 };
 
 struct CompileReport {
   std::string output;               ///< "" when the text went to stdout.
   std::vector<std::string> notes;   ///< What a user should see.
   std::vector<std::string> remarks; ///< Every decision, for --verbose.
-  uint64_t packedBytes = 0;         ///< Size of plan.weights, or 0.
+  std::string packed;               ///< The weights file, or "".
+  uint64_t packedBytes = 0;         ///< Its size.
 };
 
 /// Compiles as asked. Fails with the codes of moert::StatusCode: InvalidFile

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
-#include <thread>
 #include <vector>
 
 using moert::Status;
@@ -38,9 +37,10 @@ void store(moek::Format format, const float *row, int64_t cols, uint8_t *out) {
   }
 }
 
-/// One head of the result.
-void foldHead(const FoldQuery &fold, int64_t head, uint8_t *out) {
-  int64_t cols = fold.wq.cols, rowBytes = moek::rowBytes(fold.format, cols);
+/// Rows first ... last - 1 of one head of the result.
+void foldHead(const FoldQuery &fold, int64_t head, int64_t first, int64_t last,
+              uint8_t *out) {
+  int64_t cols = fold.wq.cols;
   std::vector<float> q, k;
   dequantize(fold.wq,
              fold.wq.data + head * (fold.nope + fold.rope) * fold.wq.rowStride,
@@ -49,11 +49,16 @@ void foldHead(const FoldQuery &fold, int64_t head, uint8_t *out) {
              k);
   std::vector<double> sums(cols);
   std::vector<float> row(cols);
-  for (int64_t l = 0; l < fold.latent; ++l, out += rowBytes) {
+  for (int64_t r = first; r < last; ++r, out += fold.rowBytes()) {
+    if (r >= fold.latent) {
+      store(fold.format, q.data() + (fold.nope + r - fold.latent) * cols, cols,
+            out);
+      continue;
+    }
     std::fill(sums.begin(), sums.end(), 0.0);
     for (int64_t n = 0; n < fold.nope; ++n) {
       double factor =
-          fold.transposed ? k[l * fold.nope + n] : k[n * fold.latent + l];
+          fold.transposed ? k[r * fold.nope + n] : k[n * fold.latent + r];
       const float *queryRow = q.data() + n * cols;
       for (int64_t c = 0; c < cols; ++c)
         sums[c] += factor * queryRow[c];
@@ -61,38 +66,32 @@ void foldHead(const FoldQuery &fold, int64_t head, uint8_t *out) {
     std::copy(sums.begin(), sums.end(), row.begin());
     store(fold.format, row.data(), cols, out);
   }
-  for (int64_t r = 0; r < fold.rope; ++r, out += rowBytes)
-    store(fold.format, q.data() + (fold.nope + r) * cols, cols, out);
 }
 
 } // namespace
 
-Status foldQuery(const FoldQuery &fold,
-                 const std::function<Status(std::span<const uint8_t>)> &write) {
-  for (moek::Format format : {fold.wq.format, fold.wk.format})
-    if (!moek::formatInfo(format).hasKernels)
+Status FoldQuery::check() const {
+  for (moek::Format read : {wq.format, wk.format})
+    if (!moek::formatInfo(read).hasKernels)
       return Status(StatusCode::Unsupported,
                     fmt::format("cannot fold weights of format {}",
-                                moek::formatInfo(format).name));
-  if (fold.format != moek::Format::F32 && fold.format != moek::Format::BF16)
+                                moek::formatInfo(read).name));
+  if (format != moek::Format::F32 && format != moek::Format::BF16)
     return Status(StatusCode::Unsupported,
                   fmt::format("folded weights are F32 or BF16, not {}",
-                              moek::formatInfo(fold.format).name));
-
-  int64_t atOnce = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<uint8_t> bytes(atOnce * fold.headBytes());
-  for (int64_t first = 0; first < fold.heads; first += atOnce) {
-    int64_t count = std::min(atOnce, fold.heads - first);
-    std::vector<std::jthread> threads;
-    for (int64_t i = 1; i < count; ++i)
-      threads.emplace_back(
-          [&, i] { foldHead(fold, first + i, &bytes[i * fold.headBytes()]); });
-    foldHead(fold, first, bytes.data());
-    threads.clear(); // Joins.
-    MOE_RETURN_IF_ERROR(
-        write(std::span(bytes).first(count * fold.headBytes())));
-  }
+                              moek::formatInfo(format).name));
   return Status::ok();
+}
+
+void foldRows(const FoldQuery &fold, int64_t first, int64_t count,
+              uint8_t *out) {
+  for (int64_t row = first, end = first + count; row < end;) {
+    int64_t head = row / fold.headRows(), begin = row % fold.headRows();
+    int64_t rows = std::min(fold.headRows() - begin, end - row);
+    foldHead(fold, head, begin, begin + rows, out);
+    row += rows;
+    out += rows * fold.rowBytes();
+  }
 }
 
 } // namespace moec

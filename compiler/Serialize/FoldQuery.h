@@ -11,9 +11,6 @@
 #include "kernels/Abi.h"
 #include "runtime/base/Status.h"
 
-#include <functional>
-#include <span>
-
 namespace moec {
 
 struct FoldQuery {
@@ -27,18 +24,19 @@ struct FoldQuery {
 
   /// Rows of a head of the result: W_UK^T W_Qnope, then W_Q's rope rows.
   int64_t headRows() const { return latent + rope; }
-  int64_t headBytes() const {
-    return headRows() * int64_t(moek::rowBytes(format, wq.cols));
+  int64_t rows() const { return heads * headRows(); }
+  int64_t rowBytes() const {
+    return int64_t(moek::rowBytes(format, uint64_t(wq.cols)));
   }
+
+  /// Fails with Unsupported for a format that cannot be read or written.
+  moert::Status check() const;
 };
 
-/// Computes the result, heads * (latent + rope) rows of wq.cols elements, and
-/// passes it to `write` in order, in pieces. Sums in double. Uses every core.
-/// Fails with Unsupported for a format that cannot be read or written, and as
-/// `write` does.
-moert::Status
-foldQuery(const FoldQuery &fold,
-          const std::function<moert::Status(std::span<const uint8_t>)> &write);
+/// Computes rows first ... first + count - 1 of the result into `out`. Sums in
+/// double. `fold` passed check().
+void foldRows(const FoldQuery &fold, int64_t first, int64_t count,
+              uint8_t *out);
 
 } // namespace moec
 

@@ -83,11 +83,11 @@ private:
       return write(kv);
     else if (auto phase = dyn_cast<plan::PhaseOp>(op))
       return write(phase);
-    else if (auto fold = dyn_cast<plan::FoldQueryOp>(op))
+    else if (isa<plan::FoldQueryOp, plan::PackOp>(op))
       return Status(StatusCode::Internal,
                     fmt::format("weight \"{}\" must be packed before the plan "
                                 "is written",
-                                fold.getName().str()));
+                                op.getAttrOfType<StringAttr>("name").str()));
     else
       return Status(StatusCode::Internal,
                     fmt::format("{} has no place in a plan file",

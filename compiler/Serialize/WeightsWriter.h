@@ -12,27 +12,33 @@
 
 namespace moec {
 
+/// Where the weights file of a plan lies: beside it, plan.fb's is plan.weights.
+std::string weightsPath(const std::string &planPath);
+
 struct PlaceWeightsOptions {
   std::string planPath; ///< Where the plan will be written.
   /// Copy every weight, so that the model file is not needed any more; else
-  /// only weights that have to be computed are written.
+  /// only weights that are computed or in another layout are written.
   bool all = false;
-  /// Bytes of the weights file written so far and in all; may be empty.
-  std::function<void(uint64_t done, uint64_t total)> progress;
+  /// Called with the bytes of the weights file written so far and in all;
+  /// false gives up. May be empty.
+  std::function<bool(uint64_t done, uint64_t total)> progress = {};
+  int threads = 0; ///< 0 for one per core.
 };
 
 /// The last step before a plan is written; file paths of the program are those
 /// by which the model was opened.
 ///
 /// Writes the weights file beside the plan (plan.fb: plan.weights) if there is
-/// something to write, streaming, and lets the program refer to it: computed
-/// weights become plan.weight, entries that nothing uses any more go. Weights
-/// start at multiples of 64 bytes. Paths of model files become relative to the
-/// plan's folder if they are below it, else absolute.
+/// something to write, as writePackedFile does, and lets the program refer to
+/// it: plan.fold_query and plan.pack become plan.weight, entries that nothing
+/// uses any more go. Weights start at multiples of 64 bytes, large ones of
+/// pages. Paths of model files become relative to the plan's folder if they are
+/// below it, else absolute.
 ///
 /// Returns the size of the weights file, 0 without one. Fails with Io (disk
-/// full, checked before the first byte; a model file that is gone or changed)
-/// and as foldQuery does; then no weights file was changed.
+/// full, checked before the first byte; a model file that is gone or changed),
+/// Cancelled, and as FoldQuery::check does; then no weights file was changed.
 moert::StatusOr<uint64_t> placeWeights(mlir::plan::ProgramOp program,
                                        const PlaceWeightsOptions &options);
 

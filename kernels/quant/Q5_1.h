@@ -3,7 +3,7 @@
 #ifndef MOE_KERNELS_QUANT_Q5_1_H
 #define MOE_KERNELS_QUANT_Q5_1_H
 
-#include "kernels/quant/Half.h"
+#include "kernels/quant/Q5_0.h"
 
 namespace moek {
 
@@ -15,13 +15,7 @@ struct BlockQ5_1 {
   uint8_t low[16];
 
   /// In column order, without scale or zero point.
-  void unpackCodes(uint8_t *out) const {
-    for (int i = 0; i < 16; ++i) {
-      out[i] = uint8_t((low[i] & 15) | (high[i / 8] >> (i % 8) & 1) << 4);
-      out[i + 16] =
-          uint8_t(low[i] >> 4 | (high[2 + i / 8] >> (i % 8) & 1) << 4);
-    }
-  }
+  void unpackCodes(uint8_t *out) const { unpackQ5(low, high, out); }
 };
 static_assert(sizeof(BlockQ5_1) == 24);
 

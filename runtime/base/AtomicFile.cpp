@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,24 @@ Status AtomicFile::failure(const char *what) const {
                 path_ + ": " + what + ": " + std::strerror(errno));
 }
 
+void AtomicFile::removeStale(const std::filesystem::path &path) {
+  std::error_code error;
+  std::string prefix = path.filename().string() + ".tmp.";
+  std::filesystem::path folder =
+      path.has_parent_path() ? path.parent_path() : ".";
+  for (std::filesystem::directory_iterator entry(folder, error), end;
+       !error && entry != end; entry.increment(error)) {
+    if (!entry->path().filename().string().starts_with(prefix))
+      continue;
+    int fd = ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+      continue;
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0)
+      ::unlink(entry->path().c_str());
+    ::close(fd);
+  }
+}
+
 StatusOr<AtomicFile> AtomicFile::create(const std::string &path) {
   AtomicFile file;
   file.path_ = path;
@@ -22,11 +41,15 @@ StatusOr<AtomicFile> AtomicFile::create(const std::string &path) {
     errno = EISDIR;
     return file.failure("cannot write");
   }
+  removeStale(path);
   file.temporary_ = path + ".tmp." + std::to_string(::getpid());
   file.fd_ = ::open(file.temporary_.c_str(),
                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file.fd_ < 0)
     return file.failure("cannot write");
+  // Without locks, on some network file systems, the file only risks to be
+  // taken for a stale one.
+  (void)::flock(file.fd_, LOCK_EX | LOCK_NB);
   return file;
 }
 
@@ -60,6 +83,34 @@ Status AtomicFile::write(const void *data, size_t bytes) {
     bytes -= static_cast<size_t>(written);
   }
   return Status::ok();
+}
+
+Status AtomicFile::writeAt(uint64_t offset, const void *data,
+                           size_t bytes) const {
+  const char *next = static_cast<const char *>(data);
+  auto at = static_cast<off_t>(offset);
+  for (size_t left = bytes; left > 0;) {
+    ssize_t written = ::pwrite(fd_, next, left, at);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      return failure("cannot write");
+    next += written;
+    at += written;
+    left -= static_cast<size_t>(written);
+  }
+  // Else the system would collect a tenth of the memory before it began. Only
+  // a hint: what fails is reported by commit().
+  (void)::sync_file_range(fd_, static_cast<off_t>(offset),
+                          static_cast<off_t>(bytes), SYNC_FILE_RANGE_WRITE);
+  return Status::ok();
+}
+
+Status AtomicFile::reserve(uint64_t bytes) const {
+  if (bytes == 0 || ::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) == 0 ||
+      errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR)
+    return Status::ok();
+  return failure("cannot reserve space");
 }
 
 Status AtomicFile::commit() {

@@ -10,7 +10,6 @@
 #include <vector>
 
 using moec::FoldQuery;
-using moert::Status;
 using moert::StatusCode;
 
 namespace {
@@ -66,13 +65,9 @@ struct FoldQueryTest : testing::Test {
   }
 
   std::vector<uint8_t> run(const FoldQuery &fold) {
-    std::vector<uint8_t> bytes;
-    Status status = moec::foldQuery(fold, [&](std::span<const uint8_t> part) {
-      bytes.insert(bytes.end(), part.begin(), part.end());
-      return Status::ok();
-    });
-    EXPECT_TRUE(status.isOk()) << status.message();
-    EXPECT_EQ(bytes.size(), size_t(kHeads * fold.headBytes()));
+    EXPECT_TRUE(fold.check().isOk()) << fold.check().message();
+    std::vector<uint8_t> bytes(size_t(fold.rows() * fold.rowBytes()));
+    moec::foldRows(fold, 0, fold.rows(), bytes.data());
     return bytes;
   }
 };
@@ -119,26 +114,27 @@ TEST_F(FoldQueryTest, ReadsQuantisedRows) {
   EXPECT_EQ(run(half), run(fold(false, moek::Format::F32)));
 }
 
-TEST_F(FoldQueryTest, RefusesFormatsWithoutValues) {
-  auto ignore = [](std::span<const uint8_t>) { return Status::ok(); };
-  FoldQuery unknown = fold(false, moek::Format::F32);
-  unknown.wq.format = moek::Format::IQ1_S;
-  Status status = moec::foldQuery(unknown, ignore);
-  EXPECT_EQ(status.code(), StatusCode::Unsupported);
-  EXPECT_EQ(status.message(), "cannot fold weights of format IQ1_S");
-  status = moec::foldQuery(fold(false, moek::Format::Q8_0), ignore);
-  EXPECT_EQ(status.message(), "folded weights are F32 or BF16, not Q8_0");
+TEST_F(FoldQueryTest, ComputesAnyRows) {
+  FoldQuery query = fold(true, moek::Format::F32);
+  std::vector<uint8_t> whole = run(query);
+  auto rowBytes = size_t(query.rowBytes());
+  for (int64_t first = 0; first < query.rows(); ++first)
+    for (int64_t count : {int64_t(1), query.rows() - first}) {
+      std::vector<uint8_t> part(size_t(count) * rowBytes);
+      moec::foldRows(query, first, count, part.data());
+      EXPECT_TRUE(std::equal(part.begin(), part.end(),
+                             whole.begin() + first * query.rowBytes()))
+          << first << " " << count;
+    }
 }
 
-TEST_F(FoldQueryTest, StopsWhenWritingFails) {
-  int calls = 0;
-  Status status = moec::foldQuery(fold(false, moek::Format::F32),
-                                  [&](std::span<const uint8_t>) {
-                                    ++calls;
-                                    return Status(StatusCode::Io, "disk full");
-                                  });
-  EXPECT_EQ(status.message(), "disk full");
-  EXPECT_EQ(calls, 1);
+TEST_F(FoldQueryTest, RefusesFormatsWithoutValues) {
+  FoldQuery unknown = fold(false, moek::Format::F32);
+  unknown.wq.format = moek::Format::IQ1_S;
+  EXPECT_EQ(unknown.check().code(), StatusCode::Unsupported);
+  EXPECT_EQ(unknown.check().message(), "cannot fold weights of format IQ1_S");
+  EXPECT_EQ(fold(false, moek::Format::Q8_0).check().message(),
+            "folded weights are F32 or BF16, not Q8_0");
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "compiler/Serialize/WeightsWriter.h"
 
 #include "compiler/Serialize/PlanWriter.h"
+#include "kernels/quant/Rows16.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Parser/Parser.h"
@@ -32,7 +33,8 @@ struct WeightsWriter : testing::Test {
   /// Parses a program with the tables `entries` and a linear on `w`, for each
   /// of `used`.
   void parse(const std::string &entries,
-             std::initializer_list<const char *> used) {
+             std::initializer_list<const char *> used,
+             size_t modelBytes = 4096) {
     std::string text = R"(plan.program attributes {
       architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
       experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32,
@@ -40,7 +42,8 @@ struct WeightsWriter : testing::Test {
       target = "", vocab = 1 : i64} {
       %d = plan.device "cpu0" cpu isa "ref" memory 0
       %f = plan.file model ")" +
-                       model + R"(" bytes 4096 header 64
+                       model + R"(" bytes )" + std::to_string(modelBytes) +
+                       R"( header 64
         hash "0123456789abcdef0123456789abcdef"
       %e = plan.explain "o" phase "p" on "cpu0" kernel "" because "" flops 0.0
         weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
@@ -93,7 +96,7 @@ struct WeightsWriter : testing::Test {
   OwningOpRef<ModuleOp> module;
   moetest::TempDir dir;
   std::string content, model;
-  std::function<void(uint64_t, uint64_t)> progress;
+  std::function<bool(uint64_t, uint64_t)> progress;
 };
 
 // Two views of one tensor, interleaved, and a weight of its own.
@@ -120,6 +123,7 @@ TEST_F(WeightsWriter, PacksEverythingAligned) {
     EXPECT_GE(done, last);
     last = done;
     total = of;
+    return true;
   };
   parse(kViews, {"k", "v", "a"});
   auto bytes = place(true);
@@ -138,13 +142,116 @@ TEST_F(WeightsWriter, PacksEverythingAligned) {
       files()[0].getHeaderHash(),
       moert::contentHash(packed->bytes().first(files()[0].getHeaderBytes())));
 
-  // Views stay views: their rows are there once.
-  EXPECT_EQ(weight("v").getOffset() - weight("k").getOffset(), 16);
-  EXPECT_EQ(weight("k").getOffset() % 64, 0);
-  EXPECT_EQ(weight("a").getOffset() % 64, 0);
+  // In the plan's order; views become matrices without gaps.
+  EXPECT_LT(weight("k").getOffset(), weight("v").getOffset());
+  EXPECT_LT(weight("v").getOffset(), weight("a").getOffset());
+  EXPECT_EQ(weight("v").getOuterStride(), 32);
+  for (const char *name : {"k", "v", "a"})
+    EXPECT_EQ(weight(name).getOffset() % 64, 0) << name;
   EXPECT_EQ(row(weight("k"), 1, 0, 16), content.substr(1048, 16));
   EXPECT_EQ(row(weight("v"), 1, 1, 16), content.substr(1080, 16));
   EXPECT_EQ(row(weight("a"), 0, 1, 16), content.substr(116, 16));
+}
+
+// One tensor of 3 x 5 rows, read by a gemm in panels and as rows.
+constexpr const char *kPacked = R"(
+  %w = plan.weight "w" in %f at 128 : 3x5x32xQ8_0 strides [204, 34]
+  %p = plan.pack "w" of %w layout rows16
+)";
+
+TEST_F(WeightsWriter, PacksPanels) {
+  parse(kPacked, {"p", "w"});
+  auto bytes = place(false);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  SmallVector<plan::WeightOp> entries =
+      llvm::to_vector(program().getBody().getOps<plan::WeightOp>());
+  ASSERT_EQ(entries.size(), 2u);
+  plan::WeightOp packed = entries[0], rows = entries[1];
+  if (rows.getLayout() != plan::Layout::Gguf)
+    std::swap(packed, rows);
+  EXPECT_EQ(rows.getFile().getDefiningOp<plan::FileOp>().getPath(),
+            "model.gguf");
+  EXPECT_EQ(rows.getOffset(), 128);
+
+  EXPECT_EQ(packed.getLayout(), plan::Layout::Rows16);
+  EXPECT_EQ(packed.getName(), "w");
+  EXPECT_EQ(packed.getOffset() % 64, 0);
+  EXPECT_EQ(packed.getRowStride(), 34);
+  EXPECT_EQ(packed.getOuterStride(), 16 * 34) << "a whole panel";
+  EXPECT_EQ(uint64_t(packed.getOffset() + packed.getExtentBytes()), *bytes);
+  for (int64_t m = 0; m < 3; ++m) {
+    std::string panel(16 * 34, 'x');
+    ASSERT_TRUE(moek::packRows16(
+        moek::Format::Q8_0,
+        reinterpret_cast<const uint8_t *>(content.data()) + 128 + m * 204, 34,
+        5, 32, reinterpret_cast<uint8_t *>(panel.data())));
+    EXPECT_EQ(row(packed, m, 0, panel.size()), panel) << m;
+  }
+  EXPECT_TRUE(moec::serializePlan(program()).isOk());
+}
+
+// With everything packed, the tensor is there in both layouts.
+TEST_F(WeightsWriter, PacksEverythingInEveryLayout) {
+  parse(kPacked, {"p", "w"});
+  auto bytes = place(true);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  ASSERT_EQ(files().size(), 1u);
+  auto entries = program().getBody().getOps<plan::WeightOp>();
+  EXPECT_EQ(std::distance(entries.begin(), entries.end()), 2);
+  for (plan::WeightOp entry : entries)
+    if (entry.getLayout() == plan::Layout::Gguf) {
+      EXPECT_EQ(row(entry, 2, 4, 34),
+                content.substr(128 + 2 * 204 + 4 * 34, 34));
+    }
+}
+
+TEST_F(WeightsWriter, PacksComputedWeights) {
+  std::vector<float> values(1024, 0.5f);
+  content.assign(reinterpret_cast<const char *>(values.data()), 4096);
+  model = dir.write("model.gguf", content);
+  parse(R"(
+  %q = plan.weight "q" in %f at 0 : 1x6x4xF32 strides [96, 16]
+  %k = plan.weight "k" in %f at 128 : 2x2x3xF32 strides [24, 12]
+  %w = plan.fold_query "q.folded" of %q, %k : 1x8x4xBF16
+    {heads = 2 : i64, nope = 2 : i64, rope = 1 : i64, latent = 3 : i64}
+  %p = plan.pack "q.folded" of %w layout rows16
+)",
+        {"p"});
+  auto bytes = place(false);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  auto entries = llvm::to_vector(program().getBody().getOps<plan::WeightOp>());
+  ASSERT_EQ(entries.size(), 1u) << "what it is made of is not needed";
+  EXPECT_EQ(entries[0].getLayout(), plan::Layout::Rows16);
+  EXPECT_EQ(files().size(), 1u);
+  // 0.5 * 0.5 * 2 nope rows and the rope row's 0.5, as BF16: all 0x3f00. The
+  // panel's rows 8 to 15 are zeros.
+  std::string panel = row(entries[0], 0, 0, 16 * 8);
+  for (size_t i = 0; i < panel.size(); i += 2)
+    EXPECT_EQ(uint8_t(panel[i + 1]), i % 64 < 32 ? 0x3f : 0) << i;
+}
+
+TEST_F(WeightsWriter, HeaderTellsLayoutsApart) {
+  parse(kPacked, {"p"});
+  ASSERT_TRUE(place(false).isOk());
+  auto packed = moert::MappedFile::open(dir.file("plan.weights"));
+  std::string_view text(reinterpret_cast<const char *>(packed->bytes().data()),
+                        size_t(files()[0].getHeaderBytes()));
+  EXPECT_THAT(std::string(text.substr(0, text.find('\0'))),
+              testing::Eq("moec weights 2\nmodel m0del\n0 1632 rows16 w\n"));
+}
+
+TEST_F(WeightsWriter, LargeWeightsBeginAtPages) {
+  content.assign(size_t(5) << 20, 'x');
+  model = dir.write("model.gguf", content);
+  parse(R"(
+  %a = plan.weight "a" in %f at 0 : 1x1x4xF32 strides [16, 16]
+  %b = plan.weight "b" in %f at 64 : 1x1024x512xF32 strides [2097152, 2048]
+  %c = plan.weight "c" in %f at 64 : 1x1x4xF32 strides [16, 16]
+)",
+        {"a", "b", "c"}, content.size());
+  ASSERT_TRUE(place(true).isOk());
+  EXPECT_EQ(weight("b").getOffset() % 4096, 0);
+  EXPECT_EQ(weight("c").getOffset(), weight("b").getOffset() + (2 << 20));
 }
 
 constexpr const char *kFolded = R"(
@@ -195,6 +302,9 @@ TEST_F(WeightsWriter, PlansWithUnpackedWeightsAreNotWritten) {
   EXPECT_EQ(bytes.status().code(), StatusCode::Internal);
   EXPECT_EQ(bytes.status().message(),
             "weight \"q.folded\" must be packed before the plan is written");
+  parse(kPacked, {"p"});
+  EXPECT_EQ(moec::serializePlan(program()).status().message(),
+            "weight \"w\" must be packed before the plan is written");
 }
 
 TEST_F(WeightsWriter, UnplacedBuffersAreNotWritten) {

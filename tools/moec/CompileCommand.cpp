@@ -2,6 +2,7 @@
 #include "compiler/Explain/Summary.h"
 #include "runtime/Plan.h"
 #include "runtime/base/Text.h"
+#include "tools/common/Interrupt.h"
 #include "tools/common/Progress.h"
 #include "tools/moec/Commands.h"
 
@@ -41,8 +42,13 @@ Status printSummary(const std::string &path) {
 
 Status run(Options &options) {
   moetool::Progress progress("packing weights");
+  // From the first bytes on there is something to clean up.
+  const std::atomic<bool> *interrupted = nullptr;
   options.request.progress = [&](uint64_t done, uint64_t total) {
+    if (!interrupted)
+      interrupted = moetool::catchInterrupt();
     progress.update(done, total);
+    return !*interrupted;
   };
   MOE_ASSIGN_OR_RETURN(CompileReport report, compileModel(options.request));
   progress.finish();
@@ -54,7 +60,11 @@ Status run(Options &options) {
   if (options.request.emit != Emit::Fb)
     return Status::ok();
   MOE_RETURN_IF_ERROR(printSummary(report.output));
-  fmt::print(stderr, "wrote {}\n", report.output);
+  if (report.packed.empty())
+    fmt::print(stderr, "wrote {}\n", report.output);
+  else
+    fmt::print(stderr, "wrote {} and {} ({})\n", report.output, report.packed,
+               moert::humanBytes(double(report.packedBytes)));
   return Status::ok();
 }
 } // namespace
@@ -95,8 +105,8 @@ void addCompileCommand(moetool::Tool &tool) {
   add("Decisions", "--mla", r.mla, "Form of latent attention")
       ->check(CLI::IsMember({"auto", "none", "factored", "folded"}));
   add("Decisions", "-w,--weights", r.weights,
-      "auto: pack what must be computed; pack: all weights into plan.weights; "
-      "reference: none")
+      "auto: write to plan.weights what is computed or laid out anew; pack: "
+      "everything, the plan then needs no GGUF; reference: nothing")
       ->check(CLI::IsMember({"auto", "pack", "reference"}));
 
   add("Output", "-o,--output", r.output,

@@ -3,6 +3,7 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/device/cpu/Calibrate.h"
+#include "tools/common/Interrupt.h"
 #include "tools/moert/BenchReport.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/PlanFacts.h"
@@ -177,7 +178,7 @@ Status bench(BenchFlags flags) {
     flags.pairs.push_back(pair);
   }
   MOE_RETURN_IF_ERROR(checkFlags(flags));
-  const std::atomic<bool> *cancel = catchInterrupt();
+  const std::atomic<bool> *cancel = moetool::catchInterrupt();
   BenchSubject subject;
   std::vector<BenchResult> results;
   ProgressLine progress;

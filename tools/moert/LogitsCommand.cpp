@@ -1,4 +1,5 @@
 // moert logits: what the model predicts after each of the given tokens.
+#include "tools/common/Interrupt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Npy.h"
 #include "tools/moert/Shared.h"
@@ -19,7 +20,7 @@ Status writeLogits(const LogitsFlags &flags) {
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       Session::open(flags.session.plan, flags.session.options));
-  session->setCancel(catchInterrupt());
+  session->setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(NpyWriter npy,
                        NpyWriter::create(flags.out, flags.tokens.size(),
                                          size_t(session->vocab())));

@@ -6,6 +6,7 @@
 // context. A rest shorter than a window is not used. Perplexity is exp(m) with
 // m the mean of -ln p(token), and its error exp(m) times m's standard error.
 #include "runtime/PlanTokenizer.h"
+#include "tools/common/Interrupt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
@@ -74,7 +75,7 @@ Status perplexity(const PerplexityFlags &flags) {
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       Session::open(flags.session.plan, flags.session.options));
-  session->setCancel(catchInterrupt());
+  session->setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(session->plan()));
   MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(text));
   int32_t window =

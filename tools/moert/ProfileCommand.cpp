@@ -1,5 +1,6 @@
 // moert profile: time per kind of instruction, and a trace.
 #include "runtime/base/AtomicFile.h"
+#include "tools/common/Interrupt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Profile.h"
 #include "tools/moert/Shared.h"
@@ -38,7 +39,7 @@ Status profile(const ProfileFlags &flags) {
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       Session::open(flags.session.plan, flags.session.options));
-  session->setCancel(catchInterrupt());
+  session->setCancel(moetool::catchInterrupt());
   ProgressLine progress;
   ProfileSetting setting;
   setting.mapped = !flags.session.options.copyWeights;

@@ -1,6 +1,7 @@
 // moert run: text from a prompt.
 #include "runtime/Generate.h"
 #include "runtime/PlanTokenizer.h"
+#include "tools/common/Interrupt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
@@ -73,7 +74,7 @@ Status runPrompt(const RunFlags &flags) {
     return Status(StatusCode::Usage,
                   "the prompt is empty, and this model starts texts with no "
                   "token of its own; give at least one character");
-  session->setCancel(catchInterrupt());
+  session->setCancel(moetool::catchInterrupt());
 
   std::string text;
   MOE_ASSIGN_OR_RETURN(GenerateStats stats,

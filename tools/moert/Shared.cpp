@@ -3,7 +3,6 @@
 #include "runtime/text/Sampler.h"
 
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -49,22 +48,6 @@ void SessionFlags::addPin(CLI::App &command) {
                 "nothing where the cores are free, and two pinned programs "
                 "would share cores")
       ->group("Machine");
-}
-
-namespace {
-/// A signal handler can reach nothing but a global.
-std::atomic<bool> interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free,
-              "a signal handler may set it");
-} // namespace
-
-const std::atomic<bool> *catchInterrupt() {
-  struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = true; };
-  // The second Ctrl-C finds the default action: it ends the process.
-  action.sa_flags = SA_RESETHAND;
-  ::sigaction(SIGINT, &action, nullptr);
-  return &interrupted;
 }
 
 StatusOr<std::string> readText(const std::string &path) {

@@ -6,7 +6,6 @@
 #include "runtime/Session.h"
 #include "tools/common/Cli.h"
 
-#include <atomic>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +22,6 @@ struct SessionFlags {
   void addThreads(CLI::App &command);
   void addPin(CLI::App &command);
 };
-
-/// From now on Ctrl-C sets the returned flag; a second one kills the process.
-const std::atomic<bool> *catchInterrupt();
 
 /// The whole of a text file, or of standard input for "-".
 StatusOr<std::string> readText(const std::string &path);

@@ -1,0 +1,191 @@
+#include "compiler/Serialize/PackedFile.h"
+
+#include "kernels/quant/Rows16.h"
+#include "runtime/base/AtomicFile.h"
+#include "runtime/base/HostCpu.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <span>
+#include <thread>
+
+using moert::Status;
+using moert::StatusCode;
+
+namespace moec {
+
+namespace {
+
+/// Bytes read from a source at a time: they and what they are packed into stay
+/// in L2.
+constexpr uint64_t kReadBytes = uint64_t(256) << 10;
+
+/// A layout's smallest run of rows that is computed on its own.
+int64_t unitRows(moek::Layout layout) { return moek::storedRows(layout, 1); }
+
+/// Computes parts of a file, with buffers of its own.
+class ChunkFiller {
+public:
+  explicit ChunkFiller(const PackedFile &file) : file_(file) {}
+
+  /// Bytes begin ... end - 1 of the file to `out`.
+  Status fill(uint64_t begin, uint64_t end, uint8_t *out) {
+    uint64_t at = begin;
+    auto place = [&](uint64_t offset) { return out + (offset - begin); };
+    if (at < file_.header.size()) {
+      uint64_t stop = std::min(end, uint64_t(file_.header.size()));
+      std::memcpy(out, file_.header.data() + at, stop - at);
+      at = stop;
+    }
+    // The first weight that ends behind `begin`.
+    auto weight = std::partition_point(
+        file_.weights.begin(), file_.weights.end(),
+        [&](const PackedWeight &w) { return w.offset + w.bytes() <= begin; });
+    for (; weight != file_.weights.end() && weight->offset < end; ++weight) {
+      uint64_t first = std::max(at, weight->offset);
+      uint64_t last = std::min(end, weight->offset + weight->bytes());
+      std::memset(place(at), 0, first - at);
+      MOE_RETURN_IF_ERROR(fillFrom(*weight, first - weight->offset,
+                                   last - weight->offset, place(first)));
+      at = last;
+    }
+    std::memset(place(at), 0, end - at);
+    return Status::ok();
+  }
+
+private:
+  /// Bytes begin ... end - 1 of a weight: whole units directly, those that are
+  /// cut by way of a buffer.
+  Status fillFrom(const PackedWeight &weight, uint64_t begin, uint64_t end,
+                  uint8_t *out) {
+    uint64_t unitBytes =
+        uint64_t(unitRows(weight.layout)) * weight.rowBytes();
+    uint64_t batch = std::max<uint64_t>(1, kReadBytes / unitBytes);
+    while (begin < end) {
+      uint64_t unit = begin / unitBytes, inUnit = begin % unitBytes;
+      uint64_t whole = (end - begin) / unitBytes;
+      uint64_t bytes;
+      if (inUnit != 0 || whole == 0) {
+        cut_.resize(unitBytes);
+        MOE_ASSIGN_OR_RETURN(uint64_t ignored,
+                             computeUnits(weight, unit, 1, cut_.data()));
+        (void)ignored;
+        bytes = std::min(unitBytes - inUnit, end - begin);
+        std::memcpy(out, cut_.data() + inUnit, bytes);
+      } else {
+        MOE_ASSIGN_OR_RETURN(
+            uint64_t units,
+            computeUnits(weight, unit, std::min(whole, batch), out));
+        bytes = units * unitBytes;
+      }
+      begin += bytes;
+      out += bytes;
+    }
+    return Status::ok();
+  }
+
+  /// Up to `count` units from `unit` on, as many as the matrix has; returns
+  /// their number.
+  moert::StatusOr<uint64_t> computeUnits(const PackedWeight &weight,
+                                         uint64_t unit, uint64_t count,
+                                         uint8_t *out) {
+    int64_t perUnit = unitRows(weight.layout);
+    uint64_t perMatrix =
+        uint64_t(moek::storedRows(weight.layout, weight.rows) / perUnit);
+    int64_t matrix = int64_t(unit / perMatrix);
+    int64_t row = int64_t(unit % perMatrix) * perUnit;
+    count = std::min(count, perMatrix - unit % perMatrix);
+    int64_t rows = std::min(int64_t(count) * perUnit, weight.rows - row);
+    if (weight.layout == moek::Layout::Gguf) {
+      MOE_RETURN_IF_ERROR(weight.source->read(matrix, row, rows, out));
+      return count;
+    }
+    uint64_t rowBytes = weight.rowBytes();
+    rows_.resize(uint64_t(rows) * rowBytes);
+    MOE_RETURN_IF_ERROR(weight.source->read(matrix, row, rows, rows_.data()));
+    for (int64_t r = 0; r < rows; r += moek::kRows16)
+      if (!moek::packRows16(weight.format, rows_.data() + r * rowBytes,
+                            int64_t(rowBytes),
+                            std::min(moek::kRows16, rows - r), weight.cols,
+                            out + r * rowBytes))
+        return Status(StatusCode::Internal,
+                      "a weight was given a layout that it does not have");
+    return count;
+  }
+
+  const PackedFile &file_;
+  std::vector<uint8_t> rows_, cut_;
+};
+
+/// The threads' common state.
+class ParallelWriter {
+public:
+  ParallelWriter(const PackedFile &file, moert::AtomicFile &output,
+                 const WritePackedOptions &options)
+      : file_(file), output_(output), options_(options) {}
+
+  Status run() {
+    int threads = options_.threads > 0 ? options_.threads
+                                       : int(moert::physicalCores().size());
+    {
+      std::vector<std::jthread> others;
+      for (int i = 1; i < threads; ++i)
+        others.emplace_back([this] { work(false); });
+      work(true);
+    }
+    if (result_.isOk() && options_.progress)
+      (void)options_.progress(file_.bytes, file_.bytes);
+    return std::move(result_);
+  }
+
+private:
+  void work(bool reports) {
+    ChunkFiller filler(file_);
+    std::vector<uint8_t> buffer(std::min(kPackedChunk, file_.bytes));
+    while (!failed_) {
+      uint64_t begin = next_++ * kPackedChunk;
+      if (begin >= file_.bytes)
+        return;
+      uint64_t end = std::min(begin + kPackedChunk, file_.bytes);
+      Status status = filler.fill(begin, end, buffer.data());
+      if (status.isOk())
+        status = output_.writeAt(begin, buffer.data(), end - begin);
+      if (!status.isOk())
+        return stop(std::move(status));
+      uint64_t done = done_ += end - begin;
+      if (reports && options_.progress &&
+          !options_.progress(done, file_.bytes))
+        return stop(Status(StatusCode::Cancelled, "interrupted"));
+    }
+  }
+
+  /// Keeps the first failure.
+  void stop(Status status) {
+    std::lock_guard lock(mutex_);
+    if (!failed_.exchange(true))
+      result_ = std::move(status);
+  }
+
+  const PackedFile &file_;
+  moert::AtomicFile &output_;
+  const WritePackedOptions &options_;
+  std::atomic<uint64_t> next_ = 0, done_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::mutex mutex_;
+  Status result_;
+};
+
+} // namespace
+
+Status writePackedFile(const PackedFile &file,
+                       const WritePackedOptions &options) {
+  MOE_ASSIGN_OR_RETURN(moert::AtomicFile output,
+                       moert::AtomicFile::create(file.path));
+  MOE_RETURN_IF_ERROR(output.reserve(file.bytes));
+  MOE_RETURN_IF_ERROR(ParallelWriter(file, output, options).run());
+  return output.commit();
+}
+
+} // namespace moec

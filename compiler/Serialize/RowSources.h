@@ -1,0 +1,64 @@
+//===- RowSources.h - Where packed rows come from ---------------*- C++ -*-===//
+
+#ifndef MOE_COMPILER_SERIALIZE_ROWSOURCES_H
+#define MOE_COMPILER_SERIALIZE_ROWSOURCES_H
+
+#include "compiler/Serialize/FoldQuery.h"
+#include "compiler/Serialize/PackedFile.h"
+
+#include <string>
+
+namespace moec {
+
+/// A model file that is read from front to back, more or less.
+class ModelFile {
+public:
+  /// Fails with Io if it is not there or has another size than `bytes`. With
+  /// `forget`, what was read leaves the page cache, for models so large that
+  /// they would push out the file being written.
+  static moert::StatusOr<ModelFile> open(const std::string &path,
+                                         uint64_t bytes, bool forget);
+  ModelFile(ModelFile &&other) noexcept;
+  ~ModelFile();
+
+  /// Bytes offset ... offset + bytes - 1 to `out`. Many threads may.
+  moert::Status read(uint64_t offset, uint64_t bytes, uint8_t *out) const;
+
+private:
+  ModelFile() = default;
+  int fd_ = -1;
+  bool forget_ = false;
+  std::string path_;
+};
+
+/// Rows as they are in a model file; `view.data` is not used.
+class ModelRows : public RowSource {
+public:
+  ModelRows(const ModelFile &file, uint64_t offset, moek::WeightView view)
+      : file_(file), offset_(offset), view_(view) {}
+  moert::Status read(int64_t matrix, int64_t first, int64_t count,
+                     uint8_t *out) const override;
+
+private:
+  const ModelFile &file_;
+  uint64_t offset_;
+  moek::WeightView view_;
+};
+
+/// Rows of a product; `fold` passed check().
+class FoldedRows : public RowSource {
+public:
+  explicit FoldedRows(const FoldQuery &fold) : fold_(fold) {}
+  moert::Status read(int64_t, int64_t first, int64_t count,
+                     uint8_t *out) const override {
+    foldRows(fold_, first, count, out);
+    return moert::Status::ok();
+  }
+
+private:
+  FoldQuery fold_;
+};
+
+} // namespace moec
+
+#endif // MOE_COMPILER_SERIALIZE_ROWSOURCES_H

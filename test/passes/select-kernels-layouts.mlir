@@ -1,0 +1,89 @@
+// RUN: moe-opt %s -split-input-file -moe-select-kernels | FileCheck %s
+// RUN: moe-opt %s -split-input-file -moe-select-kernels=weights=pack | FileCheck %s
+// RUN: moe-opt %s -split-input-file -moe-select-kernels=weights=reference | FileCheck %s --check-prefix=REFERENCE
+
+// A layout is that of a weight on a device, in all phases, and is told by the
+// gemm's name. weights=reference keeps all weights as they are.
+
+#xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
+
+// Both phases have gemms on packed rows.
+// CHECK-LABEL: func.func @decode
+// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_q4_k_rows16_avx512"], {{.*}} moe.reason = "Weights packed as rows16."
+// CHECK-LABEL: func.func @prefill
+// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_q4_k_rows16_avx512"], {{.*}} moe.reason = "Weights packed as rows16."
+// REFERENCE-COUNT-2: moe.gemms = ["gemm_q4_k_avx512"], {{.*}} moe.reason = "Weights as in the model file: weights=reference."
+module attributes {moe.target = #xeon} {
+func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %y = moe.linear %x, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
+  return %y : tensor<?x256xf32>
+}
+func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 512>} {
+  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %y = moe.linear %x, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
+  return %y : tensor<?x256xf32>
+}
+}
+
+// -----
+
+// Too few rows to fill a panel, a format without a layout, and what has one:
+// reasons name the weights where they differ.
+
+#xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
+// CHECK-LABEL: func.func @rows
+// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_q8_0_avx512"], {{.*}} moe.reason = "Weights as in the model file: rows16 would fill 8 rows up to 16."
+// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_q8_0_rows16_avx512"]
+// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_f32_avx512"], {{.*}} moe.reason = "Weights as in the model file: F32 has no gemm on another layout for avx512 and every phase."
+// CHECK: moe.ffn {{.*}}moe.gemms = ["gemm_f32_avx512", "gemm_f32_avx512", "gemm_q8_0_rows16_avx512"],
+// CHECK-SAME: moe.reason = "f32 as in the model file: F32 has no gemm on another layout for avx512 and every phase. q8 packed as rows16."
+module attributes {moe.target = #xeon} {
+func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %w8 = moe.weight <"w8", file = 0, offset = 0> : tensor<8x32x!moe.q8_0>
+  // 62 rows in 64: little is wasted.
+  %w62 = moe.weight <"w62", file = 0, offset = 0> : tensor<62x32x!moe.q8_0>
+  %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<32x32xf32>
+  %q8 = moe.weight <"q8", file = 0, offset = 0> : tensor<32x32x!moe.q8_0>
+  %a = moe.linear %x, %w8 {moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<8x32x!moe.q8_0>) -> tensor<?x8xf32>
+  %b = moe.linear %x, %w62 {moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<62x32x!moe.q8_0>) -> tensor<?x62xf32>
+  %c = moe.linear %x, %f32 {moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<32x32xf32>) -> tensor<?x32xf32>
+  %d = moe.ffn %c, %f32, %f32, %q8 {moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32x!moe.q8_0>) -> tensor<?x32xf32>
+  return %d : tensor<?x32xf32>
+}
+}
+
+// -----
+
+// One weight on two devices: each has its own layout. A GPU reads the model
+// file's rows, of which it needs no telling.
+
+#hybrid = {name = "4090+xeon", devices = [
+  {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000 : i64, read_bps = 9.3e11 : f64},
+  {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
+// CHECK-LABEL: func.func @devices
+// CHECK: moe.linear {{.*}}moe.device = "gpu0", moe.gemms = ["gemm_q4_k_cuda"], moe.kernels = ["linear_cuda"]} :
+// CHECK: moe.linear {{.*}}moe.device = "cpu0", moe.gemms = ["gemm_q4_k_rows16_avx512"]
+module attributes {moe.target = #hybrid} {
+func.func @devices(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %y = moe.linear %x, %w {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
+  %z = moe.linear %y, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
+  return %z : tensor<?x256xf32>
+}
+}
+
+// -----
+
+// Plain C++ has no gemms on packed rows: nothing to choose.
+
+#plain = {name = "plain", devices = [{name = "cpu0", kind = "cpu", isa = "ref", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
+// CHECK-LABEL: func.func @plain
+// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_q4_k_ref"], moe.kernels = ["linear_ref"]} :
+module attributes {moe.target = #plain} {
+func.func @plain(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %y = moe.linear %x, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
+  return %y : tensor<?x256xf32>
+}
+}

@@ -1,0 +1,217 @@
+//===- PackedFileTest.cpp - Weights in their final layout -----------------===//
+
+#include "compiler/Serialize/PackedFile.h"
+
+#include "compiler/Serialize/RowSources.h"
+#include "kernels/quant/Rows16.h"
+#include "test/support/TempDir.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <random>
+#include <sys/resource.h>
+
+using namespace moec;
+using moek::Format;
+using moek::Layout;
+using moert::Status;
+using moert::StatusCode;
+using testing::HasSubstr;
+namespace stdfs = std::filesystem;
+
+namespace {
+
+/// A weight of a model file, with gaps between its matrices.
+struct Stored {
+  int64_t outer, rows, cols;
+  Format format;
+  Layout layout;
+  int64_t gap;
+  uint64_t at = 0; ///< In the model file.
+
+  int64_t rowBytes() const {
+    return int64_t(moek::rowBytes(format, uint64_t(cols)));
+  }
+  moek::WeightView view() const {
+    return {nullptr,    outer, rows, cols, rows * rowBytes() + gap,
+            rowBytes(), format};
+  }
+};
+
+/// Three chunks: weights that begin and end inside them and a large one across
+/// all, partial panels, a panel of several MiB, gaps.
+const Stored kWeights[] = {
+    {1, 1, 64, Format::F32, Layout::Gguf, 0},
+    {3, 37, 256, Format::Q4_K, Layout::Rows16, 144},
+    {2, 5, 96, Format::Q8_0, Layout::Gguf, 34},
+    {4, 1000, 2048, Format::Q8_0, Layout::Rows16, 0},
+    {1, 16, 1 << 16, Format::BF16, Layout::Rows16, 0},
+    {1, 3, 512, Format::Q6_K, Layout::Rows16, 0},
+};
+
+struct PackedFileTest : testing::Test {
+  PackedFileTest() {
+    std::mt19937 random(11);
+    for (Stored &w : weights) {
+      w.at = model.size();
+      size_t bytes = size_t(w.outer * w.view().outerStride);
+      model.resize(model.size() + bytes);
+    }
+    for (char &byte : model)
+      byte = char(random());
+    auto opened =
+        ModelFile::open(dir.write("model.gguf", model), model.size(), false);
+    source = std::make_unique<ModelFile>(std::move(*opened));
+
+    file.path = dir.file("plan.weights");
+    file.header.assign(4096, 'h');
+    uint64_t end = file.header.size();
+    for (const Stored &w : weights) {
+      PackedWeight packed{std::make_unique<ModelRows>(*source, w.at, w.view()),
+                          w.outer,
+                          w.rows,
+                          w.cols,
+                          w.format,
+                          w.layout,
+                          (end + 191) / 64 * 64};
+      end = packed.offset + packed.bytes();
+      file.weights.push_back(std::move(packed));
+    }
+    file.bytes = end;
+  }
+
+  /// What the file has to hold, row by row and panel by panel.
+  std::string expected() {
+    std::string all(file.bytes, '\0');
+    all.replace(0, file.header.size(), file.header);
+    for (size_t i = 0; i < file.weights.size(); ++i) {
+      const Stored &w = weights[i];
+      int64_t stored = moek::storedRows(w.layout, w.rows);
+      for (int64_t m = 0; m < w.outer; ++m) {
+        const char *rows = model.data() + w.at + m * w.view().outerStride;
+        char *out =
+            all.data() + file.weights[i].offset + m * stored * w.rowBytes();
+        if (w.layout == Layout::Gguf)
+          std::memcpy(out, rows, size_t(w.rows * w.rowBytes()));
+        else
+          for (int64_t r = 0; r < w.rows; r += 16)
+            EXPECT_TRUE(moek::packRows16(
+                w.format,
+                reinterpret_cast<const uint8_t *>(rows) + r * w.rowBytes(),
+                w.rowBytes(), std::min<int64_t>(16, w.rows - r), w.cols,
+                reinterpret_cast<uint8_t *>(out) + r * w.rowBytes()));
+      }
+    }
+    return all;
+  }
+
+  std::string written() {
+    std::ifstream in(file.path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::vector<std::string> folder() {
+    std::vector<std::string> names;
+    for (const auto &entry : stdfs::directory_iterator(dir.path()))
+      names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  /// Nothing but the model and what was at the path before.
+  void expectUntouched() {
+    EXPECT_EQ(written(), "old");
+    EXPECT_EQ(folder(),
+              (std::vector<std::string>{"model.gguf", "plan.weights"}));
+  }
+
+  std::vector<Stored> weights{std::begin(kWeights), std::end(kWeights)};
+  moetest::TempDir dir;
+  std::string model;
+  std::unique_ptr<ModelFile> source;
+  PackedFile file;
+};
+
+TEST_F(PackedFileTest, HoldsTheSameBytesHoweverManyThreadsWrite) {
+  ASSERT_GT(file.bytes, 2 * kPackedChunk);
+  std::string bytes = expected();
+  for (int threads : {1, 2, 7}) {
+    uint64_t last = 0;
+    auto progress = [&](uint64_t done, uint64_t total) {
+      EXPECT_GE(done, last);
+      EXPECT_EQ(total, file.bytes);
+      last = done;
+      return true;
+    };
+    Status status = writePackedFile(file, {threads, progress});
+    ASSERT_TRUE(status.isOk()) << status.message();
+    EXPECT_EQ(last, file.bytes);
+    // Not EXPECT_EQ: it would print megabytes.
+    EXPECT_TRUE(written() == bytes) << threads << " threads";
+  }
+}
+
+TEST_F(PackedFileTest, AShorterModelIsAnErrorAndLeavesTheOldFile) {
+  dir.write("plan.weights", "old");
+  stdfs::resize_file(dir.file("model.gguf"), model.size() / 2);
+  Status status = writePackedFile(file, {2, {}});
+  EXPECT_EQ(status.code(), StatusCode::Io);
+  EXPECT_THAT(status.message(),
+              HasSubstr("model.gguf: became shorter while it was read"));
+  expectUntouched();
+}
+
+// A limit on file sizes stands in for a disk that fails.
+TEST_F(PackedFileTest, AFailedWriteLeavesTheOldFile) {
+  dir.write("plan.weights", "old");
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  Status status =
+      writePackedFile(file, {1, [&](uint64_t done, uint64_t) {
+                               rlimit limit{done + 100, before.rlim_max};
+                               EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+                               return true;
+                             }});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(status.code(), StatusCode::Io);
+  EXPECT_THAT(status.message(), HasSubstr("plan.weights: cannot write: "));
+  expectUntouched();
+}
+
+TEST_F(PackedFileTest, ACancelledRunLeavesTheOldFile) {
+  dir.write("plan.weights", "old");
+  int calls = 0;
+  Status status = writePackedFile(
+      file, {1, [&](uint64_t, uint64_t) { return ++calls < 2; }});
+  EXPECT_EQ(status.code(), StatusCode::Cancelled);
+  EXPECT_EQ(calls, 2);
+  expectUntouched();
+}
+
+TEST_F(PackedFileTest, WhatAKilledRunLeftIsReplaced) {
+  dir.write("plan.weights.tmp.4194304", "half");
+  Status status = writePackedFile(file, {2, {}});
+  ASSERT_TRUE(status.isOk()) << status.message();
+  EXPECT_EQ(folder(), (std::vector<std::string>{"model.gguf", "plan.weights"}));
+}
+
+TEST_F(PackedFileTest, NamesTheFolderThatIsMissing) {
+  file.path = dir.file("nowhere/plan.weights");
+  Status status = writePackedFile(file, {2, {}});
+  EXPECT_EQ(status.code(), StatusCode::Io);
+  EXPECT_THAT(status.message(),
+              HasSubstr("nowhere/plan.weights: cannot write: No such file"));
+}
+
+TEST_F(PackedFileTest, AnEmptyTableIsAHeader) {
+  file.weights.clear();
+  file.bytes = file.header.size();
+  ASSERT_TRUE(writePackedFile(file, {2, {}}).isOk());
+  EXPECT_EQ(written(), file.header);
+}
+
+} // namespace

@@ -1,0 +1,15 @@
+//===- Interrupt.h - Ctrl-C as a flag ---------------------------*- C++ -*-===//
+
+#ifndef MOE_TOOLS_COMMON_INTERRUPT_H
+#define MOE_TOOLS_COMMON_INTERRUPT_H
+
+#include <atomic>
+
+namespace moetool {
+
+/// From now on Ctrl-C sets the returned flag; a second one kills the process.
+const std::atomic<bool> *catchInterrupt();
+
+} // namespace moetool
+
+#endif // MOE_TOOLS_COMMON_INTERRUPT_H
