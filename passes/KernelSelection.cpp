@@ -28,8 +28,7 @@ const KernelInfo *moe::chooseKernel(moek::OpCode op, Isa isa) {
 }
 
 const GemmInfo *moe::chooseGemm(moek::Format format, moek::Layout layout,
-                                Isa isa, int64_t minTokens,
-                                int64_t maxTokens) {
+                                Isa isa, int64_t minTokens, int64_t maxTokens) {
   const GemmInfo *best = nullptr;
   for (const GemmInfo &info : moek::gemmTable())
     if (info.format == format && info.layout == layout &&

@@ -6,9 +6,10 @@
 //   moe.kernels = ["quantize_avx512", "linear_avx512"]  one per instruction
 //   moe.gemms   = ["gemm_q4_k_rows16_avx512"]           one per gemm weight
 //
-// where a gemm's layout is that of its weight, and lower-to-plan reads them back with selectedSteps(), which gives the
-// op's instructions (LowerableOpInterface::getPlanSteps) with their names and
-// the Quantize instructions that the chosen gemms ask for.
+// where a gemm's layout is that of its weight, and lower-to-plan reads them
+// back with selectedSteps(), which gives the op's instructions
+// (LowerableOpInterface::getPlanSteps) with their names and the Quantize
+// instructions that the chosen gemms ask for.
 //
 // Two instructions are shared: each op that needs one lists it, and
 // lower-to-plan emits it where it is needed first.

@@ -76,7 +76,8 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
       emitter.inst(step,
                    {emitter.activation(step, op.getX()),
                     emitter.weight(step, op.getGate()),
-                    emitter.weight(step, op.getUp()), groups.offsets, groups.slots, inner.buffer},
+                    emitter.weight(step, op.getUp()), groups.offsets,
+                    groups.slots, inner.buffer},
                    {topK});
       break;
     case OpCode::SiluMul:

@@ -209,15 +209,15 @@ FailureOr<Value> PlanTables::addPacked(Value weight, moek::Layout layout) {
 void PlanTables::sort() {
   // The order of the tables in plan.fbs, but with what phases use before them.
   auto rank = [](Operation &op) {
-    return isa<plan::DeviceOp>(op)                      ? 0
-           : isa<plan::FileOp>(op)                      ? 1
+    return isa<plan::DeviceOp>(op)                                    ? 0
+           : isa<plan::FileOp>(op)                                    ? 1
            : isa<plan::WeightOp, plan::FoldQueryOp, plan::PackOp>(op) ? 2
-           : isa<plan::ConstantOp>(op)                  ? 3
-           : isa<plan::KvOp>(op)                        ? 4
-           : isa<plan::TokenizerOp>(op)                 ? 5
-           : isa<plan::NoteOp>(op)                      ? 6
-           : isa<plan::ExplainOp>(op)                   ? 7
-                                                        : 8;
+           : isa<plan::ConstantOp>(op)                                ? 3
+           : isa<plan::KvOp>(op)                                      ? 4
+           : isa<plan::TokenizerOp>(op)                               ? 5
+           : isa<plan::NoteOp>(op)                                    ? 6
+           : isa<plan::ExplainOp>(op)                                 ? 7
+                                                                      : 8;
   };
   Block &block = program_.getBody().front();
   SmallVector<Operation *> ops;

@@ -194,9 +194,9 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
 
 private:
   /// Calls `visit` with each op of each phase until it fails.
-  LogicalResult forEachOp(
-      llvm::function_ref<LogicalResult(LowerableOpInterface, PhaseAttr)>
-          visit) {
+  LogicalResult
+  forEachOp(llvm::function_ref<LogicalResult(LowerableOpInterface, PhaseAttr)>
+                visit) {
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       PhaseAttr phase = phaseOf(function);
       if (!phase)

@@ -60,8 +60,7 @@ private:
   /// cut by way of a buffer.
   Status fillFrom(const PackedWeight &weight, uint64_t begin, uint64_t end,
                   uint8_t *out) {
-    uint64_t unitBytes =
-        uint64_t(unitRows(weight.layout)) * weight.rowBytes();
+    uint64_t unitBytes = uint64_t(unitRows(weight.layout)) * weight.rowBytes();
     uint64_t batch = std::max<uint64_t>(1, kReadBytes / unitBytes);
     while (begin < end) {
       uint64_t unit = begin / unitBytes, inUnit = begin % unitBytes;
@@ -155,8 +154,7 @@ private:
       if (!status.isOk())
         return stop(std::move(status));
       uint64_t done = done_ += end - begin;
-      if (reports && options_.progress &&
-          !options_.progress(done, file_.bytes))
+      if (reports && options_.progress && !options_.progress(done, file_.bytes))
         return stop(Status(StatusCode::Cancelled, "interrupted"));
     }
   }

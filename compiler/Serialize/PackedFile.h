@@ -32,8 +32,8 @@ inline constexpr uint64_t kPackedChunk = uint64_t(4) << 20;
 class RowSource {
 public:
   virtual ~RowSource() = default;
-  /// Rows first ... first + count - 1 of matrix `matrix` to `out`, without gaps.
-  /// Many threads call it at once.
+  /// Rows first ... first + count - 1 of matrix `matrix` to `out`, without
+  /// gaps. Many threads call it at once.
   virtual moert::Status read(int64_t matrix, int64_t first, int64_t count,
                              uint8_t *out) const = 0;
 };
@@ -46,9 +46,7 @@ struct PackedWeight {
   moek::Layout layout;
   uint64_t offset = 0;
 
-  uint64_t rowBytes() const {
-    return moek::rowBytes(format, uint64_t(cols));
-  }
+  uint64_t rowBytes() const { return moek::rowBytes(format, uint64_t(cols)); }
   uint64_t bytes() const {
     return uint64_t(outer * moek::storedRows(layout, rows)) * rowBytes();
   }

@@ -44,8 +44,7 @@ ModelFile::~ModelFile() {
 
 Status ModelFile::read(uint64_t offset, uint64_t bytes, uint8_t *out) const {
   for (uint64_t done = 0; done < bytes;) {
-    ssize_t got =
-        ::pread(fd_, out + done, bytes - done, off_t(offset + done));
+    ssize_t got = ::pread(fd_, out + done, bytes - done, off_t(offset + done));
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)

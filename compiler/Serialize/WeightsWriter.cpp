@@ -117,9 +117,8 @@ private:
       weight.offset =
           moert::alignUp(end, bytes >= kHugePage ? kPage : kAlignment);
       end = weight.offset + bytes;
-      file.header +=
-          fmt::format("{} {} {} {}\n", weight.offset, bytes,
-                      moek::layoutName(layout), nameOf(entry).str());
+      file.header += fmt::format("{} {} {} {}\n", weight.offset, bytes,
+                                 moek::layoutName(layout), nameOf(entry).str());
       file.weights.push_back(std::move(weight));
     }
     file.header.resize(moert::alignUp(file.header.size(), kPage));
@@ -142,9 +141,8 @@ private:
     if (auto fold = dyn_cast<plan::FoldQueryOp>(entry))
       return foldOf(fold);
     auto weight = cast<plan::WeightOp>(entry);
-    MOE_ASSIGN_OR_RETURN(
-        const ModelFile *model,
-        open(weight.getFile().getDefiningOp<plan::FileOp>()));
+    MOE_ASSIGN_OR_RETURN(const ModelFile *model,
+                         open(weight.getFile().getDefiningOp<plan::FileOp>()));
     return std::unique_ptr<RowSource>(std::make_unique<ModelRows>(
         *model, weight.getOffset(), viewOf(weight, nullptr)));
   }

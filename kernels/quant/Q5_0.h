@@ -10,9 +10,8 @@
 namespace moek {
 
 /// Codes of five bits as Q5_0 and Q5_1 pack them, eight at a time.
-[[gnu::always_inline]] inline void unpackQ5(const uint8_t (&low)[16],
-                                            const uint8_t (&high)[4],
-                                            uint8_t *out) {
+[[gnu::always_inline]] inline void
+unpackQ5(const uint8_t (&low)[16], const uint8_t (&high)[4], uint8_t *out) {
   constexpr uint64_t kOnes = 0x0101010101010101;
   // Bit i of `bits` to bit 4 of byte i: byte i keeps bit i of a copy of all,
   // and adding 127 carries it into bit 7.

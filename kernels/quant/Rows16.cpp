@@ -103,7 +103,8 @@ using Bytes16 = uint8_t[kRows16];
 template <bool Paired, class Fn>
 uint8_t *putBytes(uint8_t *out, int count, Fn fn) {
   for (int i = 0; i < count; ++i) {
-    uint8_t *to = Paired ? out + i / 2 * 2 * kRows16 + i % 2 : out + i * kRows16;
+    uint8_t *to =
+        Paired ? out + i / 2 * 2 * kRows16 + i % 2 : out + i * kRows16;
     for (int r = 0; r < kRows16; ++r)
       to[Paired ? 2 * r : r] = uint8_t(fn(i, r));
   }
@@ -163,8 +164,8 @@ void packScales(const Block *const *blocks, int count, uint8_t *out) {
 
 /// Tiles of quantised blocks. Rows beyond `count` stay zero.
 template <Format F>
-void packBlocks(const uint8_t *rows, int64_t rowStride, int count,
-                int64_t cols, uint8_t *out) {
+void packBlocks(const uint8_t *rows, int64_t rowStride, int count, int64_t cols,
+                uint8_t *out) {
   using Block = BlockOf<F>;
   constexpr int kElements = Block::kElements;
   constexpr Rows16Shape kShape = rows16Shape(F);

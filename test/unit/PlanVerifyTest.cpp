@@ -71,7 +71,9 @@ const Case tableCases[] = {
      [](auto &s) { weight(s, "wq").layout = 1; }},
     {"WeightLayoutRowStride",
      "has row stride 36, but rows of 34 bytes in layout rows16",
-     [](auto &s) { packRows(weight(s, "wq")), weight(s, "wq").row_stride = 36; }},
+     [](auto &s) {
+       packRows(weight(s, "wq")), weight(s, "wq").row_stride = 36;
+     }},
     {"WeightLayoutOuterStride", "outer stride 578, less than 32 rows",
      [](auto &s) {
        weight(s, "gate").rows = 17;
