@@ -180,12 +180,11 @@ struct MlaLatentArgs {
   float eps;
 };
 
+/// With W_UK transposed this is a HeadLinear.
 struct AbsorbQueryArgs {
   const float *q; ///< [T, heads * (nope + rope)], rope part already rotated.
   int64_t qStride;
-  /// [heads, nope, latent]; or, when `transposed`, [heads, latent, nope].
-  WeightView w;
-  bool transposed;
+  WeightView w; ///< [heads, nope, latent]
   float *out; ///< [T, heads * (latent + rope)]: [W^T q_nope | q_rope] per head.
   int64_t outStride;
   int32_t heads, nope, rope, latent;
@@ -201,23 +200,29 @@ struct LatentAttentionArgs {
   float scale;
 };
 
-struct ExpandValueArgs {
-  const float *x; ///< [T, heads * latent]
+/// Per head h: out[t][h] = [w[h] * x[t][h] | tail of x[t][h]].
+struct HeadLinearArgs {
+  const float *x; ///< [T, heads * (K + tail)]
   int64_t xStride;
-  WeightView w; ///< [heads, value, latent]
-  float *out;   ///< [T, heads * value]
+  WeightView w; ///< [heads, N, K]
+  GemmFn gemm;
+  Encoding encoding; ///< Of the activations that `gemm` reads: F32 or A8.
+  float *out;        ///< [T, heads * (N + tail)]
   int64_t outStride;
-  int32_t heads, latent, value;
+  int32_t tail; ///< Columns of a head that are copied.
 };
 
 struct MlaAttentionArgs {
   const float *q; ///< [T, heads * (nope + rope)], rope part already rotated.
   int64_t qStride;
-  KvView kv;     ///< Rows [latent | rope key].
-  WeightView wk; ///< As AbsorbQueryArgs::w.
-  bool transposed;
+  KvView kv; ///< Rows [latent | rope key].
+  /// [heads, nope, latent] with a gemm; without one [heads, latent, nope].
+  WeightView wk;
+  GemmFn keyGemm;
   WeightView wv; ///< [heads, value, latent]
-  float *out;    ///< [T, heads * value]
+  GemmFn valueGemm;
+  Encoding encoding; ///< Of the activations that the gemms read: F32 or A8.
+  float *out;        ///< [T, heads * value]
   int64_t outStride;
   int32_t heads, nope, rope, latent, value;
   float scale;

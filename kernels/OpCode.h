@@ -27,7 +27,7 @@ enum class OpCode : uint8_t {
   MlaLatent = 9,    ///< Norm of the latent, RoPE of the key, into the cache.
   AbsorbQuery = 10, ///< [W_UK^T q_nope | q_rope] per head.
   LatentAttention = 11, ///< Attention whose keys and values are the latent.
-  ExpandValue = 12,     ///< W_UV * o_latent per head.
+  HeadLinear = 12,      ///< Each head's columns times a matrix of its own.
   MlaAttention = 13,    ///< Attention on K and V decompressed from the latent.
   Router = 14,          ///< Scores, selection and mixing weights of experts.
   ExpertGroup = 15,     ///< Lists of (token, choice) slots per expert.

@@ -9,6 +9,8 @@
 #ifndef MOE_KERNELS_SCRATCH_H
 #define MOE_KERNELS_SCRATCH_H
 
+#include "kernels/Activation.h"
+
 #include <cstdint>
 
 namespace moek {
@@ -25,7 +27,7 @@ inline constexpr int64_t kKeyTile = 64;
 /// Queries of one head that MlaAttention carries through one pass over the
 /// cache; a step with more tokens decompresses the cache once per span.
 inline constexpr int64_t kQuerySpan = 2048;
-/// Weight rows that AbsorbQuery and ExpandValue hold as floats: 8 rows of 512
+/// Weight rows that AbsorbQuery holds as floats: 8 rows of 512
 /// columns are 16 KiB, half of L1.
 inline constexpr int64_t kHeadRows = 8;
 
@@ -42,10 +44,17 @@ constexpr int64_t gemmScratchBytes() {
 constexpr int64_t gateUpScratchBytes() {
   return 2 * kTokenTile * kRowTile * 4 + kTokenTile * 8;
 }
-/// AbsorbQuery with its nope and latent; ExpandValue with its value and latent:
-/// kHeadRows dequantised weight rows, whichever of the two is a row's length.
-constexpr int64_t headLinearScratchBytes(int64_t nope, int64_t latent) {
-  return kHeadRows * scratchFloats(nope > latent ? nope : latent) * 4;
+/// A tile of token rows of `cols` columns as A8, and pointers to them.
+constexpr int64_t encodedTileBytes(int64_t tokens, int64_t cols) {
+  return tokens * (a8RowBytes(cols) + 8);
+}
+/// HeadLinear.
+constexpr int64_t headLinearScratchBytes(int64_t cols) {
+  return encodedTileBytes(kTokenTile, cols);
+}
+/// AbsorbQuery: kHeadRows dequantised weight rows.
+constexpr int64_t absorbQueryScratchBytes(int64_t latent) {
+  return kHeadRows * scratchFloats(latent) * 4;
 }
 /// LatentAttention: a block of cache rows as floats; per head a block of
 /// scores, running maximum, running sum and rescaling factor. The weighted sums
@@ -56,20 +65,18 @@ constexpr int64_t latentAttentionScratchBytes(int64_t heads, int64_t latent,
           3 * scratchFloats(heads)) *
          4;
 }
-/// MlaAttention: one head's W_UK and W_UV as floats, a block of cache rows,
-/// its keys and values, the scores of a query tile with its rescaling factors,
-/// running maximum and sum of a span of queries. The weighted sums themselves
-/// grow in the output.
+/// MlaAttention: one head's transposed W_UK as floats, a block of cache rows,
+/// also as gemms read them, its keys and values, the scores of a query tile
+/// with its rescaling factors, running maximum and sum of a span of queries.
+/// The weighted sums themselves grow in the output.
 constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
                                            int64_t latent, int64_t value) {
-  int64_t wk = nope * scratchFloats(latent);
-  int64_t wkTransposed = latent * scratchFloats(nope);
-  return ((wk > wkTransposed ? wk : wkTransposed) +
-          value * scratchFloats(latent) +
+  return (latent * scratchFloats(nope) +
           kKeyTile * (scratchFloats(latent + rope) +
                       scratchFloats(nope + rope) + scratchFloats(value)) +
           kQueryTile * (kKeyTile + 1) + 2 * kQuerySpan) *
-         4;
+             4 +
+         encodedTileBytes(kKeyTile, latent);
 }
 /// Router: scores and biased scores of a token's experts and of its groups (at
 /// most as many), in double.

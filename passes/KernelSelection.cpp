@@ -45,7 +45,7 @@ SmallVector<PlanStep> moe::withQuantize(ArrayRef<PlanStep> steps,
   for (const PlanStep &step : steps) {
     auto own = gemms.take_front(step.gemmWeights.size());
     gemms = gemms.drop_front(own.size());
-    bool readsA8 = llvm::any_of(own, [](const GemmInfo *gemm) {
+    bool readsA8 = !step.encodes && llvm::any_of(own, [](const GemmInfo *gemm) {
       return gemm->activation == moek::Encoding::A8;
     });
     bool &done = encoded[size_t(step.activation)];

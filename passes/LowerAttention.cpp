@@ -58,13 +58,31 @@ LogicalResult lowerMlaLatent(MlaLatentOp op, Steps steps,
   return success();
 }
 
+/// A HeadLinear: [w[h] x[h] | last `tail` columns of x[h]] for each head.
+Value emitHeadLinear(const SelectedStep &step, Value x, Value weight,
+                     int64_t tail, PhaseEmitter &emitter) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(weight.getType()).getShape();
+  Value out = emitter.rows(emitter.label(), shape[0] * (shape[1] + tail));
+  emitter.inst(
+      step,
+      {emitter.get(x), emitter.weight(weight, step.layoutOf(weight)), out},
+      {shape[0], shape[1], shape[2], tail});
+  return out;
+}
+
 LogicalResult lowerAbsorbQuery(AbsorbQueryOp op, Steps steps,
                                PhaseEmitter &emitter) {
+  if (op.getKTransposed()) {
+    emitter.set(op.getResult(),
+                emitHeadLinear(steps.front(), op.getQ(), op.getWk(),
+                               op.getRope(), emitter));
+    return success();
+  }
   Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
-  emitter.inst(
-      steps.front(), {emitter.get(op.getQ()), emitter.weight(op.getWk()), out},
-      {int64_t(op.getHeads()), int64_t(op.getNope()), int64_t(op.getRope()),
-       int64_t(op.getLatent()), op.getKTransposed()});
+  emitter.inst(steps.front(),
+               {emitter.get(op.getQ()), emitter.weight(op.getWk()), out},
+               {int64_t(op.getHeads()), int64_t(op.getNope()),
+                int64_t(op.getRope()), int64_t(op.getLatent())});
   emitter.set(op.getResult(), out);
   return success();
 }
@@ -82,25 +100,25 @@ LogicalResult lowerLatentAttention(LatentAttentionOp op, Steps steps,
 
 LogicalResult lowerExpandValue(ExpandValueOp op, Steps steps,
                                PhaseEmitter &emitter) {
-  Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
-  emitter.inst(steps.front(),
-               {emitter.get(op.getX()), emitter.weight(op.getWv()), out},
-               {int64_t(op.getHeads()), int64_t(op.getLatent()),
-                int64_t(op.getValue())});
-  emitter.set(op.getResult(), out);
+  emitter.set(op.getResult(), emitHeadLinear(steps.front(), op.getX(),
+                                             op.getWv(), /*tail=*/0, emitter));
   return success();
 }
 
 LogicalResult lowerMlaAttention(MlaAttentionOp op, Steps steps,
                                 PhaseEmitter &emitter) {
+  const SelectedStep &step = steps.front();
   Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
-  emitter.inst(steps.front(),
-               {emitter.get(op.getQ()), emitter.get(op.getKv()),
-                emitter.weight(op.getWk()), emitter.weight(op.getWv()), out},
-               {int64_t(op.getHeads()), int64_t(op.getNope()),
-                int64_t(op.getRope()), int64_t(op.getLatent()),
-                int64_t(op.getValue()), op.getKTransposed()},
-               {op.getScale().convertToDouble()});
+  auto weight = [&](Value w) { return emitter.weight(w, step.layoutOf(w)); };
+  Value wk = weight(op.getWk()), none;
+  bool transposed = op.getKTransposed();
+  emitter.inst(
+      step,
+      {emitter.get(op.getQ()), emitter.get(op.getKv()), transposed ? none : wk,
+       transposed ? wk : none, weight(op.getWv()), out},
+      {int64_t(op.getHeads()), int64_t(op.getNope()), int64_t(op.getRope()),
+       int64_t(op.getLatent()), int64_t(op.getValue())},
+      {op.getScale().convertToDouble()});
   emitter.set(op.getResult(), out);
   return success();
 }

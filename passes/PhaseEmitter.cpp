@@ -25,6 +25,8 @@ PhaseEmitter::PhaseEmitter(PlanTables &tables, Location loc, PhaseAttr attr)
 static std::string kernelNames(ArrayRef<SelectedStep> steps) {
   llvm::SetVector<StringRef> gemms, drivers;
   for (const SelectedStep &step : steps) {
+    if (step.step.encodes) // does more than call its gemms
+      gemms.insert(ref(step.driver->name));
     for (const moek::GemmInfo *gemm : step.gemms)
       gemms.insert(ref(gemm->name));
     if (step.step.op != OpCode::Quantize && step.step.op != OpCode::RopeTable)

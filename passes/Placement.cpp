@@ -62,7 +62,12 @@ int64_t scratchBytes(Operation *op) {
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
   if (!lowerable)
     return 0;
+  const PlanStep *current = nullptr;
   auto parameter = [&](StringRef name) -> int64_t {
+    if (name == "cols")
+      return cast<RankedTensorType>(current->gemmWeights.front().getType())
+          .getShape()
+          .back();
     if (auto attribute = op->getAttrOfType<IntegerAttr>(name))
       return attribute.getInt();
     auto router = dyn_cast<RouterOp>(op);
@@ -72,7 +77,9 @@ int64_t scratchBytes(Operation *op) {
                : 0;
   };
   int64_t bytes = 0;
-  for (const PlanStep &step : lowerable.getPlanSteps()) {
+  SmallVector<PlanStep> steps = lowerable.getPlanSteps();
+  for (const PlanStep &step : steps) {
+    current = &step;
     bytes = std::max(bytes, plan::scratchBytes(step.op, parameter));
     // Two gemms may be fused to one instruction later.
     if (!step.gemmWeights.empty())

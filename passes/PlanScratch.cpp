@@ -26,10 +26,9 @@ int64_t plan::scratchBytes(OpCode op,
   case OpCode::ExpertsGateUp:
     return moek::gateUpScratchBytes();
   case OpCode::AbsorbQuery:
-    return moek::headLinearScratchBytes(parameter("nope"), parameter("latent"));
-  case OpCode::ExpandValue:
-    return moek::headLinearScratchBytes(parameter("value"),
-                                        parameter("latent"));
+    return moek::absorbQueryScratchBytes(parameter("latent"));
+  case OpCode::HeadLinear:
+    return moek::headLinearScratchBytes(parameter("cols"));
   case OpCode::LatentAttention:
     return moek::latentAttentionScratchBytes(
         parameter("heads"), parameter("latent"), parameter("rope"));

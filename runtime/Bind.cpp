@@ -14,7 +14,7 @@ constexpr Binder binders[moek::kOpCodeCount] = {
     bindSiluMul,        bindAdd,
     bindRope,           bindMlaLatent,
     bindAbsorbQuery,    bindLatentAttention,
-    bindExpandValue,    bindMlaAttention,
+    bindHeadLinear,     bindMlaAttention,
     bindRouter,         bindExpertGroup,
     bindExpertsLinear,  bindExpertsGateUp,
     bindExpertsCombine, nullptr};

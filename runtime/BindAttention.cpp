@@ -23,25 +23,18 @@ moek::KvView latentCache(OpReader &r, int64_t latent, int64_t rope) {
   return kv;
 }
 
-/// W_UK: [heads, nope, latent], or [heads, latent, nope] when transposed.
-moek::WeightView keyWeight(OpReader &r, std::string_view operand, int64_t heads,
-                           int64_t nope, int64_t latent, bool transposed) {
+/// A matrix [rows, cols] for each head.
+moek::WeightView headWeight(OpReader &r, std::string_view operand,
+                            std::string_view what, int64_t heads,
+                            std::string_view rowName, int64_t rows,
+                            std::string_view colName, int64_t cols) {
   moek::WeightView w = r.weight(operand);
-  r.equal("the key weight's head count", w.outer, "heads", heads);
-  r.equal("the key weight's row count", w.rows, transposed ? "latent" : "nope",
-          transposed ? latent : nope);
-  r.equal("the key weight's column count", w.cols,
-          transposed ? "nope" : "latent", transposed ? nope : latent);
-  return w;
-}
-
-/// W_UV: [heads, value, latent].
-moek::WeightView valueWeight(OpReader &r, std::string_view operand,
-                             int64_t heads, int64_t value, int64_t latent) {
-  moek::WeightView w = r.weight(operand);
-  r.equal("the value weight's head count", w.outer, "heads", heads);
-  r.equal("the value weight's row count", w.rows, "value", value);
-  r.equal("the value weight's column count", w.cols, "latent", latent);
+  r.equal(fmt::format("the {} weight's head count", what), w.outer, "heads",
+          heads);
+  r.equal(fmt::format("the {} weight's row count", what), w.rows, rowName,
+          rows);
+  r.equal(fmt::format("the {} weight's column count", what), w.cols, colName,
+          cols);
   return w;
 }
 } // namespace
@@ -85,16 +78,15 @@ const void *bindAbsorbQuery(OpReader &r) {
   args.nope = r.positive("nope");
   args.rope = r.positive("rope");
   args.latent = r.positive("latent");
-  args.transposed = r.boolean("transposed");
   args.q = q.f32();
   args.qStride =
       r.rows(q, 1, int64_t(args.heads) * (int64_t(args.nope) + args.rope));
-  args.w =
-      keyWeight(r, "w", args.heads, args.nope, args.latent, args.transposed);
+  args.w = headWeight(r, "w", "key", args.heads, "nope", args.nope, "latent",
+                      args.latent);
   args.out = out.f32();
   args.outStride =
       r.rows(out, 1, int64_t(args.heads) * (int64_t(args.latent) + args.rope));
-  r.scratch(moek::headLinearScratchBytes(args.nope, args.latent));
+  r.scratch(moek::absorbQueryScratchBytes(args.latent));
   return r.keep(args);
 }
 
@@ -117,19 +109,22 @@ const void *bindLatentAttention(OpReader &r) {
   return r.keep(args);
 }
 
-const void *bindExpandValue(OpReader &r) {
-  moek::ExpandValueArgs args{};
+const void *bindHeadLinear(OpReader &r) {
+  moek::HeadLinearArgs args{};
   BufferRef x = r.buffer("x", Encoding::F32);
   BufferRef out = r.buffer("out", Encoding::F32);
-  args.heads = r.positive("heads");
-  args.latent = r.positive("latent");
-  args.value = r.positive("value");
+  int64_t heads = r.positive("heads"), rows = r.positive("rows");
+  int64_t cols = r.positive("cols");
+  args.tail = r.integer("tail", 0, INT32_MAX);
+  args.w = headWeight(r, "w", "head", heads, "rows", rows, "cols", cols);
+  OwnGemm gemm = r.gemm("w", args.w);
+  args.gemm = gemm.function;
+  args.encoding = gemm.encoding;
   args.x = x.f32();
-  args.xStride = r.rows(x, 1, int64_t(args.heads) * args.latent);
-  args.w = valueWeight(r, "w", args.heads, args.value, args.latent);
+  args.xStride = r.rows(x, 1, heads * (cols + args.tail));
   args.out = out.f32();
-  args.outStride = r.rows(out, 1, int64_t(args.heads) * args.value);
-  r.scratch(moek::headLinearScratchBytes(args.value, args.latent));
+  args.outStride = r.rows(out, 1, heads * (rows + args.tail));
+  r.scratch(moek::headLinearScratchBytes(cols));
   return r.keep(args);
 }
 
@@ -142,15 +137,29 @@ const void *bindMlaAttention(OpReader &r) {
   args.rope = r.positive("rope");
   args.latent = r.positive("latent");
   args.value = r.positive("value");
-  args.transposed = r.boolean("transposed");
   args.scale = r.real("scale");
   args.q = q.f32();
   args.qStride =
       r.rows(q, 1, int64_t(args.heads) * (int64_t(args.nope) + args.rope));
   args.kv = latentCache(r, args.latent, args.rope);
-  args.wk =
-      keyWeight(r, "wk", args.heads, args.nope, args.latent, args.transposed);
-  args.wv = valueWeight(r, "wv", args.heads, args.value, args.latent);
+  args.wv = headWeight(r, "wv", "value", args.heads, "value", args.value,
+                       "latent", args.latent);
+  OwnGemm values = r.gemm("wv", args.wv);
+  args.valueGemm = values.function;
+  args.encoding = values.encoding;
+  r.require(r.has("wk") != r.has("wk_transposed"),
+            "there is one of wk and wk_transposed");
+  if (r.has("wk")) {
+    args.wk = headWeight(r, "wk", "key", args.heads, "nope", args.nope,
+                         "latent", args.latent);
+    OwnGemm keys = r.gemm("wk", args.wk);
+    args.keyGemm = keys.function;
+    r.require(keys.encoding == values.encoding,
+              "the gemms of wk and wv read the same encoding");
+  } else if (r.has("wk_transposed")) {
+    args.wk = headWeight(r, "wk_transposed", "key", args.heads, "latent",
+                         args.latent, "nope", args.nope);
+  }
   args.out = out.f32();
   args.outStride = r.rows(out, 1, int64_t(args.heads) * args.value);
   r.scratch(moek::mlaAttentionScratchBytes(args.nope, args.rope, args.latent,

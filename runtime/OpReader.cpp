@@ -24,11 +24,17 @@ OpReader::OpReader(const fb::Plan &plan, const fb::Phase &phase,
       spec_(*findOp(instruction.op())), memory_(memory), files_(files),
       arguments_(arguments) {
   size_t gemms = 0;
-  for (const OperandSpec &operand : spec_.operands)
-    gemms += operand.gemm;
+  for (size_t i = 0; i < spec_.operands.size(); ++i)
+    gemms += hasGemm(i);
   if (count(instruction.kernels()) != gemms + 1)
     fail("names {} kernels, expected {}", count(instruction.kernels()),
          gemms + 1);
+}
+
+bool OpReader::hasGemm(size_t operand) const {
+  return spec_.operands[operand].gemm &&
+         instruction_.operands()->Get(uint32_t(operand))->kind() !=
+             fb::OperandKind::None;
 }
 
 const fb::Operand *OpReader::find(std::string_view operand) const {
@@ -37,6 +43,10 @@ const fb::Operand *OpReader::find(std::string_view operand) const {
       return instruction_.operands()->Get(i);
   assert(false && "binders name operands as OpTable does");
   return nullptr;
+}
+
+bool OpReader::has(std::string_view operand) const {
+  return find(operand)->kind() != fb::OperandKind::None;
 }
 
 BufferRef OpReader::anyBuffer(std::string_view operand) {
@@ -172,21 +182,20 @@ moek::KernelFn OpReader::driver() {
   return function;
 }
 
-moek::GemmFn OpReader::gemm(std::string_view operand, const moek::WeightView &w,
-                            const BufferRef &act) {
+OwnGemm OpReader::gemm(std::string_view operand, const moek::WeightView &w) {
   if (!status_.isOk())
-    return nullptr;
+    return {};
   uint32_t position = 0;
-  for (const OperandSpec &candidate : spec_.operands) {
-    position += candidate.gemm;
-    if (candidate.name == operand)
+  for (size_t i = 0; i < spec_.operands.size(); ++i) {
+    position += hasGemm(i);
+    if (spec_.operands[i].name == operand)
       break;
   }
   std::string_view name = kernelName(position);
   const moek::GemmInfo *info = moek::findGemm(name);
   if (!info) {
     fail("kernel {} does not multiply matrices", quoted(name));
-    return nullptr;
+    return {};
   }
   if (info->format != w.format)
     fail("kernel {} reads {}, but operand {} has format {}", name,
@@ -197,22 +206,28 @@ moek::GemmFn OpReader::gemm(std::string_view operand, const moek::WeightView &w,
   if (info->layout != layout)
     fail("kernel {} reads layout {}, but operand {} has layout {}", name,
          moek::layoutName(info->layout), operand, moek::layoutName(layout));
-  if (info->activation != act.encoding)
-    fail("kernel {} takes {} activations, but operand {} has encoding {}", name,
-         nameOf(info->activation), act.operand, nameOf(act.encoding));
   if (phase_.min_tokens() < info->minTokens ||
       phase_.max_tokens() > info->maxTokens)
     fail("kernel {} takes {} to {} tokens, the phase {} to {}", name,
          info->minTokens, info->maxTokens, phase_.min_tokens(),
          phase_.max_tokens());
   if (!usable(name, info->isa))
-    return nullptr;
+    return {};
   moek::GemmFn function = moek::resolveGemm(name);
   if (!function)
     status_ =
         Status(StatusCode::WrongMachine,
                fmt::format("kernel {} is not in this build of moert", name));
-  return function;
+  return {function, info->activation, name};
+}
+
+moek::GemmFn OpReader::gemm(std::string_view operand, const moek::WeightView &w,
+                            const BufferRef &act) {
+  OwnGemm own = gemm(operand, w);
+  if (own.function && own.encoding != act.encoding)
+    fail("kernel {} takes {} activations, but operand {} has encoding {}",
+         own.name, nameOf(own.encoding), act.operand, nameOf(act.encoding));
+  return own.function;
 }
 
 int32_t OpReader::integer(std::string_view name, int64_t low, int64_t high) {

@@ -35,6 +35,13 @@ struct BufferRef {
   uint8_t *bytes() const { return reinterpret_cast<uint8_t *>(data); }
 };
 
+/// A gemm, and the encoding of the activations that it reads.
+struct OwnGemm {
+  moek::GemmFn function = nullptr;
+  moek::Encoding encoding = moek::Encoding::F32;
+  std::string_view name = {};
+};
+
 class OpReader {
 public:
   OpReader(const fb::Plan &plan, const fb::Phase &phase,
@@ -53,10 +60,15 @@ public:
   moek::KvView cache(std::string_view operand);
   std::span<const float> constant(std::string_view operand);
 
+  /// Whether an optional operand is there.
+  bool has(std::string_view operand) const;
+
   /// The kernel that multiplies `act` with the weight operand `operand`:
   /// checks format, layout, encoding and the phase's token range.
   moek::GemmFn gemm(std::string_view operand, const moek::WeightView &w,
                     const BufferRef &act);
+  /// Likewise where the driver encodes the activations itself.
+  OwnGemm gemm(std::string_view operand, const moek::WeightView &w);
 
   int32_t integer(std::string_view name, int64_t low, int64_t high);
   int32_t positive(std::string_view name);
@@ -90,6 +102,8 @@ private:
     if (status_.isOk())
       status_ = invalidPlan(format, std::forward<Args>(args)...);
   }
+  /// Whether a kernel of the instruction belongs to operand number `operand`.
+  bool hasGemm(size_t operand) const;
   const fb::Operand *find(std::string_view operand) const;
   const OperandSpec &specOf(std::string_view operand) const;
   BufferRef anyBuffer(std::string_view operand);
@@ -123,7 +137,7 @@ const void *bindRope(OpReader &);
 const void *bindMlaLatent(OpReader &);
 const void *bindAbsorbQuery(OpReader &);
 const void *bindLatentAttention(OpReader &);
-const void *bindExpandValue(OpReader &);
+const void *bindHeadLinear(OpReader &);
 const void *bindMlaAttention(OpReader &);
 // BindExperts.cpp
 const void *bindRouter(OpReader &);

@@ -18,8 +18,10 @@ double opSeconds(const moe::Cost &cost, const DeviceDesc &device,
 /// Whether the op's weights are read by integer kernels: its largest weight is
 /// in a quantised format and a gemm (not a dequantising loop) reads it.
 static bool usesIntegerRate(moe::CostOpInterface op) {
-  if (isa<moe::AbsorbQueryOp, moe::ExpandValueOp, moe::MlaAttentionOp>(
-          op.getOperation()))
+  if (isa<moe::MlaAttentionOp>(op.getOperation()))
+    return false;
+  if (auto absorb = dyn_cast<moe::AbsorbQueryOp>(op.getOperation());
+      absorb && !absorb.getKTransposed())
     return false;
   for (Value operand : op->getOperands())
     if (moe::isWeight(operand))

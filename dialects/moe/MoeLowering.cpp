@@ -18,6 +18,12 @@ void addResidual(Steps &steps, Operation *op, Value residual) {
   else
     steps.push_back({OpCode::Add});
 }
+
+PlanStep headLinear(Value weight) {
+  PlanStep step{OpCode::HeadLinear, {weight}};
+  step.encodes = true;
+  return step;
+}
 } // namespace
 
 bool moe::residualDiesIn(Operation *op, Value residual) {
@@ -76,13 +82,23 @@ Steps MlaLatentOp::getPlanSteps() {
   return {{OpCode::RopeTable}, {OpCode::MlaLatent}};
 }
 
-Steps MlaAttentionOp::getPlanSteps() { return {{OpCode::MlaAttention}}; }
+Steps MlaAttentionOp::getPlanSteps() {
+  PlanStep step{OpCode::MlaAttention, {getWv()}};
+  if (!getKTransposed())
+    step.gemmWeights = {getWk(), getWv()};
+  step.encodes = true;
+  return {step};
+}
 
-Steps AbsorbQueryOp::getPlanSteps() { return {{OpCode::AbsorbQuery}}; }
+Steps AbsorbQueryOp::getPlanSteps() {
+  if (getKTransposed())
+    return {headLinear(getWk())};
+  return {{OpCode::AbsorbQuery}};
+}
 
 Steps LatentAttentionOp::getPlanSteps() { return {{OpCode::LatentAttention}}; }
 
-Steps ExpandValueOp::getPlanSteps() { return {{OpCode::ExpandValue}}; }
+Steps ExpandValueOp::getPlanSteps() { return {headLinear(getWv())}; }
 
 //===----------------------------------------------------------------------===//
 // Experts

@@ -30,6 +30,8 @@ struct PlanStep {
   ActivationSource activation = ActivationSource::Input;
   /// Adds to the buffer of the op's residual instead of writing a new one.
   bool accumulate = false;
+  /// Its driver encodes the activations of its gemms: no Quantize before it.
+  bool encodes = false;
 };
 
 /// Whether the `residual` of `op` may be overwritten by it: the residual is the

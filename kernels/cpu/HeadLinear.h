@@ -1,16 +1,21 @@
 //===- HeadLinear.h - W_UK and W_UV applied around latent attention -------===//
 //
-// Both stream a weight once: kHeadRows rows become floats in L1 and meet all
-// tokens there. Workers share out (head, part of the output) pairs, so that one
-// token keeps more workers busy than there are heads.
+// HeadLinear multiplies each head's activations with a gemm. AbsorbQuery takes
+// W_UK as the file has it, whose columns are the result: kHeadRows rows become
+// floats in L1 and meet all tokens there. Workers share out (head, part of the
+// output) pairs, so that one token keeps more workers busy than there are
+// heads; each encodes the activations of its own heads.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_KERNELS_CPU_HEADLINEAR_H
 #define MOE_KERNELS_CPU_HEADLINEAR_H
 
+#include "kernels/Activation.h"
 #include "kernels/Scratch.h"
 #include "kernels/cpu/Blocks.h"
+#include "kernels/cpu/Elementwise.h"
+#include "kernels/cpu/Gemm.h"
 #include "kernels/cpu/WeightRows.h"
 
 namespace moek {
@@ -42,16 +47,12 @@ Rows headRows(const WeightView &w, int64_t head, int64_t row, int64_t rows,
   return {scratch, stride};
 }
 
-/// out[t][r] = w[head][r] . x[t] for r in [begin, end).
-template <class S>
-void headDots(const WeightView &w, int64_t head, int64_t begin, int64_t end,
-              Rows x, int64_t tokens, float *out, int64_t outStride,
-              float *scratch) {
-  for (int64_t row = begin; row < end; row += kHeadRows) {
-    int64_t rows = end - row < kHeadRows ? end - row : kHeadRows;
-    Rows floats = headRows<S>(w, head, row, rows, 0, w.cols, scratch);
-    dotRows<S>(x, tokens, floats, rows, w.cols, 1, out + row, outStride);
-  }
+/// `count` columns of `tokens` rows.
+MOE_INLINE void copyTails(const float *from, int64_t fromStride, float *to,
+                          int64_t toStride, int64_t tokens, int64_t count) {
+  for (int64_t t = 0; t < tokens; ++t)
+    std::memcpy(to + t * toStride, from + t * fromStride,
+                size_t(count) * sizeof(float));
 }
 
 /// out[t][c] = sum over rows r of x[t][r] * w[head][r][c] for c in [begin,
@@ -68,9 +69,7 @@ void headSums(const WeightView &w, int64_t head, int64_t begin, int64_t end,
   }
 }
 
-/// Rows of output per share: whole cache lines of floats.
-inline constexpr int64_t kHeadRowGrain = 16;
-/// Columns per share, where a weight is split by column: 128, or a block.
+/// Columns per share: 128, or a block.
 MOE_INLINE int64_t headColGrain(const WeightView &w) {
   int64_t block = formatInfo(w.format).blockElements;
   return block > 128 ? block : 128;
@@ -78,36 +77,58 @@ MOE_INLINE int64_t headColGrain(const WeightView &w) {
 
 template <class S>
 void run(const AbsorbQueryArgs &a, const Step &step, const Worker &worker) {
-  auto *scratch = reinterpret_cast<float *>(worker.scratch);
   int64_t width = a.latent + a.rope;
-  int64_t grain = a.transposed ? kHeadRowGrain : headColGrain(a.w);
-  forHeadShare(a.heads, a.latent, grain, worker,
+  forHeadShare(a.heads, a.latent, headColGrain(a.w), worker,
                [&](int64_t head, int64_t begin, int64_t end) {
                  Rows q{a.q + head * (a.nope + a.rope), a.qStride};
                  float *out = a.out + head * width;
-                 if (a.transposed)
-                   headDots<S>(a.w, head, begin, end, q, step.tokens, out,
-                               a.outStride, scratch);
-                 else
-                   headSums<S>(a.w, head, begin, end, q, step.tokens, out,
-                               a.outStride, scratch);
+                 headSums<S>(a.w, head, begin, end, q, step.tokens, out,
+                             a.outStride,
+                             reinterpret_cast<float *>(worker.scratch));
                  if (end == a.latent)
-                   for (int64_t t = 0; t < step.tokens; ++t)
-                     std::memcpy(out + t * a.outStride + a.latent,
-                                 q.data + t * q.stride + a.nope,
-                                 size_t(a.rope) * sizeof(float));
+                   copyTails(q.data + a.nope, q.stride, out + a.latent,
+                             a.outStride, step.tokens, a.rope);
                });
 }
 
+/// `count` rows of `cols` floats, `stride` apart, as a gemm with activations of
+/// `encoding` reads them: act[i] points at row i, in place or in `scratch`.
 template <class S>
-void run(const ExpandValueArgs &a, const Step &step, const Worker &worker) {
-  forHeadShare(a.heads, a.value, kHeadRowGrain, worker,
-               [&](int64_t head, int64_t begin, int64_t end) {
-                 headDots<S>(a.w, head, begin, end,
-                             {a.x + head * a.latent, a.xStride}, step.tokens,
-                             a.out + head * a.value, a.outStride,
-                             reinterpret_cast<float *>(worker.scratch));
-               });
+void encodeRows(Encoding encoding, const float *x, int64_t stride,
+                int64_t count, int64_t cols, std::byte *scratch,
+                const uint8_t **act) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (encoding == Encoding::A8) {
+      auto *row = reinterpret_cast<uint8_t *>(scratch) + i * a8RowBytes(cols);
+      quantizeBlocks<S>(x + i * stride, cols, {0, cols / kA8Block}, row);
+      act[i] = row;
+    } else {
+      act[i] = reinterpret_cast<const uint8_t *>(x + i * stride);
+    }
+  }
+}
+
+template <class S>
+void run(const HeadLinearArgs &a, const Step &step, const Worker &worker) {
+  auto **act = reinterpret_cast<const uint8_t **>(worker.scratch);
+  std::byte *rows = worker.scratch + kTokenTile * sizeof(*act);
+  forHeadShare(
+      a.w.outer, a.w.rows, kRowGrain, worker,
+      [&](int64_t head, int64_t begin, int64_t end) {
+        const float *x = a.x + head * (a.w.cols + a.tail);
+        float *out = a.out + head * (a.w.rows + a.tail);
+        const uint8_t *w =
+            a.w.data + head * a.w.outerStride + begin * a.w.rowStride;
+        forTiles({0, step.tokens}, kTokenTile, [&](int64_t t, int64_t tokens) {
+          encodeRows<S>(a.encoding, x + t * a.xStride, a.xStride, tokens,
+                        a.w.cols, rows, act);
+          a.gemm(w, a.w.rowStride, end - begin, act, tokens, a.w.cols,
+                 out + t * a.outStride + begin, a.outStride);
+        });
+        if (end == a.w.rows)
+          copyTails(x + a.w.cols, a.xStride, out + a.w.rows, a.outStride,
+                    step.tokens, a.tail);
+      });
 }
 
 } // namespace moek

@@ -7,8 +7,7 @@
 // are the outer loop, queries the inner one. Running maxima and sums of the
 // span are kept in scratch, weighted sums grow in the output.
 //
-// V2-Lite: W_UK and W_UV of a head are 2 x 256 KiB as floats, a block of cache
-// rows 144 KiB.
+// V2-Lite: a block of cache rows is 144 KiB as floats, its keys and values 80.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,9 +30,7 @@ public:
       next += floats;
       return part;
     };
-    wk = take(a.transposed ? a.latent * scratchFloats(a.nope)
-                           : a.nope * scratchFloats(a.latent));
-    wv = take(a.value * scratchFloats(a.latent));
+    wk = take(a.latent * scratchFloats(a.nope));
     cacheStride = scratchFloats(a.latent + a.rope);
     cache = take(kKeyTile * cacheStride);
     keyStride = scratchFloats(width);
@@ -44,13 +41,16 @@ public:
     alpha = take(kQueryTile);
     most = take(kQuerySpan);
     sum = take(kQuerySpan);
+    act = reinterpret_cast<const uint8_t **>(next);
+    encoded = reinterpret_cast<std::byte *>(act + kKeyTile);
   }
 
   /// All of attention for queries [begin, end) of `head`; begin is a multiple
   /// of kQueryTile.
-  void attend(int64_t head, int64_t begin, int64_t end) {
-    headRows<S>(a.wk, head, 0, a.wk.rows, 0, a.wk.cols, wk);
-    headRows<S>(a.wv, head, 0, a.wv.rows, 0, a.wv.cols, wv);
+  void attend(int64_t ofHead, int64_t begin, int64_t end) {
+    head = ofHead;
+    if (!a.keyGemm)
+      headRows<S>(a.wk, head, 0, a.wk.rows, 0, a.wk.cols, wk);
     q = a.q + head * width;
     out = a.out + head * a.value;
     for (int64_t t = begin; t < end; t += kQuerySpan)
@@ -63,9 +63,11 @@ private:
       most[i] = kMinusInfinity;
       sum[i] = 0;
     }
-    int64_t visible = step.position + end;
-    for (int64_t first = 0; first < visible; first += kKeyTile) {
-      int64_t n = visible - first < kKeyTile ? visible - first : kKeyTile;
+    // Whole blocks, seen by these queries or not: what a gemm's last bits are
+    // goes by the number of its rows, which must not go by the worker's share.
+    int64_t cached = step.position + step.tokens;
+    for (int64_t first = 0; first < step.position + end; first += kKeyTile) {
+      int64_t n = cached - first < kKeyTile ? cached - first : kKeyTile;
       decompress(first, n);
       // Tiles whose last query does not see the block are skipped.
       int64_t tile = first - step.position;
@@ -83,19 +85,24 @@ private:
   /// Keys [W_UK latent | rope key] and values W_UV latent of `n` cache rows.
   void decompress(int64_t first, int64_t n) {
     readKvRows<S>(a.kv, first, n, a.latent + a.rope, cache, cacheStride);
-    Rows latents{cache, cacheStride};
-    if (a.transposed)
-      sumRows<S>(latents, n, {true}, {wk, scratchFloats(a.nope)}, a.latent,
-                 a.nope, keys, keyStride);
+    encodeRows<S>(a.encoding, cache, cacheStride, n, a.latent, encoded, act);
+    if (a.keyGemm)
+      multiply(a.keyGemm, a.wk, n, keys, keyStride);
     else
-      dotRows<S>(latents, n, {wk, scratchFloats(a.latent)}, a.nope, a.latent, 1,
-                 keys, keyStride);
-    dotRows<S>(latents, n, {wv, scratchFloats(a.latent)}, a.value, a.latent, 1,
-               values, valueStride);
+      sumRows<S>({cache, cacheStride}, n, {true}, {wk, scratchFloats(a.nope)},
+                 a.latent, a.nope, keys, keyStride);
+    multiply(a.valueGemm, a.wv, n, values, valueStride);
     for (int64_t k = 0; k < n; ++k)
       std::memcpy(keys + k * keyStride + a.nope,
                   cache + k * cacheStride + a.latent,
                   size_t(a.rope) * sizeof(float));
+  }
+
+  /// The head's matrix times `n` encoded latents.
+  void multiply(GemmFn gemm, const WeightView &w, int64_t n, float *to,
+                int64_t toStride) {
+    gemm(w.data + head * w.outerStride, w.rowStride, w.rows, act, n, w.cols, to,
+         toStride);
   }
 
   /// Rows of the block that starts at `first` which query t sees.
@@ -129,7 +136,10 @@ private:
   const MlaAttentionArgs &a;
   const Step &step;
   int64_t width, cacheStride, keyStride, valueStride;
-  float *wk, *wv, *cache, *keys, *values, *scores, *alpha, *most, *sum;
+  float *wk, *cache, *keys, *values, *scores, *alpha, *most, *sum;
+  const uint8_t **act;
+  std::byte *encoded;
+  int64_t head = 0;
   const float *q = nullptr;
   float *out = nullptr;
 };

@@ -51,25 +51,26 @@ constexpr Signature<4, 2, 1> mlaLatent{
     {{{"x", Read}, {"weight", Weight}, {"table", Read}, {"kv", KvWrite}}},
     {"latent", "rope"},
     {"eps"}};
-constexpr Signature<3, 5, 0> absorbQuery{
+constexpr Signature<3, 4, 0> absorbQuery{
     {{{"q", Read}, {"w", Weight}, {"out", Write}}},
-    {"heads", "nope", "rope", "latent", "transposed"},
+    {"heads", "nope", "rope", "latent"},
     {}};
 constexpr Signature<3, 3, 1> latentAttention{
     {{{"q", Read}, {"kv", KvRead}, {"out", Write}}},
     {"heads", "latent", "rope"},
     {"scale"}};
-constexpr Signature<3, 3, 0> expandValue{
-    {{{"x", Read}, {"w", Weight}, {"out", Write}}},
-    {"heads", "latent", "value"},
+constexpr Signature<3, 4, 0> headLinear{
+    {{{"x", Read}, {"w", Weight, false, true}, {"out", Write}}},
+    {"heads", "rows", "cols", "tail"},
     {}};
-constexpr Signature<5, 6, 1> mlaAttention{
+constexpr Signature<6, 5, 1> mlaAttention{
     {{{"q", Read},
       {"kv", KvRead},
-      {"wk", Weight},
-      {"wv", Weight},
+      {"wk", Weight, true, true},
+      {"wk_transposed", Weight, true},
+      {"wv", Weight, false, true},
       {"out", Write}}},
-    {"heads", "nope", "rope", "latent", "value", "transposed"},
+    {"heads", "nope", "rope", "latent", "value"},
     {"scale"}};
 constexpr Signature<4, 6, 1> router{
     {{{"logits", Read},
@@ -116,7 +117,7 @@ constexpr std::array<OpSpec, moek::kOpCodeCount> table{
     mlaLatent.spec(OpCode::MlaLatent, "mla_latent"),
     absorbQuery.spec(OpCode::AbsorbQuery, "absorb_query"),
     latentAttention.spec(OpCode::LatentAttention, "latent_attention"),
-    expandValue.spec(OpCode::ExpandValue, "expand_value"),
+    headLinear.spec(OpCode::HeadLinear, "head_linear"),
     mlaAttention.spec(OpCode::MlaAttention, "mla_attention"),
     router.spec(OpCode::Router, "router"),
     expertGroup.spec(OpCode::ExpertGroup, "expert_group"),

@@ -34,19 +34,21 @@ Work absorbQuery(Arena &arena, Isa, Step step) {
   a.out = arena.floats(step.tokens * a.outStride);
   a.w = arena.weights(Format::Q4_K, kHeads, kNope, kLatent);
   double products = double(kHeads) * kNope * kLatent;
-  return {keep(a), size_t(headLinearScratchBytes(kNope, kLatent)),
+  return {keep(a), size_t(absorbQueryScratchBytes(kLatent)),
           2 * products * step.tokens, double(a.w.outer * a.w.outerStride)};
 }
 
-Work expandValue(Arena &arena, Isa, Step step) {
-  ExpandValueArgs a{};
-  a.heads = kHeads, a.latent = kLatent, a.value = kValue;
+/// W_UV: [heads, value, latent].
+Work headLinear(Arena &arena, Isa isa, Step step) {
+  HeadLinearArgs a{};
+  const GemmInfo &gemm = gemmFor(Format::Q4_K, isa);
+  a.gemm = resolveGemm(gemm.name), a.encoding = gemm.activation;
   a.xStride = kHeads * kLatent, a.outStride = kHeads * kValue;
   a.x = arena.floats(step.tokens * a.xStride);
   a.out = arena.floats(step.tokens * a.outStride);
   a.w = arena.weights(Format::Q4_K, kHeads, kValue, kLatent);
   double products = double(kHeads) * kValue * kLatent;
-  return {keep(a), size_t(headLinearScratchBytes(kValue, kLatent)),
+  return {keep(a), size_t(headLinearScratchBytes(kLatent)),
           2 * products * step.tokens, double(a.w.outer * a.w.outerStride)};
 }
 
@@ -210,7 +212,7 @@ int main(int argc, char **argv) {
       {OpCode::ExpertGroup, expertGroup, {{1, 0}, {512, 0}}},
       {OpCode::ExpertsCombine, expertsCombine, {{1, 0}, {512, 0}}},
       {OpCode::AbsorbQuery, absorbQuery, {{1, 0}, {8, 0}, {64, 0}}},
-      {OpCode::ExpandValue, expandValue, {{1, 0}, {8, 0}, {64, 0}}},
+      {OpCode::HeadLinear, headLinear, {{1, 0}, {8, 0}, {64, 0}}},
       {OpCode::LatentAttention,
        latentAttention,
        {{1, 511}, {1, 4095}, {8, 4095}}},

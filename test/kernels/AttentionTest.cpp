@@ -6,7 +6,7 @@ using namespace moek::test;
 namespace {
 
 MOE_KERNEL_SUITE(AbsorbQueryTest, AbsorbQuery);
-MOE_KERNEL_SUITE(ExpandValueTest, ExpandValue);
+MOE_KERNEL_SUITE(HeadLinearTest, HeadLinear);
 MOE_KERNEL_SUITE(LatentAttentionTest, LatentAttention);
 MOE_KERNEL_SUITE(MlaAttentionTest, MlaAttention);
 
@@ -20,23 +20,32 @@ struct Sum {
   void add(double term) { add(term, std::fabs(term)); }
 };
 
-void checkAbsorb(const KernelInfo &kernel, Format format, bool transposed,
-                 int32_t heads, int32_t nope, int32_t rope, int32_t latent,
-                 int32_t tokens) {
+/// The gemm for rows of `format` as in a file and activations of `encoding`, of
+/// the kernel's instruction set or the nearest one below it.
+const GemmInfo &gemmFor(Format format, Encoding encoding, Isa isa) {
+  const GemmInfo *best = nullptr;
+  for (const GemmInfo &info : gemmTable())
+    if (info.format == format && info.activation == encoding &&
+        info.layout == Layout::Gguf && info.isa <= isa &&
+        (!best || info.isa > best->isa))
+      best = &info;
+  return *best;
+}
+
+void checkAbsorb(const KernelInfo &kernel, Format format, int32_t heads,
+                 int32_t nope, int32_t rope, int32_t latent, int32_t tokens) {
   SCOPED_TRACE(testing::Message()
-               << formatInfo(format).name << (transposed ? " transposed" : "")
-               << ", nope " << nope << ", latent " << latent << ", " << tokens
-               << " tokens");
+               << formatInfo(format).name << ", nope " << nope << ", latent "
+               << latent << ", " << tokens << " tokens");
   Random random(31);
-  Weights w(format, heads, transposed ? latent : nope,
-            transposed ? nope : latent, random);
+  Weights w(format, heads, nope, latent, random);
   Matrix<float> q(tokens, heads * (nope + rope), 5);
   Matrix<float> out(tokens, heads * (latent + rope), 3);
   q.fill(random);
-  AbsorbQueryArgs args{q.data(),   q.stride, w.view, transposed, out.data(),
-                       out.stride, heads,    nope,   rope,       latent};
-  runKernel(kernel, &args, {tokens, 2},
-            size_t(headLinearScratchBytes(nope, latent)), {&out});
+  AbsorbQueryArgs args{q.data(), q.stride, w.view, out.data(), out.stride,
+                       heads,    nope,     rope,   latent};
+  runKernel(kernel, &args, {tokens, 2}, size_t(absorbQueryScratchBytes(latent)),
+            {&out});
   expectClose(out, [&](int64_t t, int64_t c) {
     int64_t h = c / (latent + rope), i = c % (latent + rope);
     const float *head = q.row(t) + h * (nope + rope);
@@ -44,54 +53,82 @@ void checkAbsorb(const KernelInfo &kernel, Format format, bool transposed,
       return Wanted{head[nope + i - latent], 0};
     Sum sum;
     for (int64_t n = 0; n < nope; ++n)
-      sum.add(double(head[n]) * (transposed ? w.at(h, i, n) : w.at(h, n, i)));
+      sum.add(double(head[n]) * w.at(h, n, i));
     return Wanted{sum.value, sumTolerance(nope, sum.magnitude)};
   });
 }
 
-TEST_P(AbsorbQueryTest, EveryFormatBothWays) {
+TEST_P(AbsorbQueryTest, EveryFormat) {
   for (Format format : allFormats())
-    for (bool transposed : {false, true})
-      checkAbsorb(GetParam(), format, transposed, 3, transposed ? 256 : 21, 6,
-                  transposed ? 37 : 512, 2);
+    checkAbsorb(GetParam(), format, 3, 21, 6, 512, 2);
 }
 
 TEST_P(AbsorbQueryTest, OddShapes) {
-  for (bool transposed : {false, true}) {
-    checkAbsorb(GetParam(), Format::F32, transposed, 2, 19, 5, 33, 1);
-    checkAbsorb(GetParam(), Format::F32, transposed, 1, 1, 1, 1, 3);
-    checkAbsorb(GetParam(), Format::BF16, transposed, 5, 48, 64, 300, 7);
-  }
+  checkAbsorb(GetParam(), Format::F32, 2, 19, 5, 33, 1);
+  checkAbsorb(GetParam(), Format::F32, 1, 1, 1, 1, 3);
+  checkAbsorb(GetParam(), Format::BF16, 5, 48, 64, 300, 7);
 }
 
-void checkExpand(const KernelInfo &kernel, Format format, int32_t heads,
-                 int32_t latent, int32_t value, int32_t tokens) {
-  SCOPED_TRACE(formatInfo(format).name);
+/// With activations encoded as A8 the wanted values are those of what
+/// `quantize` makes of x.
+void checkHeadLinear(const KernelInfo &kernel, Format format, Encoding encoding,
+                     int32_t heads, int32_t rows, int32_t cols, int32_t tail,
+                     int32_t tokens) {
+  SCOPED_TRACE(testing::Message()
+               << formatInfo(format).name << ", encoding " << int(encoding)
+               << ", " << rows << " x " << cols << ", tail " << tail << ", "
+               << tokens << " tokens");
   Random random(32);
-  Weights w(format, heads, value, latent, random);
-  Matrix<float> x(tokens, heads * latent, 5), out(tokens, heads * value, 3);
+  Weights w(format, heads, rows, cols, random);
+  Matrix<float> x(tokens, heads * (cols + tail), 5);
+  Matrix<float> out(tokens, heads * (rows + tail), 3);
   x.fill(random);
-  ExpandValueArgs args{x.data(),   x.stride, w.view, out.data(),
-                       out.stride, heads,    latent, value};
-  runKernel(kernel, &args, {tokens, 2},
-            size_t(headLinearScratchBytes(value, latent)), {&out});
+  const GemmInfo &gemm = gemmFor(
+      format, encoding, encoding == Encoding::F32 ? Isa::Ref : kernel.isa);
+  HeadLinearArgs args{x.data(), x.stride,   w.view,     resolveGemm(gemm.name),
+                      encoding, out.data(), out.stride, tail};
+  runKernel(kernel, &args, {tokens, 2}, size_t(headLinearScratchBytes(cols)),
+            {&out});
   expectClose(out, [&](int64_t t, int64_t c) {
+    int64_t h = c / (rows + tail), r = c % (rows + tail);
+    const float *head = x.row(t) + h * (cols + tail);
+    if (r >= rows)
+      return Wanted{head[cols + r - rows], 0};
     Sum sum;
-    for (int64_t l = 0; l < latent; ++l)
-      sum.add(double(x.at(t, c / value * latent + l)) *
-              w.at(c / value, c % value, l));
-    return Wanted{sum.value, sumTolerance(latent, sum.magnitude)};
+    double step = 0; // What rounding to 8 bits may change.
+    for (int64_t i = 0; i < cols; ++i) {
+      sum.add(double(head[i]) * w.at(h, r, i));
+      double most = 0;
+      for (int64_t b = i / 32 * 32;
+           b < std::min<int64_t>(cols, i / 32 * 32 + 32); ++b)
+        most = std::fmax(most, std::fabs(head[b]));
+      step += most / 254 * std::fabs(w.at(h, r, i));
+    }
+    double tolerance = sumTolerance(cols, sum.magnitude) +
+                       double(cols) * kEps * w.largest(h, r) * 8;
+    return Wanted{sum.value,
+                  tolerance + (encoding == Encoding::A8 ? 1.001 * step : 0)};
   });
 }
 
-TEST_P(ExpandValueTest, EveryFormat) {
+TEST_P(HeadLinearTest, EveryFormat) {
   for (Format format : allFormats())
-    checkExpand(GetParam(), format, 3, 256, 37, 2);
+    checkHeadLinear(GetParam(), format, Encoding::F32, 3, 37, 256, 7, 2);
 }
 
-TEST_P(ExpandValueTest, OddShapes) {
-  checkExpand(GetParam(), Format::F32, 2, 33, 19, 1);
-  checkExpand(GetParam(), Format::F16, 5, 130, 48, 7);
+TEST_P(HeadLinearTest, EncodesActivations) {
+  if (GetParam().isa == Isa::Ref)
+    return; // Its gemms read floats.
+  for (int32_t tokens : {1, 3, 300})
+    checkHeadLinear(GetParam(), Format::Q8_0, Encoding::A8, 3, 48, 128, 64,
+                    tokens);
+  checkHeadLinear(GetParam(), Format::Q4_K, Encoding::A8, 5, 33, 512, 0, 2);
+}
+
+TEST_P(HeadLinearTest, OddShapes) {
+  checkHeadLinear(GetParam(), Format::F32, Encoding::F32, 2, 19, 33, 0, 1);
+  checkHeadLinear(GetParam(), Format::F32, Encoding::F32, 1, 1, 1, 1, 3);
+  checkHeadLinear(GetParam(), Format::F16, Encoding::F32, 5, 48, 130, 5, 7);
 }
 
 /// Softmax attention of one query over `keys` rows, in float64. score(k) and
@@ -212,6 +249,7 @@ struct MlaCase {
   int32_t heads, nope, rope, latent, value, tokens, position;
   Format wk = Format::F32, wv = Format::F32;
   int64_t nanRow = -1, nanQuery = -1;
+  Encoding encoding = Encoding::F32;
 };
 
 void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
@@ -231,14 +269,39 @@ void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
   Weights wv(s.wv, s.heads, s.value, s.latent, random, weightScale);
   int64_t rows = s.position + s.tokens;
   Cache cache(type, s.latent + s.rope, rows + 70, rows, random);
+  if (s.encoding == Encoding::A8)
+    // Numbers that eight bits hold exactly: n / 64 with |n| up to 127.
+    for (int64_t k = 0; k < rows; ++k)
+      for (int64_t l = 0; l < s.latent; ++l)
+        cache.set(k, l,
+                  float(l % 32 == 0 ? 127 : random.below(255) - 127) / 64);
   if (s.nanRow >= 0)
     cache.set(s.nanRow, 0, NAN);
   if (s.nanQuery >= 0)
     q.at(s.nanQuery, 1) = NAN; // Of head 0.
   float scale = 1 / std::sqrt(float(width));
-  MlaAttentionArgs args{q.data(), q.stride,   cache.view, wk.view, transposed,
-                        wv.view,  out.data(), out.stride, s.heads, s.nope,
-                        s.rope,   s.latent,   s.value,    scale};
+  auto gemm = [&](Format format) {
+    return resolveGemm(
+        gemmFor(format, s.encoding,
+                s.encoding == Encoding::F32 ? Isa::Ref : kernel.isa)
+            .name);
+  };
+  MlaAttentionArgs args{q.data(),
+                        q.stride,
+                        cache.view,
+                        wk.view,
+                        transposed ? nullptr : gemm(s.wk),
+                        wv.view,
+                        gemm(s.wv),
+                        s.encoding,
+                        out.data(),
+                        out.stride,
+                        s.heads,
+                        s.nope,
+                        s.rope,
+                        s.latent,
+                        s.value,
+                        scale};
   runKernel(kernel, &args, {s.tokens, s.position},
             size_t(mlaAttentionScratchBytes(s.nope, s.rope, s.latent, s.value)),
             {&out});
@@ -301,6 +364,16 @@ TEST_P(MlaAttentionTest, RealHeadSize) {
            {1, 128, 64, 512, 128, 20, 50, Format::Q4_K, Format::Q6_K});
   checkMla(GetParam(), KvType::BF16, true,
            {1, 128, 64, 512, 128, 3, 50, Format::Q8_0, Format::Q5_0});
+}
+
+TEST_P(MlaAttentionTest, EncodesLatents) {
+  if (GetParam().isa == Isa::Ref)
+    return; // Its gemms read floats.
+  MlaCase s{2, 32, 16, 256, 48, 40, 50, Format::Q4_K, Format::Q6_K};
+  s.encoding = Encoding::A8;
+  checkMla(GetParam(), KvType::F16, false, s);
+  s.wk = s.wv = Format::Q8_0;
+  checkMla(GetParam(), KvType::F16, true, s);
 }
 
 TEST_P(MlaAttentionTest, MoreTokensThanASpan) {

@@ -36,7 +36,7 @@ module attributes {
 // CHECK-NEXT: %[[WHY:.*]] = plan.explain "token_embd" phase "decode" on "cpu0" kernel "embed_avx512" because "Few rows are read."
 // The kernels of an op with gemms are the gemms.
 // CHECK: plan.explain "attn_q" phase "decode" on "cpu0" kernel "gemm_q4_k_avx512"
-// CHECK: plan.explain "attn" phase "prefill" on "cpu0" kernel "mla_attention_avx512"
+// CHECK: plan.explain "attn" phase "prefill" on "cpu0" kernel "mla_attention_avx512+gemm_bf16{{.*}}_avx512"
 
 // OPTIONS: options = "--ctx=64"
 // OPTIONS: plan.kv {{.*}} layer 0 f32 rows 64 cols 36
@@ -57,9 +57,9 @@ module attributes {
 // CHECK: plan.inst linear {{.*}} (act = %[[A8]], w = %[[WKVA]], out = %[[KVA:.*]]) {accumulate = 0}
 // CHECK-NOT: plan.inst rope_table
 // CHECK: plan.inst mla_latent {{.*}} (x = %[[KVA]], weight = %{{.*}}, table = %[[TABLE]], kv = %[[KV]]) {latent = 32, rope = 4, eps = {{.*}}}
-// CHECK: plan.inst absorb_query {{.*}} (q = %[[Q]], w = %[[WK]], out = %[[QL:.*]]) {heads = 2, nope = 8, rope = 4, latent = 32, transposed = 0}
+// CHECK: plan.inst absorb_query {{.*}} (q = %[[Q]], w = %[[WK]], out = %[[QL:.*]]) {heads = 2, nope = 8, rope = 4, latent = 32}
 // CHECK: plan.inst latent_attention {{.*}} (q = %[[QL]], kv = %[[KV]], out = %[[OL:.*]]) {heads = 2, latent = 32, rope = 4, scale = 5.000000e-01}
-// CHECK: plan.inst expand_value {{.*}} (x = %[[OL]], w = %[[WV]], out = %[[O:.*]]) {heads = 2, latent = 32, value = 6}
+// CHECK: plan.inst head_linear {{.*}} (x = %[[OL]], w = %[[WV]], out = %[[O:.*]]) {heads = 2, rows = 6, cols = 32, tail = 0}
 // The embedding dies as residual: the projection adds to its buffer. F32
 // weights read the activation as it is.
 // CHECK-NOT: plan.inst quantize
@@ -110,7 +110,7 @@ func.func @decode(%t: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase 
 // CHECK: %[[IN:.*]] = plan.buffer "input" on %[[CPU]] f32 cols 256 rows [1, 0]{{$}}
 // CHECK: plan.inst rope_table {{.*}} (inv_freq = %[[FREQ]], out = %[[TABLE:.*]])
 // CHECK: plan.inst mla_latent {{.*}} table = %[[TABLE]], kv = %[[KV]])
-// CHECK: plan.inst mla_attention {{.*}} (q = %{{.*}}, kv = %[[KV]], wk = %[[WK]], wv = %[[WV]], out = %[[O:.*]]) {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, transposed = 0, scale = 5.000000e-01}
+// CHECK: plan.inst mla_attention {{.*}} (q = %{{.*}}, kv = %[[KV]], wk = %[[WK]], wv = %[[WV]], out = %[[O:.*]]) {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 5.000000e-01}
 // CHECK: plan.inst linear {{.*}} (act = %[[O]], w = %{{.*}}, out = %[[Y:.*]]) {accumulate = 0}
 // CHECK: plan.inst add {{.*}} (x = %[[Y]], y = %[[IN]], out = %[[Y]])
 // CHECK: plan.bind input %[[IN]] output %[[Y]]

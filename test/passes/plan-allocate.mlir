@@ -150,7 +150,7 @@ plan.program attributes {
     %h = plan.buffer "h" on %gpu0 f32 cols 16 rows [1, 0]
     plan.inst linear on %cpu0 ["linear_ref", "gemm_f32_ref"] (act = %a, w = %w, out = %b) {accumulate = 0} for %why
     plan.inst linear on %cpu0 ["linear_ref", "gemm_f32_ref"] (act = %b, w = %w, out = %c) {accumulate = 0} for %why
-    plan.inst absorb_query on %cpu0 ["absorb_query_ref"] (q = %b, w = %wide, out = %c) {heads = 2, nope = 8, rope = 4, latent = 16, transposed = 0} for %why
+    plan.inst absorb_query on %cpu0 ["absorb_query_ref"] (q = %b, w = %wide, out = %c) {heads = 2, nope = 8, rope = 4, latent = 16} for %why
     plan.inst add on %gpu0 ["add_cuda"] (x = %g, y = %g, out = %h) for %why
     plan.bind input %a output %c
   }

@@ -85,13 +85,14 @@ func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> (tensor<?x40
   %wv = moe.weight <"v", file = 0, offset = 0> : tensor<2x20x32xbf16>
   // CHECK: moe.mla_latent {{.*}} moe.kernels = ["rope_table_avx512", "mla_latent_avx512"]
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.device = "cpu0"} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
-  // CHECK: moe.mla_attention {{.*}} moe.kernels = ["mla_attention_avx512"]
+  // Keys and values come from the cache: the driver encodes them, no Quantize.
+  // CHECK: moe.mla_attention {{.*}} moe.gemms = ["gemm_bf16{{.*}}_avx512", "gemm_bf16{{.*}}_avx512"], moe.kernels = ["mla_attention_avx512"]
   %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.device = "cpu0"} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xbf16>, tensor<2x20x32xbf16>) -> tensor<?x40xf32>
   // CHECK: moe.absorb_query {{.*}} moe.kernels = ["absorb_query_avx512"]
   %ql = moe.absorb_query %q, %wk {heads = 2, nope = 16, rope = 8, latent = 32, moe.device = "cpu0"} : (tensor<?x48xf32>, tensor<2x16x32xbf16>) -> tensor<?x80xf32>
   // CHECK: moe.latent_attention {{.*}} moe.kernels = ["latent_attention_avx512"]
   %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 8, scale = 0.25, moe.device = "cpu0"} : (tensor<?x80xf32>, !moe.kv<40>) -> tensor<?x64xf32>
-  // CHECK: moe.expand_value {{.*}} moe.kernels = ["expand_value_avx512"]
+  // CHECK: moe.expand_value {{.*}} moe.gemms = ["gemm_bf16{{.*}}_avx512"], moe.kernels = ["head_linear_avx512"]
   %of = moe.expand_value %ol, %wv {heads = 2, latent = 32, value = 20, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<2x20x32xbf16>) -> tensor<?x40xf32>
   return %o, %of : tensor<?x40xf32>, tensor<?x40xf32>
 }

@@ -143,8 +143,8 @@ void PhaseBuilder::emit(std::string_view op, std::vector<Ref> operands,
   instruction->barrier = true;
   instruction->kernels.push_back(
       owner_.kernel(std::string(op) + "_" + owner_.isa()));
-  for (const moert::OperandSpec &operand : spec->operands)
-    if (operand.gemm)
+  for (size_t i = 0; i < spec->operands.size(); ++i)
+    if (spec->operands[i].gemm && operands[i].kind != fb::OperandKind::None)
       instruction->kernels.push_back(owner_.kernel("gemm_f32_" + owner_.isa()));
   for (Ref ref : operands)
     instruction->operands.emplace_back(ref.kind, ref.index);

@@ -85,13 +85,13 @@ void SamplePlan::addBody(const std::string &name, int32_t maxTokens,
     Ref qa = p.buffer("qa", kHeads * (kLatent + kRope));
     Ref o = p.buffer("o", kHeads * kLatent);
     p.emit("absorb_query", {q, w("wk"), qa},
-           {kHeads, kNope, kRope, kLatent, 0});
+           {kHeads, kNope, kRope, kLatent});
     p.emit("latent_attention", {qa, w("kv"), o}, {kHeads, kLatent, kRope},
            {kScale});
-    p.emit("expand_value", {o, w("wv"), v}, {kHeads, kLatent, kValue});
+    p.emit("head_linear", {o, w("wv"), v}, {kHeads, kValue, kLatent, 0});
   } else {
-    p.emit("mla_attention", {q, w("kv"), w("wk"), w("wv"), v},
-           {kHeads, kNope, kRope, kLatent, kValue, 0}, {kScale});
+    p.emit("mla_attention", {q, w("kv"), w("wk"), none, w("wv"), v},
+           {kHeads, kNope, kRope, kLatent, kValue}, {kScale});
   }
   p.emit("linear", {v, w("wo"), none, h}, {1});
 

@@ -140,17 +140,20 @@ const Case shapeCases[] = {
      [](auto &s) { s.builder.plan.kv[0]->width = 11; }},
     {"AbsorbHeads", "the key weight's head count is 4, but heads is 2",
      [](auto &s) { useWeight(s, "absorb_query", 1, "gate"); }},
-    {"AbsorbTransposed", "the key weight's row count is 4, but latent is 8",
-     [](auto &s) { decode(s, "absorb_query").ints[4] = 1; }},
+    {"AbsorbNope", "the key weight's row count is 4, but nope is 6",
+     [](auto &s) {
+       decode(s, "absorb_query").ints[1] = 6;
+       decode(s, "absorb_query").ints[2] = 2;
+     }},
     {"AbsorbOverflow", "heads = 2147483647",
      [](auto &s) { decode(s, "absorb_query").ints[0] = INT32_MAX; }},
     {"AttentionOut", "operand out has 1 rows of 12 elements per token",
      [](auto &s) { useBuffer(s, "latent_attention", 2, "v"); }},
-    {"ExpandValue", "the value weight's row count is 6, but value is 5",
-     [](auto &s) {
-       decode(s, "expand_value").ints[2] = 5;
-       buffer(s, "v").cols = 10;
-     }},
+    {"HeadLinearRows", "the head weight's row count is 6, but rows is 5",
+     [](auto &s) { decode(s, "head_linear").ints[1] = 5; }},
+    {"HeadLinearTail",
+     "operand x has 1 rows of 16 elements per token, expected 1 of 20",
+     [](auto &s) { decode(s, "head_linear").ints[3] = 2; }},
     {"RouterTopK", "top_k = 5, expected 1 to 4",
      [](auto &s) { decode(s, "router").ints[1] = 5; }},
     {"RouterGroups", "groups divide the experts",

@@ -78,7 +78,6 @@ WeightWork weightWork(const Plan &plan, const fb::Instruction &instruction,
       break;
     }
     case OpCode::AbsorbQuery:
-    case OpCode::ExpandValue:
     case OpCode::MlaAttention:
       matrix = true; // multiplied by the driver itself
       break;

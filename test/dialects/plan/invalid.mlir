@@ -433,8 +433,8 @@ plan.program attributes {
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   plan.phase "p" tokens 1 to 4 {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
-    // expected-error @+1 {{expand_value: expected 3 integers, found 1}}
-    "plan.inst"(%d, %x, %x, %x, %e) <{op = "expand_value", kernels = ["k"], present = array<i1: true, true, true>, ints = array<i64: 1>, floats = array<f64>}>
+    // expected-error @+1 {{head_linear: expected 4 integers, found 1}}
+    "plan.inst"(%d, %x, %x, %x, %e) <{op = "head_linear", kernels = ["k", "g"], present = array<i1: true, true, true>, ints = array<i64: 1>, floats = array<f64>}>
       : (!plan.device, !plan.buffer, !plan.buffer, !plan.buffer, !plan.explain) -> ()
     plan.bind input %x output %x
   }
@@ -452,8 +452,8 @@ plan.program attributes {
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   plan.phase "p" tokens 1 to 4 {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
-    // expected-error @+1 {{expand_value: expected '!plan.weight' for 'w', found '!plan.buffer'}}
-    "plan.inst"(%d, %x, %x, %x, %e) <{op = "expand_value", kernels = ["k"], present = array<i1: true, true, true>, ints = array<i64: 1, 2, 3>, floats = array<f64>}>
+    // expected-error @+1 {{head_linear: expected '!plan.weight' for 'w', found '!plan.buffer'}}
+    "plan.inst"(%d, %x, %x, %x, %e) <{op = "head_linear", kernels = ["k", "g"], present = array<i1: true, true, true>, ints = array<i64: 1, 2, 3, 0>, floats = array<f64>}>
       : (!plan.device, !plan.buffer, !plan.buffer, !plan.buffer, !plan.explain) -> ()
     plan.bind input %x output %x
   }
