@@ -78,13 +78,15 @@ struct WeightView {
   Format format;
 };
 
-enum class KvType : uint8_t { F32 = 0, F16 = 1, BF16 = 2 };
+enum class KvType : uint8_t { F32 = 0, F16 = 1, BF16 = 2, Q8_0 = 3 };
+inline constexpr unsigned kKvTypeCount = 4;
 
-/// One layer's cache: `capacity` rows of `width` elements.
+/// One layer's cache: `capacity` rows of `width` elements; kernels/KvCache.h
+/// has the layout.
 struct KvView {
   uint8_t *data;
   int64_t width, capacity;
-  int64_t rowStride; ///< Bytes.
+  int64_t rowStride; ///< Bytes; of Q8_0 a tile's stride divided by its rows.
   KvType type;
 };
 
@@ -193,11 +195,23 @@ struct AbsorbQueryArgs {
 struct LatentAttentionArgs {
   const float *q; ///< [T, heads * (latent + rope)]
   int64_t qStride;
-  KvView kv;  ///< Rows [latent | rope key]; 0 .. position + t are visible to t.
-  float *out; ///< [T, heads * latent]
+  KvView kv; ///< Rows [latent | rope key]; 0 .. position + t are visible to t.
+  /// [T, heads * latent]; or with splits > 1 what LatentCombine reads,
+  /// [T * splits, heads * (latent + 2)]: per span of the cache the weighted
+  /// sums of each head, then maximum score and sum of weights of each head.
+  float *out;
   int64_t outStride;
   int32_t heads, latent, rope;
+  int32_t splits; ///< Spans of the cache at most.
   float scale;
+};
+
+struct LatentCombineArgs {
+  const float *x; ///< [T * splits, heads * (latent + 2)] of LatentAttention.
+  int64_t xStride;
+  float *out; ///< [T, heads * latent]
+  int64_t outStride;
+  int32_t heads, latent, splits;
 };
 
 /// Per head h: out[t][h] = [w[h] * x[t][h] | tail of x[t][h]].

@@ -30,6 +30,7 @@ MOE_ARGS(ExpertGroup)
 MOE_ARGS(ExpertsLinear)
 MOE_ARGS(ExpertsGateUp)
 MOE_ARGS(ExpertsCombine)
+MOE_ARGS(LatentCombine)
 #undef MOE_ARGS
 template <OpCode Op> using ArgsOf = typename ArgsOfOp<Op>::type;
 

@@ -35,8 +35,9 @@ enum class OpCode : uint8_t {
   ExpertsGateUp = 17,   ///< Per slot: silu(gate) * up of its expert.
   ExpertsCombine = 18,  ///< out[t] += sum over choices of weight * y[slot].
   Copy = 19,            ///< Between devices.
+  LatentCombine = 20,   ///< Adds up LatentAttention's spans of the cache.
 };
-inline constexpr unsigned kOpCodeCount = 20;
+inline constexpr unsigned kOpCodeCount = 21;
 
 } // namespace moek
 

@@ -20,6 +20,18 @@ constexpr GemmInfo gemms[] = {
 
 constexpr std::string_view isaNames[] = {"ref", "avx2", "avx512", "amx",
                                          "cuda"};
+constexpr std::string_view kvTypeNames[kKvTypeCount] = {"f32", "f16", "bf16",
+                                                        "q8_0"};
+
+/// The enumerator at the place of `name` in `names`.
+template <class Enum, size_t N>
+std::optional<Enum> fromName(const std::string_view (&names)[N],
+                             std::string_view name) {
+  for (size_t i = 0; i < N; ++i)
+    if (names[i] == name)
+      return Enum(i);
+  return std::nullopt;
+}
 
 template <class Info, size_t N>
 const Info *findByName(const Info (&table)[N], std::string_view name) {
@@ -33,10 +45,13 @@ const Info *findByName(const Info (&table)[N], std::string_view name) {
 std::string_view isaName(Isa isa) { return isaNames[size_t(isa)]; }
 
 std::optional<Isa> isaFromName(std::string_view name) {
-  for (size_t i = 0; i < std::size(isaNames); ++i)
-    if (isaNames[i] == name)
-      return Isa(i);
-  return std::nullopt;
+  return fromName<Isa>(isaNames, name);
+}
+
+std::string_view kvTypeName(KvType type) { return kvTypeNames[size_t(type)]; }
+
+std::optional<KvType> kvTypeFromName(std::string_view name) {
+  return fromName<KvType>(kvTypeNames, name);
 }
 
 std::span<const KernelInfo> kernelTable() { return kernels; }

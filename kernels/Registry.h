@@ -27,6 +27,9 @@ enum class Isa : uint8_t { Ref = 0, Avx2 = 1, Avx512 = 2, Amx = 3, Cuda = 4 };
 std::string_view isaName(Isa isa); ///< "ref", "avx2", "avx512", "amx", "cuda"
 std::optional<Isa> isaFromName(std::string_view name);
 
+std::string_view kvTypeName(KvType type); ///< "f32", "f16", "bf16", "q8_0"
+std::optional<KvType> kvTypeFromName(std::string_view name);
+
 inline constexpr int32_t kAnyTokens = INT32_MAX;
 
 struct KernelInfo {

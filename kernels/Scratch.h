@@ -10,6 +10,7 @@
 #define MOE_KERNELS_SCRATCH_H
 
 #include "kernels/Activation.h"
+#include "kernels/KvCache.h"
 
 #include <cstdint>
 
@@ -24,6 +25,15 @@ inline constexpr int64_t kRowTile = 64;
 /// Query rows and cached positions per block of the attention kernels.
 inline constexpr int64_t kQueryTile = 16;
 inline constexpr int64_t kKeyTile = 64;
+/// What a worker of LatentAttention takes at least: rows of the cache, where a
+/// plan cuts it into spans, and heads.
+inline constexpr int64_t kLatentSpan = 128;
+inline constexpr int64_t kLatentHeads = 8;
+/// Most spans of a plan.
+inline constexpr int64_t kLatentSplits = 64;
+/// Rows and heads per block of LatentAttention on a Q8_0 cache.
+inline constexpr int64_t kLatentGroup = 256;
+inline constexpr int64_t kLatentHeadTile = 4;
 /// Queries of one head that MlaAttention carries through one pass over the
 /// cache; a step with more tokens decompresses the cache once per span.
 inline constexpr int64_t kQuerySpan = 2048;
@@ -56,14 +66,24 @@ constexpr int64_t headLinearScratchBytes(int64_t cols) {
 constexpr int64_t absorbQueryScratchBytes(int64_t latent) {
   return kHeadRows * scratchFloats(latent) * 4;
 }
-/// LatentAttention: a block of cache rows as floats; per head a block of
-/// scores, running maximum, running sum and rescaling factor. The weighted sums
-/// themselves grow in the output.
+/// LatentAttention: running maximum and sum per head, and either a block of
+/// cache rows as floats with, per head, scores and a rescaling factor; or what
+/// cpu/avx512/Q8Latent.h lists for a Q8_0 cache. The weighted sums themselves
+/// grow in the output.
 constexpr int64_t latentAttentionScratchBytes(int64_t heads, int64_t latent,
                                               int64_t rope) {
-  return (kKeyTile * scratchFloats(latent + rope) + heads * kKeyTile +
-          3 * scratchFloats(heads)) *
-         4;
+  int64_t floats = kKeyTile * scratchFloats(latent + rope) + heads * kKeyTile +
+                   scratchFloats(heads);
+  int64_t blocks = kvBlocks(latent + rope), latentBlocks = kvBlocks(latent);
+  int64_t perHead =
+      heads * blocks * kKvBlock + // Bytes; the rest is floats.
+      2 * scratchFloats(heads * blocks) * 4 + heads * kLatentGroup * (4 + 2) +
+      (heads * kLatentGroup / 4 + 63) / 64 * 64 + 3 * scratchFloats(heads) * 4;
+  int64_t perBlock =
+      latentBlocks * kLatentGroup * 2 + scratchFloats(latentBlocks) * 4;
+  int64_t q8 = perHead + perBlock + kLatentGroup * kKvBlock +
+               kLatentHeadTile * (kLatentGroup + kKvBlock * 4);
+  return 2 * scratchFloats(heads) * 4 + (floats * 4 > q8 ? floats * 4 : q8);
 }
 /// MlaAttention: one head's transposed W_UK as floats, a block of cache rows,
 /// also as gemms read them, its keys and values, the scores of a query tile

@@ -1,5 +1,6 @@
 //===- LowerAttention.cpp - Lowerings of RoPE and attention ---------------===//
 
+#include "kernels/Scratch.h"
 #include "passes/LowerOps.h"
 
 using namespace mlir;
@@ -87,13 +88,50 @@ LogicalResult lowerAbsorbQuery(AbsorbQueryOp op, Steps steps,
   return success();
 }
 
+/// Tokens of a step that have too few heads to keep all cores busy.
+constexpr int64_t kFewTokens = 8;
+/// Spans even on a machine of few cores: they may be any number, and the end of
+/// the cache is a smaller part of the work.
+constexpr int64_t kMinSpans = 8;
+
+/// Spans into which attention cuts the cache so that a step of few tokens has
+/// work for all cores of a CPU.
+int64_t spansOf(LatentAttentionOp op, PhaseEmitter &emitter) {
+  const moec::DeviceDesc &device =
+      *emitter.tables().target().find(emitter.deviceName());
+  if (device.kind != moec::DeviceKind::Cpu ||
+      emitter.phase().getMaxTokens() > kFewTokens)
+    return 1;
+  int64_t context = emitter.tables().context();
+  int64_t most = (context + moek::kLatentSpan - 1) / moek::kLatentSpan;
+  return std::min(
+      {std::max<int64_t>(device.cores, kMinSpans), most, moek::kLatentSplits});
+}
+
 LogicalResult lowerLatentAttention(LatentAttentionOp op, Steps steps,
                                    PhaseEmitter &emitter) {
+  int64_t heads = op.getHeads(), latent = op.getLatent();
   Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
-  emitter.inst(
-      steps.front(), {emitter.get(op.getQ()), emitter.get(op.getKv()), out},
-      {int64_t(op.getHeads()), int64_t(op.getLatent()), int64_t(op.getRope())},
-      {op.getScale().convertToDouble()});
+  int64_t splits = spansOf(op, emitter);
+  Value sums = out;
+  if (splits > 1)
+    sums = emitter.buffer(emitter.label() + ".spans", Encoding::F32,
+                          heads * (latent + 2), splits);
+  for (const SelectedStep &step : steps)
+    switch (step.step.op) {
+    case OpCode::LatentAttention:
+      emitter.inst(step,
+                   {emitter.get(op.getQ()), emitter.get(op.getKv()), sums},
+                   {heads, latent, int64_t(op.getRope()), splits},
+                   {op.getScale().convertToDouble()});
+      break;
+    case OpCode::LatentCombine:
+      if (splits > 1)
+        emitter.inst(step, {sums, out}, {heads, latent, splits});
+      break;
+    default:
+      return unexpectedStep(op, step);
+    }
   emitter.set(op.getResult(), out);
   return success();
 }

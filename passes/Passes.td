@@ -26,13 +26,14 @@ def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
     `decode-tokens` there is no `@prefill`.
 
     Both phases append to the same KV cache: a layer's rows do not depend on the
-    phase that made them. `moe.kv_bytes_per_element` says how wide it is.
+    phase that made them. `moe.kv_type` says what its elements are; `auto`
+    takes q8_0 on a CPU where attention weights are quantised, otherwise f16.
   }];
   let options = [
     Option<"ubatch", "ubatch", "int64_t", "512", "Most tokens of a prefill step">,
     Option<"context", "context", "int64_t", "4096", "Positions of the KV cache">,
     Option<"decodeTokens", "decode-tokens", "int64_t", "1", "Most tokens of a decode step">,
-    Option<"kvBytes", "kv-bytes", "int64_t", "2", "Bytes of an element of the KV cache: 2 or 4">,
+    Option<"kvType", "kv-type", "std::string", "\"bf16\"", "Element type of the KV cache, or auto">,
   ];
   let statistics = [Statistic<"numPhases", "phases", "Functions with a phase">];
 }

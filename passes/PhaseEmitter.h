@@ -77,6 +77,9 @@ public:
   LogicalResult end(Value input, Value output);
 
   Value device() const { return device_; }
+  StringRef deviceName() const {
+    return device_.getDefiningOp<plan::DeviceOp>().getName();
+  }
   PlanTables &tables() { return tables_; }
 
 private:

@@ -13,7 +13,7 @@ void moe::buildCompilePipeline(OpPassManager &manager,
       createSpecializePhasesPass({.ubatch = options.ubatch,
                                   .context = options.context,
                                   .decodeTokens = options.decodeTokens,
-                                  .kvBytes = options.kvBytes}));
+                                  .kvType = options.kvType}));
   // What is computed, before where: placement counts what these leave.
   AbsorbMlaPassOptions absorb;
   absorb.form = options.mla;

@@ -6,6 +6,8 @@
 #include "mlir/Pass/PassOptions.h"
 #include "passes/PassEnums.h"
 
+#include <string>
+
 namespace mlir {
 class OpPassManager;
 } // namespace mlir
@@ -27,9 +29,9 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
       *this, "experts",
       llvm::cl::desc("Experts per token; 0 for as many as the model uses"),
       llvm::cl::init(0)};
-  Option<int64_t> kvBytes{*this, "kv-bytes",
-                          llvm::cl::desc("Bytes of an element of the cache"),
-                          llvm::cl::init(2)};
+  Option<std::string> kvType{*this, "kv-type",
+                             llvm::cl::desc("Element type of the KV cache"),
+                             llvm::cl::init("bf16")};
   Option<MlaForm> mla{*this, "mla", llvm::cl::desc("Form of latent attention"),
                       llvm::cl::init(MlaForm::Auto), mlaFormValues()};
   Option<WeightsMode> weights{

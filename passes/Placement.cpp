@@ -2,6 +2,7 @@
 
 #include "compiler/CostModel/CostModel.h"
 #include "kernels/Activation.h"
+#include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
 #include "passes/PlanScratch.h"
 #include "passes/Support.h"
@@ -97,9 +98,7 @@ int64_t scratchBytes(Operation *op) {
 PlacementProblem::PlacementProblem(ModuleOp module,
                                    const moec::TargetDesc &target)
     : functions(module.getOps<func::FuncOp>()), target(target),
-      kvElementBytes(kDefaultKvBytes) {
-  if (auto bytes = module->getAttrOfType<IntegerAttr>(kKvBytesAttr))
-    kvElementBytes = bytes.getInt();
+      kvType(kvTypeOf(module)) {
   llvm::DenseMap<StringAttr, int> byLabel;
   for (func::FuncOp function : functions) {
     PhaseAttr phase = phaseOf(function);
@@ -130,8 +129,9 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
     if (isWeight(operand))
       group.weights.insert(residentTensor(operand));
   if (auto latent = dyn_cast<MlaLatentOp>(op))
-    group.kvBytes = cast<KvType>(latent.getResult().getType()).getWidth() *
-                    kvElementBytes * contextLength;
+    group.kvBytes = moek::kvBytes(
+        kvType, cast<KvType>(latent.getResult().getType()).getWidth(),
+        contextLength);
 
   auto costed = cast<CostOpInterface>(op);
   Cost cost = costed.getCost(1, typicalStep(phase).cached);

@@ -104,7 +104,7 @@ private:
   std::vector<OpGroup> groupList;
   llvm::DenseMap<Operation *, int> groupIndex;
   int64_t contextLength = 0;
-  int64_t kvElementBytes = 0;
+  moek::KvType kvType;
 };
 
 } // namespace mlir::moe

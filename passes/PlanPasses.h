@@ -18,7 +18,8 @@ namespace mlir::plan {
 inline auto kvElementValues() {
   return llvm::cl::values(clEnumValN(KvElement::F32, "f32", "32-bit"),
                           clEnumValN(KvElement::F16, "f16", "half precision"),
-                          clEnumValN(KvElement::BF16, "bf16", "bfloat16"));
+                          clEnumValN(KvElement::BF16, "bf16", "bfloat16"),
+                          clEnumValN(KvElement::Q8_0, "q8_0", "8-bit blocks"));
 }
 
 #define GEN_PASS_DECL

@@ -41,6 +41,7 @@ public:
   void sort();
 
   const moec::TargetDesc &target() const { return target_; }
+  int64_t context() const { return context_; }
   OpBuilder &builder() { return builder_; }
 
 private:

@@ -1,3 +1,5 @@
+#include "compiler/Targets/TargetAttr.h"
+#include "kernels/Registry.h"
 #include "passes/Passes.h"
 #include "passes/Support.h"
 
@@ -31,7 +33,7 @@ struct SpecializePhases
       return signalPassFailure();
     }
 
-    module->setAttr(kKvBytesAttr, Builder(module).getI64IntegerAttr(kvBytes));
+    setKvType(module, forward);
     // A step never has more tokens than the cache has positions.
     int64_t decodeMax = std::min(int64_t(decodeTokens), int64_t(context));
     int64_t prefillMax = std::min(int64_t(ubatch), int64_t(context));
@@ -54,10 +56,46 @@ private:
       if (option.value < 1 || option.value > INT32_MAX)
         return module.emitError() << option.name << " is " << option.value
                                   << ", expected 1 to " << INT32_MAX;
-    if (kvBytes != 2 && kvBytes != 4)
+    if (kvType != kAutoKvType && !moek::kvTypeFromName(kvType))
       return module.emitError()
-             << "kv-bytes is " << int64_t(kvBytes) << ", expected 2 or 4";
+             << "kv-type is '" << kvType << "', which is no type of a KV cache";
     return success();
+  }
+
+  /// With `auto`, 8 bits on a CPU where the weights next to the cache have no
+  /// more: what is lost to it is less than what they lost already.
+  void setKvType(ModuleOp module, func::FuncOp forward) {
+    std::string name = kvType;
+    if (name == kAutoKvType) {
+      bool quantised = !mayRunOnGpu(module);
+      forward.walk([&](MlaAttentionOp op) {
+        for (Value weight : {op.getWk(), op.getWv()})
+          quantised &= hasByteCodes(weight);
+      });
+      moek::KvType type = quantised ? moek::KvType::Q8_0 : moek::KvType::F16;
+      name = moek::kvTypeName(type);
+      module.emitRemark() << "KV cache in " << name << ": "
+                          << (quantised ? "CPU only, with attention weights of "
+                                          "at most 8 bits"
+                                        : "a GPU, or attention weights of more "
+                                          "than 8 bits");
+    }
+    module->setAttr(kKvTypeAttr, Builder(module).getStringAttr(name));
+  }
+
+  /// Whether the target has a GPU, where attention goes if it fits.
+  static bool mayRunOnGpu(ModuleOp module) {
+    if (!module->hasAttr(kTargetAttr))
+      return false;
+    FailureOr<moec::TargetDesc> target = moec::targetOf(module);
+    return succeeded(target) && target->devices.size() > 1;
+  }
+
+  /// Whether a weight's elements are codes of at most 8 bits.
+  static bool hasByteCodes(Value weight) {
+    auto type = cast<RankedTensorType>(weight.getType());
+    std::optional<moek::Format> format = getFormat(type.getElementType());
+    return format && moek::formatInfo(*format).blockElements > 1;
   }
 
   void setPhase(func::FuncOp function, StringRef name, int64_t min,

@@ -8,16 +8,13 @@ namespace moert {
 namespace {
 /// By OpCode. Copy has no CPU kernel, because one device has nothing to copy.
 constexpr Binder binders[moek::kOpCodeCount] = {
-    bindEmbed,          bindRopeTable,
-    bindRmsNorm,        bindQuantize,
-    bindLinear,         bindGateUp,
-    bindSiluMul,        bindAdd,
-    bindRope,           bindMlaLatent,
-    bindAbsorbQuery,    bindLatentAttention,
-    bindHeadLinear,     bindMlaAttention,
-    bindRouter,         bindExpertGroup,
-    bindExpertsLinear,  bindExpertsGateUp,
-    bindExpertsCombine, nullptr};
+    bindEmbed,          bindRopeTable,     bindRmsNorm,
+    bindQuantize,       bindLinear,        bindGateUp,
+    bindSiluMul,        bindAdd,           bindRope,
+    bindMlaLatent,      bindAbsorbQuery,   bindLatentAttention,
+    bindHeadLinear,     bindMlaAttention,  bindRouter,
+    bindExpertGroup,    bindExpertsLinear, bindExpertsGateUp,
+    bindExpertsCombine, nullptr,           bindLatentCombine};
 
 StatusOr<BoundInstruction> bindInstruction(const fb::Instruction &instruction,
                                            OpReader reader) {

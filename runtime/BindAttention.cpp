@@ -23,6 +23,13 @@ moek::KvView latentCache(OpReader &r, int64_t latent, int64_t rope) {
   return kv;
 }
 
+/// What LatentAttention leaves per span: sums of `latent` elements, maximum and
+/// sum of each head.
+int64_t spanRows(OpReader &r, const BufferRef &buffer, int64_t splits,
+                 int64_t heads, int64_t latent) {
+  return r.rows(buffer, splits, heads * (latent + 2));
+}
+
 /// A matrix [rows, cols] for each head.
 moek::WeightView headWeight(OpReader &r, std::string_view operand,
                             std::string_view what, int64_t heads,
@@ -101,11 +108,28 @@ const void *bindLatentAttention(OpReader &r) {
   args.q = q.f32();
   args.qStride =
       r.rows(q, 1, int64_t(args.heads) * (int64_t(args.latent) + args.rope));
+  args.splits = r.integer("splits", 1, moek::kLatentSplits);
   args.kv = latentCache(r, args.latent, args.rope);
   args.out = out.f32();
-  args.outStride = r.rows(out, 1, int64_t(args.heads) * args.latent);
+  args.outStride = args.splits == 1
+                       ? r.rows(out, 1, int64_t(args.heads) * args.latent)
+                       : spanRows(r, out, args.splits, args.heads, args.latent);
   r.scratch(
       moek::latentAttentionScratchBytes(args.heads, args.latent, args.rope));
+  return r.keep(args);
+}
+
+const void *bindLatentCombine(OpReader &r) {
+  moek::LatentCombineArgs args{};
+  BufferRef x = r.buffer("x", Encoding::F32);
+  BufferRef out = r.buffer("out", Encoding::F32);
+  args.heads = r.positive("heads");
+  args.latent = r.positive("latent");
+  args.splits = r.integer("splits", 2, moek::kLatentSplits);
+  args.x = x.f32();
+  args.xStride = spanRows(r, x, args.splits, args.heads, args.latent);
+  args.out = out.f32();
+  args.outStride = r.rows(out, 1, int64_t(args.heads) * args.latent);
   return r.keep(args);
 }
 

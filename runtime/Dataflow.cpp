@@ -1,4 +1,5 @@
 #include "kernels/Activation.h"
+#include "kernels/KvCache.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/Verify.h"
 #include "runtime/schema/OpTable.h"
@@ -119,8 +120,8 @@ void Walk::addBuffer(const fb::Buffer &buffer) {
 void Walk::addKv(const fb::Kv &kv) {
   Region region{};
   region.isKv = true;
-  region.fixedBytes = uint64_t(kv.width()) * kv.capacity() *
-                      (kv.type() == uint8_t(moek::KvType::F32) ? 4 : 2);
+  region.fixedBytes = uint64_t(
+      moek::kvBytes(moek::KvType(kv.type()), kv.width(), kv.capacity()));
   region.begin = kv.offset();
   region.end = region.begin + region.fixedBytes;
   regions_.push_back(region);

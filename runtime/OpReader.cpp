@@ -1,5 +1,6 @@
 #include "runtime/OpReader.h"
 
+#include "kernels/KvCache.h"
 #include "runtime/Verify.h"
 
 #include <cassert>
@@ -135,8 +136,7 @@ moek::KvView OpReader::cache(std::string_view operand) {
     fail("operand {} is on another device", operand);
   auto type = moek::KvType(kv->type());
   return {reinterpret_cast<uint8_t *>(memory_.kv + kv->offset()), kv->width(),
-          kv->capacity(), kv->width() * (type == moek::KvType::F32 ? 4 : 2),
-          type};
+          kv->capacity(), moek::kvRowBytes(type, kv->width()), type};
 }
 
 std::span<const float> OpReader::constant(std::string_view operand) {

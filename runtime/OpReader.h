@@ -137,6 +137,7 @@ const void *bindRope(OpReader &);
 const void *bindMlaLatent(OpReader &);
 const void *bindAbsorbQuery(OpReader &);
 const void *bindLatentAttention(OpReader &);
+const void *bindLatentCombine(OpReader &);
 const void *bindHeadLinear(OpReader &);
 const void *bindMlaAttention(OpReader &);
 // BindExperts.cpp

@@ -1,3 +1,4 @@
+#include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/Verify.h"
@@ -153,7 +154,7 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
                        count(plan.devices()));
   MOE_RETURN_IF_ERROR(
       checkRange("layer", kv.layer(), 0, std::max(0, plan.layers() - 1)));
-  if (kv.type() > uint8_t(moek::KvType::BF16))
+  if (kv.type() >= moek::kKvTypeCount)
     return invalidPlan("has unknown type {}", kv.type());
   MOE_RETURN_IF_ERROR(checkRange("width", kv.width(), 1, kMaxParameter));
   if (kv.capacity() != plan.context())
@@ -178,10 +179,11 @@ Status verifyKvRegions(const fb::Plan &plan) {
   std::vector<Region> regions;
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);
-    uint64_t elementBytes = kv->type() == uint8_t(moek::KvType::F32) ? 4 : 2;
-    Checked end = Checked(kv->offset()) + Checked(kv->capacity()) *
-                                              Checked(kv->width()) *
-                                              Checked(elementBytes);
+    auto type = moek::KvType(kv->type());
+    // The bytes of a row fit: widths are at most kMaxParameter.
+    Checked end = Checked(kv->offset()) +
+                  Checked(moek::kvRows(type, kv->capacity())) *
+                      Checked(moek::kvRowBytes(type, kv->width()));
     uint64_t memory = plan.devices()->Get(kv->device())->kv_bytes();
     if (!end.valid() || end.value() > memory)
       return invalidPlan("cache {} at offset {} ends beyond the device's {} "

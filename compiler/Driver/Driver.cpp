@@ -47,7 +47,7 @@ void fillOptions(const CompileRequest &request, int64_t context,
   options.context = context;
   options.ubatch = std::min(request.ubatch, context);
   options.experts = request.experts;
-  options.kvBytes = request.kvType == "f32" ? 4 : 2;
+  options.kvType = request.kvType;
   options.mla = request.mla == "none"       ? MlaForm::None
                 : request.mla == "factored" ? MlaForm::Factored
                 : request.mla == "folded"   ? MlaForm::Folded
@@ -128,13 +128,6 @@ Status makeFolder(const std::string &path) {
   return Status::ok();
 }
 
-mlir::plan::KvElement kvElementOf(const std::string &name) {
-  using mlir::plan::KvElement;
-  return name == "f32"   ? KvElement::F32
-         : name == "f16" ? KvElement::F16
-                         : KvElement::BF16;
-}
-
 /// The one program of a module.
 StatusOr<mlir::plan::ProgramOp> programOf(mlir::ModuleOp module) {
   auto programs = module.getOps<mlir::plan::ProgramOp>();
@@ -200,7 +193,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
 
   MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
     mlir::plan::PlanPipelineOptions options;
-    options.kvType = kvElementOf(request.kvType);
+    options.kvType = mlir::plan::KvElement(mlir::moe::kvTypeOf(*module));
     options.userOptions = optionText(request, positions);
     mlir::plan::buildPlanPipeline(manager, options);
   }));

@@ -1,6 +1,6 @@
 #include "compiler/Explain/Summary.h"
 
-#include "kernels/Abi.h"
+#include "kernels/KvCache.h"
 #include "runtime/PlanAccess.h"
 
 #include <algorithm>
@@ -77,10 +77,9 @@ void ExplainSummary::addMemory(const fb::Plan &plan) {
   }
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);
-    double row = double(kv->width()) *
-                 (kv->type() == uint8_t(moek::KvType::F32) ? 4 : 2);
-    kvBytesPerToken += row;
-    kvBytes += row * double(kv->capacity());
+    auto type = moek::KvType(kv->type());
+    kvBytesPerToken += double(moek::kvRowBytes(type, kv->width()));
+    kvBytes += double(moek::kvBytes(type, kv->width(), kv->capacity()));
   }
 }
 

@@ -4,6 +4,7 @@
 #define MOE_DIALECTS_MOE_MOE_H
 
 #include "dialects/moe/PlanStep.h"
+#include "kernels/Abi.h"
 #include "kernels/quant/Format.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -75,9 +76,12 @@ inline constexpr llvm::StringLiteral kModelAttr = "moe.model";
 inline constexpr llvm::StringLiteral kFilesAttr = "moe.files";
 inline constexpr llvm::StringLiteral kTargetAttr = "moe.target";
 inline constexpr llvm::StringLiteral kNotesAttr = "moe.notes";
-/// On the module: bytes of an element of the KV cache, an i64.
-inline constexpr llvm::StringLiteral kKvBytesAttr = "moe.kv_bytes_per_element";
-inline constexpr double kDefaultKvBytes = 2; ///< BF16
+/// On the module: the name of the KV cache's moek::KvType; without it, BF16.
+inline constexpr llvm::StringLiteral kKvTypeAttr = "moe.kv_type";
+/// What leaves the choice of it to a pass.
+inline constexpr llvm::StringLiteral kAutoKvType = "auto";
+/// As kKvTypeAttr of `op` or the nearest op around it says.
+moek::KvType kvTypeOf(Operation *op);
 
 } // namespace mlir::moe
 

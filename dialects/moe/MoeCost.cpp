@@ -9,6 +9,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/moe/MoeVerify.h"
+#include "kernels/KvCache.h"
+#include "kernels/Registry.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -39,12 +41,9 @@ double rowBytes(double rows, std::initializer_list<Value> values) {
   return bytes;
 }
 
-/// Bytes of an element of the cache, from the module around `op`.
-double kvElementBytes(Operation *op) {
-  for (; op; op = op->getParentOp())
-    if (auto bytes = op->getAttrOfType<IntegerAttr>(kKvBytesAttr))
-      return double(bytes.getInt());
-  return kDefaultKvBytes;
+/// Bytes of `rows` rows of `width` elements of the cache.
+double kvRowsBytes(Operation *op, double rows, int64_t width) {
+  return rows * double(moek::kvRowBytes(kvTypeOf(op), width));
 }
 
 /// (token, position) pairs of causal attention: sum of C + t + 1.
@@ -54,8 +53,8 @@ double causalPairs(double tokens, double context) {
 
 /// Bytes of the cache rows that attention on `kv` reads: each once.
 double kvReadBytes(Operation *op, Value kv, double tokens, double context) {
-  return (context + tokens) * double(cast<KvType>(kv.getType()).getWidth()) *
-         kvElementBytes(op);
+  return kvRowsBytes(op, context + tokens,
+                     cast<KvType>(kv.getType()).getWidth());
 }
 
 /// T times a [rows, K] matrix, with one add each for bias and residual.
@@ -79,6 +78,14 @@ Cost gatedCost(double rows, double hidden, double inner, bool fused) {
   return cost;
 }
 } // namespace
+
+moek::KvType moe::kvTypeOf(Operation *op) {
+  for (; op; op = op->getParentOp())
+    if (auto name = op->getAttrOfType<StringAttr>(kKvTypeAttr))
+      return moek::kvTypeFromName(std::string_view(name.getValue()))
+          .value_or(moek::KvType::BF16);
+  return moek::KvType::BF16;
+}
 
 bool moe::isWeight(Value value) {
   return isa_and_nonnull<WeightOp, SplitKvBOp, FoldQueryOp>(
@@ -172,8 +179,7 @@ Cost MlaLatentOp::getCost(int64_t tokens, int64_t context) {
   cost.flops = double(tokens) * (4 * latent + 3.0 * getRope().getDim());
   cost.weightBytes = bytesOf(getWeight());
   cost.activationBytes = rowBytes(tokens, {getX()});
-  cost.kvBytes =
-      double(tokens) * double(columns(getX())) * kvElementBytes(*this);
+  cost.kvBytes = kvRowsBytes(*this, double(tokens), columns(getX()));
   return cost;
 }
 

@@ -96,7 +96,10 @@ Steps AbsorbQueryOp::getPlanSteps() {
   return {{OpCode::AbsorbQuery}};
 }
 
-Steps LatentAttentionOp::getPlanSteps() { return {{OpCode::LatentAttention}}; }
+/// The second only where the cache is cut into spans.
+Steps LatentAttentionOp::getPlanSteps() {
+  return {{OpCode::LatentAttention}, {OpCode::LatentCombine}};
+}
 
 Steps ExpandValueOp::getPlanSteps() { return {headLinear(getWv())}; }
 

@@ -3,6 +3,7 @@
 #include "dialects/plan/Plan.h"
 
 #include "kernels/Activation.h"
+#include "kernels/KvCache.h"
 #include "kernels/Layout.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -26,7 +27,8 @@ static_assert(int(Encoding::F32) == int(moek::Encoding::F32) &&
               int(Encoding::A8) == int(moek::Encoding::A8));
 static_assert(int(KvElement::F32) == int(moek::KvType::F32) &&
               int(KvElement::F16) == int(moek::KvType::F16) &&
-              int(KvElement::BF16) == int(moek::KvType::BF16));
+              int(KvElement::BF16) == int(moek::KvType::BF16) &&
+              int(KvElement::Q8_0) == int(moek::KvType::Q8_0));
 
 static_assert(int(Layout::Gguf) == int(moek::Layout::Gguf) &&
               int(Layout::Rows16) == int(moek::Layout::Rows16));
@@ -304,7 +306,7 @@ void KvOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 }
 
 int64_t KvOp::getBytes() {
-  return getCapacity() * getWidth() * (getElement() == KvElement::F32 ? 4 : 2);
+  return moek::kvBytes(moek::KvType(getElement()), getWidth(), getCapacity());
 }
 
 LogicalResult KvOp::verify() {
@@ -312,7 +314,11 @@ LogicalResult KvOp::verify() {
     return emitOpError() << "expected a layer and positive sizes, found layer "
                          << getLayer() << ", rows " << getCapacity()
                          << ", cols " << getWidth();
-  if (!(Checked(getCapacity()) * Checked(getWidth()) * Checked(4)).valid())
+  auto type = moek::KvType(getElement());
+  if (getWidth() > INT32_MAX || getCapacity() > INT32_MAX ||
+      !(Checked(moek::kvRows(type, getCapacity())) *
+        Checked(moek::kvRowBytes(type, getWidth())))
+           .valid())
     return emitOpError("expected a size that fits 64 bits");
   return verifyOffset(*this, getOffset());
 }

@@ -49,7 +49,7 @@ def Plan_EncodingAttr : EnumAttr<Plan_Dialect, Plan_Encoding, "encoding">;
 
 def Plan_KvElement : Plan_Enum<"KvElement", "element of a cache", [
   I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"F16", 1, "f16">,
-  I32EnumAttrCase<"BF16", 2, "bf16">]>;
+  I32EnumAttrCase<"BF16", 2, "bf16">, I32EnumAttrCase<"Q8_0", 3, "q8_0">]>;
 def Plan_KvElementAttr : EnumAttr<Plan_Dialect, Plan_KvElement, "kv_element">;
 
 def Plan_Layout : Plan_Enum<"Layout", "how a weight's bytes are arranged", [

@@ -1,9 +1,11 @@
 //===- LatentAttention.h - Attention on the latent cache --------*- C++ -*-===//
 //
 // Keys and values are the cache rows themselves (multi-query: all heads share
-// them). A block of kKeyTile rows becomes floats in L2 once and serves all of
-// the worker's heads of a token; sums grow in the output, rescaled when a
-// block raises the maximum (online softmax).
+// them). A token's visible rows are cut into spans, so that one token keeps all
+// workers busy and each reads a part of the cache, for all heads. A span's sums
+// are relative to its own maximum; LatentCombine adds the spans up. Where spans
+// begin depends on the plan and the step alone: results are the same for any
+// number of workers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,56 +13,144 @@
 #define MOE_KERNELS_CPU_LATENTATTENTION_H
 
 #include "kernels/cpu/Blocks.h"
+#include "kernels/cpu/KvRows.h"
 #include "kernels/cpu/Softmax.h"
 
 namespace moek {
 
-/// Cache rows [first, first + n) as floats, `stride` apart.
-template <class S>
-void readKvRows(const KvView &kv, int64_t first, int64_t n, int64_t width,
-                float *out, int64_t stride) {
-  for (int64_t k = 0; k < n; ++k)
-    readKv<S>(kv.type, kv.data + (first + k) * kv.rowStride, width,
-              out + k * stride);
-}
+/// One token's heads over a part of the cache, rows converted to floats: a
+/// block of kKeyTile rows becomes floats in L2 once and serves all heads; sums
+/// grow in the output, rescaled when a block raises the maximum (online
+/// softmax).
+template <class S> class FloatLatent {
+public:
+  FloatLatent(const LatentAttentionArgs &args, std::byte *scratch)
+      : a(args), width(a.latent + a.rope), stride(scratchFloats(width)) {
+    block = reinterpret_cast<float *>(scratch);
+    scores = block + kKeyTile * stride;
+    alpha = scores + a.heads * kKeyTile;
+  }
 
-template <class S>
-void run(const LatentAttentionArgs &a, const Step &step, const Worker &worker) {
-  int64_t width = a.latent + a.rope, stride = scratchFloats(width);
-  auto *block = reinterpret_cast<float *>(worker.scratch);
-  float *scores = block + kKeyTile * stride;
-  float *most = scores + a.heads * kKeyTile;
-  float *sum = most + scratchFloats(a.heads);
-  float *alpha = sum + scratchFloats(a.heads);
+  /// Heads of q over rows [first, end): weighted sums of latents, not yet
+  /// divided by `sum`, with the maximum of the scores.
+  void attend(const float *q, int64_t heads, int64_t first, int64_t end,
+              float *out, float *most, float *sum) {
+    for (int64_t at = first; at < end; at += kKeyTile) {
+      int64_t keys = end - at < kKeyTile ? end - at : kKeyTile;
+      readKvRows<S>(a.kv, at, keys, width, block, stride);
+      dotRows<S>({q, width}, heads, {block, stride}, keys, width, a.scale,
+                 scores, kKeyTile);
+      for (int64_t h = 0; h < heads; ++h)
+        alpha[h] =
+            softmaxBlock<S>(scores + h * kKeyTile, keys, most[h], sum[h]);
+      sumRows<S>({scores, kKeyTile}, heads, {at == first, alpha},
+                 {block, stride}, keys, a.latent, out, a.latent);
+    }
+  }
 
-  Range share = causalShare(1, step.tokens, a.heads, step.position, worker);
+private:
+  const LatentAttentionArgs &a;
+  int64_t width, stride;
+  float *block, *scores, *alpha;
+};
+
+/// Where the `splits` spans of a step's rows [0, visible) begin: multiples of
+/// `length`.
+struct Spans {
+  int64_t length, count;
+
+  MOE_INLINE Spans(int64_t visible, int64_t splits) {
+    length = (visible + splits - 1) / splits;
+    if (length < kLatentSpan && splits > 1)
+      length = kLatentSpan;
+    length = (length + kKvTile - 1) / kKvTile * kKvTile;
+    count = (visible + length - 1) / length;
+  }
+};
+
+/// Shares out `part`s: token, span, group of kLatentHeads heads.
+template <class S, class Part>
+void attendSpans(const LatentAttentionArgs &a, const Step &step,
+                 const Worker &worker, Part part, float *stats) {
+  int64_t width = a.latent + a.rope;
+  Spans spans(step.position + step.tokens, a.splits);
+  int64_t groups = (a.heads + kLatentHeads - 1) / kLatentHeads;
+  int64_t perToken = spans.count * groups;
+  Range share = causalShare(1, step.tokens, perToken, step.position, worker);
   for (int64_t item = share.begin; item < share.end;) {
-    int64_t t = item / a.heads, head = item % a.heads;
-    int64_t heads = a.heads - head;
-    if (heads > share.end - item)
-      heads = share.end - item;
-    item += heads;
+    int64_t t = item / perToken, span = item % perToken / groups;
+    int64_t group = item % groups;
+    int64_t taken =
+        groups - group < share.end - item ? groups - group : share.end - item;
+    item += taken;
+    int64_t head = group * kLatentHeads, heads = taken * kLatentHeads;
+    if (heads > a.heads - head)
+      heads = a.heads - head;
 
-    Rows q{a.q + t * a.qStride + head * width, width};
-    float *out = a.out + t * a.outStride + head * a.latent;
+    float *row = a.out + (t * a.splits + span) * a.outStride;
+    float *most = stats, *sum = stats + scratchFloats(a.heads);
+    if (a.splits > 1) {
+      most = row + a.heads * a.latent + head;
+      sum = most + a.heads;
+    }
     for (int64_t h = 0; h < heads; ++h) {
       most[h] = kMinusInfinity;
       sum[h] = 0;
     }
-    int64_t visible = step.position + t + 1;
-    for (int64_t first = 0; first < visible; first += kKeyTile) {
-      int64_t keys = visible - first < kKeyTile ? visible - first : kKeyTile;
-      readKvRows<S>(a.kv, first, keys, width, block, stride);
-      dotRows<S>(q, heads, {block, stride}, keys, width, a.scale, scores,
-                 kKeyTile);
+    int64_t first = span * spans.length, end = first + spans.length;
+    if (end > step.position + t + 1)
+      end = step.position + t + 1;
+    float *out = row + head * a.latent;
+    part.attend(a.q + t * a.qStride + head * width, heads, first, end, out,
+                most, sum);
+    if (a.splits == 1)
       for (int64_t h = 0; h < heads; ++h)
-        alpha[h] =
-            softmaxBlock<S>(scores + h * kKeyTile, keys, most[h], sum[h]);
-      sumRows<S>({scores, kKeyTile}, heads, {first == 0, alpha},
-                 {block, stride}, keys, a.latent, out, a.latent);
-    }
-    for (int64_t h = 0; h < heads; ++h)
-      divideRow<S>(out + h * a.latent, a.latent, sum[h]);
+        divideRow<S>(out + h * a.latent, a.latent, sum[h]);
+  }
+}
+
+template <class S>
+void run(const LatentAttentionArgs &a, const Step &step, const Worker &worker) {
+  auto *stats = reinterpret_cast<float *>(worker.scratch);
+  std::byte *scratch = worker.scratch + 2 * scratchFloats(a.heads) * 4;
+  if constexpr (requires { typename S::Q8Latent; }) {
+    if (a.kv.type == KvType::Q8_0)
+      return attendSpans<S>(a, step, worker, typename S::Q8Latent(a, scratch),
+                            stats);
+  }
+  attendSpans<S>(a, step, worker, FloatLatent<S>(a, scratch), stats);
+}
+
+/// Sums of a token's spans, weighted by exp(maximum of the span - maximum of
+/// all). Workers share out heads.
+template <class S>
+void run(const LatentCombineArgs &a, const Step &step, const Worker &worker) {
+  Spans spans(step.position + step.tokens, a.splits);
+  Range items = shareOf(int64_t(step.tokens) * a.heads, 1, worker);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    int64_t t = item / a.heads, head = item % a.heads;
+    int64_t visible = step.position + t + 1;
+    int64_t used = (visible + spans.length - 1) / spans.length;
+    const float *rows = a.x + t * a.splits * a.xStride;
+    const float *stats = rows + a.heads * a.latent + head;
+    // As if the maxima were the scores of as many rows, each of weight `sum`.
+    float factors[kLatentSplits + S::kWidth], most = kMinusInfinity, ones = 0;
+    for (int64_t s = 0; s < used; ++s)
+      factors[s] = stats[s * a.xStride];
+    softmaxBlock<S>(factors, used, most, ones);
+    typename S::Num total = 0;
+    for (int64_t s = 0; s < used; ++s)
+      total += typename S::Num(factors[s]) * stats[s * a.xStride + a.heads];
+    auto inverse = S::set(float(1 / total));
+    float *out = a.out + t * a.outStride + head * a.latent;
+    const float *x = rows + head * a.latent;
+    forVectors<S>(0, a.latent, [&](int64_t c, auto lanes) {
+      auto sum = S::zero();
+      for (int64_t s = 0; s < used; ++s)
+        sum =
+            S::fma(S::set(factors[s]), lanes.load(x + s * a.xStride + c), sum);
+      lanes.store(out + c, S::mul(sum, inverse));
+    });
   }
 }
 

@@ -4,6 +4,7 @@
 #define MOE_KERNELS_CPU_ROPE_H
 
 #include "kernels/cpu/Elementwise.h"
+#include "kernels/cpu/KvRows.h"
 
 namespace moek {
 
@@ -70,41 +71,22 @@ void run(const RopeArgs &a, const Step &step, const Worker &worker) {
   }
 }
 
-/// A row passes through a buffer of this many floats on its way to the cache.
-inline constexpr int64_t kKvChunk = 256;
-
-/// Hands [0, count) in chunks to fill(begin, n, buffer) and writes each to the
-/// cache elements at `to`.
-template <class S, class Fill>
-MOE_INLINE void writeKvChunks(KvType type, int64_t count, uint8_t *to,
-                              Fill fill) {
-  alignas(64) float buffer[kKvChunk];
-  int64_t elementBytes = type == KvType::F32 ? 4 : 2;
-  for (int64_t begin = 0; begin < count; begin += kKvChunk) {
-    int64_t n = count - begin < kKvChunk ? count - begin : kKvChunk;
-    fill(begin, n, buffer);
-    writeKv<S>(type, buffer, n, to + begin * elementBytes);
-  }
-}
-
 template <class S>
 void run(const MlaLatentArgs &a, const Step &step, const Worker &worker) {
   Range tokens = shareOf(step.tokens, 1, worker);
-  int64_t elementBytes = a.kv.type == KvType::F32 ? 4 : 2;
   for (int64_t t = tokens.begin; t < tokens.end; ++t) {
     const float *x = a.x + t * a.stride;
     const float *key = x + a.latent, *table = a.table + t * a.rope;
-    uint8_t *row = a.kv.data + (step.position + t) * a.kv.rowStride;
     auto scale = rmsScale<S>(x, a.latent, a.eps);
-    writeKvChunks<S>(a.kv.type, a.latent, row,
-                     [&](int64_t begin, int64_t n, float *to) {
-                       scaleRow<S>(x + begin, scale, a.weight + begin, n, to);
-                     });
-    writeKvChunks<S>(a.kv.type, a.rope, row + a.latent * elementBytes,
-                     [&](int64_t begin, int64_t n, float *to) {
-                       rotateNeighbours<S>(table, a.rope / 2, begin / 2,
-                                           (begin + n) / 2, key + begin, to);
-                     });
+    KvRowWriter<S> row(a.kv, step.position + t);
+    row.append(a.latent, [&](int64_t begin, int64_t n, float *to) {
+      scaleRow<S>(x + begin, scale, a.weight + begin, n, to);
+    });
+    row.append(a.rope, [&](int64_t begin, int64_t n, float *to) {
+      rotateNeighbours<S>(table, a.rope / 2, begin / 2, (begin + n) / 2,
+                          key + begin, to);
+    });
+    row.finish();
   }
 }
 

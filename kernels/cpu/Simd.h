@@ -13,6 +13,8 @@
 //   quantize32            one block of the A8 encoding
 //   Dequant::X            for every format X: blocks of a row to floats
 //   kDotRows, kSumRows, kSumVecs        register blocks, see Blocks.h
+//   Q8Latent              optional: latent attention with 8-bit products, like
+//                         FloatLatent in LatentAttention.h
 // Translation units of different ISAs must not share a function that the
 // linker merges. Hence all code here depends on S or is always inlined.
 //
@@ -58,8 +60,8 @@ template <class S> MOE_INLINE typename S::Vec silu(typename S::Vec x) {
   return S::div(x, S::add(S::set(1), S::exp(S::sub(S::zero(), x))));
 }
 
-/// Runs body(load, store, bytes per element) for the cache's element type.
-/// load and store move one vector.
+/// Runs body(load, store, bytes per element) for an element type that has no
+/// blocks. load and store move one vector.
 template <class S, class Body>
 MOE_INLINE void withKvType(KvType type, Body body) {
   using Vec = typename S::Vec;
@@ -75,6 +77,8 @@ MOE_INLINE void withKvType(KvType type, Body body) {
   case KvType::BF16:
     body([](const uint8_t *p) { return S::loadBf16(p); },
          [](uint8_t *p, Vec v) { S::storeBf16(p, v); }, 2);
+    return;
+  case KvType::Q8_0: // See KvRows.h.
     return;
   }
 }

@@ -55,10 +55,12 @@ constexpr Signature<3, 4, 0> absorbQuery{
     {{{"q", Read}, {"w", Weight}, {"out", Write}}},
     {"heads", "nope", "rope", "latent"},
     {}};
-constexpr Signature<3, 3, 1> latentAttention{
+constexpr Signature<3, 4, 1> latentAttention{
     {{{"q", Read}, {"kv", KvRead}, {"out", Write}}},
-    {"heads", "latent", "rope"},
+    {"heads", "latent", "rope", "splits"},
     {"scale"}};
+constexpr Signature<2, 3, 0> latentCombine{
+    {{{"x", Read}, {"out", Write}}}, {"heads", "latent", "splits"}, {}};
 constexpr Signature<3, 4, 0> headLinear{
     {{{"x", Read}, {"w", Weight, false, true}, {"out", Write}}},
     {"heads", "rows", "cols", "tail"},
@@ -125,6 +127,7 @@ constexpr std::array<OpSpec, moek::kOpCodeCount> table{
     expertsGateUp.spec(OpCode::ExpertsGateUp, "experts_gate_up"),
     expertsCombine.spec(OpCode::ExpertsCombine, "experts_combine"),
     copy.spec(OpCode::Copy, "copy"),
+    latentCombine.spec(OpCode::LatentCombine, "latent_combine"),
 };
 
 constexpr bool inOpCodeOrder() {

@@ -3,13 +3,14 @@
 // One worker of one, DeepSeek-V2-Lite's shapes (OpWork.h). Small weights stay
 // in cache between calls; those of 64 experts and of the head do not fit.
 //
-// Names are kernel/tokens or kernel/tokens/position. Counters: ops per second
+// Names are kernel[/cache]/tokens[/position]. Counters: ops per second
 // (a multiply and an add are two), bytes_per_second of weights and cache rows,
 // and for ops without either, of what they read and write.
 //
 //===----------------------------------------------------------------------===//
 
 #include "kernels/Activation.h"
+#include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "kernels/Scratch.h"
 #include "test/bench/OpWork.h"
@@ -52,11 +53,19 @@ Work headLinear(Arena &arena, Isa isa, Step step) {
           2 * products * step.tokens, double(a.w.outer * a.w.outerStride)};
 }
 
-KvView cache(Arena &arena, Step step) {
+/// With random codes where the type has blocks.
+KvView cache(Arena &arena, Step step, KvType type) {
   int64_t rows = step.position + step.tokens, width = kLatent + kRope;
-  auto *data = arena.make<uint8_t>(rows * width * 2);
-  std::memset(data, 0x3d, size_t(rows * width * 2)); // BF16 0.046
-  return {data, width, rows, width * 2, KvType::BF16};
+  int64_t bytes = kvBytes(type, width, rows),
+          rowBytes = kvRowBytes(type, width);
+  auto *data = arena.make<uint8_t>(bytes);
+  std::memset(data, 0x3d, size_t(bytes)); // BF16 0.046, F16 1.31
+  int64_t tileBytes = kKvTile * rowBytes;
+  std::mt19937 random(3);
+  for (int64_t at = 0; type == KvType::Q8_0 && at < bytes; at += tileBytes)
+    std::generate_n(data + at, kvScaleOffset(width),
+                    [&] { return uint8_t(random()); });
+  return {data, width, rows, rowBytes, type};
 }
 
 /// (query, visible row) pairs of a step.
@@ -64,13 +73,14 @@ double pairs(Step step) {
   return step.tokens * (step.position + (step.tokens + 1) / 2.0);
 }
 
-Work latentAttention(Arena &arena, Isa, Step step) {
+template <KvType Type> Work latentAttention(Arena &arena, Isa, Step step) {
   LatentAttentionArgs a{};
   a.heads = kHeads, a.latent = kLatent, a.rope = kRope;
   a.qStride = kHeads * (kLatent + kRope), a.outStride = kHeads * kLatent;
   a.q = arena.floats(step.tokens * a.qStride);
   a.out = arena.floats(step.tokens * a.outStride);
-  a.kv = cache(arena, step);
+  a.kv = cache(arena, step, Type);
+  a.splits = 1;
   a.scale = 0.07f;
   return {keep(a), size_t(latentAttentionScratchBytes(kHeads, kLatent, kRope)),
           2 * pairs(step) * kHeads * (2 * kLatent + kRope),
@@ -84,7 +94,7 @@ Work mlaAttention(Arena &arena, Isa, Step step) {
   a.qStride = kHeads * (kNope + kRope), a.outStride = kHeads * kValue;
   a.q = arena.floats(step.tokens * a.qStride);
   a.out = arena.floats(step.tokens * a.outStride);
-  a.kv = cache(arena, step);
+  a.kv = cache(arena, step, KvType::F16);
   a.wk = arena.weights(Format::Q4_K, kHeads, kNope, kLatent);
   a.wv = arena.weights(Format::Q4_K, kHeads, kValue, kLatent);
   double rows = step.position + step.tokens;
@@ -189,6 +199,7 @@ struct Case {
   OpCode op;
   MakeWork makeWork;
   std::vector<Step> steps;
+  std::string variant = {}; ///< Part of the name, where an op has several.
 };
 
 } // namespace
@@ -214,8 +225,13 @@ int main(int argc, char **argv) {
       {OpCode::AbsorbQuery, absorbQuery, {{1, 0}, {8, 0}, {64, 0}}},
       {OpCode::HeadLinear, headLinear, {{1, 0}, {8, 0}, {64, 0}}},
       {OpCode::LatentAttention,
-       latentAttention,
-       {{1, 511}, {1, 4095}, {8, 4095}}},
+       latentAttention<KvType::F16>,
+       {{1, 511}, {1, 4095}, {8, 4095}, {1, 16383}},
+       "f16"},
+      {OpCode::LatentAttention,
+       latentAttention<KvType::Q8_0>,
+       {{1, 511}, {1, 4095}, {8, 4095}, {1, 16383}},
+       "q8_0"},
       {OpCode::MlaAttention, mlaAttention, {{512, 0}, {512, 3584}}},
       {OpCode::ExpertsGateUp, expertsGateUp, {{1, 0}, {8, 0}, {512, 0}}},
       {OpCode::ExpertsLinear, expertsLinear, {{1, 0}, {8, 0}, {512, 0}}},
@@ -235,8 +251,10 @@ int main(int argc, char **argv) {
           !hostSupports(kernel.isa))
         continue;
       for (Step step : c.steps) {
-        std::string name =
-            std::string(kernel.name) + "/" + std::to_string(step.tokens);
+        std::string name(kernel.name);
+        if (!c.variant.empty())
+          name += "/" + c.variant;
+        name += "/" + std::to_string(step.tokens);
         if (step.position > 0)
           name += "/" + std::to_string(step.position);
         benchmark::RegisterBenchmark(

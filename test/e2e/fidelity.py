@@ -32,7 +32,7 @@ def main():
     p.add_argument("reference")
     p.add_argument("--forms", default="auto")
     p.add_argument("--modes", default="prefill")
-    p.add_argument("--kv-type", default="f16")
+    p.add_argument("--kv-type", default="auto")
     p.add_argument("--compile-args", default="--target native")
     p.add_argument("--greedy")
     for name in ("--rel", "--mean-kl", "--perplexity"):

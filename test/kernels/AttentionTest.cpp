@@ -8,6 +8,7 @@ namespace {
 MOE_KERNEL_SUITE(AbsorbQueryTest, AbsorbQuery);
 MOE_KERNEL_SUITE(HeadLinearTest, HeadLinear);
 MOE_KERNEL_SUITE(LatentAttentionTest, LatentAttention);
+MOE_KERNEL_SUITE(LatentCombineTest, LatentCombine);
 MOE_KERNEL_SUITE(MlaAttentionTest, MlaAttention);
 
 /// A sum and the sum of its terms' magnitudes.
@@ -173,13 +174,95 @@ struct LatentCase {
   int32_t heads, latent, rope, tokens, position;
   /// A cache row, query token or neither that is NaN.
   int64_t nanRow = -1, nanQuery = -1;
+  int32_t splits = 1;
+  float scale = 0.3f;
 };
+
+/// Runs LatentAttention and, where it leaves spans, LatentCombine of its ISA.
+void runLatent(const KernelInfo &kernel, LatentAttentionArgs args, Step step,
+               Matrix<float> &out) {
+  size_t scratch =
+      size_t(latentAttentionScratchBytes(args.heads, args.latent, args.rope));
+  if (args.splits == 1)
+    return runKernel(kernel, &args, step, scratch, {&out});
+  Matrix<float> spans(step.tokens * args.splits, args.heads * (args.latent + 2),
+                      3);
+  args.out = spans.data();
+  args.outStride = spans.stride;
+  runKernel(kernel, &args, step, scratch, {&spans});
+  LatentCombineArgs combine{spans.data(), spans.stride, out.data(), out.stride,
+                            args.heads,   args.latent,  args.splits};
+  for (const KernelInfo &other : kernelsOf(OpCode::LatentCombine))
+    if (other.isa == kernel.isa)
+      runKernel(other, &combine, step, 0, {&out});
+}
+
+/// Whether the kernel multiplies 8-bit numbers: then queries are rounded to
+/// those of their blocks, and weights to a fraction of their group's mean.
+bool quantises(const KernelInfo &kernel, KvType type) {
+  return type == KvType::Q8_0 && kernel.isa == Isa::Avx512;
+}
+
+/// How far a head's weighted sum may be off where weights and scales of rows
+/// are rounded: the arithmetic of cpu/avx512/Q8Latent.h for each group of rows.
+struct WeightRounding {
+  const Cache &cache;
+  std::vector<double> weights;
+
+  double of(int64_t begin, int64_t end, int64_t col) const {
+    double top = 0, bulk = 0, scale = 0, error = 0;
+    for (int64_t k = begin; k < end; ++k) {
+      top = std::fmax(top, weights[size_t(k)]);
+      bulk += weights[size_t(k)] * 8 / double(end - begin);
+      scale = std::fmax(scale, cache.scaleAt(k, col));
+    }
+    double sum = 0;
+    for (int64_t k = begin; k < end; ++k)
+      sum += std::fmin(weights[size_t(k)], bulk);
+    bulk = std::fmin(bulk, sum * 8 / double(end - begin));
+    double unit = std::fmax(std::fmin(top, bulk) / 255, top / 32767) * 1.001;
+    for (int64_t k = begin; k < end; ++k) {
+      double value = std::fabs(cache.at(k, col));
+      double code = value / cache.scaleAt(k, col);
+      error += unit / 2 * (value + code * scale) +
+               weights[size_t(k)] * code * scale / 32767;
+    }
+    return error;
+  }
+
+  /// Of all groups; they begin anew in every span of `length` rows.
+  double of(int64_t length, int64_t col) const {
+    auto rows = int64_t(weights.size());
+    double error = 0;
+    for (int64_t span = 0; span < rows; span += length)
+      for (int64_t at = span; at < std::min(rows, span + length);
+           at += kLatentGroup)
+        error +=
+            of(at, std::min({rows, span + length, at + kLatentGroup}), col);
+    return error;
+  }
+};
+
+/// A head's query as 8-bit numbers per block of kKvBlock represent it.
+std::vector<double> rounded(const float *q, int64_t width) {
+  std::vector<double> result(static_cast<size_t>(width));
+  for (int64_t begin = 0; begin < width; begin += kKvBlock) {
+    int64_t end = std::min(width, begin + kKvBlock);
+    float most = 0;
+    for (int64_t c = begin; c < end; ++c)
+      most = std::isnan(q[c]) ? NAN : std::fmax(most, std::fabs(q[c]));
+    for (int64_t c = begin; c < end; ++c)
+      result[size_t(c)] =
+          std::nearbyint(q[c] * (127 / most)) * double(most / 127);
+  }
+  return result;
+}
 
 void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
   SCOPED_TRACE(testing::Message()
                << "type " << int(type) << ", " << s.heads << " heads, latent "
                << s.latent << ", rope " << s.rope << ", " << s.tokens
-               << " tokens at " << s.position);
+               << " tokens at " << s.position << ", " << s.splits << " splits");
   Random random(33);
   int64_t width = s.latent + s.rope;
   Matrix<float> q(s.tokens, s.heads * width, 5);
@@ -192,43 +275,52 @@ void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
     cache.set(s.nanRow, 0, NAN);
   if (s.nanQuery >= 0)
     q.at(s.nanQuery, 1) = NAN; // Of head 0.
-  float scale = 0.3f;
-  LatentAttentionArgs args{q.data(),   q.stride,   cache.view,
-                           out.data(), out.stride, s.heads,
-                           s.latent,   s.rope,     scale};
-  runKernel(kernel, &args, {s.tokens, s.position},
-            size_t(latentAttentionScratchBytes(s.heads, s.latent, s.rope)),
-            {&out});
+  LatentAttentionArgs args{q.data(),   q.stride, cache.view, out.data(),
+                           out.stride, s.heads,  s.latent,   s.rope,
+                           s.splits,   s.scale};
+  runLatent(kernel, args, {s.tokens, s.position}, out);
+  bool quantised = quantises(kernel, type);
+  int64_t rows = s.position + s.tokens, spanLength = rows;
+  if (s.splits > 1)
+    spanLength = std::max((rows + s.splits - 1) / s.splits, kLatentSpan);
+  spanLength = (spanLength + kKvTile - 1) / kKvTile * kKvTile;
   std::vector<Attention> attentions;
   for (int64_t t = 0; t < s.tokens; ++t)
-    for (int64_t h = 0; h < s.heads; ++h)
-      attentions.emplace_back(
-          s.position + t + 1, double(scale), width, [&](int64_t k) {
-            Sum sum;
-            for (int64_t c = 0; c < width; ++c)
-              sum.add(double(q.at(t, h * width + c)) * cache.at(k, c));
-            return sum;
-          });
+    for (int64_t h = 0; h < s.heads; ++h) {
+      const float *head = q.row(t) + h * width;
+      std::vector<double> query = quantised
+                                      ? rounded(head, width)
+                                      : std::vector<double>(head, head + width);
+      attentions.emplace_back(s.position + t + 1, double(s.scale), width,
+                              [&](int64_t k) {
+                                Sum sum;
+                                for (int64_t c = 0; c < width; ++c)
+                                  sum.add(query[size_t(c)] * cache.at(k, c));
+                                return sum;
+                              });
+    }
   expectClose(out, [&](int64_t t, int64_t c) {
-    return attentions[size_t(t * s.heads + c / s.latent)].output(
-        0, [&](int64_t k) {
-          Sum v;
-          v.add(cache.at(k, c % s.latent), 0);
-          return v;
-        });
+    const Attention &attention = attentions[size_t(t * s.heads + c / s.latent)];
+    Wanted wanted = attention.output(0, [&](int64_t k) {
+      Sum v;
+      v.add(cache.at(k, c % s.latent), 0);
+      return v;
+    });
+    if (quantised)
+      wanted.tolerance +=
+          WeightRounding{cache, attention.weights}.of(spanLength, c % s.latent);
+    return wanted;
   });
 }
 
-const KvType kvTypes[] = {KvType::F32, KvType::F16, KvType::BF16};
-
 TEST_P(LatentAttentionTest, DecodeAtAnyDepth) {
-  for (KvType type : kvTypes)
+  for (KvType type : kKvTypes)
     for (int position : {0, 1, 63, 64, 200})
       checkLatent(GetParam(), type, {16, 64, 16, 1, position});
 }
 
 TEST_P(LatentAttentionTest, CausalOverSeveralTokens) {
-  for (KvType type : kvTypes) {
+  for (KvType type : kKvTypes) {
     checkLatent(GetParam(), type, {5, 33, 7, 9, 60});
     checkLatent(GetParam(), type, {4, 48, 16, 70, 0});
     checkLatent(GetParam(), type, {1, 1, 1, 3, 2});
@@ -236,13 +328,111 @@ TEST_P(LatentAttentionTest, CausalOverSeveralTokens) {
 }
 
 TEST_P(LatentAttentionTest, RealHeadSize) {
-  checkLatent(GetParam(), KvType::BF16, {3, 512, 64, 2, 130});
+  for (KvType type : {KvType::BF16, KvType::Q8_0})
+    checkLatent(GetParam(), type, {3, 512, 64, 2, 130, -1, -1, 1, 0.02f});
+}
+
+TEST_P(LatentAttentionTest, SpansOfTheCache) {
+  for (KvType type : kKvTypes) {
+    // No row of the last spans is visible to the first tokens.
+    checkLatent(GetParam(), type, {17, 48, 6, 3, 300, -1, -1, 8});
+    checkLatent(GetParam(), type, {9, 32, 4, 9, 124, -1, -1, 64});
+    checkLatent(GetParam(), type, {16, 64, 64, 1, 1100, -1, -1, 3});
+    checkLatent(GetParam(), type, {4, 16, 4, 1, 5, -1, -1, 2});
+  }
+}
+
+TEST_P(LatentAttentionTest, AnyShape) {
+  Random random(77);
+  for (int i = 0; i < 40; ++i) {
+    LatentCase s;
+    s.heads = 1 + random.below(17);
+    s.latent = 1 + random.below(150);
+    s.rope = 2 + 2 * random.below(40);
+    s.tokens = 1 + random.below(9);
+    s.position = random.below(300);
+    s.splits = 1 + random.below(4);
+    s.scale = 0.05f * float(1 + random.below(10));
+    checkLatent(GetParam(), kKvTypes[i % int(std::size(kKvTypes))], s);
+  }
 }
 
 TEST_P(LatentAttentionTest, NaNStaysWhereItIsSeen) {
   // Row 12 is token 2's: tokens 0 and 1 do not see it.
   checkLatent(GetParam(), KvType::F32, {3, 16, 4, 5, 10, 12});
   checkLatent(GetParam(), KvType::BF16, {3, 16, 4, 5, 10, -1, 3});
+  checkLatent(GetParam(), KvType::Q8_0, {3, 16, 4, 5, 10, 12});
+  checkLatent(GetParam(), KvType::Q8_0, {3, 16, 4, 5, 10, -1, 3});
+  checkLatent(GetParam(), KvType::Q8_0, {3, 96, 4, 5, 150, 152, -1, 2});
+}
+
+/// One row has all but a thousandth of the weight: the others' must survive
+/// next to it. They are what is left when the row's values are zero.
+TEST_P(LatentAttentionTest, RowsBesideASinkKeepTheirWeights) {
+  Random random(35);
+  int32_t heads = 5, latent = 64, rope = 64, position = 199;
+  for (KvType type : kKvTypes) {
+    SCOPED_TRACE(int(type));
+    int64_t width = latent + rope;
+    Matrix<float> q(1, heads * width), out(1, heads * latent);
+    Cache cache(type, width, position + 1, position + 1, random);
+    for (int64_t c = 0; c < q.cols; ++c)
+      q.at(0, c) = c % width < latent ? 0 : 1;
+    // Scores come from the rope part alone: 7 + a little, or 0 and a little.
+    for (int64_t r = 0; r <= position; ++r)
+      cache.fill(r, [&](int64_t c) {
+        if (c >= latent)
+          return (r == 3 ? 7.0f : 0.0f) / float(rope) + 0.001f;
+        return r == 3 ? 0.0f : 1 + 0.1f * random.normal();
+      });
+    LatentAttentionArgs args{q.data(),   q.stride, cache.view, out.data(),
+                             out.stride, heads,    latent,     rope,
+                             1,          1};
+    runLatent(GetParam(), args, {1, position}, out);
+    double weight = 1 / (std::exp(7.0) + position);
+    for (int64_t c = 0; c < out.cols; ++c) {
+      double sum = 0;
+      for (int64_t r = 0; r <= position; ++r)
+        sum += r == 3 ? 0 : weight * cache.at(r, c % latent);
+      EXPECT_NEAR(out.at(0, c), sum, 0.03 * sum) << c;
+    }
+  }
+}
+
+TEST_P(LatentCombineTest, WeighsSpansByTheirMaxima) {
+  Random random(36);
+  // 300 rows in 3 spans of at least 128: token 0 of 3 sees rows 0 ... 255, so
+  // no row of the last span; what is there may be anything.
+  int32_t heads = 3, latent = 37, splits = 5, tokens = 3, position = 255;
+  Matrix<float> x(tokens * splits, heads * (latent + 2), 3);
+  Matrix<float> out(tokens, heads * latent, 2);
+  for (int64_t row = 0; row < x.rows; ++row) {
+    bool seen = row % splits < (row < splits ? 2 : 3);
+    for (int64_t c = 0; seen && c < heads * (latent + 2); ++c)
+      x.at(row, c) = c < heads * latent         ? random.normal()
+                     : c < heads * (latent + 1) ? random.normal(20)
+                                                : 1 + random.normal(0.1f);
+  }
+  x.at(2 * splits + 1, heads * (latent + 1)) = NAN; // Head 0 of token 2.
+  LatentCombineArgs args{x.data(), x.stride, out.data(), out.stride,
+                         heads,    latent,   splits};
+  runKernel(GetParam(), &args, {tokens, position}, 0, {&out});
+  expectClose(out, [&](int64_t t, int64_t c) {
+    int64_t head = c / latent, spans = t == 0 ? 2 : 3;
+    double most = -INFINITY, total = 0;
+    auto at = [&](int64_t s, int64_t column) {
+      return double(x.at(t * splits + s, column));
+    };
+    for (int64_t s = 0; s < spans; ++s)
+      most = std::fmax(most, at(s, heads * latent + head));
+    Sum sum;
+    for (int64_t s = 0; s < spans; ++s) {
+      double weight = std::exp(at(s, heads * latent + head) - most);
+      total += weight * at(s, heads * (latent + 1) + head);
+      sum.add(weight * at(s, c));
+    }
+    return Wanted{sum.value / total, 64 * kEps * (1 + sum.magnitude / total)};
+  });
 }
 
 struct MlaCase {
@@ -347,7 +537,7 @@ void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
 }
 
 TEST_P(MlaAttentionTest, CausalOverSeveralTokens) {
-  for (KvType type : kvTypes)
+  for (KvType type : kKvTypes)
     for (bool transposed : {false, true}) {
       checkMla(GetParam(), type, transposed, {3, 19, 6, 33, 21, 70, 0});
       checkMla(GetParam(), type, transposed, {2, 16, 8, 48, 32, 35, 61});

@@ -1,5 +1,6 @@
 #include "test/kernels/KernelTest.h"
 
+#include "kernels/KvCache.h"
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Half.h"
 
@@ -154,15 +155,43 @@ Weights::Weights(Format format, int64_t outer, int64_t rows, int64_t cols,
 
 Cache::Cache(KvType type, int64_t width, int64_t capacity, int64_t filled,
              Random &random)
-    : memory(capacity, width * (type == KvType::F32 ? 4 : 2), 8) {
-  view = {memory.data(), width, capacity, memory.stride, type};
+    : rowsPerUnit(type == KvType::Q8_0 ? kKvTile : 1),
+      memory(kvRows(type, capacity) / rowsPerUnit,
+             kvRowBytes(type, width) * rowsPerUnit, 8 * rowsPerUnit) {
+  view = {memory.data(), width, capacity, memory.stride / rowsPerUnit, type};
   for (int64_t r = 0; r < filled; ++r)
-    for (int64_t c = 0; c < width; ++c)
-      set(r, c, random.normal());
+    if (type == KvType::Q8_0)
+      fillQ8(r, random);
+    else
+      for (int64_t c = 0; c < width; ++c)
+        set(r, c, random.normal());
   memory.keepAsInitial();
 }
 
+uint8_t *Cache::code(int64_t row, int64_t col) const {
+  return memory.row(row / kKvTile) + col / 4 * 4 * kKvTile + row % kKvTile * 4 +
+         col % 4;
+}
+
+float *Cache::scale(int64_t row, int64_t col) const {
+  return reinterpret_cast<float *>(memory.row(row / kKvTile) +
+                                   kvScaleOffset(view.width)) +
+         col / kKvBlock * kKvTile + row % kKvTile;
+}
+
+/// Any codes, padding excepted, with scales of several sizes.
+void Cache::fillQ8(int64_t row, Random &random) {
+  for (int64_t c = 0; c < kvBlocks(view.width) * kKvBlock; ++c) {
+    *code(row, c) =
+        c < view.width ? uint8_t(1 + random.below(255)) : uint8_t(kKvZeroCode);
+    if (c % kKvBlock == 0)
+      *scale(row, c) = std::fabs(random.normal(1 / 73.0f));
+  }
+}
+
 double Cache::at(int64_t row, int64_t col) const {
+  if (view.type == KvType::Q8_0)
+    return double(*scale(row, col)) * (*code(row, col) - int(kKvZeroCode));
   const uint8_t *p = memory.row(row);
   float wide;
   uint16_t narrow;
@@ -176,11 +205,48 @@ double Cache::at(int64_t row, int64_t col) const {
   case KvType::BF16:
     std::memcpy(&narrow, p + col * 2, 2);
     return bf16ToFloat(narrow);
+  case KvType::Q8_0:
+    break;
   }
   return NAN;
 }
 
+void Cache::fill(int64_t row, const std::vector<float> &x) {
+  for (int64_t c = 0; c < view.width; ++c) {
+    if (view.type != KvType::Q8_0) {
+      set(row, c, x[size_t(c)]);
+      continue;
+    }
+    int64_t begin = c / kKvBlock * kKvBlock;
+    float most = 1e-9f;
+    for (int64_t i = begin; i < std::min(view.width, begin + kKvBlock); ++i)
+      most = std::fmax(most, std::fabs(x[size_t(i)]));
+    *scale(row, c) = most / 127;
+    *code(row, c) =
+        uint8_t(kKvZeroCode + std::lround(x[size_t(c)] * 127 / most));
+  }
+}
+
+std::vector<uint8_t> Cache::rowBytes(int64_t row) const {
+  const uint8_t *p = memory.row(row / rowsPerUnit);
+  if (view.type != KvType::Q8_0)
+    return {p, p + memory.cols};
+  std::vector<uint8_t> bytes;
+  for (int64_t c = 0; c < kvBlocks(view.width) * kKvBlock; ++c)
+    bytes.push_back(*code(row, c));
+  for (int64_t c = 0; c < view.width; c += kKvBlock) {
+    auto *p = reinterpret_cast<const uint8_t *>(scale(row, c));
+    bytes.insert(bytes.end(), p, p + sizeof(float));
+  }
+  return bytes;
+}
+
 void Cache::set(int64_t row, int64_t col, float value) {
+  if (view.type == KvType::Q8_0) {
+    EXPECT_TRUE(std::isnan(value)) << "only a NaN fits any block";
+    *scale(row, col) = value;
+    return;
+  }
   uint8_t *p = memory.row(row);
   uint16_t narrow =
       view.type == KvType::F16 ? floatToF16(value) : floatToBf16(value);

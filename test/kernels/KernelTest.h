@@ -209,10 +209,32 @@ struct Cache {
   Cache(KvType type, int64_t width, int64_t capacity, int64_t filled,
         Random &random);
   double at(int64_t row, int64_t col) const;
+  /// Of Q8_0 only a NaN, for the whole block.
   void set(int64_t row, int64_t col, float value);
+  /// All of a row, rounded to what the type can hold.
+  template <class Value> void fill(int64_t row, Value value) {
+    std::vector<float> x;
+    for (int64_t c = 0; c < view.width; ++c)
+      x.push_back(value(c));
+    fill(row, x);
+  }
+  void fill(int64_t row, const std::vector<float> &x);
+  /// Of a Q8_0 block.
+  double scaleAt(int64_t row, int64_t col) const { return *scale(row, col); }
+  /// What is stored of a row, padding included.
+  std::vector<uint8_t> rowBytes(int64_t row) const;
   KvView view;
+  int64_t rowsPerUnit; ///< Cache rows per row of `memory`: those of a tile.
   Matrix<uint8_t> memory;
+
+private:
+  uint8_t *code(int64_t row, int64_t col) const;
+  float *scale(int64_t row, int64_t col) const;
+  void fillQ8(int64_t row, Random &random);
 };
+
+inline constexpr KvType kKvTypes[] = {KvType::F32, KvType::F16, KvType::BF16,
+                                      KvType::Q8_0};
 
 } // namespace moek::test
 

@@ -58,7 +58,7 @@ module attributes {
 // CHECK-NOT: plan.inst rope_table
 // CHECK: plan.inst mla_latent {{.*}} (x = %[[KVA]], weight = %{{.*}}, table = %[[TABLE]], kv = %[[KV]]) {latent = 32, rope = 4, eps = {{.*}}}
 // CHECK: plan.inst absorb_query {{.*}} (q = %[[Q]], w = %[[WK]], out = %[[QL:.*]]) {heads = 2, nope = 8, rope = 4, latent = 32}
-// CHECK: plan.inst latent_attention {{.*}} (q = %[[QL]], kv = %[[KV]], out = %[[OL:.*]]) {heads = 2, latent = 32, rope = 4, scale = 5.000000e-01}
+// CHECK: plan.inst latent_attention {{.*}} (q = %[[QL]], kv = %[[KV]], out = %[[OL:.*]]) {heads = 2, latent = 32, rope = 4, splits = 1, scale = 5.000000e-01}
 // CHECK: plan.inst head_linear {{.*}} (x = %[[OL]], w = %[[WV]], out = %[[O:.*]]) {heads = 2, rows = 6, cols = 32, tail = 0}
 // The embedding dies as residual: the projection adds to its buffer. F32
 // weights read the activation as it is.

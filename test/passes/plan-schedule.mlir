@@ -153,7 +153,7 @@ plan.program attributes {
     // CHECK: plan.inst mla_latent {{.*}} kv = %kv1) {{.*}}} for
     plan.inst mla_latent on %cpu0 ["mla_latent_ref"] (x = %a, weight = %norm, table = %t, kv = %kv1) {latent = 4, rope = 4, eps = 0.0} for %why
     // CHECK: plan.inst latent_attention {{.*}} barrier for
-    plan.inst latent_attention on %cpu0 ["latent_attention_ref"] (q = %b, kv = %kv0, out = %c) {heads = 1, latent = 4, rope = 4, scale = 1.0} for %why
+    plan.inst latent_attention on %cpu0 ["latent_attention_ref"] (q = %b, kv = %kv0, out = %c) {heads = 1, latent = 4, rope = 4, splits = 1, scale = 1.0} for %why
     plan.bind input %a output %a
   }
 

@@ -1,6 +1,7 @@
 #include "test/support/PlanBuilder.h"
 
 #include "kernels/Activation.h"
+#include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/ContentHash.h"
@@ -69,9 +70,7 @@ Ref PlanBuilder::kv(int64_t width, moek::KvType type) {
   fb::DeviceT &device = *plan.devices[0];
   kv->offset = device.kv_bytes;
   device.kv_bytes = moert::alignUp(
-      device.kv_bytes + uint64_t(width) * uint64_t(plan.context) *
-                            (type == moek::KvType::F32 ? 4 : 2),
-      64);
+      device.kv_bytes + uint64_t(moek::kvBytes(type, width, plan.context)), 64);
   plan.kv.push_back(std::move(kv));
   return {fb::OperandKind::Kv, uint32_t(plan.kv.size() - 1)};
 }

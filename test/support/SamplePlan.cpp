@@ -84,9 +84,8 @@ void SamplePlan::addBody(const std::string &name, int32_t maxTokens,
   if (absorbed) {
     Ref qa = p.buffer("qa", kHeads * (kLatent + kRope));
     Ref o = p.buffer("o", kHeads * kLatent);
-    p.emit("absorb_query", {q, w("wk"), qa},
-           {kHeads, kNope, kRope, kLatent});
-    p.emit("latent_attention", {qa, w("kv"), o}, {kHeads, kLatent, kRope},
+    p.emit("absorb_query", {q, w("wk"), qa}, {kHeads, kNope, kRope, kLatent});
+    p.emit("latent_attention", {qa, w("kv"), o}, {kHeads, kLatent, kRope, 1},
            {kScale});
     p.emit("head_linear", {o, w("wv"), v}, {kHeads, kValue, kLatent, 0});
   } else {

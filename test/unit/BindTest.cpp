@@ -149,6 +149,12 @@ const Case shapeCases[] = {
      [](auto &s) { decode(s, "absorb_query").ints[0] = INT32_MAX; }},
     {"AttentionOut", "operand out has 1 rows of 12 elements per token",
      [](auto &s) { useBuffer(s, "latent_attention", 2, "v"); }},
+    {"AttentionSpans",
+     "operand out has 1 rows of 16 elements per token, "
+     "expected 2 of 20",
+     [](auto &s) { decode(s, "latent_attention").ints[3] = 2; }},
+    {"AttentionSplits", "splits = 65, expected 1 to 64",
+     [](auto &s) { decode(s, "latent_attention").ints[3] = 65; }},
     {"HeadLinearRows", "the head weight's row count is 6, but rows is 5",
      [](auto &s) { decode(s, "head_linear").ints[1] = 5; }},
     {"HeadLinearTail",

@@ -94,8 +94,11 @@ void addCompileCommand(moetool::Tool &tool) {
   add("Model", "-c,--ctx", r.context,
       "Context in tokens; 0: the model's, at most 4096")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 24));
-  add("Model", "--kv-type", r.kvType, "Element type of the KV cache")
-      ->check(CLI::IsMember({"bf16", "f16", "f32"}));
+  add("Model", "--kv-type", r.kvType,
+      "Elements of the KV cache; auto: q8_0 (8.5 bits) on a CPU where "
+      "attention "
+      "weights are quantised, otherwise f16")
+      ->check(CLI::IsMember({"auto", "q8_0", "f16", "bf16", "f32"}));
   add("Model", "--experts", r.experts,
       "Experts per token; 0: as many as the model uses")
       ->check(CLI::Range(int64_t(0), int64_t(1) << 16));

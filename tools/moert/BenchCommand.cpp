@@ -1,5 +1,5 @@
 // moert bench: tokens per second, with llama-bench's tests and columns.
-#include "kernels/Abi.h"
+#include "kernels/Registry.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/device/cpu/Calibrate.h"
@@ -40,10 +40,10 @@ std::string utcNow() {
 }
 
 std::string kvTypeName(const Plan &plan) {
-  constexpr std::string_view names[] = {"f32", "f16", "bf16"};
   if (count(plan.table().kv()) == 0)
     return "";
-  return std::string(names[plan.table().kv()->Get(0)->type()]);
+  return std::string(
+      moek::kvTypeName(moek::KvType(plan.table().kv()->Get(0)->type())));
 }
 
 BenchSubject describe(const Session &session) {

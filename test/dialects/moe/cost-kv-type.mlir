@@ -1,7 +1,7 @@
 // RUN: moe-opt %s --moe-print-cost="tokens=2 context=6" -o /dev/null | FileCheck %s
 
-// The bytes of a cached element come from the module.
-module attributes {moe.kv_bytes_per_element = 4 : i64} {
+// The type of a cached element comes from the module.
+module attributes {moe.kv_type = "f32"} {
   func.func @cache(%q: tensor<?x80xf32>, %a: tensor<?x40xf32>, %norm: tensor<32xf32>) -> tensor<?x64xf32> {
     // 2 * 40 * 4 written.
     // CHECK: moe.mla_latent {{.*}} kv=320

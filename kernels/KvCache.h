@@ -1,0 +1,66 @@
+//===- KvCache.h - Layout of a layer's cache --------------------*- C++ -*-===//
+//
+// F32, F16, BF16: `capacity` rows of `width` elements, one after the other.
+//
+// Q8_0: tiles of kKvTile rows. A row is padded with zeros to whole blocks of
+// kKvBlock elements x = scale * (code - 128), so that 8-bit products have an
+// unsigned factor. A tile, a multiple of 64 bytes:
+//   uint8_t code[padded width / 4][kKvTile][4]
+//   float   scale[padded width / kKvBlock][kKvTile]
+// One load is four neighbouring elements of sixteen rows: vpdpbusd adds up the
+// products of each row in a lane of its own, with no sum over lanes, and a
+// block's scales are a vector too. A row with a NaN or an infinity in a block
+// has a NaN scale there.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_KVCACHE_H
+#define MOE_KERNELS_KVCACHE_H
+
+#include "kernels/Abi.h"
+
+namespace moek {
+
+inline constexpr int64_t kKvTile = 16;
+/// 64, with scales in float, takes the 8.5 bits an element of 32 with scales in
+/// F16, and half the conversions per product.
+inline constexpr int64_t kKvBlock = 64;
+inline constexpr int64_t kKvZeroCode = 128;
+
+/// Blocks of a Q8_0 row.
+constexpr int64_t kvBlocks(int64_t width) {
+  return (width + kKvBlock - 1) / kKvBlock;
+}
+
+/// Bytes of a row, of Q8_0 a tile's share.
+constexpr int64_t kvRowBytes(KvType type, int64_t width) {
+  switch (type) {
+  case KvType::F32:
+    return width * 4;
+  case KvType::F16:
+  case KvType::BF16:
+    return width * 2;
+  case KvType::Q8_0:
+    return kvBlocks(width) * (kKvBlock + int64_t(sizeof(float)));
+  }
+  return 0;
+}
+
+/// Rows that are allocated for `capacity` of them: whole tiles.
+constexpr int64_t kvRows(KvType type, int64_t capacity) {
+  return type == KvType::Q8_0 ? (capacity + kKvTile - 1) / kKvTile * kKvTile
+                              : capacity;
+}
+
+constexpr int64_t kvBytes(KvType type, int64_t width, int64_t capacity) {
+  return kvRowBytes(type, width) * kvRows(type, capacity);
+}
+
+/// Bytes from a Q8_0 tile's begin to its scales.
+constexpr int64_t kvScaleOffset(int64_t width) {
+  return kvBlocks(width) * kKvBlock * kKvTile;
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_KVCACHE_H

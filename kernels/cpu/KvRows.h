@@ -1,0 +1,134 @@
+//===- KvRows.h - Rows of the cache as floats, and back ---------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_KVROWS_H
+#define MOE_KERNELS_CPU_KVROWS_H
+
+#include "kernels/KvCache.h"
+#include "kernels/cpu/Simd.h"
+
+#include <limits>
+
+namespace moek {
+
+/// The tile of a Q8_0 cache that holds `row`.
+MOE_INLINE uint8_t *kvTile(const KvView &kv, int64_t row) {
+  return kv.data + row / kKvTile * kKvTile * kv.rowStride;
+}
+
+/// A row of a Q8_0 cache as floats.
+template <class S>
+void readQ8Row(const KvView &kv, int64_t row, int64_t width, float *out) {
+  const uint8_t *tile = kvTile(kv, row);
+  const uint8_t *codes = tile + row % kKvTile * 4;
+  auto *scales = reinterpret_cast<const float *>(tile + kvScaleOffset(width)) +
+                 row % kKvTile;
+  for (int64_t begin = 0; begin < width; begin += kKvBlock) {
+    float scale = scales[begin / kKvBlock * kKvTile];
+    int64_t end = begin + kKvBlock < width ? begin + kKvBlock : width,
+            c = begin;
+    for (; c + 4 <= end; c += 4)
+      for (int64_t i = 0; i < 4; ++i)
+        out[c + i] =
+            scale * float(codes[c * kKvTile + i] - int32_t(kKvZeroCode));
+    for (int64_t i = 0; c + i < end; ++i)
+      out[c + i] = scale * float(codes[c * kKvTile + i] - int32_t(kKvZeroCode));
+  }
+}
+
+/// Cache rows [first, first + n) as floats, `stride` apart.
+template <class S>
+void readKvRows(const KvView &kv, int64_t first, int64_t n, int64_t width,
+                float *out, int64_t stride) {
+  for (int64_t k = 0; k < n; ++k)
+    if (kv.type == KvType::Q8_0)
+      readQ8Row<S>(kv, first + k, width, out + k * stride);
+    else
+      readKv<S>(kv.type, kv.data + (first + k) * kv.rowStride, width,
+                out + k * stride);
+}
+
+/// kKvBlock floats as 8-bit numbers; returns their scale. As in the A8 encoding
+/// a block below 1e-36 is zero, and one with a NaN or an infinity has a NaN
+/// scale.
+template <class S> float quantizeKvBlock(const float *x, int8_t *q) {
+  bool allFinite = true;
+  float biggest = 0;
+  for (int64_t i = 0; i < kKvBlock; i += 32) {
+    bool finite;
+    float part = S::maxAbs32(x + i, finite);
+    allFinite &= finite;
+    biggest = part > biggest ? part : biggest;
+  }
+  if (!allFinite || biggest < 1e-36f) {
+    std::memset(q, 0, size_t(kKvBlock));
+    return allFinite ? 0 : std::numeric_limits<float>::quiet_NaN();
+  }
+  int16_t sums[2];
+  for (int64_t i = 0; i < kKvBlock; i += 32)
+    S::quantize32(x + i, 127 / biggest, q + i, sums);
+  return biggest / 127;
+}
+
+/// Block `block` of a row of a Q8_0 cache from kKvBlock floats.
+template <class S>
+void writeQ8Block(const KvView &kv, int64_t row, int64_t block,
+                  const float *x) {
+  uint8_t *tile = kvTile(kv, row);
+  uint8_t *codes = tile + block * kKvBlock * kKvTile + row % kKvTile * 4;
+  auto *scale = reinterpret_cast<float *>(tile + kvScaleOffset(kv.width)) +
+                block * kKvTile + row % kKvTile;
+  alignas(64) int8_t q[kKvBlock];
+  *scale = quantizeKvBlock<S>(x, q);
+  for (int64_t i = 0; i < kKvBlock; ++i)
+    codes[i / 4 * 4 * kKvTile + i % 4] = uint8_t(q[i] + int32_t(kKvZeroCode));
+}
+
+/// Writes one row of the cache in pieces that need not be whole blocks.
+template <class S> class KvRowWriter {
+public:
+  KvRowWriter(const KvView &kv, int64_t row) : kv(kv), row(row) {}
+
+  /// Appends `count` elements: fill(begin, n, to) makes n of them, from the one
+  /// numbered `begin` on, an even number.
+  template <class Fill> MOE_INLINE void append(int64_t count, Fill fill) {
+    for (int64_t begin = 0; begin < count; begin += kChunk) {
+      int64_t n = count - begin < kChunk ? count - begin : kChunk;
+      fill(begin, n, buffer + held);
+      held += n;
+      flush(false);
+    }
+  }
+  void finish() { flush(true); }
+
+private:
+  /// Writes what is held; of Q8_0 whole blocks, the last one padded if `all`.
+  void flush(bool all) {
+    if (kv.type != KvType::Q8_0) {
+      int64_t elementBytes = kvRowBytes(kv.type, 1);
+      writeKv<S>(kv.type, buffer, held,
+                 kv.data + row * kv.rowStride + done * elementBytes);
+      done += held;
+      held = 0;
+      return;
+    }
+    int64_t from = 0;
+    for (; from + kKvBlock <= held; from += kKvBlock)
+      writeQ8Block<S>(kv, row, (done + from) / kKvBlock, buffer + from);
+    done += from;
+    held -= from;
+    std::memmove(buffer, buffer + from, size_t(held) * sizeof(float));
+    if (all && held > 0) {
+      std::memset(buffer + held, 0, size_t(kKvBlock - held) * sizeof(float));
+      writeQ8Block<S>(kv, row, done / kKvBlock, buffer);
+    }
+  }
+
+  static constexpr int64_t kChunk = 256;
+  const KvView &kv;
+  int64_t row, done = 0, held = 0;
+  alignas(64) float buffer[kChunk + kKvBlock];
+};
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_KVROWS_H

@@ -1,0 +1,408 @@
+//===- Q8Latent.h - Latent attention on a Q8_0 cache ------------*- C++ -*-===//
+//
+// Scores and weighted sums as 8-bit products. Rows go by in groups of kGroup:
+//
+// 1. Scores: q, quantised per block of kKvBlock, times codes of 4 tiles x 4
+//    heads: 16 accumulators, 8 loads for 16 vpdpbusd.
+// 2. Weights p = exp(score - maximum) become 15-bit words in units of the
+//    group. A byte is kBulk times the mean of all but the largest: a few rows,
+//    as often the first, may have most of the weight, and the others must not
+//    round to nothing beside them. The few words above a byte go into a second,
+//    sparse product of their upper bytes.
+// 3. Sums: per block of columns the group's codes are transposed into quads of
+//    rows, and a row's scale is multiplied into its words. So a sum over rows
+//    is a sum of integers: 16 accumulators again.
+//
+// V2-Lite: 576 + 512 columns of a row are 17 vpdpbusd per head, 128 rows are
+// 80 KiB of L2, a transposed block 8 KiB of L1.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX512_Q8LATENT_H
+#define MOE_KERNELS_CPU_AVX512_Q8LATENT_H
+
+#include "kernels/cpu/Elementwise.h"
+#include "kernels/cpu/KvRows.h"
+#include "kernels/cpu/Softmax.h"
+#include "kernels/cpu/avx512/Simd.h"
+
+namespace moek::avx512 {
+
+class Q8Latent {
+public:
+  Q8Latent(const LatentAttentionArgs &args, std::byte *scratch)
+      : a(args), blocks(kvBlocks(a.latent + a.rope)),
+        latentBlocks(kvBlocks(a.latent)) {
+    auto take = [&](auto *&part, int64_t count) {
+      part = reinterpret_cast<std::remove_reference_t<decltype(part)>>(scratch);
+      scratch += (count * int64_t(sizeof(*part)) + 63) / 64 * 64;
+    };
+    take(query, a.heads * blocks * kKvBlock);
+    take(queryScale, a.heads * blocks);
+    take(queryStart, a.heads * blocks);
+    take(scores, a.heads * kGroup);
+    take(words, a.heads * kGroup);
+    take(large, a.heads * kQuads);
+    take(largeCount, a.heads);
+    take(unit, a.heads);
+    take(alpha, a.heads);
+    take(rowScale, latentBlocks * kGroup);
+    take(rowUnit, latentBlocks);
+    take(quads, kGroup * kKvBlock);
+    take(low, kHeads * kGroup);
+    take(starts, kHeads * kKvBlock);
+  }
+
+  /// See FloatLatent::attend. `first` is a multiple of kKvTile.
+  void attend(const float *q, int64_t heads, int64_t first, int64_t end,
+              float *out, float *most, float *sum) {
+    if (q != encoded || heads > encodedHeads) // A token has several spans.
+      encodeQueries(q, heads);
+    for (int64_t at = first; at < end; at += kGroup) {
+      rows = end - at < kGroup ? end - at : kGroup;
+      tiles = (rows + kKvTile - 1) / kKvTile;
+      tile = kvTile(a.kv, at);
+      scoreHeads(heads);
+      for (int64_t h = 0; h < heads; ++h) {
+        alpha[h] =
+            softmaxBlock<Simd>(scores + h * kGroup, rows, most[h], sum[h]);
+        encodeWeights(h);
+      }
+      encodeScales();
+      for (int64_t b = 0; b < latentBlocks; ++b) {
+        transpose(b);
+        int64_t h = 0;
+        for (; h + kHeads <= heads; h += kHeads)
+          sumBlock<kHeads>(h, b, at == first, out);
+        for (; h < heads; ++h)
+          sumBlock<1>(h, b, at == first, out);
+      }
+    }
+  }
+
+private:
+  static constexpr int64_t kGroup = kLatentGroup, kQuads = kGroup / 4;
+  static constexpr int kTiles = 2, kHeads = 4;
+  static constexpr int kVecs = kKvBlock / 16; ///< Of columns of a block.
+  static_assert(kHeads * kVecs == 16 && kHeads == kLatentHeadTile);
+  static_assert(kQuads <= 64, "a bit each");
+  /// Weights up to this many times the mean are bytes: steps are a 32nd of it,
+  /// and at most an eighth of the words is larger.
+  static constexpr float kBulk = 8;
+
+  MOE_INLINE static __m512i load512(const void *p) {
+    return _mm512_loadu_si512(p);
+  }
+  MOE_INLINE static __m512i broadcast32(const void *p) {
+    int32_t value;
+    std::memcpy(&value, p, sizeof(value));
+    return _mm512_set1_epi32(value);
+  }
+
+  void encodeQueries(const float *q, int64_t heads) {
+    encoded = q;
+    encodedHeads = heads;
+    int64_t width = a.latent + a.rope;
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t b = 0; b < blocks; ++b) {
+        int64_t begin = b * kKvBlock, i = h * blocks + b;
+        int64_t count = width - begin < kKvBlock ? width - begin : kKvBlock;
+        alignas(64) float block[kKvBlock] = {};
+        std::memcpy(block, q + h * width + begin,
+                    size_t(count) * sizeof(float));
+        queryScale[i] =
+            a.scale * quantizeKvBlock<Simd>(block, query + i * kKvBlock);
+        __m512i sum = _mm512_setzero_si512();
+        const __m512i zero = _mm512_set1_epi8(char(kKvZeroCode));
+        for (int64_t c = 0; c < kKvBlock; c += 64)
+          sum =
+              _mm512_dpbusd_epi32(sum, zero, load512(query + i * kKvBlock + c));
+        queryStart[i] = -_mm512_reduce_add_epi32(sum);
+      }
+  }
+
+  /// Tiles stay in L1 for all heads.
+  void scoreHeads(int64_t heads) {
+    int64_t t = 0;
+    for (; t + kTiles <= tiles; t += kTiles)
+      scoreTiles<kTiles>(heads, t);
+    for (; t < tiles; ++t)
+      scoreTiles<1>(heads, t);
+  }
+  template <int T> MOE_INLINE void scoreTiles(int64_t heads, int64_t t) {
+    int64_t h = 0;
+    for (; h + kHeads <= heads; h += kHeads)
+      scoreBlock<kHeads, T>(h, t);
+    for (; h < heads; ++h)
+      scoreBlock<1, T>(h, t);
+  }
+
+  /// Scores of R heads with the rows of T tiles from the group's t-th.
+  template <int R, int T> void scoreBlock(int64_t head, int64_t t) {
+    const int64_t tileStride = kKvTile * a.kv.rowStride, count = blocks;
+    const int64_t queryStride = count * kKvBlock;
+    const uint8_t *codes = tile + t * tileStride;
+    const uint8_t *scales = codes + kvScaleOffset(a.kv.width);
+    const int8_t *q = query + head * queryStride;
+    const int32_t *start = queryStart + head * count;
+    const float *scale = queryScale + head * count;
+    __m512 sum[R][T];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int i = 0; i < T; ++i)
+        sum[r][i] = _mm512_setzero_ps();
+    for (int64_t b = 0; b < count; ++b, ++start, ++scale) {
+      __m512i acc[R][T];
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int i = 0; i < T; ++i)
+          acc[r][i] = _mm512_set1_epi32(start[r * count]);
+      for (int64_t c = 0; c < kKvBlock; c += 4, q += 4, codes += 4 * kKvTile) {
+        __m512i k[T];
+#pragma GCC unroll 4
+        for (int i = 0; i < T; ++i)
+          k[i] = load512(codes + i * tileStride);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) {
+          __m512i qv = broadcast32(q + r * queryStride);
+#pragma GCC unroll 4
+          for (int i = 0; i < T; ++i)
+            acc[r][i] = _mm512_dpbusd_epi32(acc[r][i], k[i], qv);
+        }
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < T; ++i) {
+        __m512 d = _mm512_loadu_ps(scales + i * tileStride + b * 64);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r)
+          sum[r][i] =
+              _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(acc[r][i]), d),
+                              _mm512_set1_ps(scale[r * count]), sum[r][i]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int i = 0; i < T; ++i)
+        _mm512_store_ps(scores + (head + r) * kGroup + (t + i) * kKvTile,
+                        sum[r][i]);
+  }
+
+  /// Where words of 16 rows from `row` on go, eight to `at` and eight to
+  /// at + 32: so that packing two vectors leaves 64 bytes in the rows' order.
+  MOE_INLINE static int64_t wordIndex(int64_t row) {
+    return row / 64 * 64 + row % 64 / 16 * 8 + row % 16 / 8 * 32 + row % 8;
+  }
+  MOE_INLINE static void storeWords(void *to, int64_t row, __m256i words) {
+    auto *at = static_cast<uint16_t *>(to) + wordIndex(row);
+    _mm_store_si128((__m128i *)at, _mm256_castsi256_si128(words));
+    _mm_store_si128((__m128i *)(at + 32), _mm256_extracti128_si256(words, 1));
+  }
+
+  /// Words of a head's weights; the quads of rows with one above a byte. Below
+  /// 1e-30, where the running sum is at least 1, they are zero.
+  void encodeWeights(int64_t h) {
+    const float *p = scores + h * kGroup;
+    __m512 most = _mm512_setzero_ps(), sum = _mm512_setzero_ps();
+    for (int64_t k = 0; k < tiles * kKvTile; k += 16) {
+      most = _mm512_max_ps(most, _mm512_load_ps(p + k));
+      sum = _mm512_add_ps(sum, _mm512_load_ps(p + k));
+    }
+    float top = _mm512_reduce_max_ps(most);
+    bool any = top > 1e-30f;
+    // Of all, then without what exceeds that.
+    float bulk = kBulk / float(rows) * _mm512_reduce_add_ps(sum);
+    if (bulk < top) {
+      sum = _mm512_setzero_ps();
+      for (int64_t k = 0; k < tiles * kKvTile; k += 16)
+        sum = _mm512_add_ps(
+            sum, _mm512_min_ps(_mm512_load_ps(p + k), _mm512_set1_ps(bulk)));
+      bulk = kBulk / float(rows) * _mm512_reduce_add_ps(sum);
+    }
+    float byte = bulk < top ? bulk : top;
+    if (byte < top * (255.0f / 32767))
+      byte = top * (255.0f / 32767);
+    unit[h] = any ? byte / 255 : 0;
+    __m512 inverse = _mm512_set1_ps(any ? 255 / byte : 0);
+    uint64_t quadsAbove = 0; // By bit.
+    for (int64_t k = 0; k < tiles * kKvTile; k += 16) {
+      __m512i v =
+          _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_load_ps(p + k), inverse));
+      storeWords(words + h * kGroup, k, _mm512_cvtusepi32_epi16(v));
+      uint64_t mask = _mm512_cmpgt_epi32_mask(v, _mm512_set1_epi32(255));
+      mask |= mask >> 1;
+      mask = (mask | mask >> 2) & 0x1111; // To bits 12 to 15:
+      quadsAbove |= (mask * 0x1248 >> 12 & 15) << k / 4;
+    }
+    uint8_t *list = large + h * kQuads;
+    for (; quadsAbove != 0; quadsAbove &= quadsAbove - 1)
+      *list++ = uint8_t(__builtin_ctzll(quadsAbove));
+    largeCount[h] = int32_t(list - (large + h * kQuads));
+  }
+
+  /// Scales of the group's rows as 15-bit fractions of each block's largest,
+  /// zero for rows past the last.
+  void encodeScales() {
+    int64_t tileStride = kKvTile * a.kv.rowStride;
+    for (int64_t b = 0; b < latentBlocks; ++b) {
+      const uint8_t *scales = tile + kvScaleOffset(a.kv.width) + b * 64;
+      auto load = [&](int64_t i) {
+        return _mm512_maskz_loadu_ps(Simd::first(lanes(rows - i * kKvTile)),
+                                     scales + i * tileStride);
+      };
+      __m512 most = _mm512_setzero_ps();
+      for (int64_t i = 0; i < tiles; ++i)
+        most = _mm512_max_ps(load(i), most);
+      float top = _mm512_reduce_max_ps(most);
+      bool any = top > 1e-36f;
+      // vpmulhrsw divides by 2^15.
+      rowUnit[b] = any ? top * (32768.0f / 32767) : 0;
+      __m512 inverse = _mm512_set1_ps(any ? 32767 / top : 0);
+      for (int64_t i = 0; i < tiles; ++i)
+        storeWords(rowScale + b * kGroup, i * kKvTile,
+                   _mm512_cvtsepi32_epi16(
+                       _mm512_cvtps_epi32(_mm512_mul_ps(load(i), inverse))));
+    }
+  }
+
+  /// Block b of the group's codes: `quads` is [row / 4][column][4], signed.
+  void transpose(int64_t b) {
+    const __m512i bytes = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const __m512i zero = _mm512_set1_epi8(char(kKvZeroCode));
+    for (int64_t i = 0; i < tiles; ++i) {
+      const uint8_t *from =
+          tile + (i * a.kv.rowStride + b * kKvBlock) * kKvTile;
+      for (int64_t c = 0; c < kVecs; ++c) {
+        __m512i x[4]; // x[j], lane k: columns 4 j ... of rows 4 k ...
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j)
+          x[j] = _mm512_shuffle_epi8(
+              _mm512_xor_si512(load512(from + (c * 4 + j) * 64), zero), bytes);
+        __m512i low01 = _mm512_shuffle_i32x4(x[0], x[1], 0x44);
+        __m512i low23 = _mm512_shuffle_i32x4(x[2], x[3], 0x44);
+        __m512i high01 = _mm512_shuffle_i32x4(x[0], x[1], 0xee);
+        __m512i high23 = _mm512_shuffle_i32x4(x[2], x[3], 0xee);
+        int8_t *to = quads + (i * 4 * kVecs + c) * 64;
+        _mm512_store_si512(to, _mm512_shuffle_i32x4(low01, low23, 0x88));
+        _mm512_store_si512(to + kVecs * 64,
+                           _mm512_shuffle_i32x4(low01, low23, 0xdd));
+        _mm512_store_si512(to + 2 * kVecs * 64,
+                           _mm512_shuffle_i32x4(high01, high23, 0x88));
+        _mm512_store_si512(to + 3 * kVecs * 64,
+                           _mm512_shuffle_i32x4(high01, high23, 0xdd));
+      }
+    }
+  }
+
+  /// The words of one of the tile's heads for block b, times the rows' scales;
+  /// what their upper bytes add to the sums goes to `starts`.
+  void scaleWords(int64_t r, int64_t h, int64_t b) {
+    const uint16_t *from = words + h * kGroup;
+    const int16_t *scale = rowScale + b * kGroup;
+    const __m512i byte = _mm512_set1_epi16(255);
+    auto product = [&](int64_t k) {
+      return _mm512_and_si512(
+          byte, _mm512_mulhrs_epi16(load512(from + k), load512(scale + k)));
+    };
+    for (int64_t k = 0; k < tiles * kKvTile; k += 64)
+      _mm512_store_si512(low + r * kGroup + k,
+                         _mm512_packus_epi16(product(k), product(k + 32)));
+    __m512i sum[kVecs];
+    for (__m512i &s : sum)
+      s = _mm512_setzero_si512();
+    const uint8_t *list = large + h * kQuads, *end = list + largeCount[h];
+    for (; list != end; ++list) {
+      int64_t at = wordIndex(*list * 4);
+      __m128i p = _mm_srli_epi16(
+          _mm_mulhrs_epi16(_mm_loadl_epi64((const __m128i *)(from + at)),
+                           _mm_loadl_epi64((const __m128i *)(scale + at))),
+          8);
+      __m512i pv = _mm512_broadcastd_epi32(_mm_packus_epi16(p, p));
+      for (int c = 0; c < kVecs; ++c)
+        sum[c] = _mm512_dpbusd_epi32(sum[c], pv,
+                                     load512(quads + (*list * kVecs + c) * 64));
+    }
+    for (int c = 0; c < kVecs; ++c)
+      _mm512_store_si512(starts + (r * kVecs + c) * 16,
+                         _mm512_slli_epi32(sum[c], 8));
+  }
+
+  /// Columns of block b of R heads from `head` on.
+  template <int R>
+  void sumBlock(int64_t head, int64_t b, bool fresh, float *out) {
+    for (int r = 0; r < R; ++r)
+      scaleWords(r, head + r, b);
+    __m512i acc[R][kVecs];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c)
+        acc[r][c] = load512(starts + (r * kVecs + c) * 16);
+    const uint8_t *weights = low;
+    const int8_t *v = quads, *end = quads + tiles * 4 * kVecs * 64;
+    for (; v != end; v += kVecs * 64, weights += 4) {
+      __m512i codes[kVecs];
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c)
+        codes[c] = load512(v + c * 64);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        __m512i p = broadcast32(weights + r * kGroup);
+#pragma GCC unroll 4
+        for (int c = 0; c < kVecs; ++c)
+          acc[r][c] = _mm512_dpbusd_epi32(acc[r][c], p, codes[c]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      __m512 factor = _mm512_set1_ps(unit[head + r] * rowUnit[b]);
+      __m512 before = _mm512_set1_ps(alpha[head + r]);
+      float *to = out + (head + r) * a.latent + b * kKvBlock;
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c) {
+        __mmask16 mask = Simd::first(lanes(a.latent - b * kKvBlock - c * 16));
+        __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[r][c]), factor);
+        if (!fresh)
+          x = _mm512_fmadd_ps(before, _mm512_maskz_loadu_ps(mask, to + c * 16),
+                              x);
+        _mm512_mask_storeu_ps(to + c * 16, mask, x);
+      }
+    }
+  }
+
+  /// Lanes of a vector that `rest` elements fill.
+  MOE_INLINE static int lanes(int64_t rest) {
+    return rest < 0 ? 0 : rest < 16 ? int(rest) : 16;
+  }
+
+  const LatentAttentionArgs &a;
+  int64_t blocks, latentBlocks; ///< Of a row; of its latent, maybe one shared.
+  const float *encoded = nullptr;
+  int64_t encodedHeads = 0;
+
+  int8_t *query;       ///< [heads][blocks][kKvBlock]
+  float *queryScale;   ///< [heads][blocks], times the scale of scores.
+  int32_t *queryStart; ///< [heads][blocks]: minus zero code times sum of q.
+  float *scores;       ///< [heads][kGroup], then weights.
+  uint16_t *words;     ///< [heads][kGroup]: weights in units, by wordIndex.
+  uint8_t *large;      ///< [heads][kQuads]: quads with words above a byte,
+  int32_t *largeCount; ///< [heads]: so many.
+  float *unit;         ///< [heads]
+  float *alpha;        ///< [heads]: what earlier sums are multiplied by.
+  int16_t *rowScale;   ///< [latentBlocks][kGroup], by wordIndex.
+  float *rowUnit;      ///< [latentBlocks]
+  int8_t *quads;       ///< [kQuads][kKvBlock][4]
+  uint8_t *low;        ///< [kHeads][kGroup]: lower bytes of words * rowScale.
+  int32_t *starts;     ///< [kHeads][kKvBlock]
+
+  // The group at work.
+  int64_t rows = 0, tiles = 0;
+  const uint8_t *tile = nullptr;
+};
+
+} // namespace moek::avx512
+
+#endif // MOE_KERNELS_CPU_AVX512_Q8LATENT_H
