@@ -93,6 +93,33 @@ TEST_F(ExecutorTest, TeamsAndMemoryNodesDoNotChangeBits) {
   EXPECT_EQ(hiddenRows(makeExecutor(5, {0, 0, 2, 2, 2})), expected);
 }
 
+/// Draws two tickets of its own share, and remembers the first one.
+void drawTickets(const void *args, const moek::Step &,
+                 const moek::Worker &worker) {
+  uint32_t &own = worker.tickets[worker.index * worker.ticketStride];
+  auto *drawn = const_cast<uint32_t *>(static_cast<const uint32_t *>(args));
+  drawn[worker.index] = own;
+  own += 2;
+}
+
+// In phases that take turns, as decode and the head do.
+TEST_F(ExecutorTest, EveryInstructionOfEveryStepBeginsWithUndrawnTickets) {
+  constexpr size_t kTeam = 3;
+  Executor executor = makeExecutor(kTeam);
+  BoundPhase phases[2];
+  std::vector<uint32_t> drawn(kTeam * 40);
+  for (size_t i = 0; i < 40; ++i)
+    for (BoundPhase &phase : phases)
+      if (i < 20 || &phase == phases)
+        phase.instructions.push_back(
+            {drawTickets, drawn.data() + i * kTeam, i % 2 == 0});
+  for (int step = 0; step < 9; ++step) {
+    std::ranges::fill(drawn, 0u);
+    ASSERT_TRUE(executor.run(phases[step % 3 == 1], {1, step}).isOk());
+    EXPECT_EQ(drawn, std::vector<uint32_t>(kTeam * 40, 0u)) << "step " << step;
+  }
+}
+
 TEST_F(ExecutorTest, ACancelledRunTouchesNothing) {
   std::fill_n(phase_->output, SamplePlan::kHidden, 7.0f);
   std::atomic<bool> cancel = true;
