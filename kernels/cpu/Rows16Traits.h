@@ -11,6 +11,8 @@
 
 #include "kernels/quant/Rows16.h"
 
+#include <type_traits>
+
 namespace moek {
 namespace {
 
@@ -42,6 +44,26 @@ template <Format F> struct Rows16Traits {
   static constexpr int kScales = kCols / kSub;
   static constexpr int kOffsets = kOffsetSub ? kCols / kOffsetSub : 0;
 };
+
+/// From this size on panels are multiplied with few tokens two at a time: two
+/// streams from memory, and activations, which long rows push out of L1, are
+/// read half as often. One token, 14336 columns: Q4_K 14.6 to 18.8 GB/s, Q8_0
+/// 14.9 to 21.2. Streams shorter than that end before they gain anything: 2048
+/// columns of Q4_K would fall from 19.8 to 13.6.
+constexpr int64_t kTwoStreamBytes = 36 * 1024;
+
+/// Calls panels(number of panels as a constant, first row) for all of
+/// `rows` rows.
+template <class Fn>
+inline __attribute__((always_inline)) void
+forStreams(int64_t rows, int64_t wStride, Fn &&panels) {
+  int64_t r = 0;
+  if (kRows16 * wStride >= kTwoStreamBytes)
+    for (; rows - r > kRows16; r += 2 * kRows16)
+      panels(std::integral_constant<int, 2>(), r);
+  for (; r < rows; r += kRows16)
+    panels(std::integral_constant<int, 1>(), r);
+}
 
 } // namespace
 } // namespace moek

@@ -149,6 +149,13 @@ TEST_P(GemmTest, MoreTokensThanATile) {
   check(20, 70, cols, 100);
 }
 
+TEST_P(GemmTest, LongRows) {
+  // Panels of so many bytes may be multiplied two at a time.
+  for (int64_t rows : {16, 33, 47})
+    for (int64_t tokens : {1, 2, 4})
+      check(rows, tokens, 8192, uint32_t(rows + tokens));
+}
+
 TEST_P(GemmTest, NanStaysWithItsToken) {
   int64_t cols = columnCounts().back(), rows = 19;
   for (int64_t tokens : {3, 9}) {

@@ -143,29 +143,43 @@ MOE_INLINE void storeRows(float *out, int64_t rows, const __m256 sums[2]) {
   _mm256_maskstore_ps(out + 8, firstLanes(rows - 8), sums[1]);
 }
 
+/// G panels, in which there are `rows` rows, times T tokens.
+template <Format F, int G, int T>
+MOE_INLINE void dotPanels(const uint8_t *w, int64_t wStride, int64_t rows,
+                          const A8Row x[T], int64_t cols, float *out,
+                          int64_t outStride) {
+  using Tile = Rows16Tile<F>;
+  __m256 sums[G][T][2];
+#pragma GCC unroll 2
+  for (int g = 0; g < G; ++g)
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t)
+      sums[g][t][0] = sums[g][t][1] = _mm256_setzero_ps();
+  for (int64_t col = 0; col < cols; col += Tile::kCols, w += Tile::kBytes) {
+#pragma GCC unroll 2
+    for (int g = 0; g < G; ++g)
+      dotTile<F, T>(w + g * kRows16 * wStride, x, col / 32, sums[g]);
+  }
+#pragma GCC unroll 2
+  for (int g = 0; g < G; ++g)
+#pragma GCC unroll 4
+    for (int t = 0; t < T; ++t)
+      storeRows(out + t * outStride + g * kRows16, rows - g * kRows16,
+                sums[g][t]);
+}
+
 template <Format F, int T>
-void dotPanels(const uint8_t *w, int64_t wStride, int64_t rows,
+void dotTokens(const uint8_t *w, int64_t wStride, int64_t rows,
                const uint8_t *const *act, int64_t cols, float *out,
                int64_t outStride) {
-  using Tile = Rows16Tile<F>;
   A8Row x[T];
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t)
     x[t] = a8Row(act[t], cols);
-  for (int64_t r = 0; r < rows; r += kRows16) {
-    const uint8_t *tile = w + r * wStride;
-    __m256 sums[T][2];
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t)
-      sums[t][0] = sums[t][1] = _mm256_setzero_ps();
-    for (int64_t col = 0; col < cols; col += Tile::kCols) {
-      dotTile<F, T>(tile, x, col / 32, sums);
-      tile += Tile::kBytes;
-    }
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t)
-      storeRows(out + t * outStride + r, rows - r, sums[t]);
-  }
+  forStreams(rows, wStride, [&](auto panels, int64_t r) {
+    dotPanels<F, panels, T>(w + r * wStride, wStride, rows - r, x, cols,
+                            out + r, outStride);
+  });
 }
 
 } // namespace

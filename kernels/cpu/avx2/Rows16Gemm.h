@@ -20,7 +20,7 @@ void rows16Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
                 float *out, int64_t outStride) {
   if (tokens <= kDotTokens<F>) {
     callWithSize<kDotTokens<F>>(tokens, [&](auto size) {
-      dotPanels<F, size>(w, wStride, rows, act, cols, out, outStride);
+      dotTokens<F, size>(w, wStride, rows, act, cols, out, outStride);
     });
     return;
   }

@@ -116,38 +116,51 @@ MOE_INLINE void dotPairTile(const uint8_t *tile, const A8Row *rows,
   }
 }
 
-/// One panel times T tokens, over all columns.
-template <Format F, int T>
-MOE_INLINE void dotPanel(const uint8_t *panel, const A8Row *rows, int64_t cols,
-                         __m512 sums[T]) {
+/// G panels, in which there are `rows` rows, times T tokens.
+template <Format F, int G, int T>
+MOE_INLINE void dotPanels(const uint8_t *w, int64_t wStride, int64_t rows,
+                          const A8Row x[T], int64_t cols, float *out,
+                          int64_t outStride) {
   using Tile = Rows16Tile<F>;
+  __m512 sums[G][T];
+#pragma GCC unroll 2
+  for (int g = 0; g < G; ++g)
 #pragma GCC unroll 8
-  for (int t = 0; t < T; ++t)
-    sums[t] = _mm512_setzero_ps();
-  for (int64_t col = 0; col < cols; col += Tile::kCols, panel += Tile::kBytes) {
-    if constexpr (Tile::kPairs)
-      dotPairTile<F, T>(panel, rows, col / 32, sums);
-    else
-      dotTile<F, T>(panel, rows, col / 32, sums);
+    for (int t = 0; t < T; ++t)
+      sums[g][t] = _mm512_setzero_ps();
+  for (int64_t col = 0; col < cols; col += Tile::kCols, w += Tile::kBytes) {
+#pragma GCC unroll 2
+    for (int g = 0; g < G; ++g) {
+      const uint8_t *tile = w + g * kRows16 * wStride;
+      if constexpr (Tile::kPairs)
+        dotPairTile<F, T>(tile, x, col / 32, sums[g]);
+      else
+        dotTile<F, T>(tile, x, col / 32, sums[g]);
+    }
+  }
+#pragma GCC unroll 2
+  for (int g = 0; g < G; ++g) {
+    int64_t left = rows - g * kRows16;
+    __mmask16 mask = __mmask16(left >= 16 ? 0xffff : (1 << left) - 1);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; ++t)
+      _mm512_mask_storeu_ps(out + t * outStride + g * kRows16, mask,
+                            sums[g][t]);
   }
 }
 
 template <Format F, int T>
-void dotPanels(const uint8_t *w, int64_t wStride, int64_t rows,
+void dotTokens(const uint8_t *w, int64_t wStride, int64_t rows,
                const uint8_t *const *act, int64_t cols, float *out,
                int64_t outStride) {
   A8Row x[T];
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t)
     x[t] = a8Row(act[t], cols);
-  for (int64_t r = 0; r < rows; r += kRows16) {
-    __m512 sums[T];
-    dotPanel<F, T>(w + r * wStride, x, cols, sums);
-    __mmask16 mask = __mmask16(rows - r >= 16 ? 0xffff : (1 << (rows - r)) - 1);
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t)
-      _mm512_mask_storeu_ps(out + t * outStride + r, mask, sums[t]);
-  }
+  forStreams(rows, wStride, [&](auto panels, int64_t r) {
+    dotPanels<F, panels, T>(w + r * wStride, wStride, rows - r, x, cols,
+                            out + r, outStride);
+  });
 }
 
 } // namespace

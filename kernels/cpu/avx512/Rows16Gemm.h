@@ -20,7 +20,7 @@ void rows16Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
                 float *out, int64_t outStride) {
   if (tokens < kRows16PanelMinTokens) {
     forTokenTiles<kDotTokens>(tokens, [&](auto size, int64_t t) {
-      dotPanels<F, size>(w, wStride, rows, act + t, cols, out + t * outStride,
+      dotTokens<F, size>(w, wStride, rows, act + t, cols, out + t * outStride,
                          outStride);
     });
     return;
