@@ -87,6 +87,17 @@ template <KvType Type> Work latentAttention(Arena &arena, Isa, Step step) {
           double(a.kv.capacity * a.kv.rowStride)};
 }
 
+/// 32 spans of at least 128 rows.
+Work latentCombine(Arena &arena, Isa, Step step) {
+  LatentCombineArgs a{};
+  a.heads = kHeads, a.latent = kLatent, a.splits = 32;
+  a.xStride = kHeads * (kLatent + 2), a.outStride = kHeads * kLatent;
+  a.x = arena.floats(step.tokens * a.splits * a.xStride);
+  a.out = arena.floats(step.tokens * a.outStride);
+  double values = double(step.tokens) * a.splits * double(a.xStride);
+  return {keep(a), 0, 2 * values, 4 * values};
+}
+
 Work mlaAttention(Arena &arena, Isa, Step step) {
   MlaAttentionArgs a{};
   a.heads = kHeads, a.nope = kNope, a.rope = kRope, a.latent = kLatent;
@@ -232,6 +243,7 @@ int main(int argc, char **argv) {
        latentAttention<KvType::Q8_0>,
        {{1, 511}, {1, 4095}, {8, 4095}, {1, 16383}},
        "q8_0"},
+      {OpCode::LatentCombine, latentCombine, {{1, 4095}}},
       {OpCode::MlaAttention, mlaAttention, {{512, 0}, {512, 3584}}},
       {OpCode::ExpertsGateUp, expertsGateUp, {{1, 0}, {8, 0}, {512, 0}}},
       {OpCode::ExpertsLinear, expertsLinear, {{1, 0}, {8, 0}, {512, 0}}},
