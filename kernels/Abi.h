@@ -66,7 +66,8 @@ struct Range {
 enum class Encoding : uint8_t {
   F32 = 0,
   I32 = 1,
-  A8 = 2, ///< 8-bit activations; see kernels/Activation.h.
+  A8 = 2,  ///< 8-bit activations; see kernels/Activation.h.
+  A8K = 3, ///< The same with fewer different scales.
 };
 
 /// A weight in memory: `outer` matrices (experts, heads; else 1) of `rows` x
@@ -124,10 +125,11 @@ struct RmsNormArgs {
 struct QuantizeArgs {
   const float *x; ///< [T * rowsPerToken, cols]
   int64_t xStride;
-  uint8_t *out; ///< A8 rows.
+  uint8_t *out; ///< A8 or A8K rows.
   int64_t outStride;
   int64_t cols;
   int32_t rowsPerToken;
+  int32_t blockCols; ///< That share a scale: a8BlockCols() of the encoding.
 };
 
 struct LinearArgs {
@@ -220,7 +222,7 @@ struct HeadLinearArgs {
   int64_t xStride;
   WeightView w; ///< [heads, N, K]
   GemmFn gemm;
-  Encoding encoding; ///< Of the activations that `gemm` reads: F32 or A8.
+  Encoding encoding; ///< Of the activations that `gemm` reads: F32, A8, A8K.
   float *out;        ///< [T, heads * (N + tail)]
   int64_t outStride;
   int32_t tail; ///< Columns of a head that are copied.
@@ -235,7 +237,7 @@ struct MlaAttentionArgs {
   GemmFn keyGemm;
   WeightView wv; ///< [heads, value, latent]
   GemmFn valueGemm;
-  Encoding encoding; ///< Of the activations that the gemms read: F32 or A8.
+  Encoding encoding; ///< Of the activations that the gemms read: F32, A8, A8K.
   float *out;        ///< [T, heads * value]
   int64_t outStride;
   int32_t heads, nope, rope, latent, value;

@@ -17,9 +17,10 @@
 namespace moek {
 
 enum class Peak {
-  Int8,  ///< u8 x s8 dot products: vpdpbusd, or vpmaddubsw and additions.
+  Int8,  ///< u8 x s8 dot products: vpdpbusd, or vpmaddubsw and additions; with
+         ///< AMX s8 x s8, tdpbssd.
   Float, ///< F32 fused multiply-adds.
-  Bf16,  ///< Pairs of BF16 products added to F32: vdpbf16ps.
+  Bf16,  ///< Pairs of BF16 products added to F32: vdpbf16ps or tdpbf16ps.
 };
 
 /// Runs `iterations` rounds of the loop and returns the operations done, a

@@ -20,6 +20,8 @@ extern const PeakLoops kPeakRef;
 #if defined(__x86_64__)
 extern const PeakLoops kPeakAvx2;
 extern const PeakLoops kPeakAvx512;
+/// int8 and bf16 only; the rest is AVX-512's.
+extern const PeakLoops kPeakAmx;
 #endif
 
 } // namespace moek

@@ -99,7 +99,7 @@ bool gateFitsUp(Value gate, Value up, moek::Isa isa, PhaseAttr phase) {
   };
   const moek::GemmInfo *gateGemm = gemmFor(gateType);
   const moek::GemmInfo *upGemm = gemmFor(upType);
-  return gateGemm && upGemm && gateGemm->activation == upGemm->activation;
+  return gateGemm && upGemm && shareActivation(*gateGemm, *upGemm);
 }
 
 struct Fuse : moe::impl::FusePassBase<Fuse> {

@@ -18,6 +18,18 @@ bool moe::runsOn(Isa kernel, Isa device) {
   return kernel <= device;
 }
 
+moek::Encoding moe::encodingOn(Isa isa) {
+  bool coarse = llvm::any_of(moek::gemmTable(), [&](const GemmInfo &gemm) {
+    return gemm.activation == moek::Encoding::A8K && runsOn(gemm.isa, isa);
+  });
+  return coarse ? moek::Encoding::A8K : moek::Encoding::A8;
+}
+
+bool moe::shareActivation(const GemmInfo &a, const GemmInfo &b) {
+  return moek::reads(a.activation, b.activation) ||
+         moek::reads(b.activation, a.activation);
+}
+
 const KernelInfo *moe::chooseKernel(moek::OpCode op, Isa isa) {
   const KernelInfo *best = nullptr;
   for (const KernelInfo &info : moek::kernelTable())
@@ -46,7 +58,7 @@ SmallVector<PlanStep> moe::withQuantize(ArrayRef<PlanStep> steps,
     auto own = gemms.take_front(step.gemmWeights.size());
     gemms = gemms.drop_front(own.size());
     bool readsA8 = !step.encodes && llvm::any_of(own, [](const GemmInfo *gemm) {
-      return gemm->activation == moek::Encoding::A8;
+      return moek::isA8(gemm->activation);
     });
     bool &done = encoded[size_t(step.activation)];
     if (readsA8 && !done) {
@@ -122,7 +134,7 @@ FailureOr<SmallVector<SelectedStep>> moe::selectedSteps(Operation *op) {
     auto own = rest.take_front(step.gemmWeights.size());
     rest = rest.drop_front(own.size());
     if (!own.empty() && llvm::any_of(own, [&](const GemmInfo *gemm) {
-          return gemm->activation != own.front()->activation;
+          return !shareActivation(*gemm, *own.front());
         }))
       return op->emitError() << "gemms of " << toRef(driver->name)
                              << " read different encodings";

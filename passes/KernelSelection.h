@@ -22,6 +22,7 @@
 #define MOE_PASSES_KERNELSELECTION_H
 
 #include "dialects/moe/Moe.h"
+#include "kernels/Activation.h"
 #include "kernels/Registry.h"
 
 namespace mlir::moe {
@@ -42,9 +43,9 @@ struct SelectedStep {
 };
 
 /// The instructions of `op` with Quantize before the first that reads an
-/// activation as A8 (its `step.activation` says which one). Instructions of one
-/// op read the Input or Inner activation in the encoding of their own gemms:
-/// gate may read A8 where up reads F32.
+/// activation as A8 or A8K (its `step.activation` says which one). Instructions
+/// of one op read the Input or Inner activation in the encoding of their own
+/// gemms: gate may read A8 where up reads F32.
 SmallVector<PlanStep> withQuantize(ArrayRef<PlanStep> steps,
                                    ArrayRef<const moek::GemmInfo *> gemms);
 
@@ -55,6 +56,14 @@ FailureOr<SmallVector<SelectedStep>> selectedSteps(Operation *op);
 /// Whether a device whose best instruction set is `device` runs a kernel of
 /// `kernel`: a CPU runs every set below its best, a CUDA device only its own.
 bool runsOn(moek::Isa kernel, moek::Isa device);
+
+/// How a device whose best instruction set is `isa` stores 8-bit activations:
+/// in the coarsest encoding that one of its gemms wants, as the others read it
+/// too.
+moek::Encoding encodingOn(moek::Isa isa);
+
+/// Whether gemms of one instruction read the same buffer.
+bool shareActivation(const moek::GemmInfo &a, const moek::GemmInfo &b);
 
 /// The driver of `op` for a device whose best instruction set is `isa`, or
 /// null.

@@ -50,14 +50,14 @@ inline int64_t rowsOf(Value weight) {
 /// The activation that an FFN makes between its two halves, silu(gate) * up.
 struct InnerActivation {
   Value buffer;
-  Value encoded; ///< As A8, once quantize() was called.
+  Value encoded; ///< In 8 bits, once quantize() was called.
 
   void quantize(const SelectedStep &step, PhaseEmitter &emitter) {
     encoded = emitter.encodedLike(buffer);
     emitter.inst(step, {buffer, encoded});
   }
   Value read(const SelectedStep &step) const {
-    return step.activation() == moek::Encoding::A8 ? encoded : buffer;
+    return moek::isA8(step.activation()) ? encoded : buffer;
   }
 };
 

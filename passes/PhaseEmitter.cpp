@@ -86,8 +86,13 @@ Value PhaseEmitter::bufferLike(Value like, const Twine &name,
 }
 
 Value PhaseEmitter::encodedLike(Value x) {
-  StringRef name = x.getDefiningOp<plan::BufferOp>().getName();
-  return bufferLike(x, name + ".a8", plan::Encoding::A8);
+  auto buffer = x.getDefiningOp<plan::BufferOp>();
+  auto device = buffer.getDevice().getDefiningOp<plan::DeviceOp>();
+  // Of the target: a plan.device has the instruction set that the kernels so
+  // far need.
+  moek::Isa isa = tables_.target().find(device.getName())->isa;
+  auto encoding = plan::Encoding(encodingOn(isa));
+  return bufferLike(x, buffer.getName() + ".a8", encoding);
 }
 
 Value PhaseEmitter::weight(Value weight, moek::Layout layout) {
@@ -116,8 +121,7 @@ void PhaseEmitter::quantize(const SelectedStep &step, Value value) {
 }
 
 Value PhaseEmitter::activation(const SelectedStep &step, Value value) const {
-  return step.activation() == moek::Encoding::A8 ? encoded_.lookup(value)
-                                                 : get(value);
+  return moek::isA8(step.activation()) ? encoded_.lookup(value) : get(value);
 }
 
 Value PhaseEmitter::ropeTable(const SelectedStep &step, RopeAttr rope) {

@@ -33,7 +33,7 @@ public:
   /// The same shape as `like`.
   Value bufferLike(Value like, const Twine &name, plan::Encoding encoding,
                    Value device = {});
-  /// The A8 form of `x`.
+  /// The 8-bit form of `x`, in the encoding of its device.
   Value encodedLike(Value x);
   /// What the user calls the current op; buffers are named after it.
   StringRef label() const { return label_; }
@@ -93,7 +93,7 @@ private:
   bool failed_ = false;
 
   llvm::DenseMap<Value, Value> values_;
-  llvm::DenseMap<Value, Value> encoded_; ///< A8 form of a function's value.
+  llvm::DenseMap<Value, Value> encoded_; ///< 8-bit form of a function's value.
   llvm::DenseMap<Value, Groups> groups_;
   llvm::DenseMap<std::pair<Attribute, Value>, Value> ropeTables_;
 };

@@ -29,7 +29,7 @@ static bool hasGemms(Layout layout, moek::Format format, moek::Isa isa,
     const GemmInfo *gguf =
         chooseGemm(format, Layout::Gguf, isa, tokens.min, tokens.max);
     return other && (!gguf || (other->isa >= gguf->isa &&
-                               other->activation == gguf->activation));
+                               shareActivation(*other, *gguf)));
   });
 }
 

@@ -178,7 +178,9 @@ const void *bindMlaAttention(OpReader &r) {
                          "latent", args.latent);
     OwnGemm keys = r.gemm("wk", args.wk);
     args.keyGemm = keys.function;
-    r.require(keys.encoding == values.encoding,
+    args.encoding = moek::readByBoth(keys.encoding, values.encoding);
+    r.require(moek::reads(keys.encoding, args.encoding) &&
+                  moek::reads(values.encoding, args.encoding),
               "the gemms of wk and wv read the same encoding");
   } else if (r.has("wk_transposed")) {
     args.wk = headWeight(r, "wk_transposed", "key", args.heads, "latent",

@@ -51,10 +51,11 @@ const void *bindRmsNorm(OpReader &r) {
 const void *bindQuantize(OpReader &r) {
   moek::QuantizeArgs args{};
   BufferRef x = r.buffer("x", Encoding::F32);
-  BufferRef out = r.buffer("out", Encoding::A8);
+  BufferRef out = r.encodedBuffer("out");
   r.require(out.rowsPerToken >= 1, "out has rows per token");
   args.cols = out.cols;
   args.rowsPerToken = static_cast<int32_t>(out.rowsPerToken);
+  args.blockCols = static_cast<int32_t>(moek::a8BlockCols(out.encoding));
   args.x = x.f32();
   args.xStride = r.rows(x, out.rowsPerToken, out.cols);
   args.out = out.bytes();

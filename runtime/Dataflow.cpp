@@ -113,7 +113,7 @@ void Walk::addBuffer(const fb::Buffer &buffer) {
   region.end = region.begin + region.bytesPerToken * phase_.max_tokens() +
                region.fixedBytes;
   region.encoding = buffer.encoding();
-  region.encodedCols = encoding == moek::Encoding::A8 ? buffer.cols() : 0;
+  region.encodedCols = moek::isA8(encoding) ? buffer.cols() : 0;
   regions_.push_back(region);
 }
 

@@ -10,7 +10,7 @@ namespace moert {
 using moek::Encoding;
 
 namespace {
-constexpr std::string_view encodingNames[] = {"F32", "I32", "A8"};
+constexpr std::string_view encodingNames[] = {"F32", "I32", "A8", "A8K"};
 
 std::string_view nameOf(Encoding encoding) {
   return encodingNames[size_t(encoding)];
@@ -83,6 +83,14 @@ const OperandSpec &OpReader::specOf(std::string_view operand) const {
       return candidate;
   assert(false && "binders name operands as OpTable does");
   return spec_.operands.front();
+}
+
+BufferRef OpReader::encodedBuffer(std::string_view operand) {
+  BufferRef ref = anyBuffer(operand);
+  if (!moek::isA8(ref.encoding))
+    fail("operand {} has encoding {}, expected A8 or A8K", operand,
+         nameOf(ref.encoding));
+  return ref;
 }
 
 moek::WeightView OpReader::weight(std::string_view operand) {
@@ -224,7 +232,7 @@ OwnGemm OpReader::gemm(std::string_view operand, const moek::WeightView &w) {
 moek::GemmFn OpReader::gemm(std::string_view operand, const moek::WeightView &w,
                             const BufferRef &act) {
   OwnGemm own = gemm(operand, w);
-  if (own.function && own.encoding != act.encoding)
+  if (own.function && !moek::reads(own.encoding, act.encoding))
     fail("kernel {} takes {} activations, but operand {} has encoding {}",
          own.name, nameOf(own.encoding), act.operand, nameOf(act.encoding));
   return own.function;
@@ -262,7 +270,7 @@ float OpReader::real(std::string_view name) {
 }
 
 int64_t OpReader::rows(const BufferRef &buffer, int64_t rows, int64_t cols) {
-  bool isA8 = buffer.encoding == Encoding::A8;
+  bool isA8 = moek::isA8(buffer.encoding);
   bool fits = isA8 ? buffer.rowsPerToken == rows && buffer.cols == cols
                    : buffer.perToken() == rows * cols;
   if (!fits)
@@ -274,7 +282,7 @@ int64_t OpReader::rows(const BufferRef &buffer, int64_t rows, int64_t cols) {
 int64_t OpReader::byteStride(const BufferRef &buffer, int64_t rowsPerToken,
                              int64_t cols) {
   int64_t stride = rows(buffer, rowsPerToken, cols);
-  return buffer.encoding == Encoding::A8 ? stride : stride * 4;
+  return moek::isA8(buffer.encoding) ? stride : stride * 4;
 }
 
 void OpReader::fixedElements(const BufferRef &buffer, int64_t atLeast) {

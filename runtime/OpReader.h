@@ -48,9 +48,11 @@ public:
            const fb::Instruction &instruction, const DeviceMemory &memory,
            const WeightFiles &files, ArgumentStore &arguments);
 
-  /// A buffer of the given encoding; activations() takes F32 or A8.
+  /// A buffer of the given encoding; activations() takes F32, A8 and A8K,
+  /// encodedBuffer() only the latter two.
   BufferRef buffer(std::string_view operand, moek::Encoding encoding);
   BufferRef activations(std::string_view operand);
+  BufferRef encodedBuffer(std::string_view operand);
   moek::WeightView weight(std::string_view operand);
   /// A weight with outer == 1.
   moek::WeightView matrix(std::string_view operand);
@@ -76,7 +78,7 @@ public:
   float real(std::string_view name);
 
   /// Checks that each token has `rows` rows of `cols` elements, and returns
-  /// the stride between rows: bytes for A8, else elements.
+  /// the stride between rows: bytes for A8 and A8K, else elements.
   int64_t rows(const BufferRef &buffer, int64_t rows, int64_t cols);
   /// The same in bytes for every encoding.
   int64_t byteStride(const BufferRef &buffer, int64_t rows, int64_t cols);

@@ -17,12 +17,12 @@ Status verifyBuffer(const fb::Plan &plan, const fb::Phase &phase,
   if (buffer.device() >= count(plan.devices()))
     return invalidPlan("is on device {} of {}", buffer.device(),
                        count(plan.devices()));
-  if (buffer.encoding() > uint8_t(moek::Encoding::A8))
+  if (buffer.encoding() > uint8_t(moek::Encoding::A8K))
     return invalidPlan("has unknown encoding {}", buffer.encoding());
   auto encoding = moek::Encoding(buffer.encoding());
   if (buffer.cols() < 1 || buffer.cols() >= kMaxDimension)
     return invalidPlan("has {} columns", buffer.cols());
-  if (encoding == moek::Encoding::A8 && buffer.cols() % moek::kA8Block)
+  if (moek::isA8(encoding) && buffer.cols() % moek::kA8Block)
     return invalidPlan("has {} columns of 8-bit activations, not a multiple of "
                        "{}",
                        buffer.cols(), moek::kA8Block);

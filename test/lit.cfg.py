@@ -18,10 +18,22 @@ config.environment["PATH"] = os.pathsep.join(
 # Where moec keeps its measurements of this machine: measured once per build.
 config.environment["XDG_CACHE_HOME"] = config.build_dir + "/cache"
 
+# What this machine runs, for tests of plans for it or for another.
+try:
+    flags = open("/proc/cpuinfo").read().split()
+except OSError:
+    flags = []
+for flag, feature in (("avx512_vnni", "avx512"), ("amx_tile", "amx")):
+    if flag in flags:
+        config.available_features.add(feature)
+
 config.substitutions += [
     ("%data", config.source_dir + "/test/data"),
     ("%models", config.source_dir + "/models"),
     ("%python", config.python),
     ("%fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
                   f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert"),
+    # With a moert that executes tile instructions in software.
+    ("%amx_fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
+                      f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert-amx"),
 ]

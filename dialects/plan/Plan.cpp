@@ -24,7 +24,8 @@ using moert::Checked;
 
 static_assert(int(Encoding::F32) == int(moek::Encoding::F32) &&
               int(Encoding::I32) == int(moek::Encoding::I32) &&
-              int(Encoding::A8) == int(moek::Encoding::A8));
+              int(Encoding::A8) == int(moek::Encoding::A8) &&
+              int(Encoding::A8K) == int(moek::Encoding::A8K));
 static_assert(int(KvElement::F32) == int(moek::KvType::F32) &&
               int(KvElement::F16) == int(moek::KvType::F16) &&
               int(KvElement::BF16) == int(moek::KvType::BF16) &&
@@ -374,8 +375,10 @@ LogicalResult BufferOp::verify() {
     return emitOpError() << "expected at least one row and column, found rows ["
                          << getRowsPerToken() << ", " << getFixedRows()
                          << "], cols " << getCols();
-  if (getEncoding() == Encoding::A8 && getCols() % moek::kA8Block != 0)
+  if (moek::isA8(moek::Encoding(getEncoding())) &&
+      getCols() % moek::kA8Block != 0)
     return emitOpError() << "expected columns in blocks of " << moek::kA8Block
-                         << " for a8, found " << getCols();
+                         << " for " << stringifyEncoding(getEncoding())
+                         << ", found " << getCols();
   return verifyOffset(*this, getOffset());
 }

@@ -44,7 +44,7 @@ def Plan_DeviceKindAttr : EnumAttr<Plan_Dialect, Plan_DeviceKind, "device_kind">
 
 def Plan_Encoding : Plan_Enum<"Encoding", "how a buffer's elements are stored", [
   I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"I32", 1, "i32">,
-  I32EnumAttrCase<"A8", 2, "a8">]>;
+  I32EnumAttrCase<"A8", 2, "a8">, I32EnumAttrCase<"A8K", 3, "a8k">]>;
 def Plan_EncodingAttr : EnumAttr<Plan_Dialect, Plan_Encoding, "encoding">;
 
 def Plan_KvElement : Plan_Enum<"KvElement", "element of a cache", [

@@ -77,40 +77,51 @@ void run(const RmsNormArgs &a, const Step &step, const Worker &worker) {
   }
 }
 
-/// Blocks `blocks` of a row in the A8 encoding. A block with a NaN or an
-/// infinity gets a NaN scale, so that whatever reads it is NaN too; one below
-/// 1e-36, whose inverse scale would overflow, is zero.
+/// Blocks `blocks`, of `blockCols` columns (the last may be shorter), of a row
+/// in an A8 encoding: those share a scale. A block with a NaN or an infinity
+/// gets a NaN scale, so that whatever reads it is NaN too; one below 1e-36,
+/// whose inverse scale would overflow, is zero.
 template <class S>
-void quantizeBlocks(const float *x, int64_t cols, Range blocks, uint8_t *out) {
+void quantizeBlocks(const float *x, int64_t cols, int64_t blockCols,
+                    Range blocks, uint8_t *out) {
   auto *q = reinterpret_cast<int8_t *>(out);
   auto *scales = reinterpret_cast<float *>(out + a8ScaleOffset(cols));
   auto *sums = reinterpret_cast<int16_t *>(out + a8SumOffset(cols));
   for (int64_t block = blocks.begin; block < blocks.end; ++block) {
-    const float *from = x + block * kA8Block;
-    bool finite;
-    float biggest = S::maxAbs32(from, finite);
-    if (finite && biggest >= 1e-36f) {
-      scales[block] = biggest / 127;
-      S::quantize32(from, 127 / biggest, q + block * kA8Block,
-                    sums + 2 * block);
-      continue;
+    int64_t begin = block * blockCols;
+    int64_t end = cols - begin < blockCols ? cols : begin + blockCols;
+    bool finite = true;
+    float biggest = 0;
+    for (int64_t c = begin; c < end; c += kA8Block) {
+      bool partFinite;
+      float part = S::maxAbs32(x + c, partFinite);
+      biggest = part > biggest ? part : biggest;
+      finite = finite && partFinite;
     }
-    scales[block] = finite ? 0 : std::numeric_limits<float>::quiet_NaN();
-    std::memset(q + block * kA8Block, 0, kA8Block);
-    sums[2 * block] = sums[2 * block + 1] = 0;
+    for (int64_t c = begin; c < end; c += kA8Block) {
+      int64_t i = c / kA8Block;
+      if (finite && biggest >= 1e-36f) {
+        scales[i] = biggest / 127;
+        S::quantize32(x + c, 127 / biggest, q + c, sums + 2 * i);
+        continue;
+      }
+      scales[i] = finite ? 0 : std::numeric_limits<float>::quiet_NaN();
+      std::memset(q + c, 0, kA8Block);
+      sums[2 * i] = sums[2 * i + 1] = 0;
+    }
   }
 }
 
 template <class S>
 void run(const QuantizeArgs &a, const Step &step, const Worker &worker) {
-  int64_t perRow = a.cols / kA8Block;
-  Range share =
-      shareOf(int64_t(step.tokens) * a.rowsPerToken * perRow, kA8Grain, worker);
+  int64_t perRow = (a.cols + a.blockCols - 1) / a.blockCols;
+  Range share = shareOf(int64_t(step.tokens) * a.rowsPerToken * perRow,
+                        kA8Grain * kA8Block / a.blockCols, worker);
   while (share.begin < share.end) {
     int64_t r = share.begin / perRow, first = r * perRow;
     int64_t end = share.end - first < perRow ? share.end - first : perRow;
-    quantizeBlocks<S>(a.x + r * a.xStride, a.cols, {share.begin - first, end},
-                      a.out + r * a.outStride);
+    quantizeBlocks<S>(a.x + r * a.xStride, a.cols, a.blockCols,
+                      {share.begin - first, end}, a.out + r * a.outStride);
     share.begin = first + end;
   }
 }

@@ -98,9 +98,11 @@ void encodeRows(Encoding encoding, const float *x, int64_t stride,
                 int64_t count, int64_t cols, std::byte *scratch,
                 const uint8_t **act) {
   for (int64_t i = 0; i < count; ++i) {
-    if (encoding == Encoding::A8) {
+    if (isA8(encoding)) {
       auto *row = reinterpret_cast<uint8_t *>(scratch) + i * a8RowBytes(cols);
-      quantizeBlocks<S>(x + i * stride, cols, {0, cols / kA8Block}, row);
+      int64_t blockCols = a8BlockCols(encoding);
+      quantizeBlocks<S>(x + i * stride, cols, blockCols,
+                        {0, (cols + blockCols - 1) / blockCols}, row);
       act[i] = row;
     } else {
       act[i] = reinterpret_cast<const uint8_t *>(x + i * stride);

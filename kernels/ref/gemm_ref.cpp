@@ -58,6 +58,7 @@ void gemm(const uint8_t *w, int64_t wStride, int64_t rows,
   }
 #define MOE_CODE_Avx2(name, format)
 #define MOE_CODE_Avx512(name, format)
+#define MOE_CODE_Amx(name, format)
 #define MOE_GEMM(name, format, encoding, layout, isa, min, max)                \
   MOE_CODE_##isa(name, format)
 #include "kernels/Kernels.def"

@@ -68,6 +68,10 @@ const PeakLoops kPeakRef = {int8Loop, floatLoop, nullptr, read};
 
 double runPeakLoop(Isa isa, Peak kind, int64_t iterations) {
   const PeakLoops &loops = loopsOf(isa);
+#if defined(__x86_64__)
+  if (isa == Isa::Amx && kind != Peak::Float)
+    return (kind == Peak::Int8 ? kPeakAmx.int8 : kPeakAmx.bf16)(iterations);
+#endif
   switch (kind) {
   case Peak::Int8:
     return loops.int8(iterations);

@@ -95,10 +95,10 @@ struct Machine {
   std::map<std::pair<Isa, Peak>, double> opsPerSecond;
 
   Machine() {
-    for (Isa isa : {Isa::Ref, Isa::Avx2, Isa::Avx512})
+    for (Isa isa : {Isa::Ref, Isa::Avx2, Isa::Avx512, Isa::Amx})
       if (hostSupports(isa)) {
         best = isa;
-        for (Peak kind : {Peak::Int8, Peak::Float})
+        for (Peak kind : {Peak::Int8, Peak::Float, Peak::Bf16})
           for (int i = 0; i < 5; ++i) {
             double &rate = opsPerSecond[{isa, kind}];
             rate = std::max(rate, rateOf(CLOCK_THREAD_CPUTIME_ID, [&] {
@@ -156,7 +156,9 @@ void runGemm(benchmark::State &state, const Case &c, Machine &machine) {
   double done = double(rows.end - rows.begin) * double(state.iterations());
   double ops = 2.0 * double(c.shape.cols * c.tokens) * done;
   double bytes = double(stride) * done;
-  Peak kind = info.activation == Encoding::A8 ? Peak::Int8 : Peak::Float;
+  Peak kind = isA8(info.activation)  ? Peak::Int8
+              : info.isa == Isa::Amx ? Peak::Bf16
+                                     : Peak::Float;
   state.SetBytesProcessed(int64_t(bytes));
   using Counter = benchmark::Counter;
   state.counters["ops"] = Counter(ops, Counter::kIsRate);

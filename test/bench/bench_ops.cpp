@@ -183,6 +183,7 @@ Work quantize(Arena &arena, Isa, Step step) {
   QuantizeArgs a{};
   a.x = arena.floats(step.tokens * kHidden);
   a.xStride = a.cols = kHidden, a.rowsPerToken = 1;
+  a.blockCols = kA8Block;
   a.outStride = a8RowBytes(kHidden);
   a.out = arena.make<uint8_t>(step.tokens * a.outStride);
   // Maximum, product and sum.

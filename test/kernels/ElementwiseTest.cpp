@@ -77,18 +77,19 @@ TEST_P(RmsNormTest, NaNStaysInItsGroup) {
   checkNorm(GetParam(), 3, 37, 2, 1, false, true);
 }
 
-/// Rows in one A8 encoding, its parts checked one by one.
+/// Rows in both A8 encodings, their parts checked one by one.
 void checkQuantize(const KernelInfo &kernel, int64_t cols, int32_t tokens,
                    int32_t rowsPerToken,
-                   const std::function<void(Matrix<float> &)> &change) {
+                   const std::function<void(Matrix<float> &)> &change,
+                   int64_t blockCols) {
   Random random(3);
   int64_t rows = tokens * rowsPerToken;
   Matrix<float> x(rows, cols, 7);
   x.fill(random);
   change(x);
   Matrix<uint8_t> out(rows, a8RowBytes(cols), 64);
-  QuantizeArgs args{x.data(),   x.stride, out.data(),
-                    out.stride, cols,     rowsPerToken};
+  QuantizeArgs args{x.data(), x.stride,     out.data(),        out.stride,
+                    cols,     rowsPerToken, int32_t(blockCols)};
   runKernel(kernel, &args, {tokens, 0}, 0, {&out});
   for (int64_t r = 0; r < rows; ++r) {
     const auto *q = reinterpret_cast<const int8_t *>(out.row(r));
@@ -100,7 +101,8 @@ void checkQuantize(const KernelInfo &kernel, int64_t cols, int32_t tokens,
       int64_t block = c / kA8Block;
       double most = 0;
       bool finite = true;
-      for (int64_t i = block * kA8Block; i < (block + 1) * kA8Block; ++i) {
+      int64_t first = c / blockCols * blockCols;
+      for (int64_t i = first; i < std::min(first + blockCols, cols); ++i) {
         most = std::fmax(most, std::fabs(double(x.at(r, i))));
         finite &= std::isfinite(x.at(r, i));
       }
@@ -109,6 +111,7 @@ void checkQuantize(const KernelInfo &kernel, int64_t cols, int32_t tokens,
         ASSERT_EQ(q[c], 0);
         continue;
       }
+      ASSERT_EQ(scale[block], scale[first / kA8Block]);
       ASSERT_GE(q[c], -127);
       ASSERT_NEAR(double(q[c]) * double(scale[block]), x.at(r, c),
                   most / 127 * 0.5001 + 1e-36)
@@ -123,8 +126,16 @@ void checkQuantize(const KernelInfo &kernel, int64_t cols, int32_t tokens,
   }
 }
 
+void checkQuantize(const KernelInfo &kernel, int64_t cols, int32_t tokens,
+                   int32_t rowsPerToken,
+                   const std::function<void(Matrix<float> &)> &change) {
+  for (int64_t blockCols : {kA8Block, kA8KBlock})
+    checkQuantize(kernel, cols, tokens, rowsPerToken, change, blockCols);
+}
+
 TEST_P(QuantizeTest, ValuesScalesAndSums) {
   auto keep = [](Matrix<float> &) {};
+  checkQuantize(GetParam(), 480, 2, 1, keep);
   checkQuantize(GetParam(), 32, 1, 1, keep);
   checkQuantize(GetParam(), 2048, 3, 1, keep);
   checkQuantize(GetParam(), 96, 5, 6, keep);
@@ -143,6 +154,10 @@ TEST_P(QuantizeTest, Extremes) {
 }
 
 TEST_P(QuantizeTest, NaNAndInfinityPoisonTheirBlockOnly) {
+  checkQuantize(GetParam(), 800, 1, 1, [](Matrix<float> &x) {
+    x.at(0, 300) = NAN;
+    x.at(0, 799) = INFINITY;
+  });
   checkQuantize(GetParam(), 128, 2, 1, [](Matrix<float> &x) {
     x.at(0, 31) = NAN;
     x.at(0, 64) = INFINITY;

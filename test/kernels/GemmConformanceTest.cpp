@@ -114,7 +114,7 @@ protected:
       return {256, 512, 768, 2304};
     if (block == 32)
       return {32, 64, 96, 480, 512, 1408};
-    std::vector<int64_t> counts = {1, 2, 7, 16, 31, 33, 34, 100, 256};
+    std::vector<int64_t> counts = {1, 2, 7, 16, 31, 33, 34, 100, 256, 410};
     if (GetParam().layout == Layout::Rows16)
       std::erase_if(counts, [](int64_t cols) {
         return !hasRows16(GetParam().format, cols);
@@ -158,16 +158,19 @@ TEST_P(GemmTest, LongRows) {
 
 TEST_P(GemmTest, NanStaysWithItsToken) {
   int64_t cols = columnCounts().back(), rows = 19;
-  for (int64_t tokens : {3, 9}) {
+  for (int64_t tokens : {3, 9, 21}) {
     GemmProblem problem(GetParam(), rows, tokens, cols, 7);
     int64_t broken = tokens - 2;
     // An encoder turns a block with a NaN into a NaN scale.
     uint8_t *row = problem.activation(broken);
     auto *floats = reinterpret_cast<float *>(
-        GetParam().activation == Encoding::A8 ? row + a8ScaleOffset(cols)
-                                              : row);
-    floats[cols / (GetParam().activation == Encoding::A8 ? kA8Block : 1) - 1] =
-        std::numeric_limits<float>::quiet_NaN();
+        isA8(GetParam().activation) ? row + a8ScaleOffset(cols) : row);
+    int64_t last = cols / (isA8(GetParam().activation) ? kA8Block : 1) - 1;
+    int64_t first = GetParam().activation == Encoding::A8K
+                        ? last * kA8Block / kA8KBlock * kA8KBlock / kA8Block
+                        : last;
+    std::fill(floats + first, floats + last + 1,
+              std::numeric_limits<float>::quiet_NaN());
     Output out(rows, tokens);
     run(problem, rows, tokens, cols, out);
     for (int64_t t = 0; t < tokens; ++t)
@@ -181,6 +184,26 @@ TEST_P(GemmTest, NanStaysWithItsToken) {
             << "row " << r << ", token " << t;
       }
   }
+}
+
+TEST_P(GemmTest, EveryWeightAlone) {
+  // In a sum of many weights a kernel's errors hide behind what worst-case
+  // rounding would allow.
+  int64_t rows = 32, cols = columnCounts()[0] * 8;
+  GemmProblem problem(GetParam(), rows, cols, cols, 21);
+  for (int64_t t = 0; t < cols; ++t)
+    problem.makeUnit(t, t, t % 2 ? 127 : -127);
+  Output out(rows, cols);
+  run(problem, rows, cols, cols, out);
+  double worst = 0;
+  for (int64_t t = 0; t < cols; ++t)
+    for (int64_t r = 0; r < rows; ++r) {
+      GemmProblem::Expected want = problem.expected(r, t);
+      double error = std::abs(double(out.at(r, t)) - want.value);
+      ASSERT_LE(error, want.tolerance) << "row " << r << ", column " << t;
+      worst = std::max(worst, error / want.tolerance);
+    }
+  RecordProperty("worst_error_over_tolerance", std::to_string(worst));
 }
 
 TEST_P(GemmTest, ResultDoesNotDependOnOtherTokensOrRows) {

@@ -92,6 +92,66 @@ size_t weightBytes(const GemmInfo &gemm, int64_t rows, int64_t cols,
   return size_t((rows + kRows16 - 1) / kRows16 * kRows16 * stride);
 }
 
+/// The largest weight that the block's scales can express with any code.
+template <class Block> float largestWeight(const Block &block) {
+  float largest = 0;
+  // Fields of codes with the smallest and the largest number of each format,
+  // signed and unsigned.
+  for (int fill : {0x00, 0xff, 0x7f, 0x80}) {
+    Block extreme = block;
+    if constexpr (requires { extreme.codes; })
+      std::memset(&extreme.codes, fill, sizeof(extreme.codes));
+    if constexpr (requires { extreme.low; })
+      std::memset(&extreme.low, fill, sizeof(extreme.low));
+    if constexpr (requires { extreme.high; })
+      std::memset(&extreme.high, fill, sizeof(extreme.high));
+    float values[Block::kElements];
+    dequantize(extreme, values);
+    for (float value : values)
+      largest = std::max(largest, std::abs(value));
+  }
+  return largest;
+}
+
+/// Integer tiles of AMX round weights to multiples of 127ths of the largest
+/// that kA8KBlock columns can have: by half a step, and three more roundings
+/// to 64ths of a step on the way.
+template <class Block>
+void requantizeErrors(const uint8_t *row, int64_t cols, float *out) {
+  for (int64_t col = 0; col < cols; col += kA8KBlock) {
+    int64_t count = std::min(kA8KBlock, cols - col);
+    float largest = 0;
+    for (int64_t c = col; c < col + count; c += Block::kElements)
+      largest = std::max(largest, largestWeight(reinterpret_cast<const Block *>(
+                                      row)[c / Block::kElements]));
+    std::fill_n(out + col, count, largest / 127 * (0.5f + 3 * 0.5f / 64));
+  }
+}
+
+std::vector<float> weightErrors(const GemmInfo &gemm, const uint8_t *row,
+                                int64_t cols) {
+  std::vector<float> errors(size_t(cols), 0.0f);
+  if (gemm.isa == Isa::Amx && gemm.activation == Encoding::F32) {
+    // Of activations, two BF16 numbers keep all but 2^-16; more roundings
+    // of each number of a tile's 32 columns, twice.
+    EXPECT_TRUE(dequantizeRow(gemm.format, row, cols, errors.data()));
+    for (float &error : errors)
+      error = std::abs(error) * (0x1p-16f + 2 * 20 * 0x1p-24f);
+  }
+  if (gemm.activation != Encoding::A8K)
+    return errors;
+  switch (gemm.format) {
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  case Format::name:                                                           \
+    requantizeErrors<Block##name>(row, cols, errors.data());                   \
+    break;
+#include "kernels/quant/Formats.def"
+  default:
+    ADD_FAILURE() << "no block struct";
+  }
+  return errors;
+}
+
 void boundWeights(Format format, const uint8_t *row, int64_t cols, float *out) {
   switch (format) {
 #define MOE_FORMAT(name, id, elements, bytes)                                  \
@@ -118,12 +178,15 @@ void randomWeights(Format format, int64_t rows, int64_t cols, int64_t stride,
     }
 }
 
-void randomA8Row(int64_t cols, std::mt19937 &random, uint8_t *row) {
+void randomA8Row(int64_t cols, int64_t blockCols, std::mt19937 &random,
+                 uint8_t *row) {
   auto *q = reinterpret_cast<int8_t *>(row);
   auto *scales = reinterpret_cast<float *>(row + a8ScaleOffset(cols));
   auto *sums = reinterpret_cast<int16_t *>(row + a8SumOffset(cols));
   for (int64_t block = 0; block < cols / kA8Block; ++block) {
-    scales[block] = std::exp2(float(random() % 1000) / 100.0f - 8.0f);
+    scales[block] = block * kA8Block % blockCols == 0
+                        ? std::exp2(float(random() % 1000) / 100.0f - 8.0f)
+                        : scales[block - 1];
     // Blocks of one extreme value are where 16-bit sums would overflow.
     uint32_t kind = random() % 8;
     for (int64_t i = block * kA8Block; i < (block + 1) * kA8Block; ++i)
@@ -172,7 +235,7 @@ std::vector<uint8_t> layOut(Layout layout, Format format,
 
 GemmProblem::GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens,
                          int64_t cols, uint32_t seed)
-    : cols_(cols), stride_(paddedStride(gemm, cols, seed)),
+    : gemm_(gemm), cols_(cols), stride_(paddedStride(gemm, cols, seed)),
       weights_(weightBytes(gemm, rows, cols, stride_)),
       activations_(size_t(tokens * encodedRowBytes(gemm.activation, cols))) {
   std::mt19937 random(seed);
@@ -186,8 +249,8 @@ GemmProblem::GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens,
   int64_t rowSize = encodedRowBytes(gemm.activation, cols);
   for (int64_t t = 0; t < tokens; ++t) {
     uint8_t *row = activations_.data() + (tokens - 1 - t) * rowSize;
-    if (gemm.activation == Encoding::A8)
-      randomA8Row(cols, random, row);
+    if (isA8(gemm.activation))
+      randomA8Row(cols, a8BlockCols(gemm.activation), random, row);
     else
       for (int64_t c = 0; c < cols; ++c)
         reinterpret_cast<float *>(row)[c] = normal(random);
@@ -201,6 +264,7 @@ GemmProblem::GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens,
     boundWeights(gemm.format, file.data() + r * stride_, cols, bounds.data());
     values_.push_back(std::move(values));
     bounds_.push_back(std::move(bounds));
+    errors_.push_back(weightErrors(gemm, file.data() + r * stride_, cols));
   }
 }
 
@@ -208,17 +272,33 @@ GemmProblem::Expected GemmProblem::expected(int64_t row, int64_t token) const {
   const std::vector<float> &w = values_[size_t(row)];
   const std::vector<float> &bound = bounds_[size_t(row)];
   const std::vector<double> &x = decoded_[size_t(token)];
-  double value = 0, norm = 0;
+  double value = 0, norm = 0, requantized = 0;
   for (size_t c = 0; c < w.size(); ++c) {
     value += double(w[c]) * x[c];
     norm += double(bound[c]) * std::abs(x[c]);
+    requantized += double(errors_[size_t(row)][c]) * std::abs(x[c]);
   }
   // Half a unit in the last place (2^-24) per rounding: about five on the way
   // of each product (scales, their product, conversion, FMA) and then a chain
   // of additions; a vector sum of n terms in 8 lanes is at least n / 32 long
   // and errors add up like a random walk in practice, but this is the bound.
   double roundings = 8 + double(cols_) / 32;
-  return {value, roundings * 0x1p-24 * norm};
+  return {value, roundings * 0x1p-24 * norm + requantized};
+}
+
+void GemmProblem::makeUnit(int64_t token, int64_t col, int8_t q) {
+  uint8_t *row = activation(token);
+  if (isA8(gemm_.activation)) {
+    auto *sums = reinterpret_cast<int16_t *>(row + a8SumOffset(cols_));
+    std::fill_n(row, cols_, uint8_t(0));
+    std::fill_n(sums, cols_ / 16, int16_t(0));
+    row[col] = uint8_t(q);
+    sums[col / 16] = q;
+  } else {
+    std::fill_n(reinterpret_cast<float *>(row), cols_, 0.0f);
+    reinterpret_cast<float *>(row)[col] = q;
+  }
+  decoded_[size_t(token)] = decodeActivation(gemm_.activation, row, cols_);
 }
 
 } // namespace moek::test

@@ -22,8 +22,10 @@ std::vector<uint8_t> layOut(Layout layout, Format format,
                             const std::vector<uint8_t> &rows, int64_t count,
                             int64_t cols);
 
-/// One A8 row with random codes (both extremes included) and scales.
-void randomA8Row(int64_t cols, std::mt19937 &random, uint8_t *row);
+/// One A8 row with random codes (both extremes included) and scales, each for
+/// `blockCols` columns.
+void randomA8Row(int64_t cols, int64_t blockCols, std::mt19937 &random,
+                 uint8_t *row);
 
 /// The row's values as a gemm must understand them.
 std::vector<double> decodeActivation(Encoding encoding, const uint8_t *row,
@@ -38,6 +40,10 @@ public:
 
   const uint8_t *weights() const { return weights_.data(); }
   int64_t stride() const { return stride_; }
+  /// Replaces a token's activations by `q` (times its scale, if it has scales)
+  /// in one column and zeros elsewhere.
+  void makeUnit(int64_t token, int64_t col, int8_t q);
+
   /// [tokens] rows; not in the order of their addresses.
   const uint8_t *const *activations() const { return pointers_.data(); }
   uint8_t *activation(int64_t token) {
@@ -51,11 +57,14 @@ public:
   Expected expected(int64_t row, int64_t token) const;
 
 private:
+  GemmInfo gemm_;
   int64_t cols_, stride_;
   GuardedBuffer weights_, activations_;
   std::vector<const uint8_t *> pointers_;
-  std::vector<std::vector<float>> values_;   ///< [rows][cols]
-  std::vector<std::vector<float>> bounds_;   ///< [rows][cols]
+  std::vector<std::vector<float>> values_; ///< [rows][cols]
+  std::vector<std::vector<float>> bounds_; ///< [rows][cols]
+  /// [rows][cols] How far the kernel's own rounding takes weights.
+  std::vector<std::vector<float>> errors_;
   std::vector<std::vector<double>> decoded_; ///< [tokens][cols]
 };
 

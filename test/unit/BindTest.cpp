@@ -97,7 +97,7 @@ const Case shapeCases[] = {
      [](auto &s) { decode(s, "rms_norm").floats[0] = -1; }},
     {"FloatRange", "eps = 1e+300, too large",
      [](auto &s) { decode(s, "rms_norm").floats[0] = 1e300; }},
-    {"QuantizeEncoding", "operand out has encoding F32, expected A8",
+    {"QuantizeEncoding", "operand out has encoding F32, expected A8 or A8K",
      [](auto &s) { buffer(s, "n8").encoding = uint8_t(moek::Encoding::F32); }},
     {"LinearIn",
      "operand act has 1 rows of 12 elements per token, expected 1 "

@@ -1,0 +1,186 @@
+//===- Int8Gemm.h - Interleaved rows times A8K tokens -----------*- C++ -*-===//
+//
+// Block by block of kA8KBlock columns: 32 weight rows become int8 tiles once,
+// 8 KiB that stay in L1, and all tokens pass over them, 32 at a time. Every
+// block's int32 sums are scaled by its weight and token scales and added to the
+// output in memory: per 32 x 32 outputs 64 vectors of six instructions beside
+// 16 products of 16 cycles, which the out-of-order core overlaps.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AMX_INT8GEMM_H
+#define MOE_KERNELS_CPU_AMX_INT8GEMM_H
+
+#include "kernels/cpu/amx/Requantize.h"
+#include "kernels/cpu/amx/TokenTiles.h"
+#include "kernels/cpu/avx512/Rows16Gemm.h"
+
+namespace moek::amx {
+namespace {
+
+/// Fewer tokens are left to the AVX-512 gemm. For 64 columns of 64 rows
+/// requantising takes about 64 x (9 + 5 of unpacking) instructions, 450 cycles
+/// at two a cycle, and tiles then 4 cycles per token; vpdpbusd takes 32 cycles
+/// per token at its peak of two a cycle, 45 with its scales: even at 11 tokens.
+/// Up to there both are faster than memory delivers the weights, and the
+/// AVX-512 gemm does not round them.
+constexpr int64_t kMinTokens = 12;
+
+/// A block of columns of all tokens, as tiles.
+class TokenBlock {
+public:
+  TokenBlock(const uint8_t *const *act, int64_t tokens, int64_t cols)
+      : act_(act), tokens_(tokens), cols_(cols), split_(splitTokens(tokens)),
+        stride_(tokens > 1 ? int64_t(uintptr_t(act[1]) - uintptr_t(act[0]))
+                           : 0),
+        strided_(haveStride(act, tokens, stride_)) {}
+
+  const TileSplit &split() const { return split_; }
+  float scale(int64_t token) const { return scales_[token]; }
+
+  void load(int64_t col, int64_t count) {
+    col_ = col;
+    for (int64_t t = 0; t < tokens_; ++t)
+      scales_[t] = a8Row(act_[t], cols_).scale[col / kA8Block];
+    // What lies behind a row's last column is multiplied with zeros.
+    int64_t vectors = (count + kTileRowBytes - 1) / kTileRowBytes;
+    int64_t whole =
+        split_.count * split_.rows == tokens_ ? split_.count : split_.count - 1;
+    for (int64_t t = strided_ ? whole * split_.rows : 0;
+         t < split_.count * split_.rows; ++t)
+      for (int64_t v = 0; v < vectors; ++v)
+        _mm512_store_si512(
+            copies_[t] + v * kTileRowBytes,
+            t < tokens_ ? _mm512_loadu_si512(act_[t] + col + v * kTileRowBytes)
+                        : _mm512_setzero_si512());
+  }
+
+  TileRows tile(int64_t i) const {
+    int64_t first = i * split_.rows;
+    if (strided_ && first + split_.rows <= tokens_)
+      return {act_[first] + col_, stride_, kTileRowBytes};
+    return {copies_[first], kBlockCols, kTileRowBytes};
+  }
+
+private:
+  const uint8_t *const *act_;
+  int64_t tokens_, cols_;
+  TileSplit split_;
+  int64_t stride_;
+  bool strided_;
+  int64_t col_ = 0;
+  float scales_[kPanelTokens];
+  /// Rows of the last tile are less than a tile more than there are tokens.
+  alignas(64) uint8_t copies_[kPanelTokens + kTileRows][kBlockCols];
+};
+
+/// Adds (or, for the first block, writes) A x B tiles of scaled sums. `masks`
+/// say which rows there are.
+template <int A, int B>
+MOE_INLINE void addSums(const int32_t (*sums)[16][16], const TokenBlock &x,
+                        const WeightBlock *weights, int64_t firstToken,
+                        int64_t tokens, bool add, const __mmask16 *masks,
+                        float *out, int64_t outStride) {
+  __m512 rowScale[B];
+#pragma GCC unroll 2
+  for (int b = 0; b < B; ++b)
+    rowScale[b] = _mm512_load_ps(weights[b].scale);
+#pragma GCC unroll 2
+  for (int a = 0; a < A; ++a) {
+    int64_t first = firstToken + a * x.split().rows;
+    int64_t count =
+        tokens - first < x.split().rows ? tokens - first : x.split().rows;
+    for (int64_t t = 0; t < count; ++t) {
+      __m512 tokenScale = _mm512_set1_ps(x.scale(first + t));
+#pragma GCC unroll 2
+      for (int b = 0; b < B; ++b) {
+        float *to = out + (first + t) * outStride + 16 * b;
+        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums[2 * a + b][t]));
+        __m512 scale = _mm512_mul_ps(rowScale[b], tokenScale);
+        __m512 old =
+            add ? _mm512_maskz_loadu_ps(masks[b], to) : _mm512_setzero_ps();
+        _mm512_mask_storeu_ps(to, masks[b], _mm512_fmadd_ps(sum, scale, old));
+      }
+    }
+  }
+}
+
+/// B x 16 weight rows times all tokens, over one block of columns.
+template <int B>
+void multiplyBlock(const TokenBlock &x, const WeightBlock *weights,
+                   int64_t tokens, int64_t count, bool add,
+                   const __mmask16 *masks, float *out, int64_t outStride) {
+  alignas(64) int32_t sums[4][16][16];
+  TileRows rows[2];
+  for (int b = 0; b < B; ++b)
+    rows[b] = {weights[b].tiles[0][0], kTileRowBytes, kTileBytes};
+  int64_t steps = (count + kTileRowBytes - 1) / kTileRowBytes;
+  auto multiply = [&]<int A>(std::integral_constant<int, A>, int64_t i) {
+    TileRows x2[2] = {x.tile(i), x.tile(A == 2 ? i + 1 : i)};
+    zeroSums<A, B>();
+    multiplyTiles<Int8Product, A, B>(x2, rows, steps);
+    storeSums<A, B>(sums);
+    addSums<A, B>(sums, x, weights, i * x.split().rows, tokens, add, masks, out,
+                  outStride);
+  };
+  int64_t i = 0;
+  for (; i + 2 <= x.split().count; i += 2)
+    multiply(SizeConstant<2>(), i);
+  if (i < x.split().count)
+    multiply(SizeConstant<1>(), i);
+}
+
+/// At most kPanelRows rows times at most kPanelTokens tokens.
+template <Format F>
+void tileBlock(const uint8_t *w, int64_t wStride, int64_t rows,
+               const uint8_t *const *act, int64_t tokens, int64_t cols,
+               float *out, int64_t outStride) {
+  using Tile = avx512::Rows16Tile<F>;
+  // About 80 KiB of stack: kernels neither allocate nor are given scratch.
+  TokenBlock x(act, tokens, cols);
+  WeightBlock weights[2];
+  NextRows next(w, rows * wStride);
+  TileScope tiles(int(x.split().rows));
+  for (int64_t col = 0; col < cols; col += kBlockCols) {
+    int64_t count = cols - col < kBlockCols ? cols - col : kBlockCols;
+    x.load(col, count);
+    for (int64_t r = 0; r < rows; r += 2 * kRows16) {
+      int64_t left = rows - r;
+      __mmask16 masks[2] = {
+          __mmask16(left >= 16 ? 0xffff : (1 << left) - 1),
+          __mmask16(left >= 32 ? 0xffff : (1 << ((left - 16) & 15)) - 1)};
+      int groups = left > kRows16 ? 2 : 1;
+      for (int g = 0; g < groups; ++g) {
+        next.fetch(count / Tile::kCols * Tile::kBytes);
+        requantizeBlock<F>(w + (r + g * kRows16) * wStride, col, count,
+                           weights[g]);
+      }
+      if (groups == 2)
+        multiplyBlock<2>(x, weights, tokens, count, col != 0, masks, out + r,
+                         outStride);
+      else
+        multiplyBlock<1>(x, weights, tokens, count, col != 0, masks, out + r,
+                         outStride);
+    }
+  }
+}
+
+template <Format F>
+void int8Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
+              const uint8_t *const *act, int64_t tokens, int64_t cols,
+              float *out, int64_t outStride) {
+  if (tokens < kMinTokens)
+    return avx512::rows16Gemm<F>(w, wStride, rows, act, tokens, cols, out,
+                                 outStride);
+  forBlocks(rows, tokens,
+            [&](int64_t r, int64_t rowCount, int64_t t, int64_t tokenCount) {
+              tileBlock<F>(w + r * wStride, wStride, rowCount, act + t,
+                           tokenCount, cols, out + t * outStride + r,
+                           outStride);
+            });
+}
+
+} // namespace
+} // namespace moek::amx
+
+#endif // MOE_KERNELS_CPU_AMX_INT8GEMM_H

@@ -1,0 +1,188 @@
+//===- Requantize.h - Weights of any format as int8 tiles -------*- C++ -*-===//
+//
+// A tile product sums 64 columns, formats have a scale per 16 or 32. So a block
+// of kA8KBlock columns of 16 interleaved rows (kernels/quant/Rows16.h) becomes
+// signed bytes with one scale per row:
+//
+//   w' = round(w / s), s = bound / 127
+//
+// where bound is the largest weight that the block's scales can express with
+// any code. |w - s w'| is at most kRequantizeError s. It is found from the
+// scales alone, so that codes are read once.
+//
+// Arithmetic on codes is 16-bit fixed point, two codes of a row to a lane:
+//
+//   64 w' = vpmulhrsw(code << kShift, b) + a,  b = 2^(21 - kShift) scale / s
+//                                              a = 64 (offset - zero scale) / s
+//
+// Of code << kShift, at most 15 bits and a sign are set; 2^(21 - kShift) scale
+// / s is at most 254 / (codes - 1) * 2^(6 + bits) < 2^15. b, vpmulhrsw and a
+// are each rounded by half a 64th. 9 instructions for 64 weights.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AMX_REQUANTIZE_H
+#define MOE_KERNELS_CPU_AMX_REQUANTIZE_H
+
+#include "kernels/cpu/amx/Tile.h"
+#include "kernels/cpu/avx512/Rows16Panel.h"
+
+namespace moek::amx {
+namespace {
+
+constexpr int kBlockCols = int(kA8KBlock);
+/// Tiles along the columns of a block.
+constexpr int kBlockTiles = kBlockCols / kTileRowBytes;
+
+/// A block of 16 rows: weight tile k holds columns 64 k .. 64 k + 63, byte
+/// 4 r + j of its row g being row r, column 64 k + 4 g + j.
+struct alignas(64) WeightBlock {
+  uint8_t tiles[kBlockTiles][kTileRows][kTileRowBytes];
+  float scale[16]; ///< s of each row.
+};
+
+/// The codes of a format as numbers code - zero, and their range.
+template <Format F> struct CodeRange {
+  using Tile = avx512::Rows16Tile<F>;
+  /// Codes of 8 bits, 128 being zero.
+  static constexpr bool kIsSigned = Tile::kZero == 128;
+  static constexpr int kZero = kIsSigned ? 0 : Tile::kZero;
+  static constexpr float kLow = F == Format::Q8_0 ? -128
+                                : kIsSigned       ? -127
+                                                  : -kZero;
+  static constexpr float kHigh =
+      kIsSigned ? 127 : float((1 << Tile::kBits) - 1 - kZero);
+  static constexpr int kShift = kIsSigned ? 8 : 15 - Tile::kBits;
+};
+
+/// Scales of a tile of interleaved rows: [kCols / kSub][16], and as many
+/// offsets where the format has them.
+template <Format F>
+MOE_INLINE void readScales(const uint8_t *tile, float *scale, float *offset) {
+  using Tile = avx512::Rows16Tile<F>;
+  if constexpr (!Tile::kPairs) {
+    Tile::template scales<1>(tile, scale, offset);
+  } else {
+    __m512i pairs[8];
+    Tile::pairScales(tile, pairs);
+    for (int i = 0; i < 16; ++i) {
+      auto number = [&](__m512i pair) {
+        return _mm512_cvtepi32_ps(avx512::ofPair(pair, i % 2));
+      };
+      _mm512_store_ps(scale + 16 * i, _mm512_mul_ps(avx512::rowHalves(tile),
+                                                    number(pairs[i / 2])));
+      if constexpr (Tile::kOffsetSub != 0)
+        _mm512_store_ps(offset + 16 * i,
+                        _mm512_mul_ps(avx512::rowHalves(tile + 32),
+                                      number(Tile::pairMinima(tile, i / 2))));
+    }
+  }
+}
+
+/// Both 16-bit halves of each lane.
+MOE_INLINE __m512i bothHalves(__m512 values) {
+  __m512i x = _mm512_cvtps_epi32(values);
+  return _mm512_mask_blend_epi16(0xaaaaaaaa, x, _mm512_slli_epi32(x, 16));
+}
+
+/// Scale and offset of a sub-block of columns in fixed point.
+struct FixedPoint {
+  __m512i factor, start;
+};
+
+/// Four columns of 16 rows.
+template <Format F>
+MOE_INLINE __m512i requantize(__m512i codes, FixedPoint by) {
+  using Range = CodeRange<F>;
+  __m512i low = _mm512_set1_epi16(0xff);
+  if constexpr (Range::kIsSigned)
+    codes = _mm512_xor_si512(codes, _mm512_set1_epi8(char(0x80)));
+  // Shifting by 8 or more leaves nothing of the odd columns.
+  static_assert(Range::kShift >= 8);
+  __m512i even = _mm512_slli_epi16(codes, Range::kShift);
+  __m512i odd =
+      _mm512_slli_epi16(_mm512_andnot_si512(low, codes), Range::kShift - 8);
+  even = _mm512_add_epi16(_mm512_mulhrs_epi16(even, by.factor), by.start);
+  odd = _mm512_add_epi16(_mm512_mulhrs_epi16(odd, by.factor), by.start);
+  // low ? even >> 6 : odd >> 6 << 8
+  return _mm512_ternarylogic_epi32(low, _mm512_srai_epi16(even, 6),
+                                   _mm512_slli_epi16(odd, 2), 0xca);
+}
+
+/// Columns [col, col + count) of the panel of 16 rows at `panel`; the rest of
+/// the last tile becomes zero. `count` is at most kBlockCols and a multiple of
+/// the format's block.
+template <Format F>
+void requantizeBlock(const uint8_t *panel, int64_t col, int64_t count,
+                     WeightBlock &out) {
+  using Tile = avx512::Rows16Tile<F>;
+  using Range = CodeRange<F>;
+  constexpr int kSubs = kBlockCols / Tile::kSub;
+  constexpr int kOffsets = Tile::kOffsetSub ? kSubs : 1;
+  static_assert(!Tile::kOffsetSub || Tile::kOffsetSub == Tile::kSub);
+  alignas(64) float scale[kSubs][16], offset[kOffsets][16];
+  const uint8_t *tiles = panel + col / Tile::kCols * Tile::kBytes;
+  int64_t subs = count / Tile::kSub;
+  for (int64_t i = 0; i < count / Tile::kCols; ++i)
+    readScales<F>(tiles + i * Tile::kBytes, scale[i * Tile::kScales],
+                  offset[i * Tile::kOffsets]);
+
+  auto offsetOf = [&](int64_t i) {
+    if constexpr (Tile::kOffsetSub == 0)
+      return _mm512_setzero_ps();
+    else
+      return _mm512_mul_ps(_mm512_load_ps(offset[i]),
+                           _mm512_set1_ps(float(Tile::kOffsetSign)));
+  };
+  // A maximum drops NaN, so `broken` becomes NaN with any scale.
+  __m512 bound = _mm512_setzero_ps(), broken = _mm512_setzero_ps();
+  for (int64_t i = 0; i < subs; ++i) {
+    __m512 each = _mm512_load_ps(scale[i]), more = offsetOf(i);
+    __m512 low = _mm512_fmadd_ps(each, _mm512_set1_ps(Range::kLow), more);
+    __m512 high = _mm512_fmadd_ps(each, _mm512_set1_ps(Range::kHigh), more);
+    bound = _mm512_max_ps(
+        bound, _mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
+    broken =
+        _mm512_fmadd_ps(_mm512_add_ps(low, high), _mm512_setzero_ps(), broken);
+  }
+  // Rows of zeros, and of numbers whose inverse would overflow.
+  __mmask16 some =
+      _mm512_cmp_ps_mask(bound, _mm512_set1_ps(1e-36f), _CMP_GE_OQ);
+  __m512 inverse = _mm512_maskz_div_ps(some, _mm512_set1_ps(127), bound);
+  _mm512_store_ps(out.scale,
+                  _mm512_add_ps(broken, _mm512_maskz_div_ps(
+                                            some, bound, _mm512_set1_ps(127))));
+
+  auto fixedPoint = [&](int64_t i) {
+    __m512 factor = _mm512_mul_ps(_mm512_load_ps(scale[i]), inverse);
+    __m512 start = _mm512_fnmadd_ps(factor, _mm512_set1_ps(float(Range::kZero)),
+                                    _mm512_mul_ps(offsetOf(i), inverse));
+    return FixedPoint{
+        bothHalves(_mm512_mul_ps(
+            factor, _mm512_set1_ps(float(1 << (21 - Range::kShift))))),
+        // 32: srai rounds to nearest.
+        bothHalves(
+            _mm512_fmadd_ps(start, _mm512_set1_ps(64), _mm512_set1_ps(32)))};
+  };
+  uint8_t *to = out.tiles[0][0];
+  constexpr int kParts = Tile::kCols / 32;
+  for (int64_t part = 0; part < count / 32; ++part) {
+    __m512i q[8];
+    Tile::codes(tiles + part / kParts * Tile::kBytes, int(part % kParts), q);
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      FixedPoint by = fixedPoint((32 * part + 16 * half) / Tile::kSub);
+#pragma GCC unroll 4
+      for (int g = 4 * half; g < 4 * half + 4; ++g)
+        _mm512_store_si512(to + (8 * part + g) * kTileRowBytes,
+                           requantize<F>(q[g], by));
+    }
+  }
+  for (int64_t g = count / 4; g % kTileRows != 0; ++g)
+    _mm512_store_si512(to + g * kTileRowBytes, _mm512_setzero_si512());
+}
+
+} // namespace
+} // namespace moek::amx
+
+#endif // MOE_KERNELS_CPU_AMX_REQUANTIZE_H

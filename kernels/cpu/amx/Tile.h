@@ -1,0 +1,157 @@
+//===- Tile.h - Tile instructions -------------------------------*- C++ -*-===//
+//
+// Thin wrappers around AMX instructions. The compiler's intrinsics are not
+// used: GCC 12's do not tell it that a load reads memory, so that stores to
+// the tile's memory may move behind the load.
+//
+// A kernel loads its configuration when it begins and releases it when it ends
+// (TileScope): nothing else needs to know that it used tiles, kernels of
+// different shapes follow each other on any thread, and between kernels the
+// tile registers are in their initial state, which costs nothing when threads
+// switch. Both instructions take tens of cycles, a kernel's call thousands.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AMX_TILE_H
+#define MOE_KERNELS_CPU_AMX_TILE_H
+
+#include "kernels/cpu/GemmTiling.h"
+
+namespace moek::amx {
+namespace {
+
+constexpr int kTileRows = 16;
+constexpr int kTileRowBytes = 64;
+constexpr int kTileBytes = kTileRows * kTileRowBytes;
+
+// The tiles of a product of 2 x 2 tiles: token tiles times weight tiles.
+constexpr int kSums = 0;    ///< 0 .. 3: sum of tokens a and weights b: 2 a + b.
+constexpr int kTokens = 4;  ///< 4, 5
+constexpr int kWeights = 6; ///< 6, 7
+
+/// What LDTILECFG reads.
+struct alignas(64) TileConfig {
+  uint8_t palette, startRow, reserved[14];
+  uint16_t rowBytes[16];
+  uint8_t rows[16];
+};
+static_assert(sizeof(TileConfig) == 64);
+
+/// Tiles for `tokenRows` (1 to 16) tokens at a time, from construction on.
+class TileScope {
+public:
+  explicit MOE_INLINE_MEMBER TileScope(int tokenRows) {
+    TileConfig config = {};
+    config.palette = 1;
+    for (int i = 0; i < 8; ++i) {
+      config.rowBytes[i] = kTileRowBytes;
+      config.rows[i] = uint8_t(i < kWeights ? tokenRows : kTileRows);
+    }
+    __asm__ volatile("ldtilecfg %0" : : "m"(config));
+  }
+  MOE_INLINE_MEMBER ~TileScope() { __asm__ volatile("tilerelease"); }
+  TileScope(const TileScope &) = delete;
+  TileScope &operator=(const TileScope &) = delete;
+};
+
+/// Rows `stride` bytes apart.
+template <int Tile> MOE_INLINE void tileLoad(const void *from, int64_t stride) {
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2"
+                   :
+                   : "r"(from), "r"(stride), "i"(Tile)
+                   : "memory");
+}
+
+template <int Tile> MOE_INLINE void tileStore(void *to, int64_t stride) {
+  __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)"
+                   :
+                   : "r"(to), "r"(stride), "i"(Tile)
+                   : "memory");
+}
+
+template <int Tile> MOE_INLINE void tileZero() {
+  __asm__ volatile("tilezero %%tmm%c0" : : "i"(Tile));
+}
+
+/// Tokens of int8 times weights of int8, into int32.
+struct Int8Product {
+  template <int To, int Left, int Right> MOE_INLINE_MEMBER static void add() {
+    __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                     :
+                     : "i"(To), "i"(Left), "i"(Right));
+  }
+};
+
+/// Pairs of BF16, into float.
+struct Bf16Product {
+  template <int To, int Left, int Right> MOE_INLINE_MEMBER static void add() {
+    __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                     :
+                     : "i"(To), "i"(Left), "i"(Right));
+  }
+};
+
+/// One operand of a tile product: rows of a first tile, the next tile along
+/// the columns `step` bytes after it.
+struct TileRows {
+  const uint8_t *from;
+  int64_t stride, step;
+};
+
+/// A x B tiles of sums: `steps` tiles along the columns, loaded and multiplied.
+/// Of four sums each is added to every fourth product: at 16 cycles a product
+/// that hides the latency of 52. A step loads as many tiles as it multiplies
+/// (4 for 4) where A = B = 2, three for two where one of them is 1.
+template <class Product, int A, int B>
+MOE_INLINE void multiplyTiles(const TileRows *tokens, const TileRows *weights,
+                              int64_t steps) {
+  for (int64_t k = 0; k < steps; ++k) {
+    auto load = [&]<int Tile>(std::integral_constant<int, Tile>,
+                              const TileRows &rows) {
+      tileLoad<Tile>(rows.from + k * rows.step, rows.stride);
+    };
+    load(SizeConstant<kTokens>(), tokens[0]);
+    load(SizeConstant<kWeights>(), weights[0]);
+    Product::template add<kSums, kTokens, kWeights>();
+    if constexpr (B == 2) {
+      load(SizeConstant<kWeights + 1>(), weights[1]);
+      Product::template add<kSums + 1, kTokens, kWeights + 1>();
+    }
+    if constexpr (A == 2) {
+      load(SizeConstant<kTokens + 1>(), tokens[1]);
+      Product::template add<kSums + 2, kTokens + 1, kWeights>();
+      if constexpr (B == 2)
+        Product::template add<kSums + 3, kTokens + 1, kWeights + 1>();
+    }
+  }
+}
+
+template <int A, int B> MOE_INLINE void zeroSums() {
+  tileZero<kSums>();
+  if constexpr (B == 2)
+    tileZero<kSums + 1>();
+  if constexpr (A == 2) {
+    tileZero<kSums + 2>();
+    if constexpr (B == 2)
+      tileZero<kSums + 3>();
+  }
+}
+
+/// Sums as [4][16][16] elements of four bytes, those of tokens a and weights b
+/// at 2 a + b.
+template <int A, int B> MOE_INLINE void storeSums(void *to) {
+  auto *bytes = static_cast<uint8_t *>(to);
+  tileStore<kSums>(bytes, kTileRowBytes);
+  if constexpr (B == 2)
+    tileStore<kSums + 1>(bytes + kTileBytes, kTileRowBytes);
+  if constexpr (A == 2) {
+    tileStore<kSums + 2>(bytes + 2 * kTileBytes, kTileRowBytes);
+    if constexpr (B == 2)
+      tileStore<kSums + 3>(bytes + 3 * kTileBytes, kTileRowBytes);
+  }
+}
+
+} // namespace
+} // namespace moek::amx
+
+#endif // MOE_KERNELS_CPU_AMX_TILE_H

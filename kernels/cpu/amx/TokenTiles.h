@@ -1,0 +1,42 @@
+//===- TokenTiles.h - Activations as tiles ----------------------*- C++ -*-===//
+//
+// A tile's rows are equally far apart in memory. Tokens of a dense product are;
+// those that an expert was chosen for are not, and neither is there a row for
+// every row of the last tile: such tiles are copied first. That is a load and a
+// store per token and 64 columns, which 64 weight rows then take 4 cycles to
+// multiply.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AMX_TOKENTILES_H
+#define MOE_KERNELS_CPU_AMX_TOKENTILES_H
+
+#include "kernels/cpu/amx/Tile.h"
+
+namespace moek::amx {
+namespace {
+
+/// `tokens` in as few tiles as possible, all of `rows` rows; only the last has
+/// rows without a token. Equal tiles need one configuration, and a product
+/// takes as many cycles as its tile of tokens has rows.
+struct TileSplit {
+  int64_t count, rows;
+};
+MOE_INLINE TileSplit splitTokens(int64_t tokens) {
+  int64_t count = (tokens + kTileRows - 1) / kTileRows;
+  return {count, (tokens + count - 1) / count};
+}
+
+/// Whether row t is at act[0] + t * stride for all t.
+MOE_INLINE bool haveStride(const uint8_t *const *act, int64_t tokens,
+                           int64_t stride) {
+  for (int64_t t = 1; t < tokens; ++t)
+    if (uintptr_t(act[t]) - uintptr_t(act[t - 1]) != uintptr_t(stride))
+      return false;
+  return true;
+}
+
+} // namespace
+} // namespace moek::amx
+
+#endif // MOE_KERNELS_CPU_AMX_TOKENTILES_H
