@@ -68,16 +68,17 @@ constexpr int64_t absorbQueryScratchBytes(int64_t latent) {
 }
 /// LatentAttention: running maximum and sum per head, and either a block of
 /// cache rows as floats with, per head, scores and a rescaling factor; or what
-/// cpu/avx512/Q8Latent.h lists for a Q8_0 cache. The weighted sums themselves
-/// grow in the output.
+/// cpu/*/Q8Latent.h list for a Q8_0 cache, where AVX2 has queries in words and
+/// nothing larger than AVX-512. The weighted sums themselves grow in the
+/// output.
 constexpr int64_t latentAttentionScratchBytes(int64_t heads, int64_t latent,
                                               int64_t rope) {
   int64_t floats = kKeyTile * scratchFloats(latent + rope) + heads * kKeyTile +
                    scratchFloats(heads);
   int64_t blocks = kvBlocks(latent + rope), latentBlocks = kvBlocks(latent);
   int64_t perHead =
-      heads * blocks * kKvBlock + // Bytes; the rest is floats.
-      2 * scratchFloats(heads * blocks) * 4 + heads * kLatentGroup * (4 + 2) +
+      heads * blocks * kKvBlock * 2 + 2 * scratchFloats(heads * blocks) * 4 +
+      heads * kLatentGroup * (4 + 2) +
       (heads * kLatentGroup / 4 + 63) / 64 * 64 + 3 * scratchFloats(heads) * 4;
   int64_t perBlock =
       latentBlocks * kLatentGroup * 2 + scratchFloats(latentBlocks) * 4;

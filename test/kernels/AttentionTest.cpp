@@ -1,5 +1,7 @@
 #include "test/kernels/KernelTest.h"
 
+#include <optional>
+
 using namespace moek;
 using namespace moek::test;
 
@@ -197,30 +199,48 @@ void runLatent(const KernelInfo &kernel, LatentAttentionArgs args, Step step,
       runKernel(other, &combine, step, 0, {&out});
 }
 
-/// Whether the kernel multiplies 8-bit numbers: then queries are rounded to
-/// those of their blocks, and weights to a fraction of their group's mean.
-bool quantises(const KernelInfo &kernel, KvType type) {
-  return type == KvType::Q8_0 && kernel.isa == Isa::Avx512;
+/// What a kernel that multiplies integers rounds.
+struct Rounding {
+  int query; ///< Largest number of a query's block.
+  /// Weights above eight times their mean have fewer bits: the others are bytes
+  /// in units of a 255th of that. Without it all are in units of a 32767th of
+  /// the largest.
+  bool bytes;
+};
+
+std::optional<Rounding> roundingOf(const KernelInfo &kernel, KvType type) {
+  if (type == KvType::Q8_0 && kernel.isa == Isa::Avx512)
+    return Rounding{127, true};
+  if (type == KvType::Q8_0 && kernel.isa == Isa::Avx2)
+    return Rounding{32767, false};
+  return std::nullopt;
 }
 
 /// How far a head's weighted sum may be off where weights and scales of rows
-/// are rounded: the arithmetic of cpu/avx512/Q8Latent.h for each group of rows.
+/// are rounded: the arithmetic of cpu/*/Q8Latent.h for each group of rows.
 struct WeightRounding {
   const Cache &cache;
+  bool bytes;
   std::vector<double> weights;
 
-  double of(int64_t begin, int64_t end, int64_t col) const {
-    double top = 0, bulk = 0, scale = 0, error = 0;
+  double unitOf(int64_t begin, int64_t end) const {
+    double top = 0, bulk = 0, sum = 0;
     for (int64_t k = begin; k < end; ++k) {
       top = std::fmax(top, weights[size_t(k)]);
       bulk += weights[size_t(k)] * 8 / double(end - begin);
-      scale = std::fmax(scale, cache.scaleAt(k, col));
     }
-    double sum = 0;
+    if (!bytes)
+      return top / 32767;
     for (int64_t k = begin; k < end; ++k)
       sum += std::fmin(weights[size_t(k)], bulk);
     bulk = std::fmin(bulk, sum * 8 / double(end - begin));
-    double unit = std::fmax(std::fmin(top, bulk) / 255, top / 32767) * 1.001;
+    return std::fmax(std::fmin(top, bulk) / 255, top / 32767);
+  }
+
+  double of(int64_t begin, int64_t end, int64_t col) const {
+    double scale = 0, error = 0, unit = unitOf(begin, end) * 1.001;
+    for (int64_t k = begin; k < end; ++k)
+      scale = std::fmax(scale, cache.scaleAt(k, col));
     for (int64_t k = begin; k < end; ++k) {
       double value = std::fabs(cache.at(k, col));
       double code = value / cache.scaleAt(k, col);
@@ -243,8 +263,9 @@ struct WeightRounding {
   }
 };
 
-/// A head's query as 8-bit numbers per block of kKvBlock represent it.
-std::vector<double> rounded(const float *q, int64_t width) {
+/// A head's query as integers up to `largest` per block of kKvBlock represent
+/// it.
+std::vector<double> rounded(const float *q, int64_t width, float largest) {
   std::vector<double> result(static_cast<size_t>(width));
   for (int64_t begin = 0; begin < width; begin += kKvBlock) {
     int64_t end = std::min(width, begin + kKvBlock);
@@ -253,7 +274,7 @@ std::vector<double> rounded(const float *q, int64_t width) {
       most = std::isnan(q[c]) ? NAN : std::fmax(most, std::fabs(q[c]));
     for (int64_t c = begin; c < end; ++c)
       result[size_t(c)] =
-          std::nearbyint(q[c] * (127 / most)) * double(most / 127);
+          std::nearbyint(q[c] * (largest / most)) * double(most / largest);
   }
   return result;
 }
@@ -268,9 +289,11 @@ void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
   Matrix<float> q(s.tokens, s.heads * width, 5);
   Matrix<float> out(s.tokens, s.heads * s.latent, 3);
   q.fill(random);
-  // Rows past the last token are NaN: nobody may look at them.
+  // Rows past the last token are NaN or large: nobody may look at them.
   Cache cache(type, width, s.position + s.tokens + 70, s.position + s.tokens,
               random);
+  for (int64_t row = s.position + s.tokens; row < cache.view.capacity; row += 2)
+    cache.fill(row, [](int64_t) { return 1e4f; });
   if (s.nanRow >= 0)
     cache.set(s.nanRow, 0, NAN);
   if (s.nanQuery >= 0)
@@ -279,7 +302,7 @@ void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
                            out.stride, s.heads,  s.latent,   s.rope,
                            s.splits,   s.scale};
   runLatent(kernel, args, {s.tokens, s.position}, out);
-  bool quantised = quantises(kernel, type);
+  std::optional<Rounding> rounding = roundingOf(kernel, type);
   int64_t rows = s.position + s.tokens, spanLength = rows;
   if (s.splits > 1)
     spanLength = std::max((rows + s.splits - 1) / s.splits, kLatentSpan);
@@ -288,9 +311,9 @@ void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
   for (int64_t t = 0; t < s.tokens; ++t)
     for (int64_t h = 0; h < s.heads; ++h) {
       const float *head = q.row(t) + h * width;
-      std::vector<double> query = quantised
-                                      ? rounded(head, width)
-                                      : std::vector<double>(head, head + width);
+      std::vector<double> query =
+          rounding ? rounded(head, width, float(rounding->query))
+                   : std::vector<double>(head, head + width);
       attentions.emplace_back(s.position + t + 1, double(s.scale), width,
                               [&](int64_t k) {
                                 Sum sum;
@@ -306,9 +329,10 @@ void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
       v.add(cache.at(k, c % s.latent), 0);
       return v;
     });
-    if (quantised)
+    if (rounding)
       wanted.tolerance +=
-          WeightRounding{cache, attention.weights}.of(spanLength, c % s.latent);
+          WeightRounding{cache, rounding->bytes, attention.weights}.of(
+              spanLength, c % s.latent);
     return wanted;
   });
 }
@@ -366,37 +390,51 @@ TEST_P(LatentAttentionTest, NaNStaysWhereItIsSeen) {
   checkLatent(GetParam(), KvType::Q8_0, {3, 96, 4, 5, 150, 152, -1, 2});
 }
 
-/// One row has all but a thousandth of the weight: the others' must survive
-/// next to it. They are what is left when the row's values are zero.
-TEST_P(LatentAttentionTest, RowsBesideASinkKeepTheirWeights) {
+/// Row 3's score is `sink` above the others'. It and the rows before `counted`
+/// have values of zero, so what comes out is what the weights of the others
+/// became.
+void checkSink(const KernelInfo &kernel, KvType type, float sink,
+               int32_t position, int64_t counted) {
+  SCOPED_TRACE(testing::Message() << "type " << int(type) << ", sink " << sink);
   Random random(35);
-  int32_t heads = 5, latent = 64, rope = 64, position = 199;
-  for (KvType type : kKvTypes) {
-    SCOPED_TRACE(int(type));
-    int64_t width = latent + rope;
-    Matrix<float> q(1, heads * width), out(1, heads * latent);
-    Cache cache(type, width, position + 1, position + 1, random);
-    for (int64_t c = 0; c < q.cols; ++c)
-      q.at(0, c) = c % width < latent ? 0 : 1;
-    // Scores come from the rope part alone: 7 + a little, or 0 and a little.
+  int32_t heads = 5, latent = 64, rope = 64;
+  int64_t width = latent + rope;
+  Matrix<float> q(1, heads * width), out(1, heads * latent);
+  Cache cache(type, width, position + 1, position + 1, random);
+  // Scores come from the rope part alone.
+  for (int64_t c = 0; c < q.cols; ++c)
+    q.at(0, c) = c % width < latent ? 0 : 1;
+  auto counts = [&](int64_t row) { return row != 3 && row >= counted; };
+  for (int64_t r = 0; r <= position; ++r)
+    cache.fill(r, [&](int64_t c) {
+      if (c >= latent)
+        return (r == 3 ? sink : 0.0f) / float(rope) + 0.001f;
+      return counts(r) ? 1 + 0.1f * random.normal() : 0.0f;
+    });
+  LatentAttentionArgs args{q.data(),   q.stride, cache.view, out.data(),
+                           out.stride, heads,    latent,     rope,
+                           1,          1};
+  runLatent(kernel, args, {1, position}, out);
+  double weight = 1 / (std::exp(sink) + position);
+  for (int64_t c = 0; c < out.cols; ++c) {
+    double sum = 0;
     for (int64_t r = 0; r <= position; ++r)
-      cache.fill(r, [&](int64_t c) {
-        if (c >= latent)
-          return (r == 3 ? 7.0f : 0.0f) / float(rope) + 0.001f;
-        return r == 3 ? 0.0f : 1 + 0.1f * random.normal();
-      });
-    LatentAttentionArgs args{q.data(),   q.stride, cache.view, out.data(),
-                             out.stride, heads,    latent,     rope,
-                             1,          1};
-    runLatent(GetParam(), args, {1, position}, out);
-    double weight = 1 / (std::exp(7.0) + position);
-    for (int64_t c = 0; c < out.cols; ++c) {
-      double sum = 0;
-      for (int64_t r = 0; r <= position; ++r)
-        sum += r == 3 ? 0 : weight * cache.at(r, c % latent);
-      EXPECT_NEAR(out.at(0, c), sum, 0.03 * sum) << c;
-    }
+      sum += counts(r) ? weight * cache.at(r, c % latent) : 0;
+    EXPECT_NEAR(out.at(0, c), sum, 0.03 * sum) << c;
   }
+}
+
+/// One row has most of the weight, a thousand times another's: the others' must
+/// survive next to it.
+TEST_P(LatentAttentionTest, RowsBesideASinkKeepTheirWeights) {
+  for (KvType type : kKvTypes)
+    checkSink(GetParam(), type, 7, 199, 0);
+}
+
+/// Units of weights are those of a group.
+TEST_P(LatentAttentionTest, RowsFarFromASinkKeepTheirWeights) {
+  for (KvType type : kKvTypes)
+    checkSink(GetParam(), type, 12, 2 * kLatentGroup + 40, kLatentGroup);
 }
 
 TEST_P(LatentCombineTest, WeighsSpansByTheirMaxima) {
