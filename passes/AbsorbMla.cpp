@@ -1,6 +1,7 @@
 #include "compiler/CostModel/CostModel.h"
 #include "compiler/Targets/TargetAttr.h"
 #include "llvm/Support/Format.h"
+#include "passes/KeyUp.h"
 #include "passes/Passes.h"
 #include "passes/Support.h"
 
@@ -58,8 +59,8 @@ struct Attention {
 /// <attention>.<what they do>; those that replace one keep its label.
 class FormBuilder {
 public:
-  explicit FormBuilder(const Attention &attention)
-      : attention(attention), op(attention.op), builder(op) {}
+  FormBuilder(const Attention &attention, const KeyUp &keyUp)
+      : attention(attention), keyUp(keyUp), op(attention.op), builder(op) {}
 
   /// The value that replaces the attention's.
   Value build(MlaForm form) {
@@ -93,10 +94,15 @@ private:
   }
 
   Value absorb() {
+    Value wk = op.getWk();
+    if (keyUp.copy) {
+      wk = builder.create<TransposeOp>(op.getLoc(), keyUp.copy, wk);
+      created.push_back(wk.getDefiningOp());
+    }
     return record(builder.create<AbsorbQueryOp>(
-                      op.getLoc(), rows(latentRows()), op.getQ(), op.getWk(),
+                      op.getLoc(), rows(latentRows()), op.getQ(), wk,
                       op.getHeads(), op.getNope(), op.getRope(), op.getLatent(),
-                      op.getKTransposed()),
+                      op.getKTransposed() || keyUp.copy),
                   op, ".absorb_query");
   }
 
@@ -141,6 +147,7 @@ private:
   }
 
   const Attention &attention;
+  const KeyUp &keyUp;
   MlaAttentionOp op;
   OpBuilder builder;
 };
@@ -192,6 +199,7 @@ private:
              << labelOf(op) << " is in a function without " << kPhaseAttr
              << "; run moe-specialize-phases first";
     Attention attention(op);
+    KeyUp keyUp = keyUpOf(op, device, weights);
     MlaForm wanted = requestedForm(phase);
     bool isAuto = wanted == MlaForm::Auto || wanted == MlaForm::Unset;
     if (wanted == MlaForm::Folded && failed(checkFoldable(attention)))
@@ -199,14 +207,14 @@ private:
     MlaForm chosen = wanted;
     std::string reason;
     if (isAuto)
-      chosen = cheapest(attention, phase, device, reason);
+      chosen = cheapest(attention, keyUp, phase, device, reason);
     else
       reason = ("MLA form " + formName(wanted) + " as asked for.").str();
     if (reason != lastRemark)
       op.emitRemark() << labelOf(op) << " in " << phase.getName().getValue()
                       << ": " << reason;
     lastRemark = reason;
-    apply(attention, chosen, reason);
+    apply(attention, keyUp, chosen, reason);
     return success();
   }
 
@@ -226,8 +234,9 @@ private:
     return success();
   }
 
-  static FormCost measure(const Attention &attention, MlaForm form,
-                          TypicalStep step, const moec::DeviceDesc &device) {
+  static FormCost measure(const Attention &attention, const KeyUp &keyUp,
+                          MlaForm form, TypicalStep step,
+                          const moec::DeviceDesc &device) {
     FormCost cost{form};
     auto seconds = [&](Operation *op) {
       auto costed = dyn_cast<CostOpInterface>(op);
@@ -239,7 +248,7 @@ private:
     };
 
     MlaAttentionOp op = attention.op;
-    FormBuilder forms(attention);
+    FormBuilder forms(attention, keyUp);
     forms.build(form);
     if (form == MlaForm::None)
       cost.seconds += seconds(op);
@@ -253,20 +262,23 @@ private:
       cost.seconds += seconds(made);
       if (auto fold = dyn_cast<FoldQueryOp>(made))
         cost.queryWeightBytes = bytes(fold.getResult());
+      if (auto copy = dyn_cast<TransposeOp>(made))
+        cost.queryWeightBytes += bytes(copy.getResult()) - bytes(op.getWk());
     }
     for (Operation *made : llvm::reverse(forms.created))
       made->erase();
     return cost;
   }
 
-  MlaForm cheapest(const Attention &attention, PhaseAttr phase,
-                   const moec::DeviceDesc &device, std::string &reason) {
+  MlaForm cheapest(const Attention &attention, const KeyUp &keyUp,
+                   PhaseAttr phase, const moec::DeviceDesc &device,
+                   std::string &reason) {
     TypicalStep step = typicalStep(phase);
     bool canFold = attention.project && weights != WeightsMode::Reference;
     SmallVector<FormCost> costs;
     for (MlaForm candidate : kForms)
       if (candidate != MlaForm::Folded || canFold)
-        costs.push_back(measure(attention, candidate, step, device));
+        costs.push_back(measure(attention, keyUp, candidate, step, device));
     const FormCost *best = &costs.front();
     for (const FormCost &cost : costs)
       if (cost.seconds < best->seconds)
@@ -282,11 +294,11 @@ private:
         os << ", " << formName(cost.form) << " " << formatSeconds(cost.seconds);
     os << ".";
     if (canFold) {
-      const FormCost &folded = costs.back();
+      const FormCost &folded = costs.back(), &factored = costs[1];
       os << " folded " << (best == &folded ? "chosen" : "rejected") << ": "
          << formatTraffic(folded.queryWeightBytes)
          << " of query weights per layer instead of "
-         << formatTraffic(costs.front().queryWeightBytes) << ".";
+         << formatTraffic(factored.queryWeightBytes) << ".";
     } else if (weights == WeightsMode::Reference) {
       os << " folded not available: weights=reference forbids computed "
             "weights.";
@@ -296,7 +308,8 @@ private:
     return best->form;
   }
 
-  void apply(const Attention &attention, MlaForm chosen, StringRef reason) {
+  void apply(const Attention &attention, const KeyUp &keyUp, MlaForm chosen,
+             StringRef reason) {
     MlaAttentionOp op = attention.op;
     if (chosen == MlaForm::None) {
       appendReason(op, reason);
@@ -304,11 +317,16 @@ private:
       return;
     }
     (chosen == MlaForm::Folded ? numFolded : numFactored) += 1;
-    FormBuilder forms(attention);
+    FormBuilder forms(attention, keyUp);
     op.getResult().replaceAllUsesWith(forms.build(chosen));
-    for (Operation *made : forms.created)
-      if (!isa<FoldQueryOp>(made))
+    for (Operation *made : forms.created) {
+      if (isa<CostOpInterface>(made))
         appendReason(made, reason);
+      if (isa<AbsorbQueryOp>(made) && !keyUp.reason.empty())
+        appendReason(made, keyUp.reason);
+      if (isa<TransposeOp>(made))
+        ++numTransposed;
+    }
     op.erase();
     if (chosen == MlaForm::Folded) {
       attention.rotate->erase();

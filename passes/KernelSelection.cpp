@@ -50,6 +50,19 @@ const GemmInfo *moe::chooseGemm(moek::Format format, moek::Layout layout,
   return best;
 }
 
+bool moe::readsPackedRows(Isa isa) {
+  return llvm::any_of(moek::gemmTable(), [&](const GemmInfo &gemm) {
+    return gemm.layout != moek::Layout::Gguf && runsOn(gemm.isa, isa);
+  });
+}
+
+bool moe::readsPackedRows(Isa isa, moek::Format format, int64_t cols) {
+  return llvm::any_of(moek::gemmTable(), [&](const GemmInfo &gemm) {
+    return gemm.layout != moek::Layout::Gguf && runsOn(gemm.isa, isa) &&
+           gemm.format == format && moek::hasLayout(gemm.layout, format, cols);
+  });
+}
+
 SmallVector<PlanStep> moe::withQuantize(ArrayRef<PlanStep> steps,
                                         ArrayRef<const GemmInfo *> gemms) {
   SmallVector<PlanStep> all;

@@ -75,6 +75,12 @@ const moek::GemmInfo *chooseGemm(moek::Format format, moek::Layout layout,
                                  moek::Isa isa, int64_t minTokens,
                                  int64_t maxTokens);
 
+/// Whether a device whose best instruction set is `isa` has gemms for another
+/// layout than the model file's: for any format, or for `format` with rows of
+/// `cols` elements.
+bool readsPackedRows(moek::Isa isa);
+bool readsPackedRows(moek::Isa isa, moek::Format format, int64_t cols);
+
 } // namespace mlir::moe
 
 #endif // MOE_PASSES_KERNELSELECTION_H

@@ -56,6 +56,11 @@ def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
       (`moe.fold_query`). The product has heads * (latent + rope) rows instead
       of heads * (nope + rope): usually many more bytes.
 
+    A gemm computes W_UK^T q only if W_UK is there transposed. On a device with
+    gemms on packed rows `factored` therefore has a copy made when weights are
+    packed (`moe.transpose`; passes/KeyUp.h), unless `weights=reference` or the
+    format has no such gemm.
+
     `auto` takes the form with the fewest predicted seconds for the phase's
     typical step on the target's first device, where attention goes if it fits.
     A remark states the seconds of each form and the weight bytes of folded.
@@ -76,6 +81,7 @@ def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
     Statistic<"numNone", "none", "Attentions left as they are">,
     Statistic<"numFactored", "factored", "Attentions factored">,
     Statistic<"numFolded", "folded", "Attentions folded">,
+    Statistic<"numTransposed", "transposed", "Attentions with a transposed copy of W_UK">,
   ];
 }
 

@@ -24,6 +24,12 @@ std::pair<StringAttr, int64_t> residentTensor(Value weight) {
     return {StringAttr::get(base.getContext(), base.getValue() + " (folded)"),
             bytes};
   }
+  if (auto transpose = dyn_cast<TransposeOp>(producer)) {
+    StringAttr base = residentTensor(transpose.getWeight()).first;
+    return {
+        StringAttr::get(base.getContext(), base.getValue() + " (transposed)"),
+        bytes};
+  }
   return {cast<WeightOp>(producer).getRef().getName(), bytes};
 }
 

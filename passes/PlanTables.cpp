@@ -118,6 +118,8 @@ FailureOr<Value> PlanTables::weight(Value weight, moek::Layout layout) {
     entry = addSplit(split, weight == split.getKey());
   else if (auto folded = dyn_cast<FoldQueryOp>(op))
     entry = addFolded(folded);
+  else if (auto transposed = dyn_cast<TransposeOp>(op))
+    entry = addTransposed(transposed);
   else
     return op->emitError("is no source of weights");
   if (succeeded(entry))
@@ -192,6 +194,17 @@ FailureOr<Value> PlanTables::addFolded(FoldQueryOp op) {
       op.getKTransposed()));
 }
 
+FailureOr<Value> PlanTables::addTransposed(TransposeOp op) {
+  FailureOr<Value> from = weight(op.getWeight());
+  if (failed(from))
+    return failure();
+  Matrices m(op.getResult());
+  std::string name =
+      (from->getDefiningOp<plan::WeightOp>().getName() + ".transposed").str();
+  return Value(builder_.create<plan::TransposeOp>(
+      op.getLoc(), name, *from, m.formatName, m.outer, m.rows, m.cols));
+}
+
 FailureOr<Value> PlanTables::addPacked(Value weight, moek::Layout layout) {
   FailureOr<Value> source = this->weight(weight);
   if (failed(source))
@@ -209,15 +222,17 @@ FailureOr<Value> PlanTables::addPacked(Value weight, moek::Layout layout) {
 void PlanTables::sort() {
   // The order of the tables in plan.fbs, but with what phases use before them.
   auto rank = [](Operation &op) {
-    return isa<plan::DeviceOp>(op)                                    ? 0
-           : isa<plan::FileOp>(op)                                    ? 1
-           : isa<plan::WeightOp, plan::FoldQueryOp, plan::PackOp>(op) ? 2
-           : isa<plan::ConstantOp>(op)                                ? 3
-           : isa<plan::KvOp>(op)                                      ? 4
-           : isa<plan::TokenizerOp>(op)                               ? 5
-           : isa<plan::NoteOp>(op)                                    ? 6
-           : isa<plan::ExplainOp>(op)                                 ? 7
-                                                                      : 8;
+    return isa<plan::DeviceOp>(op) ? 0
+           : isa<plan::FileOp>(op) ? 1
+           : isa<plan::WeightOp, plan::FoldQueryOp, plan::TransposeOp,
+                 plan::PackOp>(op)
+               ? 2
+           : isa<plan::ConstantOp>(op)  ? 3
+           : isa<plan::KvOp>(op)        ? 4
+           : isa<plan::TokenizerOp>(op) ? 5
+           : isa<plan::NoteOp>(op)      ? 6
+           : isa<plan::ExplainOp>(op)   ? 7
+                                        : 8;
   };
   Block &block = program_.getBody().front();
   SmallVector<Operation *> ops;

@@ -49,6 +49,7 @@ private:
   FailureOr<Value> addReference(WeightOp op);
   FailureOr<Value> addSplit(SplitKvBOp op, bool isKey);
   FailureOr<Value> addFolded(FoldQueryOp op);
+  FailureOr<Value> addTransposed(TransposeOp op);
   FailureOr<Value> addPacked(Value weight, moek::Layout layout);
 
   plan::ProgramOp program_;

@@ -33,13 +33,6 @@ static bool hasGemms(Layout layout, moek::Format format, moek::Isa isa,
   });
 }
 
-/// Whether packing can pay on the device at all.
-static bool hasLayouts(moek::Isa isa) {
-  return llvm::any_of(moek::gemmTable(), [&](const GemmInfo &gemm) {
-    return gemm.layout != Layout::Gguf && runsOn(gemm.isa, isa);
-  });
-}
-
 static std::string text(std::string_view view) { return std::string(view); }
 
 WeightLayouts::Choice
@@ -47,7 +40,7 @@ WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
   auto type = cast<RankedTensorType>(weight.getType());
   auto format = getFormat(type.getElementType());
   auto uses = uses_.find({weightKey(weight), &device});
-  if (!format || uses == uses_.end() || !hasLayouts(device.isa))
+  if (!format || uses == uses_.end() || !readsPackedRows(device.isa))
     return {};
   auto keep = [](const std::string &why) {
     return Choice{Layout::Gguf, "as in the model file: " + why};

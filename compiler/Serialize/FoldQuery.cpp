@@ -1,10 +1,9 @@
 #include "compiler/Serialize/FoldQuery.h"
 
 #include "kernels/quant/Dequant.h"
-#include "kernels/quant/Half.h"
+#include "kernels/quant/Quantize.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <vector>
 
@@ -20,21 +19,9 @@ void dequantize(const moek::WeightView &w, const uint8_t *firstRow,
                 int64_t rows, std::vector<float> &out) {
   out.resize(rows * w.cols);
   for (int64_t r = 0; r < rows; ++r)
-    // The format was checked; it has a dequantiser.
+    // check() asked whether the formats can be converted.
     (void)moek::dequantizeRow(w.format, firstRow + r * w.rowStride, w.cols,
                               out.data() + r * w.cols);
-}
-
-/// Stores a row in the result's format.
-void store(moek::Format format, const float *row, int64_t cols, uint8_t *out) {
-  if (format == moek::Format::F32) {
-    std::memcpy(out, row, cols * sizeof(float));
-    return;
-  }
-  for (int64_t c = 0; c < cols; ++c) {
-    uint16_t bits = moek::floatToBf16(row[c]);
-    std::memcpy(out + 2 * c, &bits, sizeof bits);
-  }
 }
 
 /// Rows first ... last - 1 of one head of the result.
@@ -51,8 +38,9 @@ void foldHead(const FoldQuery &fold, int64_t head, int64_t first, int64_t last,
   std::vector<float> row(cols);
   for (int64_t r = first; r < last; ++r, out += fold.rowBytes()) {
     if (r >= fold.latent) {
-      store(fold.format, q.data() + (fold.nope + r - fold.latent) * cols, cols,
-            out);
+      (void)moek::quantizeRow(fold.format,
+                              q.data() + (fold.nope + r - fold.latent) * cols,
+                              cols, out);
       continue;
     }
     std::fill(sums.begin(), sums.end(), 0.0);
@@ -64,7 +52,7 @@ void foldHead(const FoldQuery &fold, int64_t head, int64_t first, int64_t last,
         sums[c] += factor * queryRow[c];
     }
     std::copy(sums.begin(), sums.end(), row.begin());
-    store(fold.format, row.data(), cols, out);
+    (void)moek::quantizeRow(fold.format, row.data(), cols, out);
   }
 }
 

@@ -83,7 +83,7 @@ private:
       return write(kv);
     else if (auto phase = dyn_cast<plan::PhaseOp>(op))
       return write(phase);
-    else if (isa<plan::FoldQueryOp, plan::PackOp>(op))
+    else if (isa<plan::FoldQueryOp, plan::TransposeOp, plan::PackOp>(op))
       return Status(StatusCode::Internal,
                     fmt::format("weight \"{}\" must be packed before the plan "
                                 "is written",

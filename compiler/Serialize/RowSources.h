@@ -5,6 +5,7 @@
 
 #include "compiler/Serialize/FoldQuery.h"
 #include "compiler/Serialize/PackedFile.h"
+#include "compiler/Serialize/Transpose.h"
 
 #include <string>
 
@@ -57,6 +58,20 @@ public:
 
 private:
   FoldQuery fold_;
+};
+
+/// Rows that are columns of a weight; `transpose` passed check().
+class TransposedRows : public RowSource {
+public:
+  explicit TransposedRows(const Transpose &transpose) : transpose_(transpose) {}
+  moert::Status read(int64_t matrix, int64_t first, int64_t count,
+                     uint8_t *out) const override {
+    transposeRows(transpose_, matrix, first, count, out);
+    return moert::Status::ok();
+  }
+
+private:
+  Transpose transpose_;
 };
 
 } // namespace moec

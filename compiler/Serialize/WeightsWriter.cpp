@@ -96,7 +96,7 @@ private:
   /// after another lie one behind another.
   void collect() {
     for (Operation &op : program.getBody().front())
-      if (isa<plan::PackOp, plan::FoldQueryOp>(op) ||
+      if (isa<plan::PackOp, plan::FoldQueryOp, plan::TransposeOp>(op) ||
           (options.all && isa<plan::WeightOp>(op)))
         if (llvm::any_of(op.getUsers(), [](Operation *user) {
               return isa<plan::InstOp>(user);
@@ -140,6 +140,8 @@ private:
       return sourceOf(pack.getWeight().getDefiningOp());
     if (auto fold = dyn_cast<plan::FoldQueryOp>(entry))
       return foldOf(fold);
+    if (auto transpose = dyn_cast<plan::TransposeOp>(entry))
+      return transposeOf(transpose);
     auto weight = cast<plan::WeightOp>(entry);
     MOE_ASSIGN_OR_RETURN(const ModelFile *model,
                          open(weight.getFile().getDefiningOp<plan::FileOp>()));
@@ -160,6 +162,14 @@ private:
                    formatOf(op.getFormat())};
     MOE_RETURN_IF_ERROR(fold.check().at(op.getName().str()));
     return std::unique_ptr<RowSource>(std::make_unique<FoldedRows>(fold));
+  }
+
+  StatusOr<std::unique_ptr<RowSource>> transposeOf(plan::TransposeOp op) {
+    MOE_ASSIGN_OR_RETURN(moek::WeightView from, mappedView(op.getWeight()));
+    Transpose transpose{from, formatOf(op.getFormat())};
+    MOE_RETURN_IF_ERROR(transpose.check().at(op.getName().str()));
+    return std::unique_ptr<RowSource>(
+        std::make_unique<TransposedRows>(transpose));
   }
 
   static moek::WeightView viewOf(plan::WeightOp weight, const uint8_t *data) {
@@ -185,7 +195,7 @@ private:
     return &found->second;
   }
 
-  /// Of what is dequantised to be folded.
+  /// Of what another weight is computed from.
   StatusOr<moek::WeightView> mappedView(Value value) {
     auto weight = value.getDefiningOp<plan::WeightOp>();
     auto op = weight.getFile().getDefiningOp<plan::FileOp>();
@@ -206,7 +216,8 @@ private:
   void rewrite() {
     Block &block = program.getBody().front();
     OpBuilder builder(&block, llvm::find_if(block, [](Operation &op) {
-      return isa<plan::WeightOp, plan::FoldQueryOp, plan::PackOp>(op);
+      return isa<plan::WeightOp, plan::FoldQueryOp, plan::TransposeOp,
+                 plan::PackOp>(op);
     }));
     std::string hash = moert::contentHash(
         std::span(reinterpret_cast<const uint8_t *>(file.header.data()),
@@ -226,9 +237,10 @@ private:
           stored.getResult(),
           [](OpOperand &use) { return isa<plan::InstOp>(use.getOwner()); });
     }
-    // What packs uses what folds, and both use what is stored.
+    // What packs uses what is computed, and both use what is stored.
     eraseUnused<plan::PackOp>(block);
     eraseUnused<plan::FoldQueryOp>(block);
+    eraseUnused<plan::TransposeOp>(block);
     eraseUnused<plan::WeightOp>(block);
     eraseUnused<plan::FileOp>(block);
   }

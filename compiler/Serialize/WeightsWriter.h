@@ -31,14 +31,15 @@ struct PlaceWeightsOptions {
 ///
 /// Writes the weights file beside the plan (plan.fb: plan.weights) if there is
 /// something to write, as writePackedFile does, and lets the program refer to
-/// it: plan.fold_query and plan.pack become plan.weight, entries that nothing
-/// uses any more go. Weights start at multiples of 64 bytes, large ones of
-/// pages. Paths of model files become relative to the plan's folder if they are
-/// below it, else absolute.
+/// it: plan.fold_query, plan.transpose and plan.pack become plan.weight,
+/// entries that nothing uses any more go. Weights start at multiples of 64
+/// bytes, large ones of pages. Paths of model files become relative to the
+/// plan's folder if they are below it, else absolute.
 ///
 /// Returns the size of the weights file, 0 without one. Fails with Io (disk
 /// full, checked before the first byte; a model file that is gone or changed),
-/// Cancelled, and as FoldQuery::check does; then no weights file was changed.
+/// Cancelled, and as FoldQuery::check and
+/// Transpose::check do; then no weights file was changed.
 moert::StatusOr<uint64_t> placeWeights(mlir::plan::ProgramOp program,
                                        const PlaceWeightsOptions &options);
 

@@ -56,10 +56,9 @@ std::optional<moek::Format> getFormat(Type elementType);
 Type getElementType(MLIRContext *context, moek::Format format);
 /// Bytes of a static tensor of any supported format.
 int64_t getTensorBytes(RankedTensorType type);
-/// Sum of getTensorBytes over the operands of `op` that are weights: results of
-/// moe.weight, moe.split_kv_b or moe.fold_query.
+/// Sum of getTensorBytes over the operands of `op` that are weights.
 int64_t sumWeightBytes(Operation *op);
-/// Whether `value` is a weight.
+/// Whether `value` is a weight: stored, a view, or computed from weights.
 bool isWeight(Value value);
 
 /// Names of the discardable attributes that passes record decisions in.

@@ -88,7 +88,7 @@ moek::KvType moe::kvTypeOf(Operation *op) {
 }
 
 bool moe::isWeight(Value value) {
-  return isa_and_nonnull<WeightOp, SplitKvBOp, FoldQueryOp>(
+  return isa_and_nonnull<WeightOp, SplitKvBOp, FoldQueryOp, TransposeOp>(
       value.getDefiningOp());
 }
 

@@ -83,6 +83,18 @@ LogicalResult FoldQueryOp::verify() {
       .result();
 }
 
+LogicalResult TransposeOp::verify() {
+  OpChecks checks(*this);
+  checks.weight("weight", getWeight().getType(), 3);
+  if (failed(checks.result()))
+    return failure();
+  return checks.weight("result", getType(), 3)
+      .shape("result", "[outer, columns, rows]",
+             {dim(getWeight(), 0), dim(getWeight(), 2), dim(getWeight(), 1)},
+             getType())
+      .result();
+}
+
 //===----------------------------------------------------------------------===//
 // Whole-row ops
 //===----------------------------------------------------------------------===//

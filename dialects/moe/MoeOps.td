@@ -65,6 +65,20 @@ def Moe_FoldQueryOp : Moe_Op<"fold_query", [Pure]> {
   let assemblyFormat = "$wq `,` $wk attr-dict `:` functional-type(operands, results)";
 }
 
+def Moe_TransposeOp : Moe_Op<"transpose", [Pure]> {
+  let summary = "matrices of a weight transposed, computed once when weights are packed";
+  let description = [{
+    [N, R, C] becomes [N, C, R]. Blocks run along rows, so that those of a
+    quantised weight do not survive: the result has a format of its own.
+    ```mlir
+    %kt = moe.transpose %k : (tensor<16x128x512x!moe.q4_k>) -> tensor<16x512x128x!moe.q8_0>
+    ```
+  }];
+  let arguments = (ins Moe_Weight:$weight);
+  let results = (outs Moe_Weight:$result);
+  let assemblyFormat = "$weight attr-dict `:` functional-type(operands, results)";
+}
+
 //===----------------------------------------------------------------------===//
 // Whole-row ops
 //===----------------------------------------------------------------------===//

@@ -69,6 +69,8 @@ WeightShape mlir::plan::shapeOf(Value weight) {
   Operation *op = weight.getDefiningOp();
   if (auto fold = dyn_cast<FoldQueryOp>(op))
     return shape(fold, Layout::Gguf);
+  if (auto transpose = dyn_cast<TransposeOp>(op))
+    return shape(transpose, Layout::Gguf);
   if (auto pack = dyn_cast<PackOp>(op)) {
     WeightShape packed = shapeOf(pack.getWeight());
     packed.layout = pack.getLayout();
@@ -255,6 +257,27 @@ LogicalResult FoldQueryOp::verify() {
   return success();
 }
 
+void TransposeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), getName());
+}
+
+LogicalResult TransposeOp::verify() {
+  if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
+    return failure();
+  if (!isa_and_nonnull<WeightOp>(getWeight().getDefiningOp()))
+    return emitOpError("expected a 'plan.weight'");
+  WeightShape from = shapeOf(getWeight());
+  if (from.layout != Layout::Gguf)
+    return emitOpError() << "expected rows in layout gguf, found "
+                         << stringifyLayout(from.layout);
+  if (getOuter() != from.outer || getRows() != from.cols ||
+      getCols() != from.rows)
+    return emitOpError() << "expected shape " << from.outer << 'x' << from.cols
+                         << 'x' << from.rows << ", found " << getOuter() << 'x'
+                         << getRows() << 'x' << getCols();
+  return success();
+}
+
 void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), getName());
 }
@@ -262,8 +285,10 @@ void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 LogicalResult PackOp::verify() {
   if (getLayout() == Layout::Gguf)
     return emitOpError("expected a layout other than the model file's");
-  if (!isa_and_nonnull<WeightOp, FoldQueryOp>(getWeight().getDefiningOp()))
-    return emitOpError("expected a 'plan.weight' or 'plan.fold_query'");
+  if (!isa_and_nonnull<WeightOp, FoldQueryOp, TransposeOp>(
+          getWeight().getDefiningOp()))
+    return emitOpError("expected a 'plan.weight', 'plan.fold_query' or "
+                       "'plan.transpose'");
   WeightShape shape = shapeOf(getWeight());
   if (shape.layout != Layout::Gguf)
     return emitOpError() << "expected rows in layout gguf, found "

@@ -47,7 +47,8 @@ struct WeightShape {
   int64_t matrixBytes() const;
 };
 
-/// `weight` is the result of plan.weight, plan.fold_query or plan.pack.
+/// `weight` is the result of plan.weight, plan.fold_query, plan.transpose or
+/// plan.pack.
 WeightShape shapeOf(Value weight);
 
 } // namespace mlir::plan

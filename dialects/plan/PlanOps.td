@@ -95,6 +95,23 @@ def Plan_FoldQueryOp : Plan_ProgramEntry<"fold_query"> {
   }];
 }
 
+def Plan_TransposeOp : Plan_ProgramEntry<"transpose"> {
+  let summary = "a weight that packing computes: matrices transposed";
+  let description = [{
+    ```mlir
+    %t = plan.transpose "blk.0.attn_kv_b.weight.keys.transposed" of %k : 16x512x128xQ8_0
+    ```
+    As `moe.transpose`, of a weight in the model file. Packing computes it and
+    replaces this op by a `plan.weight`, as it does with `plan.fold_query`.
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Weight:$weight, StrAttr:$format,
+                       Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols);
+  let results = (outs Plan_Weight:$result);
+  let assemblyFormat = [{
+    $name `of` $weight `:` custom<Shape>($outer, $rows, $cols, $format) attr-dict
+  }];
+}
+
 def Plan_PackOp : Plan_ProgramEntry<"pack"> {
   let summary = "a weight that packing writes in another layout";
   let description = [{

@@ -39,18 +39,29 @@ Work absorbQuery(Arena &arena, Isa, Step step) {
           2 * products * step.tokens, double(a.w.outer * a.w.outerStride)};
 }
 
-/// W_UV: [heads, value, latent].
-Work headLinear(Arena &arena, Isa isa, Step step) {
+/// A weight [heads, rows, cols], and `tail` columns copied.
+Work headLinear(Arena &arena, Isa isa, Step step, Format format, int64_t rows,
+                int64_t cols, int32_t tail) {
   HeadLinearArgs a{};
-  const GemmInfo &gemm = gemmFor(Format::Q4_K, isa);
+  const GemmInfo &gemm = gemmFor(format, isa);
   a.gemm = resolveGemm(gemm.name), a.encoding = gemm.activation;
-  a.xStride = kHeads * kLatent, a.outStride = kHeads * kValue;
+  a.tail = tail;
+  a.xStride = kHeads * (cols + tail), a.outStride = kHeads * (rows + tail);
   a.x = arena.floats(step.tokens * a.xStride);
   a.out = arena.floats(step.tokens * a.outStride);
-  a.w = arena.weights(Format::Q4_K, kHeads, kValue, kLatent);
-  double products = double(kHeads) * kValue * kLatent;
-  return {keep(a), size_t(headLinearScratchBytes(kLatent)),
+  a.w = arena.weights(format, kHeads, rows, cols);
+  double products = double(kHeads) * double(rows * cols);
+  return {keep(a), size_t(headLinearScratchBytes(cols)),
           2 * products * step.tokens, double(a.w.outer * a.w.outerStride)};
+}
+
+Work expandValue(Arena &arena, Isa isa, Step step) {
+  return headLinear(arena, isa, step, Format::Q4_K, kValue, kLatent, 0);
+}
+
+/// What plans have in place of AbsorbQuery: W_UK transposed.
+Work absorbTransposed(Arena &arena, Isa isa, Step step) {
+  return headLinear(arena, isa, step, Format::Q8_0, kLatent, kNope, kRope);
 }
 
 /// With random codes where the type has blocks.
@@ -235,7 +246,8 @@ int main(int argc, char **argv) {
       {OpCode::ExpertGroup, expertGroup, {{1, 0}, {512, 0}}},
       {OpCode::ExpertsCombine, expertsCombine, {{1, 0}, {512, 0}}},
       {OpCode::AbsorbQuery, absorbQuery, {{1, 0}, {8, 0}, {64, 0}}},
-      {OpCode::HeadLinear, headLinear, {{1, 0}, {8, 0}, {64, 0}}},
+      {OpCode::HeadLinear, expandValue, {{1, 0}, {8, 0}, {64, 0}}, "values"},
+      {OpCode::HeadLinear, absorbTransposed, {{1, 0}, {8, 0}, {64, 0}}, "keys"},
       {OpCode::LatentAttention,
        latentAttention<KvType::F16>,
        {{1, 511}, {1, 4095}, {8, 4095}, {1, 16383}},

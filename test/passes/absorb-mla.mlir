@@ -40,7 +40,8 @@ module attributes {moe.target = #xeon} {
 // FACTORED: %[[Q:.*]] = moe.rope
 // FACTORED: %[[KV:.*]] = moe.mla_latent
 // FACTORED: %[[K:.*]], %[[V:.*]] = moe.split_kv_b
-// FACTORED: %[[QL:.*]] = moe.absorb_query %[[Q]], %[[K]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn.absorb_query", moe.reason = "{{.*}}", nope = 128 : i64, rope = 64 : i64} : {{.*}} -> tensor<?x9216xf32>
+// FACTORED: %[[KT:.*]] = moe.transpose %[[K]] : (tensor<16x128x512xbf16>) -> tensor<16x512x128xbf16>
+// FACTORED: %[[QL:.*]] = moe.absorb_query %[[Q]], %[[KT]] {heads = 16 : i64, k_transposed, latent = 512 : i64, moe.label = "blk.0.attn.absorb_query", moe.reason = "{{.*}}", nope = 128 : i64, rope = 64 : i64} : {{.*}} -> tensor<?x9216xf32>
 // FACTORED: %[[O:.*]] = moe.latent_attention %[[QL]], %[[KV]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn.latent", moe.reason = "{{.*}}", rope = 64 : i64, scale = 0.072168783648703216 : f64} : {{.*}} -> tensor<?x8192xf32>
 // FACTORED: %[[R:.*]] = moe.expand_value %[[O]], %[[V]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn.expand_value", moe.reason = "{{.*}}", value = 128 : i64} : {{.*}} -> tensor<?x2048xf32>
 // FACTORED: return %[[R]]

@@ -3,6 +3,7 @@
 #include "compiler/Serialize/WeightsWriter.h"
 
 #include "compiler/Serialize/PlanWriter.h"
+#include "kernels/quant/Dequant.h"
 #include "kernels/quant/Rows16.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -228,6 +229,52 @@ TEST_F(WeightsWriter, PacksComputedWeights) {
   std::string panel = row(entries[0], 0, 0, 16 * 8);
   for (size_t i = 0; i < panel.size(); i += 2)
     EXPECT_EQ(uint8_t(panel[i + 1]), i % 64 < 32 ? 0x3f : 0) << i;
+}
+
+TEST_F(WeightsWriter, PacksTransposedWeights) {
+  std::vector<float> values(1024);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = float(i % 64);
+  content.assign(reinterpret_cast<const char *>(values.data()), 4096);
+  model = dir.write("model.gguf", content);
+  // Two matrices of 32 rows, with 2 rows of something else behind each.
+  parse(R"(
+  %k = plan.weight "k" in %f at 128 : 2x32x5xF32 strides [680, 20]
+  %t = plan.transpose "k.transposed" of %k : 2x5x32xQ8_0
+  %p = plan.pack "k.transposed" of %t layout rows16
+)",
+        {"p", "t"});
+  auto bytes = place(false);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  auto entries = llvm::to_vector(program().getBody().getOps<plan::WeightOp>());
+  ASSERT_EQ(entries.size(), 2u) << "what it is made of is not needed";
+  ASSERT_EQ(files().size(), 1u);
+  plan::WeightOp rows = entries[0], packed = entries[1];
+  if (rows.getLayout() != plan::Layout::Gguf)
+    std::swap(packed, rows);
+  EXPECT_EQ(rows.getRows(), 5);
+  EXPECT_EQ(rows.getCols(), 32);
+  for (int64_t m = 0; m < 2; ++m) {
+    std::string matrix;
+    for (int64_t r = 0; r < 5; ++r) {
+      matrix += row(rows, m, r, 34);
+      float column[32], read[32];
+      for (int64_t c = 0; c < 32; ++c)
+        column[c] = values[size_t(32 + m * 170 + c * 5 + r)];
+      ASSERT_TRUE(moek::dequantizeRow(
+          moek::Format::Q8_0,
+          reinterpret_cast<const uint8_t *>(matrix.data()) + r * 34, 32, read));
+      for (int64_t c = 0; c < 32; ++c)
+        EXPECT_NEAR(read[c], column[c], 64 * 0.005)
+            << m << " " << r << " " << c;
+    }
+    std::string panel(16 * 34, 'x');
+    ASSERT_TRUE(moek::packRows16(
+        moek::Format::Q8_0, reinterpret_cast<const uint8_t *>(matrix.data()),
+        34, 5, 32, reinterpret_cast<uint8_t *>(panel.data())));
+    EXPECT_EQ(row(packed, m, 0, panel.size()), panel) << m;
+  }
+  EXPECT_TRUE(moec::serializePlan(program()).isOk());
 }
 
 TEST_F(WeightsWriter, HeaderTellsLayoutsApart) {

@@ -125,6 +125,23 @@ func.func @fold_result(%wq: tensor<48x64xf32>, %wk: tensor<2x16x32xf32>) {
 
 // -----
 
+func.func @transpose_result(%w: tensor<2x16x32xf32>) {
+  // expected-error @below {{expected result [outer, columns, rows] = [2, 32, 16], got [2, 16, 32]}}
+  %t = moe.transpose %w : (tensor<2x16x32xf32>) -> tensor<2x16x32xf32>
+  return
+}
+
+// -----
+
+// 16 rows give columns of 16 elements: half a block.
+func.func @transpose_block(%w: tensor<2x16x32xf32>) {
+  // expected-error @below {{expected result}}
+  %t = moe.transpose %w : (tensor<2x16x32xf32>) -> tensor<2x32x16x!moe.q8_0>
+  return
+}
+
+// -----
+
 //===--- attributes -------------------------------------------------------===//
 
 func.func @rope_odd(%x: tensor<?x64xf32>) {

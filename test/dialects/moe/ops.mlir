@@ -19,6 +19,13 @@ func.func @fold_query(%wq: tensor<48x64xf32>, %wk: tensor<2x32x16xbf16>) -> tens
   return %w : tensor<80x64xbf16>
 }
 
+// CHECK-LABEL: func.func @transpose
+func.func @transpose(%wk: tensor<2x64x32x!moe.q4_0>) -> tensor<2x32x64x!moe.q8_0> {
+  // CHECK: moe.transpose %{{.*}} : (tensor<2x64x32x!moe.q4_0>) -> tensor<2x32x64x!moe.q8_0>
+  %w = moe.transpose %wk : (tensor<2x64x32x!moe.q4_0>) -> tensor<2x32x64x!moe.q8_0>
+  return %w : tensor<2x32x64x!moe.q8_0>
+}
+
 // One format each: the types' names are part of the format's contract.
 // CHECK-LABEL: func.func private @formats
 func.func private @formats(

@@ -122,7 +122,7 @@ plan.program attributes {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %w = plan.weight "w" in %f at 0 : 1x2x32xQ8_0 strides [68, 34]
   %p = plan.pack "w" of %w layout rows16
-  // expected-error @+1 {{expected a 'plan.weight' or 'plan.fold_query'}}
+  // expected-error @+1 {{expected a 'plan.weight', 'plan.fold_query' or 'plan.transpose'}}
   %q = plan.pack "w" of %p layout rows16
 }
 
@@ -209,6 +209,45 @@ plan.program attributes {
   %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
   // expected-error @+1 {{expected heads * (latent + rope) = 16 rows, found 15}}
   %w = plan.fold_query "w" of %q, %k : 1x15x4xF32 {heads = 2 : i64, nope = 8 : i64, rope = 4 : i64, latent = 4 : i64}
+}
+
+// -----
+
+// Transposing swaps rows and columns.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
+  // expected-error @+1 {{expected shape 2x4x8, found 2x8x4}}
+  %t = plan.transpose "t" of %k : 2x8x4xF32
+}
+
+// -----
+
+// What is transposed is in the model file.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
+  %t = plan.transpose "t" of %k : 2x4x8xF32
+  // expected-error @+1 {{expected a 'plan.weight'}}
+  %u = plan.transpose "u" of %t : 2x8x4xF32
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %k = plan.weight "k" in %f at 512 : 1x32x32xQ8_0 strides [1088, 34] layout rows16
+  // expected-error @+1 {{expected rows in layout gguf, found rows16}}
+  %t = plan.transpose "t" of %k : 1x32x32xQ8_0
 }
 
 // -----

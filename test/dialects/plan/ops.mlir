@@ -29,6 +29,8 @@ plan.program attributes {
   %wq = plan.weight "q" in %gguf at 4096 : 1x24x32xF32 strides [3072, 128]
   %wk = plan.weight "k" in %gguf at 8192 : 2x8x32xF32 strides [1024, 128]
   %folded = plan.fold_query "q.folded" of %wq, %wk : 1x72x32xF32 {heads = 2 : i64, nope = 8 : i64, rope = 4 : i64, latent = 32 : i64, k_transposed}
+  // CHECK: plan.transpose "k.transposed" of %{{.*}} : 2x32x8xBF16
+  %transposed = plan.transpose "k.transposed" of %wk : 2x32x8xBF16
   // CHECK: %[[FREQ:.*]] = plan.constant "rope.inv_freq" [1.000000e+00, 0.316227764]
   %freq = plan.constant "rope.inv_freq" [1.0, 0.31622776]
   // CHECK: %[[KV:.*]] = plan.kv on %[[CPU]] layer 0 bf16 rows 64 cols 36 at 0
