@@ -13,8 +13,9 @@
 //    rows, and a row's scale is multiplied into its words. So a sum over rows
 //    is a sum of integers: 16 accumulators again.
 //
-// V2-Lite: 576 + 512 columns of a row are 17 vpdpbusd per head, 128 rows are
-// 80 KiB of L2, a transposed block 8 KiB of L1.
+// V2-Lite: 576 + 512 columns of a row are 17 vpdpbusd per head, a group is
+// 153 KiB of L2, a transposed block 16 KiB of L1. The next group comes from
+// memory meanwhile: 2448 lines asked for one by one, one to some 30 vpdpbusd.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,7 +51,7 @@ public:
     take(rowUnit, latentBlocks);
     take(quads, kGroup * kKvBlock);
     take(low, kHeads * kGroup);
-    take(starts, kHeads * kKvBlock);
+    take(high, kGroup);
   }
 
   /// See FloatLatent::attend. `first` is a multiple of kKvTile.
@@ -58,16 +59,18 @@ public:
               float *out, float *most, float *sum) {
     if (q != encoded || heads > encodedHeads) // A token has several spans.
       encodeQueries(q, heads);
+    next.at = kvTile(a.kv, first) + kTiles * kKvTile * a.kv.rowStride;
     for (int64_t at = first; at < end; at += kGroup) {
       rows = end - at < kGroup ? end - at : kGroup;
       tiles = (rows + kKvTile - 1) / kKvTile;
       tile = kvTile(a.kv, at);
+      planReads(heads, end - at < 2 * kGroup ? end - at : 2 * kGroup);
       scoreHeads(heads);
-      for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t h = 0; h < heads; ++h)
         alpha[h] =
             softmaxBlock<Simd>(scores + h * kGroup, rows, most[h], sum[h]);
+      for (int64_t h = 0; h < heads; ++h)
         encodeWeights(h);
-      }
       encodeScales();
       for (int64_t b = 0; b < latentBlocks; ++b) {
         transpose(b);
@@ -90,6 +93,22 @@ private:
   /// and at most an eighth of the words is larger.
   static constexpr float kBulk = 8;
 
+  /// Lines of the cache on their way to L2 while others are computed with.
+  struct Ahead {
+    const uint8_t *at, *end;
+    MOE_INLINE void read() {
+      _mm_prefetch(reinterpret_cast<const char *>(at), _MM_HINT_T1);
+      at += at < end ? 64 : 0;
+    }
+  };
+
+  /// sum + u * v. Opaque to GCC 12, which otherwise gives the sum of each step
+  /// of a loop a register of its own and copies it back and forth: 32 moves to
+  /// 16 vpdpbusd.
+  MOE_INLINE static void dot(__m512i &sum, __m512i u, __m512i v) {
+    sum = _mm512_dpbusd_epi32(sum, u, v);
+    __asm__("" : "+v"(sum));
+  }
   MOE_INLINE static __m512i load512(const void *p) {
     return _mm512_loadu_si512(p);
   }
@@ -119,6 +138,19 @@ private:
               _mm512_dpbusd_epi32(sum, zero, load512(query + i * kKvBlock + c));
         queryStart[i] = -_mm512_reduce_add_epi32(sum);
       }
+  }
+
+  /// Spreads reading the `ahead` rows from the group's first one evenly over
+  /// the group's work: a line for each quad of rows in the sums, the rest in
+  /// the scores.
+  void planReads(int64_t heads, int64_t ahead) {
+    int64_t headTiles = heads / kHeads + heads % kHeads;
+    int64_t aheadTiles = (ahead + kKvTile - 1) / kKvTile;
+    next.end = tile + aheadTiles * kKvTile * a.kv.rowStride;
+    int64_t inSums = headTiles * latentBlocks * tiles * kKvTile / 4;
+    int64_t left = (next.end - next.at) / 64 - inSums;
+    int64_t inScores = headTiles * blocks * ((tiles + kTiles - 1) / kTiles);
+    scoreReads = left > 0 ? (left + inScores - 1) / inScores : 0;
   }
 
   /// Tiles stay in L1 for all heads.
@@ -159,6 +191,8 @@ private:
 #pragma GCC unroll 4
         for (int i = 0; i < T; ++i)
           acc[r][i] = _mm512_set1_epi32(start[r * count]);
+      for (int64_t i = 0; i < scoreReads; ++i)
+        next.read();
       for (int64_t c = 0; c < kKvBlock; c += 4, q += 4, codes += 4 * kKvTile) {
         __m512i k[T];
 #pragma GCC unroll 4
@@ -169,7 +203,7 @@ private:
           __m512i qv = broadcast32(q + r * queryStride);
 #pragma GCC unroll 4
           for (int i = 0; i < T; ++i)
-            acc[r][i] = _mm512_dpbusd_epi32(acc[r][i], k[i], qv);
+            dot(acc[r][i], k[i], qv);
         }
       }
 #pragma GCC unroll 4
@@ -276,74 +310,79 @@ private:
       const uint8_t *from =
           tile + (i * a.kv.rowStride + b * kKvBlock) * kKvTile;
       for (int64_t c = 0; c < kVecs; ++c) {
-        __m512i x[4]; // x[j], lane k: columns 4 j ... of rows 4 k ...
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; ++j)
-          x[j] = _mm512_shuffle_epi8(
-              _mm512_xor_si512(load512(from + (c * 4 + j) * 64), zero), bytes);
-        __m512i low01 = _mm512_shuffle_i32x4(x[0], x[1], 0x44);
-        __m512i low23 = _mm512_shuffle_i32x4(x[2], x[3], 0x44);
-        __m512i high01 = _mm512_shuffle_i32x4(x[0], x[1], 0xee);
-        __m512i high23 = _mm512_shuffle_i32x4(x[2], x[3], 0xee);
+        // Lane k of line j: columns 4 j ... of rows 4 k ... Loads bring two
+        // lines' halves together, so that shuffles only swap lanes 1 and 2.
+        const uint8_t *line = from + c * 4 * 64;
         int8_t *to = quads + (i * 4 * kVecs + c) * 64;
-        _mm512_store_si512(to, _mm512_shuffle_i32x4(low01, low23, 0x88));
-        _mm512_store_si512(to + kVecs * 64,
-                           _mm512_shuffle_i32x4(low01, low23, 0xdd));
-        _mm512_store_si512(to + 2 * kVecs * 64,
-                           _mm512_shuffle_i32x4(high01, high23, 0x88));
-        _mm512_store_si512(to + 3 * kVecs * 64,
-                           _mm512_shuffle_i32x4(high01, high23, 0xdd));
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; ++half, line += 32) {
+          __m512i x01 = halves(line, line + 64);
+          __m512i x23 = halves(line + 2 * 64, line + 3 * 64);
+          auto put = [&](int k, __m512i v) {
+            v = _mm512_shuffle_epi8(_mm512_xor_si512(v, zero), bytes);
+            _mm512_store_si512(to + (2 * half + k) * kVecs * 64, v);
+          };
+          put(0, _mm512_shuffle_i32x4(x01, x23, 0x88));
+          put(1, _mm512_shuffle_i32x4(x01, x23, 0xdd));
+        }
       }
     }
   }
+  MOE_INLINE static __m512i halves(const uint8_t *low, const uint8_t *high) {
+    return _mm512_inserti64x4(
+        _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)low)),
+        _mm256_loadu_si256((const __m256i *)high), 1);
+  }
 
-  /// The words of one of the tile's heads for block b, times the rows' scales;
-  /// what their upper bytes add to the sums goes to `starts`.
-  void scaleWords(int64_t r, int64_t h, int64_t b) {
+  /// The words of one of the tile's heads for block b, times the rows' scales:
+  /// lower bytes go to `low`, what upper ones add to the sums to `start`.
+  MOE_INLINE void scaleWords(int64_t r, int64_t h, int64_t b,
+                             __m512i start[kVecs]) {
     const uint16_t *from = words + h * kGroup;
     const int16_t *scale = rowScale + b * kGroup;
     const __m512i byte = _mm512_set1_epi16(255);
-    auto product = [&](int64_t k) {
-      return _mm512_and_si512(
-          byte, _mm512_mulhrs_epi16(load512(from + k), load512(scale + k)));
-    };
-    for (int64_t k = 0; k < tiles * kKvTile; k += 64)
-      _mm512_store_si512(low + r * kGroup + k,
-                         _mm512_packus_epi16(product(k), product(k + 32)));
-    __m512i sum[kVecs];
-    for (__m512i &s : sum)
-      s = _mm512_setzero_si512();
+    // Not members: stored bytes might alias those.
+    uint8_t *lower = low + r * kGroup, *upper = high;
+    const int64_t count = tiles * kKvTile;
+    for (int64_t k = 0; k < count; k += 64) {
+      __m512i x = _mm512_mulhrs_epi16(load512(from + k), load512(scale + k));
+      __m512i y =
+          _mm512_mulhrs_epi16(load512(from + k + 32), load512(scale + k + 32));
+      _mm512_store_si512(lower + k,
+                         _mm512_packus_epi16(_mm512_and_si512(x, byte),
+                                             _mm512_and_si512(y, byte)));
+      _mm512_store_si512(upper + k,
+                         _mm512_packus_epi16(_mm512_srli_epi16(x, 8),
+                                             _mm512_srli_epi16(y, 8)));
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < kVecs; ++c)
+      start[c] = _mm512_setzero_si512();
     const uint8_t *list = large + h * kQuads, *end = list + largeCount[h];
     for (; list != end; ++list) {
-      int64_t at = wordIndex(*list * 4);
-      __m128i p = _mm_srli_epi16(
-          _mm_mulhrs_epi16(_mm_loadl_epi64((const __m128i *)(from + at)),
-                           _mm_loadl_epi64((const __m128i *)(scale + at))),
-          8);
-      __m512i pv = _mm512_broadcastd_epi32(_mm_packus_epi16(p, p));
+      __m512i p = broadcast32(upper + *list * 4);
+      const int8_t *v = quads + *list * kVecs * 64;
+#pragma GCC unroll 4
       for (int c = 0; c < kVecs; ++c)
-        sum[c] = _mm512_dpbusd_epi32(sum[c], pv,
-                                     load512(quads + (*list * kVecs + c) * 64));
+        dot(start[c], p, load512(v + c * 64));
     }
+#pragma GCC unroll 4
     for (int c = 0; c < kVecs; ++c)
-      _mm512_store_si512(starts + (r * kVecs + c) * 16,
-                         _mm512_slli_epi32(sum[c], 8));
+      start[c] = _mm512_slli_epi32(start[c], 8);
   }
 
   /// Columns of block b of R heads from `head` on.
   template <int R>
   void sumBlock(int64_t head, int64_t b, bool fresh, float *out) {
-    for (int r = 0; r < R; ++r)
-      scaleWords(r, head + r, b);
     __m512i acc[R][kVecs];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-      for (int c = 0; c < kVecs; ++c)
-        acc[r][c] = load512(starts + (r * kVecs + c) * 16);
+      scaleWords(r, head + r, b, acc[r]);
     const uint8_t *weights = low;
     const int8_t *v = quads, *end = quads + tiles * 4 * kVecs * 64;
+    Ahead reads = next;
     for (; v != end; v += kVecs * 64, weights += 4) {
+      reads.read();
       __m512i codes[kVecs];
 #pragma GCC unroll 4
       for (int c = 0; c < kVecs; ++c)
@@ -353,17 +392,28 @@ private:
         __m512i p = broadcast32(weights + r * kGroup);
 #pragma GCC unroll 4
         for (int c = 0; c < kVecs; ++c)
-          acc[r][c] = _mm512_dpbusd_epi32(acc[r][c], p, codes[c]);
+          dot(acc[r][c], p, codes[c]);
       }
     }
+    next = reads;
+    if (a.latent - b * kKvBlock >= kKvBlock)
+      addSums<R, true>(acc, head, b, fresh, out);
+    else
+      addSums<R, false>(acc, head, b, fresh, out);
+  }
+  template <int R, bool Whole>
+  MOE_INLINE void addSums(const __m512i (&acc)[R][kVecs], int64_t head,
+                          int64_t b, bool fresh, float *out) {
+    const int64_t stride = a.latent;
+    float *to = out + head * stride + b * kKvBlock;
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < R; ++r, to += stride) {
       __m512 factor = _mm512_set1_ps(unit[head + r] * rowUnit[b]);
       __m512 before = _mm512_set1_ps(alpha[head + r]);
-      float *to = out + (head + r) * a.latent + b * kKvBlock;
 #pragma GCC unroll 4
       for (int c = 0; c < kVecs; ++c) {
-        __mmask16 mask = Simd::first(lanes(a.latent - b * kKvBlock - c * 16));
+        int width = Whole ? 16 : lanes(stride - b * kKvBlock - c * 16);
+        __mmask16 mask = Simd::first(width);
         __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[r][c]), factor);
         if (!fresh)
           x = _mm512_fmadd_ps(before, _mm512_maskz_loadu_ps(mask, to + c * 16),
@@ -396,11 +446,12 @@ private:
   float *rowUnit;      ///< [latentBlocks]
   int8_t *quads;       ///< [kQuads][kKvBlock][4]
   uint8_t *low;        ///< [kHeads][kGroup]: lower bytes of words * rowScale.
-  int32_t *starts;     ///< [kHeads][kKvBlock]
+  uint8_t *high;       ///< [kGroup]: upper bytes, of one head.
 
   // The group at work.
-  int64_t rows = 0, tiles = 0;
+  int64_t rows = 0, tiles = 0, scoreReads = 0;
   const uint8_t *tile = nullptr;
+  Ahead next = {};
 };
 
 } // namespace moek::avx512
