@@ -75,7 +75,7 @@ Value PhaseEmitter::buffer(const Twine &name, plan::Encoding encoding,
                            int64_t fixedRows, Value device) {
   return builder_.create<plan::BufferOp>(
       loc_, name.str(), device ? device : device_, encoding, cols, rowsPerToken,
-      fixedRows, IntegerAttr());
+      fixedRows, IntegerAttr(), /*per_worker=*/false);
 }
 
 Value PhaseEmitter::bufferLike(Value like, const Twine &name,

@@ -34,7 +34,7 @@ struct Lifetime {
 /// What a device needs besides its arena.
 struct Needs {
   llvm::SetVector<Value> weights;
-  int64_t kvBytes = 0, scratchBytes = 0, arenaBytes = 0;
+  int64_t kvBytes = 0, scratchBytes = 0, arenaBytes = 0, workerBytes = 0;
 };
 
 int64_t aligned(int64_t bytes) {
@@ -111,6 +111,7 @@ private:
       device.setKvBytes(need.kvBytes);
       device.setWeightBytes(weightBytes);
       device.setScratchBytes(need.scratchBytes);
+      device.setWorkerBytes(need.workerBytes);
     }
   }
 
@@ -148,18 +149,29 @@ private:
     lifetimes[index[bind.getOutput()]].use(number);
 
     for (auto &[device, need] : needs) {
-      SmallVector<Lifetime> own;
-      for (Lifetime &lifetime : lifetimes)
-        if (lifetime.buffer.getDevice() == device)
-          own.push_back(lifetime);
-      int64_t peak = place(own);
-      for (Lifetime &lifetime : own) {
-        lifetime.buffer.setOffset(lifetime.offset);
-        numBufferBytes += lifetime.bytes;
-      }
-      numArenaBytes += peak;
-      need.arenaBytes = std::max(need.arenaBytes, peak);
+      int64_t arena = placeThose(lifetimes, device, /*perWorker=*/false);
+      numArenaBytes += arena;
+      need.arenaBytes = std::max(need.arenaBytes, arena);
+      need.workerBytes = std::max(
+          need.workerBytes, placeThose(lifetimes, device, /*perWorker=*/true));
     }
+  }
+
+  /// Places a device's shared buffers or those per worker; returns the peak.
+  int64_t placeThose(ArrayRef<Lifetime> lifetimes, Value device,
+                     bool perWorker) {
+    SmallVector<Lifetime> those;
+    for (const Lifetime &lifetime : lifetimes) {
+      BufferOp buffer = lifetime.buffer;
+      if (buffer.getDevice() == device && buffer.getPerWorker() == perWorker)
+        those.push_back(lifetime);
+    }
+    int64_t peak = place(those);
+    for (Lifetime &lifetime : those) {
+      lifetime.buffer.setOffset(lifetime.offset);
+      numBufferBytes += lifetime.bytes;
+    }
+    return peak;
   }
 };
 

@@ -42,16 +42,23 @@ bool plan::overlap(Value a, Value b, int64_t tokens) {
          *second.getOffset() < *first.getOffset() + first.getBytes(tokens);
 }
 
+bool plan::isPerWorker(Value region) {
+  auto buffer = region.getDefiningOp<BufferOp>();
+  return buffer && buffer.getPerWorker();
+}
+
 bool Epoch::conflictsWith(ArrayRef<Access> accesses) const {
   return llvm::any_of(accesses, [&](const Access &access) {
-    return llvm::any_of(writes_, [&](const auto &earlier) {
-      return (access.writes || earlier.second) &&
-             overlap(access.region, earlier.first, tokens_);
-    });
+    return !isPerWorker(access.region) &&
+           llvm::any_of(writes_, [&](const auto &earlier) {
+             return (access.writes || earlier.second) &&
+                    overlap(access.region, earlier.first, tokens_);
+           });
   });
 }
 
 void Epoch::add(ArrayRef<Access> accesses) {
   for (const Access &access : accesses)
-    writes_[access.region] |= access.writes;
+    if (!isPerWorker(access.region))
+      writes_[access.region] |= access.writes;
 }

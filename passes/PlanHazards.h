@@ -2,7 +2,8 @@
 //
 // All workers walk the instruction list together, each doing its share, and
 // meet only at barriers. Two instructions of which one writes what the other
-// reads or writes must have a barrier between them.
+// reads or writes must have a barrier between them; but not in memory that each
+// worker has for itself, where its own order is enough.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +24,9 @@ struct Access {
 
 /// Of buffers and caches; weights and constants never change.
 SmallVector<Access> accessesOf(InstOp inst);
+
+/// Whether `region` is a buffer of which each worker has a copy.
+bool isPerWorker(Value region);
 
 /// The accesses since the last barrier.
 class Epoch {

@@ -12,7 +12,8 @@ using namespace mlir::plan;
 
 namespace {
 
-/// The first level at which a region may be used again.
+/// The first level at which a region may be used again; the same level, if a
+/// worker needs to wait for itself only.
 struct Ready {
   int64_t toRead = 0;  ///< After its last write.
   int64_t toWrite = 0; ///< After its last read and write.
@@ -38,9 +39,10 @@ private:
       }
       for (const Access &access : accesses) {
         Ready &region = ready[access.region];
-        region.toWrite = std::max(region.toWrite, level + 1);
+        int64_t next = isPerWorker(access.region) ? level : level + 1;
+        region.toWrite = std::max(region.toWrite, next);
         if (access.writes)
-          region.toRead = level + 1;
+          region.toRead = next;
       }
       insts.emplace_back(level, inst);
     }

@@ -10,6 +10,8 @@ void plan::buildPlanPipeline(OpPassManager &manager,
                              const PlanPipelineOptions &options) {
   manager.addPass(createLowerToPlanPass(
       {.kvType = options.kvType, .userOptions = options.userOptions}));
+  // What each worker does for itself decides the order.
+  manager.addPass(createPlanReplicatePass());
   // Order decides lifetimes, lifetimes decide offsets, offsets decide barriers.
   manager.addPass(createPlanOrderPass());
   manager.addPass(createPlanAllocatePass());

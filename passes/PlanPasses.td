@@ -45,6 +45,31 @@ def LowerToPlanPass : Plan_Pass<"moe-lower-to-plan"> {
   ];
 }
 
+def PlanReplicatePass : Plan_Pass<"plan-replicate"> {
+  let summary = "small instructions done by every worker for itself";
+  let description = [{
+    Between an instruction whose work is shared out and one that reads its result
+    there is a barrier. For one token, a norm, an encoding or a choice of experts
+    takes a core less time than that, so each worker does all of it, into memory
+    of its own, and goes on.
+
+    Invariant: a buffer is per worker exactly if every instruction that writes
+    it touches at most `max-bytes` in a step of one token, reads no cache, has no
+    gemm, and writes nothing but such buffers. A phase's input and output, and
+    buffers of other devices than CPUs or of phases of more than `max-tokens`
+    tokens, are shared.
+  }];
+  let options = [
+    Option<"maxBytes", "max-bytes", "int64_t", "64 * 1024",
+           "What a core reads and writes in about the time of a barrier">,
+    Option<"maxTokens", "max-tokens", "int64_t", "8",
+           "Phases of longer steps have barriers to spare">,
+  ];
+  let statistics = [
+    Statistic<"numReplicated", "replicated", "Instructions done by every worker">,
+  ];
+}
+
 def PlanOrderPass : Plan_Pass<"plan-order"> {
   let summary = "independent instructions next to each other";
   let description = [{
@@ -53,6 +78,9 @@ def PlanOrderPass : Plan_Pass<"plan-order"> {
     writes. Instructions of one level need no barrier between them, so that a
     phase has as many stretches between barriers as its longest chain of
     dependences.
+
+    What goes through a buffer per worker may stay on one level: a worker waits
+    for nobody but itself.
 
     Invariant: instructions are in the order of their levels, those of one level
     in the order they had; what each reads is what it read before.
@@ -63,14 +91,15 @@ def PlanOrderPass : Plan_Pass<"plan-order"> {
 def PlanAllocatePass : Plan_Pass<"plan-allocate"> {
   let summary = "offsets of buffers and caches, sizes of devices";
   let description = [{
-    An arena per device, which all phases share. A buffer is alive from the
+    An arena per device, and another per worker for the buffers of which each
+    has a copy; all phases share them. A buffer is alive from the
     first to the last stretch between barriers that uses it; buffers alive at
     the same time have disjoint bytes. The largest buffer is placed first, each
     in the smallest gap that holds it. Sharing by stretches, not by
     instructions, means that reuse never needs a barrier of its own.
 
     Invariant: every buffer and cache has an offset, a multiple of 64, and every
-    device knows its bytes of arena (the largest phase at its most tokens),
+    device knows its bytes of arenas (the largest phase at its most tokens),
     cache, weights and scratch per worker.
   }];
   let statistics = [

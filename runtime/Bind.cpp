@@ -3,6 +3,8 @@
 #include "runtime/OpReader.h"
 #include "runtime/Verify.h"
 
+#include <algorithm>
+
 namespace moert {
 
 namespace {
@@ -16,22 +18,82 @@ constexpr Binder binders[moek::kOpCodeCount] = {
     bindExpertGroup,    bindExpertsLinear, bindExpertsGateUp,
     bindExpertsCombine, nullptr,           bindLatentCombine};
 
-StatusOr<BoundInstruction> bindInstruction(const fb::Instruction &instruction,
-                                           OpReader reader) {
-  Binder binder = binders[instruction.op()];
-  if (!binder)
-    return invalidPlan("has no CPU kernel");
-  BoundInstruction bound{reader.driver(), binder(reader),
-                         instruction.barrier()};
-  MOE_RETURN_IF_ERROR(reader.finish());
-  return bound;
-}
+/// Binds the instructions of one phase.
+class PhaseBinder {
+public:
+  PhaseBinder(const fb::Plan &plan, const fb::Phase &phase,
+              const DeviceMemory &memory, const WeightFiles &files,
+              ArgumentStore &arguments)
+      : plan_(plan), phase_(phase), memory_(memory), files_(files),
+        arguments_(arguments) {}
+
+  StatusOr<BoundInstruction> bind(const fb::Instruction &instruction) {
+    OwnBuffers own = ownBuffers(instruction);
+    std::span<std::byte *const> workers = memory_.workers;
+    if (own.used && workers.empty())
+      return Status(StatusCode::Internal, "has buffers per worker, but was "
+                                          "bound without workers");
+    MOE_ASSIGN_OR_RETURN(BoundInstruction bound,
+                         bind(instruction, own.used ? workers[0] : nullptr));
+    bound.replicated = own.written;
+    if (!own.used)
+      return bound;
+    auto **args = arguments_.makeArray<const void *>(workers.size());
+    args[0] = bound.args;
+    for (size_t i = 1; i < workers.size(); ++i) {
+      MOE_ASSIGN_OR_RETURN(BoundInstruction other,
+                           bind(instruction, workers[i]));
+      args[i] = other.args;
+    }
+    bound.ownArgs = args;
+    return bound;
+  }
+
+private:
+  /// Whether an instruction uses and writes buffers that each worker has.
+  struct OwnBuffers {
+    bool used = false, written = false;
+  };
+  OwnBuffers ownBuffers(const fb::Instruction &instruction) const {
+    OwnBuffers own;
+    const OpSpec &spec = *findOp(instruction.op());
+    for (uint32_t i = 0; i < spec.operands.size(); ++i) {
+      const fb::Operand &operand = *instruction.operands()->Get(i);
+      if (operand.kind() != fb::OperandKind::Buffer ||
+          !phase_.buffers()->Get(operand.index())->per_worker())
+        continue;
+      own.used = true;
+      own.written |= spec.operands[i].role != OperandRole::Read;
+    }
+    return own;
+  }
+
+  StatusOr<BoundInstruction> bind(const fb::Instruction &instruction,
+                                  std::byte *own) {
+    Binder binder = binders[instruction.op()];
+    if (!binder)
+      return invalidPlan("has no CPU kernel");
+    OpReader reader(plan_, phase_, instruction, memory_, own, files_,
+                    arguments_);
+    BoundInstruction bound{reader.driver(), binder(reader),
+                           instruction.barrier()};
+    MOE_RETURN_IF_ERROR(reader.finish());
+    return bound;
+  }
+
+  const fb::Plan &plan_;
+  const fb::Phase &phase_;
+  const DeviceMemory &memory_;
+  const WeightFiles &files_;
+  ArgumentStore &arguments_;
+};
 } // namespace
 
 void *ArgumentStore::allocate(size_t bytes) {
   bytes = (bytes + 15) / 16 * 16;
-  if (used_ + bytes > kChunkBytes) {
-    chunks_.push_back(std::make_unique<std::byte[]>(kChunkBytes));
+  if (used_ + bytes > chunkBytes_) {
+    chunkBytes_ = std::max(bytes, kChunkBytes);
+    chunks_.push_back(std::make_unique<std::byte[]>(chunkBytes_));
     used_ = 0;
   }
   void *place = chunks_.back().get() + used_;
@@ -53,11 +115,10 @@ StatusOr<BoundPhase> bindPhase(const Plan &plan, const fb::Phase &phase,
   bound.output = reinterpret_cast<float *>(
       memory.arena + buffers.Get(phase.output())->offset());
   bound.instructions.reserve(count(phase.instructions()));
+  PhaseBinder binder(plan.table(), phase, memory, files, bound.arguments);
   for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
     const fb::Instruction &instruction = *phase.instructions()->Get(i);
-    StatusOr<BoundInstruction> result =
-        bindInstruction(instruction, OpReader(plan.table(), phase, instruction,
-                                              memory, files, bound.arguments));
+    StatusOr<BoundInstruction> result = binder.bind(instruction);
     if (!result)
       return result.status().at(fmt::format("{}, instruction {} ({})", place, i,
                                             findOp(instruction.op())->name));

@@ -19,6 +19,8 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -32,6 +34,9 @@ struct Phase;
 struct DeviceMemory {
   std::byte *arena;
   std::byte *kv;
+  /// Of each worker, for the buffers of which each has a copy. Binding to more
+  /// or fewer workers than will run the phase is an error of the caller.
+  std::span<std::byte *const> workers;
 };
 
 /// Keeps argument structs at stable addresses, in execution order.
@@ -44,18 +49,31 @@ public:
     return place;
   }
 
+  template <class T> T *makeArray(size_t count) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return new (allocate(count * sizeof(T))) T[count]{};
+  }
+
 private:
   void *allocate(size_t bytes);
 
   static constexpr size_t kChunkBytes = 16 << 10;
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  size_t used_ = kChunkBytes;
+  size_t chunkBytes_ = 0, used_ = 0; ///< Of the last chunk.
 };
 
 struct BoundInstruction {
   moek::KernelFn kernel;
   const void *args;
   bool barrier;
+  /// Every worker does all of it, as a team of one.
+  bool replicated = false;
+  /// By worker, where their arguments differ; else null.
+  const void *const *ownArgs = nullptr;
+
+  const void *argsOf(int32_t worker) const {
+    return ownArgs ? ownArgs[worker] : args;
+  }
 };
 
 /// A phase's instruction list, ready to run.

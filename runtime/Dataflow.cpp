@@ -4,6 +4,8 @@
 #include "runtime/Verify.h"
 #include "runtime/schema/OpTable.h"
 
+#include <algorithm>
+#include <ranges>
 #include <string>
 #include <vector>
 
@@ -22,9 +24,12 @@ struct Contents {
   uint32_t writer = 0;
 };
 
+/// Memories that have bytes of their own.
+enum class Space : uint8_t { Arena, Kv, Worker };
+
 /// Bytes that instructions read and write: a buffer or a cache.
 struct Region {
-  bool isKv;
+  Space space;
   uint64_t begin, end; ///< At the phase's largest step.
   uint64_t bytesPerToken, fixedBytes;
   uint8_t encoding;
@@ -33,11 +38,11 @@ struct Region {
   Contents contents;
 
   bool overlaps(const Region &other) const {
-    return isKv == other.isKv && begin < other.end && other.begin < end;
+    return space == other.space && begin < other.end && other.begin < end;
   }
   /// The same elements at the same places for every token count.
   bool sameAs(const Region &other) const {
-    return isKv == other.isKv && begin == other.begin &&
+    return space == other.space && begin == other.begin &&
            bytesPerToken == other.bytesPerToken &&
            fixedBytes == other.fixedBytes && encoding == other.encoding &&
            encodedCols == other.encodedCols;
@@ -76,6 +81,7 @@ private:
   Status visit(uint32_t index);
   void collectAccesses(const fb::Instruction &instruction, const OpSpec &spec);
   Status checkWithin(OpCode op) const;
+  Status checkReplicated() const;
   Status checkRaces(bool barrier, uint32_t index);
   Status checkContents(const fb::Instruction &instruction,
                        const OpSpec &spec) const;
@@ -94,19 +100,11 @@ private:
   std::vector<uint8_t> pendingKinds_; ///< By region: 1 read, 2 written.
 };
 
-int64_t intOf(const fb::Instruction &instruction, const OpSpec &spec,
-              std::string_view name) {
-  for (uint32_t i = 0; i < spec.ints.size(); ++i)
-    if (spec.ints[i] == name)
-      return instruction.ints()->Get(i);
-  return -1;
-}
-
 void Walk::addBuffer(const fb::Buffer &buffer) {
   auto encoding = moek::Encoding(buffer.encoding());
   uint64_t row = moek::encodedRowBytes(encoding, buffer.cols());
   Region region{};
-  region.isKv = false;
+  region.space = buffer.per_worker() ? Space::Worker : Space::Arena;
   region.bytesPerToken = row * buffer.rows_per_token();
   region.fixedBytes = row * buffer.fixed_rows();
   region.begin = buffer.offset();
@@ -119,7 +117,7 @@ void Walk::addBuffer(const fb::Buffer &buffer) {
 
 void Walk::addKv(const fb::Kv &kv) {
   Region region{};
-  region.isKv = true;
+  region.space = Space::Kv;
   region.fixedBytes = uint64_t(
       moek::kvBytes(moek::KvType(kv.type()), kv.width(), kv.capacity()));
   region.begin = kv.offset();
@@ -189,14 +187,37 @@ Status Walk::checkWithin(OpCode op) const {
   return Status::ok();
 }
 
-/// Against the instructions since the last barrier.
+/// Every worker does the whole of an instruction that writes its own memory:
+/// what is shared would be written by all of them.
+Status Walk::checkReplicated() const {
+  auto isOwn = [&](const Access &access) {
+    return regions_[access.region].space == Space::Worker;
+  };
+  auto own = std::ranges::find_if(accesses_, [&](const Access &access) {
+    return access.writes && isOwn(access);
+  });
+  if (own == accesses_.end())
+    return Status::ok();
+  for (const Access &access : accesses_)
+    if (access.writes && !isOwn(access))
+      return invalidPlan("writes {}, of which each worker has its own, and {}, "
+                         "which all share",
+                         nameOf(own->region), nameOf(access.region));
+  return Status::ok();
+}
+
+/// Against the instructions since the last barrier. A worker's own memory has
+/// no races.
 Status Walk::checkRaces(bool barrier, uint32_t index) {
   if (barrier) {
     for (const Pending &pending : pending_)
       pendingKinds_[pending.region] = 0;
     pending_.clear();
   }
-  for (const Access &access : accesses_)
+  auto isShared = [&](const Access &access) {
+    return regions_[access.region].space != Space::Worker;
+  };
+  for (const Access &access : accesses_ | std::views::filter(isShared))
     for (const Pending &pending : pending_)
       if ((access.writes || pending.writes) &&
           regions_[access.region].overlaps(regions_[pending.region]))
@@ -205,7 +226,7 @@ Status Walk::checkRaces(bool barrier, uint32_t index) {
                            access.writes ? "writes" : "reads",
                            nameOf(access.region), pending.instruction,
                            pending.writes ? "writes" : "reads");
-  for (const Access &access : accesses_) {
+  for (const Access &access : accesses_ | std::views::filter(isShared)) {
     uint8_t kind = access.writes ? 2 : 1;
     if (pendingKinds_[access.region] & kind)
       continue;
@@ -298,6 +319,7 @@ Status Walk::visit(uint32_t index) {
   const OpSpec &spec = *findOp(instruction.op());
   collectAccesses(instruction, spec);
   MOE_RETURN_IF_ERROR(checkWithin(spec.op));
+  MOE_RETURN_IF_ERROR(checkReplicated());
   MOE_RETURN_IF_ERROR(checkRaces(instruction.barrier(), index));
   MOE_RETURN_IF_ERROR(checkContents(instruction, spec));
   for (const Access &access : accesses_)

@@ -10,6 +10,8 @@
 namespace moert {
 
 namespace {
+constexpr uint64_t kPageBytes = 4096;
+
 double secondsNow() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -25,23 +27,28 @@ void addSecondsSince(double &before, double &sum) {
 } // namespace
 
 StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
-                                    uint64_t scratchBytes,
+                                    WorkerMemory memory,
                                     std::span<const int> nodes) {
   Executor executor;
   // Whole pages per worker: no two share a cache line, and first touch puts a
-  // worker's scratch on its own memory node.
-  Checked stride = Checked(scratchBytes).alignedTo(4096);
+  // worker's memory on its own node.
+  Checked buffers = Checked(memory.bufferBytes).alignedTo(kPageBytes);
+  Checked stride = buffers + Checked(memory.scratchBytes).alignedTo(kPageBytes);
   Checked total = stride * Checked(uint64_t(pool->team()));
   if (!total.valid())
     return Status(StatusCode::DoesNotFit,
-                  fmt::format("{} bytes of scratch memory per worker cannot be "
-                              "had",
-                              scratchBytes));
-  MOE_ASSIGN_OR_RETURN(executor.scratch_,
-                       HostMemory::allocate(total.value(), "scratch"));
+                  fmt::format("{} bytes of buffers and {} of scratch memory "
+                              "per worker cannot be had",
+                              memory.bufferBytes, memory.scratchBytes));
+  MOE_ASSIGN_OR_RETURN(
+      executor.memory_,
+      HostMemory::allocate(total.value(), "the workers' memory"));
   executor.workers_ = makeTeam(pool->team(), nodes);
-  for (moek::Worker &worker : executor.workers_)
-    worker.scratch = executor.scratch_.data() + worker.index * stride.value();
+  for (moek::Worker &worker : executor.workers_) {
+    std::byte *own = executor.memory_.data() + worker.index * stride.value();
+    executor.buffers_.push_back(own);
+    worker.scratch = own + buffers.value();
+  }
   executor.pool_ = std::move(pool);
   return executor;
 }
@@ -68,6 +75,7 @@ Status Executor::run(const BoundPhase &phase, const moek::Step &step,
   pool_->run([&](int32_t index) {
     moek::Worker worker = workers_[size_t(index)];
     worker.ticketStride = int64_t(ticketStride_);
+    const moek::Worker alone{0, 1, worker.scratch};
     std::fill_n(nextTickets + size_t(index) * ticketStride_, ticketStride_, 0u);
     bool timed = index == 0 && !times.empty();
     double before = timed ? secondsNow() : 0;
@@ -81,7 +89,8 @@ Status Executor::run(const BoundPhase &phase, const moek::Step &step,
           addSecondsSince(before, times[i].wait);
       }
       worker.tickets = tickets + i;
-      instruction.kernel(instruction.args, step, worker);
+      instruction.kernel(instruction.argsOf(index), step,
+                         instruction.replicated ? alone : worker);
       if (timed)
         addSecondsSince(before, times[i].run);
     }

@@ -24,11 +24,17 @@ struct InstructionTime {
   double run = 0;  ///< In its share of the work.
 };
 
+/// What every worker has for itself.
+struct WorkerMemory {
+  uint64_t bufferBytes;  ///< For the plan's buffers per worker.
+  uint64_t scratchBytes; ///< For kernels, within an instruction.
+};
+
 class Executor {
 public:
-  /// `scratchBytes` is per worker. `nodes`: see makeTeam().
+  /// `nodes`: see makeTeam().
   static StatusOr<Executor> create(std::unique_ptr<WorkerPool> pool,
-                                   uint64_t scratchBytes,
+                                   WorkerMemory memory,
                                    std::span<const int> nodes = {});
 
   /// Runs one step. `step` is within the phase's token range. Cancelled when
@@ -42,10 +48,14 @@ public:
 
   int32_t threads() const { return pool_->team(); }
 
+  /// By worker: where its buffers are.
+  std::span<std::byte *const> workerBuffers() const { return buffers_; }
+
 private:
   Executor() = default;
   std::unique_ptr<WorkerPool> pool_;
-  HostMemory scratch_;
+  HostMemory memory_;
+  std::vector<std::byte *> buffers_; ///< In memory_, by worker.
   std::vector<moek::Worker> workers_;
   /// [2, team, ticketStride_]: a row has a counter per instruction. Steps take
   /// turns, so that each worker clears its own row for the next step.

@@ -19,11 +19,11 @@ std::string_view nameOf(Encoding encoding) {
 
 OpReader::OpReader(const fb::Plan &plan, const fb::Phase &phase,
                    const fb::Instruction &instruction,
-                   const DeviceMemory &memory, const WeightFiles &files,
-                   ArgumentStore &arguments)
+                   const DeviceMemory &memory, std::byte *own,
+                   const WeightFiles &files, ArgumentStore &arguments)
     : plan_(plan), phase_(phase), instruction_(instruction),
-      spec_(*findOp(instruction.op())), memory_(memory), files_(files),
-      arguments_(arguments) {
+      spec_(*findOp(instruction.op())), memory_(memory), own_(own),
+      files_(files), arguments_(arguments) {
   size_t gemms = 0;
   for (size_t i = 0; i < spec_.operands.size(); ++i)
     gemms += hasGemm(i);
@@ -55,7 +55,7 @@ BufferRef OpReader::anyBuffer(std::string_view operand) {
   if (buffer->device() != instruction_.device())
     fail("operand {} is on another device", operand);
   return {operand,
-          memory_.arena + buffer->offset(),
+          (buffer->per_worker() ? own_ : memory_.arena) + buffer->offset(),
           Encoding(buffer->encoding()),
           buffer->cols(),
           buffer->rows_per_token(),

@@ -44,9 +44,10 @@ struct OwnGemm {
 
 class OpReader {
 public:
+  /// `own` is the worker's memory for buffers of which each has a copy.
   OpReader(const fb::Plan &plan, const fb::Phase &phase,
            const fb::Instruction &instruction, const DeviceMemory &memory,
-           const WeightFiles &files, ArgumentStore &arguments);
+           std::byte *own, const WeightFiles &files, ArgumentStore &arguments);
 
   /// A buffer of the given encoding; activations() takes F32, A8 and A8K,
   /// encodedBuffer() only the latter two.
@@ -117,6 +118,7 @@ private:
   const fb::Instruction &instruction_;
   const OpSpec &spec_;
   const DeviceMemory &memory_;
+  std::byte *own_;
   const WeightFiles &files_;
   ArgumentStore &arguments_;
   Status status_;

@@ -5,6 +5,7 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/base/Text.h"
+#include "runtime/schema/OpTable.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <fmt/format.h>
@@ -21,6 +22,22 @@ inline std::string_view text(const flatbuffers::String *string) {
 /// An absent vector is an empty one.
 template <class T> uint32_t count(const flatbuffers::Vector<T> *vector) {
   return vector ? vector->size() : 0;
+}
+
+/// The parameter called `name`; -1 if the op has none. `instruction` passed
+/// verifyPhases().
+inline int64_t intOf(const fb::Instruction &instruction, const OpSpec &spec,
+                     std::string_view name) {
+  for (uint32_t i = 0; i < spec.ints.size(); ++i)
+    if (spec.ints[i] == name)
+      return instruction.ints()->Get(i);
+  return -1;
+}
+
+/// What a device needs for each worker: kernels' scratch, and the buffers of
+/// which every worker has a copy.
+inline uint64_t bytesPerWorker(const fb::Device &device) {
+  return device.scratch_bytes() + device.worker_bytes();
 }
 
 /// The failure of a check on a plan's contents.

@@ -52,7 +52,7 @@ Status Session::allocate(int threads, const Placement &placement) {
   const fb::Device &device = *plan_.table().devices()->Get(0);
   // Sizes are below 2^48 each (verifyTables), so the sum cannot overflow.
   uint64_t needed = device.arena_bytes() + device.kv_bytes() +
-                    device.scratch_bytes() * uint64_t(threads);
+                    bytesPerWorker(device) * uint64_t(threads);
   uint64_t available = hostMemoryBytes();
   if (available != 0 && needed > available)
     return Status(
@@ -70,14 +70,15 @@ Status Session::allocate(int threads, const Placement &placement) {
                        HostMemory::allocate(device.kv_bytes(), "the KV cache"));
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<WorkerPool> pool,
                        WorkerPool::create(threads, placement.cpus));
-  MOE_ASSIGN_OR_RETURN(executor_,
-                       Executor::create(std::move(pool), device.scratch_bytes(),
-                                        placement.nodes));
+  MOE_ASSIGN_OR_RETURN(executor_, Executor::create(std::move(pool),
+                                                   {device.worker_bytes(),
+                                                    device.scratch_bytes()},
+                                                   placement.nodes));
   return Status::ok();
 }
 
 Status Session::bind() {
-  DeviceMemory memory{arena_.data(), kv_.data()};
+  DeviceMemory memory{arena_.data(), kv_.data(), executor_->workerBuffers()};
   for (const fb::Phase *phase : *plan_.table().phases()) {
     MOE_ASSIGN_OR_RETURN(BoundPhase bound,
                          bindPhase(plan_, *phase, memory, *files_));

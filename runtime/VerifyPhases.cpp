@@ -45,11 +45,14 @@ Status verifyBuffer(const fb::Plan &plan, const fb::Phase &phase,
                        kRegionAlignment);
   Checked end = Checked(buffer.offset()) +
                 rows * Checked(moek::encodedRowBytes(encoding, buffer.cols()));
-  uint64_t arena = plan.devices()->Get(buffer.device())->arena_bytes();
+  const fb::Device &device = *plan.devices()->Get(buffer.device());
+  uint64_t arena =
+      buffer.per_worker() ? device.worker_bytes() : device.arena_bytes();
   if (!end.valid() || end.value() > arena)
     return invalidPlan("at offset {} with {} rows of {} columns ends beyond "
-                       "the device's arena of {} bytes",
-                       buffer.offset(), rows.value(), buffer.cols(), arena);
+                       "the device's arena of {} bytes{}",
+                       buffer.offset(), rows.value(), buffer.cols(), arena,
+                       buffer.per_worker() ? " per worker" : "");
   return Status::ok();
 }
 
@@ -163,7 +166,9 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
                isHead ? plan.hidden() : 1},
               {"output", phase.buffers()->Get(phase.output()),
                moek::Encoding::F32, isHead ? plan.vocab() : plan.hidden()}};
-  for (const auto &[what, buffer, encoding, perToken] : ends)
+  for (const auto &[what, buffer, encoding, perToken] : ends) {
+    if (buffer->per_worker())
+      return invalidPlan("has an {} of which each worker has its own", what);
     if (buffer->encoding() != uint8_t(encoding) ||
         buffer->rows_per_token() * buffer->cols() != perToken)
       return invalidPlan("has an {} of encoding {} with {} elements per token, "
@@ -171,6 +176,7 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
                          what, buffer->encoding(),
                          buffer->rows_per_token() * buffer->cols(),
                          int(encoding), perToken);
+  }
   return Status::ok();
 }
 

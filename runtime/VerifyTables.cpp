@@ -141,8 +141,9 @@ Status verifyDevice(const fb::Device &device) {
   if (!isa || (*isa == moek::Isa::Cuda) != isGpu)
     return invalidPlan("has ISA {}, which is none of a {}",
                        quoted(text(device.isa())), isGpu ? "GPU" : "CPU");
-  for (uint64_t bytes : {device.arena_bytes(), device.kv_bytes(),
-                         device.weight_bytes(), device.scratch_bytes()})
+  for (uint64_t bytes :
+       {device.arena_bytes(), device.kv_bytes(), device.weight_bytes(),
+        device.scratch_bytes(), device.worker_bytes()})
     if (bytes >= maxBytes)
       return invalidPlan("asks for {} bytes, more than any memory", bytes);
   return Status::ok();

@@ -30,7 +30,7 @@ Json deviceJson(const DeviceMemory &memory) {
           {"weight_bytes", device.weight_bytes()},
           {"kv_bytes", device.kv_bytes()},
           {"activation_bytes", device.arena_bytes()},
-          {"scratch_bytes_per_worker", device.scratch_bytes()},
+          {"scratch_bytes_per_worker", bytesPerWorker(device)},
           {"used_bytes", memory.used},
           {"budget_bytes", hasBudget ? Json(device.memory_bytes()) : Json()},
           {"used_fraction", orNull(memory.usedFraction())},

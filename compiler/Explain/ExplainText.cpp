@@ -103,7 +103,7 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
                     humanBytes(double(device.weight_bytes())),
                     humanBytes(double(device.kv_bytes())),
                     humanBytes(double(device.arena_bytes())),
-                    humanBytes(double(device.scratch_bytes())),
+                    humanBytes(double(bytesPerWorker(device))),
                     fraction ? humanBytes(double(device.memory_bytes())) : "-",
                     fraction ? share(*fraction, 1) + " %" : "-",
                     memoryVerdict(memory)});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+using moert::bytesPerWorker;
 using moert::count;
 using moert::text;
 namespace fb = moert::fb;
@@ -73,7 +74,7 @@ void ExplainSummary::addMemory(const fb::Plan &plan) {
     const fb::Device *device = plan.devices()->Get(i);
     devices.push_back({device, device->weight_bytes() + device->kv_bytes() +
                                    device->arena_bytes() +
-                                   device->scratch_bytes()});
+                                   bytesPerWorker(*device)});
   }
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);

@@ -35,7 +35,8 @@ public:
       devices.push_back(builder.create<plan::DeviceOp>(
           location, device->name, plan::DeviceKind(device->kind), device->isa,
           device->memory_bytes, device->arch, device->arena_bytes,
-          device->kv_bytes, device->weight_bytes, device->scratch_bytes));
+          device->kv_bytes, device->weight_bytes, device->scratch_bytes,
+          device->worker_bytes));
     for (const auto &file : plan.files)
       files.push_back(builder.create<plan::FileOp>(
           location, plan::FileKind(file->kind), file->path, file->bytes,
@@ -103,7 +104,7 @@ private:
           location, buffer->name, devices[buffer->device],
           plan::Encoding(buffer->encoding), buffer->cols,
           buffer->rows_per_token, buffer->fixed_rows,
-          builder.getI64IntegerAttr(buffer->offset)));
+          builder.getI64IntegerAttr(buffer->offset), buffer->per_worker));
     for (const auto &inst : phase.instructions)
       read(*inst);
     builder.create<plan::BindOp>(location, buffers[phase.input],

@@ -141,6 +141,7 @@ private:
     device.kv_bytes = op.getKvBytes();
     device.weight_bytes = op.getWeightBytes();
     device.scratch_bytes = op.getScratchBytes();
+    device.worker_bytes = op.getWorkerBytes();
     device.memory_bytes = op.getMemoryBytes();
   }
 
@@ -224,6 +225,7 @@ private:
     buffer.rows_per_token = op.getRowsPerToken();
     buffer.fixed_rows = op.getFixedRows();
     buffer.offset = *op.getOffset();
+    buffer.per_worker = op.getPerWorker();
     return Status::ok();
   }
 

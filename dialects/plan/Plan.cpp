@@ -312,7 +312,7 @@ void DeviceOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 
 LogicalResult DeviceOp::verify() {
   for (int64_t bytes : {getMemoryBytes(), getArenaBytes(), getKvBytes(),
-                        getWeightBytes(), getScratchBytes()})
+                        getWeightBytes(), getScratchBytes(), getWorkerBytes()})
     if (bytes < 0)
       return emitOpError() << "expected sizes of at least 0, found " << bytes;
   return success();

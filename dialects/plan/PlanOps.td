@@ -146,7 +146,8 @@ def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
                        DefaultValuedAttr<Plan_I64, "0">:$arena_bytes,
                        DefaultValuedAttr<Plan_I64, "0">:$kv_bytes,
                        DefaultValuedAttr<Plan_I64, "0">:$weight_bytes,
-                       DefaultValuedAttr<Plan_I64, "0">:$scratch_bytes);
+                       DefaultValuedAttr<Plan_I64, "0">:$scratch_bytes,
+                       DefaultValuedAttr<Plan_I64, "0">:$worker_bytes);
   let results = (outs Plan_Device:$result);
   let assemblyFormat = "$name `` $kind `isa` $isa `memory` $memory_bytes attr-dict";
 }
@@ -239,14 +240,17 @@ def Plan_BufferOp : Plan_Entry<"buffer", [HasParent<"PhaseOp">]> {
   let description = [{
     `rows [a, b]`: a step of T tokens has a * T + b rows. `offset` into the
     arena is given by plan-allocate.
+
+    A `per_worker` buffer is a region of memory that every worker has for
+    itself. What writes it is done by each worker in whole: no barrier follows.
   }];
   let arguments = (ins StrAttr:$name, Plan_Device:$device, Plan_EncodingAttr:$encoding,
                        Plan_I64:$cols, Plan_I64:$rows_per_token, Plan_I64:$fixed_rows,
-                       OptionalAttr<Plan_I64>:$offset);
+                       OptionalAttr<Plan_I64>:$offset, UnitAttr:$per_worker);
   let results = (outs Plan_Buffer:$result);
   let assemblyFormat = [{
     $name `on` $device `` $encoding `cols` $cols `rows` ` ` `[` $rows_per_token `,` $fixed_rows `]`
-    (`at` $offset^)? attr-dict
+    (`per_worker` $per_worker^)? (`at` $offset^)? attr-dict
   }];
   let extraClassDeclaration = [{
     /// Bytes for a step of `tokens` tokens.

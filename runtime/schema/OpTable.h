@@ -19,7 +19,7 @@
 namespace moert {
 
 /// Version of plan.fbs that this build writes and reads.
-inline constexpr unsigned kSchemaVersion = 2;
+inline constexpr unsigned kSchemaVersion = 3;
 
 enum class OperandRole {
   Read,      ///< A buffer.

@@ -58,4 +58,24 @@ plan.program attributes {
     plan.inst add on %cpu0 ["add_ref"] (x = %x, y = %in, out = %z) for %why
     plan.bind input %in output %z
   }
+
+  // A worker waits for itself only: the norm of each chain needs no level of its
+  // own, and both linears run between the same two barriers.
+  // BARRIERS-LABEL: plan.phase "own"
+  plan.phase "own" tokens 1 to 1 {
+    %in = plan.buffer "in" on %cpu0 f32 cols 16 rows [1, 0]
+    %a1 = plan.buffer "a1" on %cpu0 f32 cols 16 rows [1, 0] per_worker
+    %a2 = plan.buffer "a2" on %cpu0 f32 cols 16 rows [1, 0]
+    %b1 = plan.buffer "b1" on %cpu0 f32 cols 16 rows [1, 0]
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0]
+    // BARRIERS: out = %a1) for
+    // BARRIERS: out = %a2) for
+    // BARRIERS: out = %b1) for
+    // BARRIERS: out = %c) barrier for
+    plan.inst add on %cpu0 ["add_ref"] (x = %in, y = %in, out = %a1) for %why
+    plan.inst add on %cpu0 ["add_ref"] (x = %a1, y = %a1, out = %a2) for %why
+    plan.inst add on %cpu0 ["add_ref"] (x = %a2, y = %a2, out = %c) for %why
+    plan.inst add on %cpu0 ["add_ref"] (x = %in, y = %in, out = %b1) for %why
+    plan.bind input %in output %c
+  }
 }

@@ -186,4 +186,23 @@ plan.program attributes {
     plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %c) barrier for %why
     plan.bind input %a output %a
   }
+
+  // Memory that each worker has for itself: its offsets are another space, and
+  // nobody else writes or reads there.
+  // CHECK-LABEL: plan.phase "own"
+  plan.phase "own" tokens 1 to 1 {
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0] at 0
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0] per_worker at 0
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 64
+    // CHECK: out = %b) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %a, out = %b) for %why
+    // CHECK: out = %c) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %b, y = %a, out = %c) for %why
+    // CHECK: out = %b) for
+    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %a, out = %b) for %why
+    // What is shared, it reads like all others.
+    // CHECK: out = %a) barrier for
+    plan.inst add on %cpu0 ["add_ref"] (x = %b, y = %b, out = %a) for %why
+    plan.bind input %a output %a
+  }
 }

@@ -1,7 +1,10 @@
 #include "test/support/SamplePlan.h"
 
+#include "kernels/Activation.h"
+#include "runtime/base/CheckedMath.h"
 #include "runtime/schema/OpTable.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace moetest {
@@ -168,6 +171,26 @@ size_t SamplePlan::find(std::string_view phaseName, std::string_view op) const {
     if (moert::findOp(table.instructions[i]->op)->name == op)
       return i;
   throw std::logic_error("no such op");
+}
+
+void SamplePlan::makePerWorker(std::string_view phaseName,
+                               std::string_view name) {
+  fb::PhaseT &table = phase(phaseName);
+  auto found = std::ranges::find(table.buffers, name, &fb::BufferT::name);
+  if (found == table.buffers.end())
+    throw std::logic_error("no such buffer");
+  fb::BufferT &buffer = **found;
+  uint64_t &end = builder.plan.devices[0]->worker_bytes;
+  buffer.per_worker = true;
+  buffer.offset = end;
+  end += moert::alignUp(
+      uint64_t(buffer.rows_per_token * table.max_tokens + buffer.fixed_rows) *
+          moek::encodedRowBytes(Encoding(buffer.encoding), buffer.cols),
+      64);
+}
+
+void SamplePlan::dropBarrier(std::string_view phaseName, std::string_view op) {
+  phase(phaseName).instructions[find(phaseName, op)]->barrier = false;
 }
 
 } // namespace moetest

@@ -45,6 +45,11 @@ public:
   size_t find(std::string_view phase, std::string_view op) const;
   fb::PhaseT &phase(std::string_view name) const;
 
+  /// Gives every worker a copy of a buffer of its own.
+  void makePerWorker(std::string_view phase, std::string_view buffer);
+  /// Of the phase's first instruction of `op`.
+  void dropBarrier(std::string_view phase, std::string_view op);
+
 private:
   Ref weight(const std::string &name, std::vector<int64_t> shape,
              double center = 0);

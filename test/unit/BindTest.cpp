@@ -291,6 +291,10 @@ const Case flowCases[] = {
        std::swap(list[7], list[8]); // absorb, mla_latent, attention
        list[8]->barrier = true;
      }},
+    {"SharedBesideOwn",
+     "writes buffer \"weights\", of which each worker has "
+     "its own, and buffer \"ids\", which all share",
+     [](auto &s) { s.makePerWorker("decode", "weights"); }},
     {"TokensNotTheInput", "operand tokens is not the phase's input",
      [](auto &s) {
        // Routed slots, by chance of the same shape, would index the table.

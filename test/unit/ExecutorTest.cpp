@@ -29,7 +29,7 @@ protected:
     kv_ = *HostMemory::allocate(device.kv_bytes(), "the cache");
     StatusOr<BoundPhase> phase =
         bindPhase(*plan_, *plan_->table().phases()->Get(0),
-                  {arena_.data(), kv_.data()}, *files_);
+                  {arena_.data(), kv_.data(), {}}, *files_);
     ASSERT_TRUE(phase.isOk()) << phase.status().message();
     phase_.emplace(*std::move(phase));
     executor_.emplace(makeExecutor(1));
@@ -38,7 +38,7 @@ protected:
   Executor makeExecutor(int32_t team, std::vector<int> nodes = {}) {
     StatusOr<Executor> executor = Executor::create(
         *WorkerPool::create(team),
-        plan_->table().devices()->Get(0)->scratch_bytes(), nodes);
+        {0, plan_->table().devices()->Get(0)->scratch_bytes()}, nodes);
     EXPECT_TRUE(executor.isOk()) << executor.status().message();
     return *std::move(executor);
   }

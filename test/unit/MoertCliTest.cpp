@@ -223,7 +223,10 @@ TEST_F(MoertCliTest, BenchMeasuresWorkAgainstTheLimits) {
       S::kHidden * S::kExperts +
       3 * S::kHidden * S::kExpertWidth * (S::kTopK + 1); // and a shared one
   double head = S::kHidden * S::kVocab;
-  double tops = 2 * (matrices + head / 6) * prompt["avg_ts"].get<double>();
+  // Six tokens attend to 3.5 rows each in the mean.
+  double attention = 3.5 * S::kHeads * (S::kNope + S::kRope + S::kValue);
+  double tops =
+      2 * (matrices + attention + head / 6) * prompt["avg_ts"].get<double>();
   EXPECT_NEAR(prompt["tops"].get<double>() * 1e12 / tops, 1, 1e-9);
   EXPECT_TRUE(prompt["read_gbps"].is_null());
   EXPECT_NEAR(prompt["peak_fraction"].get<double>(),
@@ -266,9 +269,13 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
   const auto &down = rows.at({"prefill", "experts_linear"});
   EXPECT_EQ(down["calls"], 2);
   EXPECT_NEAR(down["weight_bytes"].get<double>(), 2 * experts * table, 1e-6);
-  EXPECT_NEAR(down["weight_ops"].get<double>(),
+  EXPECT_NEAR(down["ops"].get<double>(),
               2.0 * 10 * S::kTopK * S::kHidden * S::kExpertWidth, 1e-6);
   EXPECT_EQ(rows.at({"decode", "absorb_query"})["calls"], 3);
+  // Tokens 11 to 13 attend to as many rows of the latent.
+  EXPECT_NEAR(rows.at({"decode", "latent_attention"})["ops"].get<double>(),
+              2.0 * (11 + 12 + 13) * S::kHeads * (2 * S::kLatent + S::kRope),
+              1e-6);
   EXPECT_EQ(rows.at({"logits", "linear"})["calls"], 4);
   EXPECT_TRUE(down["limit_fraction"].is_null());
   EXPECT_EQ(object["weights"]["mapped"], true);

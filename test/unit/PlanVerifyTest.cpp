@@ -199,6 +199,20 @@ const Case phaseCases[] = {
      [](auto &s) { buffer(s, "q").offset = uint64_t(1) << 40; }},
     {"BufferOverflow", "ends beyond the device's arena",
      [](auto &s) { buffer(s, "q").offset = UINT64_MAX - 63; }},
+    {"BufferPerWorkerEnd",
+     "ends beyond the device's arena of 64 bytes per "
+     "worker",
+     [](auto &s) {
+       s.builder.plan.devices[0]->worker_bytes = 64;
+       buffer(s, "q").per_worker = true;
+     }},
+    {"OutputPerWorker", "has an output of which each worker has its own",
+     [](auto &s) {
+       s.builder.plan.devices[0]->worker_bytes = 1 << 20;
+       buffer(s, "h").per_worker = true;
+     }},
+    {"DeviceWorkerBytes", "more than any memory",
+     [](auto &s) { s.builder.plan.devices[0]->worker_bytes = UINT64_MAX; }},
     {"OpNumber", "unknown op 21", [](auto &s) { decode(s, "add").op = 21; }},
     {"InstructionDevice", "is on device 3",
      [](auto &s) { decode(s, "add").device = 3; }},

@@ -81,13 +81,16 @@ StatusOr<uint64_t> measure(Session &session, const BenchResult &test) {
 
 /// Notes what the test's tokens ask of the machine.
 void addWork(const Plan &plan, BenchResult &test) {
-  WeightWork head = phaseWork(plan, "logits", 1);
+  // Of one token, at the mean of the test's.
+  int32_t tokens = test.prompt + test.gen;
+  StepSize step{1, StepSize::after(test.depth, tokens).attended};
+  StepWork head = phaseWork(plan, "logits", step);
   if (test.prompt == 0) {
-    test.bytesPerToken = phaseWork(plan, "decode", 1).bytes + head.bytes;
+    test.bytesPerToken = phaseWork(plan, "decode", step).bytes + head.bytes;
   } else if (test.gen == 0) {
-    double body = phaseWork(plan, "prefill", 1).ops;
+    double body = phaseWork(plan, "prefill", step).ops;
     if (body == 0) // no prefill phase: prompts go through the other
-      body = phaseWork(plan, "decode", 1).ops;
+      body = phaseWork(plan, "decode", step).ops;
     test.opsPerToken = body + head.ops / test.prompt;
   }
 }

@@ -44,7 +44,7 @@ Json describe(const Plan &plan) {
                                  {"isa", string(device.isa())},
                                  {"kv_bytes", device.kv_bytes()},
                                  {"activation_bytes", device.arena_bytes()},
-                                 {"scratch_bytes", device.scratch_bytes()},
+                                 {"scratch_bytes", bytesPerWorker(device)},
                                  {"weight_bytes", device.weight_bytes()}});
   }
   for (const fb::Phase *phase : *table.phases())

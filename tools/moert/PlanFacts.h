@@ -26,30 +26,41 @@ std::map<std::string, uint64_t> bytesByFormat(const Plan &plan);
 /// bytes have.
 std::string modelType(const Plan &plan);
 
-/// What a step has to do with weights.
-struct WeightWork {
-  double bytes = 0; ///< Read, each weight once; of experts, those expected to
+/// What a step has to read and to compute.
+struct StepWork {
+  double bytes = 0; ///< Of weights, each once; of experts, those expected to
                     ///< be chosen by some token when tokens choose evenly.
-  double ops = 0;   ///< Useful multiplies and adds of matrices, two per weight
-                    ///< and token that it is applied to.
+  double ops = 0;   ///< Useful multiplies and adds: two per weight and token
+                    ///< that it is applied to, and attention's products of
+                    ///< queries, keys and values.
 
-  WeightWork &operator+=(const WeightWork &other) {
+  StepWork &operator+=(const StepWork &other) {
     bytes += other.bytes;
     ops += other.ops;
     return *this;
   }
 };
 
-/// Of one instruction in a step of `tokens` tokens. Attention's products of
-/// queries, keys and values are not in `ops`: they grow with the context. Nor
-/// are a decompressed form's repeated expansions of cached rows: a row counts
-/// once.
-WeightWork weightWork(const Plan &plan, const fb::Instruction &instruction,
-                      int32_t tokens);
+/// A step as far as work depends on it. `attended` is the mean number of cached
+/// rows that a token attends to, its own included.
+struct StepSize {
+  int32_t tokens;
+  double attended;
+
+  /// `tokens` after `cached` others: a token sees those and what precedes it.
+  static StepSize after(int32_t cached, int32_t tokens) {
+    return {tokens, cached + (tokens + 1) / 2.0};
+  }
+};
+
+/// Of one instruction. A decompressed form's repeated expansions of cached rows
+/// are not useful: a row counts once.
+StepWork instructionWork(const Plan &plan, const fb::Instruction &instruction,
+                         StepSize step);
 
 /// Sum over the instructions of the phase called `name`; zeros if the plan has
 /// none.
-WeightWork phaseWork(const Plan &plan, std::string_view name, int32_t tokens);
+StepWork phaseWork(const Plan &plan, std::string_view name, StepSize step);
 
 } // namespace moert
 

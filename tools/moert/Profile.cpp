@@ -27,12 +27,12 @@ void Profile::add(const StepTimes &times) {
   auto phase = std::ranges::find_if(phases_, [&](const Phase &candidate) {
     return text(candidate.table->name()) == times.phase;
   });
+  StepSize step = StepSize::after(times.step.position, times.step.tokens);
   double start = seconds_;
   for (uint32_t i = 0; i < times.instructions.size(); ++i) {
     const InstructionTime &time = times.instructions[i];
     const fb::Instruction &instruction = *phase->table->instructions()->Get(i);
-    phase->entries[i] +=
-        {1, time, weightWork(plan_, instruction, times.step.tokens)};
+    phase->entries[i] += {1, time, instructionWork(plan_, instruction, step)};
     if (traced_)
       events_.push_back({uint32_t(phase - phases_.begin()), i,
                          times.step.tokens, start, time});

@@ -18,7 +18,7 @@ namespace moert {
 struct ProfileEntry {
   uint64_t calls = 0;
   InstructionTime time; ///< Worker 0's seconds.
-  WeightWork work;
+  StepWork work;
 
   ProfileEntry &operator+=(const ProfileEntry &other);
 };

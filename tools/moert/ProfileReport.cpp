@@ -43,7 +43,7 @@ void addTable(Page &page, const Profile &profile, ProfileKey key,
                  : "",
          ops ? fmt::format("{:.3f}", rate(entry.work.ops, entry.time.run, 1e12))
              : "",
-         limits && weights
+         limits && (weights || ops)
              ? fmt::format("{:.1f} %", 100 * fractionOfLimit(entry, *limits))
              : ""});
   }
@@ -71,7 +71,7 @@ Json toJson(const Profile &profile, ProfileKey key,
                 {"share", rate(entry.time.run, profile.seconds(), 1)},
                 {"wait_seconds", entry.time.wait},
                 {"weight_bytes", entry.work.bytes},
-                {"weight_ops", entry.work.ops},
+                {"ops", entry.work.ops},
                 {"read_gbps", rate(entry.work.bytes, entry.time.run, 1e9)},
                 {"tops", rate(entry.work.ops, entry.time.run, 1e12)},
                 {"limit_fraction",

@@ -10,8 +10,8 @@ plan.program attributes {
     parameters = 1000 : i64, target = "xeon", vocab = 512 : i64} {
   // CHECK: %[[CPU:.*]] = plan.device "cpu0" cpu isa "avx512" memory 8589934592
   %cpu0 = plan.device "cpu0" cpu isa "avx512" memory 8589934592
-  // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64}
-  %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64}
+  // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64, worker_bytes = 128 : i64}
+  %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64, worker_bytes = 128 : i64}
   // CHECK: %[[FILE:.*]] = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
   %gguf = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
   // CHECK: plan.file packed "tiny.weights"
@@ -51,6 +51,8 @@ plan.program attributes {
     // CHECK: %[[Y:.*]] = plan.buffer "y" on %[[CPU]] f32 cols 256 rows [1, 0]{{$}}
     %y = plan.buffer "y" on %cpu0 f32 cols 256 rows [1, 0]
     %a = plan.buffer "y.a8" on %cpu0 a8 cols 256 rows [1, 0] at 32768
+    // CHECK: plan.buffer "y.own" on %[[CPU]] f32 cols 256 rows [1, 0] per_worker at 64
+    %o = plan.buffer "y.own" on %cpu0 f32 cols 256 rows [1, 0] per_worker at 64
     %l = plan.buffer "logits" on %cpu0 f32 cols 512 rows [1, 0] at 65536
     %t = plan.buffer "table" on %cpu0 f32 cols 4 rows [1, 0] at 131072
     // CHECK: plan.inst rope_table on %[[CPU]] ["rope_table_ref"] (inv_freq = %[[FREQ]], out = %{{.*}}) for %[[WHY]]
