@@ -375,20 +375,24 @@ StatusOr<Value> buildExperts(ModelBuilder &model, const Config &config,
   MOE_ASSIGN_OR_RETURN(Value down,
                        model.weight(block + "ffn_down_exps",
                                     {r.experts, config.hidden, r.inner}));
+  // Files that do not count their shared experts may still have them.
+  const GgufTensor *sharedGate =
+      model.file().findTensor(block + "ffn_gate_shexp.weight");
+  Value shared;
+  // Before the routed ones, so that those add to its result: they end last.
+  if (r.shared != 0 || sharedGate) {
+    int64_t inner =
+        r.shared > 0 ? r.shared * r.inner : int64_t(sharedGate->shape[1]);
+    MOE_ASSIGN_OR_RETURN(
+        shared, model.ffn(x, block, "_shexp", inner, block + "ffn_shared"));
+  }
   Value routed = model.create<moe::ExpertsOp>(
       block + "ffn_experts", x.getType(), x, router.getIds(),
       router.getWeights(), gate, up, down, /*residual=*/nullptr,
       /*fused=*/false);
-  // Files that do not count their shared experts may still have them.
-  const GgufTensor *sharedGate =
-      model.file().findTensor(block + "ffn_gate_shexp.weight");
-  if (r.shared == 0 && !sharedGate)
+  if (!shared)
     return routed;
-  int64_t inner =
-      r.shared > 0 ? r.shared * r.inner : int64_t(sharedGate->shape[1]);
-  MOE_ASSIGN_OR_RETURN(
-      Value shared, model.ffn(x, block, "_shexp", inner, block + "ffn_shared"));
-  return model.create<moe::AddOp>(block + "ffn_shared_add", routed, shared)
+  return model.create<moe::AddOp>(block + "ffn_shared_add", shared, routed)
       .getResult();
 }
 

@@ -18,6 +18,11 @@ namespace {
 class ExecutorTest : public ::testing::Test {
 protected:
   void SetUp() override {
+    load();
+    executor_.emplace(bindTeam(1));
+  }
+
+  void load() {
     StatusOr<Plan> plan = Plan::load(sample_.builder.write(folder_));
     ASSERT_TRUE(plan.isOk()) << plan.status().message();
     plan_.emplace(*std::move(plan));
@@ -27,20 +32,39 @@ protected:
     const fb::Device &device = *plan_->table().devices()->Get(0);
     arena_ = *HostMemory::allocate(device.arena_bytes(), "activations");
     kv_ = *HostMemory::allocate(device.kv_bytes(), "the cache");
-    StatusOr<BoundPhase> phase =
-        bindPhase(*plan_, *plan_->table().phases()->Get(0),
-                  {arena_.data(), kv_.data(), {}}, *files_);
-    ASSERT_TRUE(phase.isOk()) << phase.status().message();
-    phase_.emplace(*std::move(phase));
-    executor_.emplace(makeExecutor(1));
   }
 
   Executor makeExecutor(int32_t team, std::vector<int> nodes = {}) {
+    const fb::Device &device = *plan_->table().devices()->Get(0);
     StatusOr<Executor> executor = Executor::create(
         *WorkerPool::create(team),
-        {0, plan_->table().devices()->Get(0)->scratch_bytes()}, nodes);
+        {device.worker_bytes(), device.scratch_bytes()}, nodes);
     EXPECT_TRUE(executor.isOk()) << executor.status().message();
     return *std::move(executor);
+  }
+
+  /// An executor to whose workers the phase is bound.
+  Executor bindTeam(int32_t team, std::vector<int> nodes = {}) {
+    Executor executor = makeExecutor(team, std::move(nodes));
+    StatusOr<BoundPhase> phase = bindPhase(
+        *plan_, *plan_->table().phases()->Get(0),
+        {arena_.data(), kv_.data(), executor.workerBuffers()}, *files_);
+    EXPECT_TRUE(phase.isOk()) << phase.status().message();
+    phase_.emplace(*std::move(phase));
+    return executor;
+  }
+
+  /// Of 20 steps, with a team of its own.
+  std::vector<float> hiddenRows(int32_t team, std::vector<int> nodes = {}) {
+    Executor executor = bindTeam(team, std::move(nodes));
+    std::vector<float> rows;
+    for (int32_t position = 0; position < 20; ++position) {
+      std::memcpy(phase_->input, &position, sizeof(position)); // token ids
+      EXPECT_TRUE(executor.run(*phase_, {1, position}).isOk());
+      rows.insert(rows.end(), phase_->output,
+                  phase_->output + SamplePlan::kHidden);
+    }
+    return rows;
   }
 
   TempDir folder_;
@@ -76,21 +100,36 @@ TEST_F(ExecutorTest, RunsTheListToItsEnd) {
 
 // Many steps: each clears the tickets of the one after it.
 TEST_F(ExecutorTest, TeamsAndMemoryNodesDoNotChangeBits) {
-  auto hiddenRows = [&](Executor executor) {
-    std::vector<float> rows;
-    for (int32_t position = 0; position < 20; ++position) {
-      std::memcpy(phase_->input, &position, sizeof(position)); // token ids
-      EXPECT_TRUE(executor.run(*phase_, {1, position}).isOk());
-      rows.insert(rows.end(), phase_->output,
-                  phase_->output + SamplePlan::kHidden);
-    }
-    return rows;
-  };
-  std::vector<float> expected = hiddenRows(makeExecutor(1));
-  EXPECT_EQ(hiddenRows(makeExecutor(2)), expected);
-  EXPECT_EQ(hiddenRows(makeExecutor(3)), expected);
-  EXPECT_EQ(hiddenRows(makeExecutor(2, {0, 1})), expected);
-  EXPECT_EQ(hiddenRows(makeExecutor(5, {0, 0, 2, 2, 2})), expected);
+  std::vector<float> expected = hiddenRows(1);
+  EXPECT_EQ(hiddenRows(2), expected);
+  EXPECT_EQ(hiddenRows(3), expected);
+  EXPECT_EQ(hiddenRows(2, {0, 1}), expected);
+  EXPECT_EQ(hiddenRows(5, {0, 0, 2, 2, 2}), expected);
+}
+
+// A norm, the choice of experts and what is made of it, by every worker for
+// itself, with no barrier before what reads them.
+TEST_F(ExecutorTest, BuffersPerWorkerDoNotChangeBits) {
+  std::vector<float> expected = hiddenRows(1);
+  for (const char *buffer : {"n", "ids", "weights", "offsets", "slots"})
+    sample_.makePerWorker("decode", buffer);
+  for (const char *op :
+       {"linear", "expert_group", "experts_gate_up", "quantize"})
+    sample_.dropBarrier("decode", op);
+  load();
+  for (int32_t team : {1, 2, 3, 5})
+    EXPECT_EQ(hiddenRows(team), expected) << team << " workers";
+  EXPECT_EQ(hiddenRows(5, {0, 0, 2, 2, 2}), expected);
+}
+
+TEST_F(ExecutorTest, BuffersPerWorkerNeedWorkers) {
+  sample_.makePerWorker("decode", "n");
+  load();
+  StatusOr<BoundPhase> phase =
+      bindPhase(*plan_, *plan_->table().phases()->Get(0),
+                {arena_.data(), kv_.data(), {}}, *files_);
+  ASSERT_FALSE(phase.isOk());
+  EXPECT_EQ(phase.status().code(), StatusCode::Internal);
 }
 
 /// Draws two tickets of its own share, and remembers the first one.

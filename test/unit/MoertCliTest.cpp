@@ -289,6 +289,9 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
   double stepSeconds = object["phases"][0]["seconds"];
   EXPECT_NEAR(object["phases"][0]["overhead_fraction"].get<double>(),
               1 - run / stepSeconds, 1e-9);
+  double typical = object["phases"][0]["median_overhead_fraction"];
+  EXPECT_GT(typical, 0);
+  EXPECT_LT(typical, 1);
   double total = 0;
   size_t calls = 0;
   for (const auto &[key, row] : rows) {

@@ -86,29 +86,6 @@ TEST_P(SessionTest, DecodeMatchesFloat64) {
   }
 }
 
-// A norm, and the choice of experts and what is made of it, by every worker for
-// itself, with no barrier before what reads them.
-TEST_P(SessionTest, BuffersPerWorkerDoNotChangeBits) {
-  auto logits = [&](int threads) {
-    auto session = open(threads);
-    std::vector<float> all;
-    for (int32_t token : tokens) {
-      StatusOr<std::span<const float>> row = session->decode(token);
-      EXPECT_TRUE(row.isOk()) << row.status().message();
-      all.insert(all.end(), row->begin(), row->end());
-    }
-    return all;
-  };
-  std::vector<float> expected = logits(1);
-  for (const char *buffer : {"n", "ids", "weights", "offsets", "slots"})
-    sample_.makePerWorker("decode", buffer);
-  for (const char *op :
-       {"linear", "expert_group", "experts_gate_up", "quantize"})
-    sample_.dropBarrier("decode", op);
-  for (int threads : {1, 2, 3, 5})
-    EXPECT_EQ(logits(threads), expected) << threads << " threads";
-}
-
 // 11 tokens leave a rest of 1, below the prefill phase's smallest step.
 TEST_P(SessionTest, PrefillThenDecode) {
   auto session = open();

@@ -1,5 +1,7 @@
 #include "tools/moert/BenchReport.h"
 
+#include "tools/moert/Median.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -137,15 +139,6 @@ MeanAndDeviation summarise(const std::vector<double> &samples) {
     squares += (sample - result.mean) * (sample - result.mean);
   result.deviation = std::sqrt(squares / double(samples.size() - 1));
   return result;
-}
-
-double median(std::vector<double> samples) {
-  if (samples.empty())
-    return 0;
-  std::ranges::sort(samples);
-  size_t middle = samples.size() / 2;
-  return samples.size() % 2 ? samples[middle]
-                            : (samples[middle - 1] + samples[middle]) / 2;
 }
 
 std::string benchMarkdown(const BenchSubject &subject,

@@ -50,7 +50,6 @@ struct MeanAndDeviation {
   double mean = 0, deviation = 0; ///< Of a sample: divided by n - 1.
 };
 MeanAndDeviation summarise(const std::vector<double> &samples);
-double median(std::vector<double> samples); ///< 0 of none.
 
 /// llama-bench's columns and keys, so that its scripts read ours.
 std::string benchMarkdown(const BenchSubject &,

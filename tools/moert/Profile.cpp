@@ -2,6 +2,7 @@
 
 #include "runtime/PlanAccess.h"
 #include "runtime/schema/OpTable.h"
+#include "tools/moert/Median.h"
 
 #include <algorithm>
 #include <map>
@@ -18,9 +19,13 @@ ProfileEntry &ProfileEntry::operator+=(const ProfileEntry &other) {
 }
 
 Profile::Profile(const Plan &plan, bool traced) : plan_(plan), traced_(traced) {
-  for (const fb::Phase *phase : *plan.table().phases())
-    phases_.push_back(
-        {phase, std::vector<ProfileEntry>(count(phase->instructions()))});
+  for (const fb::Phase *phase : *plan.table().phases()) {
+    uint32_t instructions = count(phase->instructions());
+    Phase &added = phases_.emplace_back();
+    added.table = phase;
+    added.entries.resize(instructions);
+    added.waits.resize(instructions);
+  }
 }
 
 void Profile::add(const StepTimes &times) {
@@ -28,7 +33,7 @@ void Profile::add(const StepTimes &times) {
     return text(candidate.table->name()) == times.phase;
   });
   StepSize step = StepSize::after(times.step.position, times.step.tokens);
-  double start = seconds_;
+  double start = seconds_, run = 0;
   for (uint32_t i = 0; i < times.instructions.size(); ++i) {
     const InstructionTime &time = times.instructions[i];
     const fb::Instruction &instruction = *phase->table->instructions()->Get(i);
@@ -36,11 +41,23 @@ void Profile::add(const StepTimes &times) {
     if (traced_)
       events_.push_back({uint32_t(phase - phases_.begin()), i,
                          times.step.tokens, start, time});
+    phase->waits[i].push_back(time.wait);
+    run += time.run;
     start += time.wait + time.run;
   }
+  phase->runs.push_back(run);
+  phase->rests.push_back(times.seconds - (start - seconds_));
   ++phase->steps;
   phase->seconds += times.seconds;
   seconds_ += times.seconds;
+}
+
+double Profile::Phase::medianOverhead() const {
+  double idle = median(rests);
+  for (const std::vector<double> &wait : waits)
+    idle += median(wait);
+  double all = idle + median(runs);
+  return all > 0 ? idle / all : 0;
 }
 
 std::vector<ProfileSteps> Profile::steps() const {
@@ -52,7 +69,7 @@ std::vector<ProfileSteps> Profile::steps() const {
     for (const ProfileEntry &entry : phase.entries)
       run += entry.time.run;
     all.push_back({std::string(text(phase.table->name())), phase.steps,
-                   phase.seconds, run});
+                   phase.seconds, run, phase.medianOverhead()});
   }
   return all;
 }

@@ -39,6 +39,9 @@ struct ProfileSteps {
   /// The part of the time in which worker 0 did no work of the plan: waiting at
   /// barriers, going from instruction to instruction, waking the team.
   double overhead() const { return seconds > 0 ? 1 - run / seconds : 0; }
+  /// The same of a step in which every barrier took its median over the steps:
+  /// without the moments in which another program had a worker's core.
+  double medianOverhead = 0;
 };
 
 /// How instructions are summed into rows.
@@ -70,10 +73,15 @@ public:
 
 private:
   struct Phase {
-    const fb::Phase *table;
-    std::vector<ProfileEntry> entries; ///< One per instruction.
+    const fb::Phase *table = nullptr;
+    std::vector<ProfileEntry> entries;      ///< One per instruction.
+    std::vector<std::vector<double>> waits; ///< By instruction, of each step.
+    std::vector<double> runs;  ///< Seconds of each step in instructions,
+    std::vector<double> rests; ///< and neither in those nor at barriers.
     uint64_t steps = 0;
     double seconds = 0;
+
+    double medianOverhead() const;
   };
   struct Event {
     uint32_t phase, instruction;

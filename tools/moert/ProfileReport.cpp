@@ -102,9 +102,11 @@ std::string profileText(const Profile &profile, const ProfileSetting &setting) {
   for (const ProfileSteps &steps : profile.steps())
     page.line(steps.phase + " overhead",
               fmt::format("{:.2f} % of a step of {:.2f} ms: barriers and going "
-                          "from instruction to instruction",
+                          "from instruction to instruction; {:.2f} % by the "
+                          "median of each barrier",
                           100 * steps.overhead(),
-                          steps.seconds * 1e3 / double(steps.steps)));
+                          steps.seconds * 1e3 / double(steps.steps),
+                          100 * steps.medianOverhead));
   const MappedFile::PageUse &pages = setting.weightPages;
   if (pages.resident > 0)
     page.line("weights",
@@ -137,11 +139,13 @@ std::string profileJson(const Profile &profile, const ProfileSetting &setting) {
                      {"huge_page_bytes", setting.weightPages.huge}};
   root["phases"] = Json::array();
   for (const ProfileSteps &steps : profile.steps())
-    root["phases"].push_back({{"phase", steps.phase},
-                              {"steps", steps.steps},
-                              {"seconds", steps.seconds},
-                              {"run_seconds", steps.run},
-                              {"overhead_fraction", steps.overhead()}});
+    root["phases"].push_back(
+        {{"phase", steps.phase},
+         {"steps", steps.steps},
+         {"seconds", steps.seconds},
+         {"run_seconds", steps.run},
+         {"overhead_fraction", steps.overhead()},
+         {"median_overhead_fraction", steps.medianOverhead}});
   root["by_op"] = toJson(profile, ProfileKey::Op, limits);
   root["by_label"] = toJson(profile, ProfileKey::Label, limits);
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
