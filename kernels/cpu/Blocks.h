@@ -146,18 +146,26 @@ MOE_INLINE void sumStrip(Rows p, Start start, Rows v, int64_t n, int64_t cols,
   });
 }
 
+/// A strip of `rows` rows, at most R.
+template <class S, int R>
+MOE_INLINE void sumRest(int64_t rows, Rows p, Start start, Rows v, int64_t n,
+                        int64_t cols, float *out, int64_t outStride) {
+  if constexpr (R > 0) {
+    if (rows == R)
+      sumStrip<S, R>(p, start, v, n, cols, out, outStride);
+    else
+      sumRest<S, R - 1>(rows, p, start, v, n, cols, out, outStride);
+  }
+}
+
 /// p: [m, n], v: [n, cols], out: [m, cols].
 template <class S>
 void sumRows(Rows p, int64_t m, Start start, Rows v, int64_t n, int64_t cols,
              float *out, int64_t outStride) {
   constexpr int R = S::kSumRows;
-  int64_t i = 0;
-  for (; i + R <= m; i += R)
-    sumStrip<S, R>({p.data + i * p.stride, p.stride}, start.from(i), v, n, cols,
-                   out + i * outStride, outStride);
-  for (; i < m; ++i)
-    sumStrip<S, 1>({p.data + i * p.stride, p.stride}, start.from(i), v, n, cols,
-                   out + i * outStride, outStride);
+  for (int64_t i = 0; i < m; i += R)
+    sumRest<S, R>(m - i < R ? m - i : R, {p.data + i * p.stride, p.stride},
+                  start.from(i), v, n, cols, out + i * outStride, outStride);
 }
 
 } // namespace moek

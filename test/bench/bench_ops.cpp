@@ -109,8 +109,11 @@ Work latentCombine(Arena &arena, Isa, Step step) {
   return {keep(a), 0, 2 * values, 4 * values};
 }
 
-Work mlaAttention(Arena &arena, Isa, Step step) {
+Work mlaAttention(Arena &arena, Isa isa, Step step) {
   MlaAttentionArgs a{};
+  const GemmInfo &gemm = gemmFor(Format::Q4_K, isa);
+  a.keyGemm = a.valueGemm = resolveGemm(gemm.name);
+  a.encoding = gemm.activation;
   a.heads = kHeads, a.nope = kNope, a.rope = kRope, a.latent = kLatent;
   a.value = kValue, a.scale = 0.07f;
   a.qStride = kHeads * (kNope + kRope), a.outStride = kHeads * kValue;
