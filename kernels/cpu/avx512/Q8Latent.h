@@ -178,6 +178,8 @@ private:
     const int8_t *q = query + head * queryStride;
     const int32_t *start = queryStart + head * count;
     const float *scale = queryScale + head * count;
+    const int64_t readCount = scoreReads;
+    Ahead reads = next;
     __m512 sum[R][T];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
@@ -191,8 +193,8 @@ private:
 #pragma GCC unroll 4
         for (int i = 0; i < T; ++i)
           acc[r][i] = _mm512_set1_epi32(start[r * count]);
-      for (int64_t i = 0; i < scoreReads; ++i)
-        next.read();
+      for (int64_t i = 0; i < readCount; ++i)
+        reads.read();
       for (int64_t c = 0; c < kKvBlock; c += 4, q += 4, codes += 4 * kKvTile) {
         __m512i k[T];
 #pragma GCC unroll 4
@@ -216,6 +218,7 @@ private:
                               _mm512_set1_ps(scale[r * count]), sum[r][i]);
       }
     }
+    next = reads;
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
@@ -239,8 +242,10 @@ private:
   /// 1e-30, where the running sum is at least 1, they are zero.
   void encodeWeights(int64_t h) {
     const float *p = scores + h * kGroup;
+    const int64_t count = tiles * kKvTile;
+    const __m512i byteMost = _mm512_set1_epi32(255);
     __m512 most = _mm512_setzero_ps(), sum = _mm512_setzero_ps();
-    for (int64_t k = 0; k < tiles * kKvTile; k += 16) {
+    for (int64_t k = 0; k < count; k += 16) {
       most = _mm512_max_ps(most, _mm512_load_ps(p + k));
       sum = _mm512_add_ps(sum, _mm512_load_ps(p + k));
     }
@@ -250,7 +255,7 @@ private:
     float bulk = kBulk / float(rows) * _mm512_reduce_add_ps(sum);
     if (bulk < top) {
       sum = _mm512_setzero_ps();
-      for (int64_t k = 0; k < tiles * kKvTile; k += 16)
+      for (int64_t k = 0; k < count; k += 16)
         sum = _mm512_add_ps(
             sum, _mm512_min_ps(_mm512_load_ps(p + k), _mm512_set1_ps(bulk)));
       bulk = kBulk / float(rows) * _mm512_reduce_add_ps(sum);
@@ -260,19 +265,25 @@ private:
       byte = top * (255.0f / 32767);
     unit[h] = any ? byte / 255 : 0;
     __m512 inverse = _mm512_set1_ps(any ? 255 / byte : 0);
-    uint64_t quadsAbove = 0; // By bit.
-    for (int64_t k = 0; k < tiles * kKvTile; k += 16) {
-      __m512i v =
-          _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_load_ps(p + k), inverse));
-      storeWords(words + h * kGroup, k, _mm512_cvtusepi32_epi16(v));
-      uint64_t mask = _mm512_cmpgt_epi32_mask(v, _mm512_set1_epi32(255));
-      mask |= mask >> 1;
-      mask = (mask | mask >> 2) & 0x1111; // To bits 12 to 15:
-      quadsAbove |= (mask * 0x1248 >> 12 & 15) << k / 4;
+    // Bit 4 i + j of the result: quad 16 j + i has a word above a byte.
+    uint64_t quadsAbove = 0;
+    for (int64_t k = 0, shift = 0; k < count; k += 64, ++shift) {
+      uint64_t above = 0;
+      for (int64_t i = 0; i < 64 && k + i < count; i += 16) {
+        __m512i v = _mm512_cvtps_epi32(
+            _mm512_mul_ps(_mm512_load_ps(p + k + i), inverse));
+        storeWords(words + h * kGroup, k + i, _mm512_cvtusepi32_epi16(v));
+        above |= uint64_t(_mm512_cmpgt_epi32_mask(v, byteMost)) << i;
+      }
+      above |= above >> 1;
+      above |= above >> 2;
+      quadsAbove |= (above & 0x1111111111111111) << shift;
     }
     uint8_t *list = large + h * kQuads;
-    for (; quadsAbove != 0; quadsAbove &= quadsAbove - 1)
-      *list++ = uint8_t(__builtin_ctzll(quadsAbove));
+    for (; quadsAbove != 0; quadsAbove &= quadsAbove - 1) {
+      int bit = __builtin_ctzll(quadsAbove);
+      *list++ = uint8_t(bit % 4 * 16 + bit / 4);
+    }
     largeCount[h] = int32_t(list - (large + h * kQuads));
   }
 
