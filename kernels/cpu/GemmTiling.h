@@ -56,6 +56,18 @@ MOE_INLINE void prefetch(const void *from, int64_t bytes) {
       reinterpret_cast<const char *>(uintptr_t(from) + uintptr_t(bytes)), Hint);
 }
 
+/// How far ahead of a stream of panels its lines are fetched: left to itself,
+/// the hardware begins anew in every page of 4 KiB. One token with AVX2: Q4_K
+/// 0.71 to 0.90 of the rate of reading alone, Q6_K 0.68 to 0.78.
+constexpr int64_t kStreamAhead = 4096;
+
+/// Fetches the lines of `Bytes` bytes that lie kStreamAhead past `at`.
+template <int64_t Bytes> MOE_INLINE void prefetchStream(const uint8_t *at) {
+#pragma GCC unroll 10
+  for (int64_t line = 0; line < Bytes; line += 64)
+    prefetch<_MM_HINT_T0>(at, kStreamAhead + line);
+}
+
 /// While the tile of rows at `w` does its `step`th part of `bytes` bytes,
 /// fetches what the next tile reads into L1 and what the third after it reads
 /// into L2. A tile's rows are read side by side, which hides from the hardware

@@ -23,10 +23,6 @@
 namespace moek {
 namespace {
 
-/// How far ahead of itself a panel is fetched: with several tokens the hardware
-/// alone would start too late.
-constexpr int64_t kFloatFetchAhead = 4096;
-
 /// G panels, in which there are `rows` rows, times T tokens.
 template <class L, int G, int T>
 void floatPanels(const uint8_t *w, int64_t wStride, int64_t rows,
@@ -52,7 +48,7 @@ void floatPanels(const uint8_t *w, int64_t wStride, int64_t rows,
   for (int64_t col = 0; col < cols; col += 2, w += 4 * kRows16) {
 #pragma GCC unroll 2
     for (int g = 0; g < G; ++g)
-      prefetch<_MM_HINT_T0>(w + g * kRows16 * wStride, kFloatFetchAhead);
+      prefetchStream<64>(w + g * kRows16 * wStride);
 #pragma GCC unroll 2
     for (int c = 0; c < 2; ++c) {
       Vec columns[G][kVecs];

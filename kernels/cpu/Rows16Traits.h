@@ -23,6 +23,8 @@ template <Format F> struct Rows16Traits {
   static constexpr int kBits = kShape.codeBits;
   static constexpr int kCols = int(formatInfo(F).blockElements);
   static constexpr int kBytes = 16 * int(formatInfo(F).blockBytes);
+  /// Of 32 columns, with their share of the scale part.
+  static constexpr int kPartBytes = kBytes / (kCols / 32);
   static constexpr bool kIq4 = F == Format::IQ4_NL || F == Format::IQ4_XS;
   static constexpr bool kHasMinima = F == Format::Q4_K || F == Format::Q5_K;
   static constexpr int kSub =

@@ -63,6 +63,7 @@ MOE_INLINE void dotTile(const uint8_t *tile, const A8Row *rows, int64_t block,
   }
 #pragma GCC unroll 1
   for (int s = 0; s < Tile::kCols / 32; ++s, ++block) {
+    prefetchStream<Tile::kPartBytes>(tile + s * Tile::kPartBytes);
     __m256i starts[T][2];
     __m256 xScale[T], xSums[T][2];
 #pragma GCC unroll 4

@@ -41,6 +41,7 @@ MOE_INLINE void dotTile(const uint8_t *tile, const A8Row *rows, int64_t block,
   alignas(64) float offset[Tile::kOffsets + 1][16];
   Tile::template scales<1>(tile, scale[0], offset[0]);
   for (int s = 0; s < Tile::kCols / 32; ++s, ++block) {
+    prefetchStream<Tile::kPartBytes>(tile + s * Tile::kPartBytes);
     __m512i q[8];
     Tile::codes(tile, s, q);
 #pragma GCC unroll 8
@@ -84,6 +85,7 @@ MOE_INLINE void dotPairTile(const uint8_t *tile, const A8Row *rows,
     parts[t] = minima[t] = _mm512_setzero_ps();
 #pragma GCC unroll 8
   for (int s = 0; s < 8; ++s, ++block) {
+    prefetchStream<Tile::kPartBytes>(tile + s * Tile::kPartBytes);
     __m512i q[8];
     Tile::codes(tile, s, q);
 #pragma GCC unroll 8
