@@ -87,14 +87,15 @@ constexpr int64_t latentAttentionScratchBytes(int64_t heads, int64_t latent,
   return 2 * scratchFloats(heads) * 4 + (floats * 4 > q8 ? floats * 4 : q8);
 }
 /// MlaAttention: one head's transposed W_UK as floats, a block of cache rows,
-/// also as gemms read them, its keys, also transposed, and values, the scores
-/// of a query tile with its rescaling factors, running maximum and sum of a
-/// span of queries. The weighted sums themselves grow in the output.
+/// also as gemms read them, its keys as columns, its values in the place of the
+/// keys as rows, the scores of a query tile with its rescaling factors, running
+/// maximum and sum of a span of queries. The weighted sums themselves grow in
+/// the output.
 constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
                                            int64_t latent, int64_t value) {
   return (latent * scratchFloats(nope) +
-          kKeyTile * (scratchFloats(latent + rope) + scratchFloats(nope) +
-                      nope + rope + scratchFloats(value)) +
+          kKeyTile * (scratchFloats(latent + rope) + nope + rope +
+                      scratchFloats(nope > value ? nope : value)) +
           kQueryTile * (kKeyTile + 1) + 2 * kQuerySpan) *
              4 +
          encodedTileBytes(kKeyTile, latent);

@@ -35,10 +35,8 @@ public:
     wk = take(a.latent * scratchFloats(a.nope));
     cacheStride = scratchFloats(a.latent + a.rope);
     cache = take(kKeyTile * cacheStride);
-    keyStride = scratchFloats(a.nope);
-    keys = take(kKeyTile * keyStride);
     columns = take(width * kKeyTile);
-    valueStride = scratchFloats(a.value);
+    valueStride = scratchFloats(a.nope > a.value ? a.nope : a.value);
     values = take(kKeyTile * valueStride);
     scores = take(kQueryTile * kKeyTile);
     alpha = take(kQueryTile);
@@ -90,15 +88,16 @@ private:
   void decompress(int64_t first, int64_t n) {
     readKvRows<S>(a.kv, first, n, a.latent + a.rope, cache, cacheStride);
     encodeRows<S>(a.encoding, cache, cacheStride, n, a.latent, encoded, act);
+    float *keys = values; // Until they are columns.
     if (a.keyGemm)
-      multiply(a.keyGemm, a.wk, n, keys, keyStride);
+      multiply(a.keyGemm, a.wk, n, keys);
     else
       sumRows<S>({cache, cacheStride}, n, {true}, {wk, scratchFloats(a.nope)},
-                 a.latent, a.nope, keys, keyStride);
-    multiply(a.valueGemm, a.wv, n, values, valueStride);
-    transpose({keys, keyStride}, n, a.nope, columns);
+                 a.latent, a.nope, keys, valueStride);
+    transpose({keys, valueStride}, n, a.nope, columns);
     transpose({cache + a.latent, cacheStride}, n, a.rope,
               columns + a.nope * kKeyTile);
+    multiply(a.valueGemm, a.wv, n, values);
   }
 
   /// `n` rows, times the scale of scores, to columns of kKeyTile; rows past the
@@ -113,10 +112,9 @@ private:
   }
 
   /// The head's matrix times `n` encoded latents.
-  void multiply(GemmFn gemm, const WeightView &w, int64_t n, float *to,
-                int64_t toStride) {
+  void multiply(GemmFn gemm, const WeightView &w, int64_t n, float *to) {
     gemm(w.data + head * w.outerStride, w.rowStride, w.rows, act, n, w.cols, to,
-         toStride);
+         valueStride);
   }
 
   /// Rows of the block that starts at `first` which query t sees.
@@ -154,8 +152,8 @@ private:
 
   const MlaAttentionArgs &a;
   const Step &step;
-  int64_t width, cacheStride, keyStride, valueStride;
-  float *wk, *cache, *keys, *columns, *values, *scores, *alpha, *most, *sum;
+  int64_t width, cacheStride, valueStride;
+  float *wk, *cache, *columns, *values, *scores, *alpha, *most, *sum;
   const uint8_t **act;
   std::byte *encoded;
   int64_t head = 0;
