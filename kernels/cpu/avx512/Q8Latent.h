@@ -122,15 +122,18 @@ private:
     encoded = q;
     encodedHeads = heads;
     int64_t width = a.latent + a.rope;
+    alignas(64) float tail[kKvBlock];
     for (int64_t h = 0; h < heads; ++h)
       for (int64_t b = 0; b < blocks; ++b) {
         int64_t begin = b * kKvBlock, i = h * blocks + b;
-        int64_t count = width - begin < kKvBlock ? width - begin : kKvBlock;
-        alignas(64) float block[kKvBlock] = {};
-        std::memcpy(block, q + h * width + begin,
-                    size_t(count) * sizeof(float));
+        const float *x = q + h * width + begin;
+        if (width - begin < kKvBlock) {
+          std::memset(tail, 0, sizeof(tail));
+          std::memcpy(tail, x, size_t(width - begin) * sizeof(float));
+          x = tail;
+        }
         queryScale[i] =
-            a.scale * quantizeKvBlock<Simd>(block, query + i * kKvBlock);
+            a.scale * quantizeKvBlock<Simd>(x, query + i * kKvBlock);
         __m512i sum = _mm512_setzero_si512();
         const __m512i zero = _mm512_set1_epi8(char(kKvZeroCode));
         for (int64_t c = 0; c < kKvBlock; c += 64)
