@@ -27,6 +27,10 @@ for flag, feature in (("avx512_vnni", "avx512"), ("amx_tile", "amx")):
     if flag in flags:
         config.available_features.add(feature)
 
+# Where there may be a GPU, what is measured depends on it.
+if os.path.exists("/dev/nvidiactl"):
+    config.available_features.add("gpu")
+
 config.substitutions += [
     ("%data", config.source_dir + "/test/data"),
     ("%models", config.source_dir + "/models"),

@@ -19,8 +19,10 @@
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/MappedFile.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <iterator>
 
 using moert::Status;
 using moert::StatusCode;
@@ -172,6 +174,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
                        importModel(context, model));
   CompileReport report;
   report.output = request.output;
+  report.notes = target.notes;
   if (request.emit == Emit::Moe) {
     MOE_RETURN_IF_ERROR(writeText(*module, request.output));
     return report;
@@ -215,7 +218,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   if (report.packedBytes > 0)
     report.packed = weightsPath(report.output);
   MOE_RETURN_IF_ERROR(writePlan(program, report.output));
-  report.notes = notesOf(program);
+  std::ranges::move(notesOf(program), std::back_inserter(report.notes));
   return report;
 }
 

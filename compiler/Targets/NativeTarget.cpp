@@ -1,5 +1,6 @@
 #include "compiler/Targets/NativeTarget.h"
 
+#include "compiler/Targets/NativeGpu.h"
 #include "compiler/Targets/TargetJson.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/HostCpu.h"
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 using moert::Status;
 using moert::StatusCode;
@@ -19,6 +21,9 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
+/// Copies repeat to within a percent sooner than reads by many cores do.
+constexpr double kGpuShareOfSeconds = 0.3;
+
 /// ISA, cores, caches and memory, without rates.
 DeviceDesc detectDevice() {
   DeviceDesc device;
@@ -90,15 +95,16 @@ Status saveNativeTarget(const TargetDesc &target) {
   return saveTargetFile(path, target);
 }
 
-StatusOr<TargetDesc> calibrateNative(const CalibrationProgress &progress) {
+StatusOr<TargetDesc> calibrateNative(const CalibrationProgress &progress,
+                                     const NativeOptions &options) {
   moert::CalibrationOptions thorough;
-  thorough.seconds = 1;
+  thorough.seconds = options.seconds;
   DeviceDesc device = detectDevice();
   if (progress)
     progress("multiply rates and read bandwidth of all cores");
   MOE_RETURN_IF_ERROR(measureDevice(device, thorough));
   // Of many cores only powers of two would matter, but plans pick any count.
-  thorough.seconds = std::min(1.0, 8.0 / device.cores);
+  thorough.seconds = options.seconds * std::min(1.0, 8.0 / device.cores);
   MOE_ASSIGN_OR_RETURN(
       device.readBytesPerSecondByCores,
       moert::readBandwidthByThreads(device.cores, thorough, [&](int threads) {
@@ -109,15 +115,38 @@ StatusOr<TargetDesc> calibrateNative(const CalibrationProgress &progress) {
   // Two measurements of the same thing: the better is nearer to the limit.
   double &all = device.readBytesPerSecondByCores.back();
   all = device.readBytesPerSecond = std::max(all, device.readBytesPerSecond);
-  return makeTarget("native", {device});
+
+  NativeGpus gpus = measureGpus(
+      options.cudaLibrary, {.seconds = options.seconds * kGpuShareOfSeconds},
+      [&](const auto &gpu) {
+        if (progress)
+          progress(fmt::format("memory and link of {}", gpu));
+      });
+  gpus.devices.push_back(std::move(device));
+  MOE_ASSIGN_OR_RETURN(TargetDesc target,
+                       makeTarget("native", std::move(gpus.devices)));
+  target.notes = std::move(gpus.notes);
+  return target;
 }
 
-StatusOr<DeviceDesc> nativeDevice() {
+std::string unusedGpuNote(const TargetDesc &native) {
+  std::vector<std::string> titles;
+  for (const DeviceDesc &device : native.devices)
+    if (device.kind == DeviceKind::Cuda)
+      titles.push_back(device.title);
+  if (titles.empty())
+    return "";
+  return fmt::format("native plans for the CPU alone, as moert cannot run on "
+                     "GPUs yet; to plan for {} too: --target-file {}",
+                     fmt::join(titles, ", "), nativeTargetFile());
+}
+
+StatusOr<TargetDesc> nativeTarget() {
   std::string path = nativeTargetFile();
   // A damaged, missing or foreign cache is measured anew, not reported.
   auto cached = loadTargetFile(path);
   if (cached.isOk() && describesThisMachine(cached->host()))
-    return cached->host();
+    return cached;
   moert::CalibrationOptions quick;
   quick.seconds = 0.05;
   DeviceDesc device = detectDevice();
@@ -125,10 +154,10 @@ StatusOr<DeviceDesc> nativeDevice() {
   MOE_ASSIGN_OR_RETURN(TargetDesc target, makeTarget("native", {device}));
   // A cache that cannot be written costs a measurement next time, no more.
   if (!saveNativeTarget(target).isOk())
-    return device;
+    return target;
   // As a later compile will read it: text rounds the measured doubles.
   cached = loadTargetFile(path);
-  return cached.isOk() ? cached->host() : device;
+  return cached.isOk() ? cached : target;
 }
 
 } // namespace moec

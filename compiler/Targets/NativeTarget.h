@@ -4,25 +4,37 @@
 #define MOE_COMPILER_TARGETS_NATIVETARGET_H
 
 #include "compiler/Targets/Target.h"
+#include "runtime/device/cuda/CudaDriver.h"
 
 #include <functional>
 
 namespace moec {
 
-/// This machine's CPU: ISA, cores and memory as detected, rates as measured by
-/// short runs (about half a second), unless the user's cache folder has those
-/// of an earlier call or of `moec calibrate` on this machine. They are kept so
-/// that compiling twice gives the same plan.
-moert::StatusOr<DeviceDesc> nativeDevice();
+/// This machine: its CPU's ISA, cores and memory as detected, rates as measured
+/// by short runs (about half a second), unless the user's cache folder has what
+/// an earlier call or `moec calibrate` found on this machine. It is kept so
+/// that compiling twice gives the same plan. GPUs only where `moec calibrate`
+/// found them.
+moert::StatusOr<TargetDesc> nativeTarget();
+
+/// One line for the user: the GPUs of `native` are not planned for, as moert
+/// cannot run on them. "" where it has none.
+std::string unusedGpuNote(const TargetDesc &native);
 
 /// Told what is measured next: "read bandwidth of 2 of 8 cores".
 using CalibrationProgress = std::function<void(const std::string &)>;
 
-/// The same from longer runs (about 1 s a measurement), with read bandwidth by
-/// number of cores. Not stored.
-moert::StatusOr<TargetDesc> calibrateNative(const CalibrationProgress &);
+struct NativeOptions {
+  double seconds = 1; ///< Of a measurement.
+  std::string cudaLibrary = moert::CudaDriver::kLibrary;
+};
 
-/// Where nativeDevice() keeps measurements, "" when there is no cache folder.
+/// This machine from longer runs, with read bandwidth by number of cores, and
+/// its GPUs; notes say which GPU is missing and why. Not stored.
+moert::StatusOr<TargetDesc> calibrateNative(const CalibrationProgress &progress,
+                                            const NativeOptions &options = {});
+
+/// Where nativeTarget() keeps measurements, "" when there is no cache folder.
 std::string nativeTargetFile();
 /// Makes `target` what "native" means from now on.
 moert::Status saveNativeTarget(const TargetDesc &target);

@@ -18,9 +18,10 @@ namespace moec {
 namespace {
 #include "ShippedTargets.inc"
 
-/// Appends the devices of one "[Nx]name" part of a target.
+/// Appends the devices and notes of one "[Nx]name" part of a target.
 Status appendPart(std::string_view part, std::string_view spec,
-                  std::vector<DeviceDesc> &devices) {
+                  TargetDesc &target) {
+  std::vector<DeviceDesc> &devices = target.devices;
   unsigned count = 1;
   std::string_view name = part;
   if (size_t x = part.find('x'); x != std::string_view::npos) {
@@ -46,8 +47,10 @@ Status appendPart(std::string_view part, std::string_view spec,
     return Status::ok();
   }
   if (name == "native") {
-    MOE_ASSIGN_OR_RETURN(DeviceDesc native, nativeDevice());
-    devices.push_back(std::move(native));
+    MOE_ASSIGN_OR_RETURN(TargetDesc native, nativeTarget());
+    devices.push_back(native.host());
+    if (std::string note = unusedGpuNote(native); !note.empty())
+      target.notes.push_back(std::move(note));
     return Status::ok();
   }
   std::vector<std::string> known = targetNames();
@@ -78,16 +81,19 @@ std::vector<std::string> targetNames() {
 }
 
 StatusOr<TargetDesc> resolveTarget(std::string_view spec) {
-  std::vector<DeviceDesc> devices;
+  TargetDesc parts;
   std::string_view rest = spec;
   while (true) {
     size_t plus = rest.find('+');
-    MOE_RETURN_IF_ERROR(appendPart(rest.substr(0, plus), spec, devices));
+    MOE_RETURN_IF_ERROR(appendPart(rest.substr(0, plus), spec, parts));
     if (plus == std::string_view::npos)
       break;
     rest.remove_prefix(plus + 1);
   }
-  return makeTarget(std::string(spec), std::move(devices));
+  MOE_ASSIGN_OR_RETURN(TargetDesc target,
+                       makeTarget(std::string(spec), std::move(parts.devices)));
+  target.notes = std::move(parts.notes);
+  return target;
 }
 
 } // namespace moec

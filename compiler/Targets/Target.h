@@ -2,7 +2,7 @@
 //
 // What the compiler knows of a machine. Descriptions are JSON files in this
 // folder, one per device, that a user can copy and edit; "4090+xeon" joins
-// them, "2x4090+xeon" repeats one, "native" describes this machine. No LLVM.
+// them, "2x4090+xeon" repeats one, "native" is this machine's CPU. No LLVM.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,6 +46,8 @@ struct DeviceDesc {
   /// To the host (a CPU has none: 0).
   double linkBytesPerSecond = 0;
   double linkLatencySeconds = 0;
+  /// Where the figures come from, for people: measured, computed, published.
+  std::string source;
 
   uint64_t budgetBytes() const {
     return memoryBytes > reservedBytes ? memoryBytes - reservedBytes : 0;
@@ -55,6 +57,8 @@ struct DeviceDesc {
 struct TargetDesc {
   std::string name;                ///< As the user wrote it.
   std::vector<DeviceDesc> devices; ///< GPUs first; exactly one CPU, last.
+  /// What the user should know of how it was resolved.
+  std::vector<std::string> notes;
 
   const DeviceDesc &host() const { return devices.back(); }
   const DeviceDesc *find(std::string_view deviceName) const;

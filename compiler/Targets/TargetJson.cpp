@@ -133,6 +133,7 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, std::string_view place) {
   DeviceDesc device;
   MOE_ASSIGN_OR_RETURN(device.model, textOf(object, "model", place));
   MOE_ASSIGN_OR_RETURN(device.title, textOf(object, "title", place));
+  MOE_ASSIGN_OR_RETURN(device.source, textOf(object, "source", place));
   MOE_ASSIGN_OR_RETURN(std::string kind, textOf(object, "kind", place));
   if (kind != "cpu" && kind != "cuda")
     return invalid(
@@ -213,7 +214,7 @@ StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
 StatusOr<TargetDesc> makeTarget(std::string name,
                                 std::vector<DeviceDesc> devices) {
   std::ranges::stable_sort(devices, std::greater<>{}, &DeviceDesc::kind);
-  TargetDesc target{std::move(name), std::move(devices)};
+  TargetDesc target{std::move(name), std::move(devices), {}};
   int cpus = 0, gpus = 0;
   for (DeviceDesc &device : target.devices)
     device.name = device.kind == DeviceKind::Cpu ? fmt::format("cpu{}", cpus++)
@@ -258,6 +259,8 @@ std::string toJson(const TargetDesc &target) {
       }
     for (double rate : device.readBytesPerSecondByCores)
       object[readByCoresKey].push_back(rate / kGiga);
+    if (!device.source.empty())
+      object["source"] = device.source;
     list.push_back(std::move(object));
   }
   Json root;

@@ -35,6 +35,8 @@ void printTarget(const TargetDesc &target) {
       fmt::print("  link to the host: {:.1f} GB/s, {:.0f} us\n",
                  device.linkBytesPerSecond / 1e9,
                  device.linkLatencySeconds * 1e6);
+    if (!device.source.empty())
+      fmt::print("  source: {}\n", device.source);
   }
 }
 

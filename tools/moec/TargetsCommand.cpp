@@ -27,6 +27,8 @@ void addTargetsCommand(moetool::Tool &tool) {
           fmt::print("{}", toJson(target));
         else
           printTarget(target);
+        for (const std::string &note : target.notes)
+          fmt::print(stderr, "note: {}\n", note);
         return Status::ok();
       });
   command->add_option("name", options->name,

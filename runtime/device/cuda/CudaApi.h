@@ -1,0 +1,49 @@
+//===- CudaApi.h - The CUDA driver's binary interface -----------*- C++ -*-===//
+//
+// What we need of cuda.h, declared here so that building needs no CUDA. A test
+// compares it with the real header where there is one.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_DEVICE_CUDA_CUDAAPI_H
+#define MOE_RUNTIME_DEVICE_CUDA_CUDAAPI_H
+
+#include <cstddef>
+
+namespace moert::cu {
+
+using Device = int;
+using DevicePointer = unsigned long long;
+using Context = struct ContextTag *;
+using Stream = struct StreamTag *;
+using Event = struct EventTag *;
+
+/// Those that are told apart; any other is printed as the driver names it.
+enum Result : unsigned {
+  kSuccess = 0,
+  kOutOfMemory = 2,
+  kNoDevice = 100,
+};
+
+enum Attribute : unsigned {
+  kClockKhz = 13,
+  kMultiprocessors = 16,
+  kIntegrated = 18,
+  kMemoryClockKhz = 36,
+  kMemoryBusBits = 37,
+  kL2Bytes = 38,
+  kCapabilityMajor = 75,
+  kCapabilityMinor = 76,
+};
+
+constexpr unsigned kStreamNonBlocking = 1;
+
+/// The driver's entry points.
+struct Api {
+#define MOE_CUDA_CALL(symbol, ...) Result (*symbol)(__VA_ARGS__) = nullptr;
+#include "runtime/device/cuda/CudaApi.def"
+};
+
+} // namespace moert::cu
+
+#endif // MOE_RUNTIME_DEVICE_CUDA_CUDAAPI_H

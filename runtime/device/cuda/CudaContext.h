@@ -1,0 +1,74 @@
+//===- CudaContext.h - Owners of what the driver makes ----------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_DEVICE_CUDA_CUDACONTEXT_H
+#define MOE_RUNTIME_DEVICE_CUDA_CUDACONTEXT_H
+
+#include "runtime/device/cuda/CudaDriver.h"
+
+#include <memory>
+#include <utility>
+
+namespace moert {
+
+/// What one driver call made and another one frees. Must not outlive the
+/// CudaContext in which it was made.
+template <class Handle> class CudaOwned {
+public:
+  using Release = cu::Result (*)(Handle);
+
+  CudaOwned() = default;
+  CudaOwned(Handle handle, Release release)
+      : handle_(handle), release_(release) {}
+  CudaOwned(CudaOwned &&other) noexcept { swap(other); }
+  CudaOwned &operator=(CudaOwned &&other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~CudaOwned() {
+    if (release_)
+      (void)release_(handle_); // nobody is left to tell
+  }
+
+  Handle get() const { return handle_; }
+
+private:
+  void swap(CudaOwned &other) {
+    std::swap(handle_, other.handle_);
+    std::swap(release_, other.release_);
+  }
+  Handle handle_{};
+  Release release_ = nullptr;
+};
+
+/// A device's primary context, current on the thread that entered it for as
+/// long as this lives.
+class CudaContext {
+public:
+  /// `driver` must outlive the context.
+  static StatusOr<std::unique_ptr<CudaContext>> enter(const CudaDriver &driver,
+                                                      cu::Device device);
+  CudaContext(const CudaContext &) = delete;
+  CudaContext &operator=(const CudaContext &) = delete;
+  ~CudaContext();
+
+  /// Bytes of device memory that are free now.
+  StatusOr<uint64_t> freeBytes() const;
+  /// Device memory; DoesNotFit when there is not that much.
+  StatusOr<CudaOwned<cu::DevicePointer>> allocate(uint64_t bytes) const;
+  /// Host memory that the device copies at the link's full speed.
+  StatusOr<CudaOwned<void *>> allocatePinned(uint64_t bytes) const;
+  StatusOr<CudaOwned<cu::Stream>> createStream() const;
+  StatusOr<CudaOwned<cu::Event>> createEvent() const;
+
+private:
+  CudaContext(const CudaDriver &driver, CudaOwned<cu::Device> retained)
+      : driver_(driver), retained_(std::move(retained)) {}
+
+  const CudaDriver &driver_;
+  CudaOwned<cu::Device> retained_;
+  bool current_ = false;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_DEVICE_CUDA_CUDACONTEXT_H

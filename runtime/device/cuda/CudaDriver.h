@@ -1,0 +1,68 @@
+//===- CudaDriver.h - The CUDA driver, opened at run time -------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_DEVICE_CUDA_CUDADRIVER_H
+#define MOE_RUNTIME_DEVICE_CUDA_CUDADRIVER_H
+
+#include "runtime/base/Status.h"
+#include "runtime/device/cuda/CudaApi.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace moert {
+
+/// A GPU as its driver describes it. 0 and "" for what the driver does not
+/// tell, where that is not an error.
+struct CudaDevice {
+  cu::Device handle = 0;
+  std::string name;
+  int arch = 0; ///< Compute capability * 10: 89 for 8.9.
+  int multiprocessors = 0;
+  uint64_t memoryBytes = 0;
+  uint64_t l2Bytes = 0;
+  double clockHz = 0;       ///< The highest.
+  double memoryClockHz = 0; ///< The highest.
+  int memoryBusBits = 0;    ///< Width of its memory.
+  bool sharesHostMemory = false;
+  std::string pciAddress; ///< "0000:01:00.0".
+
+  /// What its memory could do if nothing ever waited: two transfers a clock.
+  double peakBytesPerSecond() const {
+    return 2 * memoryClockHz * memoryBusBits / 8;
+  }
+};
+
+/// An initialised driver with at least one device.
+class CudaDriver {
+public:
+  static constexpr const char *kLibrary = "libcuda.so.1";
+
+  /// WrongMachine: this machine has no CUDA driver, or one without a GPU.
+  /// Unsupported: the driver lacks a call that we need. Io: it does not start.
+  static StatusOr<CudaDriver> load(const std::string &library = kLibrary);
+
+  const cu::Api &api() const { return api_; }
+  int deviceCount() const { return deviceCount_; }
+  StatusOr<CudaDevice> describe(int ordinal) const;
+
+  /// A failure named as the driver does: "allocating 2 GiB:
+  /// CUDA_ERROR_OUT_OF_MEMORY (out of memory)". DoesNotFit for lack of memory,
+  /// WrongMachine for lack of devices, else Io.
+  Status check(cu::Result result, std::string_view action) const;
+
+private:
+  using Library = std::unique_ptr<void, int (*)(void *)>;
+  explicit CudaDriver(Library library) : library_(std::move(library)) {}
+  /// Fills api_.
+  Status findCalls(const std::string &library);
+
+  Library library_;
+  cu::Api api_;
+  int deviceCount_ = 0;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_DEVICE_CUDA_CUDADRIVER_H

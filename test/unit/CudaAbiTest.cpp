@@ -1,0 +1,75 @@
+// Our declarations of the driver's interface against NVIDIA's own, and its
+// library's symbols against our names; built where the CUDA toolkit is.
+#include "runtime/device/cuda/CudaDriver.h"
+
+#include <cuda.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <type_traits>
+
+using namespace moert;
+
+namespace {
+
+/// Whether two types are passed in the same way: pointers, or integers of one
+/// size.
+template <class A, class B> constexpr bool passedAlike() {
+  return std::is_pointer_v<A> == std::is_pointer_v<B> && sizeof(A) == sizeof(B);
+}
+
+template <class R, class... Ours, class S, class... Theirs>
+constexpr bool calledAlike(R (*)(Ours...), S (*)(Theirs...)) {
+  if constexpr (sizeof...(Ours) != sizeof...(Theirs))
+    return false;
+  else
+    return passedAlike<R, S>() && (passedAlike<Ours, Theirs>() && ...);
+}
+
+namespace ours {
+using namespace moert::cu;
+// cuda.h maps some names to newer versions; where such a line fails, the call
+// has changed and ours must be compared with the version that it names.
+#define MOE_CUDA_CALL(symbol, ...)                                             \
+  static_assert(                                                               \
+      calledAlike(static_cast<Result (*)(__VA_ARGS__)>(nullptr), &::symbol),   \
+      "cuda.h declares it otherwise: " #symbol);
+#include "runtime/device/cuda/CudaApi.def"
+} // namespace ours
+
+TEST(CudaAbi, ConstantsAreTheHeaders) {
+  EXPECT_EQ(unsigned(cu::kSuccess), unsigned(CUDA_SUCCESS));
+  EXPECT_EQ(unsigned(cu::kOutOfMemory), unsigned(CUDA_ERROR_OUT_OF_MEMORY));
+  EXPECT_EQ(unsigned(cu::kNoDevice), unsigned(CUDA_ERROR_NO_DEVICE));
+  EXPECT_EQ(unsigned(cu::kClockKhz), unsigned(CU_DEVICE_ATTRIBUTE_CLOCK_RATE));
+  EXPECT_EQ(unsigned(cu::kMultiprocessors),
+            unsigned(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  EXPECT_EQ(unsigned(cu::kIntegrated),
+            unsigned(CU_DEVICE_ATTRIBUTE_INTEGRATED));
+  EXPECT_EQ(unsigned(cu::kMemoryClockKhz),
+            unsigned(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE));
+  EXPECT_EQ(unsigned(cu::kMemoryBusBits),
+            unsigned(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH));
+  EXPECT_EQ(unsigned(cu::kL2Bytes),
+            unsigned(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
+  EXPECT_EQ(unsigned(cu::kCapabilityMajor),
+            unsigned(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
+  EXPECT_EQ(unsigned(cu::kCapabilityMinor),
+            unsigned(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  EXPECT_EQ(cu::kStreamNonBlocking, unsigned(CU_STREAM_NON_BLOCKING));
+}
+
+TEST(CudaAbi, TheToolkitsLibraryHasEverySymbol) {
+  // The toolkit's stand-in for the driver has all symbols and does nothing.
+  std::string stub = MOE_CUDA_STUB;
+  if (!std::filesystem::exists(stub))
+    GTEST_SKIP() << "no stub library in this toolkit";
+  Status status = CudaDriver::load(stub).status();
+  EXPECT_EQ(status.code(), StatusCode::Io) << status.message();
+  std::string started = fmt::format(
+      "starting the CUDA driver: {} ({}: {})", "an unknown CUDA error",
+      unsigned(CUDA_ERROR_STUB_LIBRARY), "no description");
+  EXPECT_EQ(status.message(), started);
+}
+
+} // namespace

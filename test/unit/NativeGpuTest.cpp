@@ -1,0 +1,146 @@
+// This machine's GPUs as a target describes them.
+#include "compiler/Targets/NativeGpu.h"
+
+#include "compiler/Targets/NativeTarget.h"
+#include "compiler/Targets/TargetJson.h"
+#include "test/unit/CudaTestFixture.h"
+
+#include <gmock/gmock.h>
+
+using namespace moec;
+using moert::StatusOr;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+namespace cu = moert::cu;
+
+namespace {
+
+class NativeGpuTest : public moetest::CudaTest {
+protected:
+  NativeGpus measure(const std::string &library = MOE_FAKE_CUDA) {
+    return measureGpus(library, {.seconds = 0}, [this](const std::string &gpu) {
+      announced.push_back(gpu);
+    });
+  }
+  std::vector<std::string> announced;
+};
+
+TEST_F(NativeGpuTest, WithoutAGpuThereIsNothingToSay) {
+  for (const char *library : {"libcuda-that-nobody-has.so.1", MOE_FAKE_CUDA}) {
+    NativeGpus gpus = measure(library);
+    EXPECT_THAT(gpus.devices, IsEmpty());
+    EXPECT_THAT(gpus.notes, IsEmpty());
+  }
+}
+
+TEST_F(NativeGpuTest, ADriverThatFailsIsNoted) {
+  EXPECT_THAT(measure(MOE_FAKE_CUDA_OLD).notes,
+              ElementsAre(HasSubstr("GPUs are left out: ")));
+  cuda.failures["cuInit"] = cu::Result(803);
+  EXPECT_THAT(measure().notes, ElementsAre(HasSubstr("(803: ")));
+}
+
+TEST_F(NativeGpuTest, ADeviceInTheUnitsOfATarget) {
+  cuda.gpus.resize(1);
+  NativeGpus gpus = measure();
+  EXPECT_THAT(gpus.notes, IsEmpty());
+  EXPECT_THAT(announced, ElementsAre("GPU 0 (Fake RTX 4090)"));
+  ASSERT_EQ(gpus.devices.size(), 1u);
+  const DeviceDesc &gpu = gpus.devices[0];
+  EXPECT_EQ(gpu.kind, DeviceKind::Cuda);
+  EXPECT_EQ(gpu.title, "Fake RTX 4090");
+  EXPECT_EQ(gpu.arch, 89);
+  EXPECT_EQ(gpu.cores, 128);
+  EXPECT_EQ(gpu.memoryBytes, uint64_t(24) << 30);
+  // 1 GiB in use and the headroom.
+  EXPECT_EQ(gpu.reservedBytes, uint64_t(1536) << 20);
+  EXPECT_NEAR(gpu.readBytesPerSecond, 920e9, 1e6);
+  EXPECT_NEAR(gpu.linkBytesPerSecond, 25e9, 1e5); // the slower direction
+  EXPECT_GT(gpu.linkLatencySeconds, 0);
+  EXPECT_NEAR(gpu.int8OpsPerSecond, 660.6e12, 1e11);
+  EXPECT_NEAR(gpu.floatOpsPerSecond, 165.2e12, 1e11);
+  EXPECT_THAT(gpu.source, HasSubstr("91 % of the 1008 GB/s"));
+  EXPECT_THAT(gpu.source, HasSubstr("26.0 GB/s to the device and 25.0 GB/s"));
+  EXPECT_THAT(gpu.source, HasSubstr("computed, not measured: 128 SMs x 2048"));
+}
+
+TEST_F(NativeGpuTest, AGpuThatWillNotDoIsLeftOutAndTheOtherStays) {
+  struct Case {
+    std::function<void(moetest::FakeGpu &)> spoil;
+    const char *why;
+  };
+  const Case cases[] = {
+      {[](auto &gpu) { gpu.attributes[cu::kIntegrated] = 1; },
+       "shares the host's memory"},
+      {[](auto &gpu) { gpu.attributes[cu::kCapabilityMajor] = 5; },
+       "has compute capability 5.9"},
+      {[](auto &gpu) { gpu.usedBytes = gpu.memoryBytes; }, "0 B of its memory"},
+      {[](auto &gpu) { gpu.attributes[cu::kMultiprocessors] = 0; },
+       "\"cores\" is missing"},
+      {[](auto &gpu) { gpu.attributes[cu::kClockKhz] = 0; },
+       "\"int8_tops\" is missing"},
+      {[](auto &gpu) { gpu.withinDevice = 1e18; }, "\"read_gbps\" is "},
+      {[](auto &gpu) { gpu.toHost = 1; }, "\"link_gbps\" is "},
+  };
+  for (const Case &spoilt : cases) {
+    cuda = {};
+    cuda.gpus.resize(2);
+    cuda.gpus[0].name = "Spoilt\n";
+    spoilt.spoil(cuda.gpus[0]);
+    NativeGpus gpus = measure();
+    ASSERT_EQ(gpus.devices.size(), 1u) << spoilt.why;
+    EXPECT_EQ(gpus.devices[0].title, "Fake RTX 4090");
+    EXPECT_THAT(gpus.notes,
+                ElementsAre(AllOf(HasSubstr("GPU 0 (Spoilt\\x0a) is left out"),
+                                  HasSubstr(spoilt.why))));
+  }
+}
+
+TEST_F(NativeGpuTest, AFailingMeasurementLeavesOutEveryGpuWithItsReason) {
+  cuda.gpus.resize(2);
+  cuda.failures["cuMemHostAlloc"] = cu::kOutOfMemory;
+  NativeGpus gpus = measure();
+  EXPECT_THAT(gpus.devices, IsEmpty());
+  EXPECT_THAT(gpus.notes,
+              ElementsAre(HasSubstr("GPU 0 (Fake RTX 4090) is left out: "
+                                    "allocating 32.00 MiB of pinned memory: "
+                                    "CUDA_ERROR_OUT_OF_MEMORY"),
+                          HasSubstr("GPU 1 (Fake RTX 4090) is left out")));
+}
+
+TEST_F(NativeGpuTest, ATargetHasTheGpusFirstAndReadsBack) {
+  cuda.gpus.resize(2);
+  cuda.gpus[1].name = "Second";
+  StatusOr<TargetDesc> target =
+      calibrateNative({}, {.seconds = 0, .cudaLibrary = MOE_FAKE_CUDA});
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  ASSERT_EQ(target->devices.size(), 3u);
+  EXPECT_EQ(target->devices[0].name, "gpu0");
+  EXPECT_EQ(target->devices[1].name, "gpu1");
+  EXPECT_EQ(target->devices[1].title, "Second");
+  EXPECT_EQ(target->host().kind, DeviceKind::Cpu);
+
+  auto devices = parseDevices(toJson(*target), "native.json");
+  ASSERT_TRUE(devices.isOk()) << devices.status().message();
+  ASSERT_EQ(devices->size(), 3u);
+  EXPECT_EQ((*devices)[0].arch, 89);
+  EXPECT_EQ((*devices)[0].source, target->devices[0].source);
+  EXPECT_NEAR((*devices)[0].linkLatencySeconds,
+              target->devices[0].linkLatencySeconds, 1e-12);
+}
+
+TEST_F(NativeGpuTest, OnlyGpusAreUnused) {
+  TargetDesc target;
+  target.devices.resize(1);
+  EXPECT_EQ(unusedGpuNote(target), "");
+  DeviceDesc gpu;
+  gpu.kind = DeviceKind::Cuda;
+  gpu.title = "Fake RTX 4090";
+  target.devices.insert(target.devices.begin(), 2, gpu);
+  EXPECT_THAT(unusedGpuNote(target),
+              HasSubstr("to plan for Fake RTX 4090, Fake RTX 4090 too: "
+                        "--target-file "));
+}
+
+} // namespace
