@@ -10,7 +10,7 @@
 
 #include "compiler/Serialize/WeightsWriter.h"
 
-#include "compiler/Serialize/RowSources.h"
+#include "compiler/Pack/RowSources.h"
 #include "mlir/IR/Builders.h"
 #include "runtime/base/AtomicFile.h"
 #include "runtime/base/CheckedMath.h"

@@ -1,6 +1,6 @@
 //===- FoldQueryTest.cpp - W_UK multiplied into W_Q -----------------------===//
 
-#include "compiler/Serialize/FoldQuery.h"
+#include "compiler/Pack/FoldQuery.h"
 
 #include "kernels/quant/Half.h"
 

@@ -1,8 +1,8 @@
 //===- PackedFileTest.cpp - Weights in their final layout -----------------===//
 
-#include "compiler/Serialize/PackedFile.h"
+#include "compiler/Pack/PackedFile.h"
 
-#include "compiler/Serialize/RowSources.h"
+#include "compiler/Pack/RowSources.h"
 #include "kernels/quant/Rows16.h"
 #include "test/support/TempDir.h"
 

@@ -1,6 +1,6 @@
 //===- TransposeTest.cpp - Matrices of a weight transposed ----------------===//
 
-#include "compiler/Serialize/Transpose.h"
+#include "compiler/Pack/Transpose.h"
 
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Half.h"

@@ -1,4 +1,4 @@
-#include "compiler/Serialize/FoldQuery.h"
+#include "compiler/Pack/FoldQuery.h"
 
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Quantize.h"

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_COMPILER_SERIALIZE_PACKEDFILE_H
-#define MOE_COMPILER_SERIALIZE_PACKEDFILE_H
+#ifndef MOE_COMPILER_PACK_PACKEDFILE_H
+#define MOE_COMPILER_PACK_PACKEDFILE_H
 
 #include "kernels/Layout.h"
 #include "runtime/base/Status.h"
@@ -75,4 +75,4 @@ moert::Status writePackedFile(const PackedFile &file,
 
 } // namespace moec
 
-#endif // MOE_COMPILER_SERIALIZE_PACKEDFILE_H
+#endif // MOE_COMPILER_PACK_PACKEDFILE_H

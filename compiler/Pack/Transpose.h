@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_COMPILER_SERIALIZE_TRANSPOSE_H
-#define MOE_COMPILER_SERIALIZE_TRANSPOSE_H
+#ifndef MOE_COMPILER_PACK_TRANSPOSE_H
+#define MOE_COMPILER_PACK_TRANSPOSE_H
 
 #include "kernels/Abi.h"
 #include "runtime/base/Status.h"
@@ -33,4 +33,4 @@ void transposeRows(const Transpose &transpose, int64_t matrix, int64_t first,
 
 } // namespace moec
 
-#endif // MOE_COMPILER_SERIALIZE_TRANSPOSE_H
+#endif // MOE_COMPILER_PACK_TRANSPOSE_H

@@ -1,4 +1,4 @@
-#include "compiler/Serialize/Transpose.h"
+#include "compiler/Pack/Transpose.h"
 
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Quantize.h"

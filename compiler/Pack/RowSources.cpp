@@ -1,4 +1,4 @@
-#include "compiler/Serialize/RowSources.h"
+#include "compiler/Pack/RowSources.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,11 +1,11 @@
 //===- RowSources.h - Where packed rows come from ---------------*- C++ -*-===//
 
-#ifndef MOE_COMPILER_SERIALIZE_ROWSOURCES_H
-#define MOE_COMPILER_SERIALIZE_ROWSOURCES_H
+#ifndef MOE_COMPILER_PACK_ROWSOURCES_H
+#define MOE_COMPILER_PACK_ROWSOURCES_H
 
-#include "compiler/Serialize/FoldQuery.h"
-#include "compiler/Serialize/PackedFile.h"
-#include "compiler/Serialize/Transpose.h"
+#include "compiler/Pack/FoldQuery.h"
+#include "compiler/Pack/PackedFile.h"
+#include "compiler/Pack/Transpose.h"
 
 #include <string>
 
@@ -76,4 +76,4 @@ private:
 
 } // namespace moec
 
-#endif // MOE_COMPILER_SERIALIZE_ROWSOURCES_H
+#endif // MOE_COMPILER_PACK_ROWSOURCES_H

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_COMPILER_SERIALIZE_FOLDQUERY_H
-#define MOE_COMPILER_SERIALIZE_FOLDQUERY_H
+#ifndef MOE_COMPILER_PACK_FOLDQUERY_H
+#define MOE_COMPILER_PACK_FOLDQUERY_H
 
 #include "kernels/Abi.h"
 #include "runtime/base/Status.h"
@@ -40,4 +40,4 @@ void foldRows(const FoldQuery &fold, int64_t first, int64_t count,
 
 } // namespace moec
 
-#endif // MOE_COMPILER_SERIALIZE_FOLDQUERY_H
+#endif // MOE_COMPILER_PACK_FOLDQUERY_H

@@ -1,4 +1,4 @@
-#include "compiler/Serialize/PackedFile.h"
+#include "compiler/Pack/PackedFile.h"
 
 #include "kernels/quant/Rows16.h"
 #include "runtime/base/AtomicFile.h"
