@@ -18,7 +18,17 @@ bool moe::runsOn(Isa kernel, Isa device) {
   return kernel <= device;
 }
 
-moek::Encoding moe::encodingOn(Isa isa) {
+/// Tiles have 16 rows. Fewer tokens than half of them leave AMX's gemms to the
+/// vector units, but with coarser activations than the vector gemms read.
+static constexpr int64_t kFewTokens = 8;
+
+/// The best instruction set that gemms of a phase are taken from.
+static Isa gemmIsa(Isa device, int64_t maxTokens) {
+  return device == Isa::Amx && maxTokens <= kFewTokens ? Isa::Avx512 : device;
+}
+
+moek::Encoding moe::encodingOn(Isa isa, int64_t maxTokens) {
+  isa = gemmIsa(isa, maxTokens);
   bool coarse = llvm::any_of(moek::gemmTable(), [&](const GemmInfo &gemm) {
     return gemm.activation == moek::Encoding::A8K && runsOn(gemm.isa, isa);
   });
@@ -41,6 +51,7 @@ const KernelInfo *moe::chooseKernel(moek::OpCode op, Isa isa) {
 
 const GemmInfo *moe::chooseGemm(moek::Format format, moek::Layout layout,
                                 Isa isa, int64_t minTokens, int64_t maxTokens) {
+  isa = gemmIsa(isa, maxTokens);
   const GemmInfo *best = nullptr;
   for (const GemmInfo &info : moek::gemmTable())
     if (info.format == format && info.layout == layout &&

@@ -57,10 +57,10 @@ FailureOr<SmallVector<SelectedStep>> selectedSteps(Operation *op);
 /// `kernel`: a CPU runs every set below its best, a CUDA device only its own.
 bool runsOn(moek::Isa kernel, moek::Isa device);
 
-/// How a device whose best instruction set is `isa` stores 8-bit activations:
-/// in the coarsest encoding that one of its gemms wants, as the others read it
-/// too.
-moek::Encoding encodingOn(moek::Isa isa);
+/// How a device whose best instruction set is `isa` stores 8-bit activations in
+/// a phase of at most `maxTokens` tokens: in the coarsest encoding that one of
+/// its gemms there wants, as the others read it too.
+moek::Encoding encodingOn(moek::Isa isa, int64_t maxTokens);
 
 /// Whether gemms of one instruction read the same buffer.
 bool shareActivation(const moek::GemmInfo &a, const moek::GemmInfo &b);

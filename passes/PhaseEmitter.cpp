@@ -91,7 +91,7 @@ Value PhaseEmitter::encodedLike(Value x) {
   // Of the target: a plan.device has the instruction set that the kernels so
   // far need.
   moek::Isa isa = tables_.target().find(device.getName())->isa;
-  auto encoding = plan::Encoding(encodingOn(isa));
+  auto encoding = plan::Encoding(encodingOn(isa, phase_.getMaxTokens()));
   return bufferLike(x, buffer.getName() + ".a8", encoding);
 }
 
