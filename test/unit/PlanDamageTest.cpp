@@ -179,9 +179,30 @@ TEST_F(PlanDamageTest, EveryRegionAndWeight) {
   tryValues(plan.devices[0]->arena_bytes);
   tryValues(plan.devices[0]->kv_bytes);
   tryValues(plan.devices[0]->scratch_bytes);
+  tryValues(plan.devices[0]->worker_bytes);
   tryValues(plan.hidden);
   tryValues(plan.vocab);
   tryValues(plan.context);
+}
+
+// Instructions that write one would write what others share, and readers of the
+// arena's copy find nothing there.
+TEST_F(PlanDamageTest, EveryBufferPerWorker) {
+  fb::DeviceT &device = *sample_.builder.plan.devices[0];
+  for (uint64_t bytes : {uint64_t(0), device.arena_bytes}) {
+    device.worker_bytes = bytes;
+    for (auto &phase : sample_.builder.plan.phases)
+      for (auto &buffer : phase->buffers) {
+        buffer->per_worker = true;
+        tryPlan();
+        tryValues(buffer->offset);
+        tryValues(buffer->cols);
+        tryValues(buffer->fixed_rows);
+        buffer->per_worker = false;
+      }
+  }
+  EXPECT_GT(ran_, 0u);
+  EXPECT_LT(ran_, tried_ / 4);
 }
 
 // A table that many vectors share could make checking take for ever.
