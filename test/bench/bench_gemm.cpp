@@ -27,9 +27,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <benchmark/benchmark.h>
+#include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <sys/mman.h>
 
 using namespace moek;
 using namespace moek::bench;
@@ -52,13 +56,18 @@ template <class Work> double rateOf(clockid_t clock, Work &&work) {
   return amount / (secondsOf(clock) - begin);
 }
 
-/// Memory shared by all benchmarks: filling it takes longer than measuring.
+/// Memory shared by all benchmarks: filling it takes longer than measuring. In
+/// large pages, as plan.weights is mapped: without them half the time of a
+/// streaming read can be address translation.
 class Weights {
 public:
-  Weights() : bytes_(kWeightBytes) {}
+  Weights() {
+    (void)madvise(bytes_.get(), kWeightBytes, MADV_HUGEPAGE);
+    std::memset(bytes_.get(), 0, kWeightBytes);
+  }
 
   std::span<const std::byte> bytes() const {
-    return {reinterpret_cast<const std::byte *>(bytes_.data()), bytes_.size()};
+    return {reinterpret_cast<const std::byte *>(bytes_.get()), kWeightBytes};
   }
 
   /// Matrices of `shape` one after another: a tile of random rows, repeated.
@@ -68,7 +77,7 @@ public:
     // One of a benchmark's threads fills, the others wait.
     std::lock_guard lock(mutex_);
     if (key_ == key)
-      return bytes_.data();
+      return bytes_.get();
     std::mt19937 random(1);
     int64_t stride = int64_t(rowBytes(gemm.format, uint64_t(shape.cols)));
     size_t tile = size_t(kRowTile * stride);
@@ -76,14 +85,19 @@ public:
     randomWeights(gemm.format, kRowTile, shape.cols, stride, random,
                   rows.data());
     rows = layOut(gemm.layout, gemm.format, rows, kRowTile, shape.cols);
-    for (size_t at = 0; at + tile <= bytes_.size(); at += tile)
-      std::copy_n(rows.data(), tile, bytes_.data() + at);
+    for (size_t at = 0; at + tile <= kWeightBytes; at += tile)
+      std::copy_n(rows.data(), tile, bytes_.get() + at);
     key_ = key;
-    return bytes_.data();
+    return bytes_.get();
   }
 
 private:
-  std::vector<uint8_t> bytes_;
+  struct Free {
+    void operator()(uint8_t *bytes) const { std::free(bytes); }
+  };
+  static constexpr size_t kLargePage = size_t(2) << 20;
+  std::unique_ptr<uint8_t[], Free> bytes_{
+      static_cast<uint8_t *>(std::aligned_alloc(kLargePage, kWeightBytes))};
   std::mutex mutex_;
   std::string key_;
 };
