@@ -358,8 +358,8 @@ TEST_P(LinearTest, TicketsOfALateWorkerAreTaken) {
     products.push_back(gemmProducts);
   }
   EXPECT_EQ(products[0] + products[1] + products[2] + products[3], n);
-  EXPECT_EQ(products[0], n / 4 + 3 * n / 32);
-  EXPECT_EQ(products[3], n / 4 - n / 32);
+  EXPECT_EQ(products[0], n / 4 + 3 * n / 8);
+  EXPECT_EQ(products[3], n / 8);
 }
 
 } // namespace
