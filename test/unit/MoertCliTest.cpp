@@ -242,11 +242,22 @@ TEST_F(MoertCliTest, BenchMeasuresWorkAgainstTheLimits) {
               gen["read_gbps"].get<double>() /
                   gen["limit_read_gbps"].get<double>(),
               1e-9);
+  // The mean of runs is below the best of them.
+  EXPECT_LE(gen["sustained_read_gbps"].get<double>(),
+            gen["limit_read_gbps"].get<double>());
+  EXPECT_NEAR(gen["sustained_bandwidth_fraction"].get<double>(),
+              gen["read_gbps"].get<double>() /
+                  gen["sustained_read_gbps"].get<double>(),
+              1e-9);
+  EXPECT_LE(prompt["sustained_tops"].get<double>(),
+            prompt["limit_tops"].get<double>());
+  EXPECT_TRUE(prompt["sustained_bandwidth_fraction"].is_null());
 
   EXPECT_EQ(both["n_prompt"], 4);
   EXPECT_EQ(both["n_gen"], 2);
   EXPECT_TRUE(both["bandwidth_fraction"].is_null());
   EXPECT_TRUE(both["peak_fraction"].is_null());
+  EXPECT_TRUE(both["sustained_read_gbps"].is_null());
 
   Result table = moert("bench " + plan_ + " -p 0 -n 1 -pg 4,2 -r 1 -t 1");
   EXPECT_NE(table.out.find(" pp4+tg2 |"), std::string::npos) << table.out;

@@ -19,44 +19,53 @@ MeanAndDeviation nanoseconds(const BenchResult &result) {
   return summarise({result.nanoseconds.begin(), result.nanoseconds.end()});
 }
 
-/// What a test reached: medians of its repetitions and of the limit's samples
-/// between them.
+/// What a test did with what the machine is limited by.
 struct Reached {
-  std::optional<double> readGbps, bandwidthFraction, limitGbps;
-  std::optional<double> tops, peakFraction, limitTops;
+  double value = 0; ///< GB/s of weights, or TOPS.
+  std::string_view unit = {};
+  Rate limit = {}; ///< 0 where not measured.
+  std::optional<double> ofBest = {},
+                        ofSustained = {}; ///< None where not measured.
 };
 
-Reached reached(const BenchResult &result) {
-  double rate = median(result.rates());
-  Reached reached;
-  auto put = [&](double perToken, double unit, std::optional<double> &value,
-                 std::optional<double> &limit,
-                 std::optional<double> &fraction) {
-    if (perToken <= 0)
-      return;
-    value = perToken * rate / unit;
-    if (result.limits.empty())
-      return;
-    limit = median(result.limits) / unit;
-    fraction = *value / *limit;
-  };
-  put(result.bytesPerToken, 1e9, reached.readGbps, reached.limitGbps,
-      reached.bandwidthFraction);
-  put(result.opsPerToken, 1e12, reached.tops, reached.limitTops,
-      reached.peakFraction);
+/// Medians of the test's repetitions and of the limit's samples between them;
+/// none where `perToken` says that the test is not limited by it.
+std::optional<Reached> reached(const BenchResult &result, double perToken,
+                               double unit, std::string_view name) {
+  if (perToken <= 0)
+    return std::nullopt;
+  Reached reached{.value = perToken * median(result.rates()) / unit,
+                  .unit = name};
+  std::vector<double> best, sustained;
+  for (const Rate &rate : result.limits) {
+    best.push_back(rate.best / unit);
+    sustained.push_back(rate.sustained / unit);
+  }
+  if (best.empty())
+    return reached;
+  reached.limit = {median(best), median(sustained)};
+  reached.ofBest = reached.value / reached.limit.best;
+  reached.ofSustained = reached.value / reached.limit.sustained;
   return reached;
 }
+std::optional<Reached> reachedBandwidth(const BenchResult &result) {
+  return reached(result, result.bytesPerToken, 1e9, "GB/s");
+}
+std::optional<Reached> reachedPeak(const BenchResult &result) {
+  return reached(result, result.opsPerToken, 1e12, "TOPS");
+}
 
-/// "87.1 % of 31.2 GB/s", or "" for a test of both kinds.
-std::string ofLimit(const BenchResult &result) {
-  Reached values = reached(result);
-  if (values.bandwidthFraction)
-    return fmt::format("{:.1f} % of {:.1f} GB/s",
-                       100 * *values.bandwidthFraction, *values.limitGbps);
-  if (values.peakFraction)
-    return fmt::format("{:.1f} % of {:.2f} TOPS", 100 * *values.peakFraction,
-                       *values.limitTops);
-  return "";
+/// "87.1 % of 31.2 GB/s", or "" for a test that has no limit.
+std::string fractionText(const BenchResult &result,
+                         std::optional<double> Reached::*fraction,
+                         double Rate::*limit) {
+  std::optional<Reached> of = reachedBandwidth(result);
+  if (!of)
+    of = reachedPeak(result);
+  if (!of || result.limits.empty())
+    return "";
+  return fmt::format("{:.1f} % of {:.3g} {}", 100 * ((*of).*fraction).value(),
+                     of->limit.*limit, of->unit);
 }
 
 Json orNull(std::optional<double> value) {
@@ -66,7 +75,21 @@ Json orNull(std::optional<double> value) {
 Json record(const BenchSubject &subject, const BenchResult &result) {
   MeanAndDeviation time = nanoseconds(result);
   MeanAndDeviation rate = summarise(result.rates());
-  Reached values = reached(result);
+  std::optional<Reached> bandwidth = reachedBandwidth(result);
+  std::optional<Reached> peak = reachedPeak(result);
+  auto value = [](const std::optional<Reached> &of) {
+    return of ? Json(of->value) : Json(nullptr);
+  };
+  auto limit = [](const std::optional<Reached> &of, double Rate::*which) {
+    return of && of->ofBest ? Json(of->limit.*which) : Json(nullptr);
+  };
+  auto fraction = [](const std::optional<Reached> &of,
+                     std::optional<double> Reached::*which) {
+    return of ? orNull((*of).*which) : Json(nullptr);
+  };
+  Json samples = Json::array();
+  for (const Rate &rate : result.limits)
+    samples.push_back(rate.best);
   return {{"build_commit", subject.version},
           {"cpu_info", subject.cpu},
           {"gpu_info", ""},
@@ -91,15 +114,20 @@ Json record(const BenchSubject &subject, const BenchResult &result) {
           {"stddev_ns", uint64_t(time.deviation)},
           {"avg_ts", rate.mean},
           {"stddev_ts", rate.deviation},
-          {"read_gbps", orNull(values.readGbps)},
-          {"bandwidth_fraction", orNull(values.bandwidthFraction)},
-          {"tops", orNull(values.tops)},
-          {"peak_fraction", orNull(values.peakFraction)},
-          {"limit_read_gbps", orNull(values.limitGbps)},
-          {"limit_tops", orNull(values.limitTops)},
+          {"read_gbps", value(bandwidth)},
+          {"bandwidth_fraction", fraction(bandwidth, &Reached::ofBest)},
+          {"tops", value(peak)},
+          {"peak_fraction", fraction(peak, &Reached::ofBest)},
+          {"limit_read_gbps", limit(bandwidth, &Rate::best)},
+          {"limit_tops", limit(peak, &Rate::best)},
+          {"sustained_read_gbps", limit(bandwidth, &Rate::sustained)},
+          {"sustained_bandwidth_fraction",
+           fraction(bandwidth, &Reached::ofSustained)},
+          {"sustained_tops", limit(peak, &Rate::sustained)},
+          {"sustained_peak_fraction", fraction(peak, &Reached::ofSustained)},
           {"samples_ns", result.nanoseconds},
           {"samples_ts", result.rates()},
-          {"samples_limit", result.limits}};
+          {"samples_limit", samples}};
 }
 
 /// RFC 4180: quoted, quotes doubled.
@@ -144,9 +172,9 @@ MeanAndDeviation summarise(const std::vector<double> &samples) {
 std::string benchMarkdown(const BenchSubject &subject,
                           const std::vector<BenchResult> &results) {
   // llama-bench's columns, then ours.
-  using Row = std::array<std::string, 8>;
+  using Row = std::array<std::string, 9>;
   std::vector<Row> rows = {{"model", "size", "params", "backend", "threads",
-                            "test", "t/s", "of limit"}};
+                            "test", "t/s", "of limit", "of sustained"}};
   for (const BenchResult &result : results) {
     MeanAndDeviation rate = summarise(result.rates());
     rows.push_back(
@@ -155,7 +183,8 @@ std::string benchMarkdown(const BenchSubject &subject,
          fmt::format("{:.2f} B", double(subject.parameters) / 1e9),
          std::string(backend), fmt::format("{}", result.threads), result.name(),
          fmt::format("{:.2f} ± {:.2f}", rate.mean, rate.deviation),
-         ofLimit(result)});
+         fractionText(result, &Reached::ofBest, &Rate::best),
+         fractionText(result, &Reached::ofSustained, &Rate::sustained)});
   }
   // Characters, not bytes: ± takes two.
   auto width = [](const std::string &cell) {
@@ -163,7 +192,7 @@ std::string benchMarkdown(const BenchSubject &subject,
       return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
     }));
   };
-  std::array<size_t, 8> widths = {};
+  std::array<size_t, 9> widths = {};
   for (const Row &row : rows)
     for (size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], width(row[i]));

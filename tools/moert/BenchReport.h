@@ -3,6 +3,8 @@
 #ifndef MOE_TOOLS_MOERT_BENCHREPORT_H
 #define MOE_TOOLS_MOERT_BENCHREPORT_H
 
+#include "runtime/device/cpu/Calibrate.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,7 +41,7 @@ struct BenchResult {
   /// what it has of the above) with as many threads, measured before the first
   /// repetition and after each; empty where not measured. Neighbours on a
   /// shared machine change it within seconds.
-  std::vector<double> limits = {};
+  std::vector<Rate> limits = {};
 
   /// "pp512", "tg128 @ d4096", "pp512+tg128"
   std::string name() const;

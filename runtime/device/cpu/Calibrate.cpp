@@ -44,11 +44,11 @@ StatusOr<Calibrator> Calibrator::create(int threads,
   return calibrator;
 }
 
-template <class Work> double Calibrator::bestRate(const Work &work) {
+template <class Work> Rate Calibrator::rateOf(const Work &work) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> done(size_t(pool_->team()));
-  double best = 0;
-  double spent = 0;
+  Rate rate;
+  double spent = 0, all = 0;
   // Three runs at least: the first one finds caches and clocks cold.
   for (int run = 0; run < 3 || spent < options_.seconds; ++run) {
     Clock::time_point start, end;
@@ -65,12 +65,14 @@ template <class Work> double Calibrator::bestRate(const Work &work) {
     double total = 0;
     for (double amount : done)
       total += amount;
-    best = std::max(best, total / std::max(seconds, 1e-9));
+    all += total;
+    rate.best = std::max(rate.best, total / std::max(seconds, 1e-9));
   }
-  return best;
+  rate.sustained = all / std::max(spent, 1e-9);
+  return rate;
 }
 
-double Calibrator::readBytesPerSecond() {
+Rate Calibrator::readBytesPerSecond() {
   auto share = [&](int32_t worker) {
     return memory_.data() + uint64_t(worker) * share_;
   };
@@ -79,22 +81,24 @@ double Calibrator::readBytesPerSecond() {
   (void)::madvise(memory_.data(), memory_.size(), MADV_HUGEPAGE);
   pool_->run([&](int32_t worker) { std::memset(share(worker), 1, share_); });
   std::vector<uint64_t> checksums(size_t(pool_->team()));
-  return bestRate([&](int32_t worker) {
+  return rateOf([&](int32_t worker) {
     checksums[size_t(worker)] +=
         moek::readAll(isa_, {share(worker), size_t(share_)});
     return double(share_);
   });
 }
 
-double Calibrator::opsPerSecond(moek::Peak kind) {
-  return bestRate([&](int32_t) {
+Rate Calibrator::opsPerSecond(moek::Peak kind) {
+  return rateOf([&](int32_t) {
     return moek::runPeakLoop(isa_, kind, options_.loopIterations);
   });
 }
 
 CpuLimits Calibrator::measure() {
-  return {pool_->team(), readBytesPerSecond(), opsPerSecond(moek::Peak::Int8),
-          opsPerSecond(moek::Peak::Float), opsPerSecond(moek::Peak::Bf16)};
+  return {pool_->team(), readBytesPerSecond().best,
+          opsPerSecond(moek::Peak::Int8).best,
+          opsPerSecond(moek::Peak::Float).best,
+          opsPerSecond(moek::Peak::Bf16).best};
 }
 
 StatusOr<std::vector<double>>
@@ -106,7 +110,7 @@ readBandwidthByThreads(int threads, const CalibrationOptions &options,
       progress(team);
     MOE_ASSIGN_OR_RETURN(Calibrator calibrator,
                          Calibrator::create(team, options));
-    rates.push_back(calibrator.readBytesPerSecond());
+    rates.push_back(calibrator.readBytesPerSecond().best);
   }
   return rates;
 }

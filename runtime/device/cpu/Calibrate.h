@@ -19,7 +19,7 @@
 
 namespace moert {
 
-/// Sums over all threads of a team.
+/// Best rates, sums over all threads of a team.
 struct CpuLimits {
   int threads = 0;
   double readBytesPerSecond = 0;
@@ -28,10 +28,17 @@ struct CpuLimits {
   double bf16OpsPerSecond = 0; ///< 0 without BF16 dot products.
 };
 
+/// Bytes or operations per second, of many short runs.
+struct Rate {
+  /// Of the fastest run: what the machine can do. Others only ever slow one
+  /// down.
+  double best = 0;
+  /// Of all runs together: what neighbours on a shared machine left just then.
+  double sustained = 0;
+};
+
 struct CalibrationOptions {
-  /// How long each measurement is repeated. The fastest of many short runs
-  /// counts: other processes only ever slow one down.
-  double seconds = 0.3;
+  double seconds = 0.3; ///< How long each measurement is repeated.
   /// Bytes that the team reads in a run. 0: four times the last-level cache, at
   /// least 64 MiB a thread, at most an eighth of the memory.
   uint64_t readBytes = 0;
@@ -49,16 +56,15 @@ public:
   static StatusOr<Calibrator> create(int threads,
                                      const CalibrationOptions &options = {});
 
-  double readBytesPerSecond();
-  double opsPerSecond(moek::Peak kind);
+  Rate readBytesPerSecond();
+  Rate opsPerSecond(moek::Peak kind);
   /// All of them.
   CpuLimits measure();
 
 private:
   Calibrator() = default;
-  /// `work(worker)` returns the bytes or operations it did; returns the team's
-  /// best rate.
-  template <class Work> double bestRate(const Work &work);
+  /// `work(worker)` returns the bytes or operations it did.
+  template <class Work> Rate rateOf(const Work &work);
 
   CalibrationOptions options_;
   moek::Isa isa_ = moek::Isa::Ref;
