@@ -109,6 +109,7 @@ Work latentCombine(Arena &arena, Isa, Step step) {
   return {keep(a), 0, 2 * values, 4 * values};
 }
 
+template <KvType Type>
 Work mlaAttention(Arena &arena, Isa isa, Step step) {
   MlaAttentionArgs a{};
   const GemmInfo &gemm = gemmFor(Format::Q4_K, isa);
@@ -119,7 +120,7 @@ Work mlaAttention(Arena &arena, Isa isa, Step step) {
   a.qStride = kHeads * (kNope + kRope), a.outStride = kHeads * kValue;
   a.q = arena.floats(step.tokens * a.qStride);
   a.out = arena.floats(step.tokens * a.outStride);
-  a.kv = cache(arena, step, KvType::F16);
+  a.kv = cache(arena, step, Type);
   a.wk = arena.weights(Format::Q4_K, kHeads, kNope, kLatent);
   a.wv = arena.weights(Format::Q4_K, kHeads, kValue, kLatent);
   double rows = step.position + step.tokens;
@@ -260,7 +261,14 @@ int main(int argc, char **argv) {
        {{1, 511}, {1, 4095}, {8, 4095}, {1, 16383}},
        "q8_0"},
       {OpCode::LatentCombine, latentCombine, {{1, 4095}}},
-      {OpCode::MlaAttention, mlaAttention, {{512, 0}, {512, 3584}}},
+      {OpCode::MlaAttention,
+       mlaAttention<KvType::F16>,
+       {{512, 0}, {512, 1536}, {512, 3584}},
+       "f16"},
+      {OpCode::MlaAttention,
+       mlaAttention<KvType::Q8_0>,
+       {{512, 0}, {512, 1536}, {512, 3584}},
+       "q8_0"},
       {OpCode::ExpertsGateUp, expertsGateUp, {{1, 0}, {8, 0}, {512, 0}}},
       {OpCode::ExpertsLinear, expertsLinear, {{1, 0}, {8, 0}, {512, 0}}},
   };
