@@ -31,9 +31,9 @@ inline constexpr int64_t kLatentSpan = 128;
 inline constexpr int64_t kLatentHeads = 8;
 /// Most spans of a plan.
 inline constexpr int64_t kLatentSplits = 64;
-/// Rows and heads per block of LatentAttention on a Q8_0 cache.
-inline constexpr int64_t kLatentGroup = 256;
-inline constexpr int64_t kLatentHeadTile = 4;
+/// Rows of a Q8_0 cache that attention takes at a time, and queries.
+inline constexpr int64_t kQ8Group = 256;
+inline constexpr int64_t kQ8Queries = 4;
 /// Queries of one head that MlaAttention carries through one pass over the
 /// cache; a step with more tokens decompresses the cache once per span.
 inline constexpr int64_t kQuerySpan = 2048;
@@ -66,39 +66,49 @@ constexpr int64_t headLinearScratchBytes(int64_t cols) {
 constexpr int64_t absorbQueryScratchBytes(int64_t latent) {
   return kHeadRows * scratchFloats(latent) * 4;
 }
+/// Q8Group and what cpu/*/Q8Products.h add to it, where AVX2 has queries in
+/// words and nothing larger than AVX-512: `queries` at a time, keys and the
+/// values that are held transposed in so many blocks.
+constexpr int64_t q8ScratchBytes(int64_t queries, int64_t keyBlocks,
+                                 int64_t heldBlocks) {
+  return queries * keyBlocks * kKvBlock * 2 +
+         2 * scratchFloats(queries * keyBlocks) * 4 +
+         queries * kQ8Group * (4 + 2) +
+         (queries * kQ8Group / 4 + 63) / 64 * 64 +
+         4 * scratchFloats(queries) * 4 + kQ8Group * 2 +
+         heldBlocks * kQ8Group * kKvBlock + kQ8Queries * kQ8Group * 2;
+}
 /// LatentAttention: running maximum and sum per head, and either a block of
-/// cache rows as floats with, per head, scores and a rescaling factor; or what
-/// cpu/*/Q8Latent.h list for a Q8_0 cache, where AVX2 has queries in words and
-/// nothing larger than AVX-512. The weighted sums themselves grow in the
-/// output.
+/// cache rows as floats with, per head, scores and a rescaling factor; or, for
+/// a Q8_0 cache, integer products of the heads. The weighted sums themselves
+/// grow in the output.
 constexpr int64_t latentAttentionScratchBytes(int64_t heads, int64_t latent,
                                               int64_t rope) {
   int64_t floats = kKeyTile * scratchFloats(latent + rope) + heads * kKeyTile +
                    scratchFloats(heads);
-  int64_t blocks = kvBlocks(latent + rope), latentBlocks = kvBlocks(latent);
-  int64_t perHead =
-      heads * blocks * kKvBlock * 2 + 2 * scratchFloats(heads * blocks) * 4 +
-      heads * kLatentGroup * (4 + 2) +
-      (heads * kLatentGroup / 4 + 63) / 64 * 64 + 3 * scratchFloats(heads) * 4;
-  int64_t perBlock =
-      latentBlocks * kLatentGroup * 2 + scratchFloats(latentBlocks) * 4;
-  int64_t q8 = perHead + perBlock + kLatentGroup * kKvBlock +
-               kLatentHeadTile * (kLatentGroup + kKvBlock * 4);
+  int64_t q8 = q8ScratchBytes(heads, kvBlocks(latent + rope), 1);
   return 2 * scratchFloats(heads) * 4 + (floats * 4 > q8 ? floats * 4 : q8);
 }
-/// MlaAttention: one head's transposed W_UK as floats, a block of cache rows,
-/// also as gemms read them, its keys as columns, its values in the place of the
-/// keys as rows, the scores of a query tile with its rescaling factors, running
-/// maximum and sum of a span of queries. The weighted sums themselves grow in
-/// the output.
+/// MlaAttention: running maximum and sum of a span of queries; one head's
+/// transposed W_UK as floats, a block of cache rows, also as gemms read them,
+/// and its keys or values as rows. Then either keys as columns and the scores
+/// of a query tile with its rescaling factors; or, for a Q8_0 cache, a group of
+/// rows in that layout and integer products of a query tile. The weighted sums
+/// themselves grow in the output.
 constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
                                            int64_t latent, int64_t value) {
-  return (latent * scratchFloats(nope) +
-          kKeyTile * (scratchFloats(latent + rope) + nope + rope +
-                      scratchFloats(nope > value ? nope : value)) +
-          kQueryTile * (kKeyTile + 1) + 2 * kQuerySpan) *
-             4 +
-         encodedTileBytes(kKeyTile, latent);
+  int64_t rows = (latent * scratchFloats(nope) +
+                  kKeyTile * (scratchFloats(latent + rope) +
+                              scratchFloats(nope > value ? nope : value)) +
+                  2 * kQuerySpan) *
+                     4 +
+                 encodedTileBytes(kKeyTile, latent);
+  int64_t floats = (kKeyTile * (nope + rope) + kQueryTile * (kKeyTile + 1)) * 4;
+  int64_t keyBlocks = kvBlocks(nope) + kvBlocks(rope);
+  int64_t q8 = kQ8Group * kvRowBytes(KvType::Q8_0,
+                                     (keyBlocks + kvBlocks(value)) * kKvBlock) +
+               q8ScratchBytes(kQueryTile, keyBlocks, kvBlocks(value));
+  return rows + (floats > q8 ? floats : q8);
 }
 /// Router: scores and biased scores of a token's experts and of its groups (at
 /// most as many), in double.

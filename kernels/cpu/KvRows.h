@@ -15,23 +15,31 @@ MOE_INLINE uint8_t *kvTile(const KvView &kv, int64_t row) {
   return kv.data + row / kKvTile * kKvTile * kv.rowStride;
 }
 
+/// Codes of a row's block in its tile: four, then those of the other rows.
+MOE_INLINE uint8_t *kvCodes(const KvView &kv, int64_t row, int64_t block) {
+  return kvTile(kv, row) + block * kKvBlock * kKvTile + row % kKvTile * 4;
+}
+MOE_INLINE float *kvScale(const KvView &kv, int64_t row, int64_t block) {
+  return reinterpret_cast<float *>(kvTile(kv, row) + kvScaleOffset(kv.width)) +
+         block * kKvTile + row % kKvTile;
+}
+
 /// A row of a Q8_0 cache as floats.
 template <class S>
 void readQ8Row(const KvView &kv, int64_t row, int64_t width, float *out) {
-  const uint8_t *tile = kvTile(kv, row);
-  const uint8_t *codes = tile + row % kKvTile * 4;
-  auto *scales = reinterpret_cast<const float *>(tile + kvScaleOffset(width)) +
-                 row % kKvTile;
   for (int64_t begin = 0; begin < width; begin += kKvBlock) {
-    float scale = scales[begin / kKvBlock * kKvTile];
-    int64_t end = begin + kKvBlock < width ? begin + kKvBlock : width,
-            c = begin;
-    for (; c + 4 <= end; c += 4)
-      for (int64_t i = 0; i < 4; ++i)
-        out[c + i] =
-            scale * float(codes[c * kKvTile + i] - int32_t(kKvZeroCode));
-    for (int64_t i = 0; c + i < end; ++i)
-      out[c + i] = scale * float(codes[c * kKvTile + i] - int32_t(kKvZeroCode));
+    const uint8_t *codes = kvCodes(kv, row, begin / kKvBlock);
+    float scale = *kvScale(kv, row, begin / kKvBlock);
+    uint8_t block[kKvBlock];
+    for (int64_t i = 0; i < kKvBlock; i += 4)
+      std::memcpy(block + i, codes + i * kKvTile, 4);
+    // A loop of its own with as many steps as are known: in vectors.
+    float whole[kKvBlock];
+    float *to = width - begin < kKvBlock ? whole : out + begin;
+    for (int64_t i = 0; i < kKvBlock; ++i)
+      to[i] = scale * float(block[i] - int32_t(kKvZeroCode));
+    if (to == whole)
+      std::memcpy(out + begin, whole, size_t(width - begin) * sizeof(float));
   }
 }
 
@@ -73,14 +81,30 @@ template <class S> float quantizeKvBlock(const float *x, int8_t *q) {
 template <class S>
 void writeQ8Block(const KvView &kv, int64_t row, int64_t block,
                   const float *x) {
-  uint8_t *tile = kvTile(kv, row);
-  uint8_t *codes = tile + block * kKvBlock * kKvTile + row % kKvTile * 4;
-  auto *scale = reinterpret_cast<float *>(tile + kvScaleOffset(kv.width)) +
-                block * kKvTile + row % kKvTile;
   alignas(64) int8_t q[kKvBlock];
-  *scale = quantizeKvBlock<S>(x, q);
-  for (int64_t i = 0; i < kKvBlock; ++i)
-    codes[i / 4 * 4 * kKvTile + i % 4] = uint8_t(q[i] + int32_t(kKvZeroCode));
+  *kvScale(kv, row, block) = quantizeKvBlock<S>(x, q);
+  uint8_t *codes = kvCodes(kv, row, block);
+  static_assert(kKvZeroCode == 0x80, "adding it flips a byte's sign");
+  for (int64_t i = 0; i < kKvBlock; i += 4) {
+    uint32_t four;
+    std::memcpy(&four, q + i, sizeof(four));
+    four ^= 0x80808080;
+    std::memcpy(codes + i * kKvTile, &four, sizeof(four));
+  }
+}
+
+/// Calls body(i, from) for each block of `count` floats, the last one padded
+/// with zeros.
+template <class Body>
+MOE_INLINE void forKvBlocks(const float *x, int64_t count, Body body) {
+  int64_t whole = count / kKvBlock;
+  for (int64_t i = 0; i < whole; ++i)
+    body(i, x + i * kKvBlock);
+  if (int64_t rest = count - whole * kKvBlock; rest > 0) {
+    alignas(64) float last[kKvBlock] = {};
+    std::memcpy(last, x + whole * kKvBlock, size_t(rest) * sizeof(float));
+    body(whole, static_cast<const float *>(last));
+  }
 }
 
 /// Writes one row of the cache in pieces that need not be whole blocks.

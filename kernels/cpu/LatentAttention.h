@@ -13,8 +13,7 @@
 #define MOE_KERNELS_CPU_LATENTATTENTION_H
 
 #include "kernels/cpu/Blocks.h"
-#include "kernels/cpu/KvRows.h"
-#include "kernels/cpu/Softmax.h"
+#include "kernels/cpu/Q8Group.h"
 
 namespace moek {
 
@@ -52,6 +51,51 @@ private:
   const LatentAttentionArgs &a;
   int64_t width, stride;
   float *block, *scores, *alpha;
+};
+
+/// The same on a Q8_0 cache, with integer products.
+template <class S> class Q8Latent {
+public:
+  Q8Latent(const LatentAttentionArgs &args, std::byte *scratch)
+      : a(args), products({a.heads, kvBlocks(a.latent + a.rope), 0, a.latent, 1,
+                           a.scale},
+                          scratch) {}
+
+  /// See FloatLatent; `first` is a multiple of kKvTile.
+  void attend(const float *q, int64_t heads, int64_t first, int64_t end,
+              float *out, float *most, float *sum) {
+    encode(q, heads);
+    for (int64_t at = first; at < end; at += kQ8Group) {
+      int64_t rows = end - at < kQ8Group ? end - at : kQ8Group;
+      products.setGroup(a.kv, at, rows);
+      if constexpr (requires { products.readAhead(heads, true, rows); })
+        products.readAhead(heads, at == first,
+                           end - at < 2 * kQ8Group ? end - at : 2 * kQ8Group);
+      products.score(heads);
+      for (int64_t h = 0; h < heads; ++h)
+        products.weigh(h, rows, most[h], sum[h]);
+      for (int64_t b = 0; b < kvBlocks(a.latent); ++b) {
+        products.transpose(b);
+        products.sum(heads, b, at == first, out, a.latent);
+      }
+    }
+  }
+
+private:
+  void encode(const float *q, int64_t heads) {
+    if (q == encoded && heads <= encodedHeads)
+      return; // A token has several spans.
+    encoded = q;
+    encodedHeads = heads;
+    int64_t width = a.latent + a.rope;
+    for (int64_t h = 0; h < heads; ++h)
+      products.encode(h, 0, q + h * width, width);
+  }
+
+  const LatentAttentionArgs &a;
+  typename S::Q8Products products;
+  const float *encoded = nullptr;
+  int64_t encodedHeads = 0;
 };
 
 /// Where the `splits` spans of a step's rows [0, visible) begin: multiples of
@@ -113,10 +157,9 @@ template <class S>
 void run(const LatentAttentionArgs &a, const Step &step, const Worker &worker) {
   auto *stats = reinterpret_cast<float *>(worker.scratch);
   std::byte *scratch = worker.scratch + 2 * scratchFloats(a.heads) * 4;
-  if constexpr (requires { typename S::Q8Latent; }) {
+  if constexpr (requires { typename S::Q8Products; }) {
     if (a.kv.type == KvType::Q8_0)
-      return attendSpans<S>(a, step, worker, typename S::Q8Latent(a, scratch),
-                            stats);
+      return attendSpans<S>(a, step, worker, Q8Latent<S>(a, scratch), stats);
   }
   attendSpans<S>(a, step, worker, FloatLatent<S>(a, scratch), stats);
 }

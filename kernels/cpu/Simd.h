@@ -13,8 +13,8 @@
 //   quantize32            one block of the A8 encoding
 //   Dequant::X            for every format X: blocks of a row to floats
 //   kDotRows, kSumRows, kSumVecs        register blocks, see Blocks.h
-//   Q8Latent              optional: latent attention with 8-bit products, like
-//                         FloatLatent in LatentAttention.h
+//   Q8Products            optional: attention with integer products, see
+//                         Q8Group.h
 // Translation units of different ISAs must not share a function that the
 // linker merges. Hence all code here depends on S or is always inlined.
 //

@@ -1,6 +1,4 @@
-#include "test/kernels/KernelTest.h"
-
-#include <optional>
+#include "test/kernels/AttentionModel.h"
 
 using namespace moek;
 using namespace moek::test;
@@ -11,29 +9,6 @@ MOE_KERNEL_SUITE(AbsorbQueryTest, AbsorbQuery);
 MOE_KERNEL_SUITE(HeadLinearTest, HeadLinear);
 MOE_KERNEL_SUITE(LatentAttentionTest, LatentAttention);
 MOE_KERNEL_SUITE(LatentCombineTest, LatentCombine);
-MOE_KERNEL_SUITE(MlaAttentionTest, MlaAttention);
-
-/// A sum and the sum of its terms' magnitudes.
-struct Sum {
-  double value = 0, magnitude = 0;
-  void add(double term, double size) {
-    value += term;
-    magnitude += size;
-  }
-  void add(double term) { add(term, std::fabs(term)); }
-};
-
-/// The gemm for rows of `format` as in a file and activations of `encoding`, of
-/// the kernel's instruction set or the nearest one below it.
-const GemmInfo &gemmFor(Format format, Encoding encoding, Isa isa) {
-  const GemmInfo *best = nullptr;
-  for (const GemmInfo &info : gemmTable())
-    if (info.format == format && info.activation == encoding &&
-        info.layout == Layout::Gguf && info.isa <= isa &&
-        (!best || info.isa > best->isa))
-      best = &info;
-  return *best;
-}
 
 void checkAbsorb(const KernelInfo &kernel, Format format, int32_t heads,
                  int32_t nope, int32_t rope, int32_t latent, int32_t tokens) {
@@ -134,44 +109,6 @@ TEST_P(HeadLinearTest, OddShapes) {
   checkHeadLinear(GetParam(), Format::F16, Encoding::F32, 5, 48, 130, 5, 7);
 }
 
-/// Softmax attention of one query over `keys` rows, in float64. score(k) and
-/// value(k, c) come with magnitudes; a score's error of d changes a weight by
-/// a factor of about 1 + d.
-struct Attention {
-  std::vector<double> weights;
-  double scoreError = 0;
-
-  template <class Score>
-  Attention(int64_t keys, double scale, double terms, Score score) {
-    double most = -INFINITY, total = 0;
-    for (int64_t k = 0; k < keys; ++k) {
-      Sum s = score(k);
-      weights.push_back(s.value * scale);
-      most = std::fmax(most, s.value * scale);
-      scoreError = std::fmax(scoreError,
-                             sumTolerance(int64_t(terms), s.magnitude * scale));
-    }
-    for (double &w : weights)
-      total += w = std::exp(w - most);
-    for (double &w : weights)
-      w /= total;
-  }
-
-  template <class Value> Wanted output(double valueTerms, Value value) const {
-    Sum sum;
-    double valueError = 0;
-    for (size_t k = 0; k < weights.size(); ++k) {
-      Sum v = value(int64_t(k));
-      sum.add(weights[k] * v.value, weights[k] * std::fabs(v.value));
-      valueError += weights[k] * sumTolerance(int64_t(valueTerms), v.magnitude);
-    }
-    return {sum.value,
-            (2 * scoreError + kEps * 64) * sum.magnitude +
-                sumTolerance(int64_t(weights.size()), sum.magnitude) +
-                valueError};
-  }
-};
-
 struct LatentCase {
   int32_t heads, latent, rope, tokens, position;
   /// A cache row, query token or neither that is NaN.
@@ -197,86 +134,6 @@ void runLatent(const KernelInfo &kernel, LatentAttentionArgs args, Step step,
   for (const KernelInfo &other : kernelsOf(OpCode::LatentCombine))
     if (other.isa == kernel.isa)
       runKernel(other, &combine, step, 0, {&out});
-}
-
-/// What a kernel that multiplies integers rounds.
-struct Rounding {
-  int query; ///< Largest number of a query's block.
-  /// Weights above eight times their mean have fewer bits: the others are bytes
-  /// in units of a 255th of that. Without it all are in units of a 32767th of
-  /// the largest.
-  bool bytes;
-};
-
-std::optional<Rounding> roundingOf(const KernelInfo &kernel, KvType type) {
-  if (type == KvType::Q8_0 && kernel.isa == Isa::Avx512)
-    return Rounding{127, true};
-  if (type == KvType::Q8_0 && kernel.isa == Isa::Avx2)
-    return Rounding{32767, false};
-  return std::nullopt;
-}
-
-/// How far a head's weighted sum may be off where weights and scales of rows
-/// are rounded: the arithmetic of cpu/*/Q8Latent.h for each group of rows.
-struct WeightRounding {
-  const Cache &cache;
-  bool bytes;
-  std::vector<double> weights;
-
-  double unitOf(int64_t begin, int64_t end) const {
-    double top = 0, bulk = 0, sum = 0;
-    for (int64_t k = begin; k < end; ++k) {
-      top = std::fmax(top, weights[size_t(k)]);
-      bulk += weights[size_t(k)] * 8 / double(end - begin);
-    }
-    if (!bytes)
-      return top / 32767;
-    for (int64_t k = begin; k < end; ++k)
-      sum += std::fmin(weights[size_t(k)], bulk);
-    bulk = std::fmin(bulk, sum * 8 / double(end - begin));
-    return std::fmax(std::fmin(top, bulk) / 255, top / 32767);
-  }
-
-  double of(int64_t begin, int64_t end, int64_t col) const {
-    double scale = 0, error = 0, unit = unitOf(begin, end) * 1.001;
-    for (int64_t k = begin; k < end; ++k)
-      scale = std::fmax(scale, cache.scaleAt(k, col));
-    for (int64_t k = begin; k < end; ++k) {
-      double value = std::fabs(cache.at(k, col));
-      double code = value / cache.scaleAt(k, col);
-      error += unit / 2 * (value + code * scale) +
-               weights[size_t(k)] * code * scale / 32767;
-    }
-    return error;
-  }
-
-  /// Of all groups; they begin anew in every span of `length` rows.
-  double of(int64_t length, int64_t col) const {
-    auto rows = int64_t(weights.size());
-    double error = 0;
-    for (int64_t span = 0; span < rows; span += length)
-      for (int64_t at = span; at < std::min(rows, span + length);
-           at += kLatentGroup)
-        error +=
-            of(at, std::min({rows, span + length, at + kLatentGroup}), col);
-    return error;
-  }
-};
-
-/// A head's query as integers up to `largest` per block of kKvBlock represent
-/// it.
-std::vector<double> rounded(const float *q, int64_t width, float largest) {
-  std::vector<double> result(static_cast<size_t>(width));
-  for (int64_t begin = 0; begin < width; begin += kKvBlock) {
-    int64_t end = std::min(width, begin + kKvBlock);
-    float most = 0;
-    for (int64_t c = begin; c < end; ++c)
-      most = std::isnan(q[c]) ? NAN : std::fmax(most, std::fabs(q[c]));
-    for (int64_t c = begin; c < end; ++c)
-      result[size_t(c)] =
-          std::nearbyint(q[c] * (largest / most)) * double(most / largest);
-  }
-  return result;
 }
 
 void checkLatent(const KernelInfo &kernel, KvType type, const LatentCase &s) {
@@ -434,7 +291,7 @@ TEST_P(LatentAttentionTest, RowsBesideASinkKeepTheirWeights) {
 /// Units of weights are those of a group.
 TEST_P(LatentAttentionTest, RowsFarFromASinkKeepTheirWeights) {
   for (KvType type : kKvTypes)
-    checkSink(GetParam(), type, 12, 2 * kLatentGroup + 40, kLatentGroup);
+    checkSink(GetParam(), type, 12, 2 * kQ8Group + 40, kQ8Group);
 }
 
 TEST_P(LatentCombineTest, WeighsSpansByTheirMaxima) {
@@ -471,150 +328,6 @@ TEST_P(LatentCombineTest, WeighsSpansByTheirMaxima) {
     }
     return Wanted{sum.value / total, 64 * kEps * (1 + sum.magnitude / total)};
   });
-}
-
-struct MlaCase {
-  int32_t heads, nope, rope, latent, value, tokens, position;
-  Format wk = Format::F32, wv = Format::F32;
-  int64_t nanRow = -1, nanQuery = -1;
-  Encoding encoding = Encoding::F32;
-};
-
-void checkMla(const KernelInfo &kernel, KvType type, bool transposed,
-              const MlaCase &s) {
-  SCOPED_TRACE(testing::Message()
-               << "type " << int(type) << (transposed ? " transposed" : "")
-               << ", " << s.tokens << " tokens at " << s.position << ", latent "
-               << s.latent << ", weights " << formatInfo(s.wk).name);
-  Random random(34);
-  int64_t width = s.nope + s.rope;
-  Matrix<float> q(s.tokens, s.heads * width, 5);
-  Matrix<float> out(s.tokens, s.heads * s.value, 3);
-  q.fill(random);
-  float weightScale = 1 / std::sqrt(float(s.latent));
-  Weights wk(s.wk, s.heads, transposed ? s.latent : s.nope,
-             transposed ? s.nope : s.latent, random, weightScale);
-  Weights wv(s.wv, s.heads, s.value, s.latent, random, weightScale);
-  int64_t rows = s.position + s.tokens;
-  Cache cache(type, s.latent + s.rope, rows + 70, rows, random);
-  if (s.encoding == Encoding::A8)
-    // Numbers that eight bits hold exactly: n / 64 with |n| up to 127.
-    for (int64_t k = 0; k < rows; ++k)
-      for (int64_t l = 0; l < s.latent; ++l)
-        cache.set(k, l,
-                  float(l % 32 == 0 ? 127 : random.below(255) - 127) / 64);
-  if (s.nanRow >= 0)
-    cache.set(s.nanRow, 0, NAN);
-  if (s.nanQuery >= 0)
-    q.at(s.nanQuery, 1) = NAN; // Of head 0.
-  float scale = 1 / std::sqrt(float(width));
-  auto gemm = [&](Format format) {
-    return resolveGemm(
-        gemmFor(format, s.encoding,
-                s.encoding == Encoding::F32 ? Isa::Ref : kernel.isa)
-            .name);
-  };
-  MlaAttentionArgs args{q.data(),
-                        q.stride,
-                        cache.view,
-                        wk.view,
-                        transposed ? nullptr : gemm(s.wk),
-                        wv.view,
-                        gemm(s.wv),
-                        s.encoding,
-                        out.data(),
-                        out.stride,
-                        s.heads,
-                        s.nope,
-                        s.rope,
-                        s.latent,
-                        s.value,
-                        scale};
-  runKernel(kernel, &args, {s.tokens, s.position},
-            size_t(mlaAttentionScratchBytes(s.nope, s.rope, s.latent, s.value)),
-            {&out});
-
-  // Decompressed keys and values with the magnitudes of their sums.
-  std::vector<Sum> keys, values;
-  for (int64_t h = 0; h < s.heads; ++h)
-    for (int64_t k = 0; k < rows; ++k) {
-      for (int64_t n = 0; n < s.nope; ++n) {
-        Sum &sum = keys.emplace_back();
-        for (int64_t l = 0; l < s.latent; ++l)
-          sum.add(cache.at(k, l) *
-                  (transposed ? wk.at(h, l, n) : wk.at(h, n, l)));
-      }
-      for (int64_t v = 0; v < s.value; ++v) {
-        Sum &sum = values.emplace_back();
-        for (int64_t l = 0; l < s.latent; ++l)
-          sum.add(cache.at(k, l) * wv.at(h, v, l));
-      }
-    }
-  std::vector<Attention> attentions;
-  for (int64_t t = 0; t < s.tokens; ++t)
-    for (int64_t h = 0; h < s.heads; ++h)
-      attentions.emplace_back(
-          s.position + t + 1, double(scale), s.latent + width, [&](int64_t k) {
-            Sum sum;
-            const float *head = q.row(t) + h * width;
-            for (int64_t n = 0; n < s.nope; ++n) {
-              const Sum &key = keys[size_t((h * rows + k) * s.nope + n)];
-              sum.add(head[n] * key.value, std::fabs(head[n]) * key.magnitude);
-            }
-            for (int64_t r = 0; r < s.rope; ++r)
-              sum.add(double(head[s.nope + r]) * cache.at(k, s.latent + r));
-            return sum;
-          });
-  expectClose(out, [&](int64_t t, int64_t c) {
-    int64_t h = c / s.value;
-    return attentions[size_t(t * s.heads + h)].output(
-        double(s.latent), [&](int64_t k) {
-          return values[size_t((h * rows + k) * s.value + c % s.value)];
-        });
-  });
-}
-
-TEST_P(MlaAttentionTest, CausalOverSeveralTokens) {
-  for (KvType type : kKvTypes)
-    for (bool transposed : {false, true}) {
-      checkMla(GetParam(), type, transposed, {3, 19, 6, 33, 21, 70, 0});
-      checkMla(GetParam(), type, transposed, {2, 16, 8, 48, 32, 35, 61});
-    }
-}
-
-TEST_P(MlaAttentionTest, OneToken) {
-  for (int position : {0, 63, 64, 130})
-    checkMla(GetParam(), KvType::F32, false, {5, 16, 4, 16, 16, 1, position});
-}
-
-TEST_P(MlaAttentionTest, RealHeadSize) {
-  checkMla(GetParam(), KvType::BF16, false,
-           {1, 128, 64, 512, 128, 20, 50, Format::Q4_K, Format::Q6_K});
-  checkMla(GetParam(), KvType::BF16, true,
-           {1, 128, 64, 512, 128, 3, 50, Format::Q8_0, Format::Q5_0});
-}
-
-TEST_P(MlaAttentionTest, EncodesLatents) {
-  if (GetParam().isa == Isa::Ref)
-    return; // Its gemms read floats.
-  MlaCase s{2, 32, 16, 256, 48, 40, 50, Format::Q4_K, Format::Q6_K};
-  s.encoding = Encoding::A8;
-  checkMla(GetParam(), KvType::F16, false, s);
-  s.wk = s.wv = Format::Q8_0;
-  checkMla(GetParam(), KvType::F16, true, s);
-}
-
-TEST_P(MlaAttentionTest, MoreTokensThanASpan) {
-  checkMla(GetParam(), KvType::F32, false,
-           {1, 1, 2, 2, 1, int32_t(kQuerySpan) + 19, 3});
-}
-
-TEST_P(MlaAttentionTest, NaNStaysWhereItIsSeen) {
-  // Row 12 is token 2's: tokens 0 and 1 do not see it.
-  checkMla(GetParam(), KvType::F32, false,
-           {2, 16, 4, 16, 16, 5, 10, Format::F32, Format::F32, 12});
-  checkMla(GetParam(), KvType::F32, true,
-           {2, 16, 4, 16, 16, 5, 10, Format::F32, Format::F32, -1, 3});
 }
 
 } // namespace

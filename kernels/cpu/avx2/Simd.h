@@ -10,13 +10,13 @@
 
 namespace moek::avx2 {
 
-class Q8Latent;
+class Q8Products;
 
 struct Simd {
   using Vec = __m256;
   using Num = float;
   using Dequant = avx2::Dequant;
-  using Q8Latent = avx2::Q8Latent;
+  using Q8Products = avx2::Q8Products;
   static constexpr int kWidth = 8;
   static constexpr int kDotRows = 2, kSumRows = 4, kSumVecs = 2;
 

@@ -3,7 +3,7 @@
 #include "kernels/Drivers.h"
 
 #include "kernels/cpu/AllDrivers.h"
-#include "kernels/cpu/avx512/Q8Latent.h"
+#include "kernels/cpu/avx512/Q8Products.h"
 #include "kernels/cpu/avx512/Simd.h"
 
 namespace moek {

@@ -10,13 +10,13 @@
 
 namespace moek::avx512 {
 
-class Q8Latent;
+class Q8Products;
 
 struct Simd {
   using Vec = __m512;
   using Num = float;
   using Dequant = avx512::Dequant;
-  using Q8Latent = avx512::Q8Latent;
+  using Q8Products = avx512::Q8Products;
   static constexpr int kWidth = 16;
   static constexpr int kDotRows = 4, kSumRows = 4, kSumVecs = 4;
 

@@ -1,0 +1,80 @@
+//===- HeadRows.h - A head's keys and values from latents -------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_HEADROWS_H
+#define MOE_KERNELS_CPU_HEADROWS_H
+
+#include "kernels/cpu/HeadLinear.h"
+#include "kernels/cpu/KvRows.h"
+
+namespace moek {
+
+/// Decompresses blocks of kKeyTile cache rows for one head: keys [W_UK latent |
+/// rope key], values W_UV latent.
+template <class S> class HeadRows {
+public:
+  /// Takes its part of `scratch`.
+  HeadRows(const MlaAttentionArgs &args, std::byte *&scratch) : a(args) {
+    auto *next = reinterpret_cast<float *>(scratch);
+    auto take = [&](int64_t floats) {
+      float *part = next;
+      next += floats;
+      return part;
+    };
+    wk = take(a.latent * scratchFloats(a.nope));
+    cacheStride = scratchFloats(a.latent + a.rope);
+    cache = take(kKeyTile * cacheStride);
+    rowStride = scratchFloats(a.nope > a.value ? a.nope : a.value);
+    rows = take(kKeyTile * rowStride);
+    act = reinterpret_cast<const uint8_t **>(next);
+    encoded = reinterpret_cast<std::byte *>(act + kKeyTile);
+    scratch = encoded + kKeyTile * a8RowBytes(a.latent);
+  }
+
+  void setHead(int64_t ofHead) {
+    head = ofHead;
+    if (!a.keyGemm)
+      headRows<S>(a.wk, head, 0, a.wk.rows, 0, a.wk.cols, wk);
+  }
+
+  /// What the following are of: `n` cache rows.
+  void read(int64_t first, int64_t n) {
+    count = n;
+    readKvRows<S>(a.kv, first, n, a.latent + a.rope, cache, cacheStride);
+    encodeRows<S>(a.encoding, cache, cacheStride, n, a.latent, encoded, act);
+  }
+  /// [n][nope], until values() are wanted.
+  Rows keys() {
+    if (a.keyGemm)
+      multiply(a.keyGemm, a.wk);
+    else
+      sumRows<S>({cache, cacheStride}, count, {true},
+                 {wk, scratchFloats(a.nope)}, a.latent, a.nope, rows,
+                 rowStride);
+    return {rows, rowStride};
+  }
+  /// [n][rope]
+  Rows ropeKeys() const { return {cache + a.latent, cacheStride}; }
+  /// [n][value]
+  Rows values() {
+    multiply(a.valueGemm, a.wv);
+    return {rows, rowStride};
+  }
+
+private:
+  /// The head's matrix times the encoded latents.
+  void multiply(GemmFn gemm, const WeightView &w) {
+    gemm(w.data + head * w.outerStride, w.rowStride, w.rows, act, count, w.cols,
+         rows, rowStride);
+  }
+
+  const MlaAttentionArgs &a;
+  int64_t cacheStride, rowStride;
+  float *wk, *cache, *rows;
+  const uint8_t **act;
+  std::byte *encoded;
+  int64_t head = 0, count = 0;
+};
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_HEADROWS_H

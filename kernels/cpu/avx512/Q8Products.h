@@ -1,0 +1,433 @@
+//===- Q8Products.h - Integer products of attention -------------*- C++ -*-===//
+//
+// Scores and weighted sums as 8-bit products.
+//
+// 1. Scores: queries, quantised per block of kKvBlock, times codes of 2 tiles x
+//    4 queries: 8 accumulators, 6 loads for 8 vpdpbusd.
+// 2. Weights p = exp(score - maximum) become 15-bit words in units of the
+//    group. A byte is kBulk times the mean of all but the largest: a few rows,
+//    as often the first, may have most of the weight, and the others must not
+//    round to nothing beside them. The few words above a byte go into a second,
+//    sparse product of their upper bytes.
+// 3. Sums: per block of columns the group's codes are transposed into quads of
+//    rows, and a row's scale is multiplied into a query's words. So a sum over
+//    rows is a sum of integers: 4 queries x 4 vectors of columns.
+//
+// V2-Lite: the latent cache's 576 + 512 columns of a row are 17 vpdpbusd per
+// head, a group is 153 KiB of L2, a transposed block 16 KiB of L1. The next
+// group comes from memory meanwhile: 2448 lines asked for one by one, one to
+// some 30 vpdpbusd. Decompressed for a head, 192 + 128 columns are 5 vpdpbusd
+// per query, and a group is 85 KiB.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX512_Q8PRODUCTS_H
+#define MOE_KERNELS_CPU_AVX512_Q8PRODUCTS_H
+
+#include "kernels/cpu/Q8Group.h"
+#include "kernels/cpu/avx512/Simd.h"
+
+namespace moek::avx512 {
+
+class Q8Products : public Q8Group<Simd, int8_t> {
+public:
+  Q8Products(const Q8Shape &shape, std::byte *scratch)
+      : Q8Group(shape, scratch) {
+    take(large, shape.queries * kQuads);
+    take(largeCount, shape.queries);
+    take(low, kQueries * kGroup);
+    take(high, kQueries * kGroup);
+  }
+
+  /// `count` columns of query i, from its block `first` on.
+  void encode(int64_t i, int64_t first, const float *x, int64_t count) {
+    forKvBlocks(x, count, [&](int64_t b, const float *from) {
+      int64_t at = i * shape.keyBlocks + first + b;
+      int8_t *q = query + at * kKvBlock;
+      queryScale[at] = shape.scale * quantizeKvBlock<Simd>(from, q);
+      static_assert(kKvBlock == 64, "a vector");
+      queryStart[at] = -_mm512_reduce_add_epi32(
+          _mm512_dpbusd_epi32(_mm512_setzero_si512(),
+                              _mm512_set1_epi8(char(kKvZeroCode)), load512(q)));
+    });
+  }
+
+  /// See Q8Group.
+  void setGroup(const KvView &kv, int64_t at, int64_t n) {
+    Q8Group::setGroup(kv, at, n);
+    ahead = {tile, tile};
+    scoreReads = 0;
+  }
+
+  /// The group lies in memory, where `rows` from its first one on are next, and
+  /// all but its first tiles are still to be read if it is the `first`. Spreads
+  /// reading them evenly over the work with `queries`: a line for each quad of
+  /// rows in the sums, the rest in the scores.
+  void readAhead(int64_t queries, bool first, int64_t rows) {
+    ahead = {tile + (first ? kTiles : groupTiles) * tileBytes,
+             tile + (rows + kKvTile - 1) / kKvTile * tileBytes};
+    int64_t blocks = queries / kQueries + queries % kQueries;
+    int64_t inSums = blocks * kvBlocks(shape.values) * tiles * kKvTile / 4;
+    int64_t left = (ahead.end - ahead.at) / 64 - inSums;
+    int64_t inScores =
+        blocks * shape.keyBlocks * ((tiles + kTiles - 1) / kTiles);
+    scoreReads = left > 0 ? (left + inScores - 1) / inScores : 0;
+  }
+
+  /// Scores of the first `queries`. Tiles stay in L1 for all of them.
+  void score(int64_t queries) {
+    int64_t t = 0;
+    for (; t + kTiles <= tiles; t += kTiles)
+      scoreTiles<kTiles>(queries, t);
+    for (; t < tiles; ++t)
+      scoreTiles<1>(queries, t);
+  }
+
+  /// Words of the weights of query i; the quads of rows with one above a byte.
+  /// Below 1e-30, where the running sum is at least 1, they are zero.
+  void weigh(int64_t i, int64_t visible, float &runningMost,
+             float &runningSum) {
+    softmax(i, visible, runningMost, runningSum);
+    const float *p = scores + i * kGroup;
+    const int64_t count = tiles * kKvTile;
+    const __m512i byteMost = _mm512_set1_epi32(255);
+    __m512 most = _mm512_setzero_ps(), sum = _mm512_setzero_ps();
+    for (int64_t k = 0; k < count; k += 16) {
+      most = _mm512_max_ps(most, _mm512_load_ps(p + k));
+      sum = _mm512_add_ps(sum, _mm512_load_ps(p + k));
+    }
+    float top = _mm512_reduce_max_ps(most);
+    bool any = top > 1e-30f;
+    // Of all, then without what exceeds that.
+    float bulk = kBulk / float(visible) * _mm512_reduce_add_ps(sum);
+    if (bulk < top) {
+      sum = _mm512_setzero_ps();
+      for (int64_t k = 0; k < count; k += 16)
+        sum = _mm512_add_ps(
+            sum, _mm512_min_ps(_mm512_load_ps(p + k), _mm512_set1_ps(bulk)));
+      bulk = kBulk / float(visible) * _mm512_reduce_add_ps(sum);
+    }
+    float byte = bulk < top ? bulk : top;
+    if (byte < top * (255.0f / 32767))
+      byte = top * (255.0f / 32767);
+    unit[i] = any ? byte / 255 : 0;
+    __m512 inverse = _mm512_set1_ps(any ? 255 / byte : 0);
+    // Bit 4 i + j of the result: quad 16 j + i has a word above a byte.
+    uint64_t quadsAbove = 0;
+    for (int64_t k = 0, shift = 0; k < count; k += 64, ++shift) {
+      uint64_t above = 0;
+      for (int64_t j = 0; j < 64 && k + j < count; j += 16) {
+        __m512i v = _mm512_cvtps_epi32(
+            _mm512_mul_ps(_mm512_load_ps(p + k + j), inverse));
+        storeWords(words + i * kGroup, k + j, _mm512_cvtusepi32_epi16(v));
+        above |= uint64_t(_mm512_cmpgt_epi32_mask(v, byteMost)) << j;
+      }
+      above |= above >> 1;
+      above |= above >> 2;
+      quadsAbove |= (above & 0x1111111111111111) << shift;
+    }
+    uint8_t *list = large + i * kQuads;
+    for (; quadsAbove != 0; quadsAbove &= quadsAbove - 1) {
+      int bit = __builtin_ctzll(quadsAbove);
+      *list++ = uint8_t(bit % 4 * 16 + bit / 4);
+    }
+    largeCount[i] = int32_t(list - (large + i * kQuads));
+  }
+
+  /// Block b of the values' codes: [row / 4][column][4], signed.
+  void transpose(int64_t b) {
+    const __m512i bytes = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const __m512i zero = _mm512_set1_epi8(char(kKvZeroCode));
+    auto *quads = reinterpret_cast<int8_t *>(place(b));
+    for (int64_t i = 0; i < groupTiles; ++i) {
+      const uint8_t *from = tileCodes(i, b);
+      for (int64_t c = 0; c < kVecs; ++c) {
+        // Lane k of line j: columns 4 j ... of rows 4 k ... Loads bring two
+        // lines' halves together, so that shuffles only swap lanes 1 and 2.
+        const uint8_t *line = from + c * 4 * 64;
+        int8_t *to = quads + (i * 4 * kVecs + c) * 64;
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; ++half, line += 32) {
+          __m512i x01 = halves(line, line + 64);
+          __m512i x23 = halves(line + 2 * 64, line + 3 * 64);
+          auto put = [&](int k, __m512i v) {
+            v = _mm512_shuffle_epi8(_mm512_xor_si512(v, zero), bytes);
+            _mm512_store_si512(to + (2 * half + k) * kVecs * 64, v);
+          };
+          put(0, _mm512_shuffle_i32x4(x01, x23, 0x88));
+          put(1, _mm512_shuffle_i32x4(x01, x23, 0xdd));
+        }
+      }
+    }
+  }
+  /// Block b of the weighted sums of the first `queries`, which are rows of
+  /// `out`; added to what was there, unless `fresh`.
+  void sum(int64_t queries, int64_t b, bool fresh, float *out, int64_t stride) {
+    int64_t i = 0;
+    for (; i + kQueries <= queries; i += kQueries)
+      sumBlock<kQueries>(i, b, fresh, out, stride);
+    for (; i < queries; ++i)
+      sumBlock<1>(i, b, fresh, out, stride);
+  }
+
+private:
+  static constexpr int64_t kQuads = kGroup / 4;
+  static constexpr int kTiles = 2;
+  static constexpr int kVecs = kKvBlock / 16; ///< Of columns of a block.
+  static_assert(kQueries * kVecs == 16);
+  static_assert(kQuads <= 64, "a bit each");
+  /// Weights up to this many times the mean are bytes: steps are a 32nd of it,
+  /// and at most an eighth of the words is larger.
+  static constexpr float kBulk = 8;
+
+  /// Lines of the cache on their way to L2 while others are computed with.
+  struct Ahead {
+    const uint8_t *at, *end;
+    MOE_INLINE void read() {
+      _mm_prefetch(reinterpret_cast<const char *>(at), _MM_HINT_T1);
+      at += at < end ? 64 : 0;
+    }
+  };
+
+  /// sum + u * v. Opaque to GCC 12, which otherwise gives the sum of each step
+  /// of a loop a register of its own and copies it back and forth: 32 moves to
+  /// 16 vpdpbusd.
+  MOE_INLINE static void dot(__m512i &sum, __m512i u, __m512i v) {
+    sum = _mm512_dpbusd_epi32(sum, u, v);
+    __asm__("" : "+v"(sum));
+  }
+  MOE_INLINE static __m512i load512(const void *p) {
+    return _mm512_loadu_si512(p);
+  }
+  MOE_INLINE static __m512i broadcast32(const void *p) {
+    int32_t value;
+    std::memcpy(&value, p, sizeof(value));
+    return _mm512_set1_epi32(value);
+  }
+
+  template <int T> MOE_INLINE void scoreTiles(int64_t queries, int64_t t) {
+    int64_t i = 0;
+    for (; i + kQueries <= queries; i += kQueries)
+      scoreBlock<kQueries, T>(i, t);
+    for (; i < queries; ++i)
+      scoreBlock<1, T>(i, t);
+  }
+
+  /// Scores of R queries from `first` on with the rows of T tiles from the
+  /// group's t-th.
+  template <int R, int T> void scoreBlock(int64_t first, int64_t t) {
+    const int64_t tileStride = tileBytes, count = shape.keyBlocks;
+    const int64_t queryStride = count * kKvBlock;
+    const uint8_t *codes = tile + t * tileStride;
+    const uint8_t *scales = codes + scaleOffset;
+    const int8_t *q = query + first * queryStride;
+    const int32_t *start = queryStart + first * count;
+    const float *scale = queryScale + first * count;
+    const int64_t readCount = scoreReads;
+    Ahead reads = ahead;
+    __m512 sum[R][T];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int i = 0; i < T; ++i)
+        sum[r][i] = _mm512_setzero_ps();
+    for (int64_t b = 0; b < count; ++b, ++start, ++scale) {
+      __m512i acc[R][T];
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int i = 0; i < T; ++i)
+          acc[r][i] = _mm512_set1_epi32(start[r * count]);
+      for (int64_t i = 0; i < readCount; ++i)
+        reads.read();
+      for (int64_t c = 0; c < kKvBlock; c += 4, q += 4, codes += 4 * kKvTile) {
+        __m512i k[T];
+#pragma GCC unroll 4
+        for (int i = 0; i < T; ++i)
+          k[i] = load512(codes + i * tileStride);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) {
+          __m512i qv = broadcast32(q + r * queryStride);
+#pragma GCC unroll 4
+          for (int i = 0; i < T; ++i)
+            dot(acc[r][i], k[i], qv);
+        }
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < T; ++i) {
+        __m512 d = _mm512_loadu_ps(scales + i * tileStride + b * 64);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r)
+          sum[r][i] =
+              _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(acc[r][i]), d),
+                              _mm512_set1_ps(scale[r * count]), sum[r][i]);
+      }
+    }
+    ahead = reads;
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int i = 0; i < T; ++i)
+        _mm512_store_ps(scores + (first + r) * kGroup + (t + i) * kKvTile,
+                        sum[r][i]);
+  }
+
+  /// Where words of 16 rows from `row` on go, eight to `at` and eight to
+  /// at + 32: so that packing two vectors leaves 64 bytes in the rows' order.
+  MOE_INLINE static int64_t wordIndex(int64_t row) {
+    return row / 64 * 64 + row % 64 / 16 * 8 + row % 16 / 8 * 32 + row % 8;
+  }
+  MOE_INLINE static void storeWords(void *to, int64_t row, __m256i words) {
+    auto *at = static_cast<uint16_t *>(to) + wordIndex(row);
+    _mm_store_si128((__m128i *)at, _mm256_castsi256_si128(words));
+    _mm_store_si128((__m128i *)(at + 32), _mm256_extracti128_si256(words, 1));
+  }
+
+  /// Scales of the group's first n rows in block b of the values as 15-bit
+  /// fractions of the largest, zero for others of the last tile.
+  void encodeScales(int64_t n, int64_t b) {
+    int64_t count = (n + kKvTile - 1) / kKvTile;
+    auto load = [&](int64_t t) {
+      return _mm512_maskz_loadu_ps(Simd::first(lanes(n - t * kKvTile)),
+                                   tileScales(t, b));
+    };
+    __m512 most = _mm512_setzero_ps();
+    for (int64_t t = 0; t < count; ++t)
+      most = _mm512_max_ps(load(t), most);
+    float top = _mm512_reduce_max_ps(most);
+    bool any = top > 1e-36f;
+    // vpmulhrsw divides by 2^15.
+    rowUnit = any ? top * (32768.0f / 32767) : 0;
+    __m512 inverse = _mm512_set1_ps(any ? 32767 / top : 0);
+    for (int64_t t = 0; t < count; ++t)
+      storeWords(rowScale, t * kKvTile,
+                 _mm512_cvtsepi32_epi16(
+                     _mm512_cvtps_epi32(_mm512_mul_ps(load(t), inverse))));
+  }
+
+  MOE_INLINE static __m512i halves(const uint8_t *low, const uint8_t *high) {
+    return _mm512_inserti64x4(
+        _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)low)),
+        _mm256_loadu_si256((const __m256i *)high), 1);
+  }
+
+  /// The words of query i for block b, times the rows' scales: the bytes go to
+  /// the r-th place of `low` and `high`. Returns what a sum of them counts.
+  float scaleWords(int64_t r, int64_t i, int64_t b) {
+    if (rescale(i, b))
+      encodeScales(seen[i], b);
+    const __m512i byte = _mm512_set1_epi16(255);
+    // Not members: stored bytes might alias those.
+    const int16_t *from = words + i * kGroup, *scale = rowScale;
+    uint8_t *lower = low + r * kGroup, *upper = high + r * kGroup;
+    const int64_t count = tiles * kKvTile;
+    for (int64_t k = 0; k < count; k += 64) {
+      __m512i x = _mm512_mulhrs_epi16(load512(from + k), load512(scale + k));
+      __m512i y =
+          _mm512_mulhrs_epi16(load512(from + k + 32), load512(scale + k + 32));
+      _mm512_store_si512(lower + k,
+                         _mm512_packus_epi16(_mm512_and_si512(x, byte),
+                                             _mm512_and_si512(y, byte)));
+      _mm512_store_si512(upper + k,
+                         _mm512_packus_epi16(_mm512_srli_epi16(x, 8),
+                                             _mm512_srli_epi16(y, 8)));
+    }
+    return unit[i] * rowUnit;
+  }
+
+  /// What the upper bytes of the r-th place, query i, add to the sums.
+  MOE_INLINE void sumLarge(int64_t r, int64_t i, const int8_t *quads,
+                           __m512i start[kVecs]) {
+    const uint8_t *upper = high + r * kGroup;
+#pragma GCC unroll 4
+    for (int c = 0; c < kVecs; ++c)
+      start[c] = _mm512_setzero_si512();
+    const uint8_t *list = large + i * kQuads, *end = list + largeCount[i];
+    for (; list != end; ++list) {
+      __m512i p = broadcast32(upper + *list * 4);
+      const int8_t *v = quads + *list * kVecs * 64;
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c)
+        dot(start[c], p, load512(v + c * 64));
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < kVecs; ++c)
+      start[c] = _mm512_slli_epi32(start[c], 8);
+  }
+
+  template <int R>
+  void sumBlock(int64_t first, int64_t b, bool fresh, float *out,
+                int64_t stride) {
+    // All of them first: the accumulators would not outlive a call.
+    float factor[R];
+    for (int r = 0; r < R; ++r)
+      factor[r] = scaleWords(r, first + r, b);
+    const auto *v = reinterpret_cast<const int8_t *>(place(b));
+    __m512i acc[R][kVecs];
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+      sumLarge(r, first + r, v, acc[r]);
+    const uint8_t *weights = low;
+    const int8_t *end = v + tiles * 4 * kVecs * 64;
+    Ahead reads = ahead;
+    for (; v != end; v += kVecs * 64, weights += 4) {
+      reads.read();
+      __m512i codes[kVecs];
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c)
+        codes[c] = load512(v + c * 64);
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        __m512i p = broadcast32(weights + r * kGroup);
+#pragma GCC unroll 4
+        for (int c = 0; c < kVecs; ++c)
+          dot(acc[r][c], p, codes[c]);
+      }
+    }
+    ahead = reads;
+    float *to = out + first * stride + b * kKvBlock;
+    if (shape.values - b * kKvBlock >= kKvBlock)
+      addSums<R, true>(acc, factor, first, b, fresh, to, stride);
+    else
+      addSums<R, false>(acc, factor, first, b, fresh, to, stride);
+  }
+  template <int R, bool Whole>
+  MOE_INLINE void addSums(const __m512i (&acc)[R][kVecs], const float *factor,
+                          int64_t first, int64_t b, bool fresh, float *to,
+                          int64_t stride) {
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r, to += stride) {
+      __m512 before = _mm512_set1_ps(alpha[first + r]);
+#pragma GCC unroll 4
+      for (int c = 0; c < kVecs; ++c) {
+        int width = Whole ? 16 : lanes(shape.values - b * kKvBlock - c * 16);
+        __mmask16 mask = Simd::first(width);
+        __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[r][c]),
+                                 _mm512_set1_ps(factor[r]));
+        if (!fresh)
+          x = _mm512_fmadd_ps(before, _mm512_maskz_loadu_ps(mask, to + c * 16),
+                              x);
+        _mm512_mask_storeu_ps(to + c * 16, mask, x);
+      }
+    }
+  }
+
+  /// Lanes of a vector that `rest` elements fill.
+  MOE_INLINE static int lanes(int64_t rest) {
+    return rest < 0 ? 0 : rest < 16 ? int(rest) : 16;
+  }
+
+  // `words` and `rowScale` are in the order of wordIndex.
+  uint8_t *large;      ///< [queries][kQuads]: quads with words above a byte,
+  int32_t *largeCount; ///< [queries]: so many.
+  uint8_t *low;        ///< [kQueries][kGroup]: lower bytes of words * rowScale.
+  uint8_t *high;       ///< [kQueries][kGroup]: upper bytes.
+
+  Ahead ahead = {};
+  int64_t scoreReads = 0;
+};
+
+} // namespace moek::avx512
+
+#endif // MOE_KERNELS_CPU_AVX512_Q8PRODUCTS_H

@@ -1,0 +1,163 @@
+//===- AttentionModel.h - What attention should compute ---------*- C++ -*-===//
+//
+// Attention in float64, and how far kernels may be from it: those that multiply
+// integers round queries, weights and scales in ways that are known.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_KERNELS_ATTENTIONMODEL_H
+#define MOE_TEST_KERNELS_ATTENTIONMODEL_H
+
+#include "test/kernels/KernelTest.h"
+
+#include <optional>
+
+namespace moek::test {
+
+/// A sum and the sum of its terms' magnitudes.
+struct Sum {
+  double value = 0, magnitude = 0;
+  double error = 0; ///< What it may be off, but for the rounding of floats.
+  void add(double term, double size) {
+    value += term;
+    magnitude += size;
+  }
+  void add(double term) { add(term, std::fabs(term)); }
+};
+
+/// The gemm for rows of `format` as in a file and activations of `encoding`, of
+/// the kernel's instruction set or the nearest one below it.
+inline const GemmInfo &gemmFor(Format format, Encoding encoding, Isa isa) {
+  const GemmInfo *best = nullptr;
+  for (const GemmInfo &info : gemmTable())
+    if (info.format == format && info.activation == encoding &&
+        info.layout == Layout::Gguf && info.isa <= isa &&
+        (!best || info.isa > best->isa))
+      best = &info;
+  return *best;
+}
+
+/// Softmax attention of one query over `keys` rows, in float64. score(k) and
+/// value(k, c) come with magnitudes; a score's error of d changes a weight by
+/// a factor of about 1 + d.
+struct Attention {
+  std::vector<double> weights;
+  double scoreError = 0;
+
+  template <class Score>
+  Attention(int64_t keys, double scale, double terms, Score score) {
+    double most = -INFINITY, total = 0;
+    for (int64_t k = 0; k < keys; ++k) {
+      Sum s = score(k);
+      weights.push_back(s.value * scale);
+      most = std::fmax(most, s.value * scale);
+      scoreError = std::fmax(scoreError,
+                             sumTolerance(int64_t(terms), s.magnitude * scale) +
+                                 s.error * scale);
+    }
+    for (double &w : weights)
+      total += w = std::exp(w - most);
+    for (double &w : weights)
+      w /= total;
+  }
+
+  template <class Value> Wanted output(double valueTerms, Value value) const {
+    Sum sum;
+    double valueError = 0;
+    for (size_t k = 0; k < weights.size(); ++k) {
+      Sum v = value(int64_t(k));
+      sum.add(weights[k] * v.value, weights[k] * std::fabs(v.value));
+      valueError += weights[k] *
+                    (sumTolerance(int64_t(valueTerms), v.magnitude) + v.error);
+    }
+    return {sum.value,
+            (2 * scoreError + kEps * 64) * sum.magnitude +
+                sumTolerance(int64_t(weights.size()), sum.magnitude) +
+                valueError};
+  }
+};
+
+/// What a kernel that multiplies integers rounds.
+struct Rounding {
+  int query; ///< Largest number of a query's block.
+  /// Weights above eight times their mean have fewer bits: the others are bytes
+  /// in units of a 255th of that. Without it all are in units of a 32767th of
+  /// the largest.
+  bool bytes;
+};
+
+inline std::optional<Rounding> roundingOf(const KernelInfo &kernel,
+                                          KvType type) {
+  if (type == KvType::Q8_0 && kernel.isa == Isa::Avx512)
+    return Rounding{127, true};
+  if (type == KvType::Q8_0 && kernel.isa == Isa::Avx2)
+    return Rounding{32767, false};
+  return std::nullopt;
+}
+
+/// How far a head's weighted sum may be off where weights and scales of rows
+/// are rounded: the arithmetic of cpu/*/Q8Products.h for each group of rows.
+struct WeightRounding {
+  const Cache &cache;
+  bool bytes;
+  std::vector<double> weights;
+
+  double unitOf(int64_t begin, int64_t end) const {
+    double top = 0, bulk = 0, sum = 0;
+    for (int64_t k = begin; k < end; ++k) {
+      top = std::fmax(top, weights[size_t(k)]);
+      bulk += weights[size_t(k)] * 8 / double(end - begin);
+    }
+    if (!bytes)
+      return top / 32767;
+    for (int64_t k = begin; k < end; ++k)
+      sum += std::fmin(weights[size_t(k)], bulk);
+    bulk = std::fmin(bulk, sum * 8 / double(end - begin));
+    return std::fmax(std::fmin(top, bulk) / 255, top / 32767);
+  }
+
+  double of(int64_t begin, int64_t end, int64_t col) const {
+    double scale = 0, error = 0, unit = unitOf(begin, end) * 1.001;
+    for (int64_t k = begin; k < end; ++k)
+      scale = std::fmax(scale, cache.scaleAt(k, col));
+    for (int64_t k = begin; k < end; ++k) {
+      double value = std::fabs(cache.at(k, col));
+      double code = value / cache.scaleAt(k, col);
+      error += unit / 2 * (value + code * scale) +
+               weights[size_t(k)] * code * scale / 32767;
+    }
+    return error;
+  }
+
+  /// Of all groups; they begin anew in every span of `length` rows.
+  double of(int64_t length, int64_t col) const {
+    auto rows = int64_t(weights.size());
+    double error = 0;
+    for (int64_t span = 0; span < rows; span += length)
+      for (int64_t at = span; at < std::min(rows, span + length);
+           at += kQ8Group)
+        error += of(at, std::min({rows, span + length, at + kQ8Group}), col);
+    return error;
+  }
+};
+
+/// A head's query as integers up to `largest` per block of kKvBlock represent
+/// it.
+inline std::vector<double> rounded(const float *q, int64_t width,
+                                   float largest) {
+  std::vector<double> result(static_cast<size_t>(width));
+  for (int64_t begin = 0; begin < width; begin += kKvBlock) {
+    int64_t end = std::min(width, begin + kKvBlock);
+    float most = 0;
+    for (int64_t c = begin; c < end; ++c)
+      most = std::isnan(q[c]) ? NAN : std::fmax(most, std::fabs(q[c]));
+    for (int64_t c = begin; c < end; ++c)
+      result[size_t(c)] =
+          std::nearbyint(q[c] * (largest / most)) * double(most / largest);
+  }
+  return result;
+}
+
+} // namespace moek::test
+
+#endif // MOE_TEST_KERNELS_ATTENTIONMODEL_H
