@@ -314,7 +314,8 @@ private:
 
   /// The words of query i for block b, times the rows' scales: the bytes go to
   /// the r-th place of `low` and `high`. Returns what a sum of them counts.
-  float scaleWords(int64_t r, int64_t i, int64_t b) {
+  /// Inlined, it would make GCC 12 keep the sums of sumBlock in memory.
+  [[gnu::noinline]] float scaleWords(int64_t r, int64_t i, int64_t b) {
     if (rescale(i, b))
       encodeScales(seen[i], b);
     const __m512i byte = _mm512_set1_epi16(255);
@@ -359,7 +360,6 @@ private:
   template <int R>
   void sumBlock(int64_t first, int64_t b, bool fresh, float *out,
                 int64_t stride) {
-    // All of them first: the accumulators would not outlive a call.
     float factor[R];
     for (int r = 0; r < R; ++r)
       factor[r] = scaleWords(r, first + r, b);
