@@ -311,7 +311,7 @@ private:
   };
 
   template <int R>
-  void sumBlock(int64_t first, int64_t b, bool fresh, float *out,
+  [[gnu::noinline]] void sumBlock(int64_t first, int64_t b, bool fresh, float *out,
                 int64_t stride) {
     Begin<R> begin;
     for (int r = 0; r < R; ++r) {
@@ -333,16 +333,19 @@ private:
     const int16_t *weights = scaled;
     const uint8_t *v = place(b) + s * kGroup * kStrip,
                   *end = v + tiles * kKvTile * kStrip;
-    for (; v != end; v += 2 * kStrip, weights += 2) {
-      __m256i codes = load256(v);
-      __m256i evenCodes = evenBytes(codes), oddCodes = oddBytes(codes);
+    // Two pairs of rows at a time, as GCC copies sums once a round.
+    for (; v != end; v += 4 * kStrip, weights += 4)
+#pragma GCC unroll 2
+      for (int pair = 0; pair < 2; ++pair) {
+        __m256i codes = load256(v + pair * 2 * kStrip);
+        __m256i evenCodes = evenBytes(codes), oddCodes = oddBytes(codes);
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) {
-        __m256i p = broadcast32(weights + r * kGroup);
-        even[r] = addProducts(even[r], evenCodes, p);
-        odd[r] = addProducts(odd[r], oddCodes, p);
+        for (int r = 0; r < R; ++r) {
+          __m256i p = broadcast32(weights + r * kGroup + pair * 2);
+          even[r] = addProducts(even[r], evenCodes, p);
+          odd[r] = addProducts(odd[r], oddCodes, p);
+        }
       }
-    }
     int64_t column = b * kKvBlock + s * kStrip;
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r) {
