@@ -208,6 +208,13 @@ TEST_P(LatentAttentionTest, CausalOverSeveralTokens) {
   }
 }
 
+/// Kernels take four heads at a time, then the others.
+TEST_P(LatentAttentionTest, AnyNumberOfHeads) {
+  for (KvType type : {KvType::F32, KvType::Q8_0})
+    for (int heads = 1; heads <= 9; ++heads)
+      checkLatent(GetParam(), type, {heads, 32, 8, 2, 21});
+}
+
 TEST_P(LatentAttentionTest, RealHeadSize) {
   for (KvType type : {KvType::BF16, KvType::Q8_0})
     checkLatent(GetParam(), type, {3, 512, 64, 2, 130, -1, -1, 1, 0.02f});
