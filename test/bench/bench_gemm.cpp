@@ -4,7 +4,8 @@
 // of threads, named kernel/COLSxROWS/tokens. An iteration is one weight matrix
 // in the tiles that a driver hands to a gemm, its rows shared out among the
 // threads. Matrices follow each other through 256 MiB, more than any cache: the
-// limit of few tokens is the memory.
+// limit of few tokens is the memory. --weight-mib sets another size: one that a
+// core's cache holds shows what a kernel's instructions alone would allow.
 //
 // Counters: bytes_per_second of weights read, ops per second (a multiply and an
 // add are two), and both as fractions of what the same threads can do. of_read
@@ -41,7 +42,8 @@ using namespace moek::test;
 
 namespace {
 
-constexpr size_t kWeightBytes = size_t(256) << 20;
+/// What a measurement of plain reading reads at least.
+constexpr size_t kReadBytes = size_t(256) << 20;
 
 double secondsOf(clockid_t clock) {
   timespec now;
@@ -61,13 +63,17 @@ template <class Work> double rateOf(clockid_t clock, Work &&work) {
 /// streaming read can be address translation.
 class Weights {
 public:
-  Weights() {
-    (void)madvise(bytes_.get(), kWeightBytes, MADV_HUGEPAGE);
-    std::memset(bytes_.get(), 0, kWeightBytes);
+  explicit Weights(size_t size)
+      : size_(size),
+        bytes_(static_cast<uint8_t *>(std::aligned_alloc(
+            kLargePage, (size + kLargePage - 1) / kLargePage * kLargePage))) {
+    (void)madvise(bytes_.get(), size, MADV_HUGEPAGE);
+    std::memset(bytes_.get(), 0, size);
   }
 
+  size_t size() const { return size_; }
   std::span<const std::byte> bytes() const {
-    return {reinterpret_cast<const std::byte *>(bytes_.get()), kWeightBytes};
+    return {reinterpret_cast<const std::byte *>(bytes_.get()), size_};
   }
 
   /// Matrices of `shape` one after another: a tile of random rows, repeated.
@@ -85,7 +91,7 @@ public:
     randomWeights(gemm.format, kRowTile, shape.cols, stride, random,
                   rows.data());
     rows = layOut(gemm.layout, gemm.format, rows, kRowTile, shape.cols);
-    for (size_t at = 0; at + tile <= kWeightBytes; at += tile)
+    for (size_t at = 0; at + tile <= size_; at += tile)
       std::copy_n(rows.data(), tile, bytes_.get() + at);
     key_ = key;
     return bytes_.get();
@@ -96,8 +102,8 @@ private:
     void operator()(uint8_t *bytes) const { std::free(bytes); }
   };
   static constexpr size_t kLargePage = size_t(2) << 20;
-  std::unique_ptr<uint8_t[], Free> bytes_{
-      static_cast<uint8_t *>(std::aligned_alloc(kLargePage, kWeightBytes))};
+  size_t size_;
+  std::unique_ptr<uint8_t[], Free> bytes_;
   std::mutex mutex_;
   std::string key_;
 };
@@ -108,7 +114,7 @@ struct Machine {
   Isa best = Isa::Ref;
   std::map<std::pair<Isa, Peak>, double> opsPerSecond;
 
-  Machine() {
+  explicit Machine(size_t weightBytes) : weights(weightBytes) {
     for (Isa isa : {Isa::Ref, Isa::Avx2, Isa::Avx512, Isa::Amx})
       if (hostSupports(isa)) {
         best = isa;
@@ -134,7 +140,7 @@ void runGemm(benchmark::State &state, const Case &c, Machine &machine) {
   GemmFn gemm = resolveGemm(info.name);
   int64_t stride = int64_t(rowBytes(info.format, uint64_t(c.shape.cols)));
   int64_t matrixBytes = stride * c.shape.rows;
-  int64_t matrices = int64_t(kWeightBytes) / matrixBytes;
+  int64_t matrices = int64_t(machine.weights.size()) / matrixBytes;
   const uint8_t *weights = machine.weights.of(info, c.shape);
   Range rows = shareOf(c.shape.rows, kRows16,
                        Worker{state.thread_index(), state.threads(), nullptr});
@@ -143,13 +149,15 @@ void runGemm(benchmark::State &state, const Case &c, Machine &machine) {
 
   clockid_t clock =
       state.threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-  size_t part = kWeightBytes / size_t(state.threads());
+  size_t part = machine.weights.size() / size_t(state.threads());
+  size_t times = std::max(kReadBytes / machine.weights.size(), size_t(1));
   auto readRate = [&] {
     return rateOf(clock, [&] {
-      benchmark::DoNotOptimize(readAll(
-          machine.best, machine.weights.bytes().subspan(
-                            size_t(state.thread_index()) * part, part)));
-      return double(part);
+      for (size_t i = 0; i < times; ++i)
+        benchmark::DoNotOptimize(readAll(
+            machine.best, machine.weights.bytes().subspan(
+                              size_t(state.thread_index()) * part, part)));
+      return double(part * times);
     });
   };
   double limit = readRate();
@@ -183,9 +191,9 @@ void runGemm(benchmark::State &state, const Case &c, Machine &machine) {
               Counter::kAvgThreadsRate);
 }
 
-bool fits(const GemmInfo &gemm, const Shape &shape) {
+bool fits(const GemmInfo &gemm, const Shape &shape, size_t weightBytes) {
   if (uint64_t(shape.rows) * rowBytes(gemm.format, uint64_t(shape.cols)) >
-      kWeightBytes)
+      weightBytes)
     return false;
   return shape.cols % formatInfo(gemm.format).blockElements == 0 &&
          (gemm.layout != Layout::Rows16 || hasRows16(gemm.format, shape.cols));
@@ -198,6 +206,7 @@ int main(int argc, char **argv) {
   std::vector<std::string> shapeNames{"2048x1408"};
   std::vector<int64_t> tokenCounts{1, 8, 64};
   std::vector<int> threadCounts{1};
+  double weightMib = 256;
   CLI::App app("Speed of every gemm. Takes Google Benchmark's options, too.");
   app.add_option("--shapes", shapeNames,
                  "COLSxROWS, or the experts of " + knownModels())
@@ -208,6 +217,10 @@ int main(int argc, char **argv) {
   app.add_option("--threads", threadCounts, "Numbers of threads")
       ->delimiter(',')
       ->check(CLI::Range(1, 256));
+  app.add_option("--weight-mib", weightMib,
+                 "MiB of weights that the matrices of a shape fill")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0625, 65536.0));
   CLI11_PARSE(app, argc, argv);
 
   std::vector<Shape> shapes;
@@ -223,7 +236,7 @@ int main(int argc, char **argv) {
     shapes.insert(shapes.end(), parsed->begin(), parsed->end());
   }
 
-  Machine machine;
+  Machine machine(size_t(weightMib * (1 << 20)));
   for (const auto &[key, ops] : machine.opsPerSecond)
     benchmark::AddCustomContext(
         std::string(isaName(key.first)) +
@@ -232,7 +245,8 @@ int main(int argc, char **argv) {
   for (const Shape &shape : shapes)
     for (const GemmInfo &info : gemmTable())
       for (int64_t tokens : tokenCounts) {
-        if (!hostSupports(info.isa) || !fits(info, shape) ||
+        if (!hostSupports(info.isa) ||
+            !fits(info, shape, machine.weights.size()) ||
             tokens < info.minTokens || tokens > info.maxTokens)
           continue;
         Case c{&info, shape, tokens};
