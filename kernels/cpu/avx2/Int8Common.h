@@ -44,6 +44,9 @@ MOE_INLINE __m256i load256(const void *p) {
 MOE_INLINE __m128i load128(const void *p) {
   return _mm_loadu_si128(static_cast<const __m128i *>(p));
 }
+MOE_INLINE __m128i load64(const void *p) {
+  return _mm_loadl_epi64(static_cast<const __m128i *>(p));
+}
 /// An F16 number of a block in every lane.
 template <class T> MOE_INLINE __m256 broadcastF16(const T &from) {
   return _mm256_cvtph_ps(_mm_set1_epi16(load16(from)));

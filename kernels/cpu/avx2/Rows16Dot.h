@@ -2,9 +2,14 @@
 //
 // A panel's tiles are read once, in the order in which they lie in memory:
 // codes are unpacked in registers and multiplied with every token's broadcast
-// activations, eight rows at a time. For one token, 32 columns of Q4_K are 24
-// unpacking instructions, 16 vpmaddubsw and as many additions, and some 20 for
-// scales and minima: 288 bytes of weights in about 22 cycles.
+// activations. Codes are multiplied as they are stored; what kZero and minima
+// take off comes from the activations' sums, one vpmaddwd per 32 columns.
+//
+// For one token, 32 columns of Q4_K are 24 unpacking instructions, 16
+// vpmaddubsw and as many additions, some 20 for scales and minima and 13 loads:
+// 288 bytes of weights in about 23 cycles. Q2_K takes 114 instructions and 27
+// cycles for 168 bytes, Q3_K 178 and 40 for 220, which is where unpacking, not
+// memory, is the limit.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,132 +21,193 @@
 namespace moek::avx2 {
 namespace {
 
-/// A block of 32 columns: codes of 8 rows times T tokens' activations, with
-/// the integer scales if there are any.
-template <Format F, int T>
-MOE_INLINE void blockDots(const __m256i q[8], const __m256i *scales,
-                          const A8Row *rows, int64_t block,
-                          const __m256i (*starts)[2], __m256i dots[T]) {
+/// How many groups of four columns add up in int16 without overflow.
+template <Format F> constexpr int dotChunk() {
   using Tile = Rows16Tile<F>;
-  constexpr int kChunk = Tile::kChunk;
-  __m256i sums[T];
+  int groups = Tile::kSigned ? 1 : Tile::kSub / 4;
+  while (2 * 127 * Tile::kMaxCode * groups > 32767)
+    groups /= 2;
+  return groups;
+}
+
+/// Columns 32 s .. of a tile's halves from `half` on, H times 8 rows, times T
+/// tokens' blocks of activations. `scales` are integers, one per kSub columns,
+/// or ones.
+template <Format F, int H, int T>
+MOE_INLINE void blockDots(const uint8_t *tile, int s, int half,
+                          const __m256i (*scales)[2], const A8Row *rows,
+                          int64_t block, __m256i dots[H][T]) {
+  using Tile = Rows16Tile<F>;
+  constexpr int kChunk = dotChunk<F>();
+  // Groups g and g + 4 share bytes: they are unpacked one after the other,
+  // though summed apart where a sum has room for four groups or fewer.
+  constexpr bool kNibbles = Tile::kBits >= 4 && Tile::kBits <= 6;
+  __m256i sums[H][T][2];
 #pragma GCC unroll 8
-  for (int g = 0; g < 8; ++g) {
+  for (int i = 0; i < 8; ++i) {
+    int g = kNibbles ? i / 2 + i % 2 * 4 : i;
+    int chain = kChunk == 8 ? 0 : g / 4;
+    int link = (kChunk == 8 ? i : g) % kChunk;
+    bool first = chain == 0 && g < kChunk;
+    __m256i codes[H];
+#pragma GCC unroll 2
+    for (int h = 0; h < H; ++h)
+      codes[h] = Tile::code(tile, s, half + h, g);
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t) {
-      __m256i products = products16<Tile>(
-          q[g], _mm256_set1_epi32(load32(rows[t].q + 32 * block + 4 * g)));
-      if (g % kChunk != 0)
-        sums[t] = addInOrder16(sums[t], products);
-      else if constexpr (Tile::kZero != 0)
-        sums[t] = addInOrder16(starts[t][g / kChunk], products);
-      else
-        sums[t] = products;
-      if ((g + 1) % kChunk != 0)
-        continue;
-      __m256i wide = _mm256_madd_epi16(sums[t], scales[g * 4 / Tile::kSub]);
-      dots[t] = g + 1 == kChunk ? wide : addInOrder32(dots[t], wide);
+      __m256i x = _mm256_set1_epi32(load32(rows[t].q + 32 * block + 4 * g));
+#pragma GCC unroll 2
+      for (int h = 0; h < H; ++h) {
+        __m256i products = products16<Tile>(codes[h], x);
+        __m256i &sum = sums[h][t][chain];
+        sum = link == 0 ? products : addInOrder16(sum, products);
+        if (link + 1 != kChunk)
+          continue;
+        __m256i wide = _mm256_madd_epi16(sum, scales[h][g * 4 / Tile::kSub]);
+        dots[h][t] =
+            first || kChunk == 8 ? wide : addInOrder32(dots[h][t], wide);
+      }
     }
   }
 }
 
-/// One tile times T tokens; `block` counts the tokens' blocks of 32 columns.
+/// The sums of 16 activations of a block, as int16 in every pair of columns.
+MOE_INLINE __m256i pairSumsOf(const A8Row &row, int64_t block) {
+  return _mm256_set1_epi32(load32(row.sum + 2 * block));
+}
+
+/// A tile of 256 columns times T tokens; `block` counts the tokens' blocks of
+/// 32 columns. With several tokens eight rows come after the other eight, which
+/// are in L1 by then: half the accumulators, so that none waits in memory. One
+/// token's accumulators of both fit, and broadcasts serve 16 rows.
 template <Format F, int T>
-MOE_INLINE void dotTile(const uint8_t *tile, const A8Row *rows, int64_t block,
-                        __m256 sums[T][2]) {
+MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
+                         __m256 sums[2][T]) {
   using Tile = Rows16Tile<F>;
   constexpr int kSubs = 32 / Tile::kSub;
-  constexpr int kOffsetSubs = Tile::kOffsetSub ? 32 / Tile::kOffsetSub : 0;
+  constexpr int H = T == 1 ? 2 : 1;
+  constexpr int kStepBytes = Tile::kPartBytes * H / 2;
   typename Tile::Integers integers;
-  __m256 parts[T][2], minima[T][2];
-  if constexpr (Tile::kSuper) {
-    Tile::unpack(tile, integers);
+  Tile::unpack(tile, integers);
+  alignas(32) float xSums[T][8];
+  if constexpr (Tile::kOffsetSub == 32)
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t)
-      parts[t][0] = parts[t][1] = minima[t][0] = minima[t][1] =
-          _mm256_setzero_ps();
-  }
+      _mm256_store_ps(xSums[t],
+                      _mm256_mul_ps(_mm256_cvtepi32_ps(pairSums(
+                                        load256(rows[t].sum + 2 * block))),
+                                    _mm256_loadu_ps(rows[t].scale + block)));
 #pragma GCC unroll 1
-  for (int s = 0; s < Tile::kCols / 32; ++s, ++block) {
-    prefetchStream<Tile::kPartBytes>(tile + s * Tile::kPartBytes);
-    __m256i starts[T][2];
-    __m256 xScale[T], xSums[T][2];
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t) {
-      if constexpr (Tile::kZero != 0) {
-        __m256i both =
-            laneStarts<Tile::kZero, Tile::kSub>(rows[t].q + 32 * block);
-        starts[t][0] =
-            Tile::kSub == 32 ? both : _mm256_permute4x64_epi64(both, 0x44);
-        starts[t][1] = _mm256_permute4x64_epi64(both, 0xee);
-      }
-      float scale = rows[t].scale[block];
-      xScale[t] = _mm256_set1_ps(scale);
-      const int16_t *sum = rows[t].sum + 2 * block;
+  for (int half = 0; half < 2; half += H) {
+    __m256 parts[H][T], minima[H][T];
 #pragma GCC unroll 2
-      for (int i = 0; i < kOffsetSubs; ++i)
-        xSums[t][i] = _mm256_set1_ps(
-            scale * float(kOffsetSubs == 1 ? sum[0] + sum[1] : sum[i]));
+    for (int h = 0; h < H; ++h)
+#pragma GCC unroll 4
+      for (int t = 0; t < T; ++t)
+        parts[h][t] = minima[h][t] = _mm256_setzero_ps();
+#pragma GCC unroll 1
+    for (int s = 0; s < 8; ++s) {
+      prefetchStream<kStepBytes>(tile + (8 * half + s) * kStepBytes);
+      __m256i scales[H][2], dots[H][T];
+#pragma GCC unroll 2
+      for (int h = 0; h < H; ++h)
+#pragma GCC unroll 2
+        for (int i = 0; i < kSubs; ++i)
+          scales[h][i] = Tile::scale(tile, integers, s, i, half + h);
+      blockDots<F, H, T>(tile, s, half, scales, rows, block + s, dots);
+#pragma GCC unroll 2
+      for (int h = 0; h < H; ++h) {
+        __m256i zeros, minimaPairs;
+        __m256 minimum;
+        if constexpr (Tile::kZero != 0) {
+          static_assert(Tile::kSub == 16 && Tile::kZero <= 32);
+          zeros =
+              _mm256_mullo_epi16(Tile::pairScales(tile, integers, s, half + h),
+                                 _mm256_set1_epi16(Tile::kZero));
+        }
+        if constexpr (Tile::kOffsetSub == 32)
+          minimum = Tile::minimum(tile, integers, s, 0, half + h);
+        if constexpr (Tile::kOffsetSub == 16)
+          minimaPairs = Tile::pairMinima(tile, s, half + h);
+#pragma GCC unroll 4
+        for (int t = 0; t < T; ++t) {
+          __m256 xScale = _mm256_set1_ps(rows[t].scale[block + s]);
+          __m256i xPair = pairSumsOf(rows[t], block + s);
+          if constexpr (Tile::kZero != 0)
+            dots[h][t] =
+                _mm256_sub_epi32(dots[h][t], _mm256_madd_epi16(zeros, xPair));
+          parts[h][t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[h][t]), xScale,
+                                        parts[h][t]);
+          if constexpr (Tile::kOffsetSub == 32)
+            minima[h][t] = _mm256_fmadd_ps(minimum, _mm256_set1_ps(xSums[t][s]),
+                                           minima[h][t]);
+          if constexpr (Tile::kOffsetSub == 16)
+            minima[h][t] = _mm256_fmadd_ps(
+                _mm256_cvtepi32_ps(_mm256_madd_epi16(minimaPairs, xPair)),
+                xScale, minima[h][t]);
+        }
+      }
     }
 #pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) {
-      __m256i q[8], scales[kSubs], dots[T];
-      Tile::codes(tile, s, half, q);
-#pragma GCC unroll 2
-      for (int i = 0; i < kSubs; ++i)
-        scales[i] = Tile::kSuper
-                        ? Tile::scale(tile, integers, kSubs * s + i, half)
-                        : _mm256_set1_epi16(1);
-      blockDots<F, T>(q, scales, rows, block, starts, dots);
-      if constexpr (Tile::kSuper) {
-#pragma GCC unroll 4
-        for (int t = 0; t < T; ++t)
-          parts[t][half] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[t]),
-                                           xScale[t], parts[t][half]);
-#pragma GCC unroll 2
-        for (int i = 0; i < kOffsetSubs; ++i) {
-          __m256 minimum = Tile::minimum(integers, kOffsetSubs * s + i, half);
-#pragma GCC unroll 4
-          for (int t = 0; t < T; ++t)
-            minima[t][half] =
-                _mm256_fmadd_ps(minimum, xSums[t][i], minima[t][half]);
-        }
-        continue;
-      }
-      __m256 d = Tile::factor(tile, 0, half);
+    for (int h = 0; h < H; ++h) {
+      __m256 d = Tile::factor(tile, 0, half + h);
 #pragma GCC unroll 4
       for (int t = 0; t < T; ++t) {
-        sums[t][half] =
-            _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[t]),
-                            _mm256_mul_ps(d, xScale[t]), sums[t][half]);
-        if constexpr (kOffsetSubs != 0)
-          sums[t][half] = _mm256_fmadd_ps(Tile::factor(tile, 1, half),
-                                          xSums[t][0], sums[t][half]);
+        __m256 &sum = sums[half + h][t];
+        sum = _mm256_fmadd_ps(d, parts[h][t], sum);
+        if constexpr (Tile::kOffsetSub != 0)
+          sum = _mm256_fnmadd_ps(Tile::factor(tile, 1, half + h), minima[h][t],
+                                 sum);
       }
     }
   }
-  if constexpr (Tile::kSuper)
+}
+
+/// A tile of 32 columns times T tokens, `block` the tokens' block.
+template <Format F, int T>
+MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
+                         __m256 sums[2][T]) {
+  using Tile = Rows16Tile<F>;
+  constexpr int H = T == 1 ? 2 : 1;
+  prefetchStream<Tile::kBytes>(tile);
+  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i scales[2][2] = {{ones}, {ones}};
 #pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half)
+  for (int half = 0; half < 2; half += H) {
+    __m256i dots[H][T];
+    blockDots<F, H, T>(tile, 0, half, scales, rows, block, dots);
+#pragma GCC unroll 2
+    for (int h = 0; h < H; ++h) {
+      __m256 d = Tile::factor(tile, 0, half + h);
 #pragma GCC unroll 4
       for (int t = 0; t < T; ++t) {
-        sums[t][half] = _mm256_fmadd_ps(Tile::factor(tile, 0, half),
-                                        parts[t][half], sums[t][half]);
-        if constexpr (kOffsetSubs != 0)
-          sums[t][half] = _mm256_fnmadd_ps(Tile::factor(tile, 1, half),
-                                           minima[t][half], sums[t][half]);
+        __m256 &sum = sums[half + h][t];
+        __m256i xPair = pairSumsOf(rows[t], block);
+        if constexpr (Tile::kZero != 0)
+          dots[h][t] = _mm256_sub_epi32(
+              dots[h][t],
+              _mm256_madd_epi16(xPair, _mm256_set1_epi16(Tile::kZero)));
+        __m256 xScale = _mm256_set1_ps(rows[t].scale[block]);
+        sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[h][t]),
+                              _mm256_mul_ps(d, xScale), sum);
+        if constexpr (Tile::kOffsetSub != 0)
+          sum = _mm256_fmadd_ps(
+              Tile::factor(tile, 1, half + h),
+              _mm256_mul_ps(xScale, _mm256_cvtepi32_ps(pairSums(xPair))), sum);
       }
+    }
+  }
 }
 
 /// Stores 16 rows' sums, of which there are `rows`.
-MOE_INLINE void storeRows(float *out, int64_t rows, const __m256 sums[2]) {
+MOE_INLINE void storeRows(float *out, int64_t rows, __m256 low, __m256 high) {
   if (rows >= 16) {
-    _mm256_storeu_ps(out, sums[0]);
-    _mm256_storeu_ps(out + 8, sums[1]);
+    _mm256_storeu_ps(out, low);
+    _mm256_storeu_ps(out + 8, high);
     return;
   }
-  _mm256_maskstore_ps(out, firstLanes(rows), sums[0]);
-  _mm256_maskstore_ps(out + 8, firstLanes(rows - 8), sums[1]);
+  _mm256_maskstore_ps(out, firstLanes(rows), low);
+  _mm256_maskstore_ps(out + 8, firstLanes(rows - 8), high);
 }
 
 /// G panels, in which there are `rows` rows, times T tokens.
@@ -150,23 +216,28 @@ MOE_INLINE void dotPanels(const uint8_t *w, int64_t wStride, int64_t rows,
                           const A8Row x[T], int64_t cols, float *out,
                           int64_t outStride) {
   using Tile = Rows16Tile<F>;
-  __m256 sums[G][T][2];
+  __m256 sums[G][2][T];
 #pragma GCC unroll 2
   for (int g = 0; g < G; ++g)
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t)
-      sums[g][t][0] = sums[g][t][1] = _mm256_setzero_ps();
+      sums[g][0][t] = sums[g][1][t] = _mm256_setzero_ps();
   for (int64_t col = 0; col < cols; col += Tile::kCols, w += Tile::kBytes) {
 #pragma GCC unroll 2
-    for (int g = 0; g < G; ++g)
-      dotTile<F, T>(w + g * kRows16 * wStride, x, col / 32, sums[g]);
+    for (int g = 0; g < G; ++g) {
+      const uint8_t *tile = w + g * kRows16 * wStride;
+      if constexpr (Tile::kSuper)
+        dotSuper<F, T>(tile, x, col / 32, sums[g]);
+      else
+        dotBlock<F, T>(tile, x, col / 32, sums[g]);
+    }
   }
 #pragma GCC unroll 2
   for (int g = 0; g < G; ++g)
 #pragma GCC unroll 4
     for (int t = 0; t < T; ++t)
       storeRows(out + t * outStride + g * kRows16, rows - g * kRows16,
-                sums[g][t]);
+                sums[g][0][t], sums[g][1][t]);
 }
 
 template <Format F, int T>

@@ -45,24 +45,22 @@ MOE_INLINE void expandTile(Rows16Panel<F> &panel, int64_t col,
     panel.d[col / Tile::kCols][half] = Tile::factor(tile, 0, half);
     for (int s = 0; s < Tile::kCols / 32; ++s) {
       int64_t block = col / 32 + s;
-      __m256i q[8];
-      Tile::codes(tile, s, half, q);
 #pragma GCC unroll 8
       for (int g = 0; g < 8; ++g)
         _mm256_store_si256(
             reinterpret_cast<__m256i *>(panel.codes[8 * block + g][half]),
-            q[g]);
+            Tile::code(tile, s, half, g));
 #pragma GCC unroll 2
       for (int i = 0; i < kSubs; ++i)
         if constexpr (Tile::kSuper)
           panel.scales[kSubs * block + i][half] =
-              Tile::scale(tile, integers, kSubs * s + i, half);
+              Tile::scale(tile, integers, s, i, half);
 #pragma GCC unroll 2
       for (int i = 0; i < kOffsetSubs; ++i) {
         __m256 offset = Tile::factor(tile, 1, half);
         if constexpr (Tile::kSuper)
-          offset = _mm256_mul_ps(
-              offset, Tile::minimum(integers, kOffsetSubs * s + i, half));
+          offset =
+              _mm256_mul_ps(offset, Tile::minimum(tile, integers, s, i, half));
         panel.offsets[kOffsetSubs * block + i][half] = offset;
       }
     }
@@ -184,8 +182,22 @@ void panelTile(const Rows16Panel<F> &panel,
         sums[t][h] = _mm256_add_ps(
             sums[t][h],
             _mm256_maskload_ps(to + 8 * h, firstLanes(rows - 8 * h)));
-    storeRows(to, rows, sums[t]);
+    storeRows(to, rows, sums[t][0], sums[t][1]);
   }
+}
+
+/// What the accumulators of 16-bit sums start from: kZero times activations,
+/// negative, in the lane that gets the products of the same columns. All 32-bit
+/// lanes of a 128-bit half are equal; the lower half is for the first kSub
+/// columns at `q`, the upper one for the columns after them (with kSub 32 both
+/// are for 32 columns).
+template <int Zero, int Sub> MOE_INLINE __m256i laneStarts(const int8_t *q) {
+  __m256i sums = _mm256_maddubs_epi16(_mm256_set1_epi8(Zero), load256(q));
+  sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0x4e));
+  sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0xb1));
+  if constexpr (Sub == 32)
+    sums = _mm256_add_epi16(sums, _mm256_permute4x64_epi64(sums, 0x4e));
+  return _mm256_sub_epi16(_mm256_setzero_si256(), sums);
 }
 
 /// A token's TokenTable::start: laneStarts() of each kSub columns.
