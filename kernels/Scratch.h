@@ -37,7 +37,7 @@ inline constexpr int64_t kQ8Queries = 4;
 /// Queries of one head that MlaAttention carries through one pass over the
 /// cache; a step with more tokens decompresses the cache once per span.
 inline constexpr int64_t kQuerySpan = 2048;
-/// Weight rows that AbsorbQuery holds as floats: 8 rows of 512
+/// Weight rows that AbsorbQuery and MlaAttention hold as floats: 8 rows of 512
 /// columns are 16 KiB, half of L1.
 inline constexpr int64_t kHeadRows = 8;
 
@@ -89,15 +89,15 @@ constexpr int64_t latentAttentionScratchBytes(int64_t heads, int64_t latent,
   int64_t q8 = q8ScratchBytes(heads, kvBlocks(latent + rope), 1);
   return 2 * scratchFloats(heads) * 4 + (floats * 4 > q8 ? floats * 4 : q8);
 }
-/// MlaAttention: running maximum and sum of a span of queries; one head's
-/// transposed W_UK as floats, a block of cache rows, also as gemms read them,
-/// and its keys or values as rows. Then either keys as columns and the scores
-/// of a query tile with its rescaling factors; or, for a Q8_0 cache, a group of
-/// rows in that layout and integer products of a query tile. The weighted sums
+/// MlaAttention: running maximum and sum of a span of queries; kHeadRows rows
+/// of a transposed W_UK, a block of cache rows, also as gemms read them, and
+/// its keys or values as rows. Then either keys as columns and the scores of a
+/// query tile with its rescaling factors; or, for a Q8_0 cache, a group of rows
+/// in that layout and integer products of a query tile. The weighted sums
 /// themselves grow in the output.
 constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
                                            int64_t latent, int64_t value) {
-  int64_t rows = (latent * scratchFloats(nope) +
+  int64_t rows = (kHeadRows * scratchFloats(nope) +
                   kKeyTile * (scratchFloats(latent + rope) +
                               scratchFloats(nope > value ? nope : value)) +
                   2 * kQuerySpan) *

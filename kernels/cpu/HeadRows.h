@@ -20,7 +20,7 @@ public:
       next += floats;
       return part;
     };
-    wk = take(a.latent * scratchFloats(a.nope));
+    wk = take(kHeadRows * scratchFloats(a.nope));
     cacheStride = scratchFloats(a.latent + a.rope);
     cache = take(kKeyTile * cacheStride);
     rowStride = scratchFloats(a.nope > a.value ? a.nope : a.value);
@@ -30,14 +30,9 @@ public:
     scratch = encoded + kKeyTile * a8RowBytes(a.latent);
   }
 
-  void setHead(int64_t ofHead) {
-    head = ofHead;
-    if (!a.keyGemm)
-      headRows<S>(a.wk, head, 0, a.wk.rows, 0, a.wk.cols, wk);
-  }
-
   /// What the following are of: `n` cache rows.
-  void read(int64_t first, int64_t n) {
+  void read(int64_t ofHead, int64_t first, int64_t n) {
+    head = ofHead;
     count = n;
     readKvRows<S>(a.kv, first, n, a.latent + a.rope, cache, cacheStride);
     encodeRows<S>(a.encoding, cache, cacheStride, n, a.latent, encoded, act);
@@ -47,9 +42,8 @@ public:
     if (a.keyGemm)
       multiply(a.keyGemm, a.wk);
     else
-      sumRows<S>({cache, cacheStride}, count, {true},
-                 {wk, scratchFloats(a.nope)}, a.latent, a.nope, rows,
-                 rowStride);
+      headSums<S>(a.wk, head, 0, a.nope, {cache, cacheStride}, count, rows,
+                  rowStride, wk);
     return {rows, rowStride};
   }
   /// [n][rope]

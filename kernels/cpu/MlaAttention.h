@@ -50,8 +50,8 @@ public:
     alpha = scores + kQueryTile * kKeyTile;
   }
 
-  void setHead(int64_t head) {
-    rows.setHead(head);
+  void setHead(int64_t ofHead) {
+    head = ofHead;
     q = a.q + head * width;
     out = a.out + head * a.value;
   }
@@ -59,7 +59,7 @@ public:
   /// `n` cache rows.
   void setBlock(int64_t first, int64_t n) {
     fresh = first == 0;
-    rows.read(first, n);
+    rows.read(head, first, n);
     transpose(rows.keys(), n, a.nope, columns);
     transpose(rows.ropeKeys(), n, a.rope, columns + a.nope * kKeyTile);
     values = rows.values();
@@ -107,6 +107,7 @@ private:
   HeadRows<S> rows;
   float *columns, *scores, *alpha;
   Rows values = {};
+  int64_t head = 0;
   const float *q = nullptr;
   float *out = nullptr;
   bool fresh = false;
@@ -128,8 +129,8 @@ public:
                                              a.value, valueBlocks, a.scale},
                                             scratch) {}
 
-  void setHead(int64_t head) {
-    rows.setHead(head);
+  void setHead(int64_t ofHead) {
+    head = ofHead;
     q = a.q + head * (a.nope + a.rope);
     out = a.out + head * a.value;
   }
@@ -138,7 +139,7 @@ public:
     fresh = first == 0;
     for (int64_t at = 0; at < n; at += kKeyTile) {
       int64_t count = n - at < kKeyTile ? n - at : kKeyTile;
-      rows.read(first + at, count);
+      rows.read(head, first + at, count);
       write(rows.keys(), at, count, 0, a.nope);
       write(rows.ropeKeys(), at, count, ropeBegin, a.rope);
       write(rows.values(), at, count, valueBegin, a.value);
@@ -195,6 +196,7 @@ private:
   HeadRows<S> rows;
   KvView group;
   typename S::Q8Products products;
+  int64_t head = 0;
   const float *q = nullptr;
   float *out = nullptr;
   bool fresh = false;
