@@ -5,11 +5,12 @@
 // decompressed for it. Both are rows of a Q8_0 cache; on the latent one, blocks
 // of a row are key and value at once. Rows go by in groups:
 //
-//   encode     queries, once
-//   setGroup   rows, then transpose() each block of their values
-//   see        as many of them as any query does, then score()
-//   weigh      scores of a query become weights
-//   sum        each block of the values
+//   encode      queries
+//   setGroup    rows; see() where these queries do not see all of them
+//   score
+//   weigh       a query's scores become weights
+//   transpose   a block of the values, once a group
+//   sum         that block
 //
 // avx2/Q8Products.h and avx512/Q8Products.h do it; this is what they share.
 //
