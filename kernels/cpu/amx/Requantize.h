@@ -63,14 +63,16 @@ MOE_INLINE void readScales(const uint8_t *tile, float *scale, float *offset) {
   if constexpr (!Tile::kPairs) {
     Tile::template scales<1>(tile, scale, offset);
   } else {
-    __m512i pairs[8];
-    Tile::pairScales(tile, pairs);
+    typename Tile::Integers integers;
+    Tile::unpack(tile, integers);
     for (int i = 0; i < 16; ++i) {
       auto number = [&](__m512i pair) {
         return _mm512_cvtepi32_ps(avx512::ofPair(pair, i % 2));
       };
-      _mm512_store_ps(scale + 16 * i, _mm512_mul_ps(avx512::rowHalves(tile),
-                                                    number(pairs[i / 2])));
+      _mm512_store_ps(
+          scale + 16 * i,
+          _mm512_mul_ps(avx512::rowHalves(tile),
+                        number(Tile::pairScales(tile, integers, i / 2))));
       if constexpr (Tile::kOffsetSub != 0)
         _mm512_store_ps(offset + 16 * i,
                         _mm512_mul_ps(avx512::rowHalves(tile + 32),

@@ -2,10 +2,10 @@
 //
 // A panel's tiles are read once, in the order in which they lie in memory:
 // codes are unpacked in registers and multiplied with every token's broadcast
-// activations. A 32-column part of a 4-bit format is four loads, 12 unpacking
-// instructions and, per token, eight vpdpbusd and three multiply-adds for 288
-// bytes of weights: some 25 bytes per cycle for one token, more than a core
-// gets from memory.
+// activations. For one token, 32 columns of Q4_K are 12 unpacking instructions,
+// eight vpdpbusd, nine for sums, scales and minima and four loads: 288 bytes in
+// some 17 cycles. Those of Q2_K are 168 bytes in 18 to 21, of Q3_K 220 in 26:
+// two vectors a cycle are the limit, a third of them pieces of codes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,104 +17,173 @@
 namespace moek::avx512 {
 namespace {
 
-/// Codes times activations of groups [First, First + Count), `start` added.
+/// Adds the products of four columns, `x` on, to `sums`, where they are: GCC
+/// would move a sum from register to register.
+MOE_INLINE void addDots(__m512i &sums, __m512i codes, const int8_t *x) {
+  sums = _mm512_dpbusd_epi32(sums, codes, _mm512_set1_epi32(load32(x)));
+  __asm__("" : "+v"(sums));
+}
+
+/// Codes times activations of groups [First, First + Count), added to `sums`:
+/// one chain, for other sub-blocks hide its latency.
 template <int First, int Count>
-MOE_INLINE __m512i groupDots(const __m512i *q, const int8_t *x, int32_t start) {
-  // Two chains: one would wait for itself.
-  __m512i even = _mm512_set1_epi32(start), odd = _mm512_setzero_si512();
+MOE_INLINE __m512i groupDots(__m512i sums, const __m512i *q, const int8_t *x) {
 #pragma GCC unroll 8
-  for (int g = First; g < First + Count; g += 2) {
-    even =
-        _mm512_dpbusd_epi32(even, q[g], _mm512_set1_epi32(load32(x + 4 * g)));
-    odd = _mm512_dpbusd_epi32(odd, q[g + 1],
-                              _mm512_set1_epi32(load32(x + 4 * g + 4)));
-  }
-  return _mm512_add_epi32(even, odd);
+  for (int g = First; g < First + Count; ++g)
+    addDots(sums, q[g], x + 4 * g);
+  return sums;
 }
 
-/// Columns of a tile by scale vectors.
-template <Format F, int T>
-MOE_INLINE void dotTile(const uint8_t *tile, const A8Row *rows, int64_t block,
-                        __m512 sums[T]) {
-  using Tile = Rows16Tile<F>;
-  alignas(64) float scale[Tile::kScales][16];
-  alignas(64) float offset[Tile::kOffsets + 1][16];
-  Tile::template scales<1>(tile, scale[0], offset[0]);
-  for (int s = 0; s < Tile::kCols / 32; ++s, ++block) {
-    prefetchStream<Tile::kPartBytes>(tile + s * Tile::kPartBytes);
-    __m512i q[8];
-    Tile::codes(tile, s, q);
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t) {
-      const int8_t *x = rows[t].q + 32 * block;
-      const int16_t *sum = rows[t].sum + 2 * block;
-      __m512 part;
-      if constexpr (Tile::kSub == 32) {
-        __m512i dots = groupDots<0, 8>(q, x, -Tile::kZero * (sum[0] + sum[1]));
-        part =
-            _mm512_mul_ps(_mm512_cvtepi32_ps(dots), _mm512_load_ps(scale[s]));
-      } else {
-        __m512i first = groupDots<0, 4>(q, x, -Tile::kZero * sum[0]);
-        __m512i second = groupDots<4, 4>(q, x, -Tile::kZero * sum[1]);
-        part = _mm512_mul_ps(_mm512_cvtepi32_ps(first),
-                             _mm512_load_ps(scale[2 * s]));
-        part = _mm512_fmadd_ps(_mm512_cvtepi32_ps(second),
-                               _mm512_load_ps(scale[2 * s + 1]), part);
-      }
-      if constexpr (Tile::kOffsetSub == 32)
-        part = _mm512_fmadd_ps(
-            _mm512_load_ps(offset[s]),
-            _mm512_set1_ps(float(Tile::kOffsetSign * (sum[0] + sum[1]))), part);
-      sums[t] =
-          _mm512_fmadd_ps(part, _mm512_set1_ps(rows[t].scale[block]), sums[t]);
-    }
-  }
+/// Four times that of four groups of codesByFour().
+template <int First>
+MOE_INLINE __m512i groupDotsByFour(__m512i sums, const __m512i *q,
+                                   const int8_t *x) {
+  addDots(sums, q[First], x + 4 * First);
+  addDots(sums, q[First + 2], x + 4 * First + 8);
+  sums = _mm512_slli_epi32(sums, 2);
+  addDots(sums, q[First + 1], x + 4 * First + 4);
+  addDots(sums, q[First + 3], x + 4 * First + 12);
+  return sums;
 }
 
-/// Columns of a tile of which vpmaddwd multiplies pairs of 16.
-template <Format F, int T>
-MOE_INLINE void dotPairTile(const uint8_t *tile, const A8Row *rows,
-                            int64_t block, __m512 sums[T]) {
+/// What a token's activations contribute to a tile of 256 columns besides
+/// products. In memory, because broadcasts from there cost no vector port.
+template <Format F> struct TokenSums {
   using Tile = Rows16Tile<F>;
-  constexpr bool kMinima = Tile::kOffsetSub != 0;
-  __m512i scale[8];
-  Tile::pairScales(tile, scale);
+  alignas(64) int32_t start[16]; ///< -kZero * sum of q, for each kSub columns.
+  alignas(32) float scaled[8];   ///< Scale * sum of q, for each 32 columns.
+
+  MOE_INLINE_MEMBER void read(const A8Row &row, int64_t block) {
+    __m256i sums = load256(row.sum + 2 * block);
+    if constexpr (Tile::kZero != 0 && Tile::kSub == 32)
+      _mm256_store_si256(
+          reinterpret_cast<__m256i *>(start),
+          _mm256_madd_epi16(sums, _mm256_set1_epi16(-Tile::kZero)));
+    if constexpr (Tile::kZero != 0 && Tile::kSub == 16)
+      _mm512_store_si512(
+          start, _mm512_madd_epi16(_mm512_cvtepi16_epi32(sums),
+                                   _mm512_set1_epi32(-Tile::kZero & 0xffff)));
+    if constexpr (Tile::kOffsetSub == 32)
+      _mm256_store_ps(scaled,
+                      _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_madd_epi16(
+                                        sums, _mm256_set1_epi16(1))),
+                                    _mm256_loadu_ps(row.scale + block)));
+  }
+
+  MOE_INLINE_MEMBER __m512i starts(int i) const {
+    return Tile::kZero == 0 ? _mm512_setzero_si512()
+                            : _mm512_set1_epi32(start[i]);
+  }
+};
+
+/// A tile of 256 columns times T tokens; `block` counts the tokens' blocks of
+/// 32 columns. Integer scales are applied per kSub columns, d and dmin once.
+template <Format F, int T>
+MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
+                         __m512 sums[T]) {
+  using Tile = Rows16Tile<F>;
+  // For one token a shift of each sum costs less than those of the codes.
+  constexpr bool kByFour = Tile::kPairs && T == 1;
+  typename Tile::Integers integers;
+  Tile::unpack(tile, integers);
+  TokenSums<F> tokens[T];
   __m512 parts[T], minima[T];
 #pragma GCC unroll 8
-  for (int t = 0; t < T; ++t)
+  for (int t = 0; t < T; ++t) {
+    tokens[t].read(rows[t], block);
     parts[t] = minima[t] = _mm512_setzero_ps();
-#pragma GCC unroll 8
-  for (int s = 0; s < 8; ++s, ++block) {
+  }
+#pragma GCC unroll 1
+  for (int s = 0; s < 8; ++s) {
     prefetchStream<Tile::kPartBytes>(tile + s * Tile::kPartBytes);
     __m512i q[8];
-    Tile::codes(tile, s, q);
+    if constexpr (kByFour)
+      Tile::codesByFour(tile, s, q);
+    else
+      Tile::codes(tile, s, q);
 #pragma GCC unroll 8
     for (int t = 0; t < T; ++t) {
-      const int8_t *x = rows[t].q + 32 * block;
-      __m512i xSums = _mm512_set1_epi32(load32(rows[t].sum + 2 * block));
-      __m512 xScale = _mm512_set1_ps(rows[t].scale[block]);
-      __m512i first = groupDots<0, 4>(q, x, 0);
-      __m512i second = groupDots<4, 4>(q, x, 0);
-      __m512i pairs = _mm512_mask_blend_epi16(0xaaaaaaaa, first,
-                                              _mm512_slli_epi32(second, 16));
-      if constexpr (Tile::kZero != 0) {
-        static_assert(Tile::kZero == 4);
-        pairs = _mm512_sub_epi16(pairs, _mm512_slli_epi16(xSums, 2));
+      const int8_t *x = rows[t].q + 32 * (block + s);
+      __m512 xScale = _mm512_set1_ps(rows[t].scale[block + s]);
+      if constexpr (Tile::kSub == 32) {
+        __m512i dots = groupDots<0, 8>(tokens[t].starts(s), q, x);
+        parts[t] = _mm512_fmadd_ps(
+            _mm512_cvtepi32_ps(dots),
+            _mm512_mul_ps(Tile::number(tile, integers, s), xScale), parts[t]);
+        if constexpr (Tile::kHasMinima)
+          minima[t] =
+              _mm512_fmadd_ps(Tile::minimum(integers, s),
+                              _mm512_set1_ps(tokens[t].scaled[s]), minima[t]);
+        continue;
       }
-      parts[t] = _mm512_fmadd_ps(
-          _mm512_cvtepi32_ps(_mm512_madd_epi16(pairs, scale[s])), xScale,
-          parts[t]);
-      if constexpr (kMinima)
+      __m512i first = tokens[t].starts(2 * s);
+      __m512i second = tokens[t].starts(2 * s + 1);
+      first = kByFour ? groupDotsByFour<0>(first, q, x)
+                      : groupDots<0, 4>(first, q, x);
+      second = kByFour ? groupDotsByFour<4>(second, q, x)
+                       : groupDots<4, 4>(second, q, x);
+      if constexpr (Tile::kPairs) {
+        // At most 4 * 16 * 127 * 4 of Q3_K: 32512.
+        __m512i pairs = _mm512_mask_blend_epi16(0xaaaaaaaa, first,
+                                                _mm512_slli_epi32(second, 16));
+        __m512i dots =
+            _mm512_madd_epi16(pairs, Tile::pairScales(tile, integers, s));
+        parts[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots), xScale, parts[t]);
+      } else {
+        __m512 scaled = _mm512_fmadd_ps(
+            _mm512_cvtepi32_ps(second), Tile::number(tile, integers, 2 * s + 1),
+            _mm512_mul_ps(_mm512_cvtepi32_ps(first),
+                          Tile::number(tile, integers, 2 * s)));
+        parts[t] = _mm512_fmadd_ps(scaled, xScale, parts[t]);
+      }
+      if constexpr (Tile::kOffsetSub == 16) {
+        __m512i xPair =
+            _mm512_set1_epi32(load32(rows[t].sum + 2 * (block + s)));
         minima[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_madd_epi16(
-                                        Tile::pairMinima(tile, s), xSums)),
+                                        Tile::pairMinima(tile, s), xPair)),
                                     xScale, minima[t]);
+      }
     }
   }
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) {
-    sums[t] = _mm512_fmadd_ps(rowHalves(tile), parts[t], sums[t]);
-    if constexpr (kMinima)
+    __m512 d = rowHalves(tile);
+    if constexpr (kByFour)
+      d = _mm512_mul_ps(d, _mm512_set1_ps(0.25f));
+    sums[t] = _mm512_fmadd_ps(d, parts[t], sums[t]);
+    if constexpr (Tile::kOffsetSub != 0)
       sums[t] = _mm512_fnmadd_ps(rowHalves(tile + 32), minima[t], sums[t]);
+  }
+}
+
+/// A tile of 32 columns times T tokens, `block` the tokens' block.
+template <Format F, int T>
+MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
+                         __m512 sums[T]) {
+  using Tile = Rows16Tile<F>;
+  prefetchStream<Tile::kBytes>(tile);
+  __m512 d = rowHalves(tile);
+  __m512i q[8];
+  Tile::codes(tile, 0, q);
+#pragma GCC unroll 8
+  for (int t = 0; t < T; ++t) {
+    __m512i start = _mm512_setzero_si512();
+    if constexpr (Tile::kZero != 0)
+      start =
+          _mm512_madd_epi16(_mm512_set1_epi32(load32(rows[t].sum + 2 * block)),
+                            _mm512_set1_epi16(-Tile::kZero));
+    __m512 dots =
+        _mm512_cvtepi32_ps(groupDots<0, 8>(start, q, rows[t].q + 32 * block));
+    __m512 xScale = _mm512_set1_ps(rows[t].scale[block]);
+    if constexpr (Tile::kOffsetSub != 0) {
+      const int16_t *sum = rows[t].sum + 2 * block;
+      __m512 xSum = _mm512_set1_ps(float(sum[0] + sum[1]));
+      __m512 part =
+          _mm512_fmadd_ps(rowHalves(tile + 32), xSum, _mm512_mul_ps(dots, d));
+      sums[t] = _mm512_fmadd_ps(part, xScale, sums[t]);
+    } else {
+      sums[t] = _mm512_fmadd_ps(dots, _mm512_mul_ps(d, xScale), sums[t]);
+    }
   }
 }
 
@@ -134,10 +203,10 @@ MOE_INLINE void dotPanels(const uint8_t *w, int64_t wStride, int64_t rows,
 #pragma GCC unroll 2
     for (int g = 0; g < G; ++g) {
       const uint8_t *tile = w + g * kRows16 * wStride;
-      if constexpr (Tile::kPairs)
-        dotPairTile<F, T>(tile, x, col / 32, sums[g]);
+      if constexpr (Tile::kCols == 256)
+        dotSuper<F, T>(tile, x, col / 32, sums[g]);
       else
-        dotTile<F, T>(tile, x, col / 32, sums[g]);
+        dotBlock<F, T>(tile, x, col / 32, sums[g]);
     }
   }
 #pragma GCC unroll 2

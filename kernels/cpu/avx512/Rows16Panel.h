@@ -83,9 +83,9 @@ MOE_INLINE void expandTile(Panel<Rows16PanelTraits<F>> &panel, int group,
   constexpr int kOffsetSub = P::kOffsetSub ? P::kOffsetSub : kPanelCols;
   float *scale = panel.scales[col / P::kSub][group];
   float *offset = panel.offsets[col / kOffsetSub][group];
-  __m512i pairs[8];
+  typename P::Integers integers;
   if constexpr (P::kPairs)
-    P::pairScales(tile, pairs);
+    P::unpack(tile, integers);
   else
     P::template scales<kPanelGroups>(tile, scale, offset);
 #pragma GCC unroll 8
@@ -93,7 +93,7 @@ MOE_INLINE void expandTile(Panel<Rows16PanelTraits<F>> &panel, int group,
     __m512i q[8];
     P::codes(tile, s, q);
     if constexpr (P::kPairs) {
-      P::scaleCodes(pairs[s], q);
+      P::scaleCodes(P::pairScales(tile, integers, s), q);
       _mm512_store_ps(scale + 16 * kPanelGroups * s, rowHalves(tile));
       if constexpr (P::kOffsetSub != 0)
 #pragma GCC unroll 2

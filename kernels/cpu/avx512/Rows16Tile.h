@@ -76,6 +76,20 @@ MOE_INLINE void groupCodes(const uint8_t *part, __m512i q[8]) {
   }
 }
 
+/// Likewise codes of two or three bits, those of odd groups times four: one
+/// shift of each vector of pairs of bits instead of three.
+template <int Bits>
+MOE_INLINE void groupCodesByFour(const uint8_t *part, __m512i q[8]) {
+  static_assert(Bits == 2 || Bits == 3);
+#pragma GCC unroll 8
+  for (int g = 0; g < 8; ++g) {
+    q[g] = lowBits(load512(part + 64 * (g / 4)), g % 4 / 2 * 4, g % 2 ? 12 : 3);
+    if constexpr (Bits == 3)
+      q[g] =
+          addBits(q[g], load512(part + 128), g, g % 2 ? 4 : 2, g % 2 ? 16 : 4);
+  }
+}
+
 MOE_INLINE __m512 rowHalves(const uint8_t *from) {
   return _mm512_cvtph_ps(load256(from));
 }
@@ -114,24 +128,13 @@ MOE_INLINE void sixBits(const uint8_t *from, __m512i numbers[N / 4]) {
   }
 }
 
-MOE_INLINE __m128i quarter(__m512i v, int i) {
-  switch (i) {
-  case 0:
-    return _mm512_castsi512_si128(v);
-  case 1:
-    return _mm512_extracti32x4_epi32(v, 1);
-  case 2:
-    return _mm512_extracti32x4_epi32(v, 2);
-  default:
-    return _mm512_extracti32x4_epi32(v, 3);
-  }
-}
-
-/// A format's tile. Those of kPairs have pairScales(), others scales().
+/// A format's tile. Those of kPairs have pairScales(), others scales() and,
+/// with 256 columns, number().
 template <Format F> struct Rows16Tile : Rows16Traits<F> {
   using Traits = Rows16Traits<F>;
   using Traits::kBits, Traits::kCols, Traits::kHasMinima, Traits::kIq4,
-      Traits::kIsOffset1, Traits::kScales, Traits::kShape;
+      Traits::kIsOffset1, Traits::kOffsets, Traits::kPairs, Traits::kScales,
+      Traits::kShape;
 
   /// Columns 32 s .. 32 s + 31.
   MOE_INLINE_MEMBER static void codes(const uint8_t *tile, int s,
@@ -142,6 +145,45 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
       for (int g = 0; g < 8; ++g)
         q[g] = iq4Codes(q[g]);
     }
+  }
+
+  /// kPairs: likewise, those of odd groups times four.
+  MOE_INLINE_MEMBER static void codesByFour(const uint8_t *tile, int s,
+                                            __m512i q[8]) {
+    groupCodesByFour<kBits>(
+        tile + 16 * kShape.scaleBytes + s * kCodePart<kBits>, q);
+  }
+
+  /// Six-bit scales and minima, a byte each.
+  struct Integers {
+    alignas(64) uint8_t bytes[256];
+  };
+  MOE_INLINE_MEMBER static void unpack(const uint8_t *tile, Integers &to) {
+    if constexpr (kHasMinima || F == Format::Q3_K || F == Format::IQ4_XS) {
+      constexpr int kNumbers = kHasMinima ? 16 : kScales;
+      __m512i numbers[kNumbers / 4];
+      sixBits<kNumbers>(tile + (kHasMinima ? 64 : 32), numbers);
+#pragma GCC unroll 4
+      for (int i = 0; i < kNumbers / 4; ++i)
+        _mm512_store_si512(
+            to.bytes + 64 * i,
+            kHasMinima ? numbers[i]
+                       : _mm512_sub_epi8(numbers[i], _mm512_set1_epi8(32)));
+    }
+  }
+
+  /// The integer scale of columns kSub i ..
+  MOE_INLINE_MEMBER static __m512 number(const uint8_t *tile,
+                                         const Integers &integers, int i) {
+    static_assert(kCols == 256 && !kPairs);
+    if constexpr (kHasMinima)
+      return rowBytesUnsigned(load128(integers.bytes + 16 * i));
+    return rowBytesSigned(
+        load128((F == Format::Q6_K ? tile + 32 : integers.bytes) + 16 * i));
+  }
+  /// Q4_K, Q5_K: the minimum likewise.
+  MOE_INLINE_MEMBER static __m512 minimum(const Integers &integers, int i) {
+    return rowBytesUnsigned(load128(integers.bytes + 128 + 16 * i));
   }
 
   /// scale[i] and offset[j] get the 16 rows' numbers, `Step` vectors apart.
@@ -156,55 +198,27 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
       put(scale, 0, d);
       if constexpr (kIsOffset1)
         put(offset, 0, rowHalves(tile + 32));
-    } else if constexpr (kHasMinima) {
-      __m512 dmin = rowHalves(tile + 32);
-      __m512i numbers[4];
-      sixBits<16>(tile + 64, numbers);
-#pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) {
-        put(scale, i,
-            _mm512_mul_ps(d, rowBytesUnsigned(quarter(numbers[i / 4], i % 4))));
-        put(offset, i,
-            _mm512_mul_ps(
-                dmin, rowBytesUnsigned(quarter(numbers[2 + i / 4], i % 4))));
-      }
-    } else if constexpr (F == Format::IQ4_XS) {
-      __m512i numbers[2];
-      sixBits<8>(tile + 32, numbers);
-#pragma GCC unroll 8
-      for (int i = 0; i < kScales; ++i) {
-        __m128i bytes =
-            _mm_sub_epi8(quarter(numbers[i / 4], i % 4), _mm_set1_epi8(32));
-        put(scale, i, _mm512_mul_ps(d, rowBytesSigned(bytes)));
-      }
     } else {
-      static_assert(F == Format::Q6_K);
+      Integers integers;
+      unpack(tile, integers);
 #pragma GCC unroll 16
-      for (int i = 0; i < 16; ++i)
-        put(scale, i,
-            _mm512_mul_ps(d, rowBytesSigned(load128(tile + 32 + 16 * i))));
+      for (int i = 0; i < kScales; ++i)
+        put(scale, i, _mm512_mul_ps(d, number(tile, integers, i)));
+      if constexpr (kHasMinima)
+#pragma GCC unroll 8
+        for (int i = 0; i < kOffsets; ++i)
+          put(offset, i,
+              _mm512_mul_ps(rowHalves(tile + 32), minimum(integers, i)));
     }
   }
 
   /// kPairs: the scales of columns 32 s .. 32 s + 15 and of the 16 after them,
   /// as 16-bit numbers 2 r and 2 r + 1.
-  MOE_INLINE_MEMBER static void pairScales(const uint8_t *tile,
-                                           __m512i out[8]) {
-    if constexpr (F == Format::Q3_K) {
-      __m512i numbers[4];
-      sixBits<16>(tile + 32, numbers);
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        __m512i bytes = _mm512_sub_epi8(numbers[i], _mm512_set1_epi8(32));
-        out[2 * i] = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(bytes));
-        out[2 * i + 1] =
-            _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(bytes, 1));
-      }
-    } else {
-#pragma GCC unroll 8
-      for (int s = 0; s < 8; ++s)
-        out[s] = _mm512_and_si512(pairBytes(tile, s), _mm512_set1_epi16(15));
-    }
+  MOE_INLINE_MEMBER static __m512i pairScales(const uint8_t *tile,
+                                              const Integers &integers, int s) {
+    if constexpr (F == Format::Q3_K)
+      return _mm512_cvtepi8_epi16(load256(integers.bytes + 32 * s));
+    return _mm512_and_si512(pairBytes(tile, s), _mm512_set1_epi16(15));
   }
 
   /// Q2_K: the minima likewise.
