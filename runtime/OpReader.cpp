@@ -306,7 +306,9 @@ void OpReader::scratch(int64_t bytes) {
   uint64_t available =
       plan_.devices()->Get(instruction_.device())->scratch_bytes();
   if (available < uint64_t(bytes))
-    fail("needs {} bytes of scratch memory per worker, the plan gives {}",
+    fail("needs {} bytes of scratch memory per worker, the plan gives {}: it "
+         "was "
+         "compiled for other kernels; compile the model again",
          bytes, available);
 }
 

@@ -190,7 +190,9 @@ const Case shapeCases[] = {
        decode(s, "experts_combine").ints[0] = 1;
        useBuffer(s, "experts_combine", 0, "d");
      }},
-    {"Scratch", "bytes of scratch memory per worker, the plan gives 100",
+    {"Scratch",
+     "bytes of scratch memory per worker, the plan gives 100: it was compiled "
+     "for other kernels; compile the model again",
      [](auto &s) { s.builder.plan.devices[0]->scratch_bytes = 100; }},
     {"DamagedNorm",
      "weight \"attn_norm\" holds nan at index 0; the model "
