@@ -109,8 +109,7 @@ Work latentCombine(Arena &arena, Isa, Step step) {
   return {keep(a), 0, 2 * values, 4 * values};
 }
 
-template <KvType Type>
-Work mlaAttention(Arena &arena, Isa isa, Step step) {
+template <KvType Type> Work mlaAttention(Arena &arena, Isa isa, Step step) {
   MlaAttentionArgs a{};
   const GemmInfo &gemm = gemmFor(Format::Q4_K, isa);
   a.keyGemm = a.valueGemm = resolveGemm(gemm.name);

@@ -311,8 +311,8 @@ private:
   };
 
   template <int R>
-  [[gnu::noinline]] void sumBlock(int64_t first, int64_t b, bool fresh, float *out,
-                int64_t stride) {
+  [[gnu::noinline]] void sumBlock(int64_t first, int64_t b, bool fresh,
+                                  float *out, int64_t stride) {
     Begin<R> begin;
     for (int r = 0; r < R; ++r) {
       begin.start[r] = scaleWords(r, first + r, b);
