@@ -28,6 +28,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <benchmark/benchmark.h>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -67,6 +68,13 @@ public:
       : size_(size),
         bytes_(static_cast<uint8_t *>(std::aligned_alloc(
             kLargePage, (size + kLargePage - 1) / kLargePage * kLargePage))) {
+    if (!bytes_) {
+      std::fprintf(stderr,
+                   "%zu bytes of weights cannot be had; choose a "
+                   "smaller --weight-mib\n",
+                   size);
+      std::exit(1);
+    }
     (void)madvise(bytes_.get(), size, MADV_HUGEPAGE);
     std::memset(bytes_.get(), 0, size);
   }
