@@ -306,9 +306,8 @@ void OpReader::scratch(int64_t bytes) {
   uint64_t available =
       plan_.devices()->Get(instruction_.device())->scratch_bytes();
   if (available < uint64_t(bytes))
-    fail("needs {} bytes of scratch memory per worker, the plan gives {}: it "
-         "was "
-         "compiled for other kernels; compile the model again",
+    fail("needs {} bytes of scratch memory per worker, the plan gives {}: "
+         "it was compiled for other kernels; compile the model again",
          bytes, available);
 }
 
