@@ -113,13 +113,15 @@ template <class Block> float largestWeight(const Block &block) {
   return largest;
 }
 
+constexpr int64_t kRequantizedCols = 256;
+
 /// Integer tiles of AMX round weights to multiples of 127ths of the largest
-/// that kA8KBlock columns can have: by half a step, and three more roundings
+/// that kRequantizedCols columns can have: by half a step, and three more roundings
 /// to 64ths of a step on the way.
 template <class Block>
 void requantizeErrors(const uint8_t *row, int64_t cols, float *out) {
-  for (int64_t col = 0; col < cols; col += kA8KBlock) {
-    int64_t count = std::min(kA8KBlock, cols - col);
+  for (int64_t col = 0; col < cols; col += kRequantizedCols) {
+    int64_t count = std::min(kRequantizedCols, cols - col);
     float largest = 0;
     for (int64_t c = col; c < col + count; c += Block::kElements)
       largest = std::max(largest, largestWeight(reinterpret_cast<const Block *>(

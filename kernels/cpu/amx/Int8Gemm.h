@@ -1,10 +1,12 @@
 //===- Int8Gemm.h - Interleaved rows times A8K tokens -----------*- C++ -*-===//
 //
-// Block by block of kA8KBlock columns: 32 weight rows become int8 tiles once,
-// 8 KiB that stay in L1, and all tokens pass over them, 32 at a time. Every
-// block's int32 sums are scaled by its weight and token scales and added to the
-// output in memory: per 32 x 32 outputs 64 vectors of six instructions beside
-// 16 products of 16 cycles, which the out-of-order core overlaps.
+// Block by block of kBlockCols columns: 32 weight rows become int8 tiles once,
+// 8 KiB that stay in L1, and all tokens pass over them, 32 at a time. A block's
+// int32 sums, one for each part with a token scale of its own, are scaled and
+// added to the output in memory: per 32 x 32 outputs 64 vectors of nine
+// instructions, of which three store, beside 16 products of 16 cycles, which
+// the out-of-order core overlaps. (With four parts it would be five stores:
+// more cycles than the products take.)
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,6 +28,11 @@ namespace {
 /// AVX-512 gemm does not round them.
 constexpr int64_t kMinTokens = 12;
 
+/// Parts of a block of columns: of kA8KBlock, which share a token's scale.
+constexpr int kParts = kBlockCols / int(kA8KBlock);
+constexpr int kPartTiles = kBlockTiles / kParts;
+static_assert(kParts * kA8KBlock == kBlockCols && kPartTiles > 0);
+
 /// A block of columns of all tokens, as tiles.
 class TokenBlock {
 public:
@@ -36,12 +43,15 @@ public:
         strided_(haveStride(act, tokens, stride_)) {}
 
   const TileSplit &split() const { return split_; }
-  float scale(int64_t token) const { return scales_[token]; }
+  /// Of a part of the block.
+  float scale(int64_t token, int part) const { return scales_[token][part]; }
 
   void load(int64_t col, int64_t count) {
     col_ = col;
     for (int64_t t = 0; t < tokens_; ++t)
-      scales_[t] = a8Row(act_[t], cols_).scale[col / kA8Block];
+      for (int p = 0; p * kA8KBlock < count; ++p)
+        scales_[t][p] =
+            a8Row(act_[t], cols_).scale[(col + p * kA8KBlock) / kA8Block];
     // What lies behind a row's last column is multiplied with zeros.
     int64_t vectors = (count + kTileRowBytes - 1) / kTileRowBytes;
     int64_t whole =
@@ -69,15 +79,18 @@ private:
   int64_t stride_;
   bool strided_;
   int64_t col_ = 0;
-  float scales_[kPanelTokens];
+  float scales_[kPanelTokens][kParts];
   /// Rows of the last tile are less than a tile more than there are tokens.
   alignas(64) uint8_t copies_[kPanelTokens + kTileRows][kBlockCols];
 };
 
-/// Adds (or, for the first block, writes) A x B tiles of scaled sums. `masks`
-/// say which rows there are.
-template <int A, int B>
-MOE_INLINE void addSums(const int32_t (*sums)[16][16], const TokenBlock &x,
+/// int32 sums of up to 2 x 2 tiles, of each part of a block.
+using PartSums = int32_t[kParts][4][16][16];
+
+/// Adds (or, for the first block, writes) A x B tiles of scaled sums of P
+/// parts. `masks` say which rows there are.
+template <int A, int B, int P>
+MOE_INLINE void addSums(const PartSums &sums, const TokenBlock &x,
                         const WeightBlock *weights, int64_t firstToken,
                         int64_t tokens, bool add, const __mmask16 *masks,
                         float *out, int64_t outStride) {
@@ -91,43 +104,69 @@ MOE_INLINE void addSums(const int32_t (*sums)[16][16], const TokenBlock &x,
     int64_t count =
         tokens - first < x.split().rows ? tokens - first : x.split().rows;
     for (int64_t t = 0; t < count; ++t) {
-      __m512 tokenScale = _mm512_set1_ps(x.scale(first + t));
 #pragma GCC unroll 2
       for (int b = 0; b < B; ++b) {
         float *to = out + (first + t) * outStride + 16 * b;
-        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(sums[2 * a + b][t]));
-        __m512 scale = _mm512_mul_ps(rowScale[b], tokenScale);
+        __m512 sum = _mm512_setzero_ps();
+#pragma GCC unroll 2
+        for (int p = 0; p < P; ++p) {
+          __m512i part = _mm512_load_si512(sums[p][2 * a + b][t]);
+          __m512 scale = _mm512_set1_ps(x.scale(first + t, p));
+          sum = p == 0 ? _mm512_mul_ps(_mm512_cvtepi32_ps(part), scale)
+                       : _mm512_fmadd_ps(_mm512_cvtepi32_ps(part), scale, sum);
+        }
         __m512 old =
             add ? _mm512_maskz_loadu_ps(masks[b], to) : _mm512_setzero_ps();
-        _mm512_mask_storeu_ps(to, masks[b], _mm512_fmadd_ps(sum, scale, old));
+        _mm512_mask_storeu_ps(to, masks[b],
+                              _mm512_fmadd_ps(sum, rowScale[b], old));
       }
     }
   }
 }
 
-/// B x 16 weight rows times all tokens, over one block of columns.
-template <int B>
-void multiplyBlock(const TokenBlock &x, const WeightBlock *weights,
-                   int64_t tokens, int64_t count, bool add,
+/// B x 16 weight rows times all tokens, over P parts of a block of columns, the
+/// last one `lastTiles` wide.
+template <int B, int P>
+void multiplyParts(const TokenBlock &x, const WeightBlock *weights,
+                   int64_t tokens, int64_t lastTiles, bool add,
                    const __mmask16 *masks, float *out, int64_t outStride) {
-  alignas(64) int32_t sums[4][16][16];
-  TileRows rows[2];
-  for (int b = 0; b < B; ++b)
-    rows[b] = {weights[b].tiles[0][0], kTileRowBytes, kTileBytes};
-  int64_t steps = (count + kTileRowBytes - 1) / kTileRowBytes;
+  alignas(64) PartSums sums;
   auto multiply = [&]<int A>(std::integral_constant<int, A>, int64_t i) {
-    TileRows x2[2] = {x.tile(i), x.tile(A == 2 ? i + 1 : i)};
-    zeroSums<A, B>();
-    multiplyTiles<Int8Product, A, B>(x2, rows, steps);
-    storeSums<A, B>(sums);
-    addSums<A, B>(sums, x, weights, i * x.split().rows, tokens, add, masks, out,
-                  outStride);
+#pragma GCC unroll 2
+    for (int p = 0; p < P; ++p) {
+      TileRows rows[2], x2[2] = {x.tile(i), x.tile(A == 2 ? i + 1 : i)};
+      for (TileRows &tokenRows : x2)
+        tokenRows.from += p * kA8KBlock;
+      for (int b = 0; b < B; ++b)
+        rows[b] = {weights[b].tiles[p * kPartTiles][0], kTileRowBytes,
+                   kTileBytes};
+      zeroSums<A, B>();
+      multiplyTiles<Int8Product, A, B>(x2, rows,
+                                       p + 1 < P ? kPartTiles : lastTiles);
+      storeSums<A, B>(sums[p]);
+    }
+    addSums<A, B, P>(sums, x, weights, i * x.split().rows, tokens, add, masks,
+                     out, outStride);
   };
   int64_t i = 0;
   for (; i + 2 <= x.split().count; i += 2)
     multiply(SizeConstant<2>(), i);
   if (i < x.split().count)
     multiply(SizeConstant<1>(), i);
+}
+
+/// The same over a block of `count` columns.
+template <int B>
+void multiplyBlock(const TokenBlock &x, const WeightBlock *weights,
+                   int64_t tokens, int64_t count, bool add,
+                   const __mmask16 *masks, float *out, int64_t outStride) {
+  static_assert(kParts == 2);
+  int64_t tiles = (count + kTileRowBytes - 1) / kTileRowBytes;
+  if (tiles > kPartTiles)
+    multiplyParts<B, 2>(x, weights, tokens, tiles - kPartTiles, add, masks, out,
+                        outStride);
+  else
+    multiplyParts<B, 1>(x, weights, tokens, tiles, add, masks, out, outStride);
 }
 
 /// At most kPanelRows rows times at most kPanelTokens tokens.

@@ -1,14 +1,13 @@
 //===- Requantize.h - Weights of any format as int8 tiles -------*- C++ -*-===//
 //
 // A tile product sums 64 columns, formats have a scale per 16 or 32. So a block
-// of kA8KBlock columns of 16 interleaved rows (kernels/quant/Rows16.h) becomes
+// of kBlockCols columns of 16 interleaved rows (kernels/quant/Rows16.h) becomes
 // signed bytes with one scale per row:
 //
 //   w' = round(w / s), s = bound / 127
 //
 // where bound is the largest weight that the block's scales can express with
-// any code. |w - s w'| is at most kRequantizeError s. It is found from the
-// scales alone, so that codes are read once.
+// any code. It is found from the scales alone, so that codes are read once.
 //
 // Arithmetic on codes is 16-bit fixed point, two codes of a row to a lane:
 //
@@ -30,7 +29,10 @@
 namespace moek::amx {
 namespace {
 
-constexpr int kBlockCols = int(kA8KBlock);
+/// Weights bear coarser blocks than activations, whose columns differ more:
+/// with 256 for both, two thirds of the error of a product are the
+/// activations'.
+constexpr int kBlockCols = 256;
 /// Tiles along the columns of a block.
 constexpr int kBlockTiles = kBlockCols / kTileRowBytes;
 
