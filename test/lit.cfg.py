@@ -23,9 +23,11 @@ try:
     flags = open("/proc/cpuinfo").read().split()
 except OSError:
     flags = []
-for flag, feature in (("avx512_vnni", "avx512"), ("amx_tile", "amx")):
-    if flag in flags:
-        config.available_features.add(feature)
+if "amx_tile" in flags:
+    config.available_features.add("amx")
+# moert-soft executes AVX-512 itself or in software.
+if "avx512_vnni" in flags or config.has_soft_cpu:
+    config.available_features.add("soft-avx512")
 
 # Where there may be a GPU, what is measured depends on it.
 if os.path.exists("/dev/nvidiactl"):
@@ -37,7 +39,7 @@ config.substitutions += [
     ("%python", config.python),
     ("%fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
                   f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert"),
-    # With a moert that executes tile instructions in software.
-    ("%amx_fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
-                      f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert-amx"),
+    # With a moert on a CPU with AVX-512 and AMX, if need be in software.
+    ("%soft_fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
+                      f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert-soft"),
 ]

@@ -10,6 +10,7 @@ packages=(
   flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev
   libpcre2-dev nlohmann-json3-dev libxxhash-dev
   libgtest-dev libgmock-dev
+  libzydis-dev                                    # tests decode machine code
 )
 
 missing=()

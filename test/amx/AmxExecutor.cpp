@@ -70,33 +70,16 @@ private:
   std::abort();
 }
 
-/// A register by its number in an encoding.
-uint64_t registerOf(const ucontext_t &context, int number) {
-  constexpr int order[16] = {
-      REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
-      REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
-  return uint64_t(context.uc_mcontext.gregs[order[number]]);
-}
-
-uint64_t addressOf(const ucontext_t &context, const TileInstruction &i) {
-  uint64_t base = 0;
-  if (i.base == TileInstruction::kRip)
-    base = uint64_t(context.uc_mcontext.gregs[REG_RIP]) + uint64_t(i.length);
-  else if (i.base != TileInstruction::kNone)
-    base = registerOf(context, i.base);
-  return base + uint64_t(int64_t(i.displacement));
-}
-
-uint64_t scaledIndex(const ucontext_t &context, const TileInstruction &i) {
-  return i.index == TileInstruction::kNone
-             ? 0
-             : registerOf(context, i.index) << i.scale;
-}
-
 /// The fault, or null.
-const char *execute(const ucontext_t &context, const TileInstruction &i) {
-  uint64_t address = addressOf(context, i);
-  uint64_t index = scaledIndex(context, i);
+const char *execute(const TileInstruction &i, const uint64_t *general,
+                    uint64_t next) {
+  uint64_t address = uint64_t(int64_t(i.displacement));
+  if (i.base == TileInstruction::kRip)
+    address += next;
+  else if (i.base != TileInstruction::kNone)
+    address += general[i.base];
+  uint64_t index =
+      i.index == TileInstruction::kNone ? 0 : general[i.index] << i.scale;
   switch (i.op) {
   case TileOp::LdTileCfg:
     return threadTiles.loadConfig(
@@ -143,12 +126,24 @@ void onIllegalInstruction(int signal, siginfo_t *info, void *opaque) {
       decodeTileInstruction(reinterpret_cast<const uint8_t *>(rip));
   if (!instruction)
     return passOn(signal, info, opaque);
-  if (const char *fault = execute(context, *instruction))
-    fail(fault, *instruction, uint64_t(rip));
-  count(executed[size_t(instruction->op)], 1);
+  constexpr int order[16] = {
+      REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+      REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+  uint64_t general[16];
+  for (int r = 0; r < 16; ++r)
+    general[r] = uint64_t(context.uc_mcontext.gregs[order[r]]);
+  executeTileInstruction(*instruction, general, uint64_t(rip));
   rip += instruction->length;
 }
 } // namespace
+
+void executeTileInstruction(const TileInstruction &instruction,
+                            const uint64_t *general, uint64_t at) {
+  if (const char *fault =
+          execute(instruction, general, at + uint64_t(instruction.length)))
+    fail(fault, instruction, at);
+  count(executed[size_t(instruction.op)], 1);
+}
 
 uint64_t TileCounts::products() const {
   uint64_t sum = 0;

@@ -36,6 +36,12 @@ struct TileCounts {
   uint64_t loads() const;    ///< TILELOADD and TILELOADDT1.
 };
 
+/// Executes an instruction that lies at `at` in this thread, counts it, and
+/// ends the process as described above if a CPU would refuse it. `general`
+/// holds the general registers, by their numbers in an encoding.
+void executeTileInstruction(const TileInstruction &instruction,
+                            const uint64_t *general, uint64_t at);
+
 class AmxExecutor {
 public:
   AmxExecutor();

@@ -47,18 +47,6 @@ TEST(RegistryTest, IsaNamesRoundTrip) {
   EXPECT_FALSE(isaFromName("neon").has_value());
 }
 
-TEST(RegistryTest, HostAgreesWithTheCompilersDetection) {
-  EXPECT_TRUE(hostSupports(Isa::Ref));
-#if defined(__x86_64__)
-  EXPECT_EQ(hostSupports(Isa::Avx2),
-            __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
-  EXPECT_EQ(hostSupports(Isa::Avx512), __builtin_cpu_supports("avx512vnni") &&
-                                           __builtin_cpu_supports("avx512bw") &&
-                                           __builtin_cpu_supports("avx512dq") &&
-                                           __builtin_cpu_supports("avx512vl"));
-#endif
-}
-
 /// A line of Kernels.def without a test of its op would go unnoticed.
 TEST(RegistryTest, EveryKernelOfThisHostIsTested) {
   std::set<std::string> tested;

@@ -1,0 +1,74 @@
+//===- Translation.h - A program's machine code, block by block -*- C++ -*-===//
+
+#ifndef MOE_TEST_SOFTCPU_TRANSLATION_H
+#define MOE_TEST_SOFTCPU_TRANSLATION_H
+
+#include "test/amx/TileInstruction.h"
+#include "test/softcpu/NativeRun.h"
+#include "test/softcpu/VectorInstruction.h"
+
+#include <memory>
+#include <unordered_map>
+#include <variant>
+
+namespace moek::test {
+
+/// vzeroupper.
+struct ZeroUpper {};
+struct TileStep {
+  TileInstruction instruction;
+  uint64_t address;
+};
+using BlockStep =
+    std::variant<NativeRun::Code, VectorInstruction, TileStep, ZeroUpper>;
+
+/// How a block ends.
+struct BlockEnd {
+  enum class Kind : uint8_t {
+    Goes, ///< On to `next`: a block may be cut anywhere.
+    Jumps,
+    Branches, ///< If `condition` holds; else on to `next`.
+    Calls,
+    Returns,
+  };
+
+  Kind kind = Kind::Goes;
+  uint8_t condition = 0; ///< As in the encoding: 4 equal, 5 not equal, ...
+  uint16_t releases = 0; ///< Bytes of arguments that a return drops.
+  bool indirect = false; ///< The target is `reg` or what lies at `memory`.
+  int8_t reg = -1;
+  Address memory;
+  uint64_t target = 0, next = 0;
+};
+
+/// Instructions that are executed one after another.
+struct Block {
+  std::vector<BlockStep> steps;
+  BlockEnd end;
+  /// Where its end went last, without and with a branch taken, so that a loop
+  /// needs no search.
+  struct Successor {
+    uint64_t address = 0;
+    Block *block = nullptr;
+  };
+  Successor successors[2];
+};
+
+/// The blocks met so far. Instructions that nothing here executes end the
+/// process with a message that names them.
+class Translation {
+public:
+  explicit Translation(CodeArena &arena) : arena_(arena) {}
+
+  Block &blockAt(uint64_t address);
+
+private:
+  std::unique_ptr<Block> translate(uint64_t address);
+
+  CodeArena &arena_;
+  std::unordered_map<uint64_t, std::unique_ptr<Block>> blocks_;
+};
+
+} // namespace moek::test
+
+#endif // MOE_TEST_SOFTCPU_TRANSLATION_H
