@@ -37,11 +37,6 @@ constexpr size_t kFirstVexForm = 12;
 
 constexpr int kMaskDestination = 5;
 
-bool isNan(const void *element, size_t bytes) {
-  return bytes == 4 ? std::isnan(elementAt<float>(element, 0))
-                    : std::isnan(elementAt<double>(element, 0));
-}
-
 class CaseRun {
 public:
   CaseRun(const VectorCase &test, const FormInfo &form, GuardedMemory &memory,
@@ -56,7 +51,9 @@ public:
     }
     if (form_.last != Last::Register)
       placeMemory();
-    Registers after = executeBoth(code, before_, &memory_, test_.flags & BF16);
+    Registers after =
+        executeBoth(code, before_, &memory_, test_.flags & BF16,
+                    test_.toFloat ? std::max<size_t>(test_.toBytes, 4) : 0);
     Registers expected = before_;
     if (test_.flags & TO_MASK)
       expectMask(expected);

@@ -51,18 +51,22 @@ Registers executeNatively(const Code &code, const Registers &before,
                           Native native);
 
 /// `code` in software and, if this CPU can, natively: the same registers, and
-/// the same memory if any is given. `needsBf16`: beyond Isa::Avx512, and NaNs
-/// may differ.
+/// the same memory if any is given. `needsBf16`: beyond Isa::Avx512. See
+/// expectSame for `nanBytes`.
 Registers executeBoth(const Code &code, const Registers &before,
-                      GuardedMemory *memory = nullptr, bool needsBf16 = false);
+                      GuardedMemory *memory = nullptr, bool needsBf16 = false,
+                      size_t nanBytes = 0);
+
+/// Of a number of 4 or 8 bytes.
+bool isNan(const void *number, size_t bytes);
 
 /// What the running test has reported so far.
 int failureCount();
 
-/// Without the flags that are no arithmetic ones; if so told, one NaN is as
-/// good as another.
+/// Without the flags that are no arithmetic ones. In vectors of numbers of
+/// `nanBytes` one NaN is as good as another; 0: of nothing.
 void expectSame(const Registers &actual, const Registers &expected,
-                bool anyNan = false);
+                size_t nanBytes = 0);
 
 template <class T> T elementAt(const void *from, size_t i) {
   T element;
