@@ -91,6 +91,7 @@ public:
 
   bool works() const { return arena_.data() && stack_; }
   uint64_t call(uint64_t entry, std::span<const uint64_t> args);
+  uint64_t executed() const { return executed_; }
 
 private:
   Registers &registers() { return data().registers; }
@@ -111,6 +112,7 @@ private:
   Translation translation_{arena_};
   NativeRun::Code outside_ = nullptr;
   bool running_ = false;
+  uint64_t executed_ = 0;
 };
 
 Machine::Machine() {
@@ -173,6 +175,7 @@ uint64_t Machine::call(uint64_t entry, std::span<const uint64_t> args) {
 }
 
 void Machine::executeSteps(const Block &block) {
+  executed_ += block.instructions;
   for (const BlockStep &step : block.steps) {
     if (auto *native = std::get_if<NativeRun::Code>(&step))
       (*native)();
@@ -231,7 +234,7 @@ Block *Machine::blockBehind(Block &block) {
 }
 
 void Machine::run(uint64_t entry) {
-  Block *block = &translation_.blockAt(entry);
+  Block *block = &translation_.blockAt(redirections().of(entry));
   do {
     executeSteps(*block);
     block = blockBehind(*block);
@@ -253,6 +256,8 @@ bool SoftCpu::isAvailable() {
 uint64_t SoftCpu::call(uint64_t entry, std::span<const uint64_t> args) {
   return machine().call(entry, args);
 }
+
+uint64_t SoftCpu::executed() { return machine().executed(); }
 
 void SoftCpu::redirect(uint64_t alias, uint64_t target) {
   std::lock_guard lock(redirections().mutex);

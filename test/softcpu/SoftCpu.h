@@ -34,6 +34,10 @@ public:
     call(reinterpret_cast<uint64_t>(function), words);
   }
 
+  /// How many instructions this thread's calls have executed so far. Functions
+  /// of other libraries do not count.
+  static uint64_t executed();
+
   /// Makes calls of `alias` in software calls of `target`.
   static void redirect(uint64_t alias, uint64_t target);
 

@@ -89,7 +89,8 @@ TEST_F(SoftCpuTest, ArgumentsInRegistersAndOnTheStack) {
 }
 
 TEST_F(SoftCpuTest, Conditions) {
-  const uint64_t values[] = {0, 1, 5, 7, 8, ~0ull, ~6ull, 1ull << 63, ~0ull >> 1};
+  const uint64_t values[] = {0,     1,     5,          7,         8,
+                             ~0ull, ~6ull, 1ull << 63, ~0ull >> 1};
   for (uint64_t a : values)
     for (uint64_t b : values)
       EXPECT_EQ(run(code(conditions), a, b), conditions(a, b)) << a << " " << b;
@@ -173,6 +174,17 @@ TEST_F(SoftCpuTest, PointersToFunctionsAndRedirections) {
   std::thread([] {
     EXPECT_EQ(run(code(callThrough), code(twice), 20), 61u);
   }).join();
+}
+
+// 2 + 3 rdi instructions.
+__asm__(".text\nmoeLoop:\n  xor %eax, %eax\n1:\n  inc %eax\n  cmp %edi, %eax\n"
+        "  jne 1b\n  ret\n");
+extern "C" const char moeLoop;
+
+TEST_F(SoftCpuTest, CountsInstructions) {
+  uint64_t before = SoftCpu::executed();
+  EXPECT_EQ(run(&moeLoop, 100), 100u);
+  EXPECT_EQ(SoftCpu::executed() - before, 302u);
 }
 
 // rdi: a value, rsi: a count, rdx: where to store the flags.

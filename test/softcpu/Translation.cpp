@@ -163,6 +163,7 @@ std::unique_ptr<Block> Translation::translate(uint64_t address) {
   for (size_t count = 0; count < kMaxInstructions; ++count) {
     Decoded decoded = decode(address);
     const ZydisDecodedInstruction &instruction = decoded.instruction;
+    ++block->instructions;
     if (isBranch(instruction)) {
       finishRun();
       auto end = decodeEnd(decoded, address);

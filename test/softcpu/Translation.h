@@ -44,6 +44,7 @@ struct BlockEnd {
 /// Instructions that are executed one after another.
 struct Block {
   std::vector<BlockStep> steps;
+  uint64_t instructions = 0; ///< The branch at the end among them.
   BlockEnd end;
   /// Where its end went last, without and with a branch taken, so that a loop
   /// needs no search.

@@ -1,0 +1,53 @@
+//===- InstructionCountTest.cpp - What decode kernels take per byte -------===//
+//
+// Decoding reads every weight once, so a kernel has to keep up with memory. How
+// many instructions the AVX-512 gemms execute for 64 bytes of weights is the
+// same on every machine, and grows at once if a compiler begins to copy or
+// spill accumulators.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/Registry.h"
+#include "test/kernels/GemmProblem.h"
+#include "test/softcpu/SoftCpu.h"
+
+#include <gtest/gtest.h>
+#include <iomanip>
+#include <iostream>
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+constexpr int64_t kRows = 64, kCols = 2048;
+
+/// Of one token (or more), per 64 bytes of weights.
+double instructions(const GemmInfo &gemm, int64_t tokens) {
+  GemmProblem problem(gemm, kRows, tokens, kCols, 11);
+  std::vector<float> out(size_t(tokens * kRows));
+  uint64_t before = SoftCpu::executed();
+  SoftCpu::call(resolveGemm(gemm.name), problem.weights(), problem.stride(),
+                kRows, problem.activations(), tokens, kCols, out.data(), kRows);
+  return double(SoftCpu::executed() - before) /
+         double(kRows * problem.stride() / 64);
+}
+
+TEST(InstructionCountTest, DecodeKeepsUpWithMemory) {
+  if (!SoftCpu::isAvailable())
+    GTEST_SKIP() << "needs AVX2 and memory that is written and run";
+  std::cout << "instructions per 64 bytes of weights    1 token  4 tokens\n";
+  for (const GemmInfo &gemm : gemmTable()) {
+    if (gemm.isa != Isa::Avx512 || gemm.layout != Layout::Rows16)
+      continue;
+    double one = instructions(gemm, 1), four = instructions(gemm, 4);
+    std::cout << std::left << std::setw(36) << gemm.name << std::right
+              << std::fixed << std::setprecision(1) << std::setw(11) << one
+              << std::setw(10) << four << "\n";
+    // A core that retires four a cycle does so many while memory brings it 64
+    // bytes at 8 bytes a cycle, 28 GB/s at 3.5 GHz.
+    EXPECT_LE(one, 32) << gemm.name;
+  }
+}
+
+} // namespace
