@@ -1,4 +1,5 @@
 """Tests of what the tools print: dialects, passes, models, compile, e2e."""
+import mmap
 import os
 
 import lit.formats
@@ -25,8 +26,16 @@ except OSError:
     flags = []
 if "amx_tile" in flags:
     config.available_features.add("amx")
-# moert-soft executes AVX-512 itself or in software.
-if "avx512_vnni" in flags or config.has_soft_cpu:
+# moert-soft executes AVX-512 itself or in software, where code may be written.
+def writes_code():
+    try:
+        mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
+        return True
+    except OSError:
+        return False
+
+
+if "avx512_vnni" in flags or config.has_soft_cpu and "avx2" in flags and writes_code():
     config.available_features.add("soft-avx512")
 
 # Where there may be a GPU, what is measured depends on it.
