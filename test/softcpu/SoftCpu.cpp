@@ -21,6 +21,8 @@ constexpr int kRax = 0, kRsp = 4;
 /// rdi, rsi, rdx, rcx, r8, r9: the first arguments; the rest are on the stack.
 constexpr int kArguments[] = {7, 6, 2, 1, 8, 9};
 constexpr size_t kStackBytes = 1 << 20, kGuardBytes = 1 << 16;
+/// More than a kernel uses of the stack.
+constexpr size_t kFrameBytes = 1 << 18;
 constexpr size_t kCodeBytes = 16 << 20;
 constexpr size_t kDataBytes = (sizeof(ArenaData) + 4095) / 4096 * 4096;
 /// What functions return to: no program has code there.
@@ -154,9 +156,12 @@ uint64_t Machine::call(uint64_t entry, std::span<const uint64_t> args) {
   }
   running_ = true;
   Registers &r = registers();
-  // What a function finds in registers that hold no argument is no business of
-  // its own: NaNs and wild addresses here.
+  // What a function finds on its stack and in registers that hold no argument
+  // is no business of its own: NaNs and wild addresses here.
   std::memset(&r, 0xa5, sizeof(r));
+  std::memset(r.vector, 0xff, sizeof(r.vector));
+  std::memset(stack_ + kGuardBytes + kStackBytes - kFrameBytes, 0xff,
+              kFrameBytes);
   r.flags = 0x202;
   r.general[kRsp] =
       reinterpret_cast<uint64_t>(stack_ + kGuardBytes + kStackBytes);
