@@ -40,6 +40,13 @@ void fixScales(BlockBF16 &block, std::mt19937 &random) {
       Bits16::of(floatToBf16(std::normal_distribution<float>()(random)));
 }
 
+template <class Block> void breakBlock(Block &block) {
+  if constexpr (requires { block.d; })
+    block.d = Bits16::of(0x7e00);
+  else // A NaN of any float format.
+    std::memset(&block, 0xff, sizeof(block));
+}
+
 template <class Block>
 void randomRow(int64_t cols, std::mt19937 &random, uint8_t *out) {
   auto *blocks = reinterpret_cast<Block *>(out);
@@ -237,16 +244,13 @@ std::vector<uint8_t> layOut(Layout layout, Format format,
 
 GemmProblem::GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens,
                          int64_t cols, uint32_t seed)
-    : gemm_(gemm), cols_(cols), stride_(paddedStride(gemm, cols, seed)),
+    : gemm_(gemm), rows_(rows), cols_(cols),
+      stride_(paddedStride(gemm, cols, seed)), file_(size_t(rows * stride_)),
       weights_(weightBytes(gemm, rows, cols, stride_)),
       activations_(size_t(tokens * encodedRowBytes(gemm.activation, cols))) {
   std::mt19937 random(seed);
-  std::vector<uint8_t> file(size_t(rows * stride_));
-  randomWeights(gemm.format, rows, cols, stride_, random, file.data());
-  std::vector<uint8_t> laidOut =
-      layOut(gemm.layout, gemm.format, file, rows, cols);
-  std::copy_n(laidOut.data(), weightBytes(gemm, rows, cols, stride_),
-              weights_.data());
+  randomWeights(gemm.format, rows, cols, stride_, random, file_.data());
+  layOutWeights();
   std::normal_distribution<float> normal;
   int64_t rowSize = encodedRowBytes(gemm.activation, cols);
   for (int64_t t = 0; t < tokens; ++t) {
@@ -261,13 +265,20 @@ GemmProblem::GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens,
   }
   for (int64_t r = 0; r < rows; ++r) {
     std::vector<float> values(size_t(cols), 0.0f), bounds(size_t(cols), 0.0f);
-    EXPECT_TRUE(dequantizeRow(gemm.format, file.data() + r * stride_, cols,
+    EXPECT_TRUE(dequantizeRow(gemm.format, file_.data() + r * stride_, cols,
                               values.data()));
-    boundWeights(gemm.format, file.data() + r * stride_, cols, bounds.data());
+    boundWeights(gemm.format, file_.data() + r * stride_, cols, bounds.data());
     values_.push_back(std::move(values));
     bounds_.push_back(std::move(bounds));
-    errors_.push_back(weightErrors(gemm, file.data() + r * stride_, cols));
+    errors_.push_back(weightErrors(gemm, file_.data() + r * stride_, cols));
   }
+}
+
+void GemmProblem::layOutWeights() {
+  std::vector<uint8_t> laidOut =
+      layOut(gemm_.layout, gemm_.format, file_, rows_, cols_);
+  std::copy_n(laidOut.data(), weightBytes(gemm_, rows_, cols_, stride_),
+              weights_.data());
 }
 
 GemmProblem::Expected GemmProblem::expected(int64_t row, int64_t token) const {
@@ -286,6 +297,21 @@ GemmProblem::Expected GemmProblem::expected(int64_t row, int64_t token) const {
   // and errors add up like a random walk in practice, but this is the bound.
   double roundings = 8 + double(cols_) / 32;
   return {value, roundings * 0x1p-24 * norm + requantized};
+}
+
+void GemmProblem::breakRow(int64_t row) {
+  uint8_t *end =
+      file_.data() + row * stride_ + rowBytes(gemm_.format, uint64_t(cols_));
+  switch (gemm_.format) {
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  case Format::name:                                                           \
+    breakBlock(reinterpret_cast<Block##name *>(end)[-1]);                      \
+    break;
+#include "kernels/quant/Formats.def"
+  default:
+    FAIL() << "no block struct";
+  }
+  layOutWeights();
 }
 
 void GemmProblem::makeUnit(int64_t token, int64_t col, int8_t q) {

@@ -43,6 +43,8 @@ public:
   /// Replaces a token's activations by `q` (times its scale, if it has scales)
   /// in one column and zeros elsewhere.
   void makeUnit(int64_t token, int64_t col, int8_t q);
+  /// Makes a NaN of a row's last block: of its scale, if it has one.
+  void breakRow(int64_t row);
 
   /// [tokens] rows; not in the order of their addresses.
   const uint8_t *const *activations() const { return pointers_.data(); }
@@ -57,8 +59,11 @@ public:
   Expected expected(int64_t row, int64_t token) const;
 
 private:
+  void layOutWeights();
+
   GemmInfo gemm_;
-  int64_t cols_, stride_;
+  int64_t rows_, cols_, stride_;
+  std::vector<uint8_t> file_; ///< The weights as in a file.
   GuardedBuffer weights_, activations_;
   std::vector<const uint8_t *> pointers_;
   std::vector<std::vector<float>> values_; ///< [rows][cols]
