@@ -288,11 +288,12 @@ void checkSink(const KernelInfo &kernel, KvType type, float sink,
   }
 }
 
-/// One row has most of the weight, a thousand times another's: the others' must
-/// survive next to it.
+/// One row has most of the weight, up to 1800 times another's: the others' must
+/// survive next to it. (A coarse unit of weights may fit one sink by chance.)
 TEST_P(LatentAttentionTest, RowsBesideASinkKeepTheirWeights) {
   for (KvType type : kKvTypes)
-    checkSink(GetParam(), type, 7, 199, 0);
+    for (float sink : {5.0f, 6.0f, 6.5f, 7.0f, 7.5f})
+      checkSink(GetParam(), type, sink, 199, 0);
 }
 
 /// Units of weights are those of a group.
