@@ -276,7 +276,7 @@ private:
   /// Where words of 16 rows from `row` on go, eight to `at` and eight to
   /// at + 32: so that packing two vectors leaves 64 bytes in the rows' order.
   MOE_INLINE static int64_t wordIndex(int64_t row) {
-    return row / 64 * 64 + row % 64 / 16 * 8 + row % 16 / 8 * 32 + row % 8;
+    return row / 64 * 64 + row % 64 / 16 * 8;
   }
   MOE_INLINE static void storeWords(void *to, int64_t row, __m256i words) {
     auto *at = static_cast<uint16_t *>(to) + wordIndex(row);
