@@ -49,15 +49,28 @@ TEST_F(SoftCpuTest, CallsAndReturns) {
 [[gnu::noinline]] uint64_t manyArguments(uint64_t a, uint64_t b, uint64_t c,
                                          uint64_t d, uint64_t e, uint64_t f,
                                          uint64_t g, uint64_t h, uint64_t i) {
-  // Aligned vectors on the stack need it aligned.
-  alignas(32) volatile float aligned[8] = {float(a)};
-  return a + 2 * b + 3 * c + 5 * d + 7 * e + 11 * f + 13 * g + 17 * h + 19 * i +
-         uint64_t(aligned[0]);
+  return a + 2 * b + 3 * c + 5 * d + 7 * e + 11 * f + 13 * g + 17 * h + 19 * i;
 }
 
 TEST_F(SoftCpuTest, ArgumentsInRegistersAndOnTheStack) {
   EXPECT_EQ(run(code(manyArguments), 1, 2, 3, 4, 5, 6, 7, 8, 9),
             manyArguments(1, 2, 3, 4, 5, 6, 7, 8, 9));
+}
+
+// Where the stack is at entry; by how much it differs behind a callee that
+// drops two words of it.
+__asm__(".text\nmoeStack:\n  mov %rsp, %rax\n  ret\n"
+        "moeReleases:\n  mov %rsp, %rcx\n  push $1\n  push $2\n  call 1f\n"
+        "  mov %rcx, %rax\n  sub %rsp, %rax\n  mov %rcx, %rsp\n  ret\n"
+        "1:\n  ret $16\n");
+extern "C" const char moeStack, moeReleases;
+
+TEST_F(SoftCpuTest, StackPointer) {
+  // The convention: a multiple of 16 before the call pushed an address.
+  EXPECT_EQ(run(&moeStack) % 16, 8u);
+  EXPECT_EQ(run(&moeStack, 1, 2, 3, 4, 5, 6, 7) % 16, 8u);
+  EXPECT_EQ(run(&moeStack, 1, 2, 3, 4, 5, 6, 7, 8) % 16, 8u);
+  EXPECT_EQ(run(&moeReleases), 0u);
 }
 
 /// Branches of every condition, signed, unsigned and on floats.
