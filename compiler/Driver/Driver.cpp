@@ -16,8 +16,8 @@
 #include "passes/Pipelines.h"
 #include "passes/PlanPasses.h"
 #include "runtime/Plan.h"
-#include "runtime/base/AtomicFile.h"
 #include "runtime/base/MappedFile.h"
+#include "runtime/base/OutputFile.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -92,7 +92,7 @@ Status writeText(mlir::ModuleOp module, const std::string &path) {
     llvm::outs().flush();
     return Status::ok();
   }
-  MOE_ASSIGN_OR_RETURN(moert::AtomicFile file, moert::AtomicFile::create(path));
+  MOE_ASSIGN_OR_RETURN(moert::OutputFile file, moert::OutputFile::create(path));
   MOE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
   return file.commit();
 }

@@ -1,8 +1,8 @@
 #include "compiler/Pack/PackedFile.h"
 
 #include "kernels/quant/Rows16.h"
-#include "runtime/base/AtomicFile.h"
 #include "runtime/base/HostCpu.h"
+#include "runtime/base/OutputFile.h"
 
 #include <algorithm>
 #include <atomic>
@@ -121,7 +121,7 @@ private:
 /// The threads' common state.
 class ParallelWriter {
 public:
-  ParallelWriter(const PackedFile &file, moert::AtomicFile &output,
+  ParallelWriter(const PackedFile &file, moert::OutputFile &output,
                  const WritePackedOptions &options)
       : file_(file), output_(output), options_(options) {}
 
@@ -167,7 +167,7 @@ private:
   }
 
   const PackedFile &file_;
-  moert::AtomicFile &output_;
+  moert::OutputFile &output_;
   const WritePackedOptions &options_;
   std::atomic<uint64_t> next_ = 0, done_ = 0;
   std::atomic<bool> failed_ = false;
@@ -179,8 +179,8 @@ private:
 
 Status writePackedFile(const PackedFile &file,
                        const WritePackedOptions &options) {
-  MOE_ASSIGN_OR_RETURN(moert::AtomicFile output,
-                       moert::AtomicFile::create(file.path));
+  MOE_ASSIGN_OR_RETURN(moert::OutputFile output,
+                       moert::OutputFile::create(file.path));
   MOE_RETURN_IF_ERROR(output.reserve(file.bytes));
   MOE_RETURN_IF_ERROR(ParallelWriter(file, output, options).run());
   return output.commit();

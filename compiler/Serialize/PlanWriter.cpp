@@ -2,7 +2,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
-#include "runtime/base/AtomicFile.h"
+#include "runtime/base/OutputFile.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <fmt/format.h>
@@ -297,7 +297,7 @@ moert::StatusOr<std::vector<uint8_t>> serializePlan(plan::ProgramOp program) {
 
 Status writePlan(plan::ProgramOp program, const std::string &path) {
   MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, serializePlan(program));
-  MOE_ASSIGN_OR_RETURN(moert::AtomicFile file, moert::AtomicFile::create(path));
+  MOE_ASSIGN_OR_RETURN(moert::OutputFile file, moert::OutputFile::create(path));
   MOE_RETURN_IF_ERROR(file.write(bytes.data(), bytes.size()));
   return file.commit();
 }

@@ -12,11 +12,11 @@
 
 #include "compiler/Pack/RowSources.h"
 #include "mlir/IR/Builders.h"
-#include "runtime/base/AtomicFile.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/ContentHash.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/MappedFile.h"
+#include "runtime/base/OutputFile.h"
 #include "runtime/base/Text.h"
 
 #include <cerrno>
@@ -51,7 +51,7 @@ std::string weightsName(const std::string &planPath) {
 }
 
 Status requireSpace(const std::string &path, uint64_t bytes) {
-  moert::AtomicFile::removeStale(path);
+  moert::OutputFile::removeStale(path);
   stdfs::path folder = stdfs::path(path).parent_path();
   struct statvfs info;
   if (statvfs(folder.empty() ? "." : folder.c_str(), &info) != 0)

@@ -2,8 +2,8 @@
 
 #include "compiler/Targets/NativeGpu.h"
 #include "compiler/Targets/TargetJson.h"
-#include "runtime/base/AtomicFile.h"
 #include "runtime/base/HostCpu.h"
+#include "runtime/base/OutputFile.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/Topology.h"
 #include "runtime/device/cpu/Calibrate.h"
@@ -78,7 +78,7 @@ std::string nativeTargetFile() {
 }
 
 Status saveTargetFile(const std::string &path, const TargetDesc &target) {
-  MOE_ASSIGN_OR_RETURN(moert::AtomicFile file, moert::AtomicFile::create(path));
+  MOE_ASSIGN_OR_RETURN(moert::OutputFile file, moert::OutputFile::create(path));
   std::string text = toJson(target);
   MOE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
   return file.commit();

@@ -3,7 +3,7 @@
 #ifndef MOE_TOOLS_MOERT_NPY_H
 #define MOE_TOOLS_MOERT_NPY_H
 
-#include "runtime/base/AtomicFile.h"
+#include "runtime/base/OutputFile.h"
 
 #include <span>
 
@@ -20,8 +20,8 @@ public:
   Status commit() { return file_.commit(); }
 
 private:
-  explicit NpyWriter(AtomicFile file) : file_(std::move(file)) {}
-  AtomicFile file_;
+  explicit NpyWriter(OutputFile file) : file_(std::move(file)) {}
+  OutputFile file_;
 };
 
 } // namespace moert

@@ -1,5 +1,5 @@
 // moert profile: time per kind of instruction, and a trace.
-#include "runtime/base/AtomicFile.h"
+#include "runtime/base/OutputFile.h"
 #include "tools/common/Interrupt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Profile.h"
@@ -57,7 +57,7 @@ Status profile(const ProfileFlags &flags) {
   MOE_RETURN_IF_ERROR(runTokens(*session, flags));
   progress.clear();
   if (!flags.trace.empty()) {
-    MOE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(flags.trace));
+    MOE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(flags.trace));
     std::string trace = profile.trace();
     MOE_RETURN_IF_ERROR(file.write(trace.data(), trace.size()));
     MOE_RETURN_IF_ERROR(file.commit());

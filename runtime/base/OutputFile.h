@@ -1,7 +1,7 @@
-//===- AtomicFile.h - Output that appears whole or not at all ---*- C++ -*-===//
+//===- OutputFile.h - Output that appears whole or not at all ---*- C++ -*-===//
 
-#ifndef MOE_RUNTIME_BASE_ATOMICFILE_H
-#define MOE_RUNTIME_BASE_ATOMICFILE_H
+#ifndef MOE_RUNTIME_BASE_OUTPUTFILE_H
+#define MOE_RUNTIME_BASE_OUTPUTFILE_H
 
 #include "runtime/base/Status.h"
 
@@ -17,16 +17,16 @@ namespace moert {
 /// that was at the path before is untouched. What a killed process left is
 /// removed when the same path is next written; a writer that is still at work
 /// holds a lock on its file.
-class AtomicFile {
+class OutputFile {
 public:
   /// Fails with Io, naming `path`.
-  static StatusOr<AtomicFile> create(const std::string &path);
+  static StatusOr<OutputFile> create(const std::string &path);
   /// Removes temporary files for `path` that no process is writing.
   static void removeStale(const std::filesystem::path &path);
 
-  AtomicFile(AtomicFile &&other) noexcept;
-  AtomicFile &operator=(AtomicFile &&other) noexcept;
-  ~AtomicFile();
+  OutputFile(OutputFile &&other) noexcept;
+  OutputFile &operator=(OutputFile &&other) noexcept;
+  ~OutputFile();
 
   /// Appends.
   Status write(const void *data, size_t bytes);
@@ -39,7 +39,7 @@ public:
   Status commit();
 
 private:
-  AtomicFile() = default;
+  OutputFile() = default;
   Status failure(const char *what) const;
 
   std::string path_, temporary_;
@@ -48,4 +48,4 @@ private:
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_BASE_ATOMICFILE_H
+#endif // MOE_RUNTIME_BASE_OUTPUTFILE_H

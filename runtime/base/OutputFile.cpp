@@ -1,4 +1,4 @@
-#include "runtime/base/AtomicFile.h"
+#include "runtime/base/OutputFile.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -10,12 +10,12 @@
 
 namespace moert {
 
-Status AtomicFile::failure(const char *what) const {
+Status OutputFile::failure(const char *what) const {
   return Status(StatusCode::Io,
                 path_ + ": " + what + ": " + std::strerror(errno));
 }
 
-void AtomicFile::removeStale(const std::filesystem::path &path) {
+void OutputFile::removeStale(const std::filesystem::path &path) {
   std::error_code error;
   std::string prefix = path.filename().string() + ".tmp.";
   std::filesystem::path folder =
@@ -33,8 +33,8 @@ void AtomicFile::removeStale(const std::filesystem::path &path) {
   }
 }
 
-StatusOr<AtomicFile> AtomicFile::create(const std::string &path) {
-  AtomicFile file;
+StatusOr<OutputFile> OutputFile::create(const std::string &path) {
+  OutputFile file;
   file.path_ = path;
   struct stat info;
   if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
@@ -53,25 +53,25 @@ StatusOr<AtomicFile> AtomicFile::create(const std::string &path) {
   return file;
 }
 
-AtomicFile::AtomicFile(AtomicFile &&other) noexcept {
+OutputFile::OutputFile(OutputFile &&other) noexcept {
   *this = std::move(other);
 }
 
-AtomicFile &AtomicFile::operator=(AtomicFile &&other) noexcept {
+OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
   std::swap(path_, other.path_);
   std::swap(temporary_, other.temporary_);
   std::swap(fd_, other.fd_);
   return *this;
 }
 
-AtomicFile::~AtomicFile() {
+OutputFile::~OutputFile() {
   if (fd_ < 0)
     return;
   ::close(fd_);
   ::unlink(temporary_.c_str());
 }
 
-Status AtomicFile::write(const void *data, size_t bytes) {
+Status OutputFile::write(const void *data, size_t bytes) {
   const char *next = static_cast<const char *>(data);
   while (bytes > 0) {
     ssize_t written = ::write(fd_, next, bytes);
@@ -85,7 +85,7 @@ Status AtomicFile::write(const void *data, size_t bytes) {
   return Status::ok();
 }
 
-Status AtomicFile::writeAt(uint64_t offset, const void *data,
+Status OutputFile::writeAt(uint64_t offset, const void *data,
                            size_t bytes) const {
   const char *next = static_cast<const char *>(data);
   auto at = static_cast<off_t>(offset);
@@ -106,14 +106,14 @@ Status AtomicFile::writeAt(uint64_t offset, const void *data,
   return Status::ok();
 }
 
-Status AtomicFile::reserve(uint64_t bytes) const {
+Status OutputFile::reserve(uint64_t bytes) const {
   if (bytes == 0 || ::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) == 0 ||
       errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR)
     return Status::ok();
   return failure("cannot reserve space");
 }
 
-Status AtomicFile::commit() {
+Status OutputFile::commit() {
   if (::fsync(fd_) != 0)
     return failure("cannot write");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)

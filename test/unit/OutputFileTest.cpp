@@ -1,6 +1,6 @@
 // Output that appears whole or not at all.
 
-#include "runtime/base/AtomicFile.h"
+#include "runtime/base/OutputFile.h"
 
 #include "test/support/TempDir.h"
 
@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
-using moert::AtomicFile;
+using moert::OutputFile;
 
 namespace {
 
@@ -27,18 +27,18 @@ size_t entries(const moetest::TempDir &folder) {
   return size_t(std::distance(begin(all), end(all)));
 }
 
-TEST(AtomicFileTest, AppearsAtCommit) {
+TEST(OutputFileTest, AppearsAtCommit) {
   moetest::TempDir folder;
   std::string path = folder.write("out", "old");
   {
-    auto file = AtomicFile::create(path);
+    auto file = OutputFile::create(path);
     ASSERT_TRUE(file.isOk()) << file.status().message();
     EXPECT_TRUE(file->write("new", 3).isOk());
     EXPECT_EQ(contentOf(path), "old");
   }
   EXPECT_EQ(contentOf(path), "old");
   EXPECT_EQ(entries(folder), 1u) << "an abandoned file is removed";
-  auto file = AtomicFile::create(path);
+  auto file = OutputFile::create(path);
   ASSERT_TRUE(file.isOk()) << file.status().message();
   EXPECT_TRUE(file->write("new", 3).isOk());
   EXPECT_TRUE(file->commit().isOk());
@@ -46,9 +46,9 @@ TEST(AtomicFileTest, AppearsAtCommit) {
   EXPECT_EQ(entries(folder), 1u);
 }
 
-TEST(AtomicFileTest, ThreadsWriteTheirParts) {
+TEST(OutputFileTest, ThreadsWriteTheirParts) {
   moetest::TempDir folder;
-  auto file = AtomicFile::create(folder.file("out"));
+  auto file = OutputFile::create(folder.file("out"));
   ASSERT_TRUE(file.isOk()) << file.status().message();
   constexpr size_t kPart = 100000;
   EXPECT_TRUE(file->reserve(4 * kPart).isOk());
@@ -67,9 +67,9 @@ TEST(AtomicFileTest, ThreadsWriteTheirParts) {
     ASSERT_EQ(content[i], char('a' + i / kPart)) << i;
 }
 
-TEST(AtomicFileTest, ReserveTellsOfAFullDisk) {
+TEST(OutputFileTest, ReserveTellsOfAFullDisk) {
   moetest::TempDir folder;
-  auto file = AtomicFile::create(folder.file("out"));
+  auto file = OutputFile::create(folder.file("out"));
   ASSERT_TRUE(file.isOk()) << file.status().message();
   auto status = file->reserve(uint64_t(1) << 60);
   EXPECT_EQ(status.code(), moert::StatusCode::Io);
@@ -79,14 +79,14 @@ TEST(AtomicFileTest, ReserveTellsOfAFullDisk) {
 }
 
 // A process that was killed has no lock; one that still writes has.
-TEST(AtomicFileTest, RemovesWhatAKilledWriterLeftButNotALiveOne) {
+TEST(OutputFileTest, RemovesWhatAKilledWriterLeftButNotALiveOne) {
   moetest::TempDir folder;
   std::string dead = folder.write("out.tmp.4194304", "half");
   std::string live = folder.write("out.tmp.4194305", "half");
   std::string other = folder.write("out2.tmp.4194304", "another's");
   int fd = ::open(live.c_str(), O_RDONLY);
   ASSERT_EQ(::flock(fd, LOCK_EX), 0);
-  auto file = AtomicFile::create(folder.file("out"));
+  auto file = OutputFile::create(folder.file("out"));
   ASSERT_TRUE(file.isOk()) << file.status().message();
   EXPECT_FALSE(std::filesystem::exists(dead));
   EXPECT_TRUE(std::filesystem::exists(live));
@@ -94,7 +94,7 @@ TEST(AtomicFileTest, RemovesWhatAKilledWriterLeftButNotALiveOne) {
   ::close(fd);
   // A second writer in this process takes the first for a live one.
   std::string own = folder.file("out.tmp." + std::to_string(::getpid()));
-  AtomicFile::removeStale(folder.file("out"));
+  OutputFile::removeStale(folder.file("out"));
   EXPECT_TRUE(std::filesystem::exists(own));
   EXPECT_FALSE(std::filesystem::exists(live));
 }
