@@ -51,10 +51,11 @@ std::string weightsName(const std::string &planPath) {
 }
 
 Status requireSpace(const std::string &path, uint64_t bytes) {
-  moert::OutputFile::removeStale(path);
-  stdfs::path folder = stdfs::path(path).parent_path();
+  MOE_ASSIGN_OR_RETURN(moert::OutputPlace place,
+                       moert::OutputPlace::find(path));
+  moert::removeStaleTemporaries(place.folder(), place.name());
   struct statvfs info;
-  if (statvfs(folder.empty() ? "." : folder.c_str(), &info) != 0)
+  if (statvfs(place.folder().c_str(), &info) != 0)
     return Status(StatusCode::Io, path + ": " + std::strerror(errno));
   uint64_t available = uint64_t(info.f_bavail) * info.f_frsize;
   if (available >= bytes)

@@ -1,6 +1,7 @@
 #include "runtime/base/MappedFile.h"
 
 #include "runtime/base/HostCpu.h"
+#include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
 
 #include <cerrno>
@@ -201,6 +202,7 @@ void installBusHandler() {
     static constexpr char message[] =
         "error: a mapped model or weights file became shorter while it was in "
         "use, or its disk failed; restore the file and run again\n";
+    removeTemporaries();
     (void)!::write(STDERR_FILENO, message, sizeof(message) - 1);
     ::_exit(exitCode(StatusCode::Io));
   };

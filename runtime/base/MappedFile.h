@@ -65,7 +65,8 @@ private:
 };
 
 /// Turns SIGBUS (a mapped file was truncated while in use) into a message that
-/// names the likely cause and exit code 4. Call once from a tool's main.
+/// names the likely cause and exit code 4; temporaries (Temporaries.h) are
+/// removed. Call once from a tool's main.
 void installBusHandler();
 
 } // namespace moert

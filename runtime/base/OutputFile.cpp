@@ -1,56 +1,131 @@
 #include "runtime/base/OutputFile.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace moert {
+
+namespace {
+/// Standard streams that were closed must not become files that we write: what
+/// is printed would end up in them.
+int aboveStandard(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO)
+    return fd;
+  int above = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  int error = errno;
+  ::close(fd);
+  errno = error;
+  return above;
+}
+
+/// Gives the new file the mode, owner and group of the one it replaces. Who is
+/// not root keeps what may be kept; a group that is another one gets no more
+/// than everybody.
+void handDown(const struct stat &old, int fd) {
+  (void)!::fchown(fd, old.st_uid, old.st_gid);
+  struct stat info;
+  if (::fstat(fd, &info) != 0)
+    return;
+  if (info.st_gid != old.st_gid) {
+    (void)!::fchown(fd, uid_t(-1), old.st_gid);
+    (void)!::fstat(fd, &info);
+  }
+  mode_t mode = old.st_mode & 07777;
+  if (info.st_uid != old.st_uid)
+    mode &= 0777;
+  if (info.st_gid != old.st_gid)
+    mode &= 0707 | (mode & 07) << 3;
+  (void)!::fchmod(fd, mode);
+}
+
+/// A rename is on the disk when its folder is. Not every file system can.
+int syncFolder(const std::string &folder) {
+  int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  int result = ::fsync(fd);
+  if (result != 0 && (errno == EINVAL || errno == ENOTSUP))
+    result = 0;
+  int error = errno;
+  ::close(fd);
+  errno = error;
+  return result;
+}
+} // namespace
 
 Status OutputFile::failure(const char *what) const {
   return Status(StatusCode::Io,
                 path_ + ": " + what + ": " + std::strerror(errno));
 }
 
-void OutputFile::removeStale(const std::filesystem::path &path) {
-  std::error_code error;
-  std::string prefix = path.filename().string() + ".tmp.";
-  std::filesystem::path folder =
-      path.has_parent_path() ? path.parent_path() : ".";
-  for (std::filesystem::directory_iterator entry(folder, error), end;
-       !error && entry != end; entry.increment(error)) {
-    if (!entry->path().filename().string().starts_with(prefix))
-      continue;
-    int fd = ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-      continue;
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0)
-      ::unlink(entry->path().c_str());
-    ::close(fd);
-  }
+StatusOr<OutputFile> OutputFile::create(const std::string &path,
+                                        Content content) {
+  OutputFile file;
+  file.path_ = path == "-" ? "standard output" : path;
+  MOE_ASSIGN_OR_RETURN(file.place_, OutputPlace::find(path));
+  MOE_RETURN_IF_ERROR(file.place_.isStream() ? file.openStream()
+                                             : file.openTemporary());
+  if (content == Content::Binary && ::isatty(file.fd_))
+    return Status(StatusCode::Usage,
+                  file.path_ + ": is a terminal, and what would be written "
+                               "is not text; redirect it, or name a file");
+  return file;
 }
 
-StatusOr<OutputFile> OutputFile::create(const std::string &path) {
-  OutputFile file;
-  file.path_ = path;
-  struct stat info;
-  if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    errno = EISDIR;
-    return file.failure("cannot write");
+Status OutputFile::openStream() {
+  fd_ = place_.isDescriptor()
+            ? ::fcntl(place_.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+            : aboveStandard(
+                  ::open(place_.path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  if (fd_ >= 0)
+    return Status::ok();
+  return errno == EINTR ? Status(StatusCode::Cancelled, "interrupted")
+                        : failure("cannot write");
+}
+
+Status OutputFile::openTemporary() {
+  if (place_.existing && !S_ISREG(place_.existing->st_mode)) {
+    if (S_ISDIR(place_.existing->st_mode)) {
+      errno = EISDIR;
+      return failure("cannot write");
+    }
+    return Status(StatusCode::Io,
+                  path_ + (S_ISSOCK(place_.existing->st_mode)
+                               ? ": is a socket, which is not written to"
+                               : ": is a block device, which is not written "
+                                 "to"));
   }
-  removeStale(path);
-  file.temporary_ = path + ".tmp." + std::to_string(::getpid());
-  file.fd_ = ::open(file.temporary_.c_str(),
-                    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file.fd_ < 0)
-    return file.failure("cannot write");
-  // Without locks, on some network file systems, the file only risks to be
-  // taken for a stale one.
-  (void)::flock(file.fd_, LOCK_EX | LOCK_NB);
-  return file;
+  // Renaming would get around a file's write protection.
+  if (place_.existing &&
+      ::faccessat(AT_FDCWD, place_.path.c_str(), W_OK, AT_EACCESS) != 0)
+    return failure("cannot write");
+  removeStaleTemporaries(place_.folder(), place_.name());
+  // What replaces a file is nobody else's to read before it has its mode.
+  mode_t mode = place_.existing ? 0600 : 0666;
+  for (int attempt = 0; attempt < 16; ++attempt) {
+    temporary_ = place_.folder() + "/" + temporaryName(place_.name());
+    removed_ = RemovedOnSignal(temporary_);
+    fd_ = aboveStandard(::open(temporary_.c_str(),
+                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    if (fd_ < 0 && errno == EEXIST)
+      continue;
+    if (fd_ < 0)
+      break;
+    // Who removes stale files may have been here before our lock. Where there
+    // are no locks, as on some network file systems, nobody does.
+    struct stat info;
+    bool locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    if (locked && ::fstat(fd_, &info) == 0 && info.st_nlink == 1)
+      return Status::ok();
+    ::close(std::exchange(fd_, -1));
+    ::unlink(temporary_.c_str());
+    errno = EBUSY;
+  }
+  return failure("cannot write");
 }
 
 OutputFile::OutputFile(OutputFile &&other) noexcept {
@@ -59,7 +134,9 @@ OutputFile::OutputFile(OutputFile &&other) noexcept {
 
 OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(place_, other.place_);
   std::swap(temporary_, other.temporary_);
+  std::swap(removed_, other.removed_);
   std::swap(fd_, other.fd_);
   return *this;
 }
@@ -67,14 +144,21 @@ OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
 OutputFile::~OutputFile() {
   if (fd_ < 0)
     return;
+  if (!temporary_.empty())
+    ::unlink(temporary_.c_str());
   ::close(fd_);
-  ::unlink(temporary_.c_str());
 }
 
 Status OutputFile::write(const void *data, size_t bytes) {
   const char *next = static_cast<const char *>(data);
   while (bytes > 0) {
     ssize_t written = ::write(fd_, next, bytes);
+    if (written < 0 && errno == EAGAIN) {
+      // A stream that another process made so.
+      struct pollfd ready = {fd_, POLLOUT, 0};
+      (void)::poll(&ready, 1, -1);
+      continue;
+    }
     if (written < 0 && errno == EINTR)
       continue;
     if (written < 0)
@@ -87,6 +171,10 @@ Status OutputFile::write(const void *data, size_t bytes) {
 
 Status OutputFile::writeAt(uint64_t offset, const void *data,
                            size_t bytes) const {
+  if (temporary_.empty())
+    return Status(StatusCode::Usage,
+                  path_ + ": this output is not written in order, so that it "
+                          "needs a regular file");
   const char *next = static_cast<const char *>(data);
   auto at = static_cast<off_t>(offset);
   for (size_t left = bytes; left > 0;) {
@@ -107,17 +195,35 @@ Status OutputFile::writeAt(uint64_t offset, const void *data,
 }
 
 Status OutputFile::reserve(uint64_t bytes) const {
-  if (bytes == 0 || ::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) == 0 ||
+  if (temporary_.empty() || bytes == 0 ||
+      ::fallocate(fd_, 0, 0, static_cast<off_t>(bytes)) == 0 ||
       errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR)
     return Status::ok();
   return failure("cannot reserve space");
 }
 
+Status OutputFile::replace() {
+  // As it is now: it may have changed since create().
+  struct stat old;
+  if (::lstat(place_.path.c_str(), &old) == 0) {
+    if (!S_ISREG(old.st_mode))
+      return Status(StatusCode::Io,
+                    path_ + ": is no regular file any more, and stays as it "
+                            "is");
+    handDown(old, fd_);
+  }
+  if (::fsync(fd_) != 0 ||
+      ::rename(temporary_.c_str(), place_.path.c_str()) != 0)
+    return failure("cannot write");
+  temporary_.clear();
+  removed_ = {};
+  return syncFolder(place_.folder()) == 0 ? Status::ok()
+                                          : failure("cannot write");
+}
+
 Status OutputFile::commit() {
-  if (::fsync(fd_) != 0)
-    return failure("cannot write");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
-    return failure("cannot write");
+  if (!temporary_.empty())
+    MOE_RETURN_IF_ERROR(replace());
   int fd = std::exchange(fd_, -1);
   return ::close(fd) == 0 ? Status::ok() : failure("cannot write");
 }

@@ -3,26 +3,36 @@
 #ifndef MOE_RUNTIME_BASE_OUTPUTFILE_H
 #define MOE_RUNTIME_BASE_OUTPUTFILE_H
 
-#include "runtime/base/Status.h"
+#include "runtime/base/OutputPlace.h"
+#include "runtime/base/Temporaries.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <string>
 
 namespace moert {
 
-/// Writes beside the final path under a temporary name, and renames at
-/// commit(). Destroyed without a commit it leaves nothing behind, and a file
-/// that was at the path before is untouched. What a killed process left is
-/// removed when the same path is next written; a writer that is still at work
-/// holds a lock on its file.
+/// Writes beside the final path under a temporary name (Temporaries.h), and
+/// renames at commit(). Destroyed without a commit it leaves nothing behind,
+/// and a file that was at the path before is untouched; signals and stale
+/// temporaries are as Temporaries.h says.
+///
+/// A symbolic link stays, and what it leads to is replaced. A file that is
+/// replaced hands down its mode, and its owner and group as far as this user
+/// may give them away; access control lists and extended attributes are lost.
+/// Where it had other names (hard links), those keep the old content.
+///
+/// "-", the names of descriptors, FIFOs and character devices are never
+/// replaced: what is written goes there at once, and in order. Folders, block
+/// devices and sockets are refused.
 class OutputFile {
 public:
-  /// Fails with Io, naming `path`.
-  static StatusOr<OutputFile> create(const std::string &path);
-  /// Removes temporary files for `path` that no process is writing.
-  static void removeStale(const std::filesystem::path &path);
+  enum class Content { Text, Binary };
+
+  /// Fails with Io, naming `path`; with Usage for binary content that would go
+  /// to a terminal; with Cancelled where a signal ends the wait for a FIFO's
+  /// reader.
+  static StatusOr<OutputFile> create(const std::string &path,
+                                     Content content = Content::Text);
 
   OutputFile(OutputFile &&other) noexcept;
   OutputFile &operator=(OutputFile &&other) noexcept;
@@ -31,18 +41,25 @@ public:
   /// Appends.
   Status write(const void *data, size_t bytes);
   /// Writes at `offset`, and lets the disk begin with it; many threads may.
+  /// Fails with Usage where the output is a stream.
   Status writeAt(uint64_t offset, const void *data, size_t bytes) const;
   /// Takes the disk space for `bytes` bytes now, where the file system can: a
   /// full disk or quota is then found before the first byte.
   Status reserve(uint64_t bytes) const;
-  /// Flushes to the disk and gives the file its name.
+  /// Flushes to the disk and gives the file its name, durably.
   Status commit();
 
 private:
   OutputFile() = default;
+  Status openStream();
+  Status openTemporary();
+  Status replace();
   Status failure(const char *what) const;
 
-  std::string path_, temporary_;
+  std::string path_; ///< As given, for messages.
+  OutputPlace place_;
+  std::string temporary_; ///< "" for a stream.
+  RemovedOnSignal removed_;
   int fd_ = -1;
 };
 

@@ -193,7 +193,7 @@ TEST_F(PackedFileTest, ACancelledRunLeavesTheOldFile) {
 }
 
 TEST_F(PackedFileTest, WhatAKilledRunLeftIsReplaced) {
-  dir.write("plan.weights.tmp.4194304", "half");
+  dir.write(".plan.weights.moe-0123456789abcdef.tmp", "half");
   Status status = writePackedFile(file, {2, {}});
   ASSERT_TRUE(status.isOk()) << status.message();
   EXPECT_EQ(folder(), (std::vector<std::string>{"model.gguf", "plan.weights"}));

@@ -2,6 +2,7 @@
 
 #include "runtime/base/MappedFile.h"
 #include "runtime/base/Suggest.h"
+#include "runtime/base/Temporaries.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -74,6 +75,7 @@ std::string Tool::unknownArguments(const CLI::App &command) const {
 
 int Tool::main(int argc, char **argv) {
   moert::installBusHandler();
+  moert::installCleanupHandlers();
   try {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -1,5 +1,7 @@
 #include "tools/common/Interrupt.h"
 
+#include "runtime/base/Temporaries.h"
+
 #include <csignal>
 
 namespace moetool {
@@ -13,9 +15,10 @@ static_assert(std::atomic<bool>::is_always_lock_free,
 
 const std::atomic<bool> *catchInterrupt() {
   struct sigaction action = {};
-  action.sa_handler = [](int) { interrupted = true; };
-  // The second Ctrl-C finds the default action: it ends the process.
-  action.sa_flags = SA_RESETHAND;
+  action.sa_handler = [](int signal) {
+    if (interrupted.exchange(true))
+      moert::endBySignal(signal);
+  };
   ::sigaction(SIGINT, &action, nullptr);
   return &interrupted;
 }

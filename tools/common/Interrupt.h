@@ -7,7 +7,8 @@
 
 namespace moetool {
 
-/// From now on Ctrl-C sets the returned flag; a second one kills the process.
+/// From now on Ctrl-C sets the returned flag; a second one ends the process, as
+/// moert::endBySignal() does.
 const std::atomic<bool> *catchInterrupt();
 
 } // namespace moetool

@@ -1,0 +1,151 @@
+#include "runtime/base/Temporaries.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <memory>
+#include <random>
+#include <string_view>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace moert {
+
+namespace {
+constexpr size_t kDigits = 16;
+constexpr std::string_view kSuffix = ".tmp";
+
+/// Everything before the digits. 100 bytes of a name leave room in the 143 of
+/// the file systems with the shortest names.
+std::string prefixOf(const std::string &name) {
+  size_t length = std::min<size_t>(name.size(), 100);
+  // Some file systems refuse half a UTF-8 character.
+  while (length < name.size() && length > 0 &&
+         (static_cast<unsigned char>(name[length]) & 0xc0) == 0x80)
+    --length;
+  return "." + name.substr(0, length) + ".moe-";
+}
+
+bool isTemporaryOf(std::string_view entry, std::string_view prefix) {
+  return entry.size() == prefix.size() + kDigits + kSuffix.size() &&
+         entry.starts_with(prefix) && entry.ends_with(kSuffix) &&
+         entry.substr(prefix.size(), kDigits)
+                 .find_first_not_of("0123456789abcdef") == entry.npos;
+}
+
+/// Of a process that was killed: nobody has the lock that its writer held.
+void removeIfStale(int folder, const char *name) {
+  struct stat seen, info;
+  auto isOurs = [](const struct stat &file) {
+    return S_ISREG(file.st_mode) && file.st_uid == ::geteuid() &&
+           file.st_nlink == 1;
+  };
+  if (::fstatat(folder, name, &seen, AT_SYMLINK_NOFOLLOW) != 0 || !isOurs(seen))
+    return;
+  int fd = ::openat(folder, name,
+                    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0)
+    return;
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && ::fstat(fd, &info) == 0 &&
+      isOurs(info) && info.st_ino == seen.st_ino && info.st_dev == seen.st_dev)
+    ::unlinkat(folder, name, 0);
+  ::close(fd);
+}
+} // namespace
+
+std::string temporaryName(const std::string &name) {
+  std::random_device random; // getrandom or the like: no two processes alike
+  uint64_t digits = uint64_t(random()) << 32 | random();
+  return fmt::format("{}{:016x}{}", prefixOf(name), digits, kSuffix);
+}
+
+void removeStaleTemporaries(const std::string &folder,
+                            const std::string &name) {
+  std::unique_ptr<DIR, int (*)(DIR *)> listing(::opendir(folder.c_str()),
+                                               ::closedir);
+  if (!listing)
+    return;
+  std::string prefix = prefixOf(name);
+  while (const dirent *entry = ::readdir(listing.get()))
+    if (isTemporaryOf(entry->d_name, prefix))
+      removeIfStale(::dirfd(listing.get()), entry->d_name);
+}
+
+/// One file to remove, or a free place for one. Entries are never freed, as a
+/// signal handler may be walking along them, but used again.
+struct RemovedOnSignal::Entry {
+  std::atomic<char *> path;
+  Entry *next;
+};
+
+namespace {
+/// A signal handler can reach nothing but a global.
+std::atomic<RemovedOnSignal::Entry *> entries = nullptr;
+static_assert(decltype(entries)::is_always_lock_free,
+              "a signal handler may read it");
+} // namespace
+
+RemovedOnSignal::RemovedOnSignal(const std::string &path)
+    : path_(::strdup(path.c_str())) {
+  for (Entry *entry = entries; entry; entry = entry->next) {
+    char *free = nullptr;
+    if (entry->path.compare_exchange_strong(free, path_)) {
+      entry_ = entry;
+      return;
+    }
+  }
+  entry_ = new Entry{path_, entries};
+  while (!entries.compare_exchange_weak(entry_->next, entry_))
+    ;
+}
+
+RemovedOnSignal::RemovedOnSignal(RemovedOnSignal &&other) noexcept {
+  *this = std::move(other);
+}
+
+RemovedOnSignal &RemovedOnSignal::operator=(RemovedOnSignal &&other) noexcept {
+  std::swap(entry_, other.entry_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+RemovedOnSignal::~RemovedOnSignal() {
+  // Else a handler has taken the path, and the process is about to end.
+  if (char *mine = path_;
+      entry_ && entry_->path.compare_exchange_strong(mine, nullptr))
+    std::free(path_);
+}
+
+void removeTemporaries() {
+  for (auto *entry = entries.load(); entry; entry = entry->next)
+    if (const char *path = entry->path.exchange(nullptr))
+      ::unlink(path);
+}
+
+void endBySignal(int signal) {
+  removeTemporaries();
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(signal, &action, nullptr);
+  (void)::raise(signal);
+}
+
+void installCleanupHandlers() {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action = {};
+    if (::sigaction(signal, nullptr, &action) != 0 ||
+        action.sa_handler != SIG_DFL)
+      continue; // As nohup wants it.
+    action = {};
+    action.sa_handler = endBySignal;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+} // namespace moert
