@@ -39,18 +39,17 @@ double GenerateStats::decodeRate() const {
 StatusOr<GenerateStats>
 generate(Session &session, const Tokenizer &tokenizer,
          std::span<const int32_t> prompt, const GenerateOptions &options,
-         const std::function<void(std::string_view)> &sink) {
+         const std::function<Status(std::string_view)> &sink) {
   GenerateStats stats;
   MOE_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(options.sampler));
   MOE_ASSIGN_OR_RETURN(StreamDecoder decoder,
                        StreamDecoder::create(tokenizer, options.stops));
   auto show = [&](const std::string &text) {
-    if (!text.empty())
-      sink(text);
+    return text.empty() ? Status::ok() : sink(text);
   };
-  auto finish = [&](StopReason reason) {
+  auto finish = [&](StopReason reason) -> StatusOr<GenerateStats> {
     stats.reason = reason;
-    show(decoder.finish());
+    MOE_RETURN_IF_ERROR(show(decoder.finish()));
     return stats;
   };
 
@@ -70,7 +69,7 @@ generate(Session &session, const Tokenizer &tokenizer,
       return finish(StopReason::EndOfText);
     sampler.accept(token);
     ++stats.generatedTokens;
-    show(decoder.push(token));
+    MOE_RETURN_IF_ERROR(show(decoder.push(token)));
     if (decoder.stopped())
       return finish(StopReason::StopString);
     if (stats.generatedTokens == options.maxTokens)

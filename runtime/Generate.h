@@ -34,11 +34,12 @@ struct GenerateStats {
 
 /// Appends `prompt` to the session and generates after it; `sink` receives text
 /// as it becomes certain, whole characters only. The session's cancel flag ends
-/// it with StopReason::Cancelled and ok.
+/// it with StopReason::Cancelled and ok; a failure of `sink` ends it as well
+/// and is returned.
 StatusOr<GenerateStats>
 generate(Session &session, const Tokenizer &tokenizer,
          std::span<const int32_t> prompt, const GenerateOptions &options,
-         const std::function<void(std::string_view)> &sink);
+         const std::function<Status(std::string_view)> &sink);
 
 } // namespace moert
 

@@ -185,6 +185,7 @@ moert_status moert_generate(moert_session *handle, const int32_t *prompt,
                  [&](std::string_view text) {
                    if (callback(user, text.data(), text.size()) != 0)
                      handle->cancel = true;
+                   return Status::ok();
                  }));
     if (stats)
       *stats = {result.promptTokens, result.generatedTokens,

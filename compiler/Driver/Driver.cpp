@@ -84,15 +84,15 @@ std::string textOf(mlir::ModuleOp module) {
   return text;
 }
 
-/// The text of a module, to a file or to stdout ("" or "-").
-Status writeText(mlir::ModuleOp module, const std::string &path) {
+/// The text of a module, to a file or, for "" or "-", to the report.
+Status writeText(mlir::ModuleOp module, CompileReport &report) {
   std::string text = textOf(module);
-  if (path.empty() || path == "-") {
-    llvm::outs() << text;
-    llvm::outs().flush();
+  if (report.output.empty() || report.output == "-") {
+    report.text = std::move(text);
     return Status::ok();
   }
-  MOE_ASSIGN_OR_RETURN(moert::OutputFile file, moert::OutputFile::create(path));
+  MOE_ASSIGN_OR_RETURN(moert::OutputFile file,
+                       moert::OutputFile::create(report.output));
   MOE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
   return file.commit();
 }
@@ -176,7 +176,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   report.output = request.output;
   report.notes = target.notes;
   if (request.emit == Emit::Moe) {
-    MOE_RETURN_IF_ERROR(writeText(*module, request.output));
+    MOE_RETURN_IF_ERROR(writeText(*module, report));
     return report;
   }
 
@@ -190,7 +190,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   }));
   report.remarks = runner.log().remarks();
   if (request.emit == Emit::Placed) {
-    MOE_RETURN_IF_ERROR(writeText(*module, request.output));
+    MOE_RETURN_IF_ERROR(writeText(*module, report));
     return report;
   }
 
@@ -202,7 +202,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   }));
   report.remarks = runner.log().remarks();
   if (request.emit == Emit::Plan) {
-    MOE_RETURN_IF_ERROR(writeText(*module, request.output));
+    MOE_RETURN_IF_ERROR(writeText(*module, report));
     return report;
   }
 

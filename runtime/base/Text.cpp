@@ -1,10 +1,67 @@
 #include "runtime/base/Text.h"
 
+#include "runtime/base/Utf8.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <iterator>
 
 namespace moert {
+
+namespace {
+bool drivesTerminal(uint32_t codePoint) {
+  if (codePoint < 0x20)
+    return codePoint != '\n' && codePoint != '\t';
+  return (codePoint >= 0x7f && codePoint < 0xa0) ||
+         (codePoint >= 0x202a && codePoint <= 0x202e) ||
+         (codePoint >= 0x2066 && codePoint <= 0x2069);
+}
+
+/// Replaces what a terminal must not get: valid characters by what
+/// `character(bytes, codePoint)` returns, ill-formed bytes by `invalid(bytes)`.
+template <typename Character, typename Invalid>
+std::string replaceUnsafe(std::string_view text, Character character,
+                          Invalid invalid) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    Utf8Unit unit = nextUtf8(text);
+    std::string_view bytes = text.substr(0, unit.length);
+    text.remove_prefix(unit.length);
+    if (unit.kind != Utf8Kind::Valid)
+      result += invalid(bytes);
+    else if (uint32_t code = decodeUtf8(bytes.data(), unit.length);
+             drivesTerminal(code))
+      result += character(bytes, code);
+    else
+      result += bytes;
+  }
+  return result;
+}
+
+/// \xNN for every byte.
+std::string hexEscapes(std::string_view bytes) {
+  std::string result;
+  for (unsigned char byte : bytes)
+    fmt::format_to(std::back_inserter(result), "\\x{:02x}", byte);
+  return result;
+}
+} // namespace
+
+std::string terminalSafe(std::string_view text) {
+  return replaceUnsafe(
+      text, [](std::string_view bytes, uint32_t) { return hexEscapes(bytes); },
+      hexEscapes);
+}
+
+std::string terminalSafeJson(std::string_view json) {
+  return replaceUnsafe(
+      json,
+      [](std::string_view, uint32_t code) {
+        return fmt::format("\\u{:04x}", code);
+      },
+      [](std::string_view) { return replacementCharacter; });
+}
 
 std::string escaped(std::string_view text) {
   std::string result;

@@ -21,6 +21,16 @@ std::string escaped(std::string_view text);
 /// As it is when it holds up to 80 bytes of printable ASCII, else quoted().
 std::string printable(std::string_view text);
 
+/// `text` as it can be shown on a terminal: what would drive one is written as
+/// \xNN, which is control characters but newlines and tabs, DEL, the controls
+/// U+0080 to U+009F, the marks that turn following text around (U+202A to
+/// U+202E, U+2066 to U+2069), and bytes that are no UTF-8. All else stays.
+std::string terminalSafe(std::string_view text);
+
+/// The same for a JSON text, with \uNNNN: its values do not change. Bytes that
+/// are no UTF-8 become U+FFFD.
+std::string terminalSafeJson(std::string_view json);
+
 /// "1 byte", "3 bytes"; for counts in messages.
 std::string counted(unsigned long long count, std::string_view noun);
 

@@ -2,7 +2,7 @@
 
 #include "runtime/text/BpeModel.h"
 
-#include "runtime/text/Utf8.h"
+#include "runtime/base/Utf8.h"
 
 #include <bit>
 #include <fmt/format.h>

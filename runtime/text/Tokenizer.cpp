@@ -5,7 +5,7 @@
 #include "runtime/text/BpeModel.h"
 #include "runtime/text/PreTokenizer.h"
 #include "runtime/text/SpecialTokens.h"
-#include "runtime/text/Utf8.h"
+#include "runtime/base/Utf8.h"
 
 #include <algorithm>
 #include <fmt/format.h>

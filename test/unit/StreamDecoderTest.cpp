@@ -2,7 +2,7 @@
 
 #include "runtime/text/StreamDecoder.h"
 
-#include "runtime/text/Utf8.h"
+#include "runtime/base/Utf8.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,10 +4,9 @@
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Temporaries.h"
 
-#include <cstdio>
-#include <cstdlib>
+#include <exception>
 #include <new>
-#include <unistd.h>
+#include <sstream>
 
 using moert::Status;
 using moert::StatusCode;
@@ -18,19 +17,6 @@ const char *const kExitCodeHelp =
     "Exit codes: 0 ok, 1 internal error, 2 usage, 3 malformed file, 4 I/O,\n"
     "5 does not fit, 6 unsupported, 7 plan for another machine, model or\n"
     "version, 130 interrupted.";
-
-bool stderrIsTerminal() { return ::isatty(STDERR_FILENO) == 1; }
-
-bool colourAllowed() {
-  const char *noColor = std::getenv("NO_COLOR");
-  return stderrIsTerminal() && (!noColor || !*noColor);
-}
-
-void printError(const std::string &message) {
-  bool colour = colourAllowed();
-  std::fprintf(stderr, "%serror:%s %s\n", colour ? "\033[1;31m" : "",
-               colour ? "\033[0m" : "", message.c_str());
-}
 
 Tool::Tool(std::string name, std::string description)
     : app_(std::move(description), std::move(name)) {
@@ -73,39 +59,41 @@ std::string Tool::unknownArguments(const CLI::App &command) const {
   return message + " (see " + path + " --help)";
 }
 
-int Tool::main(int argc, char **argv) {
-  moert::installBusHandler();
-  moert::installCleanupHandlers();
+Status Tool::run(int argc, char **argv) {
   try {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    if (error.get_exit_code() == 0)
-      return app_.exit(error); // --help and --version
-    printError(error.what());
-    return moert::exitCode(StatusCode::Usage);
+    if (error.get_exit_code() != 0)
+      return Status(StatusCode::Usage, error.what());
+    std::ostringstream text; // --help and --version
+    app_.exit(error, text, text);
+    printText(text.str());
+    return Status::ok();
   }
   for (const CLI::App *sub : app_.get_subcommands())
-    if (!sub->remaining().empty()) {
-      printError(unknownArguments(*sub));
-      return moert::exitCode(StatusCode::Usage);
-    }
-  if (!app_.remaining().empty()) {
-    printError(unknownArguments(app_));
-    return moert::exitCode(StatusCode::Usage);
-  }
-  if (!chosen_) {
-    std::fputs(app_.help().c_str(), stderr);
-    return moert::exitCode(StatusCode::Usage);
-  }
-  Status status;
+    if (!sub->remaining().empty())
+      return Status(StatusCode::Usage, unknownArguments(*sub));
+  if (!app_.remaining().empty())
+    return Status(StatusCode::Usage, unknownArguments(app_));
+  if (!chosen_)
+    return Status(StatusCode::Usage, "no command\n" + app_.help());
+  return chosen_();
+}
+
+int Tool::main(int argc, char **argv) {
+  Status status = claimStandardStreams();
+  moert::installBusHandler();
+  moert::installCleanupHandlers();
   try {
-    status = chosen_();
+    if (status.isOk())
+      status = run(argc, argv);
   } catch (const std::bad_alloc &) {
     status = Status(StatusCode::DoesNotFit, "out of memory");
+  } catch (const std::exception &error) {
+    status = Status(StatusCode::Internal,
+                    std::string("internal error: ") + error.what());
   }
-  if (!status.isOk())
-    printError(status.message());
-  return moert::exitCode(status.code());
+  return finish(std::move(status));
 }
 
 } // namespace moetool

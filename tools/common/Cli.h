@@ -4,6 +4,7 @@
 #define MOE_TOOLS_COMMON_CLI_H
 
 #include "runtime/base/Status.h"
+#include "tools/common/Output.h"
 
 #include <CLI/CLI.hpp>
 #include <functional>
@@ -12,8 +13,8 @@
 namespace moetool {
 
 /// A tool's command line: sub-commands that each run to a Status. Handles help,
-/// version, misspelt commands and flags ("did you mean"), error printing and
-/// exit codes.
+/// version, misspelt commands and flags ("did you mean"), errors and
+/// exceptions, lost output and exit codes.
 class Tool {
 public:
   Tool(std::string name, std::string description);
@@ -26,19 +27,12 @@ public:
   int main(int argc, char **argv);
 
 private:
+  moert::Status run(int argc, char **argv);
   std::string unknownArguments(const CLI::App &command) const;
 
   CLI::App app_;
   std::function<moert::Status()> chosen_;
 };
-
-/// Whether stderr is a terminal that wants progress and colour is allowed
-/// (NO_COLOR unset).
-bool stderrIsTerminal();
-bool colourAllowed();
-
-/// Prints "error: message" on stderr, in red on a terminal.
-void printError(const std::string &message);
 
 /// The documented exit codes, as the tools' help shows them.
 extern const char *const kExitCodeHelp;

@@ -1,9 +1,8 @@
 #include "tools/common/Progress.h"
 
 #include "runtime/base/Text.h"
-#include "tools/common/Cli.h"
+#include "tools/common/Output.h"
 
-#include <cstdio>
 #include <fmt/format.h>
 
 namespace moetool {
@@ -22,17 +21,16 @@ void Progress::update(uint64_t done, uint64_t total) {
   double left = rate > 0 ? double(total - done) / rate : 0;
   constexpr int width = 20;
   int filled = int(double(done) / double(total) * width);
-  fmt::print(stderr,
-             "\r\033[K{}  {:3.0f}% [{}{}] {} of {}, {}/s, {:.0f} s left", what_,
-             100.0 * double(done) / double(total), std::string(filled, '#'),
-             std::string(width - filled, '-'), moert::humanBytes(double(done)),
-             moert::humanBytes(double(total)), moert::humanBytes(rate), left);
-  std::fflush(stderr);
+  redrawLine(fmt::format(
+      "{}  {:3.0f}% [{}{}] {} of {}, {}/s, {:.0f} s left", what_,
+      100.0 * double(done) / double(total), std::string(filled, '#'),
+      std::string(width - filled, '-'), moert::humanBytes(double(done)),
+      moert::humanBytes(double(total)), moert::humanBytes(rate), left));
 }
 
 void Progress::finish() {
   if (visible_)
-    std::fputs("\r\033[K", stderr);
+    redrawLine("");
   visible_ = false;
 }
 

@@ -14,22 +14,22 @@ namespace {
 Status calibrate(const std::string &output) {
   MOE_ASSIGN_OR_RETURN(TargetDesc target,
                        calibrateNative([](const std::string &what) {
-                         fmt::print(stderr, "measuring {}\n", what);
+                         moetool::note("measuring {}\n", what);
                        }));
   printTarget(target);
   for (const std::string &note : target.notes)
-    fmt::print(stderr, "note: {}\n", note);
+    moetool::note("note: {}\n", note);
   if (!output.empty()) {
     MOE_RETURN_IF_ERROR(saveTargetFile(output, target));
-    fmt::print("written to {}\n", output);
+    moetool::print("written to {}\n", output);
     // Without a cache folder the file is still of use.
     if (nativeTargetFile().empty())
       return Status::ok();
   }
   MOE_RETURN_IF_ERROR(saveNativeTarget(target));
-  fmt::print("stored in {}: --target native uses it\n", nativeTargetFile());
+  moetool::print("stored in {}: --target native uses it\n", nativeTargetFile());
   if (std::string note = unusedGpuNote(target); !note.empty())
-    fmt::print(stderr, "note: {}\n", note);
+    moetool::note("note: {}\n", note);
   return Status::ok();
 }
 } // namespace

@@ -25,18 +25,18 @@ Status printSummary(const std::string &path) {
   ExplainSummary summary(plan.table());
   for (const DeviceMemory &memory : summary.devices) {
     const moert::fb::Device &device = *memory.device;
-    fmt::print(stderr, "{}: {} of {} (weights {}, cache {}, activations {})\n",
-               device.name()->string_view(),
-               moert::humanBytes(double(memory.used)),
-               moert::humanBytes(double(device.memory_bytes())),
-               moert::humanBytes(double(device.weight_bytes())),
-               moert::humanBytes(double(device.kv_bytes())),
-               moert::humanBytes(double(device.arena_bytes())));
+    moetool::note("{}: {} of {} (weights {}, cache {}, activations {})\n",
+                  device.name()->string_view(),
+                  moert::humanBytes(double(memory.used)),
+                  moert::humanBytes(double(device.memory_bytes())),
+                  moert::humanBytes(double(device.weight_bytes())),
+                  moert::humanBytes(double(device.kv_bytes())),
+                  moert::humanBytes(double(device.arena_bytes())));
   }
   if (auto rate = summary.prefillRate())
-    fmt::print(stderr, "predicted prefill: {:.4g} tokens/s\n", *rate);
+    moetool::note("predicted prefill: {:.4g} tokens/s\n", *rate);
   if (auto rate = summary.decodeRate())
-    fmt::print(stderr, "predicted decode: {:.4g} tokens/s\n", *rate);
+    moetool::note("predicted decode: {:.4g} tokens/s\n", *rate);
   return Status::ok();
 }
 
@@ -52,19 +52,20 @@ Status run(Options &options) {
   };
   MOE_ASSIGN_OR_RETURN(CompileReport report, compileModel(options.request));
   progress.finish();
+  moetool::printText(report.text);
   if (options.verbose)
     for (const std::string &remark : report.remarks)
-      fmt::print(stderr, "remark: {}\n", remark);
+      moetool::note("remark: {}\n", remark);
   for (const std::string &note : report.notes)
-    fmt::print(stderr, "note: {}\n", note);
+    moetool::note("note: {}\n", note);
   if (options.request.emit != Emit::Fb)
     return Status::ok();
   MOE_RETURN_IF_ERROR(printSummary(report.output));
   if (report.packed.empty())
-    fmt::print(stderr, "wrote {}\n", report.output);
+    moetool::note("wrote {}\n", report.output);
   else
-    fmt::print(stderr, "wrote {} and {} ({})\n", report.output, report.packed,
-               moert::humanBytes(double(report.packedBytes)));
+    moetool::note("wrote {} and {} ({})\n", report.output, report.packed,
+                  moert::humanBytes(double(report.packedBytes)));
   return Status::ok();
 }
 } // namespace

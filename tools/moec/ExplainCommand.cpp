@@ -23,10 +23,10 @@ void addExplainCommand(moetool::Tool &tool) {
         // A GGUF model is answered with the compile command to run first.
         MOE_ASSIGN_OR_RETURN(moert::Plan plan,
                              moert::Plan::load(options->plan));
-        std::string text = options->json
-                               ? explainJson(plan.table())
-                               : explainText(plan.table(), options->full);
-        fmt::print("{}", text);
+        if (options->json)
+          moetool::printJson(explainJson(plan.table()));
+        else
+          moetool::printText(explainText(plan.table(), options->full));
         return Status::ok();
       });
   command->add_option("plan", options->plan, "The plan.fb that moec wrote")

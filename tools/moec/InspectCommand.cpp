@@ -19,7 +19,7 @@ void addInspectCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command(
       "inspect", "Print a plan as text of the plan dialect", [paths] {
         MOE_ASSIGN_OR_RETURN(std::string text, inspectPlan(paths->input));
-        fmt::print("{}", text);
+        moetool::printText(text);
         return Status::ok();
       });
   command->add_option("plan", paths->input, "The plan file")->required();

@@ -19,9 +19,10 @@ void addModelCommand(moetool::Tool &tool) {
       [options] {
         MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(options->model));
         MOE_ASSIGN_OR_RETURN(ModelCard card, makeModelCard(model));
-        std::string text =
-            options->json ? modelCardJson(card) : modelCardText(card);
-        fmt::print("{}", text);
+        if (options->json)
+          moetool::printJson(modelCardJson(card));
+        else
+          moetool::printText(modelCardText(card));
         return Status::ok();
       });
   command

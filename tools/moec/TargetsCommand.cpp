@@ -19,16 +19,16 @@ void addTargetsCommand(moetool::Tool &tool) {
       "targets", "List machine descriptions, or show one", [options] {
         if (options->name.empty()) {
           for (const std::string &name : targetNames())
-            fmt::print("{}\n", name);
+            moetool::print("{}\n", name);
           return Status::ok();
         }
         MOE_ASSIGN_OR_RETURN(TargetDesc target, resolveTarget(options->name));
         if (options->json)
-          fmt::print("{}", toJson(target));
+          moetool::printJson(toJson(target));
         else
           printTarget(target);
         for (const std::string &note : target.notes)
-          fmt::print(stderr, "note: {}\n", note);
+          moetool::note("note: {}\n", note);
         return Status::ok();
       });
   command->add_option("name", options->name,

@@ -211,9 +211,11 @@ Status bench(BenchFlags flags) {
       subject.hugePages = double(pages.huge) / double(pages.resident);
   }
   progress.clear();
-  fmt::print("{}", flags.output == "json"  ? benchJson(subject, results)
-                   : flags.output == "csv" ? benchCsv(subject, results)
-                                           : benchMarkdown(subject, results));
+  if (flags.output == "json")
+    moetool::printJson(benchJson(subject, results));
+  else
+    moetool::printText(flags.output == "csv" ? benchCsv(subject, results)
+                                             : benchMarkdown(subject, results));
   return Status::ok();
 }
 } // namespace

@@ -74,7 +74,7 @@ void printText(const Json &info) {
     return humanBytes(value.get<double>());
   };
   auto line = [](std::string_view name, const std::string &value) {
-    fmt::print("{:<13}{}\n", name, value);
+    moetool::print("{:<13}{}\n", name, value);
   };
   line("model", fmt::format("{} ({}, {:.1f} M parameters)",
                             info["model"].get<std::string>(),
@@ -124,8 +124,8 @@ Status showInfo(const InfoFlags &flags) {
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.session.plan));
   Json info = describe(plan);
   if (flags.json)
-    fmt::print("{}\n",
-               info.dump(2, ' ', false, Json::error_handler_t::replace));
+    moetool::printJson(
+        info.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   else
     printText(info);
   return Status::ok();

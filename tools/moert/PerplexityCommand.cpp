@@ -106,19 +106,20 @@ Status perplexity(const PerplexityFlags &flags) {
   }
   progress.clear();
   if (flags.json)
-    fmt::print("{}\n", nlohmann::ordered_json(
-                           {{"perplexity", score.perplexity()},
-                            {"standard_error", score.perplexityError()},
-                            {"mean_nll", score.mean()},
-                            {"tokens_scored", score.count},
-                            {"windows", windows},
-                            {"ctx", window}})
-                           .dump(2));
+    moetool::print("{}\n", nlohmann::ordered_json(
+                               {{"perplexity", score.perplexity()},
+                                {"standard_error", score.perplexityError()},
+                                {"mean_nll", score.mean()},
+                                {"tokens_scored", score.count},
+                                {"windows", windows},
+                                {"ctx", window}})
+                               .dump(2));
   else
-    fmt::print("perplexity {:.4f} +/- {:.4f} ({} tokens scored in {} windows "
-               "of {})\n",
-               score.perplexity(), score.perplexityError(), score.count,
-               windows, window);
+    moetool::print(
+        "perplexity {:.4f} +/- {:.4f} ({} tokens scored in {} windows "
+        "of {})\n",
+        score.perplexity(), score.perplexityError(), score.count, windows,
+        window);
   return Status::ok();
 }
 } // namespace

@@ -63,8 +63,10 @@ Status profile(const ProfileFlags &flags) {
     MOE_RETURN_IF_ERROR(file.commit());
   }
   setting.weightPages = session->weightPages();
-  fmt::print("{}", flags.json ? profileJson(profile, setting)
-                              : profileText(profile, setting));
+  if (flags.json)
+    moetool::printJson(profileJson(profile, setting));
+  else
+    moetool::printText(profileText(profile, setting));
   return Status::ok();
 }
 } // namespace

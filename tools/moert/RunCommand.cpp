@@ -5,7 +5,6 @@
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
-#include <cstdio>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -31,16 +30,14 @@ StatusOr<std::string> promptText(const RunFlags &flags) {
 }
 
 void printStats(const GenerateStats &stats, const Session &session) {
-  fmt::print(stderr,
-             "\nprompt:    {:5} tokens in {:.2f} s, {:.2f} t/s\n"
-             "generated: {:5} tokens in {:.2f} s, {:.2f} t/s\n",
-             stats.promptTokens, stats.promptSeconds, stats.promptRate(),
-             stats.generatedTokens, stats.decodeSeconds, stats.decodeRate());
+  moetool::note("\nprompt:    {:5} tokens in {:.2f} s, {:.2f} t/s\n"
+                "generated: {:5} tokens in {:.2f} s, {:.2f} t/s\n",
+                stats.promptTokens, stats.promptSeconds, stats.promptRate(),
+                stats.generatedTokens, stats.decodeSeconds, stats.decodeRate());
   if (stats.reason == StopReason::ContextFull)
-    fmt::print(stderr,
-               "note: the context of {} tokens is full; recompile with a "
-               "larger --ctx for longer texts\n",
-               session.context());
+    moetool::note("note: the context of {} tokens is full; recompile with a "
+                  "larger --ctx for longer texts\n",
+                  session.context());
 }
 
 void printJson(const GenerateStats &stats, const Session &session,
@@ -57,8 +54,9 @@ void printJson(const GenerateStats &stats, const Session &session,
       {"decode_ts", stats.decodeRate()},
       {"threads", session.threads()}};
   // A prompt may be any bytes; JSON text is UTF-8.
-  fmt::print("{}\n", object.dump(2, ' ', false,
-                                 nlohmann::json::error_handler_t::replace));
+  moetool::printJson(
+      object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+      "\n");
 }
 
 Status runPrompt(const RunFlags &flags) {
@@ -82,18 +80,17 @@ Status runPrompt(const RunFlags &flags) {
                                 [&](std::string_view piece) {
                                   if (flags.json) {
                                     text += piece;
-                                    return;
+                                    return Status::ok();
                                   }
-                                  std::fwrite(piece.data(), 1, piece.size(),
-                                              stdout);
-                                  std::fflush(stdout);
+                                  // Without a reader there is no more to do.
+                                  moetool::printText(piece);
+                                  return moetool::flush();
                                 }));
   if (flags.json)
     printJson(stats, *session, prompt, text);
   else
-    std::fputc('\n', stdout);
-  if (std::fflush(stdout) != 0)
-    return Status(StatusCode::Io, "cannot write to standard output");
+    moetool::print("\n");
+  MOE_RETURN_IF_ERROR(moetool::flush());
   if (flags.stats || moetool::stderrIsTerminal() ||
       stats.reason == StopReason::Cancelled)
     printStats(stats, *session);

@@ -83,13 +83,13 @@ std::vector<int32_t> randomTokens(const Session &session, int32_t count) {
 void ProgressLine::show(const std::string &text) {
   if (!moetool::stderrIsTerminal())
     return;
-  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  moetool::redrawLine(text);
   shown_ = true;
 }
 
 void ProgressLine::clear() {
   if (shown_)
-    std::fputs("\r\033[K", stderr);
+    moetool::redrawLine("");
   shown_ = false;
 }
 

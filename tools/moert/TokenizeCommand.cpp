@@ -30,7 +30,7 @@ Status tokenize(const TokenizeFlags &flags) {
     options.addBos = false;
   MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
                        tokenizer.encode(text, options));
-  fmt::print("[{}]\n", fmt::join(tokens, ", "));
+  moetool::print("[{}]\n", fmt::join(tokens, ", "));
   return Status::ok();
 }
 } // namespace

@@ -1,7 +1,7 @@
 //===- Utf8.h - Classifying bytes as UTF-8 ----------------------*- C++ -*-===//
 
-#ifndef MOE_RUNTIME_TEXT_UTF8_H
-#define MOE_RUNTIME_TEXT_UTF8_H
+#ifndef MOE_RUNTIME_BASE_UTF8_H
+#define MOE_RUNTIME_BASE_UTF8_H
 
 #include <cstdint>
 #include <string>
@@ -38,4 +38,4 @@ uint32_t decodeUtf8(const char *bytes, unsigned length);
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_TEXT_UTF8_H
+#endif // MOE_RUNTIME_BASE_UTF8_H

@@ -1,6 +1,6 @@
 //===- Utf8.cpp -----------------------------------------------------------===//
 
-#include "runtime/text/Utf8.h"
+#include "runtime/base/Utf8.h"
 
 #include <cstring>
 

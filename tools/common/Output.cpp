@@ -1,0 +1,155 @@
+#include "tools/common/Output.h"
+
+#include "runtime/base/Text.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <string>
+#include <unistd.h>
+
+using moert::Status;
+using moert::StatusCode;
+
+namespace moetool {
+
+namespace {
+/// A standard descriptor that remembers why writing to it failed first. After
+/// that it takes everything and writes nothing.
+class StandardStream {
+public:
+  /// Text is collected up to `room` bytes.
+  StandardStream(int fd, const char *name, size_t room)
+      : fd_(fd), name_(name), room_(room) {}
+
+  void write(std::string_view text) {
+    pending_ += text;
+    if (pending_.size() > room_)
+      flush();
+  }
+
+  void flush() {
+    std::string_view rest = pending_;
+    while (error_ == 0 && !rest.empty()) {
+      ssize_t written = ::write(fd_, rest.data(), rest.size());
+      if (written >= 0) {
+        rest.remove_prefix(static_cast<size_t>(written));
+      } else if (errno == EAGAIN) {
+        // Who started us may have made the descriptor non-blocking.
+        pollfd ready = {fd_, POLLOUT, 0};
+        ::poll(&ready, 1, -1);
+      } else if (errno != EINTR) {
+        error_ = errno;
+      }
+    }
+    written_ = written_ || !pending_.empty();
+    pending_.clear();
+  }
+
+  /// Some file systems tell only at a close that a write failed.
+  void close() {
+    flush();
+    if (error_ != 0 || !written_)
+      return;
+    int copy = ::dup(fd_);
+    if (copy >= 0 && ::close(copy) != 0 && errno != EINTR)
+      error_ = errno;
+  }
+
+  Status status() const {
+    return error_ == 0 ? Status::ok()
+                       : Status(StatusCode::Io, std::string(name_) + ": " +
+                                                    std::strerror(error_));
+  }
+
+private:
+  int fd_;
+  const char *name_;
+  size_t room_;
+  std::string pending_;
+  bool written_ = false;
+  int error_ = 0;
+};
+
+/// As global as the descriptors that they stand for.
+StandardStream &standardOutput() {
+  static StandardStream stream(STDOUT_FILENO, "standard output", 1 << 16);
+  return stream;
+}
+StandardStream &standardError() {
+  static StandardStream stream(STDERR_FILENO, "standard error", 0);
+  return stream;
+}
+
+/// What the program itself says may drive the terminal.
+void noteRaw(std::string_view text) {
+  // In the order in which things were said, where both go to one place.
+  standardOutput().flush();
+  standardError().write(text);
+}
+} // namespace
+
+Status claimStandardStreams() {
+  std::signal(SIGPIPE, SIG_IGN);
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
+      continue;
+    // Open the wrong way round: using it goes on failing as if it were closed.
+    // open() takes the lowest free number, which is this one.
+    int flags = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    if (::open("/dev/null", flags) != fd)
+      return Status(StatusCode::Io,
+                    std::string("/dev/null: cannot open in place of a closed "
+                                "standard stream: ") +
+                        std::strerror(errno));
+  }
+  return Status::ok();
+}
+
+void printText(std::string_view text) {
+  standardOutput().write(moert::terminalSafe(text));
+}
+
+void printJson(std::string_view json) {
+  standardOutput().write(moert::terminalSafeJson(json));
+}
+
+void noteText(std::string_view text) { noteRaw(moert::terminalSafe(text)); }
+
+Status flush() {
+  standardOutput().flush();
+  return standardOutput().status();
+}
+
+int finish(Status status) {
+  standardOutput().close();
+  if (status.isOk())
+    status = standardOutput().status();
+  if (!status.isOk())
+    printError(status.message());
+  standardError().close();
+  if (status.isOk())
+    status = standardError().status();
+  return moert::exitCode(status.code());
+}
+
+bool stderrIsTerminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+bool colourAllowed() {
+  const char *noColor = std::getenv("NO_COLOR");
+  return stderrIsTerminal() && (!noColor || !*noColor);
+}
+
+void printError(std::string_view message) {
+  noteRaw((colourAllowed() ? "\033[1;31merror:\033[0m " : "error: ") +
+          moert::terminalSafe(message) + "\n");
+}
+
+void redrawLine(std::string_view text) {
+  noteRaw("\r\033[K" + moert::terminalSafe(text));
+}
+
+} // namespace moetool

@@ -1,0 +1,65 @@
+//===- Output.h - Where the tools print -------------------------*- C++ -*-===//
+//
+// All that a tool says goes through these functions. Nothing that can drive a
+// terminal passes them (see terminalSafe), and what a full disk or a reader
+// that went away loses is noticed: finish() makes it exit code 4.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TOOLS_COMMON_OUTPUT_H
+#define MOE_TOOLS_COMMON_OUTPUT_H
+
+#include "runtime/base/Status.h"
+
+#include <fmt/format.h>
+#include <string_view>
+
+namespace moetool {
+
+/// Call first in a process: standard descriptors that are closed are filled, so
+/// that no file that is opened later can be taken for one, and writing to a
+/// pipe that nobody reads becomes an error instead of a signal.
+moert::Status claimStandardStreams();
+
+/// Text on standard output: results. Collected until it is much, until
+/// something goes to standard error, flush() or finish().
+void printText(std::string_view text);
+/// A JSON text on standard output, control characters as \uNNNN.
+void printJson(std::string_view json);
+/// Text on standard error, at once: errors, notes and statistics.
+void noteText(std::string_view text);
+
+/// Formatted text on standard output, as fmt::print.
+template <typename... Args>
+void print(fmt::format_string<Args...> format, Args &&...args) {
+  printText(fmt::format(format, std::forward<Args>(args)...));
+}
+/// Formatted text on standard error.
+template <typename... Args>
+void note(fmt::format_string<Args...> format, Args &&...args) {
+  noteText(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Writes what print() collected. Fails with Io if any of what was printed so
+/// far was lost: work that only serves to print more can end.
+moert::Status flush();
+
+/// The end of a command: flushes, prints the error if there is one and returns
+/// the exit code. An error keeps its own; a success whose output, on either
+/// stream, was lost is an error of code Io.
+int finish(moert::Status status);
+
+/// Whether stderr is a terminal that wants progress and colour is allowed
+/// (NO_COLOR unset).
+bool stderrIsTerminal();
+bool colourAllowed();
+
+/// Prints "error: message" on stderr, in red on a terminal.
+void printError(std::string_view message);
+
+/// Replaces the terminal's line, on stderr, by `text`.
+void redrawLine(std::string_view text);
+
+} // namespace moetool
+
+#endif // MOE_TOOLS_COMMON_OUTPUT_H
