@@ -378,8 +378,10 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
 class LongRunTest : public MoertCliTest {
 protected:
   /// Starts a run that would take minutes, calls `disturb` with its process
-  /// number once text appears, and waits for its end.
-  Result disturbed(const std::function<void(pid_t)> &disturb) {
+  /// number once text appears, and waits for its end; reads on until then, or
+  /// goes away.
+  Result disturbed(const std::function<void(pid_t)> &disturb,
+                   bool readOn = true) {
     auto &plan = sample_.builder.plan;
     plan.context = 1 << 20;
     plan.kv[0]->capacity = plan.context;
@@ -392,6 +394,7 @@ protected:
       return {-1, "", "no pipe"};
     pid_t child = ::fork();
     if (child == 0) {
+      ::close(out[0]);
       ::dup2(out[1], STDOUT_FILENO);
       ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
       ::execl(MOERT_PATH, "moert", "run", plan_.c_str(), "-p", "the",
@@ -402,7 +405,7 @@ protected:
     char byte;
     EXPECT_EQ(::read(out[0], &byte, 1), 1);
     disturb(child);
-    while (::read(out[0], &byte, 1) == 1)
+    while (readOn && ::read(out[0], &byte, 1) == 1)
       ;
     ::close(out[0]);
     int status = 0;
@@ -417,6 +420,12 @@ TEST_F(LongRunTest, CtrlCPrintsStatisticsAndExits130) {
   EXPECT_EQ(result.exitCode, 130) << result.err;
   EXPECT_NE(result.err.find("prompt:"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("generated:"), std::string::npos) << result.err;
+}
+
+TEST_F(LongRunTest, AReaderThatGoesAwayEndsIt) {
+  Result result = disturbed([](pid_t) {}, /*readOn=*/false);
+  EXPECT_EQ(result.exitCode, 4) << result.err;
+  EXPECT_EQ(result.err, "error: standard output: Broken pipe\n");
 }
 
 TEST_F(LongRunTest, TruncatedWeightsAreAnErrorNotASignal) {

@@ -25,6 +25,31 @@ TEST(Text, ReportsKeepTheWholeText) {
   EXPECT_EQ(moert::printable("a\n"), "\"a\\x0a\"");
 }
 
+TEST(Text, NothingDrivesATerminal) {
+  EXPECT_EQ(moert::terminalSafe("a \"b\\c\td\n"), "a \"b\\c\td\n");
+  EXPECT_EQ(moert::terminalSafe("na\u00efve \u6587 \U0001f600 \u200e"),
+            "na\u00efve \u6587 \U0001f600 \u200e");
+  EXPECT_EQ(moert::terminalSafe("\x1b[2J\a\r\b\x7f"),
+            "\\x1b[2J\\x07\\x0d\\x08\\x7f");
+  EXPECT_EQ(moert::terminalSafe(std::string_view("\0", 1)), "\\x00");
+  // The controls of U+0080 to U+009F, as characters and as bytes.
+  EXPECT_EQ(moert::terminalSafe("\u0080\u009b\u009f\u00a0"),
+            "\\xc2\\x80\\xc2\\x9b\\xc2\\x9f\u00a0");
+  EXPECT_EQ(moert::terminalSafe("\x9b[2J"), "\\x9b[2J");
+  EXPECT_EQ(moert::terminalSafe("x\xe2\x80"), "x\\xe2\\x80");
+  EXPECT_EQ(moert::terminalSafe("\u202a\u202e\u2066\u2069"),
+            "\\xe2\\x80\\xaa\\xe2\\x80\\xae"
+            "\\xe2\\x81\\xa6\\xe2\\x81\\xa9");
+}
+
+TEST(Text, JsonKeepsItsValues) {
+  EXPECT_EQ(moert::terminalSafeJson("{\"a\": \"\u00ef\\n\"}\n"),
+            "{\"a\": \"\u00ef\\n\"}\n");
+  EXPECT_EQ(moert::terminalSafeJson("\"\x7f\u009b\u202e\""),
+            "\"\\u007f\\u009b\\u202e\"");
+  EXPECT_EQ(moert::terminalSafeJson("\"\x9b\""), "\"\ufffd\"");
+}
+
 TEST(Text, CountsAndSizes) {
   EXPECT_EQ(counted(1, "byte"), "1 byte");
   EXPECT_EQ(counted(0, "byte"), "0 bytes");

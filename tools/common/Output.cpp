@@ -74,14 +74,16 @@ private:
   int error_ = 0;
 };
 
-/// As global as the descriptors that they stand for.
+/// As global as the descriptors that they stand for, and never destroyed: what
+/// fails while the process ends is reported too.
 StandardStream &standardOutput() {
-  static StandardStream stream(STDOUT_FILENO, "standard output", 1 << 16);
-  return stream;
+  static auto *stream =
+      new StandardStream(STDOUT_FILENO, "standard output", 1 << 16);
+  return *stream;
 }
 StandardStream &standardError() {
-  static StandardStream stream(STDERR_FILENO, "standard error", 0);
-  return stream;
+  static auto *stream = new StandardStream(STDERR_FILENO, "standard error", 0);
+  return *stream;
 }
 
 /// What the program itself says may drive the terminal.

@@ -7,8 +7,12 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/Pipelines.h"
 #include "passes/PlanPasses.h"
+#include "tools/common/LlvmFailure.h"
 
 int main(int argc, char **argv) {
+  if (moert::Status streams = moetool::claimStandardStreams(); !streams.isOk())
+    return moetool::finish(streams);
+  moetool::catchLlvmFailures();
   mlir::DialectRegistry registry;
   registry.insert<mlir::func::FuncDialect, mlir::moe::MoeDialect,
                   mlir::plan::PlanDialect>();

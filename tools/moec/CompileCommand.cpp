@@ -6,7 +6,6 @@
 #include "tools/common/Progress.h"
 #include "tools/moec/Commands.h"
 
-#include <fmt/format.h>
 #include <memory>
 
 using moert::Status;

@@ -1,7 +1,6 @@
 #include "compiler/Explain/Explain.h"
 #include "tools/moec/Commands.h"
 
-#include <fmt/format.h>
 #include <memory>
 
 using moert::Status;

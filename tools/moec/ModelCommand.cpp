@@ -1,7 +1,6 @@
 #include "compiler/Import/ModelCard.h"
 #include "tools/moec/Commands.h"
 
-#include <fmt/format.h>
 #include <memory>
 
 using moert::Status;

@@ -1,6 +1,6 @@
 #include "tools/moec/PrintTarget.h"
 
-#include <fmt/format.h>
+#include "tools/common/Output.h"
 
 namespace moec {
 

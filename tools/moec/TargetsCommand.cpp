@@ -2,7 +2,6 @@
 #include "tools/moec/Commands.h"
 #include "tools/moec/PrintTarget.h"
 
-#include <fmt/format.h>
 #include <memory>
 
 using moert::Status;

@@ -1,8 +1,10 @@
 //===- moec.cpp - The compiler's command line -----------------------------===//
 
+#include "tools/common/LlvmFailure.h"
 #include "tools/moec/Commands.h"
 
 int main(int argc, char **argv) {
+  moetool::catchLlvmFailures();
   moetool::Tool tool(
       "moec", "Compiles mixture-of-experts GGUF models into plans for moert.");
   moec::addCompileCommand(tool);

@@ -5,7 +5,6 @@
 #include "tools/moert/Profile.h"
 #include "tools/moert/Shared.h"
 
-#include <fmt/format.h>
 #include <memory>
 
 namespace moert {

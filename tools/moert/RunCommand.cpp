@@ -5,7 +5,6 @@
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
-#include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
 
