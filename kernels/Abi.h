@@ -250,7 +250,9 @@ enum class Scoring : int32_t { Softmax = 1, Sigmoid = 2, SoftmaxTopK = 3 };
 /// the `groupsUsed` groups with the largest sum of their two best biased scores
 /// (without a bias: the largest single score) stay eligible. Ties go to the
 /// lower index. SoftmaxTopK takes the softmax over the selected logits only.
-/// weights = score, divided by their sum if `normalize`, times `scale`.
+/// weights = score, divided by their sum if `normalize`, times `scale`; all of
+/// them NaN for a token with a logit, chosen or not, or a bias that is not
+/// finite, as its choice means nothing. Ids are valid and distinct even then.
 struct RouterArgs {
   const float *logits; ///< [T, experts]
   int64_t stride;

@@ -26,7 +26,8 @@ void run(const EmbedArgs &a, const Step &step, const Worker &worker) {
                  a.out + t * a.outStride);
 }
 
-/// 1 / sqrt(mean of squares + eps).
+/// 1 / sqrt(mean of squares + eps). NaN where the mean is infinite: a scale of
+/// zero would make a row of zeros of numbers that are too large.
 template <class S>
 typename S::Num rmsScale(const float *x, int64_t cols, float eps) {
   using Vec = typename S::Vec;
@@ -43,7 +44,9 @@ typename S::Num rmsScale(const float *x, int64_t cols, float eps) {
     even = S::fma(u, u, even);
   });
   double mean = double(S::reduceAdd(S::add(even, odd))) / double(cols);
-  return typename S::Num(1 / std::sqrt(mean + double(eps)));
+  return typename S::Num(mean < std::numeric_limits<double>::infinity()
+                             ? 1 / std::sqrt(mean + double(eps))
+                             : std::numeric_limits<double>::quiet_NaN());
 }
 
 /// out = x * scale * weight.

@@ -122,15 +122,25 @@ public:
       flush(false);
     }
   }
-  void finish() { flush(true); }
+  void finish() {
+    flush(true);
+    if (S::reduceAdd(broken) == 0)
+      return;
+    float nan = std::numeric_limits<float>::quiet_NaN();
+    writeKv<S>(kv.type, &nan, 1, kv.data + row * kv.rowStride);
+  }
 
 private:
   /// Writes what is held; of Q8_0 whole blocks, the last one padded if `all`.
   void flush(bool all) {
     if (kv.type != KvType::Q8_0) {
-      int64_t elementBytes = kvRowBytes(kv.type, 1);
-      writeKv<S>(kv.type, buffer, held,
-                 kv.data + row * kv.rowStride + done * elementBytes);
+      uint8_t *to =
+          kv.data + row * kv.rowStride + done * kvRowBytes(kv.type, 1);
+      writeKv<S>(kv.type, buffer, held, to);
+      readKv<S>(kv.type, to, held, buffer);
+      forVectors<S>(0, held, [&](int64_t i, auto lanes) {
+        broken = S::fma(lanes.load(buffer + i), S::zero(), broken);
+      });
       done += held;
       held = 0;
       return;
@@ -150,6 +160,8 @@ private:
   static constexpr int64_t kChunk = 256;
   const KvView &kv;
   int64_t row, done = 0, held = 0;
+  /// NaN where what is stored is none or infinite; of Q8_0 blocks tell that.
+  typename S::Vec broken = S::zero();
   alignas(64) float buffer[kChunk + kKvBlock];
 };
 

@@ -11,7 +11,8 @@
 
 namespace moek {
 
-/// Scores are double: a sigmoid in float ties from 17 on. NaN ranks last.
+/// Scores are double: a sigmoid in float ties from 17 on. A NaN ranks last,
+/// which no choice would show: `poison` carries it into the weights.
 template <class S> class TokenRouter {
 public:
   TokenRouter(const RouterArgs &args, std::byte *scratch)
@@ -28,8 +29,12 @@ public:
     else
       for (int32_t e = 0; e < a.experts; ++e)
         score[e] = logits[e];
-    for (int32_t e = 0; e < a.experts; ++e)
-      rank[e] = ordered(a.bias ? score[e] + double(a.bias[e]) : score[e]);
+    poison = 0;
+    for (int32_t e = 0; e < a.experts; ++e) {
+      double bias = a.bias ? double(a.bias[e]) : 0;
+      rank[e] = ordered(score[e] + bias);
+      poison += 0 * (double(logits[e]) + bias);
+    }
     if (a.groups > 1)
       dropGroups();
     selectBest(rank, a.experts, a.topK,
@@ -100,11 +105,12 @@ private:
       sum += score[ids[j]];
     double factor = a.normalize ? double(a.scale) / sum : double(a.scale);
     for (int32_t j = 0; j < a.topK; ++j)
-      weights[j] = float(score[ids[j]] * factor);
+      weights[j] = float(score[ids[j]] * factor + poison);
   }
 
   const RouterArgs &a;
   double *score, *rank, *groupRank;
+  double poison = 0; ///< NaN where a logit or a bias is not finite.
 };
 
 template <class S>

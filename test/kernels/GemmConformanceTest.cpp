@@ -200,21 +200,48 @@ TEST_P(GemmTest, NanStaysWithItsToken) {
 
 TEST_P(GemmTest, NanStaysWithItsRow) {
   int64_t cols = columnCounts().back(), rows = 19, broken = 17;
-  for (int64_t tokens : {1, 4, 9, 21}) {
-    GemmProblem problem(GetParam(), rows, tokens, cols, 8);
-    problem.breakRow(broken);
-    Output out(rows, tokens);
-    run(problem, rows, tokens, cols, out);
-    for (int64_t t = 0; t < tokens; ++t)
-      for (int64_t r = 0; r < rows; ++r) {
-        SCOPED_TRACE(testing::Message() << "row " << r << ", token " << t);
-        GemmProblem::Expected want = problem.expected(r, t);
-        if (r == broken)
-          ASSERT_TRUE(std::isnan(out.at(r, t)));
-        else
-          ASSERT_NEAR(out.at(r, t), want.value, want.tolerance);
-      }
-  }
+  int64_t last = cols / formatInfo(GetParam().format).blockElements - 1;
+  int scales = GemmProblem::scaleCount(GetParam().format);
+  for (int64_t tokens : {1, 4, 9, 21})
+    for (int64_t block : {int64_t(0), last / 2, last})
+      for (int scale = 0; scale < scales; ++scale)
+        for (bool infinite : {false, true}) {
+          GemmProblem problem(GetParam(), rows, tokens, cols, 8);
+          problem.breakRow(broken, block, scale, infinite);
+          Output out(rows, tokens);
+          run(problem, rows, tokens, cols, out);
+          for (int64_t t = 0; t < tokens; ++t)
+            for (int64_t r = 0; r < rows; ++r) {
+              SCOPED_TRACE(testing::Message()
+                           << "row " << r << ", token " << t << ", block "
+                           << block << ", scale " << scale
+                           << (infinite ? ", infinite" : ""));
+              GemmProblem::Expected want = problem.expected(r, t);
+              if (r == broken)
+                ASSERT_FALSE(std::isfinite(out.at(r, t)));
+              else
+                ASSERT_NEAR(out.at(r, t), want.value, want.tolerance);
+            }
+        }
+}
+
+/// What a broken row gives for activations of zero tells that it is broken.
+TEST_P(GemmTest, ZerosFindBrokenRows) {
+  int64_t cols = columnCounts().back(), rows = 19, broken = 17;
+  int64_t last = cols / formatInfo(GetParam().format).blockElements - 1;
+  for (int scale = 0; scale < GemmProblem::scaleCount(GetParam().format);
+       ++scale)
+    for (bool infinite : {false, true}) {
+      GemmProblem problem(GetParam(), rows, 1, cols, 9);
+      problem.breakRow(broken, last / 2, scale, infinite);
+      std::memset(problem.activation(0), 0,
+                  size_t(encodedRowBytes(GetParam().activation, cols)));
+      Output out(rows, 1);
+      run(problem, rows, 1, cols, out);
+      for (int64_t r = 0; r < rows; ++r)
+        ASSERT_EQ(out.at(r, 0) == 0, r != broken)
+            << "row " << r << ", scale " << scale;
+    }
 }
 
 TEST_P(GemmTest, EveryWeightAlone) {

@@ -40,11 +40,29 @@ void fixScales(BlockBF16 &block, std::mt19937 &random) {
       Bits16::of(floatToBf16(std::normal_distribution<float>()(random)));
 }
 
-template <class Block> void breakBlock(Block &block) {
+/// Calls body(number) for each F16 number of a block.
+template <class Block, class Body> void forScales(Block &block, Body body) {
   if constexpr (requires { block.d; })
-    block.d = Bits16::of(0x7e00);
-  else // A NaN of any float format.
-    std::memset(&block, 0xff, sizeof(block));
+    body(block.d);
+  if constexpr (requires { block.m; })
+    body(block.m);
+  if constexpr (requires { block.dmin; })
+    body(block.dmin);
+}
+template <class Block> void breakBlock(Block &block, int scale, bool infinite) {
+  if constexpr (requires { block.d; }) {
+    int i = 0;
+    forScales(block, [&](Bits16 &number) {
+      if (i++ == scale)
+        number = Bits16::of(infinite ? 0x7c00 : 0x7e00);
+    });
+  } else { // A NaN of any float format, or minus infinity.
+    bool isF16 = std::is_same_v<Block, BlockF16>;
+    uint16_t bits = !infinite ? 0xffff : isF16 ? 0xfc00 : 0xff80;
+    std::memset(&block, infinite ? 0 : 0xff, sizeof(block));
+    std::memcpy(reinterpret_cast<uint8_t *>(&block) + sizeof(block) - 2, &bits,
+                2);
+  }
 }
 
 template <class Block>
@@ -123,8 +141,8 @@ template <class Block> float largestWeight(const Block &block) {
 constexpr int64_t kRequantizedCols = 256;
 
 /// Integer tiles of AMX round weights to multiples of 127ths of the largest
-/// that kRequantizedCols columns can have: by half a step, and three more roundings
-/// to 64ths of a step on the way.
+/// that kRequantizedCols columns can have: by half a step, and three more
+/// roundings to 64ths of a step on the way.
 template <class Block>
 void requantizeErrors(const uint8_t *row, int64_t cols, float *out) {
   for (int64_t col = 0; col < cols; col += kRequantizedCols) {
@@ -299,13 +317,29 @@ GemmProblem::Expected GemmProblem::expected(int64_t row, int64_t token) const {
   return {value, roundings * 0x1p-24 * norm + requantized};
 }
 
-void GemmProblem::breakRow(int64_t row) {
-  uint8_t *end =
-      file_.data() + row * stride_ + rowBytes(gemm_.format, uint64_t(cols_));
+int GemmProblem::scaleCount(Format format) {
+  int count = 0;
+  switch (format) {
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  case Format::name: {                                                         \
+    Block##name block{};                                                       \
+    forScales(block, [&](auto &) { ++count; });                                \
+    break;                                                                     \
+  }
+#include "kernels/quant/Formats.def"
+  default:
+    ADD_FAILURE() << "no block struct";
+  }
+  return std::max(count, 1);
+}
+
+void GemmProblem::breakRow(int64_t row, int64_t block, int scale,
+                           bool infinite) {
+  uint8_t *from = file_.data() + row * stride_;
   switch (gemm_.format) {
 #define MOE_FORMAT(name, id, elements, bytes)                                  \
   case Format::name:                                                           \
-    breakBlock(reinterpret_cast<Block##name *>(end)[-1]);                      \
+    breakBlock(reinterpret_cast<Block##name *>(from)[block], scale, infinite); \
     break;
 #include "kernels/quant/Formats.def"
   default:

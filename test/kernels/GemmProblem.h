@@ -35,6 +35,9 @@ std::vector<double> decodeActivation(Encoding encoding, const uint8_t *row,
 /// what the product should be and how far rounding may take it from there.
 class GemmProblem {
 public:
+  /// F16 numbers of a block; 1 where it is a number itself.
+  static int scaleCount(Format format);
+
   GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens, int64_t cols,
               uint32_t seed);
 
@@ -43,8 +46,10 @@ public:
   /// Replaces a token's activations by `q` (times its scale, if it has scales)
   /// in one column and zeros elsewhere.
   void makeUnit(int64_t token, int64_t col, int8_t q);
-  /// Makes a NaN of a row's last block: of its scale, if it has one.
-  void breakRow(int64_t row);
+  /// Writes a NaN, or infinity, to a block of a row: to its scale number
+  /// `scale` of scaleCount(), if it has any.
+  void breakRow(int64_t row, int64_t block, int scale = 0,
+                bool infinite = false);
 
   /// [tokens] rows; not in the order of their addresses.
   const uint8_t *const *activations() const { return pointers_.data(); }

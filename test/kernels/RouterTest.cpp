@@ -201,14 +201,19 @@ TEST_P(RouterTest, NaNsGiveValidDistinctIds) {
         EXPECT_EQ(distinct.size(), 4u);
         EXPECT_GE(*distinct.begin(), 0);
         EXPECT_LT(*distinct.rbegin(), 8);
+        for (double weight : c.weights)
+          EXPECT_TRUE(std::isnan(weight));
       }
 }
 
-TEST_P(RouterTest, ANaNRanksLast) {
-  Choice c =
-      route(GetParam(), {.experts = 4, .topK = 2, .scoring = Scoring::Sigmoid},
-            {NAN, 1, NAN, 2});
-  EXPECT_EQ(c.ids, (std::vector<int>{3, 1}));
+// Ranking a NaN last would quietly leave the choice to the other experts.
+TEST_P(RouterTest, ANaNThatIsNotChosenSpoilsTheWeights) {
+  for (float bad : {NAN, INFINITY, -INFINITY}) {
+    Choice c = route(GetParam(),
+                     {.experts = 4, .topK = 2, .scoring = Scoring::Sigmoid},
+                     {bad, 1, NAN, 2});
+    EXPECT_TRUE(std::isnan(c.weights[0]) && std::isnan(c.weights[1]));
+  }
 }
 
 } // namespace
