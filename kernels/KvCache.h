@@ -1,8 +1,8 @@
 //===- KvCache.h - Layout of a layer's cache --------------------*- C++ -*-===//
 //
 // F32, F16, BF16: `capacity` rows of `width` elements, one after the other. A
-// row with a NaN or an infinity, such as F16 has for 65520 and more, begins with
-// a NaN: minus infinity as a score would only hide the row.
+// row with a NaN or an infinity, such as F16 has for 65520 and more, begins
+// with a NaN: minus infinity as a score would only hide the row.
 //
 // Q8_0: tiles of kKvTile rows. A row is padded with zeros to whole blocks of
 // kKvBlock elements x = scale * (code - 128), so that 8-bit products have an

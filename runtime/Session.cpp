@@ -1,15 +1,16 @@
 #include "runtime/Session.h"
 
+#include "runtime/Diagnose.h"
 #include "runtime/NodeParts.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/Finite.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/Topology.h"
 #include "runtime/device/cpu/ThreadCount.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 
 namespace moert {
@@ -77,11 +78,14 @@ Status Session::allocate(int threads, const Placement &placement) {
   return Status::ok();
 }
 
+DeviceMemory Session::memory() const {
+  return {arena_.data(), kv_.data(), executor_->workerBuffers()};
+}
+
 Status Session::bind() {
-  DeviceMemory memory{arena_.data(), kv_.data(), executor_->workerBuffers()};
   for (const fb::Phase *phase : *plan_.table().phases()) {
     MOE_ASSIGN_OR_RETURN(BoundPhase bound,
-                         bindPhase(plan_, *phase, memory, *files_));
+                         bindPhase(plan_, *phase, memory(), *files_));
     if (bound.name == "decode")
       decode_ = std::move(bound);
     else if (bound.name == "prefill")
@@ -147,30 +151,29 @@ Status Session::runPhase(const BoundPhase &phase, const moek::Step &step) {
 StatusOr<size_t> Session::step(const BoundPhase &phase,
                                std::span<const int32_t> tokens) {
   size_t taken = std::min(tokens.size(), size_t(phase.maxTokens));
+  const moek::Step step{static_cast<int32_t>(taken), position_};
   std::memcpy(phase.input, tokens.data(), taken * sizeof(int32_t));
-  MOE_RETURN_IF_ERROR(
-      runPhase(phase, {static_cast<int32_t>(taken), position_}));
+  MOE_RETURN_IF_ERROR(runPhase(phase, step));
+  // Of all tokens: the logits of the last need not show what another met.
+  if (!allFinite({phase.output, taken * size_t(hiddenSize_)})) {
+    std::memcpy(phase.input, tokens.data(), taken * sizeof(int32_t));
+    return diagnose(plan_, *files_, memory(), *executor_, phase, step, cancel_);
+  }
   position_ += static_cast<int32_t>(taken);
   return taken;
 }
 
 StatusOr<std::span<const float>> Session::head(const float *hidden,
                                                size_t rows) {
-  // Phases share the arena: `hidden` may lie where this step's buffers do.
-  std::memmove(logits_.input, hidden,
-               rows * size_t(hiddenSize_) * sizeof(float));
-  MOE_RETURN_IF_ERROR(runPhase(logits_, {static_cast<int32_t>(rows), 0}));
+  const moek::Step step{static_cast<int32_t>(rows), 0};
+  size_t bytes = rows * size_t(hiddenSize_) * sizeof(float);
+  std::memcpy(logits_.input, hidden, bytes);
+  MOE_RETURN_IF_ERROR(runPhase(logits_, step));
   std::span<const float> logits(logits_.output, rows * size_t(vocab_));
-  for (size_t i = 0; i < logits.size(); ++i)
-    if (!std::isfinite(logits[i]))
-      return Status(
-          StatusCode::InvalidFile,
-          fmt::format("{}: the logit of token {} is {} before position {}: a "
-                      "weight is damaged, or an activation overflowed; check "
-                      "the model file against its checksum, or recompile with "
-                      "--kv-type f32",
-                      plan_.path(), i % size_t(vocab_), logits[i], position_));
-  return logits;
+  if (allFinite(logits))
+    return logits;
+  std::memcpy(logits_.input, hidden, bytes);
+  return diagnose(plan_, *files_, memory(), *executor_, logits_, step, cancel_);
 }
 
 StatusOr<std::span<const float>>
@@ -180,15 +183,16 @@ Session::prefill(std::span<const int32_t> tokens) {
     const BoundPhase &phase = phaseFor(tokens.size());
     MOE_ASSIGN_OR_RETURN(size_t taken, step(phase, tokens));
     tokens = tokens.subspan(taken);
-    if (tokens.empty())
-      return head(phase.output + (taken - 1) * size_t(hiddenSize_), 1);
+    if (!tokens.empty())
+      continue;
+    const float *last = phase.output + (taken - 1) * size_t(hiddenSize_);
+    hidden_.assign(last, last + hiddenSize_);
+    return head(hidden_.data(), 1);
   }
 }
 
 StatusOr<std::span<const float>> Session::decode(int32_t token) {
-  MOE_RETURN_IF_ERROR(checkTokens({&token, 1}));
-  MOE_RETURN_IF_ERROR(step(decode_, {&token, 1}).status());
-  return head(decode_.output, 1);
+  return prefill({&token, 1}); // The decode phase takes one token: phaseFor().
 }
 
 Status Session::prefillAll(std::span<const int32_t> tokens,

@@ -66,8 +66,9 @@ public:
   /// Appends `tokens`, at least one, in as few steps as the plan's phases
   /// allow, and returns the logits after the last: [vocab], valid until the
   /// next call. Fails with DoesNotFit when the context would be exceeded, with
-  /// Usage for an id outside the vocabulary, with InvalidFile for logits that
-  /// are not finite, with Cancelled; tokens whose step had finished stay.
+  /// Usage for an id outside the vocabulary, with Cancelled, with InvalidFile
+  /// where a token's hidden state or a logit is not finite (the message names
+  /// tensor or op); tokens whose step had finished well stay.
   StatusOr<std::span<const float>> prefill(std::span<const int32_t> tokens);
 
   /// Appends one token through the decode phase.
@@ -100,14 +101,16 @@ private:
   };
   Status allocate(int threads, const Placement &placement);
   Status bind();
+  DeviceMemory memory() const;
   Status checkTokens(std::span<const int32_t> tokens) const;
   const BoundPhase &phaseFor(size_t remaining) const;
   Status runPhase(const BoundPhase &phase, const moek::Step &step);
   /// Runs the leading tokens that `phase` takes; returns how many. Their hidden
-  /// rows are then in its output.
+  /// rows are then in its output, all of them finite.
   StatusOr<size_t> step(const BoundPhase &phase,
                         std::span<const int32_t> tokens);
-  /// Logits of `rows` hidden rows, at most logits_->maxTokens.
+  /// Logits of `rows` hidden rows, at most logits_->maxTokens, outside the
+  /// arena.
   StatusOr<std::span<const float>> head(const float *hidden, size_t rows);
 
   Plan plan_;

@@ -51,6 +51,7 @@ public:
 
   const std::string &isa() const { return isa_; }
   std::span<const uint8_t> weightBytes() const { return weights_; }
+  std::span<uint8_t> weightBytes() { return weights_; }
 
   fb::PlanT plan;
 

@@ -5,6 +5,7 @@
 #include "runtime/schema/OpTable.h"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 namespace moetest {
@@ -163,6 +164,19 @@ fb::PhaseT &SamplePlan::phase(std::string_view name) const {
     if (phase->name == name)
       return *phase;
   throw std::logic_error("no such phase");
+}
+
+void SamplePlan::fillRow(std::string_view name, int64_t matrix, int64_t row,
+                         float value) {
+  auto found =
+      std::ranges::find(builder.plan.weights, name, &fb::WeightT::name);
+  if (found == builder.plan.weights.end())
+    throw std::logic_error("no such weight");
+  const fb::WeightT &w = **found;
+  uint8_t *to = builder.weightBytes().data() + w.offset +
+                matrix * w.outer_stride + row * w.row_stride;
+  for (int64_t c = 0; c < w.cols; ++c)
+    std::memcpy(to + c * 4, &value, 4);
 }
 
 size_t SamplePlan::find(std::string_view phaseName, std::string_view op) const {

@@ -41,6 +41,10 @@ public:
   std::vector<std::vector<double>>
   reference(const std::vector<int32_t> &tokens) const;
 
+  /// Makes every value of a weight's row `value`; reference() does not know.
+  void fillRow(std::string_view weight, int64_t matrix, int64_t row,
+               float value);
+
   /// Index of the phase's first instruction of `op`.
   size_t find(std::string_view phase, std::string_view op) const;
   fb::PhaseT &phase(std::string_view name) const;

@@ -98,3 +98,26 @@ int runProgram(const char *plan, char *message, size_t size) {
   moert_destroy(NULL);
   return 0;
 }
+
+int runDamaged(const char *plan, char *message, size_t size);
+
+/* Returns 0 with the message of a plan whose weights hold a NaN, or the number
+ * of the step that went on. */
+int runDamaged(const char *plan, char *message, size_t size) {
+  moert_session *session = moert_create();
+  if (!session)
+    return -1;
+  float logits[40];
+  int32_t tokens[3] = {0, 5, 2};
+  Collected text = {{0}, 0, 0, 0};
+  STEP(1, moert_open(session, plan, NULL) == MOERT_OK);
+  STEP(2, moert_evaluate(session, tokens, 3, logits) == MOERT_INVALID_FILE);
+  STEP(3, moert_evaluate(session, tokens, 1, NULL) == MOERT_INVALID_FILE);
+  STEP(4, moert_position(session) == 0);
+  STEP(5, moert_generate(session, tokens, 3, NULL, collect, &text, NULL) ==
+              MOERT_INVALID_FILE);
+  STEP(6, text.length == 0);
+  snprintf(message, size, "%s", moert_last_error(session));
+  moert_destroy(session);
+  return 0;
+}

@@ -1,9 +1,11 @@
 #include "test/support/SamplePlan.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 // CApiProgram.c
 extern "C" int runProgram(const char *plan, char *message, size_t size);
+extern "C" int runDamaged(const char *plan, char *message, size_t size);
 
 namespace {
 
@@ -14,6 +16,18 @@ TEST(CApiTest, AProgramInC) {
   std::string path = sample.builder.write(folder);
   char message[512] = "";
   EXPECT_EQ(runProgram(path.c_str(), message, sizeof(message)), 0) << message;
+}
+
+TEST(CApiTest, NotANumberIsNeverQuiet) {
+  moetest::TempDir folder;
+  moetest::SamplePlan sample;
+  sample.addTokenizer();
+  sample.fillRow("router", 0, 1, NAN);
+  std::string path = sample.builder.write(folder);
+  char message[512] = "";
+  EXPECT_EQ(runDamaged(path.c_str(), message, sizeof(message)), 0) << message;
+  EXPECT_NE(std::string(message).find("router holds values"), std::string::npos)
+      << message;
 }
 
 } // namespace

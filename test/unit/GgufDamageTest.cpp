@@ -6,6 +6,7 @@
 #include "test/support/SampleModel.h"
 #include "test/unit/GgufTestFixture.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -56,6 +57,8 @@ void expectModelOrError(const std::string &path, const std::string &folder) {
   moert::Status status = model.status();
   ASSERT_EQ(int(status.code()), int(moert::StatusCode::InvalidFile));
   ASSERT_TRUE(status.message().starts_with(folder)) << status.message();
+  ASSERT_LT(std::ranges::count(status.message(), '\n'), 5) << status.message();
+  ASSERT_LT(status.message().size(), 1500u) << status.message();
 }
 
 using GgufDamageTest = GgufTest;

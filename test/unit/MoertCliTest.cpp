@@ -130,6 +130,35 @@ TEST_F(MoertCliTest, FailedLogitsLeaveNoFile) {
       4);
 }
 
+// A router's row that is not a number: every command that computes says which.
+TEST_F(MoertCliTest, NotANumberIsNeverQuiet) {
+  sample_.fillRow("router", 0, 2, NAN);
+  sample_.builder.write(folder_);
+  std::string text = folder_.write("text", "the cat sat on the mat");
+  std::string npy = folder_.file("x.npy");
+  for (const std::string &command :
+       {"run " + plan_ + " -p 'the a' -n 4", // prefill
+        "run " + plan_ + " -p '' -n 4",      // decode
+        "run " + plan_ + " -p 'the a' -n 4 --json",
+        "perplexity " + plan_ + " --file " + text + " --ctx 8",
+        "perplexity " + plan_ + " --file " + text + " --ctx 8 --json",
+        "logits " + plan_ + " --tokens 3,10,17 --out " + npy,
+        "logits " + plan_ + " --tokens 3,10,17 --step --out " + npy,
+        "bench " + plan_ + " -p 6 -n 3 -r 1 --no-limits",
+        "profile " + plan_ + " -p 6 -n 3 --no-limits"}) {
+    SCOPED_TRACE(command);
+    Result result = moert(command);
+    EXPECT_EQ(result.exitCode, 3);
+    EXPECT_EQ(result.out, "");
+    EXPECT_NE(result.err.find("router holds values that are not finite in 1 of "
+                              "4 rows, the first in row 2"),
+              std::string::npos)
+        << result.err;
+    EXPECT_LE(std::count(result.err.begin(), result.err.end(), '\n'), 5);
+    EXPECT_FALSE(std::filesystem::exists(npy));
+  }
+}
+
 TEST_F(MoertCliTest, TokenizePrintsAJsonList) {
   EXPECT_EQ(moert("tokenize " + plan_ + " --text 'the a.'").out,
             "[0, 5, 2, 6, 3]\n");

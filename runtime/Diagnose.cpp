@@ -1,0 +1,302 @@
+#include "runtime/Diagnose.h"
+
+#include "kernels/Activation.h"
+#include "kernels/quant/Dequant.h"
+#include "kernels/quant/Rows16.h"
+#include "runtime/PlanAccess.h"
+#include "runtime/base/Finite.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace moert {
+
+namespace {
+using moek::Encoding;
+
+/// A buffer during a step.
+struct Region {
+  std::byte *data;
+  Encoding encoding;
+  int64_t cols, rows;
+
+  int64_t rowBytes() const { return moek::encodedRowBytes(encoding, cols); }
+  /// The first element that is not finite; of A8 rows, whose scales tell, the
+  /// first of the row.
+  std::optional<int64_t> firstBroken() const {
+    if (encoding == Encoding::I32)
+      return std::nullopt;
+    bool isA8 = moek::isA8(encoding);
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto *values = reinterpret_cast<const float *>(
+          data + row * rowBytes() + (isA8 ? moek::a8ScaleOffset(cols) : 0));
+      std::span<const float> checked(
+          values, size_t(isA8 ? cols / moek::kA8Block : cols));
+      if (allFinite(checked))
+        continue;
+      auto finite = [](float value) { return std::isfinite(value); };
+      return row * cols + (isA8 ? 0
+                                : std::ranges::find_if_not(checked, finite) -
+                                      checked.begin());
+    }
+    return std::nullopt;
+  }
+};
+
+/// Rows of one matrix of a weight.
+struct BrokenRows {
+  int64_t matrix, first, count;
+};
+
+bool isWritten(OperandRole role) {
+  return role == OperandRole::Write || role == OperandRole::ReadWrite;
+}
+
+/// One instruction of the step.
+class Suspect {
+public:
+  Suspect(const Plan &plan, const WeightFiles &files,
+          const DeviceMemory &memory, const fb::Phase &phase, uint32_t index,
+          const moek::Step &step)
+      : path_(plan.path()), plan_(plan.table()), files_(files), memory_(memory),
+        phase_(phase), index_(index), step_(step),
+        instruction_(*phase.instructions()->Get(index)),
+        spec_(*findOp(instruction_.op())) {}
+
+  /// Kernels leave parts of some outputs as they were, such as spans of the
+  /// cache that no token sees: these must not look like results.
+  void clearOutputs() const {
+    for (uint32_t i = 0; i < spec_.operands.size(); ++i) {
+      if (spec_.operands[i].role != OperandRole::Write)
+        continue;
+      Region out = region(i);
+      bool isInput = false;
+      for (uint32_t j = 0; j < spec_.operands.size(); ++j)
+        isInput |= spec_.operands[j].role == OperandRole::Read &&
+                   region(j).data == out.data;
+      if (!isInput)
+        std::memset(out.data, 0, size_t(out.rows * out.rowBytes()));
+    }
+  }
+
+  /// The first element of an output that is not finite.
+  std::optional<int64_t> firstBroken() const {
+    for (uint32_t i = 0; i < spec_.operands.size(); ++i)
+      if (isWritten(spec_.operands[i].role))
+        if (std::optional<int64_t> element = region(i).firstBroken())
+          return element;
+    return std::nullopt;
+  }
+
+  /// Why its output's `element` is not finite.
+  Status explain(int64_t element) const {
+    for (uint32_t i = 0; i < spec_.operands.size(); ++i)
+      if (spec_.operands[i].role == OperandRole::Weight && isPresent(i))
+        if (auto broken = brokenRows(i, element))
+          return damagedWeight(i, *broken);
+    return overflow();
+  }
+
+private:
+  bool isPresent(uint32_t operand) const {
+    return instruction_.operands()->Get(operand)->kind() !=
+           fb::OperandKind::None;
+  }
+  Region region(uint32_t operand) const {
+    const fb::Buffer &buffer =
+        *phase_.buffers()->Get(instruction_.operands()->Get(operand)->index());
+    std::byte *base = buffer.per_worker() ? memory_.workers[0] : memory_.arena;
+    return {base + buffer.offset(), Encoding(buffer.encoding()), buffer.cols(),
+            buffer.rows_per_token() * step_.tokens + buffer.fixed_rows()};
+  }
+  const fb::Weight &weight(uint32_t operand) const {
+    return *plan_.weights()->Get(
+        instruction_.operands()->Get(operand)->index());
+  }
+  std::optional<Region> input(std::string_view name) const {
+    for (uint32_t i = 0; i < spec_.operands.size(); ++i)
+      if (spec_.operands[i].name == name &&
+          spec_.operands[i].role == OperandRole::Read)
+        return region(i);
+    return std::nullopt;
+  }
+
+  /// The expert that computed `element` of the output with its matrix of `w`;
+  /// none of other ops.
+  std::optional<int64_t> expertOf(const fb::Weight &w, int64_t element) const {
+    std::optional<Region> offsets = input("offsets"), slots = input("slots");
+    if (!offsets || !slots)
+      return std::nullopt;
+    const auto *begin = reinterpret_cast<const int32_t *>(offsets->data);
+    const auto *slot = reinterpret_cast<const int32_t *>(slots->data);
+    int64_t at =
+        std::find(slot, slot + slots->rows * slots->cols, element / w.rows()) -
+        slot;
+    return std::upper_bound(begin, begin + w.outer(), at) - begin - 1;
+  }
+
+  /// The gemm that reads weight operand `operand`; null where the driver does.
+  const moek::GemmInfo *gemmOf(uint32_t operand) const {
+    if (!spec_.operands[operand].gemm)
+      return nullptr;
+    uint32_t position = 1;
+    for (uint32_t i = 0; i < operand; ++i)
+      position += spec_.operands[i].gemm && isPresent(i);
+    return moek::findGemm(
+        text(plan_.kernels()->Get(instruction_.kernels()->Get(position))));
+  }
+
+  /// In the first matrix of the weight that has some; of experts, in that
+  /// which computed `element`.
+  std::optional<BrokenRows> brokenRows(uint32_t operand,
+                                       int64_t element) const {
+    const fb::Weight &w = weight(operand);
+    std::optional<int64_t> expert = expertOf(w, element);
+    int64_t end = expert ? *expert + 1 : w.outer();
+    for (int64_t m = expert.value_or(0); m < end; ++m) {
+      const uint8_t *data =
+          files_.bytes(w.file()).data() + w.offset() + m * w.outer_stride();
+      BrokenRows broken{m, 0, 0};
+      auto note = [&](int64_t r) {
+        if (broken.count++ == 0)
+          broken.first = r;
+      };
+      if (moek::Layout(w.layout()) == moek::Layout::Gguf)
+        forBrokenRows(w, data, note);
+      else
+        forBrokenPanelRows(w, data, *gemmOf(operand), note);
+      if (broken.count != 0)
+        return broken;
+    }
+    return std::nullopt;
+  }
+
+  template <class Note>
+  static void forBrokenRows(const fb::Weight &w, const uint8_t *data,
+                            Note note) {
+    std::vector<float> values(size_t(w.cols()));
+    for (int64_t r = 0; r < w.rows(); ++r)
+      if (moek::dequantizeRow(moek::Format(w.format()),
+                              data + r * w.row_stride(), w.cols(),
+                              values.data()) &&
+          !allFinite(values))
+        note(r);
+  }
+
+  /// Rows of a layout that only gemms read: those whose product with zeros is
+  /// not zero.
+  template <class Note>
+  static void forBrokenPanelRows(const fb::Weight &w, const uint8_t *data,
+                                 const moek::GemmInfo &gemm, Note note) {
+    struct alignas(64) Line {
+      std::byte bytes[64];
+    };
+    int64_t bytes = moek::encodedRowBytes(gemm.activation, w.cols());
+    std::vector<Line> zeros(size_t(bytes / 64 + 1), Line{});
+    const auto *act = reinterpret_cast<const uint8_t *>(zeros.data());
+    for (int64_t r = 0; r < w.rows(); r += moek::kRows16) {
+      int64_t count = std::min(moek::kRows16, w.rows() - r);
+      float products[moek::kRows16];
+      moek::resolveGemm(gemm.name)(data + r * w.row_stride(), w.row_stride(),
+                                   count, &act, 1, w.cols(), products, count);
+      for (int64_t i = 0; i < count; ++i)
+        if (products[i] != 0)
+          note(r + i);
+    }
+  }
+
+  /// "blk.3.ffn_router", as `moec explain` names it.
+  std::string label() const {
+    std::string_view op;
+    if (instruction_.explain() < count(plan_.explanation()))
+      op = text(plan_.explanation()->Get(instruction_.explain())->op());
+    if (!op.empty())
+      return printable(op);
+    return fmt::format("{}, instruction {} ({})", text(phase_.name()), index_,
+                       spec_.name);
+  }
+
+  Status damagedWeight(uint32_t operand, const BrokenRows &broken) const {
+    const fb::Weight &w = weight(operand);
+    const fb::File &file = *plan_.files()->Get(w.file());
+    std::string matrix;
+    if (w.outer() > 1)
+      matrix = fmt::format(", {} {}", input("slots") ? "expert" : "head",
+                           broken.matrix);
+    std::string where =
+        file.kind() == fb::FileKind::Model
+            ? fmt::format("{} is damaged", printable(text(file.path())))
+            : fmt::format("{}, or the model that it was made from, is damaged",
+                          printable(text(file.path())));
+    return invalidPlan(
+        "{}: {}{} holds values that are not finite in {} of {}, the first in "
+        "row {} (found in {}): {}; check the model file against its checksum, "
+        "then recompile: {}",
+        path_, printable(text(w.name())), matrix, broken.count,
+        counted(uint64_t(w.rows()), "row"), broken.first, label(), where,
+        recompileCommand(plan_, path_, "--target native"));
+  }
+
+  /// Inputs and weights are finite.
+  Status overflow() const {
+    for (uint32_t i = 0; i < spec_.operands.size(); ++i)
+      if (spec_.operands[i].role == OperandRole::KvRead) {
+        auto type = moek::KvType(
+            plan_.kv()->Get(instruction_.operands()->Get(i)->index())->type());
+        if (type == moek::KvType::F16)
+          return invalidPlan(
+              "{}: values in the cache that {} reads exceed what f16 holds; "
+              "recompile: {}",
+              path_, label(),
+              recompileCommand(plan_, path_, "--target native --kv-type f32"));
+      }
+    return invalidPlan("{}: an activation overflowed in {}, whose weights are "
+                       "finite: a weight is damaged there or in a layer "
+                       "before; check the model file against its checksum",
+                       path_, label());
+  }
+
+  const std::string &path_;
+  const fb::Plan &plan_;
+  const WeightFiles &files_;
+  const DeviceMemory &memory_;
+  const fb::Phase &phase_;
+  uint32_t index_;
+  moek::Step step_;
+  const fb::Instruction &instruction_;
+  const OpSpec &spec_;
+};
+
+const fb::Phase &tableOf(const Plan &plan, const BoundPhase &bound) {
+  const auto &phases = *plan.table().phases();
+  return **std::find_if(phases.begin(), phases.end(),
+                        [&](const fb::Phase *phase) {
+                          return text(phase->name()) == bound.name;
+                        });
+}
+} // namespace
+
+Status diagnose(const Plan &plan, const WeightFiles &files,
+                const DeviceMemory &memory, Executor &executor,
+                const BoundPhase &phase, const moek::Step &step,
+                const std::atomic<bool> *cancel) {
+  BoundPhase one{phase.name, phase.minTokens, phase.maxTokens,
+                 {},         phase.input,     phase.output,
+                 {}};
+  const fb::Phase &table = tableOf(plan, phase);
+  for (uint32_t i = 0; i < count(table.instructions()); ++i) {
+    Suspect suspect(plan, files, memory, table, i, step);
+    one.instructions.assign(1, phase.instructions[i]);
+    suspect.clearOutputs();
+    MOE_RETURN_IF_ERROR(executor.run(one, step, cancel));
+    if (std::optional<int64_t> element = suspect.firstBroken())
+      return suspect.explain(*element);
+  }
+  return invalidPlan("{}: phase {} gave values that are not finite, and finite "
+                     "ones when it ran again: memory or a file changed while "
+                     "it was used; run it again",
+                     plan.path(), phase.name);
+}
+
+} // namespace moert

@@ -1,0 +1,182 @@
+// Values that are not finite end the call that meets them, wherever they come
+// from, with a message that names the tensor or the op.
+#include "kernels/Registry.h"
+#include "runtime/Session.h"
+#include "test/support/SamplePlan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+using namespace moert;
+using moetest::SamplePlan;
+using moetest::TempDir;
+
+namespace {
+
+const std::vector<int32_t> tokens = {3, 17, 39, 0, 8};
+
+class DiagnoseTest : public ::testing::TestWithParam<const char *> {
+protected:
+  void SetUp() override {
+    if (!moek::hostSupports(*moek::isaFromName(GetParam())))
+      GTEST_SKIP() << "this CPU has no " << GetParam();
+  }
+  std::unique_ptr<Session> open() {
+    SessionOptions options;
+    options.threads = 2;
+    auto session = Session::open(sample_.builder.write(folder_), options);
+    EXPECT_TRUE(session.isOk()) << session.status().message();
+    return *std::move(session);
+  }
+  static void expectRefused(const Status &status,
+                            std::vector<std::string> parts) {
+    ASSERT_EQ(int(status.code()), int(StatusCode::InvalidFile))
+        << status.message();
+    for (const std::string &part : parts)
+      EXPECT_NE(status.message().find(part), std::string::npos)
+          << part << ": " << status.message();
+    EXPECT_LT(std::ranges::count(status.message(), '\n'), 5);
+  }
+  /// Both in decode and in prefill.
+  void expectAllRefused(const std::vector<std::string> &parts) {
+    auto session = open();
+    {
+      SCOPED_TRACE("prefill");
+      expectRefused(session->prefill(tokens).status(), parts);
+      EXPECT_EQ(session->position(), 0);
+    }
+    SCOPED_TRACE("decode");
+    expectRefused(session->decode(tokens[0]).status(), parts);
+    EXPECT_EQ(session->position(), 0);
+  }
+
+  TempDir folder_;
+  SamplePlan sample_{GetParam()};
+};
+
+struct Weight {
+  const char *name;
+  int64_t matrix, row;
+  const char *rows, *place; ///< Of the message.
+};
+
+// A router's row, too, that is then never chosen: 24 of 32 such rows went
+// unnoticed once, with three times the perplexity.
+TEST_P(DiagnoseTest, NamesTheWeightAndItsRow) {
+  for (Weight w :
+       {Weight{"embed", 0, 3, "1 of 40 rows, the first in row 3", "(embed)"},
+        {"wq", 0, 15, "1 of 16 rows, the first in row 15", "(linear)"},
+        {"wkv", 0, 2, "1 of 12 rows, the first in row 2", "(linear)"},
+        {"wkv", 0, 9, "1 of 12 rows, the first in row 9", "(linear)"},
+        {"wk", 1, 2, ", head 1 holds", "1 of 4 rows, the first in row 2"},
+        {"wv", 1, 5, ", head 1 holds", "1 of 6 rows, the first in row 5"},
+        {"wo", 0, 31, "1 of 32 rows, the first in row 31", "(linear)"},
+        {"dense_up", 0, 0, "1 of 24 rows, the first in row 0", "(linear)"},
+        {"dense_down", 0, 7, "1 of 32 rows, the first in row 7", "(linear)"},
+        {"router", 0, 0, "1 of 4 rows, the first in row 0", "(linear)"},
+        {"router", 0, 1, "1 of 4 rows, the first in row 1", "(linear)"},
+        {"router", 0, 2, "1 of 4 rows, the first in row 2", "(linear)"},
+        {"router", 0, 3, "1 of 4 rows, the first in row 3", "(linear)"},
+        {"shared_gate", 0, 4, "1 of 16 rows", "(gate_up)"},
+        {"shared_up", 0, 4, "1 of 16 rows", "(gate_up)"},
+        {"shared_down", 0, 4, "1 of 32 rows", "(linear)"}})
+    for (float bad : {NAN, INFINITY, -INFINITY}) {
+      SCOPED_TRACE(::testing::Message() << w.name << ", " << bad);
+      sample_ = SamplePlan(GetParam());
+      sample_.fillRow(w.name, w.matrix, w.row, bad);
+      expectAllRefused({std::string(": ") + w.name, w.rows, w.place,
+                        "plan.weights, or the model",
+                        "check the model file against its checksum"});
+    }
+}
+
+TEST_P(DiagnoseTest, NamesTheExpert) {
+  for (const char *name : {"gate", "up", "down"}) {
+    SCOPED_TRACE(name);
+    sample_ = SamplePlan(GetParam());
+    // Some of them are chosen: two rows here, one there.
+    for (int64_t e = 0; e < SamplePlan::kExperts; ++e)
+      for (int64_t row = 0; row <= e; ++row)
+        sample_.fillRow(name, e, 3 + row, NAN);
+    auto session = open();
+    Status status = session->decode(3).status();
+    expectRefused(status, {std::string(": ") + name + ", expert "});
+    size_t at = status.message().find(", expert ") + 9;
+    int expert = status.message()[at] - '0';
+    expectRefused(status, {fmt::format("in {} of", expert + 1),
+                           "the first in row 3", "(experts_"});
+  }
+}
+
+TEST_P(DiagnoseTest, NamesTheOutput) {
+  sample_.fillRow("out", 0, 39, NAN);
+  auto session = open();
+  expectRefused(session->prefill(tokens).status(),
+                {": out holds", "1 of 40 rows, the first in row 39",
+                 "logits, instruction 1 (linear)"});
+  expectRefused(session->decode(tokens[0]).status(), {": out holds"});
+  auto sink = [](size_t, size_t, std::span<const float>) {
+    return Status::ok();
+  };
+  ASSERT_TRUE(session->rewind(0).isOk());
+  expectRefused(session->prefillAll(tokens, sink), {": out holds"});
+}
+
+TEST_P(DiagnoseTest, NamesOpsAsTheExplanationDoes) {
+  sample_.builder.plan.explanation[0]->op = "blk.0.ffn_router";
+  sample_.fillRow("router", 0, 1, NAN);
+  expectAllRefused({"(found in blk.0.ffn_router)"});
+}
+
+// What another token's expert does to its last layer reaches no logit of the
+// last token's, but is damage all the same.
+TEST_P(DiagnoseTest, AnyTokenOfAPrompt) {
+  for (int64_t e = 0; e < SamplePlan::kExperts; ++e) {
+    SCOPED_TRACE(e);
+    sample_ = SamplePlan(GetParam());
+    sample_.fillRow("down", e, 0, NAN);
+    auto session = open();
+    bool met = false;
+    for (size_t i = 0; i < tokens.size() && !met; ++i)
+      met = !session->decode(tokens[i]).isOk();
+    ASSERT_TRUE(session->rewind(0).isOk());
+    EXPECT_EQ(session->prefill(tokens).isOk(), !met);
+  }
+}
+
+// A failed step leaves nothing in the cache that a later one sees.
+TEST_P(DiagnoseTest, TheSessionStaysUsable) {
+  sample_.fillRow("embed", 0, 39, NAN);
+  auto session = open();
+  ASSERT_TRUE(session->decode(3).isOk());
+  expectRefused(session->prefill({tokens.data() + 1, 4}).status(),
+                {"1 of 40 rows, the first in row 39"});
+  EXPECT_EQ(session->position(), 1);
+  StatusOr<std::span<const float>> logits = session->decode(17);
+  ASSERT_TRUE(logits.isOk()) << logits.status().message();
+  std::vector<double> expected = sample_.reference({3, 17})[1];
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR((*logits)[i], expected[i], 1e-4);
+}
+
+TEST_P(DiagnoseTest, OverflowsNameTheOp) {
+  sample_.fillRow("wq", 0, 3, 3e38f);
+  expectAllRefused({"an activation overflowed in ", "(linear)"});
+}
+
+// Keys beyond 65504 are infinite in F16; as minus infinity they would hide
+// their row from queries.
+TEST_P(DiagnoseTest, ACacheThatIsTooNarrow) {
+  sample_.builder.plan.kv[0]->type = uint8_t(moek::KvType::F16);
+  for (int64_t row = SamplePlan::kLatent;
+       row < SamplePlan::kLatent + SamplePlan::kRope; ++row)
+    sample_.fillRow("wkv", 0, row, 1e6f);
+  expectAllRefused({"exceed what f16 holds", "--kv-type f32"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, DiagnoseTest,
+                         ::testing::Values("ref", "avx2", "avx512"));
+
+} // namespace
