@@ -4,10 +4,12 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/Verify.h"
 #include "runtime/base/MappedFile.h"
+#include "runtime/base/ReadInput.h"
 #include "runtime/schema/OpTable.h"
 
 #include <algorithm>
 #include <set>
+#include <sys/stat.h>
 
 namespace moert {
 
@@ -77,6 +79,18 @@ StatusOr<Plan> Plan::load(const std::string &path) {
                   "weight files lie beside it; give the path of plan.fb");
   MOE_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
   return fromBytes(file.bytes(), path);
+}
+
+StatusOr<Plan> Plan::read(const std::string &path) {
+  struct stat info;
+  if (path != "-" && (::stat(path.c_str(), &info) != 0 ||
+                      !(S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))))
+    return load(path);
+  constexpr uint64_t most = uint64_t(1) << 31; // as flatbuffers have it
+  MOE_ASSIGN_OR_RETURN(std::string bytes, readInput(path, most));
+  return fromBytes(
+      {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()},
+      inputName(path));
 }
 
 StatusOr<Plan> Plan::fromBytes(std::span<const uint8_t> bytes,

@@ -31,6 +31,10 @@ public:
   /// another schema version). Weight files are not touched.
   static StatusOr<Plan> load(const std::string &path);
 
+  /// The same for who only looks at a plan: from "-", standard input, and FIFOs
+  /// too.
+  static StatusOr<Plan> read(const std::string &path);
+
   /// The same for a plan in memory; `path` names it in messages and is where
   /// its weight files are looked for.
   static StatusOr<Plan> fromBytes(std::span<const uint8_t> bytes,

@@ -80,6 +80,9 @@ public:
   /// Like prefill(), with the logits after every token, in order, in pieces.
   Status prefillAll(std::span<const int32_t> tokens, const LogitsSink &sink);
 
+  /// The files that weights are read from.
+  std::vector<std::string> weightPaths() const { return files_->paths(); }
+
   /// How much of the weights was touched so far, and how they are mapped.
   MappedFile::PageUse weightPages() const { return files_->pageUse(); }
 

@@ -135,6 +135,13 @@ StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
   return files;
 }
 
+std::vector<std::string> WeightFiles::paths() const {
+  std::vector<std::string> paths;
+  for (const MappedFile &file : files_)
+    paths.push_back(file.path());
+  return paths;
+}
+
 MappedFile::PageUse WeightFiles::pageUse() const {
   MappedFile::PageUse sum;
   for (const MappedFile &file : files_) {

@@ -31,6 +31,7 @@ public:
   /// Of all files: MappedFile::pageUse.
   MappedFile::PageUse pageUse() const;
 
+  std::vector<std::string> paths() const;
   std::span<const uint8_t> bytes(uint32_t file) const {
     return files_[file].bytes();
   }

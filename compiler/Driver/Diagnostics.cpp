@@ -1,9 +1,9 @@
 #include "compiler/Driver/Diagnostics.h"
 
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/Pass/Pass.h"
+#include "runtime/base/OutputFile.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -48,18 +48,12 @@ void PassLog::runAfterPass(mlir::Pass *pass, mlir::Operation *op) {
   std::string path =
       fmt::format("{}/{:02}-{}.mlir", state_.dumpFolder, state_.passes,
                   std::string_view(pass->getArgument()));
-  std::error_code error;
-  llvm::raw_fd_ostream out(path, error);
-  if (!error) {
-    op->print(out);
-    out.close();
-    error = out.error();
-  }
-  if (error) {
-    out.clear_error();
-    state_.dumpStatus =
-        Status(StatusCode::Io, fmt::format("{}: {}", path, error.message()));
-  }
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  op->print(stream);
+  state_.dumpStatus = state_.inputs.refuse(path);
+  if (state_.dumpStatus.isOk())
+    state_.dumpStatus = moert::writeOutput(path, text);
 }
 
 void PassLog::runAfterPassFailed(mlir::Pass *pass, mlir::Operation *) {

@@ -5,7 +5,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassInstrumentation.h"
-#include "runtime/base/Status.h"
+#include "runtime/base/InputSet.h"
 
 #include <string>
 #include <vector>
@@ -35,6 +35,7 @@ class PassLog : public mlir::PassInstrumentation {
 public:
   /// `state` outlives the pass manager that owns the instrumentation.
   struct State {
+    const moert::InputSet &inputs; ///< Not to be written to.
     std::string failedPass;
     std::string dumpFolder; ///< Empty for no dumps; exists.
     unsigned passes = 0;

@@ -16,8 +16,9 @@
 #include "passes/Pipelines.h"
 #include "passes/PlanPasses.h"
 #include "runtime/Plan.h"
-#include "runtime/base/MappedFile.h"
+#include "runtime/base/InputSet.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/base/ReadInput.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -84,26 +85,23 @@ std::string textOf(mlir::ModuleOp module) {
   return text;
 }
 
-/// The text of a module, to a file or, for "" or "-", to the report.
+/// The text of a module, to a file or, for "-", to the report.
 Status writeText(mlir::ModuleOp module, CompileReport &report) {
   std::string text = textOf(module);
-  if (report.output.empty() || report.output == "-") {
+  if (report.output == "-") {
     report.text = std::move(text);
     return Status::ok();
   }
-  MOE_ASSIGN_OR_RETURN(moert::OutputFile file,
-                       moert::OutputFile::create(report.output));
-  MOE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
-  return file.commit();
+  return moert::writeOutput(report.output, text);
 }
 
 /// Builds and runs pipelines over one module, with one log for all of them.
 class PassRunner {
 public:
-  PassRunner(mlir::ModuleOp module, const std::string &dumpFolder)
-      : module_(module), log_(module.getContext()) {
-    state_.dumpFolder = dumpFolder;
-  }
+  PassRunner(mlir::ModuleOp module, const std::string &dumpFolder,
+             const moert::InputSet &inputs)
+      : module_(module),
+        log_(module.getContext()), state_{inputs, "", dumpFolder, 0, {}} {}
 
   template <typename Build> Status run(Build build) {
     mlir::PassManager manager(module_.getContext());
@@ -146,6 +144,23 @@ std::vector<std::string> notesOf(mlir::plan::ProgramOp program) {
   return notes;
 }
 
+/// What must not be written to.
+moert::InputSet inputsOf(const CompileRequest &request,
+                         const GgufModel &model) {
+  moert::InputSet inputs;
+  for (const std::string &path : model.paths())
+    inputs.add("the model", path);
+  if (!request.targetFile.empty())
+    inputs.add("the target file", request.targetFile);
+  return inputs;
+}
+
+std::string outputOf(const CompileRequest &request) {
+  if (!request.output.empty())
+    return request.output;
+  return request.emit == Emit::Fb ? "plan.fb" : "-";
+}
+
 StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
   return request.targetFile.empty() ? resolveTarget(request.target)
                                     : loadTargetFile(request.targetFile);
@@ -164,6 +179,10 @@ std::string optionText(const CompileRequest &request, int64_t context) {
 
 StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(request.model));
+  moert::InputSet inputs = inputsOf(request, model);
+  CompileReport report;
+  report.output = outputOf(request);
+  MOE_RETURN_IF_ERROR(inputs.refuse(report.output));
   MOE_ASSIGN_OR_RETURN(TargetDesc target, targetOf(request));
   if (!request.dumpFolder.empty())
     MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
@@ -172,8 +191,6 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   loadDialects(context);
   MOE_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
                        importModel(context, model));
-  CompileReport report;
-  report.output = request.output;
   report.notes = target.notes;
   if (request.emit == Emit::Moe) {
     MOE_RETURN_IF_ERROR(writeText(*module, report));
@@ -182,7 +199,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
 
   MOE_ASSIGN_OR_RETURN(int64_t positions, contextOf(request, *module));
   (*module)->setAttr(mlir::moe::kTargetAttr, toAttr(&context, target));
-  PassRunner runner(*module, request.dumpFolder);
+  PassRunner runner(*module, request.dumpFolder, inputs);
   MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
     mlir::moe::CompileOptions options;
     fillOptions(request, positions, options);
@@ -208,8 +225,6 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
 
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
   MOE_RETURN_IF_ERROR(addTokenizer(program, model));
-  if (report.output.empty())
-    report.output = "plan.fb";
   PlaceWeightsOptions weights;
   weights.planPath = report.output;
   weights.all = request.weights == "pack";
@@ -217,13 +232,17 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   MOE_ASSIGN_OR_RETURN(report.packedBytes, placeWeights(program, weights));
   if (report.packedBytes > 0)
     report.packed = weightsPath(report.output);
-  MOE_RETURN_IF_ERROR(writePlan(program, report.output));
+  MOE_ASSIGN_OR_RETURN(report.plan, serializePlan(program));
+  MOE_RETURN_IF_ERROR(moert::writeOutput(
+      report.output,
+      {reinterpret_cast<const char *>(report.plan.data()), report.plan.size()},
+      moert::OutputFile::Content::Binary));
   std::ranges::move(notesOf(program), std::back_inserter(report.notes));
   return report;
 }
 
 StatusOr<std::string> inspectPlan(const std::string &path) {
-  MOE_ASSIGN_OR_RETURN(moert::Plan plan, moert::Plan::load(path));
+  MOE_ASSIGN_OR_RETURN(moert::Plan plan, moert::Plan::read(path));
   mlir::MLIRContext context;
   loadDialects(context);
   DiagnosticLog log(&context);
@@ -236,12 +255,16 @@ Status assemblePlan(const std::string &textPath, const std::string &output) {
   mlir::MLIRContext context;
   loadDialects(context);
   DiagnosticLog log(&context);
-  // The parser reads the whole file; a missing one is ours to report.
-  MOE_RETURN_IF_ERROR(moert::MappedFile::open(textPath).status());
-  auto module = mlir::parseSourceFile<mlir::ModuleOp>(
-      textPath, mlir::ParserConfig(&context));
+  moert::InputSet inputs;
+  inputs.add("the text", textPath);
+  MOE_RETURN_IF_ERROR(inputs.refuse(output));
+  constexpr uint64_t most = uint64_t(4) << 30; // several times a plan's limit
+  MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(textPath, most));
+  std::string name = moert::inputName(textPath);
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(
+      text, mlir::ParserConfig(&context), name);
   if (!module)
-    return log.failure(StatusCode::InvalidFile).at(textPath);
+    return log.failure(StatusCode::InvalidFile).at(name);
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
   return writePlan(program, output);
 }

@@ -25,7 +25,7 @@ struct CompileRequest {
   std::string model;
   std::string target = "native";
   std::string targetFile; ///< Instead of `target` when not empty.
-  std::string output;     ///< "": text to the report, a plan to plan.fb.
+  std::string output;     ///< "-": text to the report; "": that, or plan.fb.
   Emit emit = Emit::Fb;
   std::string dumpFolder; ///< IR after every pass; "" for none.
   int64_t context = 0;    ///< 0: the model's, at most 4096.
@@ -44,7 +44,8 @@ struct CompileRequest {
 
 struct CompileReport {
   std::string output;               ///< As asked, or the default.
-  std::string text;                 ///< What "" or "-" asked for, or "".
+  std::string text;                 ///< What "-" asked for, or "".
+  std::vector<uint8_t> plan;        ///< As written, also to a stream.
   std::vector<std::string> notes;   ///< What a user should see.
   std::vector<std::string> remarks; ///< Every decision, for --verbose.
   std::string packed;               ///< The weights file, or "".

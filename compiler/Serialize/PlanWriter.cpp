@@ -297,7 +297,9 @@ moert::StatusOr<std::vector<uint8_t>> serializePlan(plan::ProgramOp program) {
 
 Status writePlan(plan::ProgramOp program, const std::string &path) {
   MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, serializePlan(program));
-  MOE_ASSIGN_OR_RETURN(moert::OutputFile file, moert::OutputFile::create(path));
+  MOE_ASSIGN_OR_RETURN(
+      moert::OutputFile file,
+      moert::OutputFile::create(path, moert::OutputFile::Content::Binary));
   MOE_RETURN_IF_ERROR(file.write(bytes.data(), bytes.size()));
   return file.commit();
 }

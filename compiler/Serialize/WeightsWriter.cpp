@@ -81,6 +81,14 @@ public:
     collect();
     if (entries.empty())
       return uint64_t(0);
+    MOE_ASSIGN_OR_RETURN(moert::OutputPlace plan,
+                         moert::OutputPlace::find(options.planPath));
+    if (plan.isStream())
+      return Status(StatusCode::Usage,
+                    fmt::format("-o {}: packed weights need a file beside the "
+                                "plan, and beside a stream there is none; name "
+                                "a file, or use --weights reference",
+                                options.planPath));
     layOut();
     MOE_RETURN_IF_ERROR(requireSpace(file.path, file.bytes));
     for (auto [entry, weight] : llvm::zip(entries, file.weights)) {
@@ -260,7 +268,8 @@ private:
   std::map<std::string, moert::MappedFile> mapped;
 };
 
-/// As the plan records a model file: relative if it is below the plan's folder.
+/// As the plan records a model file: relative if it is below the plan's folder,
+/// where that is known.
 StatusOr<std::string> recordedPath(const std::string &file,
                                    const std::string &planPath) {
   std::error_code error;
@@ -271,6 +280,10 @@ StatusOr<std::string> recordedPath(const std::string &file,
         stdfs::weakly_canonical(stdfs::absolute(planPath).parent_path(), error);
   if (error)
     return Status(StatusCode::Io, file + ": " + error.message());
+  MOE_ASSIGN_OR_RETURN(moert::OutputPlace plan,
+                       moert::OutputPlace::find(planPath));
+  if (plan.isStream())
+    return absolute.string();
   stdfs::path relative = absolute.lexically_relative(folder);
   bool below = !relative.empty() && *relative.begin() != "..";
   return (below ? relative : absolute).string();

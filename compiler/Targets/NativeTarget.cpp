@@ -78,10 +78,7 @@ std::string nativeTargetFile() {
 }
 
 Status saveTargetFile(const std::string &path, const TargetDesc &target) {
-  MOE_ASSIGN_OR_RETURN(moert::OutputFile file, moert::OutputFile::create(path));
-  std::string text = toJson(target);
-  MOE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
-  return file.commit();
+  return moert::writeOutput(path, toJson(target));
 }
 
 Status saveNativeTarget(const TargetDesc &target) {

@@ -71,7 +71,8 @@ std::vector<std::string> targetNames();
 /// error that suggests the nearest one; so are two CPUs or none.
 moert::StatusOr<TargetDesc> resolveTarget(std::string_view spec);
 
-/// Reads a description from a file (--target-file): one device object, or
+/// Reads a description from a file (--target-file), "-" or a FIFO: one device
+/// object, or
 /// {"devices": [...]}. Unknown keys and wrong types are errors.
 moert::StatusOr<TargetDesc> loadTargetFile(const std::string &path);
 

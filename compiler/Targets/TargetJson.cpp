@@ -1,6 +1,6 @@
 #include "compiler/Targets/TargetJson.h"
 
-#include "runtime/base/MappedFile.h"
+#include "runtime/base/ReadInput.h"
 
 #include <algorithm>
 #include <cmath>
@@ -229,14 +229,12 @@ StatusOr<TargetDesc> makeTarget(std::string name,
 }
 
 StatusOr<TargetDesc> loadTargetFile(const std::string &path) {
-  MOE_ASSIGN_OR_RETURN(moert::MappedFile file, moert::MappedFile::open(path));
-  if (file.bytes().size() > (1u << 20))
-    return invalid(path, "is over 1 MiB: not a target description");
-  std::string_view text(reinterpret_cast<const char *>(file.bytes().data()),
-                        file.bytes().size());
+  constexpr uint64_t most = 1 << 20;
+  MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, most));
   MOE_ASSIGN_OR_RETURN(std::vector<DeviceDesc> devices,
-                       parseDevices(text, path));
-  std::string name = path.substr(path.find_last_of('/') + 1);
+                       parseDevices(text, moert::inputName(path)));
+  std::string name = moert::inputName(path);
+  name = name.substr(name.find_last_of('/') + 1);
   return makeTarget(name.substr(0, name.find_last_of('.')), std::move(devices));
 }
 

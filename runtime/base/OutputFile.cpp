@@ -10,18 +10,6 @@
 namespace moert {
 
 namespace {
-/// Standard streams that were closed must not become files that we write: what
-/// is printed would end up in them.
-int aboveStandard(int fd) {
-  if (fd < 0 || fd > STDERR_FILENO)
-    return fd;
-  int above = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  int error = errno;
-  ::close(fd);
-  errno = error;
-  return above;
-}
-
 /// Gives the new file the mode, owner and group of the one it replaces. Who is
 /// not root keeps what may be kept; a group that is another one gets no more
 /// than everybody.
@@ -78,9 +66,8 @@ StatusOr<OutputFile> OutputFile::create(const std::string &path,
 
 Status OutputFile::openStream() {
   fd_ = place_.isDescriptor()
-            ? ::fcntl(place_.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
-            : aboveStandard(
-                  ::open(place_.path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+            ? ::fcntl(place_.descriptor, F_DUPFD_CLOEXEC, 0)
+            : ::open(place_.path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
   if (fd_ >= 0)
     return Status::ok();
   return errno == EINTR ? Status(StatusCode::Cancelled, "interrupted")
@@ -109,8 +96,8 @@ Status OutputFile::openTemporary() {
   for (int attempt = 0; attempt < 16; ++attempt) {
     temporary_ = place_.folder() + "/" + temporaryName(place_.name());
     removed_ = RemovedOnSignal(temporary_);
-    fd_ = aboveStandard(::open(temporary_.c_str(),
-                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                 mode);
     if (fd_ < 0 && errno == EEXIST)
       continue;
     if (fd_ < 0)
@@ -219,6 +206,13 @@ Status OutputFile::replace() {
   removed_ = {};
   return syncFolder(place_.folder()) == 0 ? Status::ok()
                                           : failure("cannot write");
+}
+
+Status writeOutput(const std::string &path, std::string_view bytes,
+                   OutputFile::Content content) {
+  MOE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path, content));
+  MOE_RETURN_IF_ERROR(file.write(bytes.data(), bytes.size()));
+  return file.commit();
 }
 
 Status OutputFile::commit() {

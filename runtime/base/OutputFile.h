@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace moert {
 
@@ -62,6 +63,10 @@ private:
   RemovedOnSignal removed_;
   int fd_ = -1;
 };
+
+/// Creates an output, writes all of it and commits it.
+Status writeOutput(const std::string &path, std::string_view bytes,
+                   OutputFile::Content content = OutputFile::Content::Text);
 
 } // namespace moert
 

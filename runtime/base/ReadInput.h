@@ -13,7 +13,8 @@ namespace moert {
 /// All bytes of a file, FIFO or device, read once from its beginning to its
 /// end; of standard input for "-". Fails with Io (missing, a directory) and,
 /// for more than `most` bytes, with InvalidFile, naming `path`.
-StatusOr<std::string> readInput(const std::string &path, uint64_t most);
+StatusOr<std::string> readInput(const std::string &path,
+                                uint64_t most = UINT64_MAX);
 
 /// How messages name an input: "-" is "standard input".
 std::string inputName(const std::string &path);

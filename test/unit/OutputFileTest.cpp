@@ -3,6 +3,7 @@
 #include "runtime/base/OutputFile.h"
 
 #include "test/support/TempDir.h"
+#include "tools/common/Interrupt.h"
 
 #include <csignal>
 #include <cstdio>
@@ -165,6 +166,8 @@ TEST_F(OutputFileTest, RemovesWhatAKilledWriterLeftAndNothingElse) {
       write(".out.moe-0123456789abcdeg.tmp", "no digit"),
       write(".out.moe-0123456789ABCDEF.tmp", "not ours"),
       write(".out.moe-123456789abcdef.tmp", "too short"),
+      write(".out.moe-0123456789abcdef0.tmp", "too long"),
+      write(".oot.moe-0123456789abcdef.tmp", "another's"),
       write(".out.moe-0123456789abcdef.tmp2", "too long"),
       write("x.out.moe-0123456789abcdef.tmp", "another's"),
   };
@@ -363,20 +366,6 @@ TEST_F(OutputFileTest, WritesWhereADescriptorStands) {
   EXPECT_EQ(contentOf(file("stdout")), "one two");
 }
 
-// Else what is printed would become a part of the file.
-TEST_F(OutputFileTest, IsNotMistakenForAClosedStandardStream) {
-  int status = inChild([&] {
-    ::close(STDOUT_FILENO);
-    auto output = OutputFile::create(file("out"));
-    ASSERT_TRUE(output.isOk()) << output.status().message();
-    EXPECT_LT(::write(STDOUT_FILENO, "chatter", 7), 0);
-    EXPECT_TRUE(output->write("text", 4).isOk());
-    EXPECT_TRUE(output->commit().isOk());
-  });
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(contentOf(file("out")), "text");
-}
-
 TEST_F(OutputFileTest, RefusesBinaryToATerminal) {
   int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0)
@@ -400,15 +389,23 @@ TEST_P(OutputFileSignalTest, RemovesTemporariesAndEndsTheProcess) {
     auto second = OutputFile::create(file("second"));
     ASSERT_TRUE(first.isOk() && second.isOk());
     OutputFile moved = *std::move(first);
-    { auto gone = OutputFile::create(file("gone")); }
-    ASSERT_EQ(entries(folder_.path()), 4u);
+    // What has the name of one that is gone is not ours.
+    std::string gone;
+    {
+      auto third = OutputFile::create(file("third"));
+      for (const auto &entry : stdfs::directory_iterator(folder_.path()))
+        if (entry.path().filename().string().starts_with(".third"))
+          gone = entry.path();
+    }
+    std::ofstream(gone) << "a user's";
+    ASSERT_EQ(entries(folder_.path()), 5u);
     // Any thread may be the one that is interrupted.
     std::jthread([] { ::raise(GetParam()); }).join();
     ::pause();
   });
   ASSERT_TRUE(WIFSIGNALED(status)) << status;
   EXPECT_EQ(WTERMSIG(status), GetParam());
-  EXPECT_EQ(entries(folder_.path()), 2u);
+  EXPECT_EQ(entries(folder_.path()), 3u);
   EXPECT_EQ(contentOf(file("out")), "old");
   EXPECT_TRUE(stdfs::exists(bystander));
 }
@@ -425,6 +422,23 @@ TEST_P(OutputFileSignalTest, AnIgnoredSignalStaysIgnored) {
   });
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(stdfs::exists(file("out")));
+}
+
+// The first one is a flag, for work that ends by itself.
+TEST_F(OutputFileTest, TheSecondCtrlCRemovesTemporariesToo) {
+  int status = inChild([&] {
+    moert::installCleanupHandlers();
+    const std::atomic<bool> *interrupted = moetool::catchInterrupt();
+    auto output = OutputFile::create(file("out"));
+    ASSERT_TRUE(output.isOk());
+    ::raise(SIGINT);
+    EXPECT_TRUE(*interrupted);
+    EXPECT_EQ(entries(folder_.path()), 1u);
+    ::raise(SIGINT);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  EXPECT_EQ(WTERMSIG(status), SIGINT);
+  EXPECT_EQ(entries(folder_.path()), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, OutputFileSignalTest,

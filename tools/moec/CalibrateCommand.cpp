@@ -15,18 +15,30 @@ Status calibrate(const std::string &output) {
                        calibrateNative([](const std::string &what) {
                          moetool::note("measuring {}\n", what);
                        }));
-  printTarget(target);
+  // Standard output is for the description alone if it goes there.
+  bool piped = output == "-";
+  if (piped)
+    moetool::printJson(toJson(target));
+  else
+    printTarget(target);
   for (const std::string &note : target.notes)
     moetool::note("note: {}\n", note);
   if (!output.empty()) {
-    MOE_RETURN_IF_ERROR(saveTargetFile(output, target));
-    moetool::print("written to {}\n", output);
+    if (!piped) {
+      MOE_RETURN_IF_ERROR(saveTargetFile(output, target));
+      moetool::print("written to {}\n", output);
+    }
     // Without a cache folder the file is still of use.
     if (nativeTargetFile().empty())
       return Status::ok();
   }
   MOE_RETURN_IF_ERROR(saveNativeTarget(target));
-  moetool::print("stored in {}: --target native uses it\n", nativeTargetFile());
+  std::string stored = fmt::format("stored in {}: --target native uses it\n",
+                                   nativeTargetFile());
+  if (piped)
+    moetool::noteText(stored);
+  else
+    moetool::printText(stored);
   if (std::string note = unusedGpuNote(target); !note.empty())
     moetool::note("note: {}\n", note);
   return Status::ok();
@@ -44,9 +56,10 @@ void addCalibrateCommand(moetool::Tool &tool) {
       "GPUs, --target-file does",
       [output] { return calibrate(*output); });
   command
-      ->add_option("-o,--output", *output,
-                   "Write it here too, to edit and pass to compile "
-                   "--target-file")
+      ->add_option(
+          "-o,--output", *output,
+          "Write it here too (-: to standard output), to edit and pass "
+          "to compile --target-file")
       ->type_name("FILE.json");
 }
 

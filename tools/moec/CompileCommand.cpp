@@ -19,8 +19,9 @@ struct Options {
 };
 
 /// Does it fit, and how fast: what a user wants to know before loading.
-Status printSummary(const std::string &path) {
-  MOE_ASSIGN_OR_RETURN(moert::Plan plan, moert::Plan::load(path));
+Status printSummary(const CompileReport &report) {
+  MOE_ASSIGN_OR_RETURN(moert::Plan plan,
+                       moert::Plan::fromBytes(report.plan, report.output));
   ExplainSummary summary(plan.table());
   for (const DeviceMemory &memory : summary.devices) {
     const moert::fb::Device &device = *memory.device;
@@ -59,9 +60,10 @@ Status run(Options &options) {
     moetool::note("note: {}\n", note);
   if (options.request.emit != Emit::Fb)
     return Status::ok();
-  MOE_RETURN_IF_ERROR(printSummary(report.output));
+  MOE_RETURN_IF_ERROR(printSummary(report));
   if (report.packed.empty())
-    moetool::note("wrote {}\n", report.output);
+    moetool::note("wrote {}\n",
+                  report.output == "-" ? "standard output" : report.output);
   else
     moetool::note("wrote {} and {} ({})\n", report.output, report.packed,
                   moert::humanBytes(double(report.packedBytes)));
@@ -113,7 +115,7 @@ void addCompileCommand(moetool::Tool &tool) {
       ->check(CLI::IsMember({"auto", "pack", "reference"}));
 
   add("Output", "-o,--output", r.output,
-      "File to write [plan.fb; text goes to stdout]");
+      "File to write; -: standard output [plan.fb; text: -]");
   command
       ->add_option_function<std::string>(
           "--emit",

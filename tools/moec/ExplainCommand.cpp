@@ -21,7 +21,7 @@ void addExplainCommand(moetool::Tool &tool) {
       [options] {
         // A GGUF model is answered with the compile command to run first.
         MOE_ASSIGN_OR_RETURN(moert::Plan plan,
-                             moert::Plan::load(options->plan));
+                             moert::Plan::read(options->plan));
         if (options->json)
           moetool::printJson(explainJson(plan.table()));
         else

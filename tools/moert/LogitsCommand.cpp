@@ -20,6 +20,7 @@ Status writeLogits(const LogitsFlags &flags) {
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       Session::open(flags.session.plan, flags.session.options));
+  MOE_RETURN_IF_ERROR(inputsOf(*session).refuse(flags.out));
   session->setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(NpyWriter npy,
                        NpyWriter::create(flags.out, flags.tokens.size(),
@@ -54,7 +55,8 @@ void addLogitsCommand(moetool::Tool &tool) {
       ->type_name("IDS");
   command
       ->add_option("--out", flags->out,
-                   "NPY file to write: float32, shape [tokens, vocabulary]")
+                   "NPY file to write (-: standard output): float32, shape "
+                   "[tokens, vocabulary]")
       ->required()
       ->type_name("X.npy");
   command->add_flag("--step", flags->step,

@@ -23,7 +23,8 @@ StatusOr<NpyWriter> NpyWriter::create(const std::string &path, size_t rows,
   start += static_cast<char>(header.size() >> 8);
   start += header;
 
-  MOE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+  MOE_ASSIGN_OR_RETURN(OutputFile file,
+                       OutputFile::create(path, OutputFile::Content::Binary));
   NpyWriter writer(std::move(file));
   MOE_RETURN_IF_ERROR(writer.file_.write(start.data(), start.size()));
   return writer;

@@ -6,6 +6,7 @@
 // context. A rest shorter than a window is not used. Perplexity is exp(m) with
 // m the mean of -ln p(token), and its error exp(m) times m's standard error.
 #include "runtime/PlanTokenizer.h"
+#include "runtime/base/ReadInput.h"
 #include "tools/common/Interrupt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
@@ -71,7 +72,7 @@ Status scoreWindow(Session &session, std::span<const int32_t> tokens,
 }
 
 Status perplexity(const PerplexityFlags &flags) {
-  MOE_ASSIGN_OR_RETURN(std::string text, readText(flags.file));
+  MOE_ASSIGN_OR_RETURN(std::string text, readInput(flags.file));
   MOE_ASSIGN_OR_RETURN(
       std::unique_ptr<Session> session,
       Session::open(flags.session.plan, flags.session.options));

@@ -39,6 +39,13 @@ Status profile(const ProfileFlags &flags) {
       std::unique_ptr<Session> session,
       Session::open(flags.session.plan, flags.session.options));
   session->setCancel(moetool::catchInterrupt());
+  // To standard output goes the trace alone.
+  bool piped = flags.trace == "-";
+  std::optional<OutputFile> trace;
+  if (!flags.trace.empty() && !piped) {
+    MOE_RETURN_IF_ERROR(inputsOf(*session).refuse(flags.trace));
+    MOE_ASSIGN_OR_RETURN(trace, OutputFile::create(flags.trace));
+  }
   ProgressLine progress;
   ProfileSetting setting;
   setting.mapped = !flags.session.options.copyWeights;
@@ -55,17 +62,22 @@ Status profile(const ProfileFlags &flags) {
   session->setObserver([&](const StepTimes &times) { profile.add(times); });
   MOE_RETURN_IF_ERROR(runTokens(*session, flags));
   progress.clear();
-  if (!flags.trace.empty()) {
-    MOE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(flags.trace));
-    std::string trace = profile.trace();
-    MOE_RETURN_IF_ERROR(file.write(trace.data(), trace.size()));
-    MOE_RETURN_IF_ERROR(file.commit());
+  if (trace) {
+    std::string text = profile.trace();
+    MOE_RETURN_IF_ERROR(trace->write(text.data(), text.size()));
+    MOE_RETURN_IF_ERROR(trace->commit());
   }
   setting.weightPages = session->weightPages();
-  if (flags.json)
-    moetool::printJson(profileJson(profile, setting));
-  else
-    moetool::printText(profileText(profile, setting));
+  std::string report = flags.json ? profileJson(profile, setting)
+                                  : profileText(profile, setting);
+  if (piped) {
+    moetool::printJson(profile.trace());
+    moetool::noteText(report);
+  } else if (flags.json) {
+    moetool::printJson(report);
+  } else {
+    moetool::printText(report);
+  }
   return Status::ok();
 }
 } // namespace
@@ -89,9 +101,11 @@ void addProfileCommand(moetool::Tool &tool) {
   flags->session.addThreads(*command);
   flags->session.addModel(*command);
   command
-      ->add_option("--trace", flags->trace,
-                   "Write every instruction as Chrome trace JSON, for "
-                   "chrome://tracing or Perfetto")
+      ->add_option(
+          "--trace", flags->trace,
+          "Write every instruction as Chrome trace JSON, for "
+          "chrome://tracing or Perfetto; to standard output for -, the report "
+          "then to standard error")
       ->type_name("FILE.json")
       ->group("Output");
   command->add_flag("--json", flags->json, "Print a JSON object")

@@ -1,6 +1,7 @@
 // moert run: text from a prompt.
 #include "runtime/Generate.h"
 #include "runtime/PlanTokenizer.h"
+#include "runtime/base/ReadInput.h"
 #include "tools/common/Interrupt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
@@ -25,7 +26,7 @@ StatusOr<std::string> promptText(const RunFlags &flags) {
                   "give the prompt with either -p TEXT or -f FILE");
   if (flags.hasPrompt)
     return flags.prompt;
-  return readText(flags.promptFile);
+  return readInput(flags.promptFile);
 }
 
 void printStats(const GenerateStats &stats, const Session &session) {

@@ -2,11 +2,6 @@
 
 #include "runtime/text/Sampler.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
-
 namespace moert {
 
 void SessionFlags::addPlan(CLI::App &command) {
@@ -50,26 +45,12 @@ void SessionFlags::addPin(CLI::App &command) {
       ->group("Machine");
 }
 
-StatusOr<std::string> readText(const std::string &path) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE *)> owner(nullptr, std::fclose);
-  std::FILE *file = stdin;
-  if (path != "-") {
-    file = std::fopen(path.c_str(), "rb");
-    owner.reset(file);
-  }
-  auto ioError = [&](const char *what) {
-    return Status(StatusCode::Io,
-                  path + ": " + what + ": " + std::strerror(errno));
-  };
-  if (!file)
-    return ioError("cannot open");
-  std::string text;
-  char buffer[1 << 16];
-  while (size_t bytes = std::fread(buffer, 1, sizeof(buffer), file))
-    text.append(buffer, bytes);
-  if (std::ferror(file))
-    return ioError("cannot read");
-  return text;
+InputSet inputsOf(const Session &session) {
+  InputSet inputs;
+  inputs.add("the plan", session.plan().path());
+  for (const std::string &path : session.weightPaths())
+    inputs.add("the weights", path);
+  return inputs;
 }
 
 std::vector<int32_t> randomTokens(const Session &session, int32_t count) {

@@ -4,6 +4,7 @@
 #define MOE_TOOLS_MOERT_SHARED_H
 
 #include "runtime/Session.h"
+#include "runtime/base/InputSet.h"
 #include "tools/common/Cli.h"
 
 #include <string>
@@ -23,8 +24,8 @@ struct SessionFlags {
   void addPin(CLI::App &command);
 };
 
-/// The whole of a text file, or of standard input for "-".
-StatusOr<std::string> readText(const std::string &path);
+/// The files that a session reads: what must not be written to.
+InputSet inputsOf(const Session &session);
 
 /// Random token ids, the same in every run: real text would favour some
 /// experts, and there may be no tokenizer.

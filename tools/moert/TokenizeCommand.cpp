@@ -1,5 +1,6 @@
 // moert tokenize: the token ids of a text.
 #include "runtime/PlanTokenizer.h"
+#include "runtime/base/ReadInput.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
@@ -21,7 +22,7 @@ Status tokenize(const TokenizeFlags &flags) {
                   "give the text with either --text T or --file F");
   std::string text = flags.text;
   if (!flags.hasText) {
-    MOE_ASSIGN_OR_RETURN(text, readText(flags.file));
+    MOE_ASSIGN_OR_RETURN(text, readInput(flags.file));
   }
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.session.plan));
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(plan));

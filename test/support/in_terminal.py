@@ -1,0 +1,9 @@
+"""Runs a command with a terminal as its standard streams; prints what it prints.
+
+in_terminal.py COMMAND ARGUMENT...
+"""
+import os
+import pty
+import sys
+
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))
