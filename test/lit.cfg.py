@@ -43,6 +43,8 @@ if os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")
 
 config.substitutions += [
+    # The tools, for a test's own script.
+    ("%bin", config.bin_dir),
     ("%data", config.source_dir + "/test/data"),
     ("%models", config.source_dir + "/models"),
     ("%python", config.python),

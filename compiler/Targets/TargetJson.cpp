@@ -1,11 +1,12 @@
 #include "compiler/Targets/TargetJson.h"
 
+#include "compiler/Targets/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 using moert::Status;
 using moert::StatusCode;
@@ -78,22 +79,22 @@ constexpr std::string_view textKeys[] = {"name", "model", "title",
 /// A list of numbers, for 1, 2, ... cores.
 constexpr const char *readByCoresKey = "read_gbps_by_cores";
 
-Status invalid(std::string_view place, std::string message) {
-  return Status(StatusCode::InvalidFile, fmt::format("{}: {}", place, message));
-}
-
 /// The text under `key`, empty when absent.
 StatusOr<std::string> textOf(const Json &object, std::string_view key,
-                             std::string_view place) {
+                             const JsonPlace &place) {
   auto it = object.find(key);
   if (it == object.end())
     return std::string();
   if (!it->is_string())
-    return invalid(place, fmt::format("\"{}\" must be a string", key));
+    return (place / key).error(fmt::format("\"{}\" must be a string", key));
   return it->get<std::string>();
 }
 
-Status checkKeys(const Json &object, std::string_view place) {
+Status unknownKey(const JsonPlace &place, const std::string &key) {
+  return (place / key).error("unknown key " + moert::quoted(key));
+}
+
+Status checkKeys(const Json &object, const JsonPlace &place) {
   for (const auto &[key, value] : object.items()) {
     bool known = key == readByCoresKey ||
                  std::ranges::find(textKeys, key) != std::end(textKeys) ||
@@ -101,12 +102,12 @@ Status checkKeys(const Json &object, std::string_view place) {
                    return n.key == key;
                  });
     if (!known)
-      return invalid(place, fmt::format("unknown key \"{}\"", key));
+      return unknownKey(place, key);
   }
   return Status::ok();
 }
 
-Status parseReadByCores(const Json &object, std::string_view place,
+Status parseReadByCores(const Json &object, const JsonPlace &place,
                         DeviceDesc &device) {
   auto list = object.find(readByCoresKey);
   if (list == object.end())
@@ -117,17 +118,18 @@ Status parseReadByCores(const Json &object, std::string_view place,
   };
   if (!list->is_array() || !std::ranges::all_of(*list, isRate) ||
       list->size() > size_t(device.cores))
-    return invalid(place, fmt::format("\"{}\" must be a list of at most {} "
-                                      "numbers from 0.01 to 1e6, one per core",
-                                      readByCoresKey, device.cores));
+    return (place / readByCoresKey)
+        .error(fmt::format("\"{}\" must be a list of at most {} numbers from "
+                           "0.01 to 1e6, one per core",
+                           readByCoresKey, device.cores));
   for (const Json &value : *list)
     device.readBytesPerSecondByCores.push_back(value.get<double>() * kGiga);
   return Status::ok();
 }
 
-StatusOr<DeviceDesc> parseDevice(const Json &object, std::string_view place) {
+StatusOr<DeviceDesc> parseDevice(const Json &object, const JsonPlace &place) {
   if (!object.is_object())
-    return invalid(place, "a device must be a JSON object");
+    return place.error("a device must be a JSON object");
   MOE_RETURN_IF_ERROR(checkKeys(object, place));
 
   DeviceDesc device;
@@ -136,9 +138,9 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, std::string_view place) {
   MOE_ASSIGN_OR_RETURN(device.source, textOf(object, "source", place));
   MOE_ASSIGN_OR_RETURN(std::string kind, textOf(object, "kind", place));
   if (kind != "cpu" && kind != "cuda")
-    return invalid(
-        place, fmt::format("\"kind\" must be \"cpu\" or \"cuda\", found \"{}\"",
-                           kind));
+    return (place / "kind")
+        .error("\"kind\" must be \"cpu\" or \"cuda\", found " +
+               moert::quoted(kind));
   device.kind = kind == "cpu" ? DeviceKind::Cpu : DeviceKind::Cuda;
   if (device.model.empty())
     device.model = kind;
@@ -149,47 +151,43 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, std::string_view place) {
   } else {
     auto found = moek::isaFromName(isa);
     if (!found || *found == moek::Isa::Cuda)
-      return invalid(place,
-                     fmt::format("\"isa\" of a cpu must be \"ref\", \"avx2\", "
-                                 "\"avx512\" or \"amx\", found \"{}\"",
-                                 isa));
+      return (place / "isa")
+          .error("\"isa\" of a cpu must be \"ref\", \"avx2\", \"avx512\" or "
+                 "\"amx\", found " +
+                 moert::quoted(isa));
     device.isa = *found;
   }
 
   for (const NumberKey &number : numberKeys) {
+    JsonPlace member = place / number.key;
     auto it = object.find(number.key);
     if (it == object.end()) {
       if (number.required)
-        return invalid(place, fmt::format("\"{}\" is missing", number.key));
+        return place.error(fmt::format("\"{}\" is missing", number.key));
       continue;
     }
     if (!it->is_number())
-      return invalid(place, fmt::format("\"{}\" must be a number", number.key));
+      return member.error(fmt::format("\"{}\" must be a number", number.key));
     double value = it->get<double>();
     if (!(value >= number.least && value <= number.most))
-      return invalid(place,
-                     fmt::format("\"{}\" is {}, expected {} to {}", number.key,
-                                 value, number.least, number.most));
+      return member.error(fmt::format("\"{}\" is {}, expected {} to {}",
+                                      number.key, value, number.least,
+                                      number.most));
     number.set(device, value * number.unit);
   }
   MOE_RETURN_IF_ERROR(parseReadByCores(object, place, device));
   if (device.kind == DeviceKind::Cuda &&
       (device.linkBytesPerSecond <= 0 || device.arch == 0))
-    return invalid(place, "a cuda device needs \"arch\" and \"link_gbps\"");
+    return place.error("a cuda device needs \"arch\" and \"link_gbps\"");
   return device;
 }
 } // namespace
 
 StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
-                                               std::string_view place) {
-  // Descriptions are flat; a depth cap keeps hostile nesting off the stack.
-  auto shallow = [](int depth, Json::parse_event_t, Json &) {
-    return depth <= 4;
-  };
-  Json root = Json::parse(json, shallow, /*allow_exceptions=*/false,
-                          /*ignore_comments=*/true);
-  if (root.is_discarded())
-    return invalid(place, "is not valid JSON");
+                                               std::string_view name) {
+  // Descriptions are flat: a target, its list, a device, its list.
+  MOE_ASSIGN_OR_RETURN(Json root, parseJson(name, json, /*depth=*/4));
+  JsonPlace place(name, json);
   std::vector<DeviceDesc> devices;
   if (!root.is_object() || !root.contains("devices")) {
     MOE_ASSIGN_OR_RETURN(DeviceDesc device, parseDevice(root, place));
@@ -198,14 +196,13 @@ StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
   }
   for (const auto &[key, value] : root.items())
     if (key != "devices" && key != "name")
-      return invalid(place, fmt::format("unknown key \"{}\"", key));
+      return unknownKey(place, key);
   const Json &list = root["devices"];
+  place = place / "devices";
   if (!list.is_array())
-    return invalid(place, "\"devices\" must be an array");
+    return place.error("\"devices\" must be an array");
   for (size_t i = 0; i < list.size(); ++i) {
-    MOE_ASSIGN_OR_RETURN(
-        DeviceDesc device,
-        parseDevice(list[i], fmt::format("{}: devices[{}]", place, i)));
+    MOE_ASSIGN_OR_RETURN(DeviceDesc device, parseDevice(list[i], place / i));
     devices.push_back(std::move(device));
   }
   return devices;

@@ -9,10 +9,10 @@
 
 namespace moec {
 
-/// Parses one device object or {"devices": [...]}; `place` names the text in
-/// errors. Names of devices ("gpu0", "cpu0") are not set.
+/// Parses one device object or {"devices": [...]}; errors, of code InvalidFile,
+/// are "name:line:column: ...". Names of devices ("gpu0", "cpu0") are not set.
 moert::StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
-                                                      std::string_view place);
+                                                      std::string_view name);
 
 /// Checks that the devices make a target, orders GPUs before the CPU and gives
 /// every device its name.

@@ -23,7 +23,7 @@ inline void catchLlvmFailures() {
     moert::removeTemporaries();
     bool io = std::string_view(reason).starts_with("IO failure");
     ::_exit(finish(Status(io ? StatusCode::Io : StatusCode::Internal,
-                          std::string("LLVM gave up: ") + reason)));
+                          (io ? "" : "LLVM gave up: ") + std::string(reason))));
   });
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) {
     moert::removeTemporaries();
