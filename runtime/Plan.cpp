@@ -6,6 +6,7 @@
 #include "runtime/base/MappedFile.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/schema/OpTable.h"
+#include "runtime/schema/PlanChecksum.h"
 
 #include <algorithm>
 #include <set>
@@ -106,6 +107,10 @@ StatusOr<Plan> Plan::fromBytes(std::span<const uint8_t> bytes,
                        "copy it again or recompile the model")
         .at(plan.path_);
   MOE_RETURN_IF_ERROR(checkVersion(plan.table(), plan.path_).at(plan.path_));
+  if (!matchesPlanChecksum(plan.bytes_))
+    return invalidPlan("is damaged: its checksum is not that of its content; "
+                       "copy it again or recompile the model")
+        .at(plan.path_);
   MOE_RETURN_IF_ERROR(verifyTables(plan.table()).at(plan.path_));
   MOE_RETURN_IF_ERROR(verifyPhases(plan.table()).at(plan.path_));
   return plan;

@@ -43,6 +43,7 @@ public:
   /// Everything reachable is verified; strings and vectors may be null.
   const fb::Plan &table() const;
   const std::string &path() const { return path_; }
+  std::span<const uint8_t> bytes() const { return bytes_; }
 
   /// WrongMachine unless every device of the plan is a CPU whose ISA this
   /// machine has, with the command that recompiles it.

@@ -16,21 +16,38 @@
 namespace moert {
 
 StatusOr<std::unique_ptr<Session>>
+Session::withFiles(Plan plan, const SessionOptions &options) {
+  MOE_RETURN_IF_ERROR(plan.checkMachine());
+  std::unique_ptr<Session> session(new Session(std::move(plan)));
+  MOE_ASSIGN_OR_RETURN(session->files_,
+                       WeightFiles::open(session->plan_, options.files));
+  return session;
+}
+
+StatusOr<std::unique_ptr<Session>>
 Session::open(const std::string &planPath, const SessionOptions &options) {
-  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(planPath));
-  return create(std::move(plan), options);
+  std::unique_ptr<Session> session;
+  MOE_RETURN_IF_ERROR(openWithPlan(planPath, [&](Plan plan) -> Status {
+    MOE_ASSIGN_OR_RETURN(session, withFiles(std::move(plan), options));
+    return Status::ok();
+  }));
+  MOE_RETURN_IF_ERROR(session->prepare(options));
+  return session;
 }
 
 StatusOr<std::unique_ptr<Session>>
 Session::create(Plan plan, const SessionOptions &options) {
-  MOE_RETURN_IF_ERROR(plan.checkMachine());
-  std::unique_ptr<Session> session(new Session(std::move(plan)));
-  const fb::Plan &table = session->plan_.table();
-  session->hiddenSize_ = table.hidden();
-  session->vocab_ = static_cast<int32_t>(table.vocab());
-  session->context_ = table.context();
-  MOE_ASSIGN_OR_RETURN(session->files_,
-                       WeightFiles::open(session->plan_, options.modelPaths));
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                       withFiles(std::move(plan), options));
+  MOE_RETURN_IF_ERROR(session->prepare(options));
+  return session;
+}
+
+Status Session::prepare(const SessionOptions &options) {
+  const fb::Plan &table = plan_.table();
+  hiddenSize_ = table.hidden();
+  vocab_ = static_cast<int32_t>(table.vocab());
+  context_ = table.context();
   MOE_ASSIGN_OR_RETURN(int threads,
                        resolveThreads(options.threads, readCpuBudget()));
   // Only a worker that stays where it is has memory of its own.
@@ -43,10 +60,9 @@ Session::create(Plan plan, const SessionOptions &options) {
     }
   if (options.copyWeights)
     MOE_RETURN_IF_ERROR(
-        session->files_->copyToMemory(nodeParts(table, placement.nodes)));
-  MOE_RETURN_IF_ERROR(session->allocate(threads, placement));
-  MOE_RETURN_IF_ERROR(session->bind());
-  return session;
+        files_->copyToMemory(nodeParts(table, placement.nodes)));
+  MOE_RETURN_IF_ERROR(allocate(threads, placement));
+  return bind();
 }
 
 Status Session::allocate(int threads, const Placement &placement) {

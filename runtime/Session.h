@@ -29,8 +29,8 @@ struct SessionOptions {
   /// Copy weights into private memory instead of mapping their files; when
   /// pinned, each node's part into its own memory.
   bool copyWeights = false;
-  /// Where model files are now, if not where they were at compile time.
-  std::vector<std::string> modelPaths;
+  /// Where files are now, if not where they were at compile time.
+  WeightPaths files = {};
 };
 
 /// What one run of a phase took.
@@ -46,6 +46,7 @@ struct StepTimes {
 /// the workers. Not thread-safe.
 class Session {
 public:
+  /// As openWithPlan: a recompilation meanwhile does no harm.
   static StatusOr<std::unique_ptr<Session>>
   open(const std::string &planPath, const SessionOptions &options = {});
   static StatusOr<std::unique_ptr<Session>>
@@ -102,6 +103,10 @@ private:
   struct Placement {
     std::vector<int> cpus, nodes;
   };
+  static StatusOr<std::unique_ptr<Session>>
+  withFiles(Plan plan, const SessionOptions &options);
+  /// All that remains when the files are open.
+  Status prepare(const SessionOptions &options);
   Status allocate(int threads, const Placement &placement);
   Status bind();
   DeviceMemory memory() const;

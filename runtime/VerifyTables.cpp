@@ -47,6 +47,14 @@ Status verifyScalars(const fb::Plan &plan) {
                     std::numeric_limits<int64_t>::max());
 }
 
+Status checkHash(std::string_view what, std::string_view hash, size_t digits) {
+  if (hash.size() == digits &&
+      hash.find_first_not_of("0123456789abcdef") == hash.npos)
+    return Status::ok();
+  return invalidPlan("has {} {}, expected {} lower-case hex digits", what,
+                     quoted(hash), digits);
+}
+
 Status verifyFile(const fb::File &file) {
   if (file.kind() > fb::FileKind::MAX)
     return invalidPlan("has kind {}, expected 0 or 1", int(file.kind()));
@@ -58,11 +66,9 @@ Status verifyFile(const fb::File &file) {
   if (file.header_bytes() > file.bytes())
     return invalidPlan("has a header of {} bytes in {} bytes",
                        file.header_bytes(), file.bytes());
-  std::string_view hash = text(file.header_hash());
-  if (hash.size() != 32 ||
-      hash.find_first_not_of("0123456789abcdef") != hash.npos)
-    return invalidPlan("has header hash {}, expected 32 lower-case hex digits",
-                       quoted(hash));
+  MOE_RETURN_IF_ERROR(checkHash("header hash", text(file.header_hash()), 32));
+  if (file.sample_hash())
+    return checkHash("sample hash", text(file.sample_hash()), 32);
   return Status::ok();
 }
 
@@ -122,6 +128,8 @@ Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
                        "{} needs multiples of {}",
                        w.offset(), w.row_stride(), w.outer_stride(), info.name,
                        unit);
+  if (w.checksum())
+    return checkHash("checksum", text(w.checksum()), 16);
   return Status::ok();
 }
 

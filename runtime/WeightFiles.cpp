@@ -1,51 +1,55 @@
 #include "runtime/WeightFiles.h"
 
+#include "kernels/Layout.h"
 #include "runtime/PlanAccess.h"
-#include "runtime/base/ContentHash.h"
 #include "runtime/base/Topology.h"
+#include "runtime/schema/WeightsFile.h"
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 namespace moert {
 
 namespace {
 namespace stdfs = std::filesystem;
 
-/// A packed file lies beside its plan, so that no plan reads elsewhere.
-Status checkPackedName(std::string_view name) {
-  if (name.find('/') != name.npos || name == "." || name == "..")
-    return invalidPlan("weights file {} is not a plain file name",
-                       quoted(name));
-  return Status::ok();
-}
-
-Status checkModelPath(const stdfs::path &path) {
+/// A plan reads below its folder, or what it names in full.
+Status checkPath(const stdfs::path &path) {
   if (path.is_absolute())
     return Status::ok();
   for (const stdfs::path &part : path)
     if (part == "..")
-      return invalidPlan("model file {} is outside the plan's folder but not "
+      return invalidPlan("file {} is outside the plan's folder but not "
                          "absolute",
                          moert::quoted(path.string()));
   return Status::ok();
 }
 
-StatusOr<std::string> recordedPath(const Plan &plan, const fb::File &file) {
-  std::string name(text(file.path()));
-  stdfs::path folder = stdfs::path(plan.path()).parent_path();
-  std::string path = (folder / name).string(); // `name` alone if absolute
-  if (file.kind() == fb::FileKind::Packed) {
-    MOE_RETURN_IF_ERROR(checkPackedName(name));
-    std::error_code ignored;
-    if (stdfs::is_symlink(path, ignored))
-      return invalidPlan("weights file {} is a symbolic link; copy the file "
-                         "itself beside the plan",
-                         path);
-    return path;
-  }
-  MOE_RETURN_IF_ERROR(checkModelPath(name));
-  return path;
+/// Where a relative path may lead: beside the plan, and beside what it is a
+/// link to.
+std::vector<stdfs::path> placesOf(const std::string &planPath,
+                                  const stdfs::path &recorded) {
+  // An absolute path replaces what it is appended to.
+  std::vector<stdfs::path> places = {stdfs::path(planPath).parent_path() /
+                                     recorded};
+  std::error_code error;
+  if (recorded.is_relative() && stdfs::is_symlink(planPath, error))
+    if (stdfs::path target = stdfs::canonical(planPath, error); !error)
+      places.push_back(target.parent_path() / recorded);
+  return places;
+}
+
+/// The names that the weights file `path` may have while it is replaced.
+std::vector<stdfs::path> stagedNames(const stdfs::path &path,
+                                     std::string_view headerHash) {
+  std::vector<stdfs::path> names = {stagedWeights(path, headerHash)};
+  std::error_code error;
+  if (stdfs::is_symlink(path, error))
+    if (stdfs::path target = stdfs::weakly_canonical(path, error); !error)
+      names.push_back(stagedWeights(target, headerHash));
+  return names;
 }
 
 /// Takes the override meant for `file` from `paths`, if any.
@@ -61,15 +65,13 @@ std::optional<std::string> takeOverride(std::vector<std::string> &paths,
   return std::nullopt;
 }
 
-Status checkIdentity(const fb::File &file, const MappedFile &mapped,
-                     const std::string &fix) {
+Status checkIdentity(const fb::File &file, const InputFile &input,
+                     std::span<const Extent> weights, FileCheck check) {
   auto other = [&](std::string what) {
     return Status(StatusCode::WrongMachine,
-                  fmt::format("{}: {}; give the file the plan was compiled "
-                              "from{}",
-                              mapped.path(), what, fix));
+                  fmt::format("{}: {}", input.path(), what));
   };
-  uint64_t actual = mapped.bytes().size();
+  uint64_t actual = input.size();
   if (actual < file.bytes())
     return other(fmt::format("is {} shorter than the plan expects ({} of {} "
                              "bytes), perhaps an incomplete copy",
@@ -80,53 +82,115 @@ Status checkIdentity(const fb::File &file, const MappedFile &mapped,
                              "of {} bytes)",
                              counted(actual - file.bytes(), "byte"), actual,
                              file.bytes()));
-  std::string hash = contentHash(mapped.bytes().first(file.header_bytes()));
+  MOE_ASSIGN_OR_RETURN(std::string hash,
+                       hashHeader(input, file.header_bytes()));
   if (hash != text(file.header_hash()))
     return other(fmt::format("is another file of the same size (hash of its "
                              "first {} bytes is {}, expected {})",
                              file.header_bytes(), hash,
                              text(file.header_hash())));
+  if (check == FileCheck::Header || !file.sample_hash())
+    return Status::ok();
+  MOE_ASSIGN_OR_RETURN(hash, hashSamples(input, weights));
+  if (hash != text(file.sample_hash()))
+    return other("has the right header but other weights (hash of samples is " +
+                 hash + ", expected " + std::string(text(file.sample_hash())) +
+                 "): another model of the same shape, or a damaged file");
+  return Status::ok();
+}
+
+/// Looks for one file.
+class Finder {
+public:
+  Finder(const Plan &plan, uint32_t index, FileCheck check)
+      : file_(*plan.table().files()->Get(index)),
+        weights_(extentsIn(plan.table(), index)), check_(check) {}
+
+  StatusOr<InputFile> find(const std::vector<stdfs::path> &places) {
+    std::vector<stdfs::path> names = places;
+    if (file_.kind() == fb::FileKind::Packed)
+      for (const stdfs::path &place : places)
+        for (stdfs::path &name : stagedNames(place, text(file_.header_hash())))
+          names.push_back(std::move(name));
+    // A file that is renamed between two looks has its last name at the second
+    // round.
+    for (int round = 0; round < 2; ++round) {
+      missing_ = other_ = Status::ok();
+      for (const stdfs::path &name : names)
+        if (std::optional<InputFile> file = tryOpen(name))
+          return *std::move(file);
+    }
+    return other_.isOk() ? missing_ : other_;
+  }
+
+private:
+  std::optional<InputFile> tryOpen(const stdfs::path &path) {
+    StatusOr<InputFile> file = InputFile::open(path);
+    Status status = file.status();
+    if (status.isOk()) {
+      status = checkIdentity(file_, *file, weights_, check_);
+      if (status.isOk())
+        return *std::move(file);
+    }
+    // What is there says more than what is not.
+    Status &kept = file ? other_ : missing_;
+    if (kept.isOk())
+      kept = std::move(status);
+    return std::nullopt;
+  }
+
+  const fb::File &file_;
+  std::vector<Extent> weights_;
+  FileCheck check_;
+  Status missing_, other_;
+};
+
+Status checkOverrides(const fb::Plan &table, uint32_t models,
+                      const WeightPaths &paths) {
+  if (paths.models.size() > models)
+    return Status(StatusCode::Usage,
+                  fmt::format("--model was given {}, but the plan has {}",
+                              counted(paths.models.size(), "time"),
+                              counted(models, "model file")));
+  if (!paths.packed.empty() && models == count(table.files()))
+    return Status(StatusCode::Usage,
+                  fmt::format("--weights-file {}: the plan has no weights file",
+                              paths.packed));
   return Status::ok();
 }
 } // namespace
 
-StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
-                                        std::span<const std::string> paths) {
+StatusOr<std::vector<InputFile>>
+findWeightFiles(const Plan &plan, const WeightPaths &paths, FileCheck check) {
   const fb::Plan &table = plan.table();
   uint32_t models = 0;
   for (uint32_t i = 0; i < count(table.files()); ++i)
     models += table.files()->Get(i)->kind() == fb::FileKind::Model;
-  if (paths.size() > models)
-    return Status(StatusCode::Usage,
-                  fmt::format("--model was given {}, but the plan has {}",
-                              counted(paths.size(), "time"),
-                              counted(models, "model file")));
-
-  std::vector<std::string> overrides(paths.begin(), paths.end());
-  WeightFiles files;
+  MOE_RETURN_IF_ERROR(checkOverrides(table, models, paths));
+  std::vector<std::string> overrides = paths.models;
+  std::vector<InputFile> files;
   for (uint32_t i = 0; i < count(table.files()); ++i) {
     const fb::File &file = *table.files()->Get(i);
     bool isModel = file.kind() == fb::FileKind::Model;
-    std::optional<std::string> path;
-    if (isModel)
-      path = takeOverride(overrides, file, models == 1);
-    if (!path) {
-      StatusOr<std::string> recorded = recordedPath(plan, file);
-      if (!recorded)
-        return recorded.status().at(plan.path());
-      path = *recorded;
+    std::string recorded(text(file.path()));
+    MOE_RETURN_IF_ERROR(checkPath(recorded).at(plan.path()));
+    std::vector<stdfs::path> places = placesOf(plan.path(), recorded);
+    if (isModel) {
+      if (auto path = takeOverride(overrides, file, models == 1))
+        places = {*path};
+    } else if (!paths.packed.empty()) {
+      places = {paths.packed};
     }
-    std::string fix =
-        (isModel ? " with --model PATH, or recompile: " : ", or recompile: ") +
-        recompileCommand(table, plan.path(), "--target native");
-    StatusOr<MappedFile> mapped = MappedFile::open(*path);
-    if (!mapped)
-      return Status(mapped.status().code(),
-                    fmt::format("{}; {} needs it for its weights; give its "
-                                "place{}",
-                                mapped.status().message(), plan.path(), fix));
-    MOE_RETURN_IF_ERROR(checkIdentity(file, *mapped, fix));
-    files.files_.push_back(*std::move(mapped));
+    StatusOr<InputFile> found = Finder(plan, i, check).find(places);
+    if (!found)
+      return Status(
+          found.status().code(),
+          fmt::format("{}; {} needs it for its weights; give its place with {} "
+                      "PATH, or recompile: {}",
+                      found.status().message(), plan.path(),
+                      isModel ? "--model" : "--weights-file",
+                      recompileCommand(table, plan.path(), "--target native")));
+    files.push_back(*std::move(found));
   }
   if (!overrides.empty())
     return Status(StatusCode::Usage,
@@ -140,6 +204,61 @@ std::vector<std::string> WeightFiles::paths() const {
   for (const MappedFile &file : files_)
     paths.push_back(file.path());
   return paths;
+}
+
+Extent extentOf(const fb::Weight &weight) {
+  auto format = *moek::formatFromNumber(weight.format());
+  int64_t rows =
+      moek::storedRows(*moek::layoutFromNumber(weight.layout()), weight.rows());
+  return {weight.offset(),
+          uint64_t((weight.outer() - 1) * weight.outer_stride() +
+                   (rows - 1) * weight.row_stride()) +
+              moek::rowBytes(format, uint64_t(weight.cols()))};
+}
+
+std::vector<Extent> extentsIn(const fb::Plan &plan, uint32_t file) {
+  std::vector<Extent> extents;
+  for (uint32_t i = 0; i < count(plan.weights()); ++i)
+    if (const fb::Weight &weight = *plan.weights()->Get(i);
+        weight.file() == file)
+      extents.push_back(extentOf(weight));
+  return extents;
+}
+
+StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
+                                        const WeightPaths &paths) {
+  MOE_ASSIGN_OR_RETURN(std::vector<InputFile> found,
+                       findWeightFiles(plan, paths, FileCheck::Sample));
+  WeightFiles files;
+  for (InputFile &file : found) {
+    MOE_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::map(std::move(file)));
+    files.files_.push_back(std::move(mapped));
+  }
+  return files;
+}
+
+/// Whether the file at `path` has this content.
+static bool isStill(const std::string &path, const std::string &hash) {
+  StatusOr<InputFile> file = InputFile::open(path);
+  if (!file)
+    return true;
+  StatusOr<std::string> now = hashHeader(*file, file->size());
+  return !now || *now == hash;
+}
+
+Status openWithPlan(const std::string &path,
+                    const std::function<Status(Plan plan)> &open) {
+  using namespace std::chrono_literals;
+  auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
+    std::string hash = contentHash(plan.bytes());
+    Status status = open(std::move(plan));
+    if (status.isOk() || isStill(path, hash) ||
+        std::chrono::steady_clock::now() - start > 10s)
+      return status;
+    std::this_thread::sleep_for(1ms);
+  }
 }
 
 MappedFile::PageUse WeightFiles::pageUse() const {

@@ -89,7 +89,9 @@ moert_status moert_open(moert_session *handle, const char *planPath,
     if (options) {
       sessionOptions.threads = options->threads;
       if (options->model_path)
-        sessionOptions.modelPaths.emplace_back(options->model_path);
+        sessionOptions.files.models.emplace_back(options->model_path);
+      if (options->weights_path)
+        sessionOptions.files.packed = options->weights_path;
     }
     MOE_ASSIGN_OR_RETURN(handle->session,
                          Session::open(planPath, sessionOptions));

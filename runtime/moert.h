@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Grows when a function or a field is added; fields are appended. */
-#define MOERT_ABI_VERSION 1
+#define MOERT_ABI_VERSION 2
 
 typedef enum moert_status {
   MOERT_OK = 0,
@@ -43,8 +43,9 @@ void moert_destroy(moert_session *session); /* NULL is allowed */
 const char *moert_last_error(const moert_session *session);
 
 typedef struct moert_open_options {
-  int32_t threads;        /* 0: one per physical core */
-  const char *model_path; /* where the model file is now, or NULL */
+  int32_t threads;          /* 0: one per physical core */
+  const char *model_path;   /* where the model file is now, or NULL */
+  const char *weights_path; /* where the weights file is now, or NULL */
 } moert_open_options;
 
 /* Opens a plan in place of the one open before. `options` may be NULL. */

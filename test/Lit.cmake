@@ -13,3 +13,20 @@ add_test(NAME lit
   COMMAND ${Python3_EXECUTABLE} ${MOE_LIT} -sv
           --xunit-xml-output ${PROJECT_BINARY_DIR}/lit-results.xml
           ${CMAKE_CURRENT_BINARY_DIR})
+
+# What lit runs briefly, at length: kills and failures at each system call of a
+# recompilation, and runs beside recompilations.
+set(pair --moec ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/moec --moert ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/moert
+  --model ${CMAKE_CURRENT_SOURCE_DIR}/data/unit/deepseek2-split.gguf)
+if(TARGET moe_faults)
+  add_test(NAME pair-faults-nightly
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/e2e/pair_faults.py ${pair}
+      --library $<TARGET_FILE:moe_faults> --work ${CMAKE_CURRENT_BINARY_DIR}/pair-faults --recover
+      --old "--target native --weights pack" --new "--target native --weights pack --experts 1")
+  set_tests_properties(pair-faults-nightly PROPERTIES LABELS nightly TIMEOUT 3600)
+endif()
+add_test(NAME pair-race-nightly
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/e2e/pair_race.py ${pair}
+    --work ${CMAKE_CURRENT_BINARY_DIR}/pair-race --runs 1000 --compilers 2
+    --first "--target native --weights pack" --second "--target native --weights pack --experts 1")
+set_tests_properties(pair-race-nightly PROPERTIES LABELS nightly TIMEOUT 3600)

@@ -42,6 +42,10 @@ if "avx512_vnni" in flags or config.has_soft_cpu and "avx2" in flags and writes_
 if os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")
 
+# What is preloaded does not go together with a sanitizer's runtime.
+if os.path.exists(config.bin_dir + "/libmoe_faults.so"):
+    config.available_features.add("faults")
+
 config.substitutions += [
     # The tools, for a test's own script.
     ("%bin", config.bin_dir),

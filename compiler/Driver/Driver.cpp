@@ -19,6 +19,7 @@
 #include "runtime/base/InputSet.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -170,10 +171,45 @@ StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
 std::string optionText(const CompileRequest &request, int64_t context) {
   return fmt::format(
       "--target {} --ctx {} --ubatch {} --kv-type {} --mla {} "
-      "--weights {}{}",
+      "--weights {}{}{}",
       request.targetFile.empty() ? request.target : request.targetFile, context,
       request.ubatch, request.kvType, request.mla, request.weights,
+      request.checksums == "auto" ? "" : " --checksums " + request.checksums,
       request.experts ? fmt::format(" --experts {}", request.experts) : "");
+}
+
+/// Writes report.output and the weights that it needs.
+Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
+                 CompileReport &report) {
+  PlaceWeightsOptions options;
+  MOE_ASSIGN_OR_RETURN(options.paths,
+                       PairPaths::resolve(report.output, request.weightsFile));
+  options.all = request.weights == "pack";
+  options.progress = request.progress;
+  if (request.checksums != "auto")
+    options.checksums = request.checksums == "full";
+  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, placeWeights(program, options));
+  MOE_ASSIGN_OR_RETURN(report.plan, serializePlan(program));
+  MOE_ASSIGN_OR_RETURN(moert::OutputFile plan,
+                       startPlan(report.plan, report.output));
+  std::string before = weightsOfOldPlan(options.paths);
+  if (placed.file) {
+    report.packed = options.paths.weights;
+    report.packedBytes = placed.bytes;
+  } else if (!request.weightsFile.empty()) {
+    report.notes.push_back("nothing was packed, so there is no " +
+                           moert::quoted(request.weightsFile));
+  }
+  MOE_RETURN_IF_ERROR(
+      commitPair(options.paths, std::move(plan), std::move(placed.file)));
+  std::error_code error;
+  if (!before.empty() &&
+      !std::filesystem::equivalent(before, report.packed, error))
+    report.notes.push_back(
+        fmt::format("the plan does not use {} any more; remove it if no copy "
+                    "of the old plan needs it",
+                    moert::quoted(before)));
+  return Status::ok();
 }
 } // namespace
 
@@ -225,18 +261,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
 
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
   MOE_RETURN_IF_ERROR(addTokenizer(program, model));
-  PlaceWeightsOptions weights;
-  weights.planPath = report.output;
-  weights.all = request.weights == "pack";
-  weights.progress = request.progress;
-  MOE_ASSIGN_OR_RETURN(report.packedBytes, placeWeights(program, weights));
-  if (report.packedBytes > 0)
-    report.packed = weightsPath(report.output);
-  MOE_ASSIGN_OR_RETURN(report.plan, serializePlan(program));
-  MOE_RETURN_IF_ERROR(moert::writeOutput(
-      report.output,
-      {reinterpret_cast<const char *>(report.plan.data()), report.plan.size()},
-      moert::OutputFile::Content::Binary));
+  MOE_RETURN_IF_ERROR(writePair(program, request, report));
   std::ranges::move(notesOf(program), std::back_inserter(report.notes));
   return report;
 }

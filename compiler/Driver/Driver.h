@@ -33,13 +33,16 @@ struct CompileRequest {
   int64_t experts = 0; ///< 0: as many as the model uses.
   std::string mla = "auto";
   std::string weights = "auto";
+  std::string weightsFile; ///< "" for one beside the plan.
+  /// Of weights that stay in the model file: auto, full or sampled.
+  std::string checksums = "auto";
   /// auto: q8_0 on a CPU where attention weights are quantised, otherwise f16.
   /// It alone moves logits by 0.5 % in q8_0, 0.4 % in bf16, 0.1 % in f16, which
   /// costs what bf16 does.
   std::string kvType = "auto";
-  /// Called with the bytes of plan.weights written so far and in all; false
-  /// gives up. May be empty.
-  std::function<bool(uint64_t done, uint64_t total)> progress;
+  /// Called with what takes long (packing weights), and the bytes of it done so
+  /// far and in all; false gives up. May be empty.
+  std::function<bool(const char *what, uint64_t done, uint64_t total)> progress;
 };
 
 struct CompileReport {

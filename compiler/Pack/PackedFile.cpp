@@ -1,15 +1,10 @@
 #include "compiler/Pack/PackedFile.h"
 
 #include "kernels/quant/Rows16.h"
-#include "runtime/base/HostCpu.h"
-#include "runtime/base/OutputFile.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <mutex>
 #include <span>
-#include <thread>
 
 using moert::Status;
 using moert::StatusCode;
@@ -34,11 +29,6 @@ public:
   Status fill(uint64_t begin, uint64_t end, uint8_t *out) {
     uint64_t at = begin;
     auto place = [&](uint64_t offset) { return out + (offset - begin); };
-    if (at < file_.header.size()) {
-      uint64_t stop = std::min(end, uint64_t(file_.header.size()));
-      std::memcpy(out, file_.header.data() + at, stop - at);
-      at = stop;
-    }
     // The first weight that ends behind `begin`.
     auto weight = std::partition_point(
         file_.weights.begin(), file_.weights.end(),
@@ -118,72 +108,33 @@ private:
   std::vector<uint8_t> rows_, cut_;
 };
 
-/// The threads' common state.
-class ParallelWriter {
-public:
-  ParallelWriter(const PackedFile &file, moert::OutputFile &output,
-                 const WritePackedOptions &options)
-      : file_(file), output_(output), options_(options) {}
-
-  Status run() {
-    int threads = options_.threads > 0 ? options_.threads
-                                       : int(moert::physicalCores().size());
-    {
-      std::vector<std::jthread> others;
-      for (int i = 1; i < threads; ++i)
-        others.emplace_back([this] { work(false); });
-      work(true);
-    }
-    if (result_.isOk() && options_.progress)
-      (void)options_.progress(file_.bytes, file_.bytes);
-    return std::move(result_);
-  }
-
-private:
-  void work(bool reports) {
-    ChunkFiller filler(file_);
-    std::vector<uint8_t> buffer(std::min(kPackedChunk, file_.bytes));
-    while (!failed_) {
-      uint64_t begin = next_++ * kPackedChunk;
-      if (begin >= file_.bytes)
-        return;
-      uint64_t end = std::min(begin + kPackedChunk, file_.bytes);
-      Status status = filler.fill(begin, end, buffer.data());
-      if (status.isOk())
-        status = output_.writeAt(begin, buffer.data(), end - begin);
-      if (!status.isOk())
-        return stop(std::move(status));
-      uint64_t done = done_ += end - begin;
-      if (reports && options_.progress && !options_.progress(done, file_.bytes))
-        return stop(Status(StatusCode::Cancelled, "interrupted"));
-    }
-  }
-
-  /// Keeps the first failure.
-  void stop(Status status) {
-    std::lock_guard lock(mutex_);
-    if (!failed_.exchange(true))
-      result_ = std::move(status);
-  }
-
-  const PackedFile &file_;
-  moert::OutputFile &output_;
-  const WritePackedOptions &options_;
-  std::atomic<uint64_t> next_ = 0, done_ = 0;
-  std::atomic<bool> failed_ = false;
-  std::mutex mutex_;
-  Status result_;
-};
-
 } // namespace
 
-Status writePackedFile(const PackedFile &file,
-                       const WritePackedOptions &options) {
-  MOE_ASSIGN_OR_RETURN(moert::OutputFile output,
-                       moert::OutputFile::create(file.path));
+moert::StatusOr<PackedHashes>
+writePackedFile(const PackedFile &file, const moert::OutputFile &output,
+                const moert::PiecesOptions &options) {
   MOE_RETURN_IF_ERROR(output.reserve(file.bytes));
-  MOE_RETURN_IF_ERROR(ParallelWriter(file, output, options).run());
-  return output.commit();
+  std::vector<moert::Extent> extents;
+  for (const PackedWeight &weight : file.weights)
+    extents.push_back({weight.offset, weight.bytes()});
+  moert::WeightHasher hasher(std::move(extents));
+  auto makeTask = [&]() -> moert::PieceTask {
+    auto filler = std::make_shared<ChunkFiller>(file);
+    auto buffer = std::make_shared<std::vector<uint8_t>>(
+        std::min(kPackedChunk, file.bytes));
+    return [&, filler, buffer](size_t chunk) -> moert::StatusOr<uint64_t> {
+      uint64_t begin = chunk * kPackedChunk;
+      uint64_t bytes = std::min(kPackedChunk, file.bytes - begin);
+      MOE_RETURN_IF_ERROR(filler->fill(begin, begin + bytes, buffer->data()));
+      hasher.add(begin, std::span(*buffer).first(bytes));
+      MOE_RETURN_IF_ERROR(output.writeAt(begin, buffer->data(), bytes));
+      return bytes;
+    };
+  };
+  size_t chunks = (file.bytes + kPackedChunk - 1) / kPackedChunk;
+  MOE_RETURN_IF_ERROR(
+      moert::forEachPiece(chunks, file.bytes, options, makeTask));
+  return PackedHashes{hasher.checksums(), hasher.sampleHash()};
 }
 
 } // namespace moec

@@ -5,7 +5,8 @@
 // it where it belongs: what is written does not depend on who wrote it, every
 // write is large and aligned (on current file systems the page cache then holds
 // huge pages), and memory is a few MiB per thread. A panel that a boundary cuts
-// is computed for both sides: 18 KiB of 4 MiB for 2048 columns of 4 bits.
+// is computed for both sides: 18 KiB of 4 MiB for 2048 columns of 4 bits. What
+// a thread has written it also hashes, while it is in the cache.
 //
 // No LLVM.
 //
@@ -15,10 +16,10 @@
 #define MOE_COMPILER_PACK_PACKEDFILE_H
 
 #include "kernels/Layout.h"
-#include "runtime/base/Status.h"
+#include "runtime/base/ContentHash.h"
+#include "runtime/base/OutputFile.h"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ namespace moec {
 
 /// Bytes written at a time, a multiple of a huge page.
 inline constexpr uint64_t kPackedChunk = uint64_t(4) << 20;
+static_assert(kPackedChunk % moert::kHashBlock == 0,
+              "chunks are hashed on their own");
 
 /// The rows of a weight in GGUF layout, wherever they come from.
 class RowSource {
@@ -53,25 +56,24 @@ struct PackedWeight {
 };
 
 struct PackedFile {
-  std::string path;
-  std::string header; ///< What the file begins with.
+  uint64_t headerBytes = 0; ///< Before the first weight.
   /// By ascending offset, none over another. Gaps become zeros.
   std::vector<PackedWeight> weights;
   uint64_t bytes = 0; ///< Of the whole file.
 };
 
-struct WritePackedOptions {
-  int threads = 0; ///< 0 for one per core.
-  /// Called by the calling thread after each of its chunks and at the end with
-  /// the bytes written so far and in all; false gives up. May be empty.
-  std::function<bool(uint64_t done, uint64_t total)> progress;
+/// What identifies the content (runtime/schema/plan.fbs).
+struct PackedHashes {
+  std::vector<std::string> checksums; ///< Of each weight.
+  std::string samples;
 };
 
-/// Writes `file` under a temporary name and gives it its name when it is
-/// complete. Fails with Io (before the first byte where the disk is too full),
-/// Cancelled, or as a source does, and then leaves what was at the path.
-moert::Status writePackedFile(const PackedFile &file,
-                              const WritePackedOptions &options);
+/// Writes all of `file` but its header, which stays zeros, to `output`. Fails
+/// with Io (before the first byte where the disk is too full), Cancelled, or as
+/// a source does.
+moert::StatusOr<PackedHashes>
+writePackedFile(const PackedFile &file, const moert::OutputFile &output,
+                const moert::PiecesOptions &options);
 
 } // namespace moec
 

@@ -6,6 +6,7 @@
 #include "compiler/Pack/FoldQuery.h"
 #include "compiler/Pack/PackedFile.h"
 #include "compiler/Pack/Transpose.h"
+#include "runtime/base/InputFile.h"
 
 #include <string>
 
@@ -19,17 +20,16 @@ public:
   /// they would push out the file being written.
   static moert::StatusOr<ModelFile> open(const std::string &path,
                                          uint64_t bytes, bool forget);
-  ModelFile(ModelFile &&other) noexcept;
-  ~ModelFile();
 
   /// Bytes offset ... offset + bytes - 1 to `out`. Many threads may.
   moert::Status read(uint64_t offset, uint64_t bytes, uint8_t *out) const;
 
 private:
-  ModelFile() = default;
-  int fd_ = -1;
-  bool forget_ = false;
-  std::string path_;
+  ModelFile(moert::InputFile file, bool forget)
+      : file_(std::move(file)), forget_(forget) {}
+
+  moert::InputFile file_;
+  bool forget_;
 };
 
 /// Rows as they are in a model file; `view.data` is not used.

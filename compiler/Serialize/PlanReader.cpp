@@ -40,7 +40,7 @@ public:
     for (const auto &file : plan.files)
       files.push_back(builder.create<plan::FileOp>(
           location, plan::FileKind(file->kind), file->path, file->bytes,
-          file->header_bytes, file->header_hash));
+          file->header_bytes, file->header_hash, file->sample_hash));
     for (const auto &weight : plan.weights)
       weights.push_back(read(*weight));
     for (const auto &constant : plan.constants)
@@ -76,7 +76,7 @@ private:
     return builder.create<plan::WeightOp>(
         location, weight.name, files[weight.file], weight.offset, ref(format),
         weight.outer, weight.rows, weight.cols, weight.outer_stride,
-        weight.row_stride, plan::Layout(weight.layout));
+        weight.row_stride, plan::Layout(weight.layout), weight.checksum);
   }
 
   void read(const fb::TokenizerT &t) {

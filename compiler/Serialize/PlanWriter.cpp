@@ -2,7 +2,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
-#include "runtime/base/OutputFile.h"
+#include "runtime/schema/PlanChecksum.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <fmt/format.h>
@@ -62,6 +62,7 @@ private:
     result.experts_used = program.getExpertsUsed();
     result.options = program.getOptions().str();
     result.parameters = program.getParameters();
+    result.checksum = 1; // any number, to take its place
   }
 
   Status writeEntry(Operation &op) {
@@ -109,6 +110,7 @@ private:
     file.bytes = op.getBytes();
     file.header_bytes = op.getHeaderBytes();
     file.header_hash = op.getHeaderHash().str();
+    file.sample_hash = op.getSampleHash().str();
   }
 
   void write(plan::WeightOp op) {
@@ -123,6 +125,7 @@ private:
     weight.cols = op.getCols();
     weight.outer_stride = op.getOuterStride();
     weight.row_stride = op.getRowStride();
+    weight.checksum = op.getChecksum().str();
   }
 
   void write(plan::ConstantOp op) {
@@ -291,16 +294,24 @@ moert::StatusOr<std::vector<uint8_t>> serializePlan(plan::ProgramOp program) {
   MOE_RETURN_IF_ERROR(writer.write());
   flatbuffers::FlatBufferBuilder builder;
   fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &writer.result));
-  return std::vector<uint8_t>(builder.GetBufferPointer(),
-                              builder.GetBufferPointer() + builder.GetSize());
+  std::vector<uint8_t> bytes(builder.GetBufferPointer(),
+                             builder.GetBufferPointer() + builder.GetSize());
+  moert::setPlanChecksum(bytes);
+  return bytes;
 }
 
-Status writePlan(plan::ProgramOp program, const std::string &path) {
-  MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, serializePlan(program));
+moert::StatusOr<moert::OutputFile> startPlan(std::span<const uint8_t> bytes,
+                                             const std::string &path) {
   MOE_ASSIGN_OR_RETURN(
       moert::OutputFile file,
       moert::OutputFile::create(path, moert::OutputFile::Content::Binary));
   MOE_RETURN_IF_ERROR(file.write(bytes.data(), bytes.size()));
+  return file;
+}
+
+Status writePlan(plan::ProgramOp program, const std::string &path) {
+  MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, serializePlan(program));
+  MOE_ASSIGN_OR_RETURN(moert::OutputFile file, startPlan(bytes, path));
   return file.commit();
 }
 

@@ -9,9 +9,10 @@
 #define MOE_COMPILER_SERIALIZE_PLANWRITER_H
 
 #include "dialects/plan/Plan.h"
-#include "runtime/base/Status.h"
+#include "runtime/base/OutputFile.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ namespace moec {
 /// what is missing, and with Unsupported beyond the 2 GiB of a flatbuffer.
 moert::StatusOr<std::vector<uint8_t>>
 serializePlan(mlir::plan::ProgramOp program);
+
+/// Writes them to a file that still has to be committed. Fails with Io.
+moert::StatusOr<moert::OutputFile> startPlan(std::span<const uint8_t> bytes,
+                                             const std::string &path);
 
 /// Serialises to `path`: beside it first, then renamed, so that a failure
 /// leaves neither a partial nor a damaged plan. Fails with Io.

@@ -1,10 +1,12 @@
 //===- WeightsWriter.cpp - plan.weights -----------------------------------===//
 //
 // The file begins with text that says what is in it, padded with zeros to a
-// page; its hash tells one weights file from another:
-//   moec weights 2
+// page. As it holds the checksum of every weight, its hash identifies the whole
+// content. It is written last:
+//   moec weights 3
+//   plan <name of the plan in this folder, or path of one in another>
 //   model <hash of the model>
-//   <offset behind the header> <bytes> <layout> <name>   for each weight
+//   <offset> <bytes> <layout> <checksum> <name>   for each weight
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +20,7 @@
 #include "runtime/base/MappedFile.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Text.h"
+#include "runtime/schema/WeightsFile.h"
 
 #include <cerrno>
 #include <cstring>
@@ -40,16 +43,6 @@ namespace {
 constexpr uint64_t kAlignment = 64, kPage = 4096;
 constexpr uint64_t kHugePage = uint64_t(2) << 20;
 
-/// A plain name beside the plan.
-std::string weightsName(const std::string &planPath) {
-  stdfs::path name = stdfs::path(planPath).filename();
-  stdfs::path packed = name;
-  packed.replace_extension(".weights");
-  if (packed == name)
-    packed += ".weights";
-  return packed.string();
-}
-
 Status requireSpace(const std::string &path, uint64_t bytes) {
   MOE_ASSIGN_OR_RETURN(moert::OutputPlace place,
                        moert::OutputPlace::find(path));
@@ -70,34 +63,52 @@ Status requireSpace(const std::string &path, uint64_t bytes) {
 
 moek::Format formatOf(StringRef name) { return *plan::formatFromName(name); }
 
+moert::PiecesOptions piecesOptions(const PlaceWeightsOptions &options,
+                                   const char *what) {
+  moert::PiecesOptions result{options.threads, {}};
+  if (options.progress)
+    result.progress = [&options, what](uint64_t done, uint64_t total) {
+      return options.progress(what, done, total);
+    };
+  return result;
+}
+
 class Packer {
 public:
   Packer(plan::ProgramOp program, const PlaceWeightsOptions &options)
-      : program(program), options(options) {
-    file.path = weightsPath(options.planPath);
-  }
+      : program(program), options(options) {}
 
-  StatusOr<uint64_t> run() {
+  StatusOr<PlacedWeights> run() {
     collect();
     if (entries.empty())
-      return uint64_t(0);
-    MOE_ASSIGN_OR_RETURN(moert::OutputPlace plan,
-                         moert::OutputPlace::find(options.planPath));
-    if (plan.isStream())
+      return PlacedWeights();
+    if (options.paths.weights.empty())
       return Status(StatusCode::Usage,
-                    fmt::format("-o {}: packed weights need a file beside the "
-                                "plan, and beside a stream there is none; name "
-                                "a file, or use --weights reference",
-                                options.planPath));
+                    "the plan goes to a stream, beside which no weights file "
+                    "can lie; name one with --weights-file, or use "
+                    "--weights=reference");
+    MOE_RETURN_IF_ERROR(preparePair(options.paths));
     layOut();
-    MOE_RETURN_IF_ERROR(requireSpace(file.path, file.bytes));
+    const std::string &path = options.paths.weights;
+    MOE_RETURN_IF_ERROR(requireSpace(path, file.bytes));
     for (auto [entry, weight] : llvm::zip(entries, file.weights)) {
       MOE_ASSIGN_OR_RETURN(weight.source, sourceOf(entry));
     }
-    MOE_RETURN_IF_ERROR(
-        writePackedFile(file, {options.threads, options.progress}));
-    rewrite();
-    return file.bytes;
+    MOE_ASSIGN_OR_RETURN(moert::OutputFile output,
+                         moert::OutputFile::create(path));
+    MOE_ASSIGN_OR_RETURN(
+        PackedHashes hashes,
+        writePackedFile(file, output,
+                        piecesOptions(options, "packing weights")));
+    std::string header = headerWith(hashes.checksums);
+    MOE_RETURN_IF_ERROR(output.writeAt(0, header.data(), header.size()));
+    std::string hash = moert::contentHash(std::span(
+        reinterpret_cast<const uint8_t *>(header.data()), header.size()));
+    rewrite(hash, hashes);
+    PlacedWeights placed;
+    placed.file.emplace(NewWeights{std::move(output), hash});
+    placed.bytes = file.bytes;
+    return placed;
   }
 
 private:
@@ -114,26 +125,43 @@ private:
   }
 
   void layOut() {
-    uint64_t end = 0;
-    file.header =
-        fmt::format("moec weights 2\nmodel {}\n", program.getModelHash().str());
     for (Operation *entry : entries) {
       plan::WeightShape shape = plan::shapeOf(entry->getResult(0));
       auto layout = moek::Layout(shape.layout);
       PackedWeight weight{nullptr,    shape.outer,  shape.rows,
                           shape.cols, shape.format, layout};
-      uint64_t bytes = weight.bytes();
-      weight.offset =
-          moert::alignUp(end, bytes >= kHugePage ? kPage : kAlignment);
-      end = weight.offset + bytes;
-      file.header += fmt::format("{} {} {} {}\n", weight.offset, bytes,
-                                 moek::layoutName(layout), nameOf(entry).str());
       file.weights.push_back(std::move(weight));
     }
-    file.header.resize(moert::alignUp(file.header.size(), kPage));
+    // Offsets are in the header, so its size has to be enough for any.
     for (PackedWeight &weight : file.weights)
-      weight.offset += file.header.size();
-    file.bytes = file.header.size() + end;
+      weight.offset = UINT64_MAX;
+    std::vector<std::string> unknown(entries.size(), std::string(16, '0'));
+    file.headerBytes = moert::alignUp(headerText(unknown).size(), kPage);
+    file.bytes = file.headerBytes;
+    for (PackedWeight &weight : file.weights) {
+      uint64_t bytes = weight.bytes();
+      weight.offset =
+          moert::alignUp(file.bytes, bytes >= kHugePage ? kPage : kAlignment);
+      file.bytes = weight.offset + bytes;
+    }
+  }
+
+  std::string headerText(const std::vector<std::string> &checksums) {
+    std::string text =
+        fmt::format("{}3\nplan {}\nmodel {}\n", moert::kWeightsMagic,
+                    options.paths.owner, program.getModelHash().str());
+    for (auto [entry, weight, checksum] :
+         llvm::zip(entries, file.weights, checksums))
+      text += fmt::format("{} {} {} {} {}\n", weight.offset, weight.bytes(),
+                          moek::layoutName(weight.layout), checksum,
+                          moert::escaped(nameOf(entry).str()));
+    return text;
+  }
+
+  std::string headerWith(const std::vector<std::string> &checksums) {
+    std::string text = headerText(checksums);
+    text.resize(file.headerBytes);
+    return text;
   }
 
   static StringRef nameOf(Operation *entry) {
@@ -222,26 +250,25 @@ private:
   // The program afterwards
   //===--------------------------------------------------------------------===//
 
-  void rewrite() {
+  void rewrite(const std::string &headerHash, const PackedHashes &hashes) {
     Block &block = program.getBody().front();
     OpBuilder builder(&block, llvm::find_if(block, [](Operation &op) {
       return isa<plan::WeightOp, plan::FoldQueryOp, plan::TransposeOp,
                  plan::PackOp>(op);
     }));
-    std::string hash = moert::contentHash(
-        std::span(reinterpret_cast<const uint8_t *>(file.header.data()),
-                  file.header.size()));
     auto fileOp = builder.create<plan::FileOp>(
-        program.getLoc(), plan::FileKind::Packed, weightsName(options.planPath),
-        file.bytes, file.header.size(), hash);
-    for (auto [entry, weight] : llvm::zip(entries, file.weights)) {
+        program.getLoc(), plan::FileKind::Packed, options.paths.recorded,
+        file.bytes, file.headerBytes, headerHash, hashes.samples);
+    for (auto [entry, weight, checksum] :
+         llvm::zip(entries, file.weights, hashes.checksums)) {
       builder.setInsertionPoint(entry);
       plan::WeightShape shape = plan::shapeOf(entry->getResult(0));
       std::string_view format = moek::formatInfo(shape.format).name;
       auto stored = builder.create<plan::WeightOp>(
           entry->getLoc(), nameOf(entry), fileOp, weight.offset,
           StringRef(format.data(), format.size()), shape.outer, shape.rows,
-          shape.cols, shape.matrixBytes(), shape.rowBytes(), shape.layout);
+          shape.cols, shape.matrixBytes(), shape.rowBytes(), shape.layout,
+          checksum);
       entry->getResult(0).replaceUsesWithIf(
           stored.getResult(),
           [](OpOperand &use) { return isa<plan::InstOp>(use.getOwner()); });
@@ -289,22 +316,77 @@ StatusOr<std::string> recordedPath(const std::string &file,
   return (below ? relative : absolute).string();
 }
 
-} // namespace
+//===----------------------------------------------------------------------===//
+// What identifies the content of model files
+//===----------------------------------------------------------------------===//
 
-std::string weightsPath(const std::string &planPath) {
-  return (stdfs::path(planPath).parent_path() / weightsName(planPath)).string();
+struct ModelWeights {
+  plan::FileOp file;
+  SmallVector<plan::WeightOp> weights; ///< In the plan's order.
+  std::vector<moert::Extent> extents;  ///< Of each.
+};
+
+std::vector<ModelWeights> modelWeights(plan::ProgramOp program) {
+  std::vector<ModelWeights> files;
+  for (plan::FileOp file : program.getBody().getOps<plan::FileOp>())
+    if (file.getKind() == plan::FileKind::Model)
+      files.push_back({file, {}, {}});
+  for (auto weight : program.getBody().getOps<plan::WeightOp>())
+    for (ModelWeights &file : files)
+      if (weight.getFile().getDefiningOp() == file.file) {
+        file.weights.push_back(weight);
+        file.extents.push_back(
+            {uint64_t(weight.getOffset()), uint64_t(weight.getExtentBytes())});
+      }
+  return files;
 }
 
-StatusOr<uint64_t> placeWeights(plan::ProgramOp program,
-                                const PlaceWeightsOptions &options) {
-  MOE_ASSIGN_OR_RETURN(uint64_t bytes, Packer(program, options).run());
-  for (plan::FileOp file : program.getBody().getOps<plan::FileOp>())
-    if (file.getKind() == plan::FileKind::Model) {
-      MOE_ASSIGN_OR_RETURN(std::string path, recordedPath(file.getPath().str(),
-                                                          options.planPath));
-      file.setPath(path);
+Status identifyModels(std::vector<ModelWeights> &files, bool isPacked,
+                      const PlaceWeightsOptions &options) {
+  uint64_t bytes = 0;
+  for (const ModelWeights &file : files)
+    bytes += moert::bytesToHash(file.extents);
+  bool all = options.checksums.value_or(isPacked || bytes <= kCheapToHash);
+  moert::PiecesOptions pieces = piecesOptions(options, "hashing the model");
+  uint64_t before = 0; // of the files done
+  for (ModelWeights &model : files) {
+    MOE_ASSIGN_OR_RETURN(moert::InputFile file,
+                         moert::InputFile::open(model.file.getPath().str()));
+    if (!all) {
+      MOE_ASSIGN_OR_RETURN(std::string hash,
+                           moert::hashSamples(file, model.extents));
+      model.file.setSampleHash(hash);
+      continue;
     }
-  return bytes;
+    moert::WeightHasher hasher(model.extents);
+    moert::PiecesOptions own = pieces;
+    if (pieces.progress)
+      own.progress = [&](uint64_t done, uint64_t) {
+        return pieces.progress(before + done, bytes);
+      };
+    MOE_RETURN_IF_ERROR(moert::hashWeights(file, hasher, own));
+    before += moert::bytesToHash(model.extents);
+    model.file.setSampleHash(hasher.sampleHash());
+    for (auto [weight, checksum] : llvm::zip(model.weights, hasher.checksums()))
+      weight.setChecksum(checksum);
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+StatusOr<PlacedWeights> placeWeights(plan::ProgramOp program,
+                                     const PlaceWeightsOptions &options) {
+  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, Packer(program, options).run());
+  std::vector<ModelWeights> models = modelWeights(program);
+  MOE_RETURN_IF_ERROR(identifyModels(models, placed.file.has_value(), options));
+  for (ModelWeights &model : models) {
+    MOE_ASSIGN_OR_RETURN(
+        std::string path,
+        recordedPath(model.file.getPath().str(), options.paths.plan));
+    model.file.setPath(path);
+  }
+  return placed;
 }
 
 } // namespace moec

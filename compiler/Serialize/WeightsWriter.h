@@ -3,45 +3,55 @@
 #ifndef MOE_COMPILER_SERIALIZE_WEIGHTSWRITER_H
 #define MOE_COMPILER_SERIALIZE_WEIGHTSWRITER_H
 
+#include "compiler/Serialize/PlanPair.h"
 #include "dialects/plan/Plan.h"
-#include "runtime/base/Status.h"
 
 #include <cstdint>
 #include <functional>
-#include <string>
+#include <optional>
 
 namespace moec {
 
-/// Where the weights file of a plan lies: beside it, plan.fb's is plan.weights.
-std::string weightsPath(const std::string &planPath);
-
 struct PlaceWeightsOptions {
-  std::string planPath; ///< Where the plan will be written.
+  PairPaths paths;
   /// Copy every weight, so that the model file is not needed any more; else
   /// only weights that are computed or in another layout are written.
   bool all = false;
-  /// Called with the bytes of the weights file written so far and in all;
-  /// false gives up. May be empty.
-  std::function<bool(uint64_t done, uint64_t total)> progress = {};
+  /// Record checksums of the weights that stay in the model file, so that each
+  /// of their bytes can be verified. Reads all of them; where this is not said,
+  /// it is done if weights are packed, as that reads the model anyway, or if
+  /// they are at most kCheapToHash bytes. Of packed ones they are always there.
+  std::optional<bool> checksums = {};
+  /// Called with what is being done, and the bytes of it done so far and in
+  /// all; false gives up. May be empty.
+  std::function<bool(const char *what, uint64_t done, uint64_t total)>
+      progress = {};
   int threads = 0; ///< 0 for one per core.
+};
+
+/// A few seconds to read from a disk.
+inline constexpr uint64_t kCheapToHash = uint64_t(8) << 30;
+
+struct PlacedWeights {
+  std::optional<NewWeights> file; ///< To be committed with the plan.
+  uint64_t bytes = 0;             ///< Of it.
 };
 
 /// The last step before a plan is written; file paths of the program are those
 /// by which the model was opened.
 ///
-/// Writes the weights file beside the plan (plan.fb: plan.weights) if there is
-/// something to write, as writePackedFile does, and lets the program refer to
-/// it: plan.fold_query, plan.transpose and plan.pack become plan.weight,
-/// entries that nothing uses any more go. Weights start at multiples of 64
-/// bytes, large ones of pages. Paths of model files become relative to the
-/// plan's folder if they are below it, else absolute.
+/// Writes the weights file, but for its name, if there is something to write,
+/// and lets the program refer to it: plan.fold_query, plan.transpose and
+/// plan.pack become plan.weight, entries that nothing uses any more go. Weights
+/// start at multiples of 64 bytes, large ones of pages. Paths of model files
+/// become relative to the plan's folder if they are below it, else absolute,
+/// and what identifies their content is recorded.
 ///
-/// Returns the size of the weights file, 0 without one. Fails with Io (disk
-/// full, checked before the first byte; a model file that is gone or changed),
-/// Cancelled, and as FoldQuery::check and
+/// Fails with Io (disk full, checked before the first byte; a model file that
+/// is gone or changed), Cancelled, and as preparePair, FoldQuery::check and
 /// Transpose::check do; then no weights file was changed.
-moert::StatusOr<uint64_t> placeWeights(mlir::plan::ProgramOp program,
-                                       const PlaceWeightsOptions &options);
+moert::StatusOr<PlacedWeights> placeWeights(mlir::plan::ProgramOp program,
+                                            const PlaceWeightsOptions &options);
 
 } // namespace moec
 

@@ -143,6 +143,15 @@ static void printFloats(OpAsmPrinter &printer, Operation *,
 #define GET_OP_CLASSES
 #include "dialects/plan/PlanOps.cpp.inc"
 
+static LogicalResult verifyHash(Operation *op, StringRef what, StringRef hash,
+                                size_t digits) {
+  if (hash.size() == digits &&
+      hash.find_first_not_of("0123456789abcdef") == StringRef::npos)
+    return success();
+  return op->emitOpError() << "expected a " << what << " of " << digits
+                           << " lower-case hex digits, found '" << hash << "'";
+}
+
 /// Checks what both kinds of weights have.
 static LogicalResult verifyShape(Operation *op, StringRef formatName,
                                  int64_t outer, int64_t rows, int64_t cols) {
@@ -183,13 +192,10 @@ LogicalResult FileOp::verify() {
     return emitOpError() << "expected 0 <= header <= bytes, found header "
                          << getHeaderBytes() << " of " << getBytes()
                          << " bytes";
-  StringRef hash = getHeaderHash();
-  if (hash.size() != 32 || !llvm::all_of(hash, llvm::isHexDigit))
-    return emitOpError() << "expected a hash of 32 hex digits, found '" << hash
-                         << "'";
-  if (getKind() == FileKind::Packed && getPath().contains('/'))
-    return emitOpError() << "expected a plain name beside the plan, found '"
-                         << getPath() << "'";
+  if (failed(verifyHash(*this, "hash", getHeaderHash(), 32)) ||
+      (!getSampleHash().empty() &&
+       failed(verifyHash(*this, "hash of samples", getSampleHash(), 32))))
+    return failure();
   return success();
 }
 
@@ -240,6 +246,8 @@ LogicalResult WeightOp::verify() {
     return emitOpError() << "expected bytes inside the file's "
                          << file.getBytes() << ", found offset " << getOffset()
                          << " and end " << end.value();
+  if (!getChecksum().empty())
+    return verifyHash(*this, "checksum", getChecksum(), 16);
   return success();
 }
 

@@ -40,14 +40,21 @@ def Plan_ProgramOp : Plan_Op<"program", [
 def Plan_FileOp : Plan_ProgramEntry<"file"> {
   let summary = "a file with weights";
   let description = [{
+    ```mlir
+    %gguf = plan.file model "m.gguf" bytes 2000000 header 512 hash "<32 hex digits>" samples "<32 hex digits>"
+    ```
     `bytes` is the exact size; `header` leading bytes with that `hash`
-    (XXH3-128) identify the file.
+    (XXH3-128) and the hash of sampled blocks, where it is recorded, identify the
+    file (runtime/schema/plan.fbs). `path` is relative to the plan's folder or
+    absolute.
   }];
   let arguments = (ins Plan_FileKindAttr:$kind, StrAttr:$path, Plan_I64:$bytes,
-                       Plan_I64:$header_bytes, StrAttr:$header_hash);
+                       Plan_I64:$header_bytes, StrAttr:$header_hash,
+                       DefaultValuedStrAttr<StrAttr, "">:$sample_hash);
   let results = (outs Plan_File:$result);
   let assemblyFormat = [{
-    `` $kind $path `bytes` $bytes `header` $header_bytes `hash` $header_hash attr-dict
+    `` $kind $path `bytes` $bytes `header` $header_bytes `hash` $header_hash
+    (`samples` $sample_hash^)? attr-dict
   }];
 }
 
@@ -60,16 +67,19 @@ def Plan_WeightOp : Plan_ProgramEntry<"weight"> {
     ```
     The shape is outer x rows x cols; the strides, in bytes, are those of outer
     and rows. `format` is a name of kernels/quant/Formats.def. Panels of a
-    layout other than gguf (kernels/Layout.h) lie without gaps.
+    layout other than gguf (kernels/Layout.h) lie without gaps. `checksum`, where
+    it is recorded, is of all its bytes (runtime/schema/plan.fbs).
   }];
   let arguments = (ins StrAttr:$name, Plan_File:$file, Plan_I64:$offset, StrAttr:$format,
                        Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols,
                        Plan_I64:$outer_stride, Plan_I64:$row_stride,
-                       DefaultValuedAttr<Plan_LayoutAttr, "Layout::Gguf">:$layout);
+                       DefaultValuedAttr<Plan_LayoutAttr, "Layout::Gguf">:$layout,
+                       DefaultValuedStrAttr<StrAttr, "">:$checksum);
   let results = (outs Plan_Weight:$result);
   let assemblyFormat = [{
     $name `in` $file `at` $offset `:` custom<Shape>($outer, $rows, $cols, $format)
-    `strides` ` ` `[` $outer_stride `,` $row_stride `]` (`layout` `` $layout^)? attr-dict
+    `strides` ` ` `[` $outer_stride `,` $row_stride `]` (`layout` `` $layout^)?
+    (`checksum` $checksum^)? attr-dict
   }];
   let extraClassDeclaration = [{
     /// Bytes from `offset` to the end of the last row or panel.

@@ -9,45 +9,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <fstream>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace moert {
 
 namespace {
-/// Closes a descriptor at the end of its scope.
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0)
-      ::close(fd);
-  }
-};
-
-Status ioError(const std::string &path, const char *what, int error) {
-  return Status(StatusCode::Io,
-                path + ": " + what + ": " + std::strerror(error));
-}
-
-/// Reads bytes [from, end) of a file to the same places behind `to`.
-Status readFully(int fd, const std::string &path, uint8_t *to, size_t from,
-                 size_t end) {
-  while (from < end) {
-    ssize_t got = ::pread(fd, to + from, end - from, static_cast<off_t>(from));
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
-      return ioError(path, "cannot read", errno);
-    if (got == 0)
-      return Status(StatusCode::Io, path + ": became shorter while read");
-    from += static_cast<size_t>(got);
-  }
-  return Status::ok();
-}
-
 /// A file's mapping (shared), or private memory if `fd` is -1, at an address
 /// that is a multiple of a huge page, like the file's offset 0: so that large
 /// folios of the page cache can be mapped whole. The advice makes what is not
@@ -87,32 +56,25 @@ void *mapInHugePages(int fd, size_t bytes, int protection) {
 } // namespace
 
 StatusOr<MappedFile> MappedFile::open(const std::string &path) {
-  // Without O_NONBLOCK, opening a FIFO would wait for a writer.
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0)
-    return ioError(path, "cannot open", errno);
-  struct stat info;
-  if (::fstat(file.fd, &info) != 0)
-    return ioError(path, "cannot stat", errno);
-  if (S_ISDIR(info.st_mode))
-    return Status(StatusCode::Io, path + ": is a directory, not a file");
-  if (!S_ISREG(info.st_mode))
-    return Status(StatusCode::Io, path + ": is not a regular file");
+  MOE_ASSIGN_OR_RETURN(InputFile file, InputFile::open(path));
+  return map(std::move(file));
+}
 
-  MappedFile mapped;
-  mapped.path_ = path;
-  mapped.size_ = static_cast<size_t>(info.st_size);
-  if (mapped.size_ == 0)
+StatusOr<MappedFile> MappedFile::map(InputFile file) {
+  MappedFile mapped(std::move(file));
+  if (mapped.size() == 0)
     return mapped;
-  void *data = mapInHugePages(file.fd, mapped.size_, PROT_READ);
+  void *data =
+      mapInHugePages(mapped.file_.descriptor(), mapped.size(), PROT_READ);
   if (data == MAP_FAILED)
-    return ioError(path, "cannot map", errno);
+    return Status(StatusCode::Io,
+                  mapped.path() + ": cannot map: " + std::strerror(errno));
   mapped.data_ = static_cast<const uint8_t *>(data);
   return mapped;
 }
 
 MappedFile::PageUse MappedFile::pageUse() const {
-  auto begin = reinterpret_cast<uintptr_t>(data_), end = begin + size_;
+  auto begin = reinterpret_cast<uintptr_t>(data_), end = begin + size();
   PageUse use;
   std::ifstream smaps("/proc/self/smaps");
   std::string line;
@@ -136,23 +98,20 @@ MappedFile::PageUse MappedFile::pageUse() const {
 
 Status MappedFile::copyToMemory(std::span<const NodeBytes> parts,
                                 const std::function<void(int)> &prefer) {
-  if (size_ == 0)
+  if (size() == 0)
     return Status::ok();
-  Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0)
-    return ioError(path_, "cannot open", errno);
   uint64_t available = hostMemoryBytes(); // 0 where the system does not tell
   void *copy = MAP_FAILED;
-  if (available == 0 || size_ <= available)
-    copy = mapInHugePages(-1, size_, PROT_READ | PROT_WRITE);
+  if (available == 0 || size() <= available)
+    copy = mapInHugePages(-1, size(), PROT_READ | PROT_WRITE);
   if (copy == MAP_FAILED)
     return Status(StatusCode::DoesNotFit,
-                  path_ + ": a copy does not fit into memory (" +
-                      humanBytes(double(size_)) + " of " +
+                  path() + ": a copy does not fit into memory (" +
+                      humanBytes(double(size())) + " of " +
                       humanBytes(double(available)) + ")");
   auto *to = static_cast<uint8_t *>(copy);
   if (!parts.empty())
-    (void)::madvise(copy, size_, MADV_NOHUGEPAGE);
+    (void)::madvise(copy, size(), MADV_NOHUGEPAGE);
   Status status = Status::ok();
   size_t done = 0;
   auto copyUpTo = [&](uint64_t end, int node) {
@@ -160,40 +119,39 @@ Status MappedFile::copyToMemory(std::span<const NodeBytes> parts,
       return;
     if (!parts.empty())
       prefer(node);
-    status = readFully(file.fd, path_, to, done, end);
+    status = file_.readAt(done, to + done, end - done);
     done = end;
   };
   for (const NodeBytes &part : parts) {
     copyUpTo(part.begin, -1);
     copyUpTo(part.end, part.node);
   }
-  copyUpTo(size_, -1);
+  copyUpTo(size(), -1);
   if (!parts.empty())
     prefer(-1);
   if (!status.isOk()) {
-    ::munmap(copy, size_);
+    ::munmap(copy, size());
     return status;
   }
-  (void)::mprotect(copy, size_, PROT_READ);
-  ::munmap(const_cast<uint8_t *>(data_), size_);
+  (void)::mprotect(copy, size(), PROT_READ);
+  ::munmap(const_cast<uint8_t *>(data_), size());
   data_ = static_cast<const uint8_t *>(copy);
   return Status::ok();
 }
 
-MappedFile::MappedFile(MappedFile &&other) noexcept {
-  *this = std::move(other);
-}
+MappedFile::MappedFile(MappedFile &&other) noexcept
+    : file_(std::move(other.file_)),
+      data_(std::exchange(other.data_, nullptr)) {}
 
 MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(path_, other.path_);
+  std::swap(file_, other.file_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
   if (data_)
-    ::munmap(const_cast<uint8_t *>(data_), size_);
+    ::munmap(const_cast<uint8_t *>(data_), size());
 }
 
 void installBusHandler() {

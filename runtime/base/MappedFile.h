@@ -3,7 +3,7 @@
 #ifndef MOE_RUNTIME_BASE_MAPPEDFILE_H
 #define MOE_RUNTIME_BASE_MAPPEDFILE_H
 
-#include "runtime/base/Status.h"
+#include "runtime/base/InputFile.h"
 
 #include <cstdint>
 #include <functional>
@@ -26,19 +26,20 @@ struct NodeBytes {
 /// raises SIGBUS; tools install a handler that reports it (installBusHandler).
 class MappedFile {
 public:
-  /// Fails with Io for a missing file, a directory or a device, naming `path`.
-  /// An empty file maps to an empty span.
+  /// Fails as InputFile::open, and with Io where it cannot be mapped. An empty
+  /// file maps to an empty span.
   static StatusOr<MappedFile> open(const std::string &path);
+  static StatusOr<MappedFile> map(InputFile file);
 
   MappedFile(MappedFile &&other) noexcept;
   MappedFile &operator=(MappedFile &&other) noexcept;
-  MappedFile(const MappedFile &) = delete;
   ~MappedFile();
 
   /// Replaces the mapping by a copy in private memory, in huge pages where the
   /// system gives them: costs the file's size in memory and the time to read
   /// it, and reads faster than the page cache where that is scattered. Fails
-  /// with DoesNotFit or Io, and then changes nothing.
+  /// with DoesNotFit or Io, and then changes nothing. It is a copy of the file
+  /// that was opened, also where another has its name by now.
   ///
   /// `parts`, ascending and apart, go to the memory of their nodes, by calling
   /// prefer(node) before each is touched and prefer(-1) before what is in none.
@@ -54,14 +55,15 @@ public:
   };
   PageUse pageUse() const;
 
-  std::span<const uint8_t> bytes() const { return {data_, size_}; }
-  const std::string &path() const { return path_; }
+  std::span<const uint8_t> bytes() const { return {data_, size()}; }
+  const std::string &path() const { return file_.path(); }
 
 private:
-  MappedFile() = default;
+  explicit MappedFile(InputFile file) : file_(std::move(file)) {}
+  size_t size() const { return static_cast<size_t>(file_.size()); }
+
+  InputFile file_;
   const uint8_t *data_ = nullptr;
-  size_t size_ = 0;
-  std::string path_;
 };
 
 /// Turns SIGBUS (a mapped file was truncated while in use) into a message that

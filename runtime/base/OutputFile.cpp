@@ -125,6 +125,7 @@ OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
   std::swap(temporary_, other.temporary_);
   std::swap(removed_, other.removed_);
   std::swap(fd_, other.fd_);
+  std::swap(committed_, other.committed_);
   return *this;
 }
 
@@ -189,7 +190,11 @@ Status OutputFile::reserve(uint64_t bytes) const {
   return failure("cannot reserve space");
 }
 
-Status OutputFile::replace() {
+Status OutputFile::flush() const {
+  return ::fsync(fd_) == 0 ? Status::ok() : failure("cannot write");
+}
+
+Status OutputFile::replace(const std::string &path) {
   // As it is now: it may have changed since create().
   struct stat old;
   if (::lstat(place_.path.c_str(), &old) == 0) {
@@ -199,9 +204,10 @@ Status OutputFile::replace() {
                             "is");
     handDown(old, fd_);
   }
-  if (::fsync(fd_) != 0 ||
-      ::rename(temporary_.c_str(), place_.path.c_str()) != 0)
+  MOE_RETURN_IF_ERROR(flush());
+  if (::rename(temporary_.c_str(), path.c_str()) != 0)
     return failure("cannot write");
+  committed_ = true;
   temporary_.clear();
   removed_ = {};
   return syncFolder(place_.folder()) == 0 ? Status::ok()
@@ -215,9 +221,12 @@ Status writeOutput(const std::string &path, std::string_view bytes,
   return file.commit();
 }
 
-Status OutputFile::commit() {
+Status OutputFile::commit() { return commitAs(place_.path); }
+
+Status OutputFile::commitAs(const std::string &path) {
   if (!temporary_.empty())
-    MOE_RETURN_IF_ERROR(replace());
+    MOE_RETURN_IF_ERROR(replace(path));
+  committed_ = true;
   int fd = std::exchange(fd_, -1);
   return ::close(fd) == 0 ? Status::ok() : failure("cannot write");
 }

@@ -47,14 +47,21 @@ public:
   /// Takes the disk space for `bytes` bytes now, where the file system can: a
   /// full disk or quota is then found before the first byte.
   Status reserve(uint64_t bytes) const;
+  /// Waits until the disk has what was written.
+  Status flush() const;
   /// Flushes to the disk and gives the file its name, durably.
   Status commit();
+  /// The same with another name in the folder than that it was created for.
+  Status commitAs(const std::string &path);
+  /// Whether the file has its name: it may, where commit() failed to make that
+  /// last.
+  bool isCommitted() const { return committed_; }
 
 private:
   OutputFile() = default;
   Status openStream();
   Status openTemporary();
-  Status replace();
+  Status replace(const std::string &path);
   Status failure(const char *what) const;
 
   std::string path_; ///< As given, for messages.
@@ -62,6 +69,7 @@ private:
   std::string temporary_; ///< "" for a stream.
   RemovedOnSignal removed_;
   int fd_ = -1;
+  bool committed_ = false;
 };
 
 /// Creates an output, writes all of it and commits it.

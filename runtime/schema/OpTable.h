@@ -19,7 +19,7 @@
 namespace moert {
 
 /// Version of plan.fbs that this build writes and reads.
-inline constexpr unsigned kSchemaVersion = 3;
+inline constexpr unsigned kSchemaVersion = 4;
 
 enum class OperandRole {
   Read,      ///< A buffer.

@@ -101,6 +101,18 @@ std::vector<uint8_t> PlanBuilder::bytes() {
   file->header_bytes = std::min<size_t>(weights_.size(), 4096);
   file->header_hash = moert::contentHash(
       std::span<const uint8_t>(weights_).first(file->header_bytes));
+  if (recordsContent) {
+    std::vector<moert::Extent> extents;
+    for (const auto &w : plan.weights)
+      extents.push_back(
+          {w->offset, uint64_t(w->outer * w->rows * w->cols) * sizeof(float)});
+    moert::WeightHasher hasher(std::move(extents));
+    hasher.add(0, weights_);
+    file->sample_hash = hasher.sampleHash();
+    std::vector<std::string> checksums = hasher.checksums();
+    for (size_t i = 0; i < checksums.size(); ++i)
+      plan.weights[i]->checksum = checksums[i];
+  }
   plan.files.push_back(std::move(file));
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(fb::Plan::Pack(builder, &plan), fb::PlanIdentifier());

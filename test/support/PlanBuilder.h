@@ -44,6 +44,9 @@ public:
   PhaseBuilder phase(std::string name, int32_t minTokens, int32_t maxTokens);
   uint32_t kernel(const std::string &name);
 
+  /// Checksums and samples of plan.weights, as moec does it.
+  bool recordsContent = false;
+
   /// The bytes of plan.fb as `plan` is now; `files` describes plan.weights.
   std::vector<uint8_t> bytes();
   /// Writes both files and returns the path of plan.fb.

@@ -46,7 +46,9 @@ int runProgram(const char *plan, char *message, size_t size) {
   STEP(5, moert_open(session, "/nowhere/plan.fb", NULL) == MOERT_IO);
   STEP(6, strstr(moert_last_error(session), "/nowhere/plan.fb") != NULL);
 
-  moert_open_options options = {1, NULL};
+  moert_open_options options = {1, NULL, "/nowhere/plan.weights"};
+  STEP(28, moert_open(session, plan, &options) == MOERT_IO);
+  options.weights_path = NULL;
   STEP(7, moert_open(session, plan, &options) == MOERT_OK);
   STEP(8, moert_last_error(session)[0] == '\0');
   STEP(9, moert_vocab(session) == 40 && moert_context(session) == 24);

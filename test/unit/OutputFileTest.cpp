@@ -102,6 +102,23 @@ TEST_F(OutputFileTest, AppearsAtCommit) {
   EXPECT_EQ(entries(folder_.path()), 1u);
 }
 
+// A weights file waits so for its plan.
+TEST_F(OutputFileTest, CommitsUnderAnotherName) {
+  std::string path = write("out", "old");
+  ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
+  auto output = OutputFile::create(path);
+  ASSERT_TRUE(output.isOk()) << output.status().message();
+  EXPECT_TRUE(output->write("new", 3).isOk());
+  EXPECT_TRUE(output->flush().isOk());
+  EXPECT_FALSE(output->isCommitted());
+  EXPECT_TRUE(output->commitAs(file("staged")).isOk());
+  EXPECT_TRUE(output->isCommitted());
+  EXPECT_EQ(contentOf(path), "old");
+  EXPECT_EQ(contentOf(file("staged")), "new");
+  EXPECT_EQ(statOf(file("staged")).st_mode & 07777, 0640u)
+      << "it is to replace the file";
+}
+
 TEST_F(OutputFileTest, AnExceptionRemovesTheTemporary) {
   try {
     auto file = OutputFile::create(this->file("out"));

@@ -67,9 +67,8 @@ struct PackedFileTest : testing::Test {
         ModelFile::open(dir.write("model.gguf", model), model.size(), false);
     source = std::make_unique<ModelFile>(std::move(*opened));
 
-    file.path = dir.file("plan.weights");
-    file.header.assign(4096, 'h');
-    uint64_t end = file.header.size();
+    file.headerBytes = 4096;
+    uint64_t end = file.headerBytes;
     for (const Stored &w : weights) {
       PackedWeight packed{std::make_unique<ModelRows>(*source, w.at, w.view()),
                           w.outer,
@@ -87,7 +86,6 @@ struct PackedFileTest : testing::Test {
   /// What the file has to hold, row by row and panel by panel.
   std::string expected() {
     std::string all(file.bytes, '\0');
-    all.replace(0, file.header.size(), file.header);
     for (size_t i = 0; i < file.weights.size(); ++i) {
       const Stored &w = weights[i];
       int64_t stored = moek::storedRows(w.layout, w.rows);
@@ -110,7 +108,7 @@ struct PackedFileTest : testing::Test {
   }
 
   std::string written() {
-    std::ifstream in(file.path, std::ios::binary);
+    std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
   std::vector<std::string> folder() {
@@ -120,6 +118,18 @@ struct PackedFileTest : testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
+  /// Those that reading the file gives.
+  void expectHashesOfTheFile(const PackedHashes &hashes) {
+    std::vector<moert::Extent> extents;
+    for (const PackedWeight &weight : file.weights)
+      extents.push_back({weight.offset, weight.bytes()});
+    moert::WeightHasher hasher(extents);
+    auto input = moert::InputFile::open(path);
+    ASSERT_TRUE(input.isOk()) << input.status().message();
+    ASSERT_TRUE(moert::hashWeights(*input, hasher, {1, {}}).isOk());
+    EXPECT_EQ(hashes.checksums, hasher.checksums());
+    EXPECT_EQ(hashes.samples, hasher.sampleHash());
+  }
   /// Nothing but the model and what was at the path before.
   void expectUntouched() {
     EXPECT_EQ(written(), "old");
@@ -127,9 +137,19 @@ struct PackedFileTest : testing::Test {
               (std::vector<std::string>{"model.gguf", "plan.weights"}));
   }
 
+  /// Writes the file, but for its header, and gives it its name.
+  moert::StatusOr<PackedHashes> write(const moert::PiecesOptions &options) {
+    MOE_ASSIGN_OR_RETURN(moert::OutputFile output,
+                         moert::OutputFile::create(path));
+    MOE_ASSIGN_OR_RETURN(PackedHashes hashes,
+                         writePackedFile(file, output, options));
+    MOE_RETURN_IF_ERROR(output.commit());
+    return hashes;
+  }
+
   std::vector<Stored> weights{std::begin(kWeights), std::end(kWeights)};
   moetest::TempDir dir;
-  std::string model;
+  std::string model, path = dir.file("plan.weights");
   std::unique_ptr<ModelFile> source;
   PackedFile file;
 };
@@ -145,18 +165,19 @@ TEST_F(PackedFileTest, HoldsTheSameBytesHoweverManyThreadsWrite) {
       last = done;
       return true;
     };
-    Status status = writePackedFile(file, {threads, progress});
-    ASSERT_TRUE(status.isOk()) << status.message();
+    auto hashes = write({threads, progress});
+    ASSERT_TRUE(hashes.isOk()) << hashes.status().message();
     EXPECT_EQ(last, file.bytes);
     // Not EXPECT_EQ: it would print megabytes.
     EXPECT_TRUE(written() == bytes) << threads << " threads";
+    expectHashesOfTheFile(*hashes);
   }
 }
 
 TEST_F(PackedFileTest, AShorterModelIsAnErrorAndLeavesTheOldFile) {
   dir.write("plan.weights", "old");
   stdfs::resize_file(dir.file("model.gguf"), model.size() / 2);
-  Status status = writePackedFile(file, {2, {}});
+  Status status = write({2, {}}).status();
   EXPECT_EQ(status.code(), StatusCode::Io);
   EXPECT_THAT(status.message(),
               HasSubstr("model.gguf: became shorter while it was read"));
@@ -169,12 +190,13 @@ TEST_F(PackedFileTest, AFailedWriteLeavesTheOldFile) {
   rlimit before;
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  Status status =
-      writePackedFile(file, {1, [&](uint64_t done, uint64_t) {
-                               rlimit limit{done + 100, before.rlim_max};
-                               EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-                               return true;
-                             }});
+  Status status = write({1,
+                         [&](uint64_t done, uint64_t) {
+                           rlimit limit{done + 100, before.rlim_max};
+                           EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+                           return true;
+                         }})
+                      .status();
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(status.code(), StatusCode::Io);
@@ -185,8 +207,8 @@ TEST_F(PackedFileTest, AFailedWriteLeavesTheOldFile) {
 TEST_F(PackedFileTest, ACancelledRunLeavesTheOldFile) {
   dir.write("plan.weights", "old");
   int calls = 0;
-  Status status = writePackedFile(
-      file, {1, [&](uint64_t, uint64_t) { return ++calls < 2; }});
+  Status status =
+      write({1, [&](uint64_t, uint64_t) { return ++calls < 2; }}).status();
   EXPECT_EQ(status.code(), StatusCode::Cancelled);
   EXPECT_EQ(calls, 2);
   expectUntouched();
@@ -194,14 +216,14 @@ TEST_F(PackedFileTest, ACancelledRunLeavesTheOldFile) {
 
 TEST_F(PackedFileTest, WhatAKilledRunLeftIsReplaced) {
   dir.write(".plan.weights.moe-0123456789abcdef.tmp", "half");
-  Status status = writePackedFile(file, {2, {}});
+  Status status = write({2, {}}).status();
   ASSERT_TRUE(status.isOk()) << status.message();
   EXPECT_EQ(folder(), (std::vector<std::string>{"model.gguf", "plan.weights"}));
 }
 
 TEST_F(PackedFileTest, NamesTheFolderThatIsMissing) {
-  file.path = dir.file("nowhere/plan.weights");
-  Status status = writePackedFile(file, {2, {}});
+  path = dir.file("nowhere/plan.weights");
+  Status status = write({2, {}}).status();
   EXPECT_EQ(status.code(), StatusCode::Io);
   EXPECT_THAT(status.message(),
               HasSubstr("nowhere/plan.weights: cannot write: No such file"));
@@ -209,9 +231,9 @@ TEST_F(PackedFileTest, NamesTheFolderThatIsMissing) {
 
 TEST_F(PackedFileTest, AnEmptyTableIsAHeader) {
   file.weights.clear();
-  file.bytes = file.header.size();
-  ASSERT_TRUE(writePackedFile(file, {2, {}}).isOk());
-  EXPECT_EQ(written(), file.header);
+  file.bytes = file.headerBytes;
+  ASSERT_TRUE(write({2, {}}).isOk());
+  EXPECT_EQ(written(), std::string(file.headerBytes, '\0'));
 }
 
 } // namespace

@@ -56,6 +56,7 @@ struct PlanReader : testing::Test {
   template <typename Change> void edit(Change change) {
     std::unique_ptr<fb::PlanT> tables(fb::UnPackPlan(bytes.data()));
     change(*tables);
+    tables->checksum = 0;
     flatbuffers::FlatBufferBuilder builder;
     fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, tables.get()));
     bytes.assign(builder.GetBufferPointer(),

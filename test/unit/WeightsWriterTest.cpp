@@ -64,8 +64,23 @@ struct WeightsWriter : testing::Test {
   plan::ProgramOp program() {
     return *module->getOps<plan::ProgramOp>().begin();
   }
+  /// Writes the pair and returns the size of its weights file.
   moert::StatusOr<uint64_t> place(bool all) {
-    return moec::placeWeights(program(), {dir.file("plan.fb"), all, progress});
+    moec::PlaceWeightsOptions options;
+    MOE_ASSIGN_OR_RETURN(options.paths,
+                         moec::PairPaths::resolve(dir.file(planName), ""));
+    options.all = all;
+    options.checksums = checksums;
+    options.progress = progress;
+    MOE_ASSIGN_OR_RETURN(moec::PlacedWeights placed,
+                         moec::placeWeights(program(), options));
+    MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes,
+                         moec::serializePlan(program()));
+    MOE_ASSIGN_OR_RETURN(moert::OutputFile plan,
+                         moec::startPlan(bytes, options.paths.plan));
+    MOE_RETURN_IF_ERROR(moec::commitPair(options.paths, std::move(plan),
+                                         std::move(placed.file)));
+    return placed.bytes;
   }
   plan::WeightOp weight(StringRef name) {
     for (auto op : program().getBody().getOps<plan::WeightOp>())
@@ -96,8 +111,9 @@ struct WeightsWriter : testing::Test {
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   moetest::TempDir dir;
-  std::string content, model;
-  std::function<bool(uint64_t, uint64_t)> progress;
+  std::string content, model, planName = "plan.fb";
+  std::optional<bool> checksums;
+  std::function<bool(const char *, uint64_t, uint64_t)> progress;
 };
 
 // Two views of one tensor, interleaved, and a weight of its own.
@@ -112,7 +128,7 @@ TEST_F(WeightsWriter, ReferencesWithoutWriting) {
   auto bytes = place(false);
   ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
   EXPECT_EQ(*bytes, 0u);
-  EXPECT_EQ(folder(), std::vector<std::string>{"model.gguf"});
+  EXPECT_EQ(folder(), (std::vector<std::string>{"model.gguf", "plan.fb"}));
   // Below the plan's folder, so relative.
   EXPECT_EQ(files()[0].getPath(), "model.gguf");
   EXPECT_EQ(weight("k").getOffset(), 1000);
@@ -120,7 +136,7 @@ TEST_F(WeightsWriter, ReferencesWithoutWriting) {
 
 TEST_F(WeightsWriter, PacksEverythingAligned) {
   uint64_t last = 0, total = 0;
-  progress = [&](uint64_t done, uint64_t of) {
+  progress = [&](const char *, uint64_t done, uint64_t of) {
     EXPECT_GE(done, last);
     last = done;
     total = of;
@@ -283,8 +299,53 @@ TEST_F(WeightsWriter, HeaderTellsLayoutsApart) {
   auto packed = moert::MappedFile::open(dir.file("plan.weights"));
   std::string_view text(reinterpret_cast<const char *>(packed->bytes().data()),
                         size_t(files()[0].getHeaderBytes()));
-  EXPECT_THAT(std::string(text.substr(0, text.find('\0'))),
-              testing::Eq("moec weights 2\nmodel m0del\n0 1632 rows16 w\n"));
+  EXPECT_THAT(
+      std::string(text.substr(0, text.find('\0'))),
+      testing::Eq("moec weights 3\nplan plan.fb\nmodel m0del\n4096 1632 "
+                  "rows16 " +
+                  weight("w").getChecksum().str() + " w\n"));
+}
+
+// The header holds the checksums, so its hash is one of the whole content.
+TEST_F(WeightsWriter, HeaderTellsContentsApart) {
+  auto headerOf = [&] {
+    parse(kPacked, {"p"});
+    auto bytes = place(false);
+    EXPECT_TRUE(bytes.isOk()) << bytes.status().message();
+    return files()[0].getHeaderHash().str();
+  };
+  std::string first = headerOf();
+  EXPECT_EQ(headerOf(), first);
+  content[130] ^= 1;
+  dir.write("model.gguf", content);
+  EXPECT_NE(headerOf(), first);
+}
+
+TEST_F(WeightsWriter, RecordsWhatIdentifiesModels) {
+  std::vector<moert::Extent> extents = {{1000, 64}, {1016, 80}, {100, 32}};
+  auto input = moert::InputFile::open(model);
+  moert::WeightHasher hasher(extents);
+  ASSERT_TRUE(moert::hashWeights(*input, hasher, {}).isOk());
+  for (std::optional<bool> all : {std::optional<bool>(), {true}, {false}}) {
+    checksums = all;
+    parse(kViews, {"k", "v", "a"});
+    auto bytes = place(false);
+    ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+    EXPECT_EQ(files()[0].getSampleHash(), hasher.sampleHash());
+    bool expected = all.value_or(true); // it is small
+    for (auto [i, name] : llvm::enumerate({"k", "v", "a"}))
+      EXPECT_EQ(weight(name).getChecksum().str(),
+                expected ? hasher.checksums()[i] : "");
+  }
+  // Reading terabytes is what --checksums full is for.
+  std::filesystem::resize_file(model, uint64_t(1) << 40);
+  checksums = {};
+  parse("%a = plan.weight \"a\" in %f at 0 : 1x4194304x32768xF32 strides "
+        "[549755813888, 131072]",
+        {"a"}, uint64_t(1) << 40);
+  ASSERT_TRUE(place(false).isOk());
+  EXPECT_EQ(weight("a").getChecksum(), "");
+  EXPECT_NE(files()[0].getSampleHash(), "");
 }
 
 TEST_F(WeightsWriter, LargeWeightsBeginAtPages) {
@@ -379,7 +440,7 @@ TEST_F(WeightsWriter, ChecksTheDiskFirst) {
 }
 
 TEST_F(WeightsWriter, AChangedModelLeavesTheOldWeights) {
-  dir.write("plan.weights", "old");
+  dir.write("plan.weights", "moec weights 2\n");
   parse(kViews, {"a"});
   dir.write("model.gguf", content.substr(1));
   auto bytes = place(true);
@@ -387,14 +448,14 @@ TEST_F(WeightsWriter, AChangedModelLeavesTheOldWeights) {
   EXPECT_EQ(bytes.status().code(), StatusCode::Io);
   EXPECT_THAT(bytes.status().message(),
               HasSubstr("has 4095 bytes, but had 4096"));
-  EXPECT_EQ(stdfs::file_size(dir.file("plan.weights")), 3u);
+  EXPECT_EQ(stdfs::file_size(dir.file("plan.weights")), 15u);
   EXPECT_EQ(folder().size(), 2u) << "no temporary file is left";
 }
 
 TEST_F(WeightsWriter, WeightsFilesDoNotReplacePlans) {
   parse(kViews, {"a"});
-  std::string path = dir.file("tiny.weights");
-  ASSERT_TRUE(moec::placeWeights(program(), {path, true, {}}).isOk());
+  planName = "tiny.weights";
+  ASSERT_TRUE(place(true).isOk());
   EXPECT_EQ(files()[0].getPath(), "tiny.weights.weights");
 }
 

@@ -7,6 +7,7 @@
 #include "tools/moec/Commands.h"
 
 #include <memory>
+#include <optional>
 
 using moert::Status;
 
@@ -41,17 +42,21 @@ Status printSummary(const CompileReport &report) {
 }
 
 Status run(Options &options) {
-  moetool::Progress progress("packing weights");
+  std::optional<moetool::Progress> progress;
+  std::string current; // what it shows
   // From the first bytes on there is something to clean up.
   const std::atomic<bool> *interrupted = nullptr;
-  options.request.progress = [&](uint64_t done, uint64_t total) {
+  options.request.progress = [&](const char *what, uint64_t done,
+                                 uint64_t total) {
     if (!interrupted)
       interrupted = moetool::catchInterrupt();
-    progress.update(done, total);
+    if (what != current)
+      progress.emplace(current = what);
+    progress->update(done, total);
     return !*interrupted;
   };
   MOE_ASSIGN_OR_RETURN(CompileReport report, compileModel(options.request));
-  progress.finish();
+  progress.reset();
   moetool::printText(report.text);
   if (options.verbose)
     for (const std::string &remark : report.remarks)
@@ -113,9 +118,17 @@ void addCompileCommand(moetool::Tool &tool) {
       "auto: write to plan.weights what is computed or laid out anew; pack: "
       "everything, the plan then needs no GGUF; reference: nothing")
       ->check(CLI::IsMember({"auto", "pack", "reference"}));
+  add("Decisions", "--checksums", r.checksums,
+      "Of weights that stay in the GGUF: full lets moert verify check each of "
+      "their bytes, and reads them all; sampled is some blocks; auto: full "
+      "where weights are packed or 8 GiB are to be read at most")
+      ->check(CLI::IsMember({"auto", "full", "sampled"}));
 
   add("Output", "-o,--output", r.output,
       "File to write; -: standard output [plan.fb; text: -]");
+  add("Output", "--weights-file", r.weightsFile,
+      "Where to write packed weights, on another disk for example [beside the "
+      "plan: plan.weights]");
   command
       ->add_option_function<std::string>(
           "--emit",

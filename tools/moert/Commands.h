@@ -14,6 +14,7 @@ void addPerplexityCommand(moetool::Tool &tool);
 void addBenchCommand(moetool::Tool &tool);
 void addProfileCommand(moetool::Tool &tool);
 void addInfoCommand(moetool::Tool &tool);
+void addVerifyCommand(moetool::Tool &tool);
 
 } // namespace moert
 

@@ -16,11 +16,21 @@ void SessionFlags::addModel(CLI::App &command) {
                 "Copy the weights into memory instead of mapping their files: "
                 "slower to start, and faster after that on some machines")
       ->group("Machine");
+  addFiles(command);
+}
+
+void SessionFlags::addFiles(CLI::App &command) {
   command
-      .add_option("--model", options.modelPaths,
+      .add_option("--model", options.files.models,
                   "Where the model file is now, if it was moved since it was "
                   "compiled; once per part of a split model")
       ->allow_extra_args(false)
+      ->type_name("PATH")
+      ->group("Machine");
+  command
+      .add_option("--weights-file", options.files.packed,
+                  "Where the weights file is now, if it was moved since it was "
+                  "written")
       ->type_name("PATH")
       ->group("Machine");
 }

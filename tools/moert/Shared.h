@@ -19,7 +19,10 @@ struct SessionFlags {
   SessionOptions options;
 
   void addPlan(CLI::App &command);
+  /// Where files are now, and how their weights are used.
   void addModel(CLI::App &command);
+  /// Where files are now.
+  void addFiles(CLI::App &command);
   void addThreads(CLI::App &command);
   void addPin(CLI::App &command);
 };

@@ -20,5 +20,6 @@ int main(int argc, char **argv) {
   moert::addBenchCommand(tool);
   moert::addProfileCommand(tool);
   moert::addInfoCommand(tool);
+  moert::addVerifyCommand(tool);
   return tool.main(argc, argv);
 }

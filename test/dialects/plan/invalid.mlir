@@ -16,19 +16,31 @@ plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
-  // expected-error @+1 {{expected a hash of 32 hex digits, found 'xyz'}}
+  // expected-error @+1 {{expected a hash of 32 lower-case hex digits, found 'xyz'}}
   %f = plan.file model "a" bytes 8 header 8 hash "xyz"
 }
 
 // -----
 
-// A packed file lies beside the plan.
+// A hash of samples that is none.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
-  // expected-error @+1 {{expected a plain name beside the plan, found '/a/b'}}
-  %f = plan.file packed "/a/b" bytes 8 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected a hash of samples of 32 lower-case hex digits, found '0123'}}
+  %f = plan.file packed "/a/b" bytes 8 header 8 hash "0123456789abcdef0123456789abcdef" samples "0123"
+}
+
+// -----
+
+// A checksum that is none.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  // expected-error @+1 {{expected a checksum of 16 lower-case hex digits, found '0123456789ABCDEF'}}
+  %w = plan.weight "w" in %f at 0 : 1x2x32xF32 strides [256, 128] checksum "0123456789ABCDEF"
 }
 
 // -----

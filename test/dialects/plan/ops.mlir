@@ -14,8 +14,8 @@ plan.program attributes {
   %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64, worker_bytes = 128 : i64}
   // CHECK: %[[FILE:.*]] = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
   %gguf = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
-  // CHECK: plan.file packed "tiny.weights"
-  %packed = plan.file packed "tiny.weights" bytes 64 header 0 hash "0123456789abcdef0123456789abcdef"
+  // CHECK: plan.file packed "tiny.weights" bytes 64 header 0 hash "0123456789abcdef0123456789abcdef" samples "00112233445566778899aabbccddeeff"
+  %packed = plan.file packed "tiny.weights" bytes 64 header 0 hash "0123456789abcdef0123456789abcdef" samples "00112233445566778899aabbccddeeff"
   // CHECK: %[[NORM:.*]] = plan.weight "output_norm.weight" in %[[FILE]] at 512 : 1x1x256xF32 strides [1024, 1024]
   %norm = plan.weight "output_norm.weight" in %gguf at 512 : 1x1x256xF32 strides [1024, 1024]
   // CHECK: %[[OUT:.*]] = plan.weight "output.weight" in %[[FILE]] at 2048 : 1x512x256xQ4_K strides [73728, 144] layout rows16
@@ -23,6 +23,8 @@ plan.program attributes {
   // The model file's layout is not printed.
   // CHECK: %[[DOWN:.*]] = plan.weight "down.weight" in %[[FILE]] at 2048 : 4x17x32xQ4_0 strides [306, 18]{{$}}
   %down = plan.weight "down.weight" in %gguf at 2048 : 4x17x32xQ4_0 strides [306, 18] layout gguf
+  // CHECK: plan.weight "up.weight" in %[[FILE]] at 2048 : 4x17x32xQ4_0 strides [306, 18] checksum "0123456789abcdef"
+  %up = plan.weight "up.weight" in %gguf at 2048 : 4x17x32xQ4_0 strides [306, 18] checksum "0123456789abcdef"
   // CHECK: plan.pack "down.weight" of %[[DOWN]] layout rows16
   %packed_down = plan.pack "down.weight" of %down layout rows16
   // CHECK: plan.fold_query "q.folded" of %{{.*}}, %{{.*}} : 1x72x32xF32

@@ -1,0 +1,244 @@
+//===- Faults.cpp - A library that lets system calls fail -----------------===//
+//
+// Preloaded into a tool, it counts the calls that create, change or name files
+// below a folder and fails one of them, or kills the process there:
+//   FAULT_UNDER  the folder, as an absolute path without links
+//   FAULT_AT     the number of the call, from 1; 0 for none
+//   FAULT_KIND   eio, enospc: the call fails so; kill: the process dies before
+//                it; torn: a write writes half, then the process dies
+//   FAULT_COUNT  a file that receives the number of calls, at the end
+// Opening a file to read it counts too, as compilations read what they replace.
+//
+//===----------------------------------------------------------------------===//
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace {
+
+std::string variable(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// The next definition of a function, behind this library's.
+template <typename F> F *real(const char *name) {
+  return reinterpret_cast<F *>(dlsym(RTLD_NEXT, name));
+}
+
+struct Faults {
+  std::string under = variable("FAULT_UNDER"), kind = variable("FAULT_KIND");
+  long at = std::atol(variable("FAULT_AT").c_str());
+  std::atomic<long> count = 0;
+
+  ~Faults() {
+    std::string path = variable("FAULT_COUNT");
+    if (path.empty())
+      return;
+    if (std::FILE *file = std::fopen(path.c_str(), "w")) {
+      std::fprintf(file, "%ld", count.load());
+      std::fclose(file);
+    }
+  }
+
+  bool isUnder(std::string path) const {
+    return !under.empty() && (path == under || path.starts_with(under + "/"));
+  }
+
+  /// Whether this call is the one; kills the process if it is to die.
+  bool strikes(bool dies = true) {
+    if (++count != at)
+      return false;
+    if (kind == "kill" || (kind == "torn" && dies))
+      std::raise(SIGKILL);
+    errno = kind == "enospc" ? ENOSPC : EIO;
+    return true;
+  }
+};
+
+/// Of the process: its calls are what is counted.
+Faults &faults() {
+  static Faults instance;
+  return instance;
+}
+
+std::string absolute(int folder, const char *path) {
+  if (path[0] == '/')
+    return path;
+  std::string base = folder == AT_FDCWD
+                         ? std::string("/proc/self/cwd")
+                         : "/proc/self/fd/" + std::to_string(folder);
+  char target[PATH_MAX];
+  ssize_t length = ::readlink(base.c_str(), target, sizeof(target));
+  return std::string(target, length > 0 ? size_t(length) : 0) + "/" + path;
+}
+
+bool strikesPath(const char *path, int folder = AT_FDCWD) {
+  return faults().isUnder(absolute(folder, path)) && faults().strikes();
+}
+
+bool isCounted(int fd) {
+  char target[PATH_MAX];
+  ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(),
+                              target, sizeof(target));
+  return length > 0 && faults().isUnder(std::string(target, size_t(length)));
+}
+
+bool strikesFile(int fd) { return isCounted(fd) && faults().strikes(); }
+
+int openAt(int folder, const char *path, int flags, mode_t mode) {
+  return strikesPath(path, folder) ? -1
+                                   : real<int(int, const char *, int, ...)>(
+                                         "openat")(folder, path, flags, mode);
+}
+
+/// Writes `write(bytes)`, or what the fault leaves of it.
+template <typename F> ssize_t writeTo(int fd, size_t bytes, F write) {
+  if (!isCounted(fd))
+    return write(bytes);
+  if (!faults().strikes(/*dies=*/false))
+    return write(bytes);
+  if (faults().kind == "torn") {
+    (void)write(bytes / 2);
+    std::raise(SIGKILL);
+  }
+  return -1;
+}
+
+mode_t modeOf(int flags, va_list list) {
+  return flags & (O_CREAT | O_TMPFILE) ? va_arg(list, mode_t) : 0;
+}
+
+} // namespace
+
+extern "C" {
+
+int open(const char *path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  mode_t mode = modeOf(flags, list);
+  va_end(list);
+  return openAt(AT_FDCWD, path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  mode_t mode = modeOf(flags, list);
+  va_end(list);
+  return openAt(AT_FDCWD, path, flags, mode);
+}
+
+int openat(int folder, const char *path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  mode_t mode = modeOf(flags, list);
+  va_end(list);
+  return openAt(folder, path, flags, mode);
+}
+
+ssize_t write(int fd, const void *data, size_t bytes) {
+  return writeTo(fd, bytes, [&](size_t part) {
+    return real<ssize_t(int, const void *, size_t)>("write")(fd, data, part);
+  });
+}
+
+ssize_t pwrite(int fd, const void *data, size_t bytes, off_t at) {
+  return writeTo(fd, bytes, [&](size_t part) {
+    return real<ssize_t(int, const void *, size_t, off_t)>("pwrite")(fd, data,
+                                                                     part, at);
+  });
+}
+
+ssize_t pwrite64(int fd, const void *data, size_t bytes, off_t at) {
+  return pwrite(fd, data, bytes, at);
+}
+
+int fsync(int fd) { return strikesFile(fd) ? -1 : real<int(int)>("fsync")(fd); }
+
+int fdatasync(int fd) {
+  return strikesFile(fd) ? -1 : real<int(int)>("fdatasync")(fd);
+}
+
+int fallocate(int fd, int mode, off_t at, off_t bytes) {
+  return strikesFile(fd) ? -1
+                         : real<int(int, int, off_t, off_t)>("fallocate")(
+                               fd, mode, at, bytes);
+}
+
+int fallocate64(int fd, int mode, off_t at, off_t bytes) {
+  return fallocate(fd, mode, at, bytes);
+}
+
+int ftruncate(int fd, off_t bytes) {
+  return strikesFile(fd) ? -1 : real<int(int, off_t)>("ftruncate")(fd, bytes);
+}
+
+int ftruncate64(int fd, off_t bytes) { return ftruncate(fd, bytes); }
+
+int fchmod(int fd, mode_t mode) {
+  return strikesFile(fd) ? -1 : real<int(int, mode_t)>("fchmod")(fd, mode);
+}
+
+int fchown(int fd, uid_t user, gid_t group) {
+  return strikesFile(fd)
+             ? -1
+             : real<int(int, uid_t, gid_t)>("fchown")(fd, user, group);
+}
+
+int rename(const char *from, const char *to) {
+  return strikesPath(to)
+             ? -1
+             : real<int(const char *, const char *)>("rename")(from, to);
+}
+
+int renameat2(int fromFolder, const char *from, int toFolder, const char *to,
+              unsigned flags) {
+  return strikesPath(to, toFolder)
+             ? -1
+             : real<int(int, const char *, int, const char *, unsigned)>(
+                   "renameat2")(fromFolder, from, toFolder, to, flags);
+}
+
+int link(const char *from, const char *to) {
+  return strikesPath(to)
+             ? -1
+             : real<int(const char *, const char *)>("link")(from, to);
+}
+
+int linkat(int fromFolder, const char *from, int toFolder, const char *to,
+           int flags) {
+  return strikesPath(to, toFolder)
+             ? -1
+             : real<int(int, const char *, int, const char *, int)>("linkat")(
+                   fromFolder, from, toFolder, to, flags);
+}
+
+int unlink(const char *path) {
+  return strikesPath(path) ? -1 : real<int(const char *)>("unlink")(path);
+}
+
+int unlinkat(int folder, const char *path, int flags) {
+  return strikesPath(path, folder) ? -1
+                                   : real<int(int, const char *, int)>(
+                                         "unlinkat")(folder, path, flags);
+}
+
+int mkdir(const char *path, mode_t mode) {
+  return strikesPath(path)
+             ? -1
+             : real<int(const char *, mode_t)>("mkdir")(path, mode);
+}
+
+} // extern "C"

@@ -1,0 +1,167 @@
+// moert verify: is every byte that a plan reads as it was when it was compiled?
+#include "runtime/PlanAccess.h"
+#include "runtime/VerifyContent.h"
+#include "tools/common/Interrupt.h"
+#include "tools/common/Output.h"
+#include "tools/common/Progress.h"
+#include "tools/moert/Commands.h"
+#include "tools/moert/Shared.h"
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace moert {
+
+namespace {
+/// Damaged weights that are listed of a file; --json lists all.
+constexpr size_t kListed = 20;
+
+struct VerifyFlags {
+  SessionFlags session;
+  bool json = false;
+};
+
+struct Content {
+  std::vector<FileContent> files;
+  double seconds = 0;
+
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (const FileContent &file : files)
+      sum += file.bytes;
+    return sum;
+  }
+  size_t damaged() const {
+    size_t sum = 0;
+    for (const FileContent &file : files)
+      sum += file.damaged.size();
+    return sum;
+  }
+};
+
+void printJson(const std::string &plan, const Content &content, bool intact) {
+  using Json = nlohmann::ordered_json;
+  Json object = {{"plan", plan}, {"intact", intact}};
+  object["files"] = Json::array();
+  for (const FileContent &file : content.files) {
+    Json damaged = Json::array();
+    for (const DamagedWeight &weight : file.damaged)
+      damaged.push_back({{"name", weight.name},
+                         {"offset", weight.extent.offset},
+                         {"bytes", weight.extent.bytes}});
+    object["files"].push_back({{"path", file.path},
+                               {"intact", file.isIntact()},
+                               {"weights_checked", file.weights},
+                               {"bytes_checked", file.bytes},
+                               {"weights_sampled", file.sampled},
+                               {"bytes_unchecked", file.unchecked},
+                               {"samples_differ", file.samplesDiffer},
+                               {"damaged", std::move(damaged)}});
+  }
+  object["bytes_checked"] = content.bytes();
+  object["seconds"] = content.seconds;
+  moetool::printJson(
+      object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void printFile(const FileContent &file) {
+  std::string text;
+  if (file.weights > 0)
+    text = fmt::format("every byte of {} read ({})",
+                       counted(file.weights, "weight"),
+                       humanBytes(double(file.bytes)));
+  if (file.sampled > 0)
+    text +=
+        fmt::format("{}samples alone of {} ({} not checked: recompile with "
+                    "--checksums full)",
+                    text.empty() ? "" : ", ", counted(file.sampled, "weight"),
+                    humanBytes(double(file.unchecked)));
+  moetool::print("{}: {}{}\n", escaped(file.path),
+                 file.isIntact() ? "intact" : "DAMAGED",
+                 text.empty() ? "" : "; " + text);
+  if (file.samplesDiffer)
+    moetool::print("  samples of its weights differ: another model of the same "
+                   "shape, or damage\n");
+  for (size_t i = 0; i < std::min(file.damaged.size(), kListed); ++i)
+    moetool::print("  {} (somewhere in bytes {} to {})\n",
+                   escaped(file.damaged[i].name), file.damaged[i].extent.offset,
+                   file.damaged[i].extent.end() - 1);
+  if (file.damaged.size() > kListed)
+    moetool::print("  and {} more; --json lists them\n",
+                   file.damaged.size() - kListed);
+}
+
+void printText(const std::string &plan, const Content &content) {
+  // A damaged plan was not loaded.
+  moetool::print("{}: intact\n", escaped(plan));
+  for (const FileContent &file : content.files)
+    printFile(file);
+  double bytes = double(content.bytes());
+  moetool::print("checked {} in {:.2f} s, {}/s\n", humanBytes(bytes),
+                 content.seconds,
+                 humanBytes(bytes / std::max(content.seconds, 1e-6)));
+}
+
+Status verify(const VerifyFlags &flags) {
+  const std::string &path = flags.session.plan;
+  std::optional<Plan> plan;
+  std::vector<InputFile> files;
+  MOE_RETURN_IF_ERROR(openWithPlan(path, [&](Plan loaded) -> Status {
+    // Other weights are to be found out and named, not refused.
+    MOE_ASSIGN_OR_RETURN(files,
+                         findWeightFiles(loaded, flags.session.options.files,
+                                         FileCheck::Header));
+    plan.emplace(std::move(loaded));
+    return Status::ok();
+  }));
+
+  const std::atomic<bool> *interrupted = moetool::catchInterrupt();
+  moetool::Progress progress("verifying");
+  auto start = std::chrono::steady_clock::now();
+  Content content;
+  MOE_ASSIGN_OR_RETURN(
+      content.files,
+      verifyContent(*plan, files, {0, [&](uint64_t done, uint64_t total) {
+                                     progress.update(done, total);
+                                     return !*interrupted;
+                                   }}));
+  content.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  progress.finish();
+
+  std::string damaged;
+  for (const FileContent &file : content.files)
+    if (!file.isIntact())
+      damaged += (damaged.empty() ? "" : ", ") + escaped(file.path);
+  if (flags.json)
+    printJson(path, content, damaged.empty());
+  else
+    printText(path, content);
+  if (damaged.empty())
+    return Status::ok();
+  std::string what =
+      content.damaged() > 0
+          ? fmt::format("{}: {} damaged", damaged,
+                        counted(content.damaged(), "weight"))
+          : damaged + ": holds other weights than the plan was compiled from";
+  return Status(StatusCode::InvalidFile,
+                fmt::format("{}; copy the file again, or recompile: {}", what,
+                            recompileCommand(plan->table(), path, "")));
+}
+} // namespace
+
+void addVerifyCommand(moetool::Tool &tool) {
+  auto flags = std::make_shared<VerifyFlags>();
+  CLI::App *command = tool.command(
+      "verify",
+      "Check every byte that a plan reads against what was recorded when it "
+      "was compiled, and name damaged weights",
+      [flags] { return verify(*flags); });
+  flags->session.addPlan(*command);
+  command->add_flag("--json", flags->json, "Print a JSON object");
+  flags->session.addFiles(*command);
+}
+
+} // namespace moert
