@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moert {
@@ -23,6 +24,11 @@ namespace moert {
 namespace fb {
 struct Plan;
 } // namespace fb
+
+/// For people who make or read a plan that puts ops on a GPU.
+inline constexpr std::string_view kGpuPlanNote =
+    "this plan needs a GPU, and moert runs on CPUs alone so far: it can be "
+    "explained but not run; --target native makes one that runs here";
 
 class Plan {
 public:

@@ -29,8 +29,8 @@ StatusOr<Tokenizer> planTokenizer(const Plan &plan) {
   if (!table || count(table->tokens()) == 0)
     return Status(StatusCode::Unsupported,
                   plan.path() + ": carries no tokenizer, because the model "
-                                "file has none; work on token ids with moert "
-                                "logits");
+                                "file has none or --no-tokenizer was given to "
+                                "compile; work on token ids with moert logits");
   TokenizerSpec spec;
   spec.model = text(table->model());
   spec.pre = text(table->pre());

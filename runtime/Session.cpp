@@ -50,6 +50,10 @@ Status Session::prepare(const SessionOptions &options) {
   context_ = table.context();
   MOE_ASSIGN_OR_RETURN(int threads,
                        resolveThreads(options.threads, readCpuBudget()));
+  session->memory_ = memoryFit(session->plan_, threads, options.copyWeights,
+                               hostMemoryLimit(options.systemRoot));
+  MOE_RETURN_IF_ERROR(
+      checkFit(session->plan_, session->memory_, options.allowPaging));
   // Only a worker that stays where it is has memory of its own.
   Placement placement;
   if (options.pin)
@@ -67,20 +71,6 @@ Status Session::prepare(const SessionOptions &options) {
 
 Status Session::allocate(int threads, const Placement &placement) {
   const fb::Device &device = *plan_.table().devices()->Get(0);
-  // Sizes are below 2^48 each (verifyTables), so the sum cannot overflow.
-  uint64_t needed = device.arena_bytes() + device.kv_bytes() +
-                    bytesPerWorker(device) * uint64_t(threads);
-  uint64_t available = hostMemoryBytes();
-  if (available != 0 && needed > available)
-    return Status(
-        StatusCode::DoesNotFit,
-        fmt::format("{}: needs {} beside the weights ({} of KV cache for a "
-                    "context of {}, {} of activations), but this process may "
-                    "use {}; recompile with a smaller --ctx or --ubatch",
-                    plan_.path(), humanBytes(double(needed)),
-                    humanBytes(double(device.kv_bytes())), context_,
-                    humanBytes(double(device.arena_bytes())),
-                    humanBytes(double(available))));
   MOE_ASSIGN_OR_RETURN(
       arena_, HostMemory::allocate(device.arena_bytes(), "activations"));
   MOE_ASSIGN_OR_RETURN(kv_,

@@ -5,6 +5,7 @@
 
 #include "runtime/Bind.h"
 #include "runtime/Executor.h"
+#include "runtime/MemoryFit.h"
 #include "runtime/Plan.h"
 #include "runtime/WeightFiles.h"
 
@@ -29,6 +30,9 @@ struct SessionOptions {
   /// Copy weights into private memory instead of mapping their files; when
   /// pinned, each node's part into its own memory.
   bool copyWeights = false;
+  /// Run although mapped weights are more than memory holds: pages of them are
+  /// then read from the disk for every token (MemoryFit.h).
+  bool allowPaging = false;
   /// Where files are now, if not where they were at compile time.
   WeightPaths files = {};
 };
@@ -46,7 +50,9 @@ struct StepTimes {
 /// the workers. Not thread-safe.
 class Session {
 public:
-  /// As openWithPlan: a recompilation meanwhile does no harm.
+  /// Fails as Plan::load, Plan::checkMachine, WeightFiles::open and checkFit
+  /// do, and where instructions do not match their operands (InvalidFile). As
+  /// openWithPlan: a recompilation meanwhile does no harm.
   static StatusOr<std::unique_ptr<Session>>
   open(const std::string &planPath, const SessionOptions &options = {});
   static StatusOr<std::unique_ptr<Session>>
@@ -83,6 +89,8 @@ public:
 
   /// The files that weights are read from.
   std::vector<std::string> weightPaths() const { return files_->paths(); }
+  /// What it takes of the machine's memory.
+  const MemoryFit &memory() const { return memory_; }
 
   /// How much of the weights was touched so far, and how they are mapped.
   MappedFile::PageUse weightPages() const { return files_->pageUse(); }
@@ -122,6 +130,7 @@ private:
   StatusOr<std::span<const float>> head(const float *hidden, size_t rows);
 
   Plan plan_;
+  MemoryFit memory_;
   std::optional<WeightFiles> files_;
   HostMemory arena_, kv_;
   std::optional<Executor> executor_;

@@ -88,6 +88,7 @@ moert_status moert_open(moert_session *handle, const char *planPath,
     SessionOptions sessionOptions;
     if (options) {
       sessionOptions.threads = options->threads;
+      sessionOptions.allowPaging = options->allow_paging != 0;
       if (options->model_path)
         sessionOptions.files.models.emplace_back(options->model_path);
       if (options->weights_path)

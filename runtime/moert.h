@@ -46,6 +46,9 @@ typedef struct moert_open_options {
   int32_t threads;          /* 0: one per physical core */
   const char *model_path;   /* where the model file is now, or NULL */
   const char *weights_path; /* where the weights file is now, or NULL */
+  int32_t allow_paging;     /* 0: DOES_NOT_FIT where memory does not hold all
+                               weights; else they are read from the disk again
+                               and again */
 } moert_open_options;
 
 /* Opens a plan in place of the one open before. `options` may be NULL. */

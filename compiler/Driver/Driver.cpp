@@ -2,6 +2,7 @@
 
 #include "compiler/Driver/Diagnostics.h"
 #include "compiler/Import/GgufFile.h"
+#include "compiler/Import/TokenizerMetadata.h"
 #include "compiler/Serialize/PlanReader.h"
 #include "compiler/Serialize/PlanWriter.h"
 #include "compiler/Serialize/TokenizerOp.h"
@@ -20,6 +21,7 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
+#include "runtime/text/Tokenizer.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -175,7 +177,38 @@ std::string optionText(const CompileRequest &request, int64_t context) {
       request.targetFile.empty() ? request.target : request.targetFile, context,
       request.ubatch, request.kvType, request.mla, request.weights,
       request.checksums == "auto" ? "" : " --checksums " + request.checksums,
-      request.experts ? fmt::format(" --experts {}", request.experts) : "");
+      request.experts ? fmt::format(" --experts {}", request.experts) : "",
+      request.tokenizer ? "" : " --no-tokenizer");
+}
+/// Does with the vocabulary what moert will do, before hours of packing. A file
+/// without one passes.
+Status checkTokenizer(const GgufModel &model, mlir::ModuleOp module) {
+  if (!model.find("tokenizer.ggml.tokens"))
+    return Status::ok();
+  MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec, tokenizerSpecFromGguf(model));
+  Status status = moert::Tokenizer::create(spec).status();
+  auto facts =
+      module->getAttrOfType<mlir::DictionaryAttr>(mlir::moe::kModelAttr);
+  auto vocab =
+      facts ? facts.getAs<mlir::IntegerAttr>("vocab") : mlir::IntegerAttr();
+  if (status.isOk() && vocab && int64_t(spec.tokens.size()) > vocab.getInt())
+    status = Status(StatusCode::InvalidFile,
+                    fmt::format("tokenizer.ggml.tokens has {} entries, but the "
+                                "model has logits for {}",
+                                spec.tokens.size(), vocab.getInt()));
+  if (status.isOk())
+    return status;
+  return Status(status.code(),
+                fmt::format("{}: {}; --no-tokenizer compiles a plan that works "
+                            "on token ids alone",
+                            model.paths().front(), status.message()));
+}
+
+/// Whether the plan's device list has what moert does not drive yet.
+bool usesGpu(const TargetDesc &target) {
+  return std::ranges::any_of(target.devices, [](const DeviceDesc &device) {
+    return device.kind == DeviceKind::Cuda;
+  });
 }
 
 /// Writes report.output and the weights that it needs.
@@ -232,6 +265,10 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
     MOE_RETURN_IF_ERROR(writeText(*module, report));
     return report;
   }
+  if (usesGpu(target))
+    report.notes.emplace_back(moert::kGpuPlanNote);
+  if (request.emit == Emit::Fb && request.tokenizer)
+    MOE_RETURN_IF_ERROR(checkTokenizer(model, *module));
 
   MOE_ASSIGN_OR_RETURN(int64_t positions, contextOf(request, *module));
   (*module)->setAttr(mlir::moe::kTargetAttr, toAttr(&context, target));
@@ -260,7 +297,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   }
 
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
-  MOE_RETURN_IF_ERROR(addTokenizer(program, model));
+  MOE_RETURN_IF_ERROR(addTokenizer(program, model, request.tokenizer));
   MOE_RETURN_IF_ERROR(writePair(program, request, report));
   std::ranges::move(notesOf(program), std::back_inserter(report.notes));
   return report;

@@ -36,6 +36,7 @@ struct CompileRequest {
   std::string weightsFile; ///< "" for one beside the plan.
   /// Of weights that stay in the model file: auto, full or sampled.
   std::string checksums = "auto";
+  bool tokenizer = true; ///< Whether the plan file carries the vocabulary.
   /// auto: q8_0 on a CPU where attention weights are quantised, otherwise f16.
   /// It alone moves logits by 0.5 % in q8_0, 0.4 % in bf16, 0.1 % in f16, which
   /// costs what bf16 does.
@@ -57,7 +58,9 @@ struct CompileReport {
 
 /// Compiles as asked. Fails with the codes of moert::StatusCode: InvalidFile
 /// for the model, Usage for options and targets, DoesNotFit for budgets,
-/// Unsupported for architectures, formats and missing kernels, Io.
+/// Unsupported for architectures, formats, missing kernels and a vocabulary
+/// that the runtime cannot use, Io. What moert would refuse to run is found
+/// before weights are packed.
 moert::StatusOr<CompileReport> compileModel(const CompileRequest &request);
 
 /// A plan file as text of the plan dialect.

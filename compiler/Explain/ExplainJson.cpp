@@ -1,16 +1,15 @@
-#include "compiler/Explain/Explain.h"
-#include "compiler/Explain/Summary.h"
-#include "runtime/PlanAccess.h"
+#include "compiler/Explain/ExplainJson.h"
 
-#include <nlohmann/json.hpp>
+#include "compiler/Explain/Explain.h"
+#include "runtime/PlanAccess.h"
 
 using namespace moert;
 
 namespace moec {
 
-namespace {
-
 using Json = nlohmann::ordered_json;
+
+namespace {
 
 template <typename T> Json orNull(const std::optional<T> &value) {
   return value ? Json(*value) : Json();
@@ -19,6 +18,8 @@ template <typename T> Json orNull(const std::optional<T> &value) {
 std::string string(const flatbuffers::String *value) {
   return std::string(text(value));
 }
+
+} // namespace
 
 Json deviceJson(const DeviceMemory &memory) {
   const fb::Device &device = *memory.device;
@@ -36,6 +37,8 @@ Json deviceJson(const DeviceMemory &memory) {
           {"used_fraction", orNull(memory.usedFraction())},
           {"state", std::string(memory.state())}};
 }
+
+namespace {
 
 Json opJson(const OpCost &op) {
   return {{"op", std::string(op.op)},
@@ -105,8 +108,8 @@ std::string explainJson(const fb::Plan &plan) {
   for (const PhaseCost &phase : summary.phases)
     json["phases"].push_back(phaseJson(phase));
   json["notes"] = Json::array();
-  for (uint32_t i = 0; i < count(plan.notes()); ++i)
-    json["notes"].push_back(string(plan.notes()->Get(i)));
+  for (std::string_view note : summary.notes)
+    json["notes"].push_back(note);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

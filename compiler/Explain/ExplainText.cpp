@@ -244,10 +244,10 @@ std::string explainText(const fb::Plan &plan, bool full) {
     page.line("", "A row of several ops gives their sums; --full gives every "
                   "op a row, --json all figures.");
   reasonsGroup(page, reasons);
-  if (count(plan.notes()) > 0) {
+  if (!summary.notes.empty()) {
     page.group("notes");
-    for (uint32_t i = 0; i < count(plan.notes()); ++i)
-      page.paragraph("  ", escaped(text(plan.notes()->Get(i))));
+    for (std::string_view note : summary.notes)
+      page.paragraph("  ", escaped(note));
   }
   return page.take();
 }

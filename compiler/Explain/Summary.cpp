@@ -1,6 +1,7 @@
 #include "compiler/Explain/Summary.h"
 
 #include "kernels/KvCache.h"
+#include "runtime/Plan.h"
 #include "runtime/PlanAccess.h"
 
 #include <algorithm>
@@ -67,6 +68,17 @@ std::string_view DeviceMemory::state() const {
 ExplainSummary::ExplainSummary(const fb::Plan &plan) {
   addMemory(plan);
   addCosts(plan);
+  addNotes(plan);
+}
+
+void ExplainSummary::addNotes(const fb::Plan &plan) {
+  for (uint32_t i = 0; i < count(plan.notes()); ++i)
+    notes.push_back(text(plan.notes()->Get(i)));
+  for (uint32_t i = 0; i < count(plan.devices()); ++i)
+    if (plan.devices()->Get(i)->kind() == fb::DeviceKind::Cuda) {
+      notes.push_back(moert::kGpuPlanNote);
+      return;
+    }
 }
 
 void ExplainSummary::addMemory(const fb::Plan &plan) {

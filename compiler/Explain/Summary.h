@@ -50,6 +50,9 @@ struct ExplainSummary {
   explicit ExplainSummary(const moert::fb::Plan &plan);
 
   std::vector<DeviceMemory> devices;
+  /// The compiler's remarks that the plan carries, and what it needs that moert
+  /// does not have.
+  std::vector<std::string_view> notes;
   double kvBytesPerToken = 0, kvBytes = 0; ///< kvBytes: for the context.
   std::vector<PhaseCost> phases;
 
@@ -65,6 +68,7 @@ struct ExplainSummary {
 private:
   void addMemory(const moert::fb::Plan &plan);
   void addCosts(const moert::fb::Plan &plan);
+  void addNotes(const moert::fb::Plan &plan);
 };
 
 } // namespace moec

@@ -17,17 +17,20 @@ static ArrayAttr strings(Builder &builder,
   return builder.getArrayAttr(attrs);
 }
 
-Status addTokenizer(plan::ProgramOp program, const GgufModel &model) {
+Status addTokenizer(plan::ProgramOp program, const GgufModel &model,
+                    bool wanted) {
   // After the tables and before what runs, where PlanReader puts it too.
   Block &block = program.getBody().front();
   auto position = llvm::find_if(block, [](Operation &op) {
     return isa<plan::NoteOp, plan::ExplainOp, plan::PhaseOp>(op);
   });
   OpBuilder builder(&block, position);
-  if (!model.find("tokenizer.ggml.tokens")) {
+  if (!wanted || !model.find("tokenizer.ggml.tokens")) {
     builder.create<plan::NoteOp>(
-        program.getLoc(), "The model file has no vocabulary: this plan runs on "
-                          "token ids only.");
+        program.getLoc(), wanted ? "The model file has no vocabulary: this "
+                                   "plan runs on token ids only."
+                                 : "Compiled with --no-tokenizer: this plan "
+                                   "runs on token ids only.");
     return Status::ok();
   }
   MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec, tokenizerSpecFromGguf(model));

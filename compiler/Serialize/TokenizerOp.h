@@ -8,11 +8,11 @@
 
 namespace moec {
 
-/// Adds the plan.tokenizer of `model`, chat template included. A file without a
-/// vocabulary gets a plan.note instead. Fails as tokenizerSpecFromGguf does,
-/// and for a chat template that is no string.
+/// Adds the plan.tokenizer of `model`, chat template included. Where the file
+/// has no vocabulary, or none is `wanted`, it is a plan.note instead. Fails as
+/// tokenizerSpecFromGguf does, and for a chat template that is no string.
 moert::Status addTokenizer(mlir::plan::ProgramOp program,
-                           const GgufModel &model);
+                           const GgufModel &model, bool wanted = true);
 
 } // namespace moec
 

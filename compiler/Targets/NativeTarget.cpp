@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <optional>
 
 using moert::Status;
 using moert::StatusCode;
@@ -57,12 +58,43 @@ Status measureDevice(DeviceDesc &device,
   return Status::ok();
 }
 
-/// Whether a cached description is of this very machine.
-bool describesThisMachine(const DeviceDesc &device) {
-  return device.title == moert::cpuModelName() &&
-         device.cores == int(moert::physicalCores().size()) &&
-         device.memoryBytes == moert::hostMemoryBytes() &&
-         moek::hostSupports(device.isa);
+/// In what a cached description is of another machine; "" in nothing.
+std::string differenceFromHere(const DeviceDesc &device) {
+  if (std::string here = moert::cpuModelName(); device.title != here)
+    return fmt::format("its CPU is {}, this one {}",
+                       moert::quoted(device.title), moert::quoted(here));
+  if (int here = int(moert::physicalCores().size()); device.cores != here)
+    return fmt::format("it has {}, this machine {}",
+                       moert::counted(device.cores, "core"), here);
+  if (uint64_t here = moert::hostMemoryBytes(); device.memoryBytes != here)
+    return fmt::format("it has {} of memory, this machine {}",
+                       moert::humanBytes(double(device.memoryBytes)),
+                       moert::humanBytes(double(here)));
+  if (!moek::hostSupports(device.isa))
+    return fmt::format("this CPU has no {}", moek::isaName(device.isa));
+  return "";
+}
+
+/// What an earlier call kept, if it is of use here. Otherwise none, and a note
+/// why; without one where there is no such file.
+std::optional<TargetDesc> cachedTarget(const std::string &path,
+                                       std::vector<std::string> &notes) {
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored))
+    return std::nullopt;
+  auto cached = loadTargetFile(path);
+  std::string trouble = cached.isOk() ? differenceFromHere(cached->host())
+                                      : cached.status().message();
+  if (trouble.empty())
+    return *std::move(cached);
+  notes.push_back(
+      cached.isOk()
+          ? fmt::format("{}: describes another machine ({}); measured again",
+                        path, trouble)
+          : fmt::format("measured this machine again, as what was kept of it "
+                        "cannot be used: {}",
+                        trouble));
+  return std::nullopt;
 }
 } // namespace
 
@@ -140,21 +172,24 @@ std::string unusedGpuNote(const TargetDesc &native) {
 
 StatusOr<TargetDesc> nativeTarget() {
   std::string path = nativeTargetFile();
-  // A damaged, missing or foreign cache is measured anew, not reported.
-  auto cached = loadTargetFile(path);
-  if (cached.isOk() && describesThisMachine(cached->host()))
-    return cached;
+  std::vector<std::string> notes;
+  if (auto cached = cachedTarget(path, notes))
+    return *std::move(cached);
   moert::CalibrationOptions quick;
   quick.seconds = 0.05;
   DeviceDesc device = detectDevice();
   MOE_RETURN_IF_ERROR(measureDevice(device, quick));
   MOE_ASSIGN_OR_RETURN(TargetDesc target, makeTarget("native", {device}));
   // A cache that cannot be written costs a measurement next time, no more.
-  if (!saveNativeTarget(target).isOk())
-    return target;
-  // As a later compile will read it: text rounds the measured doubles.
-  cached = loadTargetFile(path);
-  return cached.isOk() ? cached : target;
+  if (Status saved = saveNativeTarget(target); !saved.isOk())
+    notes.push_back(fmt::format("what was measured of this machine cannot be "
+                                "kept, so that plans for native may differ "
+                                "from one compilation to the next: {}",
+                                saved.message()));
+  else if (auto kept = loadTargetFile(path)) // text rounds measured doubles
+    target = *std::move(kept);
+  target.notes = std::move(notes);
+  return target;
 }
 
 } // namespace moec

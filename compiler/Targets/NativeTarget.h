@@ -14,7 +14,8 @@ namespace moec {
 /// by short runs (about half a second), unless the user's cache folder has what
 /// an earlier call or `moec calibrate` found on this machine. It is kept so
 /// that compiling twice gives the same plan. GPUs only where `moec calibrate`
-/// found them.
+/// found them. Notes tell why what was kept is of no use (damaged, of another
+/// version or machine), and that nothing can be kept.
 moert::StatusOr<TargetDesc> nativeTarget();
 
 /// One line for the user: the GPUs of `native` are not planned for, as moert

@@ -4,9 +4,11 @@
 #include "compiler/Targets/TargetJson.h"
 #include "runtime/base/Suggest.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <utility>
 
 using moert::Status;
@@ -49,6 +51,7 @@ Status appendPart(std::string_view part, std::string_view spec,
   if (name == "native") {
     MOE_ASSIGN_OR_RETURN(TargetDesc native, nativeTarget());
     devices.push_back(native.host());
+    std::ranges::move(native.notes, std::back_inserter(target.notes));
     if (std::string note = unusedGpuNote(native); !note.empty())
       target.notes.push_back(std::move(note));
     return Status::ok();
@@ -80,7 +83,7 @@ std::vector<std::string> targetNames() {
   return names;
 }
 
-StatusOr<TargetDesc> resolveTarget(std::string_view spec) {
+StatusOr<TargetDesc> describeParts(std::string_view spec) {
   TargetDesc parts;
   std::string_view rest = spec;
   while (true) {
@@ -90,8 +93,15 @@ StatusOr<TargetDesc> resolveTarget(std::string_view spec) {
       break;
     rest.remove_prefix(plus + 1);
   }
+  TargetDesc target = joinDevices(std::string(spec), std::move(parts.devices));
+  target.notes = std::move(parts.notes);
+  return target;
+}
+
+StatusOr<TargetDesc> resolveTarget(std::string_view spec) {
+  MOE_ASSIGN_OR_RETURN(TargetDesc parts, describeParts(spec));
   MOE_ASSIGN_OR_RETURN(TargetDesc target,
-                       makeTarget(std::string(spec), std::move(parts.devices)));
+                       makeTarget(parts.name, std::move(parts.devices)));
   target.notes = std::move(parts.notes);
   return target;
 }

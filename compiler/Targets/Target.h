@@ -67,8 +67,13 @@ struct TargetDesc {
 /// Names of the shipped descriptions, in alphabetical order.
 std::vector<std::string> targetNames();
 
-/// Resolves "[Nx]name[+[Nx]name...]" or "native". An unknown name is a Usage
-/// error that suggests the nearest one; so are two CPUs or none.
+/// The devices of "[Nx]name[+[Nx]name...]", which need not make a machine: to
+/// show and to edit. An unknown name is a Usage error that suggests the nearest
+/// one.
+moert::StatusOr<TargetDesc> describeParts(std::string_view spec);
+
+/// describeParts() for a machine to compile for: two CPUs or none are a Usage
+/// error too.
 moert::StatusOr<TargetDesc> resolveTarget(std::string_view spec);
 
 /// Reads a description from a file (--target-file), "-" or a FIFO: one device

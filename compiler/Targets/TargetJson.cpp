@@ -25,51 +25,52 @@ struct NumberKey {
   double unit;
   double least, most; ///< Of the value as written.
   bool required;
+  bool whole; ///< Fractions make no sense.
   void (*set)(DeviceDesc &, double);
   double (*get)(const DeviceDesc &);
 };
 
 constexpr NumberKey numberKeys[] = {
-    {"arch", 1, 50, 200, false,
+    {"arch", 1, 50, 200, false, true,
      [](DeviceDesc &d, double v) { d.arch = int(v); },
      [](const DeviceDesc &d) { return double(d.arch); }},
-    {"cores", 1, 1, 1e5, true,
+    {"cores", 1, 1, 1e5, true, true,
      [](DeviceDesc &d, double v) { d.cores = int(v); },
      [](const DeviceDesc &d) { return double(d.cores); }},
-    {"numa_nodes", 1, 1, 64, false,
+    {"numa_nodes", 1, 1, 64, false, true,
      [](DeviceDesc &d, double v) { d.numaNodes = int(v); },
      [](const DeviceDesc &d) { return double(d.numaNodes); }},
-    {"memory_gib", kGiB, 0.01, 1e6, true,
+    {"memory_gib", kGiB, 0.01, 1e6, true, false,
      [](DeviceDesc &d, double v) { d.memoryBytes = uint64_t(v); },
      [](const DeviceDesc &d) { return double(d.memoryBytes); }},
-    {"reserved_gib", kGiB, 0, 1e6, false,
+    {"reserved_gib", kGiB, 0, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.reservedBytes = uint64_t(v); },
      [](const DeviceDesc &d) { return double(d.reservedBytes); }},
-    {"l1_kib", kKiB, 1, 1e7, false,
+    {"l1_kib", kKiB, 1, 1e7, false, false,
      [](DeviceDesc &d, double v) { d.l1Bytes = uint64_t(v); },
      [](const DeviceDesc &d) { return double(d.l1Bytes); }},
-    {"l2_kib", kKiB, 1, 1e7, false,
+    {"l2_kib", kKiB, 1, 1e7, false, false,
      [](DeviceDesc &d, double v) { d.l2Bytes = uint64_t(v); },
      [](const DeviceDesc &d) { return double(d.l2Bytes); }},
-    {"l3_kib", kKiB, 1, 1e7, false,
+    {"l3_kib", kKiB, 1, 1e7, false, false,
      [](DeviceDesc &d, double v) { d.l3Bytes = uint64_t(v); },
      [](const DeviceDesc &d) { return double(d.l3Bytes); }},
-    {"read_gbps", kGiga, 0.01, 1e6, true,
+    {"read_gbps", kGiga, 0.01, 1e6, true, false,
      [](DeviceDesc &d, double v) { d.readBytesPerSecond = v; },
      [](const DeviceDesc &d) { return d.readBytesPerSecond; }},
-    {"int8_tops", kTera, 1e-4, 1e6, true,
+    {"int8_tops", kTera, 1e-4, 1e6, true, false,
      [](DeviceDesc &d, double v) { d.int8OpsPerSecond = v; },
      [](const DeviceDesc &d) { return d.int8OpsPerSecond; }},
-    {"float_tflops", kTera, 1e-4, 1e6, true,
+    {"float_tflops", kTera, 1e-4, 1e6, true, false,
      [](DeviceDesc &d, double v) { d.floatOpsPerSecond = v; },
      [](const DeviceDesc &d) { return d.floatOpsPerSecond; }},
-    {"bf16_tflops", kTera, 1e-4, 1e6, false,
+    {"bf16_tflops", kTera, 1e-4, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.bf16OpsPerSecond = v; },
      [](const DeviceDesc &d) { return d.bf16OpsPerSecond; }},
-    {"link_gbps", kGiga, 0.001, 1e5, false,
+    {"link_gbps", kGiga, 0.001, 1e5, false, false,
      [](DeviceDesc &d, double v) { d.linkBytesPerSecond = v; },
      [](const DeviceDesc &d) { return d.linkBytesPerSecond; }},
-    {"link_latency_us", kMicro, 0, 1e6, false,
+    {"link_latency_us", kMicro, 0, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.linkLatencySeconds = v; },
      [](const DeviceDesc &d) { return d.linkLatencySeconds; }},
 };
@@ -127,6 +128,29 @@ Status parseReadByCores(const Json &object, const JsonPlace &place,
   return Status::ok();
 }
 
+/// What no single key shows to be impossible.
+Status checkAgreement(const DeviceDesc &device, std::string_view isa,
+                      const JsonPlace &place) {
+  if (device.reservedBytes >= device.memoryBytes)
+    return place.error(
+                   fmt::format("\"reserved_gib\" is {}, but \"memory_gib\""
+                               " is {}: nothing is left to plan with",
+                               double(device.reservedBytes) / kGiB,
+                               double(device.memoryBytes) / kGiB));
+  if (device.kind == DeviceKind::Cuda) {
+    if (device.linkBytesPerSecond <= 0 || device.arch == 0)
+      return place.error( "a cuda device needs \"arch\" and \"link_gbps\"");
+    if (!isa.empty())
+      return place.error( "\"isa\" is for a cpu; a cuda device has \"arch\"");
+    return Status::ok();
+  }
+  if (device.linkBytesPerSecond > 0 || device.linkLatencySeconds > 0 ||
+      device.arch != 0)
+    return place.error( "\"arch\", \"link_gbps\" and \"link_latency_us\" are "
+                          "for a cuda device, and this is a cpu");
+  return Status::ok();
+}
+
 StatusOr<DeviceDesc> parseDevice(const Json &object, const JsonPlace &place) {
   if (!object.is_object())
     return place.error("a device must be a JSON object");
@@ -173,12 +197,13 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, const JsonPlace &place) {
       return member.error(fmt::format("\"{}\" is {}, expected {} to {}",
                                       number.key, value, number.least,
                                       number.most));
+    if (number.whole && value != std::floor(value))
+      return member.error(fmt::format("\"{}\" is {}, expected a whole number",
+                                      number.key, value));
     number.set(device, value * number.unit);
   }
   MOE_RETURN_IF_ERROR(parseReadByCores(object, place, device));
-  if (device.kind == DeviceKind::Cuda &&
-      (device.linkBytesPerSecond <= 0 || device.arch == 0))
-    return place.error("a cuda device needs \"arch\" and \"link_gbps\"");
+  MOE_RETURN_IF_ERROR(checkAgreement(device, isa, place));
   return device;
 }
 } // namespace
@@ -208,14 +233,21 @@ StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
   return devices;
 }
 
-StatusOr<TargetDesc> makeTarget(std::string name,
-                                std::vector<DeviceDesc> devices) {
+TargetDesc joinDevices(std::string name, std::vector<DeviceDesc> devices) {
   std::ranges::stable_sort(devices, std::greater<>{}, &DeviceDesc::kind);
   TargetDesc target{std::move(name), std::move(devices), {}};
   int cpus = 0, gpus = 0;
   for (DeviceDesc &device : target.devices)
     device.name = device.kind == DeviceKind::Cpu ? fmt::format("cpu{}", cpus++)
                                                  : fmt::format("gpu{}", gpus++);
+  return target;
+}
+
+StatusOr<TargetDesc> makeTarget(std::string name,
+                                std::vector<DeviceDesc> devices) {
+  TargetDesc target = joinDevices(std::move(name), std::move(devices));
+  auto cpus =
+      std::ranges::count(target.devices, DeviceKind::Cpu, &DeviceDesc::kind);
   if (cpus != 1)
     return Status(
         StatusCode::Usage,

@@ -14,8 +14,11 @@ namespace moec {
 moert::StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
                                                       std::string_view name);
 
-/// Checks that the devices make a target, orders GPUs before the CPU and gives
-/// every device its name.
+/// Orders GPUs before CPUs and gives every device its name. They need not make
+/// a machine.
+TargetDesc joinDevices(std::string name, std::vector<DeviceDesc> devices);
+
+/// joinDevices() for a machine: Usage unless exactly one of them is a CPU.
 moert::StatusOr<TargetDesc> makeTarget(std::string name,
                                        std::vector<DeviceDesc> devices);
 

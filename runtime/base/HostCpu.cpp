@@ -31,14 +31,47 @@ std::string cpuModelName() {
   return "";
 }
 
-uint64_t hostMemoryBytes() {
+namespace {
+/// Lowers `memory` to the limits that `file` states in `group`, a path below
+/// `root`, and in the groups around it.
+void lowerToGroups(const std::string &root, std::string group, const char *file,
+                   MemoryLimit &memory) {
+  for (;;) {
+    // "max" (no limit) fails to parse.
+    std::ifstream limitFile(root + group + "/" + file);
+    if (uint64_t limit = 0; limitFile >> limit && limit > 0 &&
+                            (memory.bytes == 0 || limit < memory.bytes))
+      memory = {limit, true};
+    if (group.empty())
+      return;
+    group.resize(group.find_last_of('/'));
+  }
+}
+} // namespace
+
+MemoryLimit hostMemoryLimit(const std::string &systemRoot,
+                            const std::string &processRoot) {
   long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGE_SIZE);
-  uint64_t bytes = pages > 0 && page > 0 ? uint64_t(pages) * uint64_t(page) : 0;
-  // Version 2 of control groups; "max" (no limit) fails to parse.
-  std::ifstream limitFile("/sys/fs/cgroup/memory.max");
-  if (uint64_t limit = 0; limitFile >> limit && limit > 0)
-    bytes = bytes == 0 ? limit : std::min(bytes, limit);
-  return bytes;
+  MemoryLimit memory;
+  if (pages > 0 && page > 0)
+    memory.bytes = uint64_t(pages) * uint64_t(page);
+  // Lines "0::/user.slice" (version 2) and "7:memory:/docker/0123" (version 1).
+  // Inside a container the path may not exist; its root has the limit then.
+  std::ifstream groups(processRoot + "/self/cgroup");
+  std::string root = systemRoot + "/fs/cgroup";
+  lowerToGroups(root, "", "memory.max", memory);
+  for (std::string line; std::getline(groups, line);) {
+    size_t controllers = line.find(':');
+    size_t path = line.find(":/", controllers);
+    if (path == std::string::npos)
+      continue;
+    std::string group = line.substr(path + 1);
+    if (line.substr(controllers, path - controllers + 1) == "::")
+      lowerToGroups(root, group, "memory.max", memory);
+    else if (line.find("memory", controllers) < path)
+      lowerToGroups(root + "/memory", group, "memory.limit_in_bytes", memory);
+  }
+  return memory;
 }
 
 CacheSizes hostCaches() {

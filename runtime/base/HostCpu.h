@@ -16,9 +16,18 @@ std::vector<int> physicalCores();
 /// The processor's brand string, or "" where the system does not tell.
 std::string cpuModelName();
 
-/// Bytes of memory this process may use: the machine's, or its control
-/// group's limit where that is lower.
-uint64_t hostMemoryBytes();
+/// Memory that this process may use at most; `bytes` is 0 where the system does
+/// not tell.
+struct MemoryLimit {
+  uint64_t bytes = 0;
+  bool ofGroup = false; ///< A control group's limit, not all of the machine's.
+};
+/// The machine's memory, or the lowest limit of the control groups that the
+/// process is in. The roots are where the system describes the machine and the
+/// process; tests describe others.
+MemoryLimit hostMemoryLimit(const std::string &systemRoot = "/sys",
+                            const std::string &processRoot = "/proc");
+inline uint64_t hostMemoryBytes() { return hostMemoryLimit().bytes; }
 
 /// Data caches as the first CPU sees them: l1 and l2 of a core, l3 of all cores
 /// that share one. 0 for what does not exist or the system does not tell.

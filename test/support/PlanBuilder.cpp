@@ -114,6 +114,10 @@ std::vector<uint8_t> PlanBuilder::bytes() {
       plan.weights[i]->checksum = checksums[i];
   }
   plan.files.push_back(std::move(file));
+  return pack();
+}
+
+std::vector<uint8_t> PlanBuilder::pack() const {
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(fb::Plan::Pack(builder, &plan), fb::PlanIdentifier());
   return {builder.GetBufferPointer(),

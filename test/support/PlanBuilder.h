@@ -49,6 +49,8 @@ public:
 
   /// The bytes of plan.fb as `plan` is now; `files` describes plan.weights.
   std::vector<uint8_t> bytes();
+  /// The bytes of plan.fb as `plan` is now, `files` included.
+  std::vector<uint8_t> pack() const;
   /// Writes both files and returns the path of plan.fb.
   std::string write(const TempDir &folder);
 

@@ -46,7 +46,7 @@ int runProgram(const char *plan, char *message, size_t size) {
   STEP(5, moert_open(session, "/nowhere/plan.fb", NULL) == MOERT_IO);
   STEP(6, strstr(moert_last_error(session), "/nowhere/plan.fb") != NULL);
 
-  moert_open_options options = {1, NULL, "/nowhere/plan.weights"};
+  moert_open_options options = {1, NULL, "/nowhere/plan.weights", 0};
   STEP(28, moert_open(session, plan, &options) == MOERT_IO);
   options.weights_path = NULL;
   STEP(7, moert_open(session, plan, &options) == MOERT_OK);

@@ -5,7 +5,9 @@
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SampleModel.h"
 #include "test/support/TempDir.h"
+#include "test/support/TinyDeepseek.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <map>
 
@@ -101,6 +103,110 @@ TEST_F(CompileV3, RefusesMachinesThatCannotHoldIt) {
       << report.status().message();
   // Nothing is left behind.
   EXPECT_FALSE(moert::Plan::load(plan_).isOk());
+}
+
+/// A small model with a vocabulary to spoil, compiled with packed weights.
+class CompileTokenizer : public ::testing::Test {
+protected:
+  CompileTokenizer() {
+    for (int i = 0; i < 96; ++i)
+      tokens_.push_back(i == 0 ? "<s>" : "t" + std::to_string(i));
+  }
+
+  moert::StatusOr<moec::CompileReport> compile() {
+    GgufBuilder gguf = TinyDeepseek().build();
+    gguf.add("tokenizer.ggml.model", model_);
+    gguf.add("tokenizer.ggml.pre", pre_);
+    gguf.addStrings("tokenizer.ggml.tokens", tokens_);
+    gguf.addStrings("tokenizer.ggml.merges", merges_);
+    gguf.write(request_.model);
+    request_.target = "xeon";
+    request_.weights = "pack";
+    request_.output = plan_;
+    request_.progress = [this](uint64_t, uint64_t) { return packed_ = true; };
+    return moec::compileModel(request_);
+  }
+
+  void expectRefused(moert::StatusCode code, std::string_view why) {
+    packed_ = false;
+    auto report = compile();
+    ASSERT_FALSE(report.isOk());
+    EXPECT_EQ(report.status().code(), code);
+    EXPECT_TRUE(contains(report.status().message(), why))
+        << report.status().message();
+    EXPECT_TRUE(contains(report.status().message(), "m.gguf"));
+    EXPECT_TRUE(contains(report.status().message(), "--no-tokenizer"))
+        << report.status().message();
+    EXPECT_FALSE(packed_) << "weights were packed for nothing";
+  }
+
+  TempDir folder_;
+  moec::CompileRequest request_{.model = folder_.file("m.gguf")};
+  std::string plan_ = folder_.file("m.fb");
+  std::string model_ = "gpt2", pre_ = "deepseek-llm";
+  std::vector<std::string> tokens_, merges_;
+  bool packed_ = false;
+};
+
+TEST_F(CompileTokenizer, WhatRunWillRefuseIsFoundBeforePacking) {
+  auto report = compile();
+  ASSERT_TRUE(report.isOk()) << report.status().message();
+  EXPECT_TRUE(packed_);
+
+  model_ = "bert";
+  expectRefused(moert::StatusCode::Unsupported,
+                "tokenizer model 'bert' is not supported");
+  model_ = "gpt2";
+  pre_ = "of-tomorrow";
+  expectRefused(moert::StatusCode::Unsupported, "of-tomorrow");
+  pre_ = "deepseek-llm";
+  merges_ = {"t1 unknown"};
+  expectRefused(moert::StatusCode::InvalidFile, "merge");
+}
+
+TEST_F(CompileTokenizer, MoreTokensThanLogitsAreRefused) {
+  tokens_.push_back("one more");
+  expectRefused(moert::StatusCode::InvalidFile,
+                "tokenizer.ggml.tokens has 97 entries, but the model has "
+                "logits for 96");
+}
+
+TEST_F(CompileTokenizer, NoTokenizerCompilesForTokenIds) {
+  model_ = "bert";
+  request_.tokenizer = false;
+  auto report = compile();
+  ASSERT_TRUE(report.isOk()) << report.status().message();
+  EXPECT_TRUE(contains(report->notes.back(), "--no-tokenizer"));
+  auto plan = moert::Plan::load(plan_);
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+  EXPECT_EQ(plan->table().tokenizer(), nullptr);
+  EXPECT_TRUE(contains(plan->table().options()->str(), "--no-tokenizer"));
+}
+
+// Text does not carry the vocabulary, so that nothing is checked.
+TEST_F(CompileTokenizer, TextNeedsNone) {
+  model_ = "bert";
+  request_.emit = moec::Emit::Plan;
+  auto report = compile();
+  EXPECT_TRUE(report.isOk()) << report.status().message();
+}
+
+TEST(CompileNotes, APlanForAGpuSaysThatMoertRunsOnCpus) {
+  TempDir folder;
+  moec::CompileRequest request{.model = folder.file("m.gguf")};
+  TinyDeepseek().build().write(request.model);
+  request.output = folder.file("m.fb");
+  auto notes = [&](const std::string &target) {
+    request.target = target;
+    auto report = moec::compileModel(request);
+    EXPECT_TRUE(report.isOk()) << report.status().message();
+    return report->notes;
+  };
+  auto has = [](const std::vector<std::string> &notes) {
+    return std::ranges::count(notes, moert::kGpuPlanNote);
+  };
+  EXPECT_EQ(has(notes("4090+xeon")), 1);
+  EXPECT_EQ(has(notes("xeon")), 0);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
 // The command line, as a user or a script meets it: output, errors, exit codes.
-#include "test/support/SamplePlan.h"
+#include "test/unit/MoertCliTest.h"
 
 #include <cmath>
 #include <csignal>
@@ -15,41 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+using moetest::contentOf;
+using moetest::MoertCliTest;
 using moetest::SamplePlan;
-using moetest::TempDir;
 
 namespace {
-
-struct Result {
-  int exitCode;
-  std::string out, err;
-};
-
-std::string contentOf(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-class MoertCliTest : public ::testing::Test {
-protected:
-  MoertCliTest() {
-    sample_.addTokenizer();
-    plan_ = sample_.builder.write(folder_);
-  }
-
-  /// Runs `moert arguments` in a shell; stderr is no terminal.
-  Result moert(const std::string &arguments) {
-    std::string command = std::string(MOERT_PATH) + " " + arguments + " >" +
-                          folder_.file("out") + " 2>" + folder_.file("err");
-    int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
-            contentOf(folder_.file("out")), contentOf(folder_.file("err"))};
-  }
-
-  TempDir folder_;
-  SamplePlan sample_;
-  std::string plan_;
-};
 
 TEST_F(MoertCliTest, RunPrintsTextOnlyAndTheSameForASeed) {
   Result first = moert("run " + plan_ + " -p 'the a' -n 8 --seed 3");
@@ -75,13 +45,26 @@ TEST_F(MoertCliTest, RunJsonAndStats) {
       << result.err;
 }
 
-TEST_F(MoertCliTest, RunStopsAtAFullContext) {
-  Result result =
-      moert("run " + plan_ + " -p a --temp 0 --ignore-eos --json --stats");
-  ASSERT_EQ(result.exitCode, 0) << result.err;
-  auto object = nlohmann::json::parse(result.out);
-  EXPECT_EQ(object["stop_reason"], "context");
-  EXPECT_NE(result.err.find("context of 24 tokens is full"), std::string::npos);
+// However the result is shown, and whether statistics are asked for or not.
+TEST_F(MoertCliTest, ATextThatTheContextCutsSaysSo) {
+  std::string run = "run " + plan_ + " -p a --temp 0 --ignore-eos ";
+  for (const char *how : {"", "--stats", "--json", "--json --stats"}) {
+    Result result = moert(run + how);
+    ASSERT_EQ(result.exitCode, 0) << result.err;
+    size_t note = result.err.find("note: the text ends because the context of "
+                                  "24 tokens is full");
+    ASSERT_NE(note, std::string::npos) << how << "\n" << result.err;
+    EXPECT_EQ(result.err.find("is full", note + 80), std::string::npos);
+    if (std::string_view(how).starts_with("--json")) {
+      auto object = nlohmann::json::parse(result.out);
+      EXPECT_EQ(object["stop_reason"], "context");
+      EXPECT_NE(object["note"].get<std::string>().find("context of 24"),
+                std::string::npos);
+    }
+  }
+  Result shorter = moert(run + "-n 3 --json");
+  EXPECT_EQ(shorter.err, "");
+  EXPECT_FALSE(nlohmann::json::parse(shorter.out).contains("note"));
 }
 
 TEST_F(MoertCliTest, StopStringsEndTheText) {
@@ -359,15 +342,6 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
     EXPECT_NE(text.out.find(cell), std::string::npos) << text.out;
 }
 
-TEST_F(MoertCliTest, InfoInTextAndJson) {
-  Result text = moert("info " + plan_);
-  EXPECT_EQ(text.exitCode, 0) << text.err;
-  EXPECT_NE(text.out.find("runs here    yes"), std::string::npos) << text.out;
-  auto object = nlohmann::json::parse(moert("info " + plan_ + " --json").out);
-  EXPECT_EQ(object["context"], 24);
-  EXPECT_EQ(object["phases"].size(), 3u);
-}
-
 TEST_F(MoertCliTest, MistakesSuggestTheFix) {
   struct {
     std::string arguments;
@@ -393,8 +367,7 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
       {"bench " + plan_ + " -o yaml", 2, "yaml"},
       {"bench " + plan_ + " -pg 4", 2, "as in -pg 512,128; found \"4\""},
       {"bench " + plan_ + " -pg 4,0", 2, "as in -pg 512,128"},
-      {"profile " + plan_ + " -p 0 -n 0", 2, "not both 0"},
-      {"bench " + plan_ + " -r 0", 2, "-r must be at least 1"},
+      {"profile " + plan_ + " -p 0 -n 0", 2, "-p and -n are both 0"},
   };
   for (const auto &[arguments, exitCode, message] : cases) {
     Result result = moert(arguments);

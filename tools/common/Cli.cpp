@@ -4,6 +4,7 @@
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Temporaries.h"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <sstream>
@@ -59,12 +60,25 @@ std::string Tool::unknownArguments(const CLI::App &command) const {
   return message + " (see " + path + " --help)";
 }
 
+std::string Tool::parseFailure(const CLI::ParseError &error) const {
+  // CLI11 counts them and does not say that they are one too many.
+  for (const CLI::App *sub : app_.get_subcommands())
+    for (const CLI::Option *option : sub->get_options())
+      if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
+          option->count() >
+              size_t(std::max(1, option->get_items_expected_max())))
+        return option->get_name() + " was given " +
+               std::to_string(option->count()) +
+               " times, but takes one value; give it once";
+  return error.what();
+}
+
 Status Tool::run(int argc, char **argv) {
   try {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() != 0)
-      return Status(StatusCode::Usage, error.what());
+      return Status(StatusCode::Usage, parseFailure(error));
     std::ostringstream text; // --help and --version
     app_.exit(error, text, text);
     printText(text.str());

@@ -29,6 +29,7 @@ public:
 private:
   moert::Status run(int argc, char **argv);
   std::string unknownArguments(const CLI::App &command) const;
+  std::string parseFailure(const CLI::ParseError &error) const;
 
   CLI::App app_;
   std::function<moert::Status()> chosen_;

@@ -10,13 +10,16 @@ using moert::Status;
 namespace moec {
 
 namespace {
-Status calibrate(const std::string &output) {
+Status calibrate(const std::string &output, bool json) {
   MOE_ASSIGN_OR_RETURN(TargetDesc target,
                        calibrateNative([](const std::string &what) {
                          moetool::note("measuring {}\n", what);
                        }));
   // Standard output is for the description alone if it goes there.
-  bool piped = output == "-";
+  bool piped = json || output == "-";
+  auto tell = [piped](std::string_view text) {
+    piped ? moetool::noteText(text) : moetool::printText(text);
+  };
   if (piped)
     moetool::printJson(toJson(target));
   else
@@ -24,21 +27,17 @@ Status calibrate(const std::string &output) {
   for (const std::string &note : target.notes)
     moetool::note("note: {}\n", note);
   if (!output.empty()) {
-    if (!piped) {
+    if (output != "-") {
       MOE_RETURN_IF_ERROR(saveTargetFile(output, target));
-      moetool::print("written to {}\n", output);
+      tell(fmt::format("written to {}\n", output));
     }
     // Without a cache folder the file is still of use.
     if (nativeTargetFile().empty())
       return Status::ok();
   }
   MOE_RETURN_IF_ERROR(saveNativeTarget(target));
-  std::string stored = fmt::format("stored in {}: --target native uses it\n",
-                                   nativeTargetFile());
-  if (piped)
-    moetool::noteText(stored);
-  else
-    moetool::printText(stored);
+  tell(fmt::format("stored in {}: --target native uses it\n",
+                   nativeTargetFile()));
   if (std::string note = unusedGpuNote(target); !note.empty())
     moetool::note("note: {}\n", note);
   return Status::ok();
@@ -47,6 +46,7 @@ Status calibrate(const std::string &output) {
 
 void addCalibrateCommand(moetool::Tool &tool) {
   auto output = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
   CLI::App *command = tool.command(
       "calibrate",
       "Measure this machine, so that --target native plans for what it does. "
@@ -54,13 +54,15 @@ void addCalibrateCommand(moetool::Tool &tool) {
       "a GPU, memory and link are measured and matrix rates computed from its "
       "clock and published figures; native does not use it until moert runs on "
       "GPUs, --target-file does",
-      [output] { return calibrate(*output); });
+      [output, json] { return calibrate(*output, *json); });
   command
       ->add_option(
           "-o,--output", *output,
           "Write it here too (-: to standard output), to edit and pass "
           "to compile --target-file")
       ->type_name("FILE.json");
+  command->add_flag("--json", *json,
+                    "Print the description as --target-file takes it");
 }
 
 } // namespace moec

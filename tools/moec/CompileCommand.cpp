@@ -1,8 +1,10 @@
 #include "compiler/Driver/Driver.h"
-#include "compiler/Explain/Summary.h"
+#include "compiler/Explain/ExplainJson.h"
 #include "runtime/Plan.h"
 #include "runtime/base/Text.h"
 #include "tools/common/Interrupt.h"
+#include "tools/common/Json.h"
+#include "tools/common/Numbers.h"
 #include "tools/common/Progress.h"
 #include "tools/moec/Commands.h"
 
@@ -16,8 +18,57 @@ namespace moec {
 namespace {
 struct Options {
   CompileRequest request;
-  bool verbose = false;
+  bool verbose = false, json = false, noTokenizer = false;
+  /// Those that --emit moe does not look at.
+  std::vector<const CLI::Option *> shaping;
 };
+
+Status checkOptions(const Options &options) {
+  const CompileRequest &request = options.request;
+  if (options.json && request.emit != Emit::Fb &&
+      (request.output.empty() || request.output == "-"))
+    return Status(moert::StatusCode::Usage,
+                  "--json and the text that --emit asks for would both go to "
+                  "standard output; give -o FILE for the text");
+  if (options.noTokenizer && request.emit != Emit::Fb)
+    return Status(moert::StatusCode::Usage,
+                  "--no-tokenizer is for plan files: no text that --emit "
+                  "writes has the tokenizer");
+  if (request.emit != Emit::Moe)
+    return Status::ok();
+  for (const CLI::Option *option : options.shaping)
+    if (option->count() > 0)
+      return Status(moert::StatusCode::Usage,
+                    fmt::format("{} changes nothing with --emit moe, which "
+                                "writes the model as it was imported; leave "
+                                "one of them out",
+                                option->get_name()));
+  return Status::ok();
+}
+
+/// The report as one JSON object.
+Status printJson(const CompileReport &report, Emit emit) {
+  nlohmann::ordered_json json = {{"output", report.output},
+                                 {"packed", nullptr},
+                                 {"packed_bytes", report.packedBytes},
+                                 {"notes", report.notes}};
+  if (!report.packed.empty())
+    json["packed"] = report.packed;
+  if (emit == Emit::Fb) {
+    MOE_ASSIGN_OR_RETURN(moert::Plan plan,
+                         moert::Plan::fromBytes(report.plan, report.output));
+    ExplainSummary summary(plan.table());
+    for (const DeviceMemory &memory : summary.devices)
+      json["devices"].push_back(deviceJson(memory));
+    auto orNull = [](std::optional<double> rate) {
+      return rate ? nlohmann::ordered_json(*rate) : nullptr;
+    };
+    json["prefill_tokens_per_second"] = orNull(summary.prefillRate());
+    json["decode_tokens_per_second"] = orNull(summary.decodeRate());
+  }
+  moetool::printDocument(json);
+  return Status::ok();
+}
 
 /// Does it fit, and how fast: what a user wants to know before loading.
 Status printSummary(const CompileReport &report) {
@@ -42,6 +93,8 @@ Status printSummary(const CompileReport &report) {
 }
 
 Status run(Options &options) {
+  MOE_RETURN_IF_ERROR(checkOptions(options));
+  options.request.tokenizer = !options.noTokenizer;
   std::optional<moetool::Progress> progress;
   std::string current; // what it shows
   // From the first bytes on there is something to clean up.
@@ -61,6 +114,8 @@ Status run(Options &options) {
   if (options.verbose)
     for (const std::string &remark : report.remarks)
       moetool::note("remark: {}\n", remark);
+  if (options.json)
+    return printJson(report, options.request.emit);
   for (const std::string &note : report.notes)
     moetool::note("note: {}\n", note);
   if (options.request.emit != Emit::Fb)
@@ -87,31 +142,45 @@ void addCompileCommand(moetool::Tool &tool) {
                    "The GGUF file, or any part of a split one")
       ->required();
 
-  auto add = [&](const char *group, const char *name, auto &value,
+  auto add = [&](const char *group, const char *name, std::string &value,
                  const char *help) {
-    return command->add_option(name, value, help)
-        ->group(group)
-        ->capture_default_str();
+    CLI::Option *option = command->add_option(name, value, help)
+                              ->group(group)
+                              ->capture_default_str();
+    if (group != std::string_view("Output"))
+      options->shaping.push_back(option);
+    return option;
   };
-  add("Machine", "-t,--target", r.target,
-      "Machine to compile for: 4090+xeon, xeon, native ...");
+  auto addNumber = [&](const char *group, const char *name, int64_t &value,
+                       int64_t least, int64_t most, const char *help) {
+    options->shaping.push_back(
+        moetool::addNumber(*command, name, value, help, least, most)
+            ->group(group));
+  };
+  CLI::Option *target =
+      add("Machine", "-t,--target", r.target,
+          "Machine to compile for: 4090+xeon, xeon, native ...");
   add("Machine", "--target-file", r.targetFile,
-      "Description to use instead (see moec targets NAME --json)");
+      "Description to use instead (see moec targets NAME --json)")
+      ->excludes(target);
 
-  add("Model", "-c,--ctx", r.context,
-      "Context in tokens; 0: the model's, at most 4096")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 24));
+  addNumber("Model", "-c,--ctx", r.context, 0, int64_t(1) << 24,
+            "Context in tokens; 0: the model's, at most 4096");
   add("Model", "--kv-type", r.kvType,
       "Elements of the KV cache; auto: q8_0 (8.5 bits) on a CPU where "
       "attention "
       "weights are quantised, otherwise f16")
       ->check(CLI::IsMember({"auto", "q8_0", "f16", "bf16", "f32"}));
-  add("Model", "--experts", r.experts,
-      "Experts per token; 0: as many as the model uses")
-      ->check(CLI::Range(int64_t(0), int64_t(1) << 16));
+  addNumber("Model", "--experts", r.experts, 0, int64_t(1) << 16,
+            "Experts per token; 0: as many as the model uses");
+  command
+      ->add_flag("--no-tokenizer", options->noTokenizer,
+                 "Leave out the vocabulary, which moert may not be able to "
+                 "use: the plan then works on token ids alone")
+      ->group("Model");
 
-  add("Decisions", "-u,--ubatch", r.ubatch, "Most tokens of a prefill step")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 16));
+  addNumber("Decisions", "-u,--ubatch", r.ubatch, 1, int64_t(1) << 16,
+            "Most tokens of a prefill step");
   add("Decisions", "--mla", r.mla, "Form of latent attention")
       ->check(CLI::IsMember({"auto", "none", "factored", "folded"}));
   add("Decisions", "-w,--weights", r.weights,
@@ -142,9 +211,13 @@ void addCompileCommand(moetool::Tool &tool) {
       ->group("Output")
       ->check(CLI::IsMember({"moe", "placed", "plan", "fb"}))
       ->default_str("fb");
-  add("Output", "--dump-phases", r.dumpFolder,
-      "Folder for the IR after each pass");
+  options->shaping.push_back(add("Output", "--dump-phases", r.dumpFolder,
+                                 "Folder for the IR after each pass"));
   command->add_flag("-v,--verbose", options->verbose, "Show every decision")
+      ->group("Output");
+  command
+      ->add_flag("--json", options->json,
+                 "Report as one JSON object on standard output")
       ->group("Output");
 }
 

@@ -1,4 +1,5 @@
 #include "compiler/Driver/Driver.h"
+#include "tools/common/Json.h"
 #include "tools/moec/Commands.h"
 
 #include <memory>
@@ -10,6 +11,7 @@ namespace moec {
 namespace {
 struct Paths {
   std::string input, output;
+  bool json = false;
 };
 } // namespace
 
@@ -27,12 +29,18 @@ void addInspectCommand(moetool::Tool &tool) {
 void addAssembleCommand(moetool::Tool &tool) {
   auto paths = std::make_shared<Paths>();
   CLI::App *command = tool.command(
-      "assemble", "Turn the text that inspect prints into a plan",
-      [paths] { return assemblePlan(paths->input, paths->output); });
+      "assemble", "Turn the text that inspect prints into a plan", [paths] {
+        MOE_RETURN_IF_ERROR(assemblePlan(paths->input, paths->output));
+        if (paths->json)
+          moetool::printDocument({{"output", paths->output}});
+        return Status::ok();
+      });
   command->add_option("text", paths->input, "Text of the plan dialect")
       ->required();
   command->add_option("-o,--output", paths->output, "The plan file to write")
       ->required();
+  command->add_flag("--json", paths->json,
+                    "Report as one JSON object on standard output");
 }
 
 } // namespace moec

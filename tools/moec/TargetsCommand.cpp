@@ -1,4 +1,5 @@
 #include "compiler/Targets/Target.h"
+#include "tools/common/Json.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/PrintTarget.h"
 
@@ -17,11 +18,14 @@ void addTargetsCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command(
       "targets", "List machine descriptions, or show one", [options] {
         if (options->name.empty()) {
-          for (const std::string &name : targetNames())
-            moetool::print("{}\n", name);
+          if (options->json)
+            moetool::printDocument(targetNames());
+          else
+            for (const std::string &name : targetNames())
+              moetool::print("{}\n", name);
           return Status::ok();
         }
-        MOE_ASSIGN_OR_RETURN(TargetDesc target, resolveTarget(options->name));
+        MOE_ASSIGN_OR_RETURN(TargetDesc target, describeParts(options->name));
         if (options->json)
           moetool::printJson(toJson(target));
         else
@@ -31,9 +35,11 @@ void addTargetsCommand(moetool::Tool &tool) {
         return Status::ok();
       });
   command->add_option("name", options->name,
-                      "A description, or several joined: 4090+xeon, native");
+                      "A description, or several joined: 4090, 4090+xeon, "
+                      "native");
   command->add_flag("--json", options->json,
-                    "As a file to edit and pass to compile --target-file");
+                    "As a file to edit and pass to compile --target-file; "
+                    "without a name, the names");
 }
 
 } // namespace moec

@@ -1,15 +1,15 @@
 // moert bench: tokens per second, with llama-bench's tests and columns.
 #include "kernels/Registry.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/PlanFacts.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/device/cpu/Calibrate.h"
 #include "tools/common/Interrupt.h"
+#include "tools/common/Numbers.h"
 #include "tools/moert/BenchReport.h"
 #include "tools/moert/Commands.h"
-#include "tools/moert/PlanFacts.h"
 #include "tools/moert/Shared.h"
 
-#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <memory>
@@ -146,28 +146,15 @@ std::vector<BenchResult> tests(const BenchFlags &flags) {
 
 /// "512,128" as two numbers above 0.
 StatusOr<std::pair<int32_t, int32_t>> parsePair(const std::string &text) {
-  std::pair<int32_t, int32_t> pair;
-  const char *end = text.data() + text.size();
-  auto [comma, first] = std::from_chars(text.data(), end, pair.first);
-  if (first == std::errc() && comma != end && *comma == ',') {
-    auto [rest, second] = std::from_chars(comma + 1, end, pair.second);
-    if (second == std::errc() && rest == end && pair.first > 0 &&
-        pair.second > 0)
-      return pair;
-  }
+  auto numbers = moetool::parseNumbers(text, 1, kMostTokens);
+  if (numbers && numbers->size() == 2)
+    return std::pair((*numbers)[0], (*numbers)[1]);
   return Status(StatusCode::Usage, "-pg takes a prompt's and a text's length, "
                                    "as in -pg 512,128; found " +
                                        moert::quoted(text));
 }
 
 Status checkFlags(const BenchFlags &flags) {
-  if (flags.repetitions < 1)
-    return Status(StatusCode::Usage, "-r must be at least 1");
-  for (const auto *list : {&flags.prompts, &flags.gens, &flags.depths})
-    for (int32_t number : *list)
-      if (number < 0)
-        return Status(StatusCode::Usage,
-                      "-p, -n and -d take numbers that are not negative");
   if (tests(flags).empty())
     return Status(StatusCode::Usage,
                   "nothing to measure: -p and -n are both 0, and there is no "
@@ -189,7 +176,7 @@ Status bench(BenchFlags flags) {
     SessionOptions options = flags.session.options;
     options.threads = threads;
     MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
-                         Session::open(flags.session.plan, options));
+                         flags.session.open(options));
     session->setCancel(cancel);
     subject = describe(*session);
     subject.mapped = !options.copyWeights;
@@ -227,17 +214,17 @@ void addBenchCommand(moetool::Tool &tool) {
                    [flags] { return bench(*flags); });
   flags->session.addPlan(*command);
   auto addList = [&](const char *name, std::vector<int32_t> &list,
-                     const char *help, const char *group) {
-    command->add_option(name, list, help)
-        ->delimiter(',')
-        ->allow_extra_args(false)
+                     const char *help, const char *group, int32_t most) {
+    moetool::addNumbers(*command, name, list, help, 0, most)
         ->type_name("N,...")
         ->group(group);
   };
-  addList("-p,--n-prompt", flags->prompts, "Prompt lengths; 0 is none",
-          "Tests");
-  addList("-n,--n-gen", flags->gens, "Generated tokens; 0 is none", "Tests");
-  addList("-d,--n-depth", flags->depths, "Tokens in the cache before", "Tests");
+  addList("-p,--n-prompt", flags->prompts, "Prompt lengths; 0 is none", "Tests",
+          kMostTokens);
+  addList("-n,--n-gen", flags->gens, "Generated tokens; 0 is none", "Tests",
+          kMostTokens);
+  addList("-d,--n-depth", flags->depths, "Tokens in the cache before", "Tests",
+          kMostTokens);
   command
       ->add_option("--pg", flags->pairTexts,
                    "A prompt and then generated tokens, timed together (also "
@@ -245,7 +232,8 @@ void addBenchCommand(moetool::Tool &tool) {
       ->allow_extra_args(false)
       ->type_name("P,N")
       ->group("Tests");
-  command->add_option("-r,--repetitions", flags->repetitions, "Runs per test")
+  moetool::addNumber(*command, "-r,--repetitions", flags->repetitions,
+                     "Runs per test", 1, 1 << 20)
       ->type_name("N")
       ->group("Tests");
   command
@@ -258,12 +246,20 @@ void addBenchCommand(moetool::Tool &tool) {
                  "which results are shown as fractions of")
       ->group("Tests");
   addList("-t,--threads", flags->threads,
-          "Worker threads; 0 is one per physical core", "Machine");
+          "Worker threads; 0 is one per physical core", "Machine",
+          kMostThreads);
   flags->session.addPin(*command);
-  flags->session.addModel(*command);
-  command->add_option("-o,--output", flags->output, "Format: md, json or csv")
-      ->check(CLI::IsMember({"md", "json", "csv"}))
-      ->type_name("FORMAT")
+  flags->session.addWeights(*command);
+  CLI::Option *format =
+      command
+          ->add_option("-o,--output", flags->output, "Format: md, json or csv")
+          ->check(CLI::IsMember({"md", "json", "csv"}))
+          ->type_name("FORMAT")
+          ->group("Output");
+  command
+      ->add_flag_callback(
+          "--json", [flags] { flags->output = "json"; }, "The same as -o json")
+      ->excludes(format)
       ->group("Output");
 }
 

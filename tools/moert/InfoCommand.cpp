@@ -1,11 +1,13 @@
 // moert info: what a plan is and needs.
 #include "runtime/PlanAccess.h"
+#include "runtime/PlanFacts.h"
+#include "runtime/PlanTokenizer.h"
+#include "runtime/device/cpu/ThreadCount.h"
+#include "tools/common/Json.h"
 #include "tools/moert/Commands.h"
-#include "tools/moert/PlanFacts.h"
 #include "tools/moert/Shared.h"
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 namespace moert {
 
@@ -21,7 +23,38 @@ std::string string(const flatbuffers::String *value) {
   return std::string(text(value));
 }
 
-Json describe(const Plan &plan) {
+/// What running it takes, on a team of the default size.
+Json describeMemory(const Plan &plan) {
+  MemoryFit fit = memoryFit(plan, readCpuBudget().cores, /*copyWeights=*/false,
+                            hostMemoryLimit());
+  const MemoryNeed &need = fit.need;
+  return {{"weight_bytes", need.weights},
+          {"kv_bytes", need.kv},
+          {"activation_bytes", need.activations},
+          {"workers", need.threads},
+          {"worker_bytes", need.workers},
+          {"needed_bytes", need.total()},
+          {"available_bytes", fit.limit.bytes},
+          {"limit", fit.limit.ofGroup ? "control group" : "machine"},
+          {"fits", fit.fits()},
+          {"paged_bytes_per_token", pagedBytesPerToken(plan, fit)}};
+}
+
+/// Adds whether `moert` runs the plan here, by doing what it does to start.
+void addVerdict(const Plan &plan, const SessionOptions &options, Json &object) {
+  if (plan.checkMachine())
+    object["memory"] = describeMemory(plan);
+  Status opened = Session::create(plan, options).status();
+  object["runs_here"] = opened.isOk();
+  if (!opened.isOk())
+    object["why_not"] = opened.message();
+  Status text = planTokenizer(plan).status();
+  object["takes_text"] = text.isOk();
+  if (!text.isOk())
+    object["why_no_text"] = text.message();
+}
+
+Json describe(const Plan &plan, const SessionOptions &options) {
   const fb::Plan &table = plan.table();
   Json object = {{"plan", plan.path()},
                  {"model", string(table.model_name())},
@@ -62,10 +95,7 @@ Json describe(const Plan &plan) {
   object["notes"] = Json::array();
   for (uint32_t i = 0; i < count(table.notes()); ++i)
     object["notes"].push_back(string(table.notes()->Get(i)));
-  Status machine = plan.checkMachine();
-  object["runs_here"] = machine.isOk();
-  if (!machine.isOk())
-    object["why_not"] = machine.message();
+  addVerdict(plan, options, object);
   return object;
 }
 
@@ -115,17 +145,36 @@ void printText(const Json &info) {
                                bytes(file["bytes"])));
   for (const Json &note : info["notes"])
     line("note", note.get<std::string>());
-  line("runs here", info["runs_here"].get<bool>()
-                        ? "yes"
-                        : "no: " + info["why_not"].get<std::string>());
+  if (info.contains("memory")) {
+    const Json &memory = info["memory"];
+    line("memory",
+         fmt::format(
+             "{}: weights {}, KV cache {}, activations {}, {} {}; "
+             "this process may use {} ({})",
+             bytes(memory["needed_bytes"]), bytes(memory["weight_bytes"]),
+             bytes(memory["kv_bytes"]), bytes(memory["activation_bytes"]),
+             counted(memory["workers"].get<uint64_t>(), "worker"),
+             bytes(memory["worker_bytes"]), bytes(memory["available_bytes"]),
+             memory["limit"] == "machine"
+                 ? "the machine's memory, whoever uses it now"
+                 : "the limit of its control group"));
+  }
+  bool takesText = info["takes_text"].get<bool>();
+  if (!takesText)
+    line("text", "no: " + info["why_no_text"].get<std::string>());
+  line("runs here",
+       !info["runs_here"].get<bool>()
+           ? "no: " + info["why_not"].get<std::string>()
+       : takesText ? "yes"
+                   : "on token ids alone: run, perplexity and tokenize need a "
+                     "tokenizer, logits, bench and profile do not");
 }
 
 Status showInfo(const InfoFlags &flags) {
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.session.plan));
-  Json info = describe(plan);
+  Json info = describe(plan, flags.session.options);
   if (flags.json)
-    moetool::printJson(
-        info.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    moetool::printDocument(info);
   else
     printText(info);
   return Status::ok();
@@ -138,6 +187,7 @@ void addInfoCommand(moetool::Tool &tool) {
       tool.command("info", "Show what a plan is, needs, and was made from",
                    [flags] { return showInfo(*flags); });
   flags->session.addPlan(*command);
+  flags->session.addModel(*command);
   command->add_flag("--json", flags->json, "Print a JSON object");
 }
 

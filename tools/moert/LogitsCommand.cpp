@@ -1,9 +1,13 @@
 // moert logits: what the model predicts after each of the given tokens.
 #include "tools/common/Interrupt.h"
+#include "tools/common/Json.h"
+#include "tools/common/Numbers.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Npy.h"
 #include "tools/moert/Shared.h"
 
+#include <fmt/format.h>
+#include <limits>
 #include <memory>
 
 namespace moert {
@@ -12,14 +16,12 @@ namespace {
 struct LogitsFlags {
   SessionFlags session;
   std::vector<int32_t> tokens;
-  bool step = false;
+  bool step = false, json = false;
   std::string out;
 };
 
 Status writeLogits(const LogitsFlags &flags) {
-  MOE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Session> session,
-      Session::open(flags.session.plan, flags.session.options));
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, flags.session.open());
   MOE_RETURN_IF_ERROR(inputsOf(*session).refuse(flags.out));
   session->setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(NpyWriter npy,
@@ -37,7 +39,13 @@ Status writeLogits(const LogitsFlags &flags) {
           return npy.append(logits);
         }));
   }
-  return npy.commit();
+  MOE_RETURN_IF_ERROR(npy.commit());
+  if (flags.json)
+    moetool::printDocument({{"out", flags.out},
+                            {"tokens", flags.tokens.size()},
+                            {"vocab", session->vocab()},
+                            {"threads", session->threads()}});
+  return Status::ok();
 }
 } // namespace
 
@@ -47,11 +55,10 @@ void addLogitsCommand(moetool::Tool &tool) {
       tool.command("logits", "Write the logits after every token to a file",
                    [flags] { return writeLogits(*flags); });
   flags->session.addPlan(*command);
-  command
-      ->add_option("--tokens", flags->tokens, "Token ids, for example 3,10,17")
+  moetool::addNumbers(*command, "--tokens", flags->tokens,
+                      "Token ids, for example 3,10,17", 0,
+                      std::numeric_limits<int32_t>::max())
       ->required()
-      ->delimiter(',')
-      ->allow_extra_args(false)
       ->type_name("IDS");
   command
       ->add_option("--out", flags->out,
@@ -62,8 +69,10 @@ void addLogitsCommand(moetool::Tool &tool) {
   command->add_flag("--step", flags->step,
                     "Feed one token at a time through the decode phase "
                     "instead of all at once");
+  command->add_flag("--json", flags->json,
+                    "Print a JSON object that describes the file");
   flags->session.addThreads(*command);
-  flags->session.addModel(*command);
+  flags->session.addWeights(*command);
 }
 
 } // namespace moert

@@ -8,6 +8,8 @@
 #include "runtime/PlanTokenizer.h"
 #include "runtime/base/ReadInput.h"
 #include "tools/common/Interrupt.h"
+#include "tools/common/Json.h"
+#include "tools/common/Numbers.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
@@ -15,11 +17,12 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 namespace moert {
 
 namespace {
+constexpr int32_t kLeastWindow = 4;
+
 struct PerplexityFlags {
   SessionFlags session;
   std::string file;
@@ -72,17 +75,17 @@ Status scoreWindow(Session &session, std::span<const int32_t> tokens,
 }
 
 Status perplexity(const PerplexityFlags &flags) {
+  if (flags.window != 0 && flags.window < kLeastWindow)
+    return Status(StatusCode::Usage,
+                  fmt::format("--ctx must be at least {}", kLeastWindow));
   MOE_ASSIGN_OR_RETURN(std::string text, readInput(flags.file));
-  MOE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Session> session,
-      Session::open(flags.session.plan, flags.session.options));
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, flags.session.open());
   session->setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(session->plan()));
   MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(text));
-  int32_t window =
-      flags.window == 0 ? std::min(512, session->context()) : flags.window;
-  if (window < 4)
-    return Status(StatusCode::Usage, "--ctx must be at least 4");
+  int32_t window = flags.window == 0
+                       ? std::clamp(session->context(), kLeastWindow, 512)
+                       : flags.window;
   if (window > session->context())
     return Status(StatusCode::DoesNotFit,
                   fmt::format("windows of {} tokens exceed the plan's context "
@@ -107,14 +110,12 @@ Status perplexity(const PerplexityFlags &flags) {
   }
   progress.clear();
   if (flags.json)
-    moetool::print("{}\n", nlohmann::ordered_json(
-                               {{"perplexity", score.perplexity()},
-                                {"standard_error", score.perplexityError()},
-                                {"mean_nll", score.mean()},
-                                {"tokens_scored", score.count},
-                                {"windows", windows},
-                                {"ctx", window}})
-                               .dump(2));
+    moetool::printDocument({{"perplexity", score.perplexity()},
+                            {"standard_error", score.perplexityError()},
+                            {"mean_nll", score.mean()},
+                            {"tokens_scored", score.count},
+                            {"windows", windows},
+                            {"ctx", window}});
   else
     moetool::print(
         "perplexity {:.4f} +/- {:.4f} ({} tokens scored in {} windows "
@@ -137,14 +138,14 @@ void addPerplexityCommand(moetool::Tool &tool) {
   command->add_option("--file", flags->file, "The text; - is standard input")
       ->required()
       ->type_name("F");
-  command
-      ->add_option("--ctx", flags->window,
-                   "Tokens per window; 0 is 512, or the plan's context if "
-                   "that is less")
+  moetool::addNumber(*command, "--ctx", flags->window,
+                     "Tokens per window; 0 is 512, or the plan's context if "
+                     "that is less",
+                     0, kMostTokens)
       ->type_name("N");
   command->add_flag("--json", flags->json, "Print a JSON object");
   flags->session.addThreads(*command);
-  flags->session.addModel(*command);
+  flags->session.addWeights(*command);
 }
 
 } // namespace moert

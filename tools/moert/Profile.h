@@ -3,9 +3,9 @@
 #ifndef MOE_TOOLS_MOERT_PROFILE_H
 #define MOE_TOOLS_MOERT_PROFILE_H
 
+#include "runtime/PlanFacts.h"
 #include "runtime/Session.h"
 #include "runtime/device/cpu/Calibrate.h"
-#include "tools/moert/PlanFacts.h"
 
 #include <cstdint>
 #include <optional>

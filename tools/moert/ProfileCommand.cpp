@@ -1,6 +1,7 @@
 // moert profile: time per kind of instruction, and a trace.
 #include "runtime/base/OutputFile.h"
 #include "tools/common/Interrupt.h"
+#include "tools/common/Numbers.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Profile.h"
 #include "tools/moert/Shared.h"
@@ -31,13 +32,10 @@ Status runTokens(Session &session, const ProfileFlags &flags) {
 }
 
 Status profile(const ProfileFlags &flags) {
-  if (flags.prompt < 0 || flags.gen < 0 || flags.prompt + flags.gen == 0)
+  if (flags.prompt + flags.gen == 0)
     return Status(StatusCode::Usage,
-                  "-p and -n take numbers that are not negative, and not both "
-                  "0");
-  MOE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Session> session,
-      Session::open(flags.session.plan, flags.session.options));
+                  "nothing to measure: -p and -n are both 0");
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, flags.session.open());
   session->setCancel(moetool::catchInterrupt());
   // To standard output goes the trace alone.
   bool piped = flags.trace == "-";
@@ -88,10 +86,12 @@ void addProfileCommand(moetool::Tool &tool) {
       "profile", "Show where the time of a plan's instructions goes",
       [flags] { return profile(*flags); });
   flags->session.addPlan(*command);
-  command->add_option("-p,--n-prompt", flags->prompt, "Length of the prompt")
+  moetool::addNumber(*command, "-p,--n-prompt", flags->prompt,
+                     "Length of the prompt", 0, kMostTokens)
       ->type_name("N")
       ->group("Run");
-  command->add_option("-n,--n-gen", flags->gen, "Tokens to generate")
+  moetool::addNumber(*command, "-n,--n-gen", flags->gen, "Tokens to generate",
+                     0, kMostTokens)
       ->type_name("N")
       ->group("Run");
   command
@@ -99,7 +99,7 @@ void addProfileCommand(moetool::Tool &tool) {
                  "Do not measure the machine's read bandwidth and int8 peak")
       ->group("Run");
   flags->session.addThreads(*command);
-  flags->session.addModel(*command);
+  flags->session.addWeights(*command);
   command
       ->add_option(
           "--trace", flags->trace,

@@ -3,11 +3,14 @@
 #include "runtime/PlanTokenizer.h"
 #include "runtime/base/ReadInput.h"
 #include "tools/common/Interrupt.h"
+#include "tools/common/Json.h"
+#include "tools/common/Numbers.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
+#include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <type_traits>
 
 namespace moert {
 
@@ -34,10 +37,15 @@ void printStats(const GenerateStats &stats, const Session &session) {
                 "generated: {:5} tokens in {:.2f} s, {:.2f} t/s\n",
                 stats.promptTokens, stats.promptSeconds, stats.promptRate(),
                 stats.generatedTokens, stats.decodeSeconds, stats.decodeRate());
-  if (stats.reason == StopReason::ContextFull)
-    moetool::note("note: the context of {} tokens is full; recompile with a "
-                  "larger --ctx for longer texts\n",
-                  session.context());
+}
+
+/// Why a text is shorter than it would be; "" where nothing cut it.
+std::string cutNote(const GenerateStats &stats, const Session &session) {
+  if (stats.reason != StopReason::ContextFull)
+    return "";
+  return fmt::format("the text ends because the context of {} tokens is full; "
+                     "recompile with a larger --ctx for longer texts",
+                     session.context());
 }
 
 void printJson(const GenerateStats &stats, const Session &session,
@@ -53,19 +61,18 @@ void printJson(const GenerateStats &stats, const Session &session,
       {"prompt_ts", stats.promptRate()},
       {"decode_ts", stats.decodeRate()},
       {"threads", session.threads()}};
-  // A prompt may be any bytes; JSON text is UTF-8.
-  moetool::printJson(
-      object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-      "\n");
+  if (std::string note = cutNote(stats, session); !note.empty())
+    object["note"] = note;
+  moetool::printDocument(object);
 }
 
 Status runPrompt(const RunFlags &flags) {
   MOE_ASSIGN_OR_RETURN(std::string prompt, promptText(flags));
+  // Before a large plan loads for nothing.
+  MOE_RETURN_IF_ERROR(Sampler::create(flags.generate.sampler).status());
   // Ctrl-C while a large plan loads should end the process as usual, so it is
   // caught only from here on.
-  MOE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Session> session,
-      Session::open(flags.session.plan, flags.session.options));
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, flags.session.open());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(session->plan()));
   MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(prompt));
   if (tokens.empty())
@@ -94,6 +101,8 @@ Status runPrompt(const RunFlags &flags) {
   if (flags.stats || moetool::stderrIsTerminal() ||
       stats.reason == StopReason::Cancelled)
     printStats(stats, *session);
+  if (std::string note = cutNote(stats, *session); !note.empty())
+    moetool::note("note: {}\n", note);
   if (stats.reason == StopReason::Cancelled)
     return Status(StatusCode::Cancelled, "interrupted");
   return Status::ok();
@@ -101,21 +110,27 @@ Status runPrompt(const RunFlags &flags) {
 
 void addSampling(CLI::App &command, RunFlags &flags) {
   SamplerParams &sampler = flags.generate.sampler;
-  auto add = [&](const char *name, auto &value, const char *help) {
-    command.add_option(name, value, help)->type_name("X")->group("Sampling");
+  auto add = [&]<class T>(const char *name, T &value,
+                          std::type_identity_t<T> most, const char *help) {
+    moetool::addNumber(command, name, value, help, T(0), most)
+        ->type_name("X")
+        ->group("Sampling");
   };
-  add("--temp", sampler.temperature,
+  constexpr float kLarge = 1e6f;
+  add("--temp", sampler.temperature, kLarge,
       "Temperature; 0 always takes the most likely token");
-  add("--top-k", sampler.topK, "Among the K most likely; 0 is all");
-  add("--top-p", sampler.topP,
+  add("--top-k", sampler.topK, std::numeric_limits<int32_t>::max(),
+      "Among the K most likely; 0 is all");
+  add("--top-p", sampler.topP, 1,
       "Among the most likely that make up this probability; 1 is all");
-  add("--min-p", sampler.minP,
+  add("--min-p", sampler.minP, 1,
       "Among those at least this fraction as likely as the first; 0 is all");
-  add("--repeat-penalty", sampler.repetitionPenalty,
+  add("--repeat-penalty", sampler.repetitionPenalty, kLarge,
       "Divides the logits of recent tokens; 1 is off");
-  add("--repeat-last-n", sampler.repetitionWindow,
+  add("--repeat-last-n", sampler.repetitionWindow, 1 << 20,
       "How many tokens are recent");
-  add("--seed", sampler.seed, "The same seed gives the same text");
+  add("--seed", sampler.seed, std::numeric_limits<uint64_t>::max(),
+      "The same seed gives the same text");
 }
 } // namespace
 
@@ -139,9 +154,9 @@ void addRunCommand(moetool::Tool &tool) {
                    "Read the prompt from a file; - is standard input")
       ->type_name("FILE")
       ->group("Text");
-  command
-      ->add_option("-n,--n-predict", flags->generate.maxTokens,
-                   "Tokens to generate at most; -1 until the text ends")
+  moetool::addNumber(*command, "-n,--n-predict", flags->generate.maxTokens,
+                     "Tokens to generate at most; -1 until the text ends", -1,
+                     kMostTokens)
       ->type_name("N")
       ->group("Text");
   command
@@ -156,7 +171,7 @@ void addRunCommand(moetool::Tool &tool) {
       ->group("Text");
   addSampling(*command, *flags);
   flags->session.addThreads(*command);
-  flags->session.addModel(*command);
+  flags->session.addWeights(*command);
   command
       ->add_flag("--json", flags->json,
                  "Print one JSON object with the text and the statistics")

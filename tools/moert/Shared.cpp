@@ -1,6 +1,9 @@
 #include "tools/moert/Shared.h"
 
 #include "runtime/text/Sampler.h"
+#include "tools/common/Numbers.h"
+
+#include <fmt/format.h>
 
 namespace moert {
 
@@ -11,15 +14,6 @@ void SessionFlags::addPlan(CLI::App &command) {
 }
 
 void SessionFlags::addModel(CLI::App &command) {
-  command
-      .add_flag("--no-mmap", options.copyWeights,
-                "Copy the weights into memory instead of mapping their files: "
-                "slower to start, and faster after that on some machines")
-      ->group("Machine");
-  addFiles(command);
-}
-
-void SessionFlags::addFiles(CLI::App &command) {
   command
       .add_option("--model", options.files.models,
                   "Where the model file is now, if it was moved since it was "
@@ -35,10 +29,27 @@ void SessionFlags::addFiles(CLI::App &command) {
       ->group("Machine");
 }
 
-void SessionFlags::addThreads(CLI::App &command) {
+void SessionFlags::addWeights(CLI::App &command) {
+  CLI::Option *copy =
+      command
+          .add_flag("--no-mmap", options.copyWeights,
+                    "Copy the weights into memory instead of mapping their "
+                    "files: slower to start, and faster after that on some "
+                    "machines")
+          ->group("Machine");
   command
-      .add_option("-t,--threads", options.threads,
-                  "Worker threads; 0 is one per physical core")
+      .add_flag("--allow-paging", options.allowPaging,
+                "Run although memory does not hold all weights; what it lacks "
+                "is read from the disk for every token")
+      ->excludes(copy)
+      ->group("Machine");
+  addModel(command);
+}
+
+void SessionFlags::addThreads(CLI::App &command) {
+  moetool::addNumber(command, "-t,--threads", options.threads,
+                     "Worker threads; 0 is one per physical core", 0,
+                     kMostThreads)
       ->type_name("N")
       ->group("Machine");
   addPin(command);
@@ -61,6 +72,20 @@ InputSet inputsOf(const Session &session) {
   for (const std::string &path : session.weightPaths())
     inputs.add("the weights", path);
   return inputs;
+}
+
+StatusOr<std::unique_ptr<Session>> SessionFlags::open() const {
+  return open(options);
+}
+
+StatusOr<std::unique_ptr<Session>>
+SessionFlags::open(const SessionOptions &others) const {
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                       Session::open(plan, others));
+  if (std::string cost = pagingNote(session->plan(), session->memory());
+      !cost.empty())
+    moetool::note("note: {}\n", cost);
+  return session;
 }
 
 std::vector<int32_t> randomTokens(const Session &session, int32_t count) {

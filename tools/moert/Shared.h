@@ -13,18 +13,25 @@
 
 namespace moert {
 
+/// Bounds of options: far above what is of use, and sums of two still fit.
+inline constexpr int32_t kMostTokens = 1 << 24, kMostThreads = 1 << 20;
+
 /// The plan to run and how: the arguments that most commands have.
 struct SessionFlags {
   std::string plan;
   SessionOptions options;
 
   void addPlan(CLI::App &command);
-  /// Where files are now, and how their weights are used.
-  void addModel(CLI::App &command);
   /// Where files are now.
-  void addFiles(CLI::App &command);
+  void addModel(CLI::App &command);
+  /// The same, and how weights get into memory.
+  void addWeights(CLI::App &command);
   void addThreads(CLI::App &command);
   void addPin(CLI::App &command);
+
+  /// Session::open(), and a note where --allow-paging costs something.
+  StatusOr<std::unique_ptr<Session>> open() const;
+  StatusOr<std::unique_ptr<Session>> open(const SessionOptions &others) const;
 };
 
 /// The files that a session reads: what must not be written to.

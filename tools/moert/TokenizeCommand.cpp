@@ -57,6 +57,8 @@ void addTokenizeCommand(moetool::Tool &tool) {
       ->type_name("F");
   command->add_flag("--no-bos", flags->noBos,
                     "Leave out the token that starts a text");
+  command->add_flag_callback(
+      "--json", [] {}, "What it prints is JSON with or without this");
 }
 
 } // namespace moert

@@ -161,7 +161,7 @@ void addVerifyCommand(moetool::Tool &tool) {
       [flags] { return verify(*flags); });
   flags->session.addPlan(*command);
   command->add_flag("--json", flags->json, "Print a JSON object");
-  flags->session.addFiles(*command);
+  flags->session.addModel(*command);
 }
 
 } // namespace moert

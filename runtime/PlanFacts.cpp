@@ -1,4 +1,4 @@
-#include "tools/moert/PlanFacts.h"
+#include "runtime/PlanFacts.h"
 
 #include "kernels/quant/Format.h"
 #include "runtime/PlanAccess.h"
@@ -10,6 +10,12 @@
 #include <vector>
 
 namespace moert {
+
+/// Of the rows alone, without gaps between them.
+static uint64_t bytesOf(const fb::Weight &weight) {
+  return uint64_t(weight.outer()) * uint64_t(weight.rows()) *
+         moek::rowBytes(moek::Format(weight.format()), weight.cols());
+}
 
 uint64_t weightBytes(const Plan &plan) {
   std::vector<std::tuple<uint32_t, uint64_t, uint64_t>> ranges;
@@ -40,10 +46,8 @@ std::map<std::string, uint64_t> bytesByFormat(const Plan &plan) {
   std::map<std::string, uint64_t> bytes;
   for (uint32_t i = 0; i < count(plan.table().weights()); ++i) {
     const fb::Weight &w = *plan.table().weights()->Get(i);
-    auto format = moek::Format(w.format());
-    bytes[std::string(moek::formatInfo(format).name)] +=
-        uint64_t(w.outer()) * uint64_t(w.rows()) *
-        moek::rowBytes(format, w.cols());
+    bytes[std::string(moek::formatInfo(moek::Format(w.format())).name)] +=
+        bytesOf(w);
   }
   return bytes;
 }
@@ -67,6 +71,16 @@ double attentionOps(const fb::Instruction &instruction, const OpSpec &spec) {
   }
 }
 } // namespace
+
+uint64_t instructionWeightBytes(const Plan &plan,
+                                const fb::Instruction &instruction) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count(instruction.operands()); ++i)
+    if (const fb::Operand &operand = *instruction.operands()->Get(i);
+        operand.kind() == fb::OperandKind::Weight)
+      bytes += bytesOf(*plan.table().weights()->Get(operand.index()));
+  return bytes;
+}
 
 StepWork instructionWork(const Plan &plan, const fb::Instruction &instruction,
                          StepSize step) {

@@ -1,7 +1,7 @@
-//===- PlanFacts.h - Figures about a plan that commands print ---*- C++ -*-===//
+//===- PlanFacts.h - Figures about a plan ----------------------*- C++ -*-===//
 
-#ifndef MOE_TOOLS_MOERT_PLANFACTS_H
-#define MOE_TOOLS_MOERT_PLANFACTS_H
+#ifndef MOE_RUNTIME_PLANFACTS_H
+#define MOE_RUNTIME_PLANFACTS_H
 
 #include "runtime/Plan.h"
 
@@ -53,6 +53,10 @@ struct StepSize {
   }
 };
 
+/// Of all matrices that the instruction takes from the plan's weights.
+uint64_t instructionWeightBytes(const Plan &plan,
+                                const fb::Instruction &instruction);
+
 /// Of one instruction. A decompressed form's repeated expansions of cached rows
 /// are not useful: a row counts once.
 StepWork instructionWork(const Plan &plan, const fb::Instruction &instruction,
@@ -64,4 +68,4 @@ StepWork phaseWork(const Plan &plan, std::string_view name, StepSize step);
 
 } // namespace moert
 
-#endif // MOE_TOOLS_MOERT_PLANFACTS_H
+#endif // MOE_RUNTIME_PLANFACTS_H

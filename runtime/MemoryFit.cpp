@@ -1,0 +1,113 @@
+#include "runtime/MemoryFit.h"
+
+#include "runtime/PlanAccess.h"
+#include "runtime/PlanFacts.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace moert {
+
+namespace {
+/// Weights of an instruction, and the part of them that a token reads.
+struct Piece {
+  double bytes, share;
+};
+
+/// A decoded token's instructions, at half of the context.
+std::vector<Piece> piecesOfAToken(const Plan &plan) {
+  StepSize step{1, plan.table().context() / 2.0};
+  std::vector<Piece> pieces;
+  for (const fb::Phase *phase : *plan.table().phases())
+    if (text(phase->name()) == "decode" || text(phase->name()) == "logits")
+      for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
+        const fb::Instruction &instruction = *phase->instructions()->Get(i);
+        double bytes = double(instructionWeightBytes(plan, instruction));
+        if (bytes > 0)
+          pieces.push_back(
+              {bytes, instructionWork(plan, instruction, step).bytes / bytes});
+      }
+  return pieces;
+}
+
+double readBytesPerToken(const std::vector<Piece> &pieces) {
+  double sum = 0;
+  for (const Piece &piece : pieces)
+    sum += piece.bytes * piece.share;
+  return sum;
+}
+} // namespace
+
+MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
+                    MemoryLimit limit) {
+  const fb::Plan &table = plan.table();
+  const fb::Device &device = *table.devices()->Get(0);
+  MemoryNeed need;
+  // Sizes are below 2^48 each (verifyTables), so that no sum overflows.
+  if (copyWeights)
+    for (uint32_t i = 0; i < count(table.files()); ++i)
+      need.weights += table.files()->Get(i)->bytes();
+  else
+    need.weights = weightBytes(plan);
+  need.kv = device.kv_bytes();
+  need.activations = device.arena_bytes();
+  need.workers = bytesPerWorker(device) * uint64_t(threads);
+  need.threads = threads;
+  need.copied = copyWeights;
+  return {need, limit};
+}
+
+double pagedBytesPerToken(const Plan &plan, const MemoryFit &fit) {
+  if (fit.fits() || !fit.fitsPaged())
+    return 0;
+  std::vector<Piece> pieces = piecesOfAToken(plan);
+  std::ranges::stable_sort(pieces, std::greater<>{}, &Piece::share);
+  double room = double(fit.limit.bytes - fit.need.resident());
+  double paged = 0;
+  for (const Piece &piece : pieces) {
+    double kept = std::min(room, piece.bytes);
+    room -= kept;
+    paged += (piece.bytes - kept) * piece.share;
+  }
+  return paged;
+}
+
+std::string pagingNote(const Plan &plan, const MemoryFit &fit) {
+  if (fit.fits())
+    return "";
+  return fmt::format(
+      "memory does not hold all weights: about {} of the {} that a token reads "
+      "come from the disk for every token (an estimate, as if the most used "
+      "weights stayed in memory and tokens chose experts evenly)",
+      humanBytes(pagedBytesPerToken(plan, fit)),
+      humanBytes(readBytesPerToken(piecesOfAToken(plan))));
+}
+
+Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
+  if (fit.fits() || (allowPaging && fit.fitsPaged()))
+    return Status::ok();
+  const MemoryNeed &need = fit.need;
+  std::string fix = "recompile with a smaller --ctx or --ubatch";
+  if (need.copied)
+    fix = "leave out --no-mmap, so that weights are mapped";
+  else if (fit.fitsPaged())
+    fix = fmt::format("--allow-paging runs it all the same, and reads about {} "
+                      "from the disk for every token (an estimate)",
+                      humanBytes(pagedBytesPerToken(plan, fit)));
+  return Status(
+      StatusCode::DoesNotFit,
+      fmt::format("{}: needs {} of memory (weights {}, KV cache {} for a "
+                  "context of {}, activations {}, {} {}), but this process may "
+                  "use {} ({}); {}",
+                  plan.path(), humanBytes(double(need.total())),
+                  humanBytes(double(need.weights)), humanBytes(double(need.kv)),
+                  plan.table().context(), humanBytes(double(need.activations)),
+                  counted(need.threads, "worker"),
+                  humanBytes(double(need.workers)),
+                  humanBytes(double(fit.limit.bytes)),
+                  fit.limit.ofGroup ? "the limit of its control group"
+                                    : "the machine's memory",
+                  fix));
+}
+
+} // namespace moert

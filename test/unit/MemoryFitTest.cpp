@@ -1,0 +1,126 @@
+// A plan that memory does not hold is refused before anything is allocated, in
+// every way to open it; paging is for mapped weights and is asked for.
+#include "runtime/MemoryFit.h"
+
+#include "runtime/Session.h"
+#include "runtime/schema/plan_generated.h"
+#include "test/support/SamplePlan.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+
+using namespace moert;
+using moetest::SamplePlan;
+
+namespace {
+
+class MemoryFitTest : public ::testing::Test {
+protected:
+  MemoryFitTest() {
+    std::filesystem::create_directories(folder_.file("fs/cgroup"));
+    path_ = sample_.builder.write(folder_);
+    options_.threads = 1;
+    options_.systemRoot = folder_.path();
+  }
+
+  MemoryNeed need(int threads = 1, bool copy = false) {
+    auto plan = Plan::load(path_);
+    EXPECT_TRUE(plan.isOk()) << plan.status().message();
+    return memoryFit(*plan, threads, copy, {}).need;
+  }
+  /// Opens a session where this process may use `bytes`.
+  StatusOr<std::unique_ptr<Session>> openWith(uint64_t bytes) {
+    folder_.write("fs/cgroup/memory.max", std::to_string(bytes));
+    return Session::open(path_, options_);
+  }
+  void expectRefused(uint64_t bytes, std::string_view message) {
+    Status status = openWith(bytes).status();
+    EXPECT_EQ(status.code(), StatusCode::DoesNotFit) << status.message();
+    EXPECT_NE(status.message().find(message), std::string::npos)
+        << status.message();
+  }
+
+  moetest::TempDir folder_;
+  SamplePlan sample_;
+  std::string path_;
+  SessionOptions options_;
+};
+
+TEST_F(MemoryFitTest, CountsWhatThePlanSays) {
+  const auto &device = *sample_.builder.plan.devices[0];
+  MemoryNeed one = need(1), three = need(3);
+  EXPECT_EQ(one.kv, device.kv_bytes);
+  EXPECT_EQ(one.activations, device.arena_bytes);
+  EXPECT_EQ(one.workers, device.scratch_bytes + device.worker_bytes);
+  EXPECT_EQ(three.workers, 3 * one.workers);
+  EXPECT_EQ(three.threads, 3);
+  // Every value of a weight is 4 bytes, and all of them are in one file.
+  uint64_t values = 0;
+  for (const auto &weight : sample_.builder.plan.weights)
+    values += uint64_t(weight->outer * weight->rows * weight->cols);
+  EXPECT_EQ(one.weights, 4 * values);
+  EXPECT_EQ(one.total(), one.weights + one.kv + one.activations + one.workers);
+  EXPECT_EQ(one.resident(), one.total() - one.weights);
+  // A copy is of the whole file, gaps between weights included.
+  EXPECT_EQ(need(1, true).weights, sample_.builder.weightBytes().size());
+  EXPECT_EQ(need(1, true).resident(), need(1, true).total());
+}
+
+TEST_F(MemoryFitTest, OpensToTheByte) {
+  EXPECT_TRUE(openWith(need().total()).isOk());
+  expectRefused(need().total() - 1, "the limit of its control group");
+}
+
+TEST_F(MemoryFitTest, TheMessageHasTheSumAndTheWayOut) {
+  uint64_t bytes = need().total() - need().weights / 2;
+  for (const char *part :
+       {"needs ", "of memory (weights ", "KV cache ", "for a context of 24",
+        "activations ", "1 worker ", "this process may use ",
+        "--allow-paging runs it all the same, and reads about "})
+    expectRefused(bytes, part);
+  // Nothing of weights is left to page out.
+  expectRefused(need().resident() - 1, "--ctx");
+  options_.copyWeights = true;
+  expectRefused(need(1, true).total() - 1, "leave out --no-mmap");
+}
+
+TEST_F(MemoryFitTest, PagingIsForMappedWeightsAlone) {
+  options_.allowPaging = true;
+  uint64_t resident = need().resident();
+  auto session = openWith(resident + need().weights / 2);
+  ASSERT_TRUE(session.isOk()) << session.status().message();
+  std::vector<int32_t> tokens = {3, 10};
+  EXPECT_TRUE((*session)->prefill(tokens).isOk());
+  EXPECT_NE(
+      pagingNote((*session)->plan(), (*session)->memory()).find("an estimate"),
+      std::string::npos);
+  expectRefused(resident - 1, "--ctx");
+  options_.copyWeights = true;
+  expectRefused(need(1, true).total() - 1, "leave out --no-mmap");
+}
+
+TEST_F(MemoryFitTest, WhatItCostsGrowsAsMemoryShrinks) {
+  auto plan = Plan::load(path_);
+  ASSERT_TRUE(plan.isOk());
+  auto paged = [&](uint64_t room) {
+    MemoryFit fit = memoryFit(*plan, 1, false, {1, true});
+    fit.limit.bytes = fit.need.resident() + room;
+    return pagedBytesPerToken(*plan, fit);
+  };
+  uint64_t weights = need().weights;
+  EXPECT_EQ(paged(weights), 0);
+  // Least likely to be used goes first: at half the room, rows of the embedding
+  // and of experts are missing.
+  double most = paged(0), half = paged(weights / 2);
+  EXPECT_GT(half, 0);
+  EXPECT_GT(most, half);
+  EXPECT_LT(half, double(weights) / 2);
+  EXPECT_LT(most, double(weights));
+  // With nothing kept, a token reads what decode and the head do: all but the
+  // prefill phase's own and half of the experts.
+  MemoryFit fits = memoryFit(*plan, 1, false, {});
+  EXPECT_EQ(pagedBytesPerToken(*plan, fits), 0);
+  EXPECT_EQ(pagingNote(*plan, fits), "");
+}
+
+} // namespace

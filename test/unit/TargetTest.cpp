@@ -1,0 +1,102 @@
+// Machine descriptions: what may stand in one, and what names stand for.
+#include "compiler/Targets/Target.h"
+
+#include "test/support/TempDir.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+using namespace moec;
+using moert::StatusCode;
+using testing::AllOf;
+using testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+class TargetFileTest : public testing::Test {
+protected:
+  moert::Status load(const Json &device) {
+    return loadTargetFile(folder_.write("machine.json", device.dump()))
+        .status();
+  }
+
+  moetest::TempDir folder_;
+  const Json cpu_ = {{"kind", "cpu"},     {"isa", "avx2"},
+                     {"cores", 8},        {"memory_gib", 64},
+                     {"reserved_gib", 8}, {"read_gbps", 40},
+                     {"int8_tops", 1},    {"float_tflops", 0.5}};
+};
+
+TEST_F(TargetFileTest, ImpossibleValuesNameFileAndKey) {
+  EXPECT_TRUE(load(cpu_).isOk()) << load(cpu_).message();
+  struct {
+    const char *key;
+    Json value;
+    const char *message;
+  } cases[] = {
+      {"reserved_gib", 65, "\"reserved_gib\" is 65, but \"memory_gib\" is 64"},
+      {"reserved_gib", 64, "\"reserved_gib\" is 64, but \"memory_gib\" is 64"},
+      {"reserved_gib", -1, "\"reserved_gib\" is -1"},
+      {"memory_gib", 0, "\"memory_gib\" is 0"},
+      {"cores", 1.5, "\"cores\" is 1.5, expected a whole number"},
+      {"numa_nodes", 1.5, "\"numa_nodes\" is 1.5, expected a whole number"},
+      {"read_gbps", 0, "\"read_gbps\" is 0"},
+      {"arch", 89, "for a cuda device"},
+      {"link_gbps", 25, "for a cuda device"},
+      {"link_latency_us", 8, "for a cuda device"},
+  };
+  for (const auto &[key, value, message] : cases) {
+    Json device = cpu_;
+    device[key] = value;
+    moert::Status status = load(device);
+    EXPECT_EQ(status.code(), StatusCode::InvalidFile) << key;
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr("machine.json: "), HasSubstr(message)));
+  }
+}
+
+TEST_F(TargetFileTest, ADeviceOfAListIsNamedByItsIndex) {
+  Json second = cpu_;
+  second["reserved_gib"] = 100;
+  moert::Status status = load({{"devices", {cpu_, second}}});
+  EXPECT_THAT(status.message(),
+              HasSubstr("machine.json: devices[1]: \"reserved_gib\" is 100"));
+}
+
+TEST_F(TargetFileTest, ACudaDeviceHasNoIsa) {
+  Json gpu = cpu_;
+  gpu["kind"] = "cuda";
+  gpu["arch"] = 89;
+  gpu["link_gbps"] = 25;
+  EXPECT_THAT(load({{"devices", {gpu, cpu_}}}).message(),
+              HasSubstr("devices[0]: \"isa\" is for a cpu"));
+  gpu.erase("isa");
+  moert::Status both = load({{"devices", {gpu, cpu_}}});
+  EXPECT_TRUE(both.isOk()) << both.message();
+}
+
+TEST(TargetNamesTest, PartsAloneAreDescribedButNoMachine) {
+  auto gpus = describeParts("2x4090");
+  ASSERT_TRUE(gpus.isOk()) << gpus.status().message();
+  ASSERT_EQ(gpus->devices.size(), 2u);
+  EXPECT_EQ(gpus->devices[1].name, "gpu1");
+  EXPECT_EQ(gpus->name, "2x4090");
+
+  auto machine = resolveTarget("2x4090");
+  ASSERT_FALSE(machine.isOk());
+  EXPECT_EQ(machine.status().code(), StatusCode::Usage);
+  EXPECT_THAT(machine.status().message(),
+              HasSubstr("expected exactly one CPU, found 0; join devices"));
+  EXPECT_TRUE(resolveTarget("2x4090+xeon").isOk());
+}
+
+TEST(TargetNamesTest, AnUnknownPartSuggestsTheNearestAndListsAll) {
+  auto status = describeParts("4091").status();
+  EXPECT_EQ(status.code(), StatusCode::Usage);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("did you mean \"4090\"?"),
+                    HasSubstr("known: 4090, xeon-amx, xeon, native")));
+}
+
+} // namespace
