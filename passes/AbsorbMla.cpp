@@ -173,11 +173,9 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       SmallVector<MlaAttentionOp> attentions;
       function.walk([&](MlaAttentionOp op) { attentions.push_back(op); });
-      // One remark for each distinct text: layers are mostly alike.
-      std::string lastRemark;
       for (MlaAttentionOp op : attentions)
-        if (failed(rewrite(op, device, lastRemark)))
-          return signalPassFailure();
+        if (failed(rewrite(op, device)))
+          signalPassFailure(); // A cause of all layers is told of all.
     }
   }
 
@@ -191,8 +189,7 @@ private:
     return special == MlaForm::Unset ? MlaForm(form) : special;
   }
 
-  LogicalResult rewrite(MlaAttentionOp op, const moec::DeviceDesc &device,
-                        std::string &lastRemark) {
+  LogicalResult rewrite(MlaAttentionOp op, const moec::DeviceDesc &device) {
     PhaseAttr phase = phaseOf(op);
     if (!phase)
       return op.emitError()
@@ -210,10 +207,8 @@ private:
       chosen = cheapest(attention, keyUp, phase, device, reason);
     else
       reason = ("MLA form " + formName(wanted) + " as asked for.").str();
-    if (reason != lastRemark)
-      op.emitRemark() << labelOf(op) << " in " << phase.getName().getValue()
-                      << ": " << reason;
-    lastRemark = reason;
+    op.emitRemark() << labelOf(op) << " in " << phase.getName().getValue()
+                    << ": " << reason;
     apply(attention, keyUp, chosen, reason);
     return success();
   }
@@ -221,16 +216,19 @@ private:
   LogicalResult checkFoldable(const Attention &attention) {
     MlaAttentionOp op = attention.op;
     if (weights == WeightsMode::Reference)
-      return op.emitError()
-             << labelOf(op)
-             << ": the folded form needs weights that are not in the model "
-                "file, and weights=reference forbids writing any; use "
-                "weights=pack, or the factored form";
+      return userError(op,
+                       labelOf(op) +
+                           ": the folded form of attention needs weights that "
+                           "are not in the model file, and weights=reference "
+                           "forbids writing any",
+                       "use the factored form");
     if (!attention.project)
-      return op.emitError()
-             << labelOf(op)
-             << ": the folded form needs queries of the form rope(linear(x, "
-                "w)) that nothing else reads; use the factored form";
+      return userError(op,
+                       labelOf(op) +
+                           ": the folded form of attention needs queries that "
+                           "are a projection turned by position, and nothing "
+                           "else that reads them",
+                       "use the factored form");
     return success();
   }
 

@@ -42,6 +42,12 @@ public:
     auto attr = find<IntegerAttr>(name);
     return attr ? attr.getInt() : 0;
   }
+  /// The context that suits the model; null if it does not say.
+  IntegerAttr trainedContext() {
+    auto attr = dictionary.getAs<IntegerAttr>("context_length");
+    return attr ? Builder(module.getContext()).getI32IntegerAttr(attr.getInt())
+                : IntegerAttr();
+  }
   LogicalResult result() const { return failure(failed); }
 
 private:
@@ -126,7 +132,7 @@ private:
     auto program = builder.create<plan::ProgramOp>(
         module.getLoc(), "moec " MOEC_VERSION, target, architecture, name, hash,
         hidden, vocab, layers, context, experts, expertsUsed, userOptions,
-        parameters);
+        parameters, facts.trainedContext());
     program.getBody().emplaceBlock();
     return program;
   }

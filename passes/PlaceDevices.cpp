@@ -252,30 +252,30 @@ private:
                           const PlacementProblem &problem,
                           const Choice &choice) {
     const moec::DeviceDesc &host = target.host();
-    const DeviceUse &use = choice.use.back();
-    auto budget = int64_t(host.budgetBytes());
-    if (use.total() <= budget)
+    if (choice.use.back().total() <= int64_t(host.budgetBytes()))
       return success();
-    InFlightDiagnostic diagnostic =
-        module.emitError() << "needs " << describe(use, problem.context())
-                           << " on " << host.name << "; target " << target.name
-                           << " has "
-                           << formatCapacity(double(host.memoryBytes));
-    if (host.reservedBytes)
-      diagnostic << " (" << formatCapacity(double(host.reservedBytes))
-                 << " of it left to the system)";
-    diagnostic << ": ";
-    // Per position of the context, cache is what can be saved.
-    int64_t rest = use.total() - use.kv;
-    int64_t fits = use.kv && rest < budget
-                       ? problem.context() * (budget - rest) / use.kv
-                       : 0;
-    if (fits > 0)
-      diagnostic << "use --ctx " << fits << " or less, or ";
-    else
-      diagnostic << "use a model file with fewer bits per weight, or ";
-    diagnostic << "a target with more memory";
-    return diagnostic;
+    // One line for each device, the one that is short first.
+    std::string cause = "the model does not fit " + target.name +
+                        line(host, choice.use.back(), problem.context());
+    for (auto [device, use] : llvm::zip_equal(target.devices, choice.use))
+      if (&device != &host)
+        cause += line(device, use, problem.context());
+    return userError(module, cause,
+                     "use a target with more memory, or a model file with "
+                     "fewer bits per weight");
+  }
+
+  /// Need, budget and what the need is made of.
+  static std::string line(const moec::DeviceDesc &device, const DeviceUse &use,
+                          int64_t context) {
+    std::string text = "\n  " + device.name + ": " +
+                       formatCapacity(double(use.total())) + " of " +
+                       formatCapacity(double(device.budgetBytes())) + " (" +
+                       describe(use, context);
+    if (device.reservedBytes)
+      text += "; " + formatCapacity(double(device.reservedBytes)) +
+              " are left to the system";
+    return text + ")";
   }
 
   void record(const PlacementProblem &problem, const moec::TargetDesc &target,

@@ -23,11 +23,12 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
     WalkResult checked = module.walk([&](RouterOp router) {
       if (experts >= 1 && uint64_t(experts) <= router.getTopK())
         return WalkResult::advance();
-      router.emitError() << labelOf(router) << ": experts is "
-                         << int64_t(experts) << ", but the model uses "
-                         << router.getTopK()
-                         << " per token; give a number from 1 to "
-                         << router.getTopK();
+      (void)userError(router,
+                      Twine(int64_t(experts)) +
+                          " experts per token are asked for, but the model "
+                          "uses " +
+                          Twine(router.getTopK()),
+                      "give a number from 1 to " + Twine(router.getTopK()));
       return WalkResult::interrupt();
     });
     if (checked.wasInterrupted())

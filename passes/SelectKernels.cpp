@@ -112,50 +112,36 @@ private:
                            " " + reason + ".");
   }
 
-  void describe(InFlightDiagnostic &diagnostic,
-                const moec::DeviceDesc &device) {
-    diagnostic << " on " << device.name << " (" << toRef(isaName(device.isa))
-               << ") in phase " << phase.getName().getValue() << " ("
-               << phase.getMinTokens() << " to " << phase.getMaxTokens()
-               << " tokens); available: ";
-  }
-
   LogicalResult reportGemm(Operation *op, Value weight,
                            const moec::DeviceDesc &device) {
     Type element = cast<RankedTensorType>(weight.getType()).getElementType();
-    InFlightDiagnostic diagnostic =
-        op->emitError() << labelOf(op) << ": no gemm for " << op->getName()
-                        << " with weights of " << element;
-    describe(diagnostic, device);
     auto format = getFormat(element);
-    bool any = false;
-    for (const GemmInfo &info : moek::gemmTable())
-      if (format && info.format == *format) {
-        diagnostic << (any ? ", " : "") << toRef(info.name) << " (from "
-                   << info.minTokens << " tokens)";
-        any = true;
-      }
-    if (!any)
-      diagnostic << "none";
-    return diagnostic;
+    std::string name;
+    if (format)
+      name = moek::formatInfo(*format).name;
+    else
+      llvm::raw_string_ostream(name) << element;
+    return report(op, "no kernel multiplies " + name + " weights", device);
   }
 
   LogicalResult reportKernel(Operation *op, moek::OpCode code,
                              const moec::DeviceDesc &device) {
-    InFlightDiagnostic diagnostic =
-        op->emitError() << labelOf(op) << ": no kernel for instruction "
-                        << toRef(moert::opTable()[size_t(code)].name) << " of "
-                        << op->getName();
-    describe(diagnostic, device);
-    bool any = false;
-    for (const KernelInfo &info : moek::kernelTable())
-      if (info.op == code) {
-        diagnostic << (any ? ", " : "") << toRef(info.name);
-        any = true;
-      }
-    if (!any)
-      diagnostic << "none";
-    return diagnostic;
+    return report(op,
+                  "there is no kernel for " +
+                      std::string(moert::opTable()[size_t(code)].name),
+                  device);
+  }
+
+  /// Of a missing kernel, on which device and for how many tokens.
+  LogicalResult report(Operation *op, const std::string &what,
+                       const moec::DeviceDesc &device) {
+    return userError(op,
+                     labelOf(op) + ": " + what + " on " + device.name + " (" +
+                         toRef(isaName(device.isa)) + ") for " +
+                         Twine(phase.getMinTokens()) + " to " +
+                         Twine(phase.getMaxTokens()) + " tokens",
+                     "use a target without " + device.name +
+                         ", or a model file in another format");
   }
 
   const moec::TargetDesc &target;
@@ -193,24 +179,23 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
   }
 
 private:
-  /// Calls `visit` with each op of each phase until it fails.
+  /// Calls `visit` with each op of each phase, also after one that fails: a
+  /// cause of all layers is told of all.
   LogicalResult
   forEachOp(llvm::function_ref<LogicalResult(LowerableOpInterface, PhaseAttr)>
                 visit) {
+    bool anyFailed = false;
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       PhaseAttr phase = phaseOf(function);
       if (!phase)
         return function.emitError()
                << "@" << function.getName() << " has no " << kPhaseAttr
                << "; run moe-specialize-phases first";
-      WalkResult result = function.walk([&](LowerableOpInterface op) {
-        return failed(visit(op, phase)) ? WalkResult::interrupt()
-                                        : WalkResult::advance();
+      function.walk([&](LowerableOpInterface op) {
+        anyFailed |= failed(visit(op, phase));
       });
-      if (result.wasInterrupted())
-        return failure();
     }
-    return success();
+    return failure(anyFailed);
   }
 };
 

@@ -55,6 +55,13 @@ Attribute moe::weightKey(Value weight) {
   return ArrayAttr::get(context, parts);
 }
 
+LogicalResult moe::userError(Operation *op, const Twine &cause,
+                             const Twine &fix) {
+  InFlightDiagnostic diagnostic = op->emitError(cause);
+  diagnostic.attachNote() << fix;
+  return diagnostic;
+}
+
 void moe::appendReason(Operation *op, const Twine &sentence) {
   std::string text;
   if (auto reason = op->getAttrOfType<StringAttr>(kReasonAttr))

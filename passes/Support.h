@@ -40,6 +40,10 @@ std::optional<int64_t> layerOf(Operation *op);
 /// What identifies a weight, stored or computed, across functions.
 Attribute weightKey(Value weight);
 
+/// An error that is the user's to mend: what is wrong and, as a note, what to
+/// do about it. Errors without a note are bugs of this compiler.
+LogicalResult userError(Operation *op, const Twine &cause, const Twine &fix);
+
 /// Adds a sentence to moe.reason.
 void appendReason(Operation *op, const Twine &sentence);
 

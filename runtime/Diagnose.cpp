@@ -4,6 +4,7 @@
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Rows16.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/Recompile.h"
 #include "runtime/base/Finite.h"
 
 #include <algorithm>
@@ -232,14 +233,15 @@ private:
     return invalidPlan(
         "{}: {}{} holds values that are not finite in {} of {}, the first in "
         "row {} (found in {}): {}; check the model file against its checksum, "
-        "then recompile: {}",
+        "then recompile{}",
         path_, printable(text(w.name())), matrix, broken.count,
         counted(uint64_t(w.rows()), "row"), broken.first, label(), where,
-        recompileCommand(plan_, path_, "--target native"));
+        recompileLine(plan_, path_));
   }
 
   /// Inputs and weights are finite.
   Status overflow() const {
+    const OptionChange f32Cache{"--kv-type", "f32"};
     for (uint32_t i = 0; i < spec_.operands.size(); ++i)
       if (spec_.operands[i].role == OperandRole::KvRead) {
         auto type = moek::KvType(
@@ -247,9 +249,8 @@ private:
         if (type == moek::KvType::F16)
           return invalidPlan(
               "{}: values in the cache that {} reads exceed what f16 holds; "
-              "recompile: {}",
-              path_, label(),
-              recompileCommand(plan_, path_, "--target native --kv-type f32"));
+              "recompile{}",
+              path_, label(), recompileLine(plan_, path_, {&f32Cache, 1}));
       }
     return invalidPlan("{}: an activation overflowed in {}, whose weights are "
                        "finite: a weight is damaged there or in a layer "

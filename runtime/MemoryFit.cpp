@@ -1,6 +1,7 @@
 #include "runtime/MemoryFit.h"
 
 #include "runtime/PlanAccess.h"
+#include "runtime/Recompile.h"
 #include "runtime/PlanFacts.h"
 
 #include <algorithm>
@@ -87,10 +88,13 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
   if (fit.fits() || (allowPaging && fit.fitsPaged()))
     return Status::ok();
   const MemoryNeed &need = fit.need;
-  std::string fix = "recompile with a smaller --ctx or --ubatch";
+  std::string fix;
   if (need.copied)
     fix = "leave out --no-mmap, so that weights are mapped";
-  else if (fit.fitsPaged())
+  else if (!fit.fitsPaged())
+    fix = memoryHint(plan.table(), plan.path(), need.total() - need.kv,
+                     fit.limit.bytes);
+  else
     fix = fmt::format("--allow-paging runs it all the same, and reads about {} "
                       "from the disk for every token (an estimate)",
                       humanBytes(pagedBytesPerToken(plan, fit)));

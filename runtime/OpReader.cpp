@@ -164,7 +164,7 @@ bool OpReader::usable(std::string_view kernel, moek::Isa isa) {
   if (isa == moek::Isa::Cuda || !moek::hostSupports(isa)) {
     status_ = Status(StatusCode::WrongMachine,
                      fmt::format("kernel {} needs {}, which this machine's CPU "
-                                 "lacks; recompile with --target native",
+                                 "lacks",
                                  kernel, moek::isaName(isa)));
     return false;
   }

@@ -2,6 +2,7 @@
 
 #include "kernels/Registry.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/Recompile.h"
 #include "runtime/Verify.h"
 #include "runtime/base/MappedFile.h"
 #include "runtime/base/ReadInput.h"
@@ -26,9 +27,8 @@ constexpr size_t minimumBytes = 8;
 Status checkForm(std::span<const uint8_t> bytes, const std::string &path) {
   if (bytes.size() >= 4 && std::equal(bytes.begin(), bytes.begin() + 4, "GGUF"))
     return Status(StatusCode::Usage,
-                  fmt::format("is a GGUF model, not a plan; compile it first: "
-                              "moec compile {} --target native -o plan.fb",
-                              path));
+                  "is a GGUF model, not a plan; compile it first" +
+                      compileLine(path));
   if (bytes.size() < minimumBytes)
     return invalidPlan("holds {}, too short for a plan",
                        counted(bytes.size(), "byte"));
@@ -47,31 +47,14 @@ Status checkForm(std::span<const uint8_t> bytes, const std::string &path) {
 Status checkVersion(const fb::Plan &plan, const std::string &path) {
   if (plan.schema_version() == kSchemaVersion)
     return Status::ok();
-  bool newer = plan.schema_version() > kSchemaVersion;
-  return Status(
-      StatusCode::WrongMachine,
-      fmt::format(
-          "has schema version {} (written by {}), this moert reads "
-          "version {}; {}: {}",
-          plan.schema_version(), quoted(text(plan.compiler())), kSchemaVersion,
-          newer ? "update moert, or recompile with its moec" : "recompile",
-          recompileCommand(plan, path, "")));
+  return Status(StatusCode::WrongMachine,
+                fmt::format("has schema version {} (written by {}), this moert "
+                            "reads version {}; recompile{}",
+                            plan.schema_version(),
+                            quoted(text(plan.compiler())), kSchemaVersion,
+                            recompileLine(plan, path)));
 }
 } // namespace
-
-std::string recompileCommand(const fb::Plan &plan, std::string_view planPath,
-                             std::string_view flags) {
-  std::string model = "MODEL.gguf";
-  if (plan.files())
-    for (const fb::File *file : *plan.files())
-      if (file->kind() == fb::FileKind::Model && !text(file->path()).empty()) {
-        model = quoted(text(file->path()));
-        model = model.substr(1, model.size() - 2);
-        break;
-      }
-  return fmt::format("moec compile {}{}{} -o {}", model,
-                     flags.empty() ? "" : " ", flags, planPath);
-}
 
 StatusOr<Plan> Plan::load(const std::string &path) {
   if (path == "-")
@@ -111,7 +94,12 @@ StatusOr<Plan> Plan::fromBytes(std::span<const uint8_t> bytes,
     return invalidPlan("is damaged: its checksum is not that of its content; "
                        "copy it again or recompile the model")
         .at(plan.path_);
-  MOE_RETURN_IF_ERROR(verifyTables(plan.table()).at(plan.path_));
+  if (Status tables = verifyTables(plan.table()); !tables.isOk()) {
+    std::string fix = tables.code() == StatusCode::WrongMachine
+                          ? recompileLine(plan.table(), plan.path_)
+                          : "";
+    return Status(tables.code(), plan.path_ + ": " + tables.message() + fix);
+  }
   MOE_RETURN_IF_ERROR(verifyPhases(plan.table()).at(plan.path_));
   return plan;
 }
@@ -129,13 +117,14 @@ static std::string opsOnDevice(const fb::Plan &plan, uint32_t index) {
   return names.empty() ? "no ops" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-Status Plan::checkMachine() const {
+Status Plan::checkMachine(std::span<const std::string> modelPaths) const {
   const fb::Plan &plan = table();
-  std::string fix = recompileCommand(plan, path_, "--target native");
   auto wrong = [&](std::string message) {
-    return Status(StatusCode::WrongMachine,
-                  fmt::format("{}: {}; recompile for this machine: {}", path_,
-                              message, fix));
+    OptionChange native{"--target", "native"};
+    return Status(
+        StatusCode::WrongMachine,
+        fmt::format("{}: {}; recompile for this machine{}", path_, message,
+                    recompileLine(plan, path_, {&native, 1}, modelPaths)));
   };
   for (uint32_t i = 0; i < count(plan.devices()); ++i) {
     const fb::Device *device = plan.devices()->Get(i);

@@ -52,8 +52,9 @@ public:
   std::span<const uint8_t> bytes() const { return bytes_; }
 
   /// WrongMachine unless every device of the plan is a CPU whose ISA this
-  /// machine has, with the command that recompiles it.
-  Status checkMachine() const;
+  /// machine has, with the command that recompiles it; `modelPaths` say where
+  /// the model is, if not where the plan says.
+  Status checkMachine(std::span<const std::string> modelPaths = {}) const;
 
 private:
   Plan(std::vector<uint8_t> bytes, std::string path)

@@ -47,11 +47,6 @@ Status invalidPlan(fmt::format_string<Args...> format, Args &&...args) {
                 fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// The command that makes this plan again, for messages. `flags` go between the
-/// model and -o.
-std::string recompileCommand(const fb::Plan &plan, std::string_view planPath,
-                             std::string_view flags);
-
 } // namespace moert
 
 #endif // MOE_RUNTIME_PLANACCESS_H

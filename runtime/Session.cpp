@@ -3,6 +3,7 @@
 #include "runtime/Diagnose.h"
 #include "runtime/NodeParts.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/Recompile.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/Finite.h"
 #include "runtime/base/HostCpu.h"
@@ -17,7 +18,7 @@ namespace moert {
 
 StatusOr<std::unique_ptr<Session>>
 Session::withFiles(Plan plan, const SessionOptions &options) {
-  MOE_RETURN_IF_ERROR(plan.checkMachine());
+  MOE_RETURN_IF_ERROR(plan.checkMachine(options.files.models));
   std::unique_ptr<Session> session(new Session(std::move(plan)));
   MOE_ASSIGN_OR_RETURN(session->files_,
                        WeightFiles::open(session->plan_, options.files));
@@ -48,12 +49,12 @@ Status Session::prepare(const SessionOptions &options) {
   hiddenSize_ = table.hidden();
   vocab_ = static_cast<int32_t>(table.vocab());
   context_ = table.context();
+  modelPaths_ = options.files.models;
   MOE_ASSIGN_OR_RETURN(int threads,
                        resolveThreads(options.threads, readCpuBudget()));
-  session->memory_ = memoryFit(session->plan_, threads, options.copyWeights,
-                               hostMemoryLimit(options.systemRoot));
-  MOE_RETURN_IF_ERROR(
-      checkFit(session->plan_, session->memory_, options.allowPaging));
+  memory_ = memoryFit(plan_, threads, options.copyWeights,
+                      hostMemoryLimit(options.systemRoot));
+  MOE_RETURN_IF_ERROR(checkFit(plan_, memory_, options.allowPaging));
   // Only a worker that stays where it is has memory of its own.
   Placement placement;
   if (options.pin)
@@ -88,10 +89,24 @@ DeviceMemory Session::memory() const {
   return {arena_.data(), kv_.data(), executor_->workerBuffers()};
 }
 
+std::string Session::recompiled(std::string_view option,
+                                std::string value) const {
+  OptionChange change{option, std::move(value)};
+  return recompileLine(plan_.table(), plan_.path(), {&change, 1}, modelPaths_);
+}
+
+std::string Session::contextHint(int64_t tokens) const {
+  return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
+}
+
 Status Session::bind() {
   for (const fb::Phase *phase : *plan_.table().phases()) {
-    MOE_ASSIGN_OR_RETURN(BoundPhase bound,
-                         bindPhase(plan_, *phase, memory(), *files_));
+    StatusOr<BoundPhase> result = bindPhase(plan_, *phase, memory(), *files_);
+    if (!result && result.status().code() == StatusCode::WrongMachine)
+      return Status(StatusCode::WrongMachine,
+                    result.status().message() + "; recompile for this machine" +
+                        recompiled("--target", "native"));
+    MOE_ASSIGN_OR_RETURN(BoundPhase bound, std::move(result));
     if (bound.name == "decode")
       decode_ = std::move(bound);
     else if (bound.name == "prefill")
@@ -128,10 +143,10 @@ Status Session::checkTokens(std::span<const int32_t> tokens) const {
   if (tokens.size() > size_t(context_ - position_)) {
     size_t needed = size_t(position_) + tokens.size();
     return Status(StatusCode::DoesNotFit,
-                  fmt::format("{} at position {} do not fit the context of {}; "
-                              "recompile with --ctx {} or more",
+                  fmt::format("{} at position {} do not fit the context of {}"
+                              "{}",
                               counted(tokens.size(), "token"), position_,
-                              context_, needed));
+                              context_, contextHint(int64_t(needed))));
   }
   return Status::ok();
 }

@@ -70,6 +70,10 @@ public:
   /// Forgets all tokens from `position` on, at most the current one.
   Status rewind(int32_t position);
 
+  /// For the end of a message: the command that compiles this plan for a
+  /// context of `tokens`, or why there is none.
+  std::string contextHint(int64_t tokens) const;
+
   /// Appends `tokens`, at least one, in as few steps as the plan's phases
   /// allow, and returns the logits after the last: [vocab], valid until the
   /// next call. Fails with DoesNotFit when the context would be exceeded, with
@@ -90,7 +94,7 @@ public:
   /// The files that weights are read from.
   std::vector<std::string> weightPaths() const { return files_->paths(); }
   /// What it takes of the machine's memory.
-  const MemoryFit &memory() const { return memory_; }
+  const MemoryFit &fit() const { return memory_; }
 
   /// How much of the weights was touched so far, and how they are mapped.
   MappedFile::PageUse weightPages() const { return files_->pageUse(); }
@@ -118,6 +122,8 @@ private:
   Status allocate(int threads, const Placement &placement);
   Status bind();
   DeviceMemory memory() const;
+  /// The line with the command that makes this plan with another `option`.
+  std::string recompiled(std::string_view option, std::string value) const;
   Status checkTokens(std::span<const int32_t> tokens) const;
   const BoundPhase &phaseFor(size_t remaining) const;
   Status runPhase(const BoundPhase &phase, const moek::Step &step);
@@ -131,6 +137,7 @@ private:
 
   Plan plan_;
   MemoryFit memory_;
+  std::vector<std::string> modelPaths_; ///< The user's, for messages.
   std::optional<WeightFiles> files_;
   HostMemory arena_, kv_;
   std::optional<Executor> executor_;

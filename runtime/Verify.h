@@ -34,6 +34,8 @@ inline constexpr uint32_t kMaxCaches = 1u << 12;
 inline constexpr uint64_t kRegionAlignment = 64;
 
 /// Files, weights, constants, devices, caches, kernel names, tokenizer.
+/// WrongMachine where the plan is another version's, which the caller ends with
+/// the command that compiles it anew; else InvalidFile.
 Status verifyTables(const fb::Plan &plan);
 
 /// Phases, buffers, and the form of every instruction: known op, operand and

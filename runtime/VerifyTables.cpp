@@ -43,6 +43,8 @@ Status verifyScalars(const fb::Plan &plan) {
       checkRange("the expert count", plan.experts(), 0, kMaxParameter));
   MOE_RETURN_IF_ERROR(checkRange("the number of experts used",
                                  plan.experts_used(), 0, plan.experts()));
+  MOE_RETURN_IF_ERROR(checkRange("the model's context", plan.trained_context(),
+                                 0, std::numeric_limits<int32_t>::max()));
   return checkRange("the parameter count", plan.parameters(), 0,
                     std::numeric_limits<int64_t>::max());
 }
@@ -216,9 +218,8 @@ Status verifyKernelName(std::string_view name) {
   if (moek::findKernel(name) || moek::findGemm(name))
     return Status::ok();
   return Status(StatusCode::WrongMachine,
-                fmt::format("kernel {} is unknown to this moert; the plan was "
-                            "made by another version: recompile it with the "
-                            "moec of this version",
+                fmt::format("kernel {} is unknown to this moert: the plan was "
+                            "made by another version; recompile",
                             quoted(name)));
 }
 

@@ -2,6 +2,7 @@
 
 #include "kernels/Layout.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/Recompile.h"
 #include "runtime/base/Topology.h"
 #include "runtime/schema/WeightsFile.h"
 
@@ -186,10 +187,10 @@ findWeightFiles(const Plan &plan, const WeightPaths &paths, FileCheck check) {
       return Status(
           found.status().code(),
           fmt::format("{}; {} needs it for its weights; give its place with {} "
-                      "PATH, or recompile: {}",
+                      "PATH, or recompile{}",
                       found.status().message(), plan.path(),
                       isModel ? "--model" : "--weights-file",
-                      recompileCommand(table, plan.path(), "--target native")));
+                      recompileLine(table, plan.path(), {}, paths.models)));
     files.push_back(*std::move(found));
   }
   if (!overrides.empty())

@@ -1,5 +1,6 @@
 #include "compiler/Driver/Diagnostics.h"
 
+#include "compiler/Explain/Collapse.h"
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/Pass/Pass.h"
@@ -7,7 +8,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <map>
+#include <optional>
 #include <utility>
 
 using moert::Status;
@@ -15,30 +17,104 @@ using moert::StatusCode;
 
 namespace moec {
 
+namespace {
+/// Passes that can fail because of what a user asked for, and how.
+std::optional<StatusCode> userFailureOf(std::string_view pass) {
+  static constexpr std::pair<std::string_view, StatusCode> meanings[] = {
+      {"moe-absorb-mla", StatusCode::Usage},
+      {"moe-reduce-experts", StatusCode::Usage},
+      {"moe-place-devices", StatusCode::DoesNotFit},
+      {"moe-select-kernels", StatusCode::Unsupported},
+  };
+  for (const auto &[name, code] : meanings)
+    if (name == pass)
+      return code;
+  return std::nullopt;
+}
+
+/// "file:3:14: ", or "" for a place in no file.
+std::string placeOf(mlir::Location location) {
+  auto place = llvm::dyn_cast<mlir::FileLineColLoc>(location);
+  if (!place)
+    return "";
+  return fmt::format("{}:{}:{}: ", place.getFilename().str(), place.getLine(),
+                     place.getColumn());
+}
+
+/// The first line, cut where it is long.
+std::string brief(const std::string &text) {
+  constexpr size_t longest = 200;
+  std::string line = text.substr(0, text.find('\n'));
+  return line.size() <= longest ? line : line.substr(0, longest) + "...";
+}
+/// Texts without the layer that they begin with, in the order of the first.
+std::vector<OpNames> distinctTexts(const std::vector<std::string> &texts) {
+  std::vector<OpNames> distinct;
+  std::map<std::pair<bool, std::string_view>, size_t> places;
+  for (const std::string &text : texts) {
+    OpNames names(text);
+    auto [place, isNew] =
+        places.try_emplace({names.layers.empty(), names.rest}, distinct.size());
+    if (isNew)
+      distinct.push_back(std::move(names));
+    else
+      distinct[place->second].add(names);
+  }
+  return distinct;
+}
+} // namespace
+
+Status Failure::status() const {
+  size_t end = std::min(cause.find('\n'), cause.size());
+  return Status(code, cause.substr(0, end) + (fix.empty() ? "" : "; " + fix) +
+                          cause.substr(end));
+}
+
+std::vector<std::string> collapseLayers(const std::vector<std::string> &texts) {
+  std::vector<std::string> result;
+  for (const OpNames &names : distinctTexts(texts))
+    result.push_back(names.layerText(/*brief=*/true) + std::string(names.rest));
+  return result;
+}
+
 DiagnosticLog::DiagnosticLog(mlir::MLIRContext *context)
     : handler_(context, [this](mlir::Diagnostic &diagnostic) {
-        std::string text = diagnostic.str();
+        std::string notes;
         for (const mlir::Diagnostic &note : diagnostic.getNotes())
-          text += "; " + note.str();
-        auto &list = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error
-                         ? errors_
-                         : remarks_;
-        if (std::ranges::find(list, text) == list.end())
-          list.push_back(std::move(text));
+          notes += (notes.empty() ? "" : "; ") + note.str();
+        if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+          errors_.push_back({diagnostic.str(), std::move(notes),
+                             placeOf(diagnostic.getLocation())});
+        else
+          remarks_.push_back(diagnostic.str());
       }) {}
 
-Status DiagnosticLog::failure(StatusCode code) const {
-  // One cause can fail in every layer; the first few tell it.
-  constexpr size_t shown = 5;
+Failure DiagnosticLog::failureOf(const std::string &pass) const {
+  std::optional<StatusCode> code = userFailureOf(pass);
+  if (!code || errors_.empty() || errors_.front().fix.empty()) {
+    std::string why = errors_.empty() ? "" : ": " + brief(errors_.front().text);
+    return {StatusCode::Internal,
+            fmt::format("this is a bug of moec: {} failed{}", pass, why),
+            "--dump-phases DIR keeps what led to it"};
+  }
+  // A cause that fails in every layer is told once.
+  std::vector<std::string> texts;
+  for (const Error &error : errors_)
+    texts.push_back(error.text);
+  OpNames first = distinctTexts(texts).front();
+  std::string cause = first.layerText(/*brief=*/true) + std::string(first.rest);
+  if (first.layers.size() > 1)
+    cause += fmt::format(" (in {} layers)", first.layers.size());
+  return {*code, std::move(cause), errors_.front().fix};
+}
+
+Status DiagnosticLog::parseFailure(const std::string &path) const {
   if (errors_.empty())
-    return Status(StatusCode::Internal, "compilation failed without an error");
-  std::string text = fmt::format(
-      "{}", fmt::join(errors_.begin(),
-                      errors_.begin() + std::min(shown, errors_.size()),
-                      "\n       "));
-  if (errors_.size() > shown)
-    text += fmt::format("\n       and {} more errors", errors_.size() - shown);
-  return Status(code, std::move(text));
+    return Status(StatusCode::InvalidFile, path + ": is no text of a plan");
+  const Error &error = errors_.front();
+  return Status(StatusCode::InvalidFile,
+                (error.place.empty() ? path + ": " : error.place) +
+                    brief(error.text));
 }
 
 void PassLog::runAfterPass(mlir::Pass *pass, mlir::Operation *op) {
@@ -60,19 +136,6 @@ void PassLog::runAfterPassFailed(mlir::Pass *pass, mlir::Operation *) {
   // Passes nest: the innermost failure comes first and names the cause.
   if (state_.failedPass.empty())
     state_.failedPass = pass->getArgument().str();
-}
-
-StatusCode failureOfPass(const std::string &pass) {
-  static constexpr std::pair<std::string_view, StatusCode> meanings[] = {
-      {"moe-absorb-mla", StatusCode::Usage},
-      {"moe-reduce-experts", StatusCode::Usage},
-      {"moe-place-devices", StatusCode::DoesNotFit},
-      {"moe-select-kernels", StatusCode::Unsupported},
-  };
-  for (const auto &[name, code] : meanings)
-    if (name == pass)
-      return code;
-  return StatusCode::Internal;
 }
 
 } // namespace moec

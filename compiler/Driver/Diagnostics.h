@@ -12,19 +12,46 @@
 
 namespace moec {
 
-/// While alive, collects what the context's passes and verifiers report.
+/// Why a compilation failed, for people.
+struct Failure {
+  moert::StatusCode code;
+  /// What is wrong; lines after the first are a table.
+  std::string cause;
+  /// What to do about it, as the end of a sentence; "" for nothing.
+  std::string fix;
+
+  /// "cause; fix", with the cause's table below.
+  moert::Status status() const;
+};
+
+/// Texts that differ in nothing but the layer of the op that they begin with
+/// ("blk.3.ffn_experts: ...") as one, which names all of the layers, in the
+/// order of the first of each. Other equal texts are told once.
+std::vector<std::string> collapseLayers(const std::vector<std::string> &texts);
+
+/// While alive, collects what the context's passes and verifiers report. The
+/// context must not add operations to its diagnostics: they are for developers.
 class DiagnosticLog {
 public:
   explicit DiagnosticLog(mlir::MLIRContext *context);
 
-  /// The collected errors, first one first, as one failure.
-  moert::Status failure(moert::StatusCode code) const;
+  /// What the collected errors tell of the failed `pass`. An error with a note,
+  /// the fix, is the user's to mend if the pass is one that meets what users
+  /// ask for; everything else is a bug of this compiler.
+  Failure failureOf(const std::string &pass) const;
 
-  /// Remarks and warnings, each once, in order.
+  /// The first error with its place, for text that a developer wrote.
+  moert::Status parseFailure(const std::string &path) const;
+
+  /// Remarks and warnings, in order.
   const std::vector<std::string> &remarks() const { return remarks_; }
 
 private:
-  std::vector<std::string> errors_, remarks_;
+  struct Error {
+    std::string text, fix, place;
+  };
+  std::vector<Error> errors_;
+  std::vector<std::string> remarks_;
   mlir::ScopedDiagnosticHandler handler_;
 };
 
@@ -49,9 +76,6 @@ public:
 private:
   State &state_;
 };
-
-/// What a failure of this pass means to a user.
-moert::StatusCode failureOfPass(const std::string &pass);
 
 } // namespace moec
 

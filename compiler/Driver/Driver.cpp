@@ -1,6 +1,8 @@
 #include "compiler/Driver/Driver.h"
 
+#include "compiler/Driver/CommandLine.h"
 #include "compiler/Driver/Diagnostics.h"
+#include "compiler/Driver/Remedy.h"
 #include "compiler/Import/GgufFile.h"
 #include "compiler/Import/TokenizerMetadata.h"
 #include "compiler/Serialize/PlanReader.h"
@@ -20,6 +22,7 @@
 #include "runtime/base/InputSet.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 #include "runtime/text/Tokenizer.h"
 
@@ -43,6 +46,8 @@ constexpr int64_t kDefaultContext = 4096;
 void loadDialects(mlir::MLIRContext &context) {
   // Single-threaded: the functions are few, and locking costs more.
   context.disableMultithreading();
+  // What is said to people has no IR in it; moe-opt shows it to developers.
+  context.printOpOnDiagnostic(false);
   context.loadDialect<mlir::moe::MoeDialect, mlir::plan::PlanDialect,
                       mlir::func::FuncDialect>();
 }
@@ -110,17 +115,33 @@ public:
     mlir::PassManager manager(module_.getContext());
     manager.addInstrumentation(std::make_unique<PassLog>(state_));
     build(manager);
-    if (mlir::failed(manager.run(module_)))
-      return log_.failure(failureOfPass(state_.failedPass));
-    return state_.dumpStatus;
+    if (mlir::failed(manager.run(module_))) {
+      failure_ = log_.failureOf(state_.failedPass);
+      return failure_->status();
+    }
+    MOE_RETURN_IF_ERROR(state_.dumpStatus);
+    return dumpRemarks();
   }
 
   const DiagnosticLog &log() const { return log_; }
+  /// Of the run() that failed in a pass.
+  const std::optional<Failure> &failure() const { return failure_; }
 
 private:
+  /// All remarks so far, those of every layer.
+  Status dumpRemarks() const {
+    if (state_.dumpFolder.empty())
+      return Status::ok();
+    std::string text;
+    for (const std::string &remark : log_.remarks())
+      text += remark + "\n";
+    return moert::writeOutput(state_.dumpFolder + "/remarks.txt", text);
+  }
+
   mlir::ModuleOp module_;
   DiagnosticLog log_;
   PassLog::State state_;
+  std::optional<Failure> failure_;
 };
 
 Status makeFolder(const std::string &path) {
@@ -169,17 +190,6 @@ StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
                                     : loadTargetFile(request.targetFile);
 }
 
-/// The options that shape a plan, as the user would type them.
-std::string optionText(const CompileRequest &request, int64_t context) {
-  return fmt::format(
-      "--target {} --ctx {} --ubatch {} --kv-type {} --mla {} "
-      "--weights {}{}{}",
-      request.targetFile.empty() ? request.target : request.targetFile, context,
-      request.ubatch, request.kvType, request.mla, request.weights,
-      request.checksums == "auto" ? "" : " --checksums " + request.checksums,
-      request.experts ? fmt::format(" --experts {}", request.experts) : "",
-      request.tokenizer ? "" : " --no-tokenizer");
-}
 /// Does with the vocabulary what moert will do, before hours of packing. A file
 /// without one passes.
 Status checkTokenizer(const GgufModel &model, mlir::ModuleOp module) {
@@ -211,14 +221,20 @@ bool usesGpu(const TargetDesc &target) {
   });
 }
 
+/// What to do on a disk without room for weights.
+std::string withoutPacking(const CompileRequest &request,
+                           const GgufModel &model, const TargetDesc &target);
+
 /// Writes report.output and the weights that it needs.
 Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
+                 const GgufModel &model, const TargetDesc &target,
                  CompileReport &report) {
   PlaceWeightsOptions options;
   MOE_ASSIGN_OR_RETURN(options.paths,
                        PairPaths::resolve(report.output, request.weightsFile));
   options.all = request.weights == "pack";
   options.progress = request.progress;
+  options.withoutSpace = [&] { return withoutPacking(request, model, target); };
   if (request.checksums != "auto")
     options.checksums = request.checksums == "full";
   MOE_ASSIGN_OR_RETURN(PlacedWeights placed, placeWeights(program, options));
@@ -244,18 +260,18 @@ Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
                     moert::quoted(before)));
   return Status::ok();
 }
-} // namespace
+/// What made a pass fail, and the context that it was asked for.
+struct PassFailure {
+  Failure failure;
+  int64_t context = 0;
+};
 
-StatusOr<CompileReport> compileModel(const CompileRequest &request) {
-  MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(request.model));
-  moert::InputSet inputs = inputsOf(request, model);
-  CompileReport report;
-  report.output = outputOf(request);
-  MOE_RETURN_IF_ERROR(inputs.refuse(report.output));
-  MOE_ASSIGN_OR_RETURN(TargetDesc target, targetOf(request));
-  if (!request.dumpFolder.empty())
-    MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
-
+/// Compiles an opened model for a known machine; `failed` is set where a pass
+/// could not do what was asked for.
+StatusOr<CompileReport> compileFor(const CompileRequest &request,
+                                   const GgufModel &model,
+                                   const TargetDesc &target,
+                                   std::optional<PassFailure> &failed) {
   mlir::MLIRContext context;
   loadDialects(context);
   MOE_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
@@ -273,24 +289,31 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   MOE_ASSIGN_OR_RETURN(int64_t positions, contextOf(request, *module));
   (*module)->setAttr(mlir::moe::kTargetAttr, toAttr(&context, target));
   PassRunner runner(*module, request.dumpFolder, inputs);
-  MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
+  Status placed = runner.run([&](mlir::PassManager &manager) {
     mlir::moe::CompileOptions options;
     fillOptions(request, positions, options);
     mlir::moe::buildCompilePipeline(manager, options);
-  }));
-  report.remarks = runner.log().remarks();
+  });
+  if (runner.failure())
+    failed = {*runner.failure(), positions};
+  MOE_RETURN_IF_ERROR(placed);
+  if (request.verbose)
+    report.remarks = collapseLayers(runner.log().remarks());
   if (request.emit == Emit::Placed) {
     MOE_RETURN_IF_ERROR(writeText(*module, report));
     return report;
   }
 
+  MOE_ASSIGN_OR_RETURN(std::string userOptions,
+                       shapingOptions(request, positions));
   MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
     mlir::plan::PlanPipelineOptions options;
     options.kvType = mlir::plan::KvElement(mlir::moe::kvTypeOf(*module));
-    options.userOptions = optionText(request, positions);
+    options.userOptions = userOptions;
     mlir::plan::buildPlanPipeline(manager, options);
   }));
-  report.remarks = runner.log().remarks();
+  if (request.verbose)
+    report.remarks = collapseLayers(runner.log().remarks());
   if (request.emit == Emit::Plan) {
     MOE_RETURN_IF_ERROR(writeText(*module, report));
     return report;
@@ -298,9 +321,51 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
 
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
   MOE_RETURN_IF_ERROR(addTokenizer(program, model, request.tokenizer));
-  MOE_RETURN_IF_ERROR(writePair(program, request, report));
+  MOE_RETURN_IF_ERROR(writePair(program, request, model, target, report));
   std::ranges::move(notesOf(program), std::back_inserter(report.notes));
   return report;
+}
+
+/// The same for a request that may be one of many: nothing is written.
+bool compiles(CompileRequest request, const GgufModel &model,
+              const TargetDesc &target) {
+  request.emit = Emit::Placed;
+  request.output.clear();
+  request.dumpFolder.clear();
+  std::optional<PassFailure> failed;
+  return compileFor(request, model, target, failed).isOk();
+}
+
+std::string withoutPacking(const CompileRequest &request,
+                           const GgufModel &model, const TargetDesc &target) {
+  CompileRequest reference = request;
+  reference.weights = "reference";
+  return compiles(reference, model, target)
+             ? "write none, which decodes slower" +
+                   moert::runLine(commandLine(reference))
+             : "write to another disk";
+}
+} // namespace
+
+StatusOr<CompileReport> compileModel(const CompileRequest &request) {
+  MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(request.model));
+  MOE_ASSIGN_OR_RETURN(TargetDesc target, targetOf(request));
+  if (!request.dumpFolder.empty())
+    MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
+  std::optional<PassFailure> failed;
+  auto report = compileFor(request, model, target, failed);
+  if (!failed)
+    return report;
+  auto &[failure, context] = *failed;
+  auto remedy = findRemedy(request, failure.code, context,
+                           [&](const CompileRequest &near) {
+                             return compiles(near, model, target);
+                           });
+  if (!remedy)
+    return report;
+  failure.fix = remedy->change;
+  return Status(failure.code, failure.status().message() +
+                                  moert::runLine(commandLine(remedy->request)));
 }
 
 StatusOr<std::string> inspectPlan(const std::string &path) {
@@ -326,7 +391,7 @@ Status assemblePlan(const std::string &textPath, const std::string &output) {
   auto module = mlir::parseSourceString<mlir::ModuleOp>(
       text, mlir::ParserConfig(&context), name);
   if (!module)
-    return log.failure(StatusCode::InvalidFile).at(name);
+    return log.parseFailure(name);
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
   return writePlan(program, output);
 }

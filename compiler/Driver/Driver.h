@@ -27,7 +27,8 @@ struct CompileRequest {
   std::string targetFile; ///< Instead of `target` when not empty.
   std::string output;     ///< "-": text to the report; "": that, or plan.fb.
   Emit emit = Emit::Fb;
-  std::string dumpFolder; ///< IR after every pass; "" for none.
+  std::string dumpFolder; ///< IR after every pass, remarks; "" for none.
+  bool verbose = false;   ///< CompileReport::remarks are wanted.
   int64_t context = 0;    ///< 0: the model's, at most 4096.
   int64_t ubatch = 512;
   int64_t experts = 0; ///< 0: as many as the model uses.
@@ -51,7 +52,7 @@ struct CompileReport {
   std::string text;                 ///< What "-" asked for, or "".
   std::vector<uint8_t> plan;        ///< As written, also to a stream.
   std::vector<std::string> notes;   ///< What a user should see.
-  std::vector<std::string> remarks; ///< Every decision, for --verbose.
+  std::vector<std::string> remarks; ///< Of passes; those of layers as one.
   std::string packed;               ///< The weights file, or "".
   uint64_t packedBytes = 0;         ///< Its size.
 };

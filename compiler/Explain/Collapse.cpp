@@ -34,8 +34,12 @@ void OpNames::add(const OpNames &op) {
 }
 
 std::string OpNames::text(bool brief) const {
+  return layerText(brief) + moert::escaped(rest);
+}
+
+std::string OpNames::layerText(bool brief) const {
   if (layers.empty())
-    return moert::escaped(rest);
+    return "";
   std::vector<std::pair<int, int>> ranges;
   for (int layer : layers)
     if (!ranges.empty() && ranges.back().second + 1 == layer)
@@ -49,7 +53,7 @@ std::string OpNames::text(bool brief) const {
     for (auto [first, last] : ranges)
       list += fmt::format("{}{}{}", list.empty() ? "" : ",", first,
                           first == last ? "" : fmt::format("-{}", last));
-  return fmt::format("{}{}.{}", layerPrefix, list, moert::escaped(rest));
+  return fmt::format("{}{}.", layerPrefix, list);
 }
 
 std::string reasonOfAnyLayer(const OpCost &op) {

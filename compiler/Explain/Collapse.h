@@ -24,6 +24,8 @@ struct OpNames {
   /// "blk.3-60.attn_q", "blk.0-2,5.attn_v". More than three ranges become
   /// "blk.0..26.attn_v" when `brief`: some of the layers from 0 to 26.
   std::string text(bool brief) const;
+  /// Its part in front of `rest`: "blk.3-60.", or "".
+  std::string layerText(bool brief) const;
 };
 
 /// The op's reason with layers told from its own: "blk.N.ffn" for its layer and

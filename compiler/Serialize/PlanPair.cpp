@@ -224,8 +224,8 @@ Status finishInterrupted(const PairPaths &paths) {
     if (!plan)
       return Status::ok();
     const moert::fb::File *packed = packedOf(*plan);
-    if (packed && resolved(placeOf(*packed, paths.plan)) ==
-                      resolved(paths.weights))
+    if (packed &&
+        resolved(placeOf(*packed, paths.plan)) == resolved(paths.weights))
       needed = moert::stagedWeights(paths.weights,
                                     moert::text(packed->header_hash()));
   }

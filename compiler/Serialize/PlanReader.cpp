@@ -29,7 +29,9 @@ public:
         location, plan.compiler, plan.target, plan.architecture,
         plan.model_name, plan.model_hash, plan.hidden, plan.vocab, plan.layers,
         plan.context, plan.experts, plan.experts_used, plan.options,
-        plan.parameters);
+        plan.parameters,
+        plan.trained_context ? builder.getI32IntegerAttr(plan.trained_context)
+                             : IntegerAttr());
     builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
     for (const auto &device : plan.devices)
       devices.push_back(builder.create<plan::DeviceOp>(

@@ -63,6 +63,7 @@ private:
     result.options = program.getOptions().str();
     result.parameters = program.getParameters();
     result.checksum = 1; // any number, to take its place
+    result.trained_context = program.getTrainedContext().value_or(0);
   }
 
   Status writeEntry(Operation &op) {

@@ -43,7 +43,8 @@ namespace {
 constexpr uint64_t kAlignment = 64, kPage = 4096;
 constexpr uint64_t kHugePage = uint64_t(2) << 20;
 
-Status requireSpace(const std::string &path, uint64_t bytes) {
+Status requireSpace(const std::string &path, uint64_t bytes,
+                    const std::function<std::string()> &otherwise) {
   MOE_ASSIGN_OR_RETURN(moert::OutputPlace place,
                        moert::OutputPlace::find(path));
   moert::removeStaleTemporaries(place.folder(), place.name());
@@ -53,12 +54,11 @@ Status requireSpace(const std::string &path, uint64_t bytes) {
   uint64_t available = uint64_t(info.f_bavail) * info.f_frsize;
   if (available >= bytes)
     return Status::ok();
-  return Status(
-      StatusCode::Io,
-      fmt::format("{}: needs {}, but the disk has {} free; free some space, "
-                  "write to another disk or use --weights=reference",
-                  path, moert::humanBytes(double(bytes)),
-                  moert::humanBytes(double(available))));
+  return Status(StatusCode::Io,
+                fmt::format("{}: needs {}, but the disk has {} free; {}", path,
+                            moert::humanBytes(double(bytes)),
+                            moert::humanBytes(double(available)),
+                            otherwise ? otherwise() : "write to another disk"));
 }
 
 moek::Format formatOf(StringRef name) { return *plan::formatFromName(name); }
@@ -90,7 +90,7 @@ public:
     MOE_RETURN_IF_ERROR(preparePair(options.paths));
     layOut();
     const std::string &path = options.paths.weights;
-    MOE_RETURN_IF_ERROR(requireSpace(path, file.bytes));
+    MOE_RETURN_IF_ERROR(requireSpace(path, file.bytes, options.withoutSpace));
     for (auto [entry, weight] : llvm::zip(entries, file.weights)) {
       MOE_ASSIGN_OR_RETURN(weight.source, sourceOf(entry));
     }
@@ -295,8 +295,8 @@ private:
   std::map<std::string, moert::MappedFile> mapped;
 };
 
-/// As the plan records a model file: relative if it is below the plan's folder,
-/// where that is known.
+} // namespace
+
 StatusOr<std::string> recordedPath(const std::string &file,
                                    const std::string &planPath) {
   std::error_code error;

@@ -12,6 +12,11 @@
 
 namespace moec {
 
+/// A path as the plan at `planPath` records it: relative if the file is below
+/// the plan's folder, else absolute. Fails with Io.
+moert::StatusOr<std::string> recordedPath(const std::string &file,
+                                          const std::string &planPath);
+
 struct PlaceWeightsOptions {
   PairPaths paths;
   /// Copy every weight, so that the model file is not needed any more; else
@@ -26,6 +31,8 @@ struct PlaceWeightsOptions {
   /// all; false gives up. May be empty.
   std::function<bool(const char *what, uint64_t done, uint64_t total)>
       progress = {};
+  /// Ends the message when the disk is too small: what to do instead.
+  std::function<std::string()> withoutSpace = {};
   int threads = 0; ///< 0 for one per core.
 };
 

@@ -4,6 +4,7 @@
 #include "compiler/Targets/TargetJson.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/OutputFile.h"
+#include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/Topology.h"
 #include "runtime/device/cpu/Calibrate.h"
@@ -167,7 +168,8 @@ std::string unusedGpuNote(const TargetDesc &native) {
     return "";
   return fmt::format("native plans for the CPU alone, as moert cannot run on "
                      "GPUs yet; to plan for {} too: --target-file {}",
-                     fmt::join(titles, ", "), nativeTargetFile());
+                     fmt::join(titles, ", "),
+                     moert::shellPath(nativeTargetFile()));
 }
 
 StatusOr<TargetDesc> nativeTarget() {

@@ -32,7 +32,8 @@ def Plan_ProgramOp : Plan_Op<"program", [
                        StrAttr:$model_name, StrAttr:$model_hash, Plan_I64:$hidden,
                        Plan_I64:$vocab, Plan_I32:$layers, Plan_I32:$context,
                        Plan_I32:$experts, Plan_I32:$experts_used, StrAttr:$options,
-                       Plan_I64:$parameters);
+                       Plan_I64:$parameters,
+                       OptionalAttr<Plan_I32>:$trained_context);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "attr-dict-with-keyword $body";
 }

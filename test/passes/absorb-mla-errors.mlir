@@ -3,7 +3,8 @@
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64}]}
 
-// CHECK: error: blk.0.attn: the folded form needs weights that are not in the model file, and weights=reference forbids writing any; use weights=pack, or the factored form
+// CHECK: error: blk.0.attn: the folded form of attention needs weights that are not in the model file, and weights=reference forbids writing any
+// CHECK: note: use the factored form
 
 // Nothing to fold into: the queries are an argument.
 module attributes {moe.target = #xeon} {
@@ -12,7 +13,8 @@ func.func @decode(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> tensor<?x40xf32
   %wk = moe.weight <"blk.0.attn_k_b.weight", file = 0, offset = 0> : tensor<2x16x32xf32>
   %wv = moe.weight <"blk.0.attn_v_b.weight", file = 0, offset = 0> : tensor<2x20x32xf32>
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
-  // expected-error @+1 {{blk.0.attn: the folded form needs queries of the form rope(linear(x, w)) that nothing else reads; use the factored form}}
+  // expected-error @+2 {{blk.0.attn: the folded form of attention needs queries that are a projection turned by position, and nothing else that reads them}}
+  // expected-note @+1 {{use the factored form}}
   %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.label = "blk.0.attn"} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xf32>, tensor<2x20x32xf32>) -> tensor<?x40xf32>
   return %o : tensor<?x40xf32>
 }

@@ -4,7 +4,9 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 409600 : i64, reserved_bytes = 102400 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
 // Weights that no context makes fit.
-// CHECK: error: needs 576.0 KiB of weights, 0 B of KV cache for 1024 positions, {{.*}} on cpu0; target xeon has 400.0 KiB (100.0 KiB of it left to the system): use a model file with fewer bits per weight, or a target with more memory
+// CHECK: error: the model does not fit xeon
+// CHECK-NEXT: cpu0: {{.*}} of 300.0 KiB (576.0 KiB of weights, 0 B of KV cache for 1024 positions, {{.*}}; 100.0 KiB are left to the system)
+// CHECK: note: use a target with more memory, or a model file with fewer bits per weight
 module attributes {moe.target = #target} {
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
   %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
@@ -21,8 +23,9 @@ func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
 #target = {name = "xeon", devices = [
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 1048576 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
-// A cache that is too long: the context that fits.
-// CHECK: error: needs {{.*}} of weights, 1.2 MiB of KV cache for 8192 positions, {{.*}} on cpu0; target xeon has 1.0 MiB: use --ctx 6{{[0-9]+}} or less, or a target with more memory
+// A cache that is too long.
+// CHECK: error: the model does not fit xeon
+// CHECK-NEXT: cpu0: {{.*}} of 1.0 MiB ({{.*}} of weights, 1.2 MiB of KV cache for 8192 positions, {{[^;]*}})
 module attributes {moe.target = #target} {
 func.func @decode(%a: tensor<?x80xf32>) -> !moe.kv<80> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 8192>} {
   %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<64xf32>

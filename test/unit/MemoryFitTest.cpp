@@ -92,7 +92,7 @@ TEST_F(MemoryFitTest, PagingIsForMappedWeightsAlone) {
   std::vector<int32_t> tokens = {3, 10};
   EXPECT_TRUE((*session)->prefill(tokens).isOk());
   EXPECT_NE(
-      pagingNote((*session)->plan(), (*session)->memory()).find("an estimate"),
+      pagingNote((*session)->plan(), (*session)->fit()).find("an estimate"),
       std::string::npos);
   expectRefused(resident - 1, "--ctx");
   options_.copyWeights = true;

@@ -48,7 +48,7 @@ TEST(PlanLoadTest, FilesThatAreNoPlan) {
   expectFailure(Plan::load(folder.write("empty.fb", "")),
                 StatusCode::InvalidFile, "holds 0 bytes");
   expectFailure(Plan::load(folder.write("model.gguf", "GGUF\x03\0\0\0\0\0")),
-                StatusCode::Usage, "model.gguf --target native -o plan.fb");
+                StatusCode::Usage, "model.gguf --target native -o model.fb");
   expectFailure(fromText("<!DOCTYPE html><html><body>404</body></html>"),
                 StatusCode::InvalidFile, "bytes 4 to 7 are \"CTYP\"");
   expectFailure(fromText("MOEPMOE"), StatusCode::InvalidFile, "holds 7 bytes");
@@ -93,12 +93,12 @@ TEST(PlanLoadTest, OtherSchemaVersions) {
   auto newer = Plan::fromBytes(sample.builder.bytes(), "dir/plan.fb");
   expectFailure(newer, StatusCode::WrongMachine,
                 "schema version 99 (written by \"moec 9.9\"), this moert "
-                "reads version 3; update moert");
+                "reads version 3; recompile");
   expectFailure(newer, StatusCode::WrongMachine,
-                "moec compile MODEL.gguf -o dir/plan.fb");
+                "moec compile MODEL -o dir/plan.fb");
   sample.builder.plan.schema_version = 0;
   expectFailure(Plan::fromBytes(sample.builder.bytes(), "plan.fb"),
-                StatusCode::WrongMachine, "recompile: moec compile");
+                StatusCode::WrongMachine, "recompile\n  run, with the GGUF");
 }
 
 TEST(PlanLoadTest, GpuPlansNameTheirOpsAndTheFix) {

@@ -70,7 +70,8 @@ protected:
 TEST_F(WeightFilesTest, Missing) {
   std::filesystem::remove(folder_.file("plan.weights"));
   expect(open(), StatusCode::Io, "plan.weights: cannot open: No such file");
-  expect(open(), StatusCode::Io, "or recompile: moec compile");
+  expect(open(), StatusCode::Io,
+         "recompile\n  run, with the GGUF file for MODEL: moec compile");
 }
 
 TEST_F(WeightFilesTest, ShorterLongerAndOther) {

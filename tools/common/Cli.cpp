@@ -1,6 +1,7 @@
 #include "tools/common/Cli.h"
 
 #include "runtime/base/MappedFile.h"
+#include "runtime/base/ShellCommand.h"
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Temporaries.h"
 
@@ -54,10 +55,10 @@ std::string Tool::unknownArguments(const CLI::App &command) const {
                                             : "unexpected argument " + name;
   if (auto meant = moert::closestMatch(name, known))
     message += ", did you mean " + *meant + "?";
-  std::string path = app_.get_name();
+  std::string help = app_.get_name();
   if (&command != &app_)
-    path += " " + command.get_name();
-  return message + " (see " + path + " --help)";
+    help += " " + command.get_name();
+  return message + "; for what there is" + moert::runLine(help + " --help");
 }
 
 std::string Tool::parseFailure(const CLI::ParseError &error) const {
@@ -96,6 +97,7 @@ Status Tool::run(int argc, char **argv) {
 
 int Tool::main(int argc, char **argv) {
   Status status = claimStandardStreams();
+  setCalledAs(argc > 0 ? argv[0] : "");
   moert::installBusHandler();
   moert::installCleanupHandlers();
   try {

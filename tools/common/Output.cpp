@@ -1,5 +1,6 @@
 #include "tools/common/Output.h"
 
+#include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 
 #include <cerrno>
@@ -86,6 +87,12 @@ StandardStream &standardError() {
   return *stream;
 }
 
+/// Of the tools, "" if the shell finds them; else it ends in a slash.
+std::string &toolFolder() {
+  static std::string folder;
+  return folder;
+}
+
 /// What the program itself says may drive the terminal.
 void noteRaw(std::string_view text) {
   // In the order in which things were said, where both go to one place.
@@ -111,6 +118,17 @@ Status claimStandardStreams() {
   return Status::ok();
 }
 
+void setCalledAs(std::string_view argv0) {
+  std::string folder(argv0.substr(0, argv0.rfind('/') + 1));
+  // Commands that are suggested are moec's; moert may be elsewhere alone.
+  if (::access((folder + "moec").c_str(), X_OK) == 0)
+    toolFolder() = folder;
+}
+
+std::string pasteable(std::string_view message) {
+  return moert::withToolFolder(message, toolFolder());
+}
+
 void printText(std::string_view text) {
   standardOutput().write(moert::terminalSafe(text));
 }
@@ -119,7 +137,9 @@ void printJson(std::string_view json) {
   standardOutput().write(moert::terminalSafeJson(json));
 }
 
-void noteText(std::string_view text) { noteRaw(moert::terminalSafe(text)); }
+void noteText(std::string_view text) {
+  noteRaw(moert::terminalSafe(pasteable(text)));
+}
 
 Status flush() {
   standardOutput().flush();
@@ -147,7 +167,7 @@ bool colourAllowed() {
 
 void printError(std::string_view message) {
   noteRaw((colourAllowed() ? "\033[1;31merror:\033[0m " : "error: ") +
-          moert::terminalSafe(message) + "\n");
+          moert::terminalSafe(pasteable(message)) + "\n");
 }
 
 void redrawLine(std::string_view text) {

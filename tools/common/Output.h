@@ -21,6 +21,12 @@ namespace moetool {
 /// pipe that nobody reads becomes an error instead of a signal.
 moert::Status claimStandardStreams();
 
+/// `argv0` is how this process was called: a path makes the commands that
+/// errors and notes suggest paths in the same folder.
+void setCalledAs(std::string_view argv0);
+/// `message` with such commands; see runtime/base/ShellCommand.h.
+std::string pasteable(std::string_view message);
+
 /// Text on standard output: results. Collected until it is much, until
 /// something goes to standard error, flush() or finish().
 void printText(std::string_view text);

@@ -18,7 +18,7 @@ namespace moec {
 namespace {
 struct Options {
   CompileRequest request;
-  bool verbose = false, json = false, noTokenizer = false;
+  bool json = false, noTokenizer = false;
   /// Those that --emit moe does not look at.
   std::vector<const CLI::Option *> shaping;
 };
@@ -111,7 +111,7 @@ Status run(Options &options) {
   MOE_ASSIGN_OR_RETURN(CompileReport report, compileModel(options.request));
   progress.reset();
   moetool::printText(report.text);
-  if (options.verbose)
+  if (options.request.verbose)
     for (const std::string &remark : report.remarks)
       moetool::note("remark: {}\n", remark);
   if (options.json)
@@ -213,7 +213,10 @@ void addCompileCommand(moetool::Tool &tool) {
       ->default_str("fb");
   options->shaping.push_back(add("Output", "--dump-phases", r.dumpFolder,
                                  "Folder for the IR after each pass"));
-  command->add_flag("-v,--verbose", options->verbose, "Show every decision")
+  command
+      ->add_flag("-v,--verbose", r.verbose,
+                 "Show what the passes remark; the reason of every op is in "
+                 "moec explain, every step in --dump-phases")
       ->group("Output");
   command
       ->add_flag("--json", options->json,

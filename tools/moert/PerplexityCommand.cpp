@@ -89,8 +89,9 @@ Status perplexity(const PerplexityFlags &flags) {
   if (window > session->context())
     return Status(StatusCode::DoesNotFit,
                   fmt::format("windows of {} tokens exceed the plan's context "
-                              "of {}; recompile with --ctx {} or more",
-                              window, session->context(), window));
+                              "of {}{}",
+                              window, session->context(),
+                              session->contextHint(window)));
   size_t windows = tokens.size() / size_t(window);
   if (windows == 0)
     return Status(StatusCode::Usage,

@@ -43,9 +43,9 @@ void printStats(const GenerateStats &stats, const Session &session) {
 std::string cutNote(const GenerateStats &stats, const Session &session) {
   if (stats.reason != StopReason::ContextFull)
     return "";
-  return fmt::format("the text ends because the context of {} tokens is full; "
-                     "recompile with a larger --ctx for longer texts",
-                     session.context());
+  return fmt::format("the text ends because the context of {} tokens is full{}",
+                     session.context(),
+                     session.contextHint(int64_t(session.context()) + 1));
 }
 
 void printJson(const GenerateStats &stats, const Session &session,

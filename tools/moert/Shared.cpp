@@ -82,7 +82,7 @@ StatusOr<std::unique_ptr<Session>>
 SessionFlags::open(const SessionOptions &others) const {
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                        Session::open(plan, others));
-  if (std::string cost = pagingNote(session->plan(), session->memory());
+  if (std::string cost = pagingNote(session->plan(), session->fit());
       !cost.empty())
     moetool::note("note: {}\n", cost);
   return session;

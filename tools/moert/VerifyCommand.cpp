@@ -1,5 +1,6 @@
 // moert verify: is every byte that a plan reads as it was when it was compiled?
 #include "runtime/PlanAccess.h"
+#include "runtime/Recompile.h"
 #include "runtime/VerifyContent.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Output.h"
@@ -147,8 +148,8 @@ Status verify(const VerifyFlags &flags) {
                         counted(content.damaged(), "weight"))
           : damaged + ": holds other weights than the plan was compiled from";
   return Status(StatusCode::InvalidFile,
-                fmt::format("{}; copy the file again, or recompile: {}", what,
-                            recompileCommand(plan->table(), path, "")));
+                fmt::format("{}; copy the file again, or recompile{}", what,
+                            recompileLine(plan->table(), path)));
 }
 } // namespace
 

@@ -1,0 +1,93 @@
+#include "compiler/Driver/CommandLine.h"
+
+#include "compiler/Serialize/WeightsWriter.h"
+#include "runtime/base/ShellCommand.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace moec {
+
+namespace {
+std::string_view nameOf(Emit emit) {
+  switch (emit) {
+  case Emit::Moe:
+    return "moe";
+  case Emit::Placed:
+    return "placed";
+  case Emit::Plan:
+    return "plan";
+  case Emit::Fb:
+    return "fb";
+  }
+  return "fb";
+}
+} // namespace
+
+std::string planPath(const CompileRequest &request) {
+  return request.output.empty() ? "plan.fb" : request.output;
+}
+
+std::string commandLine(const CompileRequest &request) {
+  const CompileRequest defaults;
+  std::string line = "moec compile " + moert::shellPath(request.model);
+  auto add = [&](std::string_view name, const std::string &word) {
+    line += fmt::format(" {} {}", name, word);
+  };
+  auto addText = [&](std::string_view name, auto member) {
+    if (request.*member != defaults.*member)
+      add(name, moert::shellWord(request.*member));
+  };
+  auto addNumber = [&](std::string_view name, auto member) {
+    if (request.*member != defaults.*member)
+      add(name, std::to_string(request.*member));
+  };
+  if (request.targetFile.empty())
+    add("--target", moert::shellWord(request.target));
+  else
+    add("--target-file", moert::shellPath(request.targetFile));
+  addNumber("--ctx", &CompileRequest::context);
+  addNumber("--ubatch", &CompileRequest::ubatch);
+  addNumber("--experts", &CompileRequest::experts);
+  addText("--kv-type", &CompileRequest::kvType);
+  addText("--mla", &CompileRequest::mla);
+  addText("--weights", &CompileRequest::weights);
+  addText("--checksums", &CompileRequest::checksums);
+  if (!request.weightsFile.empty())
+    add("--weights-file", moert::shellPath(request.weightsFile));
+  if (!request.tokenizer)
+    line += " --no-tokenizer";
+  if (request.emit != defaults.emit)
+    add("--emit", std::string(nameOf(request.emit)));
+  if (!request.dumpFolder.empty())
+    add("--dump-phases", moert::shellPath(request.dumpFolder));
+  if (request.verbose)
+    line += " --verbose";
+  if (!request.output.empty())
+    add("-o", request.output == "-" ? "-" : moert::shellPath(request.output));
+  return line;
+}
+
+moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
+                                            int64_t context) {
+  std::string machine = "--target " + moert::shellWord(request.target);
+  if (!request.targetFile.empty()) {
+    std::string path = request.targetFile;
+    // A pipe has no place that would be found again.
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path, ignored)) {
+      MOE_ASSIGN_OR_RETURN(path, recordedPath(path, planPath(request)));
+    }
+    machine = "--target-file " + moert::shellWord(path);
+  }
+  return fmt::format(
+      "{} --ctx {} --ubatch {} --kv-type {} --mla {} "
+      "--weights {}{}{}{}",
+      machine, context, request.ubatch, request.kvType, request.mla,
+      request.weights,
+      request.checksums == "auto" ? "" : " --checksums " + request.checksums,
+      request.experts ? fmt::format(" --experts {}", request.experts) : "",
+      request.tokenizer ? "" : " --no-tokenizer");
+}
+
+} // namespace moec

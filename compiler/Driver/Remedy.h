@@ -1,0 +1,30 @@
+//===- Remedy.h - The nearest request that works ----------------*- C++ -*-===//
+
+#ifndef MOE_COMPILER_DRIVER_REMEDY_H
+#define MOE_COMPILER_DRIVER_REMEDY_H
+
+#include "compiler/Driver/Diagnostics.h"
+#include "compiler/Driver/Driver.h"
+
+#include <functional>
+#include <optional>
+
+namespace moec {
+
+/// A request near one that failed.
+struct Remedy {
+  std::string change; ///< "use the factored form"
+  CompileRequest request;
+};
+
+/// The first of the changes to `request`, nearest first, that `compiles` says
+/// yes to, for a failure with `code`; none if no change mends it. `context` is
+/// what --ctx came to. Asks for at most some dozen compilations.
+std::optional<Remedy>
+findRemedy(const CompileRequest &request, moert::StatusCode code,
+           int64_t context,
+           const std::function<bool(const CompileRequest &)> &compiles);
+
+} // namespace moec
+
+#endif // MOE_COMPILER_DRIVER_REMEDY_H

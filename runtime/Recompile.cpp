@@ -1,0 +1,146 @@
+#include "runtime/Recompile.h"
+
+#include "runtime/PlanAccess.h"
+#include "runtime/base/ShellCommand.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+namespace moert {
+
+namespace {
+namespace stdfs = std::filesystem;
+
+/// Options of moec compile that shape a plan, which it records. Others, such as
+/// those that name files to write, are not taken from a file.
+struct ShapingOption {
+  std::string_view name;
+  bool isPath = false; ///< Recorded as model files are: see plan.fbs.
+};
+constexpr ShapingOption kShapingOptions[] = {
+    {"--target"},  {"--target-file", true}, {"--ctx"},
+    {"--ubatch"},  {"--kv-type"},           {"--mla"},
+    {"--weights"}, {"--experts"},
+};
+
+const ShapingOption *findOption(std::string_view name) {
+  auto it = std::ranges::find(kShapingOptions, name, &ShapingOption::name);
+  return it == std::end(kShapingOptions) ? nullptr : it;
+}
+
+/// A path that the plan records, from the current folder.
+std::string fromHere(std::string_view planPath, std::string_view recorded) {
+  return (stdfs::path(planPath).parent_path() / recorded).string();
+}
+
+bool isFile(const std::string &path) {
+  std::error_code ignored;
+  return stdfs::is_regular_file(path, ignored);
+}
+
+/// Where the plan's model is: what the user gave, else what the plan says, if
+/// there is a file.
+std::string modelPath(const fb::Plan &plan, std::string_view planPath,
+                      std::span<const std::string> given) {
+  if (!given.empty())
+    return given.front();
+  for (uint32_t i = 0; i < count(plan.files()); ++i) {
+    const fb::File &file = *plan.files()->Get(i);
+    if (file.kind() != fb::FileKind::Model || text(file.path()).empty())
+      continue;
+    std::string path = fromHere(planPath, text(file.path()));
+    return isFile(path) ? path : "";
+  }
+  return "";
+}
+
+/// The options of the plan's compilation, each with a value.
+std::vector<OptionChange> recordedOptions(const std::vector<std::string> &words,
+                                          std::string_view planPath) {
+  std::vector<OptionChange> options;
+  for (size_t i = 0; i + 1 < words.size(); i += 2)
+    if (const ShapingOption *option = findOption(words[i]))
+      options.push_back({option->name, option->isPath
+                                           ? fromHere(planPath, words[i + 1])
+                                           : words[i + 1]});
+  return options;
+}
+} // namespace
+
+std::string recompileLine(const fb::Plan &plan, std::string_view planPath,
+                          std::span<const OptionChange> changes,
+                          std::span<const std::string> modelPaths) {
+  std::vector<OptionChange> options = recordedOptions(
+      shellSplit(text(plan.options())).value_or(std::vector<std::string>()),
+      planPath);
+  for (const OptionChange &change : changes) {
+    // A machine is named or described, not both.
+    if (change.name == "--target")
+      std::erase_if(options,
+                    [](auto &old) { return old.name == "--target-file"; });
+    auto old = std::ranges::find(options, change.name, &OptionChange::name);
+    if (old == options.end())
+      options.push_back(change);
+    else
+      old->value = change.value;
+  }
+  std::string model = modelPath(plan, planPath, modelPaths);
+  std::string command = fmt::format(
+      "\n{}moec compile {}", model.empty() ? kRunWithModelLead : kRunLead,
+      model.empty() ? "MODEL" : shellPath(model));
+  for (const OptionChange &option : options)
+    command += fmt::format(" {} {}", option.name, shellWord(option.value));
+  return command + " -o " + shellPath(planPath);
+}
+
+std::string contextHint(const fb::Plan &plan, std::string_view planPath,
+                        int64_t tokens,
+                        std::span<const std::string> modelPaths) {
+  if (plan.trained_context() > 0 && tokens > plan.trained_context())
+    return fmt::format("; the model was trained for {}, so the text must be "
+                       "shorter",
+                       plan.trained_context());
+  // Twice as much where the model takes it: a text goes on.
+  int64_t roomy = 2 * int64_t(plan.context());
+  if (plan.trained_context() > 0)
+    roomy = std::min<int64_t>(roomy, plan.trained_context());
+  OptionChange change{"--ctx", std::to_string(std::max(tokens, roomy))};
+  return "; recompile with a larger context" +
+         recompileLine(plan, planPath, {&change, 1}, modelPaths);
+}
+
+std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
+                       uint64_t rest, uint64_t available,
+                       std::span<const std::string> modelPaths) {
+  uint64_t cache = 0;
+  for (uint32_t i = 0; i < count(plan.devices()); ++i)
+    cache += plan.devices()->Get(i)->kv_bytes();
+  // All but the cache stays; what is left holds a part of its positions.
+  int64_t context =
+      rest < available && cache > 0
+          ? int64_t(double(available - rest) / double(cache) * plan.context())
+          : 0;
+  int32_t ubatch = 1;
+  for (const fb::Phase *phase : *plan.phases())
+    if (text(phase->name()) == "prefill")
+      ubatch = phase->max_tokens();
+  if (context < 1 && ubatch < 2)
+    return "end other programs, or use a machine with more memory";
+  OptionChange change =
+      context > 0
+          ? OptionChange{"--ctx", std::to_string(context)}
+          : OptionChange{"--ubatch", std::to_string(std::max(ubatch / 8, 1))};
+  return (context > 0 ? "recompile with a smaller context"
+                      : "recompile with fewer tokens in a step") +
+         recompileLine(plan, planPath, {&change, 1}, modelPaths);
+}
+
+std::string compileLine(const std::string &modelPath) {
+  stdfs::path plan = stdfs::path(modelPath).stem();
+  plan += ".fb";
+  return runLine(fmt::format("moec compile {} --target native -o {}",
+                             shellPath(modelPath), shellPath(plan.string())));
+}
+
+} // namespace moert

@@ -1,0 +1,49 @@
+//===- ShellCommand.h - Commands that can be pasted -------------*- C++ -*-===//
+//
+// A message that suggests a command holds it on a line of its own, so that a
+// person finds it and copies nothing else. Names in it may come from a file:
+// whatever they hold, a shell reads them as words and a terminal shows them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_BASE_SHELLCOMMAND_H
+#define MOE_RUNTIME_BASE_SHELLCOMMAND_H
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moert {
+
+/// `word` as a POSIX shell reads it back: as it is where that is safe, else
+/// quoted. Bytes that a terminal must not get become octal numbers of a
+/// "$(printf ...)", which loses newlines at the very end.
+std::string shellWord(std::string_view word);
+
+/// shellWord() for a file, "./-x" for the name -x, which would be an option.
+std::string shellPath(std::string_view path);
+
+/// The words of a line that shellWord()s make up, without expansions; none if
+/// a quote stays open.
+std::optional<std::vector<std::string>> shellSplit(std::string_view line);
+
+/// What comes before the command on its line.
+inline constexpr std::string_view kRunLead = "  run: ";
+/// The same for a command in which the word MODEL stands for a file that only
+/// the user knows.
+inline constexpr std::string_view kRunWithModelLead =
+    "  run, with the GGUF file for MODEL: ";
+
+/// The end of a message that suggests a command: "\n  run: <command>".
+std::string runLine(std::string_view command);
+
+/// `message` with the path `folder` ("" or ending in a slash) in front of the
+/// tool's name wherever a line suggests a command: programs that were started
+/// by a path may not be in the shell's.
+std::string withToolFolder(std::string_view message, std::string_view folder);
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_BASE_SHELLCOMMAND_H

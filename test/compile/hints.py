@@ -1,0 +1,397 @@
+"""Provokes each error that suggests a command and runs the command as pasted.
+
+Usage: hints.py FOLDER TEST_DATA MODELS; v3.gguf is in FOLDER.
+"""
+import os
+import re
+import shlex
+import shutil
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import tools
+
+root, data, models = sys.argv[1:]
+LITE = os.path.join(data, "unit/deepseek2-lite.gguf")
+OTHER = os.path.join(data, "unit/deepseek2-split.gguf")
+KJV = os.path.join(models, "tiny-kjv/tiny-kjv-q4_k_m.gguf")
+LOGITS = ["--tokens", "3,10", "--out", "x.npy"]
+# Options that are at no default, and how a plan records them.
+OPTIONS = ["--ctx", "64", "--ubatch", "16", "--kv-type", "f32", "--mla", "none",
+           "--weights", "reference", "--experts", "1"]
+# A name that a shell would take apart.
+ODD = "it's a $HOME `x` \"q\" \\"
+
+failures = []
+
+
+class Folder:
+    """A fresh folder; the current one of everything that a case runs."""
+
+    def __init__(self, name):
+        self.path = os.path.join(root, name)
+        os.makedirs(self.path)
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def copy(self, source, name):
+        os.makedirs(os.path.dirname(self.file(name)), exist_ok=True)
+        shutil.copy(source, self.file(name))
+        os.chmod(self.file(name), 0o644)
+        return name
+
+    def must(self, *command):
+        result = tools.run(list(command), self.path)
+        assert result.code == 0, result
+        return result
+
+    def compile(self, model, plan, *options):
+        self.must("moec", "compile", model, *options, "-o", plan)
+
+    def fails(self, code, *command):
+        result = tools.run(list(command), self.path)
+        assert result.code == code, f"expected exit code {code}:\n{result}"
+        return result
+
+    def pastes(self, result, model=None, code=0):
+        """Runs the one command that `result` suggests; MODEL is `model`."""
+        found = tools.hints(result.err)
+        assert len(found) == 1, f"{len(found)} commands:\n{result}"
+        command, has_model = found[0]
+        assert has_model == (model is not None), result
+        if model:
+            command = command.replace(" MODEL ", f" {shlex.quote(model)} ")
+        pasted = tools.run(command, self.path)
+        assert pasted.code == code, f"{result}\npasted:\n{pasted}"
+        return command
+
+    def suggests_nothing(self, result):
+        assert not tools.hints(result.err), result
+
+    def options(self, plan):
+        return tools.options_of(plan, self.path, "moert")
+
+
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def schema_version(path, version):
+    """Writes another version into a plan: the first field of the root table."""
+    with open(path, "r+b") as file:
+        content = file.read()
+        root_table = struct.unpack_from("<I", content)[0]
+        vtable = root_table - struct.unpack_from("<i", content, root_table)[0]
+        field = struct.unpack_from("<H", content, vtable + 4)[0]
+        file.seek(root_table + field)
+        file.write(struct.pack("<I", version))
+
+
+@case
+def a_model_where_a_plan_belongs(here):
+    model = here.copy(LITE, f"models/{ODD}.gguf")
+    here.pastes(here.fails(2, "moert", "logits", model, *LOGITS))
+    here.must("moert", "logits", f"{ODD}.fb", *LOGITS)
+    here.copy(LITE, "-x.gguf")
+    here.pastes(here.fails(2, "moec", "explain", "./-x.gguf"))
+    here.must("moec", "explain", "./-x.fb")
+
+
+@case
+def a_plan_for_a_gpu_keeps_its_options(here):
+    model = here.copy(LITE, f"models/{ODD}.gguf")
+    plan = f"plans {ODD}/$p.fb"
+    os.makedirs(os.path.dirname(here.file(plan)))
+    here.compile(model, plan, "--target", "4090+xeon", *OPTIONS)
+    recorded = here.options(plan)
+    here.pastes(here.fails(7, "moert", "logits", plan, *LOGITS))
+    here.must("moert", "logits", plan, *LOGITS)
+    assert here.options(plan) == recorded.replace("4090+xeon", "native"), recorded
+
+
+@case
+def a_plan_from_another_folder(here):
+    """The model lies below the plan, and is named from where the user is."""
+    here.copy(LITE, "a/models/m.gguf")
+    here.compile("a/models/m.gguf", "a/p.fb", "--target", "4090+xeon")
+    os.mkdir(here.file("b"))
+    below = Folder(os.path.join(os.path.basename(here.path), "b/c"))
+    below.pastes(below.fails(7, "moert", "logits", "../../a/p.fb", *LOGITS))
+    below.must("moert", "logits", "../../a/p.fb", *LOGITS)
+
+
+@case
+def a_moved_model(here):
+    model = here.copy(LITE, "m.gguf")
+    here.compile(model, "p.fb", "--target", "4090+xeon", *OPTIONS)
+    moved = f"{ODD}/n.gguf"
+    os.mkdir(here.file(ODD))
+    os.rename(here.file(model), here.file(moved))
+    # Not where the plan says: only the user knows.
+    here.pastes(here.fails(7, "moert", "logits", "p.fb", *LOGITS), model=moved)
+    here.compile(moved, "p.fb", "--target", "4090+xeon")
+    os.rename(here.file(moved), here.file("m.gguf"))
+    # The user says it.
+    failed = here.fails(7, "moert", "logits", "p.fb", "--model", "m.gguf", *LOGITS)
+    here.pastes(failed)
+    here.must("moert", "logits", "p.fb", *LOGITS)
+    os.rename(here.file("m.gguf"), here.file("n.gguf"))
+    missing = here.fails(4, "moert", "logits", "p.fb", *LOGITS)
+    here.suggests_nothing(missing)
+    assert "--model PATH" in missing.err, missing
+    here.must("moert", "logits", "p.fb", "--model", "n.gguf", *LOGITS)
+
+
+@case
+def a_packed_plan_does_not_know_its_model(here):
+    here.compile(LITE, "p.fb", "--target", "4090+xeon", "--weights", "pack")
+    here.pastes(here.fails(7, "moert", "logits", "p.fb", *LOGITS), model=LITE)
+    assert "--weights pack" in here.options("p.fb")
+
+
+@case
+def another_schema_version(here):
+    here.copy(LITE, "m.gguf")
+    here.compile("m.gguf", "p.fb", "--target", "xeon", *OPTIONS)
+    recorded = here.options("p.fb")
+    for version in (1, 99):
+        schema_version(here.file("p.fb"), version)
+        here.pastes(here.fails(7, "moec", "explain", "p.fb"))
+        assert here.options("p.fb") == recorded
+
+
+@case
+def an_unknown_kernel(here):
+    here.copy(LITE, "m.gguf")
+    here.compile("m.gguf", "p.fb", "--target", "native")
+    text = here.must("moec", "inspect", "p.fb").out
+    with open(here.file("p.mlir"), "w") as file:
+        file.write(re.sub(r'"embed_\w+"', '"embed_later"', text))
+    here.must("moec", "assemble", "p.mlir", "-o", "p.fb")
+    here.pastes(here.fails(7, "moert", "logits", "p.fb", *LOGITS))
+    here.must("moert", "logits", "p.fb", *LOGITS)
+
+
+@case
+def a_kernel_of_another_machine(here):
+    """Inside a plan that says it is for this one."""
+    with open("/proc/cpuinfo") as file:
+        if "amx_tile" in file.read():
+            return
+    here.copy(KJV, "m.gguf")
+    with open(here.file("amx.json"), "w") as file:
+        file.write('{"kind": "cpu", "isa": "amx", "cores": 2, "memory_gib": 8, '
+                   '"read_gbps": 30, "int8_tops": 4, "float_tflops": 0.2}')
+    here.compile("m.gguf", "p.fb", "--target-file", "amx.json", "--ctx", "100")
+    failed = here.fails(7, "moert", "logits", "p.fb", *LOGITS)
+    command = here.pastes(failed)
+    assert "--target-file" not in command and "--ctx 100" in command, command
+    here.must("moert", "logits", "p.fb", *LOGITS)
+
+
+@case
+def a_described_machine_is_found_again(here):
+    """--target-file is kept, from the current folder too."""
+    os.makedirs(here.file("a/b"))
+    with open(here.file(f"a/{ODD}.json"), "w") as file:
+        file.write(here.must("moec", "targets", "xeon", "--json").out)
+    here.copy(LITE, "a/m.gguf")
+    inner = Folder(os.path.join(os.path.basename(here.path), "a/b/c"))
+    inner.compile("../../m.gguf", "p.fb", "--target-file", f"../../{ODD}.json")
+    recorded = inner.options("p.fb")
+    schema_version(inner.file("p.fb"), 1)
+    here.pastes(here.fails(7, "moec", "explain", "a/b/c/p.fb"))
+    assert inner.options("p.fb") == recorded
+
+
+@case
+def packed_weights_that_are_gone_or_changed(here):
+    here.copy(KJV, f"{ODD}.gguf")
+    here.compile(f"{ODD}.gguf", "p.fb", "--target", "native", "--ctx", "100", "--weights", "pack")
+    here.compile(f"{ODD}.gguf", "q.fb", "--target", "native", "--ctx", "100")
+    for plan, model in (("p", f"{ODD}.gguf"), ("q", None)):
+        weights = here.file(f"{plan}.weights")
+        if not os.path.exists(weights):
+            continue # this machine's kernels read the model file's layout
+        os.remove(weights)
+        here.pastes(here.fails(4, "moert", "logits", f"{plan}.fb", *LOGITS), model=model)
+        with open(weights, "ab") as file:
+            file.write(b"x")
+        here.pastes(here.fails(7, "moert", "logits", f"{plan}.fb", *LOGITS), model=model)
+        here.must("moert", "logits", f"{plan}.fb", *LOGITS)
+
+
+@case
+def a_model_that_was_replaced(here):
+    here.copy(LITE, "m.gguf")
+    here.compile("m.gguf", "p.fb", "--target", "native", "-w", "reference")
+    with open(here.file("m.gguf"), "rb") as file:
+        content = file.read()
+    here.copy(OTHER, "m.gguf")
+    here.pastes(here.fails(7, "moert", "logits", "p.fb", *LOGITS))
+    here.must("moert", "logits", "p.fb", *LOGITS)
+    # Half a copy cannot be compiled.
+    with open(here.file("m.gguf"), "wb") as file:
+        file.write(content[:2000])
+    here.suggests_nothing(here.fails(7, "moert", "logits", "p.fb", *LOGITS))
+    # Nor what is no model.
+    with open(here.file("m.gguf"), "wb") as file:
+        file.write(b"x" * 10_000_000)
+    here.suggests_nothing(here.fails(7, "moert", "logits", "p.fb", *LOGITS))
+
+
+@case
+def a_context_that_is_too_small(here):
+    here.copy(KJV, "m.gguf")
+    here.compile("m.gguf", "p.fb", "--target", "native", "--ctx", "64", "--kv-type", "f16")
+    tokens = lambda count: ["--tokens", ",".join(["3"] * count), "--out", "x.npy"]
+    here.pastes(here.fails(5, "moert", "logits", "p.fb", *tokens(65)))
+    assert "--ctx 128 " in here.options("p.fb") and "--kv-type f16" in here.options("p.fb")
+    here.must("moert", "logits", "p.fb", *tokens(65))
+    with open(here.file("t.txt"), "w") as file:
+        file.write("And God said, Let there be light. " * 100)
+    here.pastes(here.fails(5, "moert", "perplexity", "p.fb", "--file", "t.txt", "--ctx", "500"))
+    here.must("moert", "perplexity", "p.fb", "--file", "t.txt", "--ctx", "500")
+    # The model was trained for 512 tokens: there is no larger context.
+    here.compile("m.gguf", "p.fb", "--target", "native", "--ctx", "300")
+    here.pastes(here.fails(5, "moert", "logits", "p.fb", *tokens(301)))
+    assert "--ctx 512 " in here.options("p.fb")
+    here.suggests_nothing(here.fails(5, "moert", "logits", "p.fb", *tokens(513)))
+    here.suggests_nothing(here.fails(5, "moert", "bench", "p.fb", "-p", "600", "--no-limits"))
+
+
+@case
+def a_text_that_fills_the_context(here):
+    here.copy(KJV, "m.gguf")
+    run = ["moert", "run", "p.fb", "-p", "In the beginning", "--ignore-eos", "--stats", "--temp", "0"]
+    here.compile("m.gguf", "p.fb", "--target", "native", "--ctx", "8")
+    here.pastes(here.must(*run))
+    assert "--ctx 16 " in here.options("p.fb")
+    here.compile("m.gguf", "p.fb", "--target", "native", "--ctx", "512")
+    full = here.must(*run)
+    assert "context of 512 tokens is full" in full.err, full
+    here.suggests_nothing(full)
+
+
+V3 = ["moec", "compile", "../v3.gguf", "--weights", "reference"]
+
+
+def machine(here, name, gib):
+    with open(here.file(name), "w") as file:
+        file.write('{"kind": "cpu", "isa": "avx512", "cores": 8, "memory_gib": %d, '
+                   '"read_gbps": 200, "int8_tops": 4, "float_tflops": 0.2}' % gib)
+    return ["--target-file", name]
+
+
+@case
+def a_model_that_does_not_fit(here):
+    """The nearest options that do."""
+    output = ["-o", f"{ODD}.fb", "--verbose", "--dump-phases", "ir"]
+    # 352 GiB of weights and 343 GiB of them placed; the rest is the cache's.
+    tight = machine(here, f"tight {ODD}.json", 366)
+    failed = here.fails(5, *V3, *tight, "--ctx", "163840", "--kv-type", "f32", *output)
+    command = here.pastes(failed)
+    assert "--kv-type q8_0" in command and "--ctx 163840" in command, command
+    assert "--verbose" in command and "--dump-phases ir" in command, command
+    tighter = machine(here, "tighter.json", 356)
+    command = here.pastes(here.fails(5, *V3, *tighter, "--ctx", "163840", *output))
+    ctx = int(re.search(r"--ctx (\d+)", command).group(1))
+    assert 512 <= ctx < 163840, command
+    # Not much more would fit.
+    here.fails(5, *V3, *tighter, "--ctx", str(ctx + ctx // 8), *output)
+    command = here.pastes(here.fails(5, *V3, *tighter, "--ctx", "65536", "--ubatch", "65536", *output))
+    assert "--ubatch" not in command and "--ctx 65536" in command, command
+    here.suggests_nothing(here.fails(5, *V3, *machine(here, "small.json", 64), *output))
+
+
+@case
+def a_form_of_attention_that_needs_weights(here):
+    model = here.copy(LITE, f"{ODD}.gguf")
+    failed = here.fails(2, "moec", "compile", model, "--target", "xeon", "--mla", "folded", "-w", "reference",
+                        "--ctx", "100", "-o", "p.fb")
+    command = here.pastes(failed)
+    assert "--ctx 100" in command and "--weights reference" in command, command
+
+
+@case
+def a_disk_that_is_full(here):
+    free = shutil.disk_usage(here.path).free
+    if free > 300 << 30:
+        return # the file that does not fit would be written
+    failed = here.fails(4, "moec", "compile", "../v3.gguf", "--target", "xeon", "-o", "p.fb", "--ctx", "100")
+    assert "--ctx 100" in here.pastes(failed)
+
+
+@case
+def words_that_are_no_command(here):
+    for tool in ("moec", "moert"):
+        here.pastes(here.fails(2, tool, "nothing"))
+        command = here.pastes(here.fails(2, tool, "explain" if tool == "moec" else "run", "p.fb", "--nothing"))
+        assert command.endswith("--help"), command
+
+
+@case
+def tools_that_are_not_in_the_path(here):
+    """They are suggested as they were called."""
+    folder = here.file(f"bin {ODD}")
+    os.mkdir(folder)
+    for tool in ("moec", "moert"):
+        os.symlink(shutil.which(tool), os.path.join(folder, tool))
+    here.copy(LITE, "m.gguf")
+    for moert in (os.path.join(folder, "moert"), f"bin {ODD}/moert"):
+        failed = here.fails(2, moert, "logits", "m.gguf", *LOGITS)
+        environment = dict(os.environ)
+        try:
+            os.environ["PATH"] = "/usr/bin:/bin"
+            here.pastes(failed)
+        finally:
+            os.environ.update(environment)
+    # Alone, it can but name the other.
+    alone = here.file("moert")
+    shutil.copy(shutil.which("moert"), alone)
+    here.pastes(here.fails(2, "./moert", "logits", "m.gguf", *LOGITS))
+
+
+@case
+def a_gpu_that_native_leaves_out(here):
+    """An option alone is suggested: it is added to what was typed."""
+    os.makedirs(here.file(f"{ODD}/moec"))
+    with open(here.file(f"{ODD}/moec/native.json"), "w") as file:
+        file.write(here.must("moec", "targets", "4090+native", "--json").out)
+    noted = tools.run(["env", f"XDG_CACHE_HOME={here.file(ODD)}", "moec", "compile", LITE,
+                       "--target", "native", "-o", "p.fb"], here.path)
+    option = re.search(r" too: (--target-file .*)", noted.err).group(1)
+    pasted = tools.run(f"moec compile {shlex.quote(LITE)} {option} -o q.fb", here.path)
+    assert pasted.code == 0 and "gpu0:" in pasted.err, f"{noted}\n{pasted}"
+
+
+@case
+def a_plan_that_would_do_harm(here):
+    """What a plan records comes from a file: it is words, and known options."""
+    here.copy(LITE, "m.gguf")
+    here.compile("m.gguf", "p.fb", "--target", "4090+xeon")
+    text = here.must("moec", "inspect", "p.fb").out
+    options = "--target $(touch bad) --dump-phases dumps --ctx 64; touch bad"
+    with open(here.file("p.mlir"), "w") as file:
+        file.write(re.sub(r'options = "[^"]*"', f'options = "{options}"', text))
+    here.must("moec", "assemble", "p.mlir", "-o", "p.fb")
+    command = tools.hints(here.fails(7, "moert", "logits", "p.fb", *LOGITS).err)[0][0]
+    tools.run(command, here.path)
+    assert not {"bad", "dumps"} & set(os.listdir(here.path)), command
+
+
+for function in CASES:
+    name = function.__name__
+    try:
+        function(Folder(name))
+    except AssertionError as error:
+        failures.append(f"{name}: {error}")
+
+print("\n\n".join(failures) or f"{len(CASES)} cases")
+sys.exit(bool(failures))

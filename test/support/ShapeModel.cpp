@@ -1,0 +1,17 @@
+// Writes a file with the tensors and keys of DeepSeek-V3 and holes for weights:
+// hundreds of gigabytes that take no disk space, for tests of what moec says
+// about a real model.
+#include "test/support/SampleModel.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+int main(int argc, char **argv) {
+  if (argc < 2 || argc > 3) {
+    std::fprintf(stderr, "usage: %s OUT.gguf [LAYERS]\n", argv[0]);
+    return 2;
+  }
+  moetest::deepseekV3Model(argc == 3 ? unsigned(std::atoi(argv[2])) : 61)
+      .write(argv[1]);
+  return 0;
+}

@@ -1,0 +1,46 @@
+"""For lit tests in Python: runs moec and moert and looks at what they say."""
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+
+# What comes before a suggested command: runtime/base/ShellCommand.h.
+RUN = "  run: "
+RUN_WITH_MODEL = "  run, with the GGUF file for MODEL: "
+
+
+class Result:
+    def __init__(self, command, done):
+        self.command, self.code = command, done.returncode
+        self.out, self.err = done.stdout, done.stderr
+
+    def __str__(self):
+        shown = self.command if isinstance(self.command, str) else shlex.join(self.command)
+        return f"$ {shown}\n{self.out}{self.err}(exit code {self.code})"
+
+
+def run(command, folder):
+    """A list of words, or a string for /bin/sh, from `folder`."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace",
+                          stdin=subprocess.DEVNULL, timeout=300,
+                          shell=isinstance(command, str))
+    return Result(command, done)
+
+
+def hints(text):
+    """The commands that `text` suggests, as (command, whether MODEL stands for a file)."""
+    found = []
+    for line in text.split("\n"):
+        for lead in (RUN, RUN_WITH_MODEL):
+            if line.startswith(lead):
+                found.append((line[len(lead):], lead == RUN_WITH_MODEL))
+    return found
+
+
+def options_of(plan, folder, moert):
+    """The options that the plan records."""
+    result = run([moert, "info", plan, "--json"], folder)
+    assert result.code == 0, result
+    return json.loads(result.out)["options"]

@@ -1,0 +1,74 @@
+// What a plan suggests keeps what it records, and sets what mends it. Whether
+// the commands work is test/compile/hints.py's.
+#include "runtime/Recompile.h"
+
+#include "runtime/Plan.h"
+#include "test/support/SamplePlan.h"
+
+#include <gtest/gtest.h>
+
+using namespace moert;
+using moetest::SamplePlan;
+
+namespace {
+
+class RecompileTest : public ::testing::Test {
+protected:
+  RecompileTest() {
+    sample_.builder.plan.options =
+        "--target-file 'my machines/a.json' --ctx 24 --output evil --mla none";
+  }
+
+  Plan plan() { return *Plan::fromBytes(sample_.builder.bytes(), "dir/p.fb"); }
+
+  SamplePlan sample_;
+  const std::string lead_ = "\n  run, with the GGUF file for MODEL: ";
+};
+
+TEST_F(RecompileTest, KeepsKnownOptionsAndFindsFilesFromHere) {
+  EXPECT_EQ(recompileLine(plan().table(), "dir/p.fb"),
+            lead_ + "moec compile MODEL --target-file 'dir/my machines/a.json' "
+                    "--ctx 24 --mla none -o dir/p.fb");
+  std::string model = "m.gguf";
+  EXPECT_EQ(recompileLine(plan().table(), "p.fb", {}, {&model, 1}),
+            "\n  run: moec compile m.gguf --target-file 'my machines/a.json' "
+            "--ctx 24 --mla none -o p.fb");
+}
+
+TEST_F(RecompileTest, ANamedMachineReplacesADescribedOne) {
+  OptionChange native{"--target", "native"};
+  EXPECT_EQ(recompileLine(plan().table(), "p.fb", {&native, 1}),
+            lead_ + "moec compile MODEL --ctx 24 --mla none --target native "
+                    "-o p.fb");
+}
+
+TEST_F(RecompileTest, OptionsThatCannotBeReadAreNone) {
+  sample_.builder.plan.options = "--ctx 'open";
+  EXPECT_EQ(recompileLine(plan().table(), "p.fb"),
+            lead_ + "moec compile MODEL -o p.fb");
+}
+
+TEST_F(RecompileTest, ContextsStayWithinTheModels) {
+  auto hint = [&](int64_t tokens) {
+    return contextHint(plan().table(), "p.fb", tokens);
+  };
+  EXPECT_NE(hint(25).find("--ctx 48 "), std::string::npos) << hint(25);
+  EXPECT_NE(hint(100).find("--ctx 100 "), std::string::npos) << hint(100);
+  sample_.builder.plan.trained_context = 40;
+  EXPECT_NE(hint(25).find("--ctx 40 "), std::string::npos) << hint(25);
+  EXPECT_EQ(hint(41), "; the model was trained for 40, so the text must be "
+                      "shorter");
+}
+
+TEST_F(RecompileTest, MemoryIsSavedWhereItIsSpent) {
+  auto hint = [&](uint64_t rest, uint64_t available) {
+    return memoryHint(plan().table(), "p.fb", rest, available);
+  };
+  uint64_t cache = sample_.builder.plan.devices[0]->kv_bytes;
+  EXPECT_NE(hint(100, 100 + cache / 2).find("--ctx 12 "), std::string::npos)
+      << hint(100, 100 + cache / 2);
+  EXPECT_NE(hint(200, 100).find("--ubatch 1 "), std::string::npos)
+      << hint(200, 100);
+}
+
+} // namespace

@@ -1,0 +1,69 @@
+// A suggested command is read by a shell as what was meant, and shown by a
+// terminal as text, whatever names are in it.
+#include "runtime/base/ShellCommand.h"
+
+#include "runtime/base/Text.h"
+
+#include <cstdio>
+#include <gtest/gtest.h>
+#include <memory>
+
+using namespace moert;
+
+namespace {
+
+/// What a shell makes of `command`.
+std::string output(const std::string &command) {
+  std::unique_ptr<std::FILE, int (*)(std::FILE *)> pipe(
+      ::popen(command.c_str(), "r"), ::pclose);
+  std::string text;
+  for (int c; (c = std::fgetc(pipe.get())) != EOF;)
+    text += char(c);
+  return text;
+}
+
+TEST(ShellCommand, AShellReadsEveryWordBack) {
+  for (std::string word :
+       {"plan.fb",    "",         "a b",           "it's",    "$HOME",
+        "`id`",       "$(id)",    "a\"b",          "a\\b",    "*",
+        "~",          "#x",       "a;b",           "a&b",     "a|b",
+        "a\tb",       "a\nb",     "\x1b[2J",       "%s%d",    "50%",
+        "a\x1b'%\\b", "\xff\xfe", "Mod\xc3\xa8le", "\xc2\x9b"}) {
+    std::string text = shellWord(word);
+    EXPECT_EQ(output("printf '<%s>' " + text), "<" + word + ">") << text;
+    EXPECT_EQ(terminalSafe(text), text);
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
+  EXPECT_EQ(shellWord("dir/plan-1.fb"), "dir/plan-1.fb");
+  EXPECT_EQ(shellWord("Mod\xc3\xa8le"), "'Mod\xc3\xa8le'");
+}
+
+TEST(ShellCommand, FilesAreNoOptions) {
+  EXPECT_EQ(shellPath("-o"), "./-o");
+  EXPECT_EQ(shellPath("a-o"), "a-o");
+  EXPECT_EQ(shellPath("- x"), "'./- x'");
+}
+
+TEST(ShellCommand, LinesSplitIntoTheWordsTheyWereMadeOf) {
+  std::vector<std::string> words = {"--target-file", "a b's \"c\"", "", "$x\\"};
+  std::string line;
+  for (const std::string &word : words)
+    line += shellWord(word) + " ";
+  EXPECT_EQ(shellSplit(line), words);
+  EXPECT_EQ(shellSplit("a\\ b"), std::vector<std::string>{"a b"});
+  EXPECT_EQ(shellSplit(" "), std::vector<std::string>());
+  for (const char *open : {"'a", "\"a", "a\\"})
+    EXPECT_FALSE(shellSplit(open)) << open;
+}
+
+TEST(ShellCommand, ToolsAreWhereTheyWereCalled) {
+  std::string message = "moec failed" + runLine("moec compile a.gguf");
+  EXPECT_EQ(message, "moec failed\n  run: moec compile a.gguf");
+  EXPECT_EQ(withToolFolder(message, ""), message);
+  EXPECT_EQ(withToolFolder(message, "build/bin/"),
+            "moec failed\n  run: build/bin/moec compile a.gguf");
+  EXPECT_EQ(withToolFolder(std::string(kRunWithModelLead) + "moec\nx", "a b/"),
+            std::string(kRunWithModelLead) + "'a b/'moec\nx");
+}
+
+} // namespace
