@@ -11,6 +11,8 @@ namespace moert {
 
 namespace {
 constexpr uint64_t kPageBytes = 4096;
+/// A step of more is long: a prompt, not what is generated.
+constexpr int32_t kShortStepTokens = 8;
 
 double secondsNow() {
   return std::chrono::duration<double>(
@@ -28,7 +30,8 @@ void addSecondsSince(double &before, double &sum) {
 
 StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
                                     WorkerMemory memory,
-                                    std::span<const int> nodes) {
+                                    std::span<const int> nodes,
+                                    TeamSensors sensors) {
   Executor executor;
   // Whole pages per worker: no two share a cache line, and first touch puts a
   // worker's memory on its own node.
@@ -49,34 +52,71 @@ StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
     executor.buffers_.push_back(own);
     worker.scratch = own + buffers.value();
   }
+  bool oneNode = nodes.empty() || nodes.front() == nodes.back();
+  executor.policies_.assign(
+      2, TeamPolicy(pool->team(), oneNode ? 1 : pool->team()));
+  executor.sensors_ = std::move(sensors);
+  if (!executor.sensors_.now)
+    executor.sensors_.now = secondsNow;
+  if (!executor.sensors_.queued)
+    executor.sensors_.queued = [pool = pool.get()] {
+      return pool->secondsQueued();
+    };
   executor.pool_ = std::move(pool);
   return executor;
+}
+
+TeamPolicy &Executor::policyFor(const moek::Step &step) {
+  size_t which = step.tokens > kShortStepTokens;
+  if (which != lastPolicy_)
+    policies_[lastPolicy_].pause();
+  lastPolicy_ = which;
+  return policies_[which];
 }
 
 Status Executor::run(const BoundPhase &phase, const moek::Step &step,
                      const std::atomic<bool> *cancel,
                      std::span<InstructionTime> times) {
+  if (cancel && cancel->load(std::memory_order_relaxed))
+    return Status(StatusCode::Cancelled, "interrupted");
+  TeamPolicy &policy = policyFor(step);
+  lastTeam_ = policy.team();
+  bool stopped = false;
+  double begin = sensors_.now();
+  run(lastTeam_, phase, step, cancel, times, stopped);
+  if (stopped)
+    return Status(StatusCode::Cancelled, "interrupted");
+  StepKind kind{phase.instructions.data(), step.tokens};
+  if (policy.ran(kind, begin, sensors_.now()))
+    policy.decide(sensors_.queued());
+  return Status::ok();
+}
+
+void Executor::run(int32_t team, const BoundPhase &phase,
+                   const moek::Step &step, const std::atomic<bool> *cancel,
+                   std::span<InstructionTime> times, bool &stop) {
   // Written by the last worker to reach a barrier, read by all after it.
-  bool stop = false;
   auto atMeeting = [&] {
     stop = cancel && cancel->load(std::memory_order_relaxed);
   };
-  if (cancel && cancel->load(std::memory_order_relaxed))
-    return Status(StatusCode::Cancelled, "interrupted");
-  size_t team = size_t(pool_->team());
+  size_t rows = workers_.size();
   if (phase.instructions.size() > ticketStride_) {
     // Whole cache lines: a worker mostly takes its own tickets.
     ticketStride_ = (phase.instructions.size() + 15) / 16 * 16;
-    tickets_.assign(2 * team * ticketStride_, 0);
+    tickets_.assign(2 * rows * ticketStride_, 0);
   }
-  uint32_t *tickets = tickets_.data() + oddStep_ * team * ticketStride_;
-  uint32_t *nextTickets = tickets_.data() + !oddStep_ * team * ticketStride_;
+  uint32_t *tickets = tickets_.data() + oddStep_ * rows * ticketStride_;
+  uint32_t *nextTickets = tickets_.data() + !oddStep_ * rows * ticketStride_;
   oddStep_ = !oddStep_;
-  pool_->run([&](int32_t index) {
+  pool_->run(team, [&](int32_t index) {
     moek::Worker worker = workers_[size_t(index)];
+    worker.count = team;
+    worker.nodeEnd = std::min(worker.nodeEnd, team);
     worker.ticketStride = int64_t(ticketStride_);
     const moek::Worker alone{0, 1, worker.scratch};
-    std::fill_n(nextTickets + size_t(index) * ticketStride_, ticketStride_, 0u);
+    // Its own row, and those of workers that are left out now.
+    for (size_t row = size_t(index); row < rows; row += size_t(team))
+      std::fill_n(nextTickets + row * ticketStride_, ticketStride_, 0u);
     bool timed = index == 0 && !times.empty();
     double before = timed ? secondsNow() : 0;
     for (size_t i = 0; i < phase.instructions.size(); ++i) {
@@ -95,9 +135,6 @@ Status Executor::run(const BoundPhase &phase, const moek::Step &step,
         addSecondsSince(before, times[i].run);
     }
   });
-  if (stop)
-    return Status(StatusCode::Cancelled, "interrupted");
-  return Status::ok();
 }
 
 } // namespace moert

@@ -7,7 +7,6 @@
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/Topology.h"
-#include "runtime/device/cpu/Calibrate.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -23,6 +22,8 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
+/// Of a measurement while a compile waits for it.
+constexpr double kQuickSeconds = 0.05;
 /// Copies repeat to within a percent sooner than reads by many cores do.
 constexpr double kGpuShareOfSeconds = 0.3;
 
@@ -46,17 +47,50 @@ DeviceDesc detectDevice() {
   return device;
 }
 
-/// Adds the rates of all cores together.
-Status measureDevice(DeviceDesc &device,
-                     const moert::CalibrationOptions &options) {
-  MOE_ASSIGN_OR_RETURN(moert::Calibrator calibrator,
-                       moert::Calibrator::create(device.cores, options));
-  moert::CpuLimits limits = calibrator.measure();
-  device.readBytesPerSecond = limits.readBytesPerSecond;
-  device.int8OpsPerSecond = limits.int8OpsPerSecond;
-  device.floatOpsPerSecond = limits.floatOpsPerSecond;
-  device.bf16OpsPerSecond = limits.bf16OpsPerSecond;
-  return Status::ok();
+/// Calls `measure`, which keeps the best of what it finds, until nobody
+/// disturbs it or it has been called often enough. Returns the last call's
+/// disturbance; `again` hears of those before.
+StatusOr<moert::Disturbance> measureUntilQuiet(
+    const std::function<StatusOr<moert::Disturbance>()> &measure,
+    const std::function<void(const moert::Disturbance &)> &again) {
+  for (int left = kMeasurements;;) {
+    MOE_ASSIGN_OR_RETURN(moert::Disturbance disturbance, measure());
+    if (disturbance.isQuiet() || --left == 0)
+      return disturbance;
+    again(disturbance);
+  }
+}
+
+/// Raises the rates of all cores together to what is measured: others only ever
+/// slow a measurement down.
+StatusOr<moert::Disturbance>
+measureDevice(DeviceDesc &device, const CpuMeasurement &cpu, double seconds) {
+  MOE_ASSIGN_OR_RETURN(moert::CpuLimits limits,
+                       cpu.limits(device.cores, seconds));
+  auto raise = [](double &rate, double measured) {
+    rate = std::max(rate, measured);
+  };
+  raise(device.readBytesPerSecond, limits.readBytesPerSecond);
+  raise(device.int8OpsPerSecond, limits.int8OpsPerSecond);
+  raise(device.floatOpsPerSecond, limits.floatOpsPerSecond);
+  raise(device.bf16OpsPerSecond, limits.bf16OpsPerSecond);
+  return limits.disturbance;
+}
+
+/// The same for read bandwidth by number of cores.
+StatusOr<moert::Disturbance>
+measureReadByCores(DeviceDesc &device, const CpuMeasurement &cpu,
+                   double seconds, const std::function<void(int)> &progress) {
+  MOE_ASSIGN_OR_RETURN(std::vector<moert::Rate> measured,
+                       cpu.readByCores(device.cores, seconds, progress));
+  std::vector<double> &rates = device.readBytesPerSecondByCores;
+  rates.resize(measured.size());
+  moert::Disturbance worst;
+  for (size_t i = 0; i < measured.size(); ++i) {
+    rates[i] = std::max(rates[i], measured[i].best);
+    worst = worse(worst, measured[i].disturbance());
+  }
+  return worst;
 }
 
 /// In what a cached description is of another machine; "" in nothing.
@@ -125,38 +159,69 @@ Status saveNativeTarget(const TargetDesc &target) {
   return saveTargetFile(path, target);
 }
 
-StatusOr<TargetDesc> calibrateNative(const CalibrationProgress &progress,
-                                     const NativeOptions &options) {
-  moert::CalibrationOptions thorough;
-  thorough.seconds = options.seconds;
+CpuMeasurement CpuMeasurement::ofThisMachine() {
+  auto forSeconds = [](double seconds) {
+    moert::CalibrationOptions options;
+    options.seconds = seconds;
+    return options;
+  };
+  return {
+      [=](int cores, double seconds) -> StatusOr<moert::CpuLimits> {
+        MOE_ASSIGN_OR_RETURN(
+            moert::Calibrator calibrator,
+            moert::Calibrator::create(cores, forSeconds(seconds)));
+        return calibrator.measure();
+      },
+      [=](int cores, double seconds, const std::function<void(int)> &progress) {
+        return moert::readBandwidthByThreads(cores, forSeconds(seconds),
+                                             progress);
+      }};
+}
+
+StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
+                                      const NativeOptions &options) {
+  auto say = [&](const std::string &what) {
+    if (progress)
+      progress(what);
+  };
+  auto again = [&](const moert::Disturbance &disturbance) {
+    say(fmt::format("again, as other programs use this machine: {}",
+                    disturbance.text()));
+  };
   DeviceDesc device = detectDevice();
-  if (progress)
-    progress("multiply rates and read bandwidth of all cores");
-  MOE_RETURN_IF_ERROR(measureDevice(device, thorough));
-  // Of many cores only powers of two would matter, but plans pick any count.
-  thorough.seconds = options.seconds * std::min(1.0, 8.0 / device.cores);
   MOE_ASSIGN_OR_RETURN(
-      device.readBytesPerSecondByCores,
-      moert::readBandwidthByThreads(device.cores, thorough, [&](int threads) {
-        if (progress)
-          progress(fmt::format("read bandwidth of {} of {}", threads,
-                               moert::counted(device.cores, "core")));
-      }));
+      moert::Disturbance ofAll,
+      measureUntilQuiet(
+          [&] {
+            say("multiply rates and read bandwidth of all cores");
+            return measureDevice(device, options.cpu, options.seconds);
+          },
+          again));
+  // Of many cores only powers of two would matter, but plans pick any count.
+  double brief = options.seconds * std::min(1.0, 8.0 / device.cores);
+  MOE_ASSIGN_OR_RETURN(
+      moert::Disturbance ofEach,
+      measureUntilQuiet(
+          [&] {
+            return measureReadByCores(
+                device, options.cpu, brief, [&](int cores) {
+                  say(fmt::format("read bandwidth of {} of {}", cores,
+                                  moert::counted(device.cores, "core")));
+                });
+          },
+          again));
   // Two measurements of the same thing: the better is nearer to the limit.
   double &all = device.readBytesPerSecondByCores.back();
   all = device.readBytesPerSecond = std::max(all, device.readBytesPerSecond);
 
   NativeGpus gpus = measureGpus(
       options.cudaLibrary, {.seconds = options.seconds * kGpuShareOfSeconds},
-      [&](const auto &gpu) {
-        if (progress)
-          progress(fmt::format("memory and link of {}", gpu));
-      });
+      [&](const auto &gpu) { say(fmt::format("memory and link of {}", gpu)); });
   gpus.devices.push_back(std::move(device));
   MOE_ASSIGN_OR_RETURN(TargetDesc target,
                        makeTarget("native", std::move(gpus.devices)));
   target.notes = std::move(gpus.notes);
-  return target;
+  return Calibration{std::move(target), worse(ofAll, ofEach)};
 }
 
 std::string unusedGpuNote(const TargetDesc &native) {
@@ -172,25 +237,40 @@ std::string unusedGpuNote(const TargetDesc &native) {
                      moert::shellPath(nativeTargetFile()));
 }
 
-StatusOr<TargetDesc> nativeTarget() {
+StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu) {
   std::string path = nativeTargetFile();
   std::vector<std::string> notes;
   if (auto cached = cachedTarget(path, notes))
     return *std::move(cached);
-  moert::CalibrationOptions quick;
-  quick.seconds = 0.05;
   DeviceDesc device = detectDevice();
-  MOE_RETURN_IF_ERROR(measureDevice(device, quick));
+  std::string before;
+  MOE_ASSIGN_OR_RETURN(
+      moert::Disturbance disturbance,
+      measureUntilQuiet(
+          [&] { return measureDevice(device, cpu, kQuickSeconds); },
+          [&](const moert::Disturbance &seen) { before = seen.text(); }));
   MOE_ASSIGN_OR_RETURN(TargetDesc target, makeTarget("native", {device}));
+  target.notes = std::move(notes);
+  if (!disturbance.isQuiet()) {
+    target.notes.push_back(fmt::format(
+        "other programs use this machine ({} in the last of {} measurements); "
+        "the best figures are used this time, but not kept: run moec calibrate "
+        "when it is quiet",
+        disturbance.text(), kMeasurements));
+    return target;
+  }
   // A cache that cannot be written costs a measurement next time, no more.
   if (Status saved = saveNativeTarget(target); !saved.isOk())
-    notes.push_back(fmt::format("what was measured of this machine cannot be "
-                                "kept, so that plans for native may differ "
-                                "from one compilation to the next: {}",
-                                saved.message()));
+    target.notes.push_back(fmt::format(
+        "what was measured of this machine cannot be kept, so that plans for "
+        "native may differ from one compilation to the next: {}",
+        saved.message()));
   else if (auto kept = loadTargetFile(path)) // text rounds measured doubles
-    target = *std::move(kept);
-  target.notes = std::move(notes);
+    target.devices = std::move(kept->devices);
+  if (!before.empty())
+    target.notes.push_back(fmt::format(
+        "other programs used this machine ({}): it was measured again",
+        before));
   return target;
 }
 

@@ -4,19 +4,38 @@
 #define MOE_COMPILER_TARGETS_NATIVETARGET_H
 
 #include "compiler/Targets/Target.h"
+#include "runtime/device/cpu/Calibrate.h"
 #include "runtime/device/cuda/CudaDriver.h"
 
 #include <functional>
 
 namespace moec {
 
+/// What measures the CPU; tests make it up.
+struct CpuMeasurement {
+  /// All rates of so many cores, each measured for so long.
+  std::function<moert::StatusOr<moert::CpuLimits>(int cores, double seconds)>
+      limits;
+  /// Read bandwidth of 1 ... so many cores.
+  std::function<moert::StatusOr<std::vector<moert::Rate>>(
+      int cores, double seconds, const std::function<void(int)> &progress)>
+      readByCores;
+
+  static CpuMeasurement ofThisMachine();
+};
+
+/// Measurements that other programs disturb are repeated, up to so many in all.
+inline constexpr int kMeasurements = 3;
+
 /// This machine: its CPU's ISA, cores and memory as detected, rates as measured
 /// by short runs (about half a second), unless the user's cache folder has what
 /// an earlier call or `moec calibrate` found on this machine. It is kept so
-/// that compiling twice gives the same plan. GPUs only where `moec calibrate`
-/// found them. Notes tell why what was kept is of no use (damaged, of another
-/// version or machine), and that nothing can be kept.
-moert::StatusOr<TargetDesc> nativeTarget();
+/// that compiling twice gives the same plan; but not what was measured on a
+/// busy machine. GPUs only where `moec calibrate` found them. Notes tell that,
+/// why what was kept is of no use (damaged, of another version or machine), and
+/// that nothing can be kept.
+moert::StatusOr<TargetDesc>
+nativeTarget(const CpuMeasurement &cpu = CpuMeasurement::ofThisMachine());
 
 /// One line for the user: the GPUs of `native` are not planned for, as moert
 /// cannot run on them. "" where it has none.
@@ -28,12 +47,21 @@ using CalibrationProgress = std::function<void(const std::string &)>;
 struct NativeOptions {
   double seconds = 1; ///< Of a measurement.
   std::string cudaLibrary = moert::CudaDriver::kLibrary;
+  CpuMeasurement cpu = CpuMeasurement::ofThisMachine();
+};
+
+struct Calibration {
+  TargetDesc target; ///< Its notes say which GPU is missing and why.
+  /// Of the CPU's last measurement. Where it is not quiet, others used this
+  /// machine all the time: its rates may be too low to be kept.
+  moert::Disturbance disturbance;
 };
 
 /// This machine from longer runs, with read bandwidth by number of cores, and
-/// its GPUs; notes say which GPU is missing and why. Not stored.
-moert::StatusOr<TargetDesc> calibrateNative(const CalibrationProgress &progress,
-                                            const NativeOptions &options = {});
+/// its GPUs. Not stored.
+moert::StatusOr<Calibration>
+calibrateNative(const CalibrationProgress &progress,
+                const NativeOptions &options = {});
 
 /// Where nativeTarget() keeps measurements, "" when there is no cache folder.
 std::string nativeTargetFile();

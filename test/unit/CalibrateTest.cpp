@@ -2,9 +2,12 @@
 #include "runtime/device/cpu/Calibrate.h"
 
 #include "runtime/base/HostCpu.h"
+#include "runtime/device/cpu/Pinning.h"
 
+#include <atomic>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <thread>
 
 using namespace moert;
 
@@ -30,18 +33,61 @@ TEST(Calibrate, MeasuresEveryLimitOfATeam) {
       EXPECT_LT(rate, 1e16);
     }
     EXPECT_EQ(limits.bf16OpsPerSecond > 1e5, moek::hostHasBf16Dot());
+    EXPECT_GE(limits.disturbance.spread, 0);
+    EXPECT_LT(limits.disturbance.spread, 1);
   }
 }
 
 TEST(Calibrate, BandwidthOfEveryTeamInOrder) {
   std::vector<int> announced;
-  StatusOr<std::vector<double>> rates = readBandwidthByThreads(
+  StatusOr<std::vector<Rate>> rates = readBandwidthByThreads(
       2, quick(), [&](int threads) { announced.push_back(threads); });
   ASSERT_TRUE(rates.isOk()) << rates.status().message();
   EXPECT_EQ(announced, (std::vector<int>{1, 2}));
   ASSERT_EQ(rates->size(), 2u);
-  for (double rate : *rates)
-    EXPECT_TRUE(std::isfinite(rate) && rate > 0);
+  for (const Rate &rate : *rates) {
+    EXPECT_TRUE(std::isfinite(rate.best) && rate.best > 0);
+    EXPECT_LE(rate.sustained, rate.best);
+    EXPECT_GE(rate.queued, 0);
+  }
+}
+
+TEST(Calibrate, DisturbedIsWhatSpreadsOrQueues) {
+  EXPECT_TRUE((Rate{.best = 10, .sustained = 9}.disturbance().isQuiet()));
+  // Half of a core taken: short runs spread, long ones are all as slow.
+  Disturbance spread = Rate{.best = 10, .sustained = 5}.disturbance();
+  Disturbance queued =
+      Rate{.best = 5, .sustained = 4.9, .queued = 0.5}.disturbance();
+  EXPECT_FALSE(spread.isQuiet());
+  EXPECT_FALSE(queued.isQuiet());
+  Disturbance both = worse(spread, queued);
+  EXPECT_DOUBLE_EQ(both.spread, 0.5);
+  EXPECT_DOUBLE_EQ(both.queued, 0.5);
+  EXPECT_EQ(both.text(), "rates spread by 50 %, and 0.5 threads had no CPU");
+  EXPECT_TRUE(Rate().disturbance().isQuiet()); // what this CPU does not have
+}
+
+// Two teams on the same CPUs: one of them is disturbed for sure.
+TEST(Calibrate, NoticesAnotherTeam) {
+  std::atomic<bool> done = false;
+  std::vector<std::thread> others;
+  for (int cpu : physicalCores())
+    others.emplace_back([&, cpu] {
+      PinnedHere pinned(cpu);
+      while (!done)
+        ;
+    });
+  CalibrationOptions options = quick();
+  options.seconds = 0.1;
+  StatusOr<Calibrator> calibrator =
+      Calibrator::create(int(others.size()), options);
+  bool disturbed = false;
+  for (int i = 0; i < 20 && !disturbed && calibrator.isOk(); ++i)
+    disturbed = !calibrator->measure().disturbance.isQuiet();
+  done = true;
+  for (std::thread &thread : others)
+    thread.join();
+  EXPECT_TRUE(disturbed);
 }
 
 TEST(Calibrate, MemoryThatDoesNotExistIsAnError) {

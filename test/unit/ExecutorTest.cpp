@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <memory>
 #include <numeric>
+#include <set>
 
 using namespace moert;
 using moetest::SamplePlan;
@@ -34,18 +36,22 @@ protected:
     kv_ = *HostMemory::allocate(device.kv_bytes(), "the cache");
   }
 
-  Executor makeExecutor(int32_t team, std::vector<int> nodes = {}) {
+  Executor makeExecutor(int32_t team, std::vector<int> nodes = {},
+                        TeamSensors sensors = {}) {
     const fb::Device &device = *plan_->table().devices()->Get(0);
-    StatusOr<Executor> executor = Executor::create(
-        *WorkerPool::create(team),
-        {device.worker_bytes(), device.scratch_bytes()}, nodes);
+    StatusOr<Executor> executor =
+        Executor::create(*WorkerPool::create(team),
+                         {device.worker_bytes(), device.scratch_bytes()}, nodes,
+                         std::move(sensors));
     EXPECT_TRUE(executor.isOk()) << executor.status().message();
     return *std::move(executor);
   }
 
   /// An executor to whose workers the phase is bound.
-  Executor bindTeam(int32_t team, std::vector<int> nodes = {}) {
-    Executor executor = makeExecutor(team, std::move(nodes));
+  Executor bindTeam(int32_t team, std::vector<int> nodes = {},
+                    TeamSensors sensors = {}) {
+    Executor executor =
+        makeExecutor(team, std::move(nodes), std::move(sensors));
     StatusOr<BoundPhase> phase = bindPhase(
         *plan_, *plan_->table().phases()->Get(0),
         {arena_.data(), kv_.data(), executor.workerBuffers()}, *files_);
@@ -57,10 +63,14 @@ protected:
   /// Of 20 steps, with a team of its own.
   std::vector<float> hiddenRows(int32_t team, std::vector<int> nodes = {}) {
     Executor executor = bindTeam(team, std::move(nodes));
+    return hiddenRows(executor);
+  }
+  std::vector<float> hiddenRows(Executor &executor) {
     std::vector<float> rows;
     for (int32_t position = 0; position < 20; ++position) {
       std::memcpy(phase_->input, &position, sizeof(position)); // token ids
       EXPECT_TRUE(executor.run(*phase_, {1, position}).isOk());
+      teams_.insert(executor.lastTeam());
       rows.insert(rows.end(), phase_->output,
                   phase_->output + SamplePlan::kHidden);
     }
@@ -74,7 +84,23 @@ protected:
   HostMemory arena_, kv_;
   std::optional<BoundPhase> phase_;
   std::optional<Executor> executor_;
+  std::set<int32_t> teams_; ///< That hiddenRows() ran with.
 };
+
+/// A clock that each look at it moves, and workers that queue or do not by
+/// turns: teams shrink and grow every few steps.
+TeamSensors restlessSensors() {
+  struct State {
+    double now = 0, queued = 0;
+    int readings = 0;
+  };
+  auto state = std::make_shared<State>();
+  return {[=] { return state->now += 0.003 + 0.002 * (state->readings % 3); },
+          [=] {
+            ++state->readings;
+            return state->queued += state->readings / 7 % 2 ? 0.05 : 0.006;
+          }};
+}
 
 TEST_F(ExecutorTest, TimesEveryInstruction) {
   std::vector<InstructionTime> times(phase_->instructions.size());
@@ -132,6 +158,35 @@ TEST_F(ExecutorTest, BuffersPerWorkerNeedWorkers) {
   EXPECT_EQ(phase.status().code(), StatusCode::Internal);
 }
 
+// In mid-text, the caches being those that the teams before have filled.
+TEST_F(ExecutorTest, TeamsThatChangeDoNotChangeBits) {
+  std::vector<float> expected = hiddenRows(1);
+  for (const char *buffer : {"n", "ids", "weights", "offsets", "slots"})
+    sample_.makePerWorker("decode", buffer);
+  load();
+  Executor executor = bindTeam(5, {}, restlessSensors());
+  teams_.clear();
+  for (int text = 0; text < 30; ++text)
+    ASSERT_EQ(hiddenRows(executor), expected) << "text " << text;
+  EXPECT_EQ(teams_, (std::set<int32_t>{1, 2, 3, 4, 5}));
+}
+
+// Each node's memory has what its workers read.
+TEST_F(ExecutorTest, WorkersOfSeveralNodesAllStay) {
+  Executor executor = bindTeam(4, {0, 0, 1, 1}, restlessSensors());
+  (void)hiddenRows(executor);
+  EXPECT_EQ(teams_, std::set<int32_t>{4});
+}
+
+// Of one node too they may be pinned.
+TEST_F(ExecutorTest, WorkersOfOneNodeNeedNotAllStay) {
+  std::vector<float> expected = hiddenRows(1);
+  Executor executor = bindTeam(3, {2, 2, 2}, restlessSensors());
+  for (int text = 0; text < 10; ++text)
+    ASSERT_EQ(hiddenRows(executor), expected) << "text " << text;
+  EXPECT_TRUE(teams_.contains(1));
+}
+
 /// Draws two tickets of its own share, and remembers the first one.
 void drawTickets(const void *args, const moek::Step &,
                  const moek::Worker &worker) {
@@ -157,6 +212,25 @@ TEST_F(ExecutorTest, EveryInstructionOfEveryStepBeginsWithUndrawnTickets) {
     ASSERT_TRUE(executor.run(phases[step % 3 == 1], {1, step}).isOk());
     EXPECT_EQ(drawn, std::vector<uint32_t>(kTeam * 40, 0u)) << "step " << step;
   }
+}
+
+// A worker that is left out does not clear its own.
+TEST_F(ExecutorTest, TicketsAreUndrawnForWorkersThatComeBack) {
+  constexpr size_t kTeam = 4;
+  Executor executor = makeExecutor(kTeam, {}, restlessSensors());
+  BoundPhase phase;
+  std::vector<uint32_t> drawn(kTeam * 3);
+  for (size_t i = 0; i < 3; ++i)
+    phase.instructions.push_back(
+        {drawTickets, drawn.data() + i * kTeam, /*barrier=*/true});
+  std::set<int32_t> teams;
+  for (int step = 0; step < 500; ++step) {
+    std::ranges::fill(drawn, 0u);
+    ASSERT_TRUE(executor.run(phase, {1, step}).isOk());
+    ASSERT_EQ(drawn, std::vector<uint32_t>(kTeam * 3, 0u)) << "step " << step;
+    teams.insert(executor.lastTeam());
+  }
+  EXPECT_GE(teams.size(), 3u);
 }
 
 TEST_F(ExecutorTest, ACancelledRunTouchesNothing) {

@@ -112,9 +112,10 @@ TEST_F(NativeGpuTest, AFailingMeasurementLeavesOutEveryGpuWithItsReason) {
 TEST_F(NativeGpuTest, ATargetHasTheGpusFirstAndReadsBack) {
   cuda.gpus.resize(2);
   cuda.gpus[1].name = "Second";
-  StatusOr<TargetDesc> target =
+  StatusOr<Calibration> calibration =
       calibrateNative({}, {.seconds = 0, .cudaLibrary = MOE_FAKE_CUDA});
-  ASSERT_TRUE(target.isOk()) << target.status().message();
+  ASSERT_TRUE(calibration.isOk()) << calibration.status().message();
+  const TargetDesc *target = &calibration->target;
   ASSERT_EQ(target->devices.size(), 3u);
   EXPECT_EQ(target->devices[0].name, "gpu0");
   EXPECT_EQ(target->devices[1].name, "gpu1");

@@ -60,6 +60,56 @@ TEST(WorkerPoolTest, LastToArriveActsWhileOthersWait) {
   EXPECT_EQ(seen, std::vector<int>(3, 100));
 }
 
+// Plain ints again: a worker's run happens after its last one, whoever ran in
+// between.
+TEST(WorkerPoolTest, RunsLeaveOutTheLastWorkers) {
+  constexpr int32_t full = 5;
+  auto pool = makePool(full);
+  std::vector<int> calls(full, 0), expected(full, 0);
+  int met = 0;
+  uint32_t random = 1;
+  for (int round = 0; round < 2000; ++round) {
+    random = random * 1664525 + 1013904223;
+    int32_t team = 1 + int32_t((random >> 16) % full);
+    for (int32_t worker = 0; worker < team; ++worker)
+      ++expected[size_t(worker)];
+    pool->run(team, [&](int32_t worker) {
+      ++calls[size_t(worker)];
+      for (int meeting = 0; meeting < 3; ++meeting)
+        pool->barrier().arriveAndWait([&] { ++met; });
+    });
+    ASSERT_EQ(calls, expected) << "round " << round;
+    ASSERT_EQ(met, 3 * (round + 1));
+  }
+}
+
+// Those that are left out are not even woken: the same worker may sleep through
+// any number of runs.
+TEST(WorkerPoolTest, WorkersThatWereLeftOutComeBack) {
+  auto pool = makePool(3);
+  for (int round = 0; round < 5; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    for (int i = 0; i < 100; ++i)
+      pool->run(1 + i % 2, [](int32_t) {});
+    int calls[3] = {};
+    pool->run([&](int32_t worker) { ++calls[worker]; });
+    EXPECT_EQ(calls[0] + calls[1] + calls[2], 3);
+  }
+}
+
+// Spinning is bounded: who waits gives its core to who is waited for.
+TEST(WorkerPoolTest, FarMoreWorkersThanCoresMakeProgress) {
+  int32_t team = 4 * readCpuBudget().cpus;
+  auto pool = makePool(team);
+  int meetings = 0;
+  for (int32_t part : {team, team / 2, 1, team})
+    pool->run(part, [&](int32_t) {
+      for (int i = 0; i < 50; ++i)
+        pool->barrier().arriveAndWait([&] { ++meetings; });
+    });
+  EXPECT_EQ(meetings, 200);
+}
+
 // A worker that is late by far more than the spin puts the others to sleep.
 TEST(WorkerPoolTest, SleepersAreWoken) {
   auto pool = makePool(3);
@@ -114,6 +164,19 @@ TEST(WorkerPoolTest, PinsNobodyUnlessAsked) {
   pool->run([&](int32_t worker) { cpus[size_t(worker)] = cpusOfThisThread(); });
   EXPECT_EQ(cpus[0], before);
   EXPECT_EQ(cpus[1], before);
+}
+
+// Time in a queue never goes back, and nobody has any before the first run.
+TEST(WorkerPoolTest, QueuedTimeGrows) {
+  auto pool = makePool(4);
+  double before = pool->secondsQueued();
+  EXPECT_GE(before, 0);
+  for (int round = 0; round < 20; ++round) {
+    pool->run([&](int32_t) { pool->barrier().arriveAndWait(); });
+    double now = pool->secondsQueued();
+    EXPECT_GE(now, before);
+    before = now;
+  }
 }
 
 TEST(ThreadCountTest, DefaultsToCoresAndRefusesMoreThanCpus) {

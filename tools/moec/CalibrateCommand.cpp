@@ -10,13 +10,19 @@ using moert::Status;
 namespace moec {
 
 namespace {
-Status calibrate(const std::string &output, bool json) {
-  MOE_ASSIGN_OR_RETURN(TargetDesc target,
+struct CalibrateFlags {
+  std::string output;
+  bool json = false, force = false;
+};
+
+Status calibrate(const CalibrateFlags &flags) {
+  MOE_ASSIGN_OR_RETURN(Calibration calibration,
                        calibrateNative([](const std::string &what) {
                          moetool::note("measuring {}\n", what);
                        }));
+  const TargetDesc &target = calibration.target;
   // Standard output is for the description alone if it goes there.
-  bool piped = json || output == "-";
+  bool piped = flags.json || flags.output == "-";
   auto tell = [piped](std::string_view text) {
     piped ? moetool::noteText(text) : moetool::printText(text);
   };
@@ -26,15 +32,24 @@ Status calibrate(const std::string &output, bool json) {
     printTarget(target);
   for (const std::string &note : target.notes)
     moetool::note("note: {}\n", note);
-  if (!output.empty()) {
-    if (output != "-") {
-      MOE_RETURN_IF_ERROR(saveTargetFile(output, target));
-      tell(fmt::format("written to {}\n", output));
-    }
-    // Without a cache folder the file is still of use.
-    if (nativeTargetFile().empty())
+  if (!flags.output.empty() && flags.output != "-") {
+    MOE_RETURN_IF_ERROR(saveTargetFile(flags.output, target));
+    tell(fmt::format("written to {}\n", flags.output));
+  }
+  if (!calibration.disturbance.isQuiet()) {
+    moetool::note("note: other programs use this machine ({}), so that it may "
+                  "do better than was measured{}\n",
+                  calibration.disturbance.text(),
+                  flags.force ? ""
+                              : ". Nothing was stored for --target native: "
+                                "calibrate again when it is quiet, or with "
+                                "--force");
+    if (!flags.force)
       return Status::ok();
   }
+  // Without a cache folder the file is still of use.
+  if (!flags.output.empty() && nativeTargetFile().empty())
+    return Status::ok();
   MOE_RETURN_IF_ERROR(saveNativeTarget(target));
   tell(fmt::format("stored in {}: --target native uses it\n",
                    nativeTargetFile()));
@@ -45,8 +60,7 @@ Status calibrate(const std::string &output, bool json) {
 } // namespace
 
 void addCalibrateCommand(moetool::Tool &tool) {
-  auto output = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
+  auto flags = std::make_shared<CalibrateFlags>();
   CLI::App *command = tool.command(
       "calibrate",
       "Measure this machine, so that --target native plans for what it does. "
@@ -54,15 +68,16 @@ void addCalibrateCommand(moetool::Tool &tool) {
       "a GPU, memory and link are measured and matrix rates computed from its "
       "clock and published figures; native does not use it until moert runs on "
       "GPUs, --target-file does",
-      [output, json] { return calibrate(*output, *json); });
+      [flags] { return calibrate(*flags); });
   command
-      ->add_option(
-          "-o,--output", *output,
-          "Write it here too (-: to standard output), to edit and pass "
-          "to compile --target-file")
+      ->add_option("-o,--output", flags->output,
+                   "Write it here too (-: to standard output), to edit and "
+                   "pass to compile --target-file")
       ->type_name("FILE.json");
-  command->add_flag("--json", *json,
+  command->add_flag("--json", flags->json,
                     "Print the description as --target-file takes it");
+  command->add_flag("--force", flags->force,
+                    "Store what was measured on a busy machine too");
 }
 
 } // namespace moec

@@ -1,7 +1,7 @@
 //===- Barrier.h - Where all workers meet -----------------------*- C++ -*-===//
 //
-// A sense-reversing barrier for a fixed team: the last worker to arrive turns
-// the generation, the others watch it. They spin for a bounded time, because
+// A sense-reversing barrier: the last worker of a team to arrive turns the
+// generation, the others watch it. They spin for a bounded time, because
 // most waits inside a token take microseconds, and then sleep on a futex, so
 // that a team larger than the free cores still makes progress.
 //
@@ -20,12 +20,18 @@ class Barrier {
 public:
   explicit Barrier(int32_t team) : team_(team) {}
 
+  /// How many will arrive from now on. For whoever starts the team: nobody is
+  /// about to arrive, though some may not have left yet.
+  void setTeam(int32_t team) { team_ = team; }
+
   /// Returns when all `team` workers have arrived; what they wrote before is
   /// then visible to all. The last one to arrive calls `atMeeting` while the
   /// others wait.
   template <class F> void arriveAndWait(F atMeeting) {
     uint32_t generation = generation_.value();
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 != team_) {
+    // Read before arriving: once all have, the next team may be another.
+    int32_t team = team_;
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 != team) {
       generation_.waitWhile(generation);
       return;
     }
@@ -38,7 +44,7 @@ public:
   }
 
 private:
-  const int32_t team_;
+  int32_t team_;
   alignas(64) std::atomic<int32_t> arrived_ = 0;
   alignas(64) Event generation_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 namespace moert {
@@ -17,6 +18,15 @@ uint64_t defaultReadBytes(int threads) {
   return memory == 0 ? least : std::min(bytes, memory / 8);
 }
 } // namespace
+
+std::string Disturbance::text() const {
+  return fmt::format("rates spread by {:.0f} %, and {:.1f} threads had no CPU",
+                     100 * spread, queued);
+}
+
+Disturbance worse(const Disturbance &a, const Disturbance &b) {
+  return {std::max(a.spread, b.spread), std::max(a.queued, b.queued)};
+}
 
 moek::Isa bestHostIsa() {
   for (moek::Isa isa : {moek::Isa::Amx, moek::Isa::Avx512, moek::Isa::Avx2})
@@ -48,7 +58,8 @@ template <class Work> Rate Calibrator::rateOf(const Work &work) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> done(size_t(pool_->team()));
   Rate rate;
-  double spent = 0, all = 0;
+  double spent = 0, all = 0, queuedBefore = pool_->secondsQueued();
+  Clock::time_point begin = Clock::now();
   // Three runs at least: the first one finds caches and clocks cold.
   for (int run = 0; run < 3 || spent < options_.seconds; ++run) {
     Clock::time_point start, end;
@@ -69,6 +80,10 @@ template <class Work> Rate Calibrator::rateOf(const Work &work) {
     rate.best = std::max(rate.best, total / std::max(seconds, 1e-9));
   }
   rate.sustained = all / std::max(spent, 1e-9);
+  rate.queued =
+      std::max(pool_->secondsQueued() - queuedBefore, 0.0) /
+      std::max(std::chrono::duration<double>(Clock::now() - begin).count(),
+               1e-9);
   return rate;
 }
 
@@ -95,22 +110,29 @@ Rate Calibrator::opsPerSecond(moek::Peak kind) {
 }
 
 CpuLimits Calibrator::measure() {
-  return {pool_->team(), readBytesPerSecond().best,
-          opsPerSecond(moek::Peak::Int8).best,
-          opsPerSecond(moek::Peak::Float).best,
-          opsPerSecond(moek::Peak::Bf16).best};
+  Disturbance disturbance;
+  auto best = [&](const Rate &rate) {
+    disturbance = worse(disturbance, rate.disturbance());
+    return rate.best;
+  };
+  CpuLimits limits{pool_->team(), best(readBytesPerSecond()),
+                   best(opsPerSecond(moek::Peak::Int8)),
+                   best(opsPerSecond(moek::Peak::Float)),
+                   best(opsPerSecond(moek::Peak::Bf16))};
+  limits.disturbance = disturbance;
+  return limits;
 }
 
-StatusOr<std::vector<double>>
+StatusOr<std::vector<Rate>>
 readBandwidthByThreads(int threads, const CalibrationOptions &options,
                        const std::function<void(int)> &progress) {
-  std::vector<double> rates;
+  std::vector<Rate> rates;
   for (int team = 1; team <= threads; ++team) {
     if (progress)
       progress(team);
     MOE_ASSIGN_OR_RETURN(Calibrator calibrator,
                          Calibrator::create(team, options));
-    rates.push_back(calibrator.readBytesPerSecond().best);
+    rates.push_back(calibrator.readBytesPerSecond());
   }
   return rates;
 }

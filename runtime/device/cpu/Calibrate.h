@@ -15,18 +15,26 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace moert {
 
-/// Best rates, sums over all threads of a team.
-struct CpuLimits {
-  int threads = 0;
-  double readBytesPerSecond = 0;
-  double int8OpsPerSecond = 0; ///< A multiply and an add are two.
-  double floatOpsPerSecond = 0;
-  double bf16OpsPerSecond = 0; ///< 0 without BF16 dot products.
+/// How much other programs disturbed a measurement.
+struct Disturbance {
+  double spread = 0; ///< The part of the best rate that was not sustained.
+  /// Threads of the team that could have run but had no CPU, on average.
+  double queued = 0;
+
+  /// Whether the best rate is what the machine can do. A busy process on one of
+  /// its cores halves what is sustained where runs are shorter than its slices
+  /// of CPU time; longer runs are all as slow, but half a thread queues. Shared
+  /// machines that call themselves idle spread by a fifth.
+  bool isQuiet() const { return spread <= 0.3 && queued <= 0.1; }
+  /// "rates spread by 45 %, and 0.5 threads had no CPU"
+  std::string text() const;
 };
+Disturbance worse(const Disturbance &a, const Disturbance &b);
 
 /// Bytes or operations per second, of many short runs.
 struct Rate {
@@ -35,6 +43,21 @@ struct Rate {
   double best = 0;
   /// Of all runs together: what neighbours on a shared machine left just then.
   double sustained = 0;
+  double queued = 0; ///< See Disturbance.
+
+  Disturbance disturbance() const {
+    return {best > 0 ? 1 - sustained / best : 0, queued};
+  }
+};
+
+/// Best rates, sums over all threads of a team.
+struct CpuLimits {
+  int threads = 0;
+  double readBytesPerSecond = 0;
+  double int8OpsPerSecond = 0; ///< A multiply and an add are two.
+  double floatOpsPerSecond = 0;
+  double bf16OpsPerSecond = 0;  ///< 0 without BF16 dot products.
+  Disturbance disturbance = {}; ///< The worst of all measurements.
 };
 
 struct CalibrationOptions {
@@ -75,7 +98,7 @@ private:
 
 /// Read bandwidth in bytes per second of 1 ... `threads` threads, in order.
 /// `progress`, called before each, receives the number of threads.
-StatusOr<std::vector<double>>
+StatusOr<std::vector<Rate>>
 readBandwidthByThreads(int threads, const CalibrationOptions &options = {},
                        const std::function<void(int)> &progress = {});
 

@@ -29,29 +29,42 @@ WorkerPool::create(int32_t team, std::span<const int> cpus) {
 
 WorkerPool::~WorkerPool() {
   job_ = nullptr;
-  start_.advance();
+  for (size_t i = 0; i < threads_.size(); ++i)
+    members_[i + 1].start.advance();
   for (std::thread &thread : threads_)
     thread.join();
 }
 
-void WorkerPool::runJob() {
+void WorkerPool::runJob(int32_t team) {
   PinnedHere pinned(callersCpu_);
-  start_.advance();
+  barrier_.setTeam(team);
+  for (int32_t worker = 1; worker < team; ++worker)
+    members_[size_t(worker)].start.advance();
   job_(context_, 0);
   barrier_.arriveAndWait();
 }
 
 void WorkerPool::workerLoop(int32_t worker, int cpu) {
   PinnedHere pinned(cpu);
-  // start_ is 0 until the first run, which waits for this thread at its end:
-  // no run can be missed, however late the thread begins.
+  Member &self = members_[size_t(worker)];
+  self.queued.followThisThread();
+  // The start is 0 until this worker's first run, which waits for this thread
+  // at its end: no run can be missed, however late the thread begins.
   for (uint32_t seen = 0;; ++seen) {
-    start_.waitWhile(seen);
+    self.start.waitWhile(seen);
     if (!job_)
       return;
     job_(context_, worker);
     barrier_.arriveAndWait();
   }
+}
+
+double WorkerPool::secondsQueued() {
+  members_[0].queued.followThisThread();
+  double sum = 0;
+  for (int32_t worker = 0; worker < team_; ++worker)
+    sum += members_[size_t(worker)].queued.seconds();
+  return sum;
 }
 
 } // namespace moert

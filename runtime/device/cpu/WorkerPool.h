@@ -2,7 +2,8 @@
 //
 // SPMD: run() makes every worker call the same function and returns when all
 // have. The calling thread is worker 0, so that a team of one starts no thread
-// and a team of N occupies N cores.
+// and a team of N occupies N cores. A run may leave out the last workers, who
+// then sleep undisturbed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +12,7 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/device/cpu/Barrier.h"
+#include "runtime/device/cpu/QueueTime.h"
 
 #include <memory>
 #include <span>
@@ -31,33 +33,47 @@ public:
 
   int32_t team() const { return team_; }
 
-  /// Calls body(worker) on every worker, 0 <= worker < team(). `body` must not
-  /// throw and must not call run(). One run at a time.
-  template <class F> void run(const F &body) {
+  /// Calls body(worker) on workers 0 ... team - 1, where 1 <= team <= team().
+  /// `body` must not throw and must not call run(). One run at a time.
+  template <class F> void run(int32_t team, const F &body) {
     job_ = [](const void *context, int32_t worker) {
       (*static_cast<const F *>(context))(worker);
     };
     context_ = &body;
-    runJob();
+    runJob(team);
   }
+  template <class F> void run(const F &body) { run(team_, body); }
 
-  /// For use inside run(): all workers of the team meet.
+  /// For use inside run(): all workers that run meet.
   Barrier &barrier() { return barrier_; }
 
+  /// The sum over all workers of the seconds that they could have run but had
+  /// no CPU, since they began. To be called by the thread that calls run(); 0
+  /// where the system does not tell. Some microseconds a worker.
+  double secondsQueued();
+
 private:
+  /// What a worker has for itself, on cache lines of its own: those that a run
+  /// leaves out see nothing of it.
+  struct alignas(64) Member {
+    Event start;
+    QueueTime queued;
+  };
+
   WorkerPool(int32_t team, int callersCpu)
-      : team_(team), callersCpu_(callersCpu), barrier_(team) {}
-  void runJob();
+      : team_(team), callersCpu_(callersCpu), barrier_(team),
+        members_(new Member[size_t(team)]) {}
+  void runJob(int32_t team);
   void workerLoop(int32_t worker, int cpu);
 
   const int32_t team_;
   const int callersCpu_; ///< -1: not pinned.
   Barrier barrier_;
-  /// Set by run() before `start_` advances; null asks the threads to end.
+  /// Set by run() before a worker's start; null asks the threads to end.
   void (*job_)(const void *, int32_t) = nullptr;
   const void *context_ = nullptr;
-  Event start_;
-  std::vector<std::thread> threads_;
+  std::unique_ptr<Member[]> members_; ///< [team]
+  std::vector<std::thread> threads_;  ///< [team - 1], of worker 1 and so on.
 };
 
 } // namespace moert

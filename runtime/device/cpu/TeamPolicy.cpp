@@ -1,0 +1,94 @@
+#include "runtime/device/cpu/TeamPolicy.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moert {
+
+bool TeamPolicy::ran(const StepKind &kind, double begin, double end) {
+  if (least_ == full_)
+    return false;
+  now_ = end;
+  double seconds = std::max(end - begin, 1e-9);
+  auto cost = std::ranges::find(costs_, kind, &Cost::kind);
+  if (cost == costs_.end()) {
+    // Nothing to weigh it by yet, and the first of its kind finds caches cold.
+    if (costs_.size() < kKinds)
+      costs_.push_back({kind, seconds, seconds});
+    else
+      costs_[nextCost_++ % kKinds] = {kind, seconds, seconds};
+    open_ = false;
+    return true;
+  }
+  cost->fastest = std::min(cost->fastest, seconds);
+  if (!open_)
+    return true;
+  ++steps_;
+  seconds_ += seconds;
+  work_ += cost->weight;
+  return steps_ >= 2 && seconds_ >= kWindowSeconds;
+}
+
+void TeamPolicy::decide(double queued) {
+  bool complete = open_;
+  Sample sample;
+  if (complete)
+    sample = {team_, work_ / seconds_, (queued - queuedBefore_) / seconds_};
+  open_ = true;
+  steps_ = 0;
+  seconds_ = work_ = 0;
+  queuedBefore_ = queued;
+  if (complete)
+    judge(sample);
+  if (!looking_)
+    for (Cost &cost : costs_)
+      cost.weight = cost.fastest;
+}
+
+void TeamPolicy::judge(const Sample &sample) {
+  bool disturbed = sample.missing >= kMissing;
+  if (!looking_) {
+    if (now_ < nextLook_ || (sample.team == full_ && !disturbed))
+      return;
+    looking_ = true;
+    lookBegin_ = now_;
+    teamBefore_ = team_;
+    best_ = {};
+    if (sample.team != full_) {
+      team_ = full_;
+      return;
+    }
+    // The full team has just been measured.
+  }
+  if (sample.speed > best_.speed)
+    best_ = sample;
+  // One shared core holds all others up, so that leaving out too few workers
+  // may be no better than none.
+  if (disturbed && sample.team > least_)
+    team_ = smallerThan(sample);
+  else
+    settle();
+}
+
+void TeamPolicy::settle() {
+  looking_ = false;
+  team_ = best_.team;
+  if (team_ == full_ && best_.missing < kMissing) {
+    nextLook_ = now_; // undisturbed: whatever comes is noticed at once
+    patience_ = 1;
+    return;
+  }
+  patience_ = team_ == teamBefore_ ? std::min(2 * patience_, kMaxPatience) : 1;
+  nextLook_ = now_ + patience_ * std::max(kHoldSeconds,
+                                          kHoldLooks * (now_ - lookBegin_));
+}
+
+/// A core with a neighbour keeps its worker waiting half of the time: twice as
+/// many cores have one as workers are missing.
+int32_t TeamPolicy::smallerThan(const Sample &sample) const {
+  double busy = std::clamp(std::round(2 * sample.missing), 1.0,
+                           double(sample.team - least_));
+  return sample.team - int32_t(busy);
+}
+
+} // namespace moert

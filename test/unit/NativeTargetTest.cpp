@@ -1,0 +1,175 @@
+// native on machines that are made up: quiet, busy at first, always busy.
+#include "compiler/Targets/NativeTarget.h"
+
+#include "runtime/base/HostCpu.h"
+#include "test/support/TempDir.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace moec;
+using moert::CpuLimits;
+using moert::Disturbance;
+using moert::Rate;
+using moert::StatusOr;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+namespace {
+
+const Disturbance kQuiet{.spread = 0.1}, kSpread{.spread = 0.45},
+    kQueued{.queued = 0.5};
+
+class NativeTargetTest : public ::testing::Test {
+protected:
+  void SetUp() override {
+    ASSERT_EQ(::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1), 0);
+  }
+
+  /// Measures rates of 1e9, 2e9 ... and these disturbances in turn, the last
+  /// one for ever.
+  CpuMeasurement measuring(std::vector<Disturbance> disturbances) {
+    auto next = [this, disturbances](int &calls) {
+      size_t last = disturbances.size() - 1;
+      return disturbances[std::min(size_t(calls++), last)];
+    };
+    return {[=, this](int cores, double) -> StatusOr<CpuLimits> {
+              Disturbance seen = next(limitCalls_);
+              double rate = 1e9 * limitCalls_;
+              return CpuLimits{cores, rate, rate * 10, rate, 0, seen};
+            },
+            [=, this](int cores, double, const std::function<void(int)> &)
+                -> StatusOr<std::vector<Rate>> {
+              Disturbance seen = next(readCalls_);
+              double best = 1e8 * readCalls_;
+              return std::vector<Rate>(
+                  size_t(cores), {best, best * (1 - seen.spread), seen.queued});
+            }};
+  }
+
+  StatusOr<Calibration> calibrate(const CpuMeasurement &cpu) {
+    return calibrateNative(
+        [this](const std::string &what) { said_.push_back(what); },
+        {.cudaLibrary = "none.so", .cpu = cpu});
+  }
+
+  bool cached() const { return std::filesystem::exists(nativeTargetFile()); }
+
+  moetest::TempDir folder_;
+  int limitCalls_ = 0, readCalls_ = 0;
+  std::vector<std::string> said_;
+};
+
+TEST_F(NativeTargetTest, AQuietMachineIsMeasuredOnceAndKept) {
+  CpuMeasurement cpu = measuring({kQuiet});
+  for (int compile = 0; compile < 2; ++compile) {
+    StatusOr<TargetDesc> target = nativeTarget(cpu);
+    ASSERT_TRUE(target.isOk()) << target.status().message();
+    EXPECT_EQ(target->host().readBytesPerSecond, 1e9);
+    EXPECT_THAT(target->notes, IsEmpty());
+    EXPECT_TRUE(cached());
+  }
+  EXPECT_EQ(limitCalls_, 1);
+}
+
+TEST_F(NativeTargetTest, ABusyMachineIsMeasuredAgainUntilItIsQuiet) {
+  for (const Disturbance &busy : {kSpread, kQueued}) {
+    std::filesystem::remove(nativeTargetFile());
+    limitCalls_ = 0;
+    CpuMeasurement cpu = measuring({busy, kQuiet});
+    StatusOr<TargetDesc> target = nativeTarget(cpu);
+    ASSERT_TRUE(target.isOk()) << target.status().message();
+    EXPECT_EQ(limitCalls_, 2);
+    EXPECT_EQ(target->host().readBytesPerSecond, 2e9);
+    EXPECT_THAT(target->notes,
+                ElementsAre(HasSubstr("other programs used this machine (rates "
+                                      "spread by ")));
+    // Kept, as it is; the note is not.
+    StatusOr<TargetDesc> again = nativeTarget(cpu);
+    ASSERT_TRUE(again.isOk()) << again.status().message();
+    EXPECT_EQ(again->host().readBytesPerSecond, 2e9);
+    EXPECT_THAT(again->notes, IsEmpty());
+    EXPECT_EQ(limitCalls_, 2);
+  }
+}
+
+TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedButNotKept) {
+  CpuMeasurement cpu = measuring({kQueued});
+  for (int compile = 1; compile <= 2; ++compile) {
+    StatusOr<TargetDesc> target = nativeTarget(cpu);
+    ASSERT_TRUE(target.isOk()) << target.status().message();
+    // The best of three measurements; the next compile makes three more.
+    EXPECT_EQ(limitCalls_, kMeasurements * compile);
+    EXPECT_EQ(target->host().readBytesPerSecond, 1e9 * limitCalls_);
+    EXPECT_EQ(target->host().int8OpsPerSecond, 1e10 * limitCalls_);
+    EXPECT_THAT(target->notes,
+                ElementsAre(testing::AllOf(
+                    HasSubstr("other programs use this machine (rates spread "
+                              "by 0 %, and 0.5 threads had no CPU in the last "
+                              "of 3 measurements)"),
+                    HasSubstr("not kept"), HasSubstr("moec calibrate"))));
+    EXPECT_FALSE(cached());
+  }
+  // A compile's target has the note too.
+  StatusOr<TargetDesc> quiet = nativeTarget(measuring({kQuiet}));
+  ASSERT_TRUE(quiet.isOk()) << quiet.status().message();
+  EXPECT_TRUE(cached());
+}
+
+TEST_F(NativeTargetTest, EarlierAndBetterFiguresStay) {
+  CpuMeasurement cpu = measuring({kSpread});
+  auto rising = cpu.limits;
+  cpu.limits = [&](int cores, double seconds) {
+    StatusOr<CpuLimits> limits = rising(cores, seconds);
+    limits->readBytesPerSecond = 1e9 * (10 - limitCalls_);
+    return limits;
+  };
+  StatusOr<TargetDesc> target = nativeTarget(cpu);
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  EXPECT_EQ(target->host().readBytesPerSecond, 9e9);
+  EXPECT_EQ(target->host().floatOpsPerSecond, 3e9);
+}
+
+TEST_F(NativeTargetTest, CalibrationRepeatsWhatWasDisturbed) {
+  StatusOr<Calibration> quiet = calibrate(measuring({kQuiet}));
+  ASSERT_TRUE(quiet.isOk()) << quiet.status().message();
+  EXPECT_TRUE(quiet->disturbance.isQuiet());
+  EXPECT_EQ(limitCalls_ + readCalls_, 2);
+  for (const std::string &what : said_)
+    EXPECT_EQ(what.find("again"), std::string::npos) << what;
+
+  limitCalls_ = readCalls_ = 0;
+  said_.clear();
+  StatusOr<Calibration> settled = calibrate(measuring({kSpread, kQuiet}));
+  ASSERT_TRUE(settled.isOk()) << settled.status().message();
+  EXPECT_TRUE(settled->disturbance.isQuiet());
+  EXPECT_EQ(limitCalls_, 2);
+  EXPECT_EQ(readCalls_, 2);
+  EXPECT_EQ(std::ranges::count(said_, "again, as other programs use this "
+                                      "machine: rates spread by 45 %, and 0.0 "
+                                      "threads had no CPU"),
+            2);
+  EXPECT_EQ(settled->target.host().readBytesPerSecondByCores.front(), 2e8);
+
+  limitCalls_ = readCalls_ = 0;
+  StatusOr<Calibration> busy = calibrate(measuring({kQueued}));
+  ASSERT_TRUE(busy.isOk()) << busy.status().message();
+  EXPECT_FALSE(busy->disturbance.isQuiet());
+  EXPECT_EQ(limitCalls_, kMeasurements);
+  EXPECT_EQ(readCalls_, kMeasurements);
+  EXPECT_FALSE(cached());
+}
+
+// Only one of its measurements: still not to be kept.
+TEST_F(NativeTargetTest, ABusySweepAloneIsNotQuiet) {
+  CpuMeasurement cpu = measuring({kQuiet});
+  cpu.readByCores = measuring({kSpread}).readByCores;
+  StatusOr<Calibration> calibration = calibrate(cpu);
+  ASSERT_TRUE(calibration.isOk()) << calibration.status().message();
+  EXPECT_FALSE(calibration->disturbance.isQuiet());
+}
+
+} // namespace
