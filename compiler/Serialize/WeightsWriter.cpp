@@ -299,18 +299,22 @@ private:
 
 StatusOr<std::string> recordedPath(const std::string &file,
                                    const std::string &planPath) {
+  bool stream = planPath.empty();
+  if (!stream) {
+    MOE_ASSIGN_OR_RETURN(moert::OutputPlace plan,
+                         moert::OutputPlace::find(planPath));
+    stream = plan.isStream();
+  }
   std::error_code error;
   stdfs::path absolute = stdfs::weakly_canonical(stdfs::absolute(file), error);
+  if (!error && stream)
+    return absolute.string();
   stdfs::path folder;
   if (!error)
     folder =
         stdfs::weakly_canonical(stdfs::absolute(planPath).parent_path(), error);
   if (error)
     return Status(StatusCode::Io, file + ": " + error.message());
-  MOE_ASSIGN_OR_RETURN(moert::OutputPlace plan,
-                       moert::OutputPlace::find(planPath));
-  if (plan.isStream())
-    return absolute.string();
   stdfs::path relative = absolute.lexically_relative(folder);
   bool below = !relative.empty() && *relative.begin() != "..";
   return (below ? relative : absolute).string();

@@ -13,7 +13,8 @@
 namespace moec {
 
 /// A path as the plan at `planPath` records it: relative if the file is below
-/// the plan's folder, else absolute. Fails with Io.
+/// the plan's folder, else absolute, as for a plan that goes to a stream or to
+/// "". Fails with Io.
 moert::StatusOr<std::string> recordedPath(const std::string &file,
                                           const std::string &planPath);
 

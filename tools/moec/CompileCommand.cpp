@@ -25,11 +25,11 @@ struct Options {
 
 Status checkOptions(const Options &options) {
   const CompileRequest &request = options.request;
-  if (options.json && request.emit != Emit::Fb &&
-      (request.output.empty() || request.output == "-"))
+  if (options.json && (request.output == "-" ||
+                       (request.output.empty() && request.emit != Emit::Fb)))
     return Status(moert::StatusCode::Usage,
-                  "--json and the text that --emit asks for would both go to "
-                  "standard output; give -o FILE for the text");
+                  "--json and the output would both go to standard output; "
+                  "give -o FILE for the output");
   if (options.noTokenizer && request.emit != Emit::Fb)
     return Status(moert::StatusCode::Usage,
                   "--no-tokenizer is for plan files: no text that --emit "
