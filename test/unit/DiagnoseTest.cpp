@@ -92,21 +92,30 @@ TEST_P(DiagnoseTest, NamesTheWeightAndItsRow) {
     }
 }
 
+// One that a token met, though others, which it did not, are damaged too.
 TEST_P(DiagnoseTest, NamesTheExpert) {
+  auto meets = [&](int32_t token, int64_t expert) {
+    sample_ = SamplePlan(GetParam());
+    sample_.fillRow("down", expert, 0, NAN);
+    return !open()->decode(token).isOk();
+  };
+  int32_t token = 0;
+  while (token < SamplePlan::kVocab && meets(token, 0))
+    ++token;
+  ASSERT_LT(token, SamplePlan::kVocab);
   for (const char *name : {"gate", "up", "down"}) {
     SCOPED_TRACE(name);
     sample_ = SamplePlan(GetParam());
-    // Some of them are chosen: two rows here, one there.
     for (int64_t e = 0; e < SamplePlan::kExperts; ++e)
       for (int64_t row = 0; row <= e; ++row)
         sample_.fillRow(name, e, 3 + row, NAN);
-    auto session = open();
-    Status status = session->decode(3).status();
+    Status status = open()->decode(token).status();
     expectRefused(status, {std::string(": ") + name + ", expert "});
     size_t at = status.message().find(", expert ") + 9;
     int expert = status.message()[at] - '0';
     expectRefused(status, {fmt::format("in {} of", expert + 1),
                            "the first in row 3", "(experts_"});
+    EXPECT_TRUE(meets(token, expert)) << expert;
   }
 }
 
