@@ -9,6 +9,11 @@ include(AddMLIR)
 add_library(moe_mlir INTERFACE)
 target_include_directories(moe_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 target_link_libraries(moe_mlir INTERFACE MLIR LLVM-19)
+if(MOE_SANITIZE MATCHES "address")
+  # In programs themselves: nothing would take it from a library.
+  target_sources(moe_mlir INTERFACE
+    "$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${CMAKE_CURRENT_LIST_DIR}/AsanOptions.cpp>")
+endif()
 
 # moe_tablegen(target definitions output generator [output generator ...])
 # A generator of several words is one quoted string: "-gen-x -dialect=y".

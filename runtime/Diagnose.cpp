@@ -227,16 +227,18 @@ private:
                            broken.matrix);
     std::string where =
         file.kind() == fb::FileKind::Model
-            ? fmt::format("{} is damaged", printable(text(file.path())))
-            : fmt::format("{}, or the model that it was made from, is damaged",
-                          printable(text(file.path())));
+            ? fmt::format("{} is damaged; copy it again",
+                          printable(text(file.path())))
+            : fmt::format("{}, or the model that it was made from, is damaged; "
+                          "check the model file against its checksum, then "
+                          "recompile{}",
+                          printable(text(file.path())),
+                          recompileLine(plan_, path_));
     return invalidPlan(
         "{}: {}{} holds values that are not finite in {} of {}, the first in "
-        "row {} (found in {}): {}; check the model file against its checksum, "
-        "then recompile{}",
+        "row {} (found in {}): {}",
         path_, printable(text(w.name())), matrix, broken.count,
-        counted(uint64_t(w.rows()), "row"), broken.first, label(), where,
-        recompileLine(plan_, path_));
+        counted(uint64_t(w.rows()), "row"), broken.first, label(), where);
   }
 
   /// Inputs and weights are finite.

@@ -1,8 +1,8 @@
 #include "runtime/MemoryFit.h"
 
 #include "runtime/PlanAccess.h"
-#include "runtime/Recompile.h"
 #include "runtime/PlanFacts.h"
+#include "runtime/Recompile.h"
 
 #include <algorithm>
 #include <vector>
@@ -92,7 +92,11 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
   if (need.copied)
     fix = "leave out --no-mmap, so that weights are mapped";
   else if (!fit.fitsPaged())
-    fix = memoryHint(plan.table(), plan.path(), need.total() - need.kv,
+    // Where weights alone are too much, they will have to be paged.
+    fix = memoryHint(plan.table(), plan.path(),
+                     need.total() - need.kv < fit.limit.bytes
+                         ? need.total() - need.kv
+                         : need.resident() - need.kv,
                      fit.limit.bytes);
   else
     fix = fmt::format("--allow-paging runs it all the same, and reads about {} "

@@ -15,13 +15,16 @@ namespace stdfs = std::filesystem;
 /// Options of moec compile that shape a plan, which it records. Others, such as
 /// those that name files to write, are not taken from a file.
 struct ShapingOption {
+  enum Kind { Word, Path, Flag };
   std::string_view name;
-  bool isPath = false; ///< Recorded as model files are: see plan.fbs.
+  Kind kind = Word; ///< Paths are recorded as those of models are: plan.fbs.
 };
 constexpr ShapingOption kShapingOptions[] = {
-    {"--target"},  {"--target-file", true}, {"--ctx"},
-    {"--ubatch"},  {"--kv-type"},           {"--mla"},
-    {"--weights"}, {"--experts"},
+    {"--target"},  {"--target-file", ShapingOption::Path},
+    {"--ctx"},     {"--ubatch"},
+    {"--kv-type"}, {"--mla"},
+    {"--weights"}, {"--checksums"},
+    {"--experts"}, {"--no-tokenizer", ShapingOption::Flag},
 };
 
 const ShapingOption *findOption(std::string_view name) {
@@ -55,16 +58,33 @@ std::string modelPath(const fb::Plan &plan, std::string_view planPath,
   return "";
 }
 
-/// The options of the plan's compilation, each with a value.
+/// The options of the plan's compilation; flags without a value.
 std::vector<OptionChange> recordedOptions(const std::vector<std::string> &words,
                                           std::string_view planPath) {
   std::vector<OptionChange> options;
-  for (size_t i = 0; i + 1 < words.size(); i += 2)
-    if (const ShapingOption *option = findOption(words[i]))
-      options.push_back({option->name, option->isPath
-                                           ? fromHere(planPath, words[i + 1])
-                                           : words[i + 1]});
+  for (size_t i = 0; i < words.size(); ++i) {
+    const ShapingOption *option = findOption(words[i]);
+    if (option && option->kind == ShapingOption::Flag)
+      options.push_back({option->name, ""});
+    else if (option && i + 1 < words.size())
+      options.push_back({option->name, option->kind == ShapingOption::Path
+                                           ? fromHere(planPath, words[++i])
+                                           : words[++i]});
+  }
   return options;
+}
+
+/// The weights file of a plan, unless it is the one beside it that moec names.
+std::string otherWeights(const fb::Plan &plan, std::string_view planPath) {
+  stdfs::path usual = stdfs::path(planPath).filename();
+  if (usual.extension() == ".fb")
+    usual.replace_extension();
+  usual += ".weights";
+  for (uint32_t i = 0; i < count(plan.files()); ++i)
+    if (const fb::File &file = *plan.files()->Get(i);
+        file.kind() == fb::FileKind::Packed && text(file.path()) != usual)
+      return fromHere(planPath, text(file.path()));
+  return "";
 }
 } // namespace
 
@@ -90,7 +110,11 @@ std::string recompileLine(const fb::Plan &plan, std::string_view planPath,
       "\n{}moec compile {}", model.empty() ? kRunWithModelLead : kRunLead,
       model.empty() ? "MODEL" : shellPath(model));
   for (const OptionChange &option : options)
-    command += fmt::format(" {} {}", option.name, shellWord(option.value));
+    command +=
+        fmt::format(" {}{}{}", option.name, option.value.empty() ? "" : " ",
+                    option.value.empty() ? "" : shellWord(option.value));
+  if (std::string weights = otherWeights(plan, planPath); !weights.empty())
+    command += " --weights-file " + shellPath(weights);
   return command + " -o " + shellPath(planPath);
 }
 

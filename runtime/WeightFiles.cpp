@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -146,6 +147,16 @@ private:
   Status missing_, other_;
 };
 
+/// Whether what lies where a model is expected can be a whole one.
+bool mayCompile(const stdfs::path &path, const fb::File &expected) {
+  StatusOr<InputFile> input = InputFile::open(path);
+  if (!input || input->size() < expected.bytes())
+    return false;
+  char magic[4] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof(magic));
+  return std::string_view(magic, sizeof(magic)) == "GGUF";
+}
+
 Status checkOverrides(const fb::Plan &table, uint32_t models,
                       const WeightPaths &paths) {
   if (paths.models.size() > models)
@@ -187,10 +198,15 @@ findWeightFiles(const Plan &plan, const WeightPaths &paths, FileCheck check) {
       return Status(
           found.status().code(),
           fmt::format("{}; {} needs it for its weights; give its place with {} "
-                      "PATH, or recompile{}",
+                      "PATH{}",
                       found.status().message(), plan.path(),
                       isModel ? "--model" : "--weights-file",
-                      recompileLine(table, plan.path(), {}, paths.models)));
+                      // Of half a model, or none, no plan can be made.
+                      isModel && !mayCompile(places.front(), file)
+                          ? ""
+                          : ", or recompile" + recompileLine(table, plan.path(),
+                                                             {},
+                                                             paths.models)));
     files.push_back(*std::move(found));
   }
   if (!overrides.empty())

@@ -13,6 +13,7 @@ add_test(NAME lit
   COMMAND ${Python3_EXECUTABLE} ${MOE_LIT} -sv
           --xunit-xml-output ${PROJECT_BINARY_DIR}/lit-results.xml
           ${CMAKE_CURRENT_BINARY_DIR})
+set_tests_properties(lit PROPERTIES LABELS compiler)
 
 # What lit runs briefly, at length: kills and failures at each system call of a
 # recompilation, and runs beside recompilations.

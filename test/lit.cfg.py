@@ -63,6 +63,10 @@ if os.path.exists("/dev/nvidiactl"):
 if os.path.exists(config.bin_dir + "/libmoe_faults.so"):
     config.available_features.add("faults")
 
+# Sanitizers take address space that no limit can leave out.
+if config.sanitized:
+    config.available_features.add("sanitized")
+
 config.substitutions += [
     # The tools, for a test's own script.
     ("%bin", config.bin_dir),

@@ -63,6 +63,8 @@ std::string commandLine(const CompileRequest &request) {
     add("--dump-phases", moert::shellPath(request.dumpFolder));
   if (request.verbose)
     line += " --verbose";
+  if (!request.toolOptions.empty())
+    line += " " + request.toolOptions;
   if (!request.output.empty())
     add("-o", request.output == "-" ? "-" : moert::shellPath(request.output));
   return line;

@@ -30,6 +30,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <iterator>
+#include <optional>
 
 using moert::Status;
 using moert::StatusCode;
@@ -192,7 +193,8 @@ StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
 
 /// Does with the vocabulary what moert will do, before hours of packing. A file
 /// without one passes.
-Status checkTokenizer(const GgufModel &model, mlir::ModuleOp module) {
+Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
+                      mlir::ModuleOp module) {
   if (!model.find("tokenizer.ggml.tokens"))
     return Status::ok();
   MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec, tokenizerSpecFromGguf(model));
@@ -208,10 +210,13 @@ Status checkTokenizer(const GgufModel &model, mlir::ModuleOp module) {
                                 spec.tokens.size(), vocab.getInt()));
   if (status.isOk())
     return status;
+  CompileRequest idsAlone = request;
+  idsAlone.tokenizer = false;
   return Status(status.code(),
-                fmt::format("{}: {}; --no-tokenizer compiles a plan that works "
-                            "on token ids alone",
-                            model.paths().front(), status.message()));
+                fmt::format("{}: {}; compile a plan that works on token ids "
+                            "alone{}",
+                            model.paths().front(), status.message(),
+                            moert::runLine(commandLine(idsAlone))));
 }
 
 /// Whether the plan's device list has what moert does not drive yet.
@@ -221,20 +226,25 @@ bool usesGpu(const TargetDesc &target) {
   });
 }
 
+/// What compilations of one command share.
+struct Given {
+  GgufModel model;
+  TargetDesc target;
+  moert::InputSet inputs; ///< What must not be written to.
+};
+
 /// What to do on a disk without room for weights.
-std::string withoutPacking(const CompileRequest &request,
-                           const GgufModel &model, const TargetDesc &target);
+std::string withoutPacking(const CompileRequest &request, const Given &given);
 
 /// Writes report.output and the weights that it needs.
 Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
-                 const GgufModel &model, const TargetDesc &target,
-                 CompileReport &report) {
+                 const Given &given, CompileReport &report) {
   PlaceWeightsOptions options;
   MOE_ASSIGN_OR_RETURN(options.paths,
                        PairPaths::resolve(report.output, request.weightsFile));
   options.all = request.weights == "pack";
   options.progress = request.progress;
-  options.withoutSpace = [&] { return withoutPacking(request, model, target); };
+  options.withoutSpace = [&] { return withoutPacking(request, given); };
   if (request.checksums != "auto")
     options.checksums = request.checksums == "full";
   MOE_ASSIGN_OR_RETURN(PlacedWeights placed, placeWeights(program, options));
@@ -260,6 +270,7 @@ Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
                     moert::quoted(before)));
   return Status::ok();
 }
+
 /// What made a pass fail, and the context that it was asked for.
 struct PassFailure {
   Failure failure;
@@ -269,9 +280,11 @@ struct PassFailure {
 /// Compiles an opened model for a known machine; `failed` is set where a pass
 /// could not do what was asked for.
 StatusOr<CompileReport> compileFor(const CompileRequest &request,
-                                   const GgufModel &model,
-                                   const TargetDesc &target,
+                                   const Given &given,
                                    std::optional<PassFailure> &failed) {
+  const auto &[model, target, inputs] = given;
+  CompileReport report;
+  report.output = outputOf(request);
   mlir::MLIRContext context;
   loadDialects(context);
   MOE_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
@@ -284,7 +297,7 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   if (usesGpu(target))
     report.notes.emplace_back(moert::kGpuPlanNote);
   if (request.emit == Emit::Fb && request.tokenizer)
-    MOE_RETURN_IF_ERROR(checkTokenizer(model, *module));
+    MOE_RETURN_IF_ERROR(checkTokenizer(request, model, *module));
 
   MOE_ASSIGN_OR_RETURN(int64_t positions, contextOf(request, *module));
   (*module)->setAttr(mlir::moe::kTargetAttr, toAttr(&context, target));
@@ -321,46 +334,46 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
 
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
   MOE_RETURN_IF_ERROR(addTokenizer(program, model, request.tokenizer));
-  MOE_RETURN_IF_ERROR(writePair(program, request, model, target, report));
+  MOE_RETURN_IF_ERROR(writePair(program, request, given, report));
   std::ranges::move(notesOf(program), std::back_inserter(report.notes));
   return report;
 }
 
 /// The same for a request that may be one of many: nothing is written.
-bool compiles(CompileRequest request, const GgufModel &model,
-              const TargetDesc &target) {
+bool compiles(CompileRequest request, const Given &given) {
   request.emit = Emit::Placed;
   request.output.clear();
   request.dumpFolder.clear();
   std::optional<PassFailure> failed;
-  return compileFor(request, model, target, failed).isOk();
+  return compileFor(request, given, failed).isOk();
 }
 
-std::string withoutPacking(const CompileRequest &request,
-                           const GgufModel &model, const TargetDesc &target) {
+std::string withoutPacking(const CompileRequest &request, const Given &given) {
   CompileRequest reference = request;
   reference.weights = "reference";
-  return compiles(reference, model, target)
-             ? "write none, which decodes slower" +
-                   moert::runLine(commandLine(reference))
-             : "write to another disk";
+  return compiles(reference, given) ? "write none, which decodes slower" +
+                                          moert::runLine(commandLine(reference))
+                                    : "write to another disk";
 }
 } // namespace
 
 StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(request.model));
+  moert::InputSet inputs = inputsOf(request, model);
+  MOE_RETURN_IF_ERROR(inputs.refuse(outputOf(request)));
   MOE_ASSIGN_OR_RETURN(TargetDesc target, targetOf(request));
   if (!request.dumpFolder.empty())
     MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
+
+  const Given given{std::move(model), std::move(target), std::move(inputs)};
   std::optional<PassFailure> failed;
-  auto report = compileFor(request, model, target, failed);
+  auto report = compileFor(request, given, failed);
   if (!failed)
     return report;
   auto &[failure, context] = *failed;
-  auto remedy = findRemedy(request, failure.code, context,
-                           [&](const CompileRequest &near) {
-                             return compiles(near, model, target);
-                           });
+  auto remedy = findRemedy(
+      request, failure.code, context,
+      [&](const CompileRequest &near) { return compiles(near, given); });
   if (!remedy)
     return report;
   failure.fix = remedy->change;

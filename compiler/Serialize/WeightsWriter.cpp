@@ -320,6 +320,8 @@ StatusOr<std::string> recordedPath(const std::string &file,
   return (below ? relative : absolute).string();
 }
 
+namespace {
+
 //===----------------------------------------------------------------------===//
 // What identifies the content of model files
 //===----------------------------------------------------------------------===//

@@ -229,11 +229,11 @@ def packed_weights_that_are_gone_or_changed(here):
 
 @case
 def a_model_that_was_replaced(here):
-    here.copy(LITE, "m.gguf")
+    here.copy(OTHER, "m.gguf")
     here.compile("m.gguf", "p.fb", "--target", "native", "-w", "reference")
     with open(here.file("m.gguf"), "rb") as file:
         content = file.read()
-    here.copy(OTHER, "m.gguf")
+    here.copy(LITE, "m.gguf")
     here.pastes(here.fails(7, "moert", "logits", "p.fb", *LOGITS))
     here.must("moert", "logits", "p.fb", *LOGITS)
     # Half a copy cannot be compiled.

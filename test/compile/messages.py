@@ -58,7 +58,6 @@ CASES = [
     (2, ["moec", "compile", "x", "--mla", "folding"]),
     (2, ["moec", "compile", "x", "y"]),
     (2, compile_kjv + ["--target", "xeno"]),
-    (2, compile_kjv + ["--target", "xeon+4090"]),
     (2, compile_kjv + ["--target", ""]),
     (2, compile_kjv + ["--experts", "7"]),
     (2, compile_kjv + ["--ctx", "100000"]),

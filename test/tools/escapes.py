@@ -135,7 +135,7 @@ def main():
     harmless = one_by_one(checker, strings, reading)
     quick = ("-p", "4", "-n", "2", "--no-limits", "-t", "1")
     every = reading + [
-        (moert, "tokenize", plan, "--text", "the"), (moec, "explain", plan, "--full"), (moec, "explain", plan, "--json"), (moert, "info", plan, "--json"),
+        (moert, "tokenize", plan, "--text", "the"), (moert, "verify", plan), (moert, "verify", plan, "--json"), (moec, "explain", plan, "--full"), (moec, "explain", plan, "--json"), (moert, "info", plan, "--json"),
         (moert, "run", plan, "-p", "the", "-n", "40", "--temp", "2", "-t", "1"),
         (moert, "run", plan, "-p", "the" + NAME, "-n", "4", "--json", "-t", "1"),
         (moert, "run", plan, "-p", "the", "-n", "4", "--stats", "--stop", NAME, "-t", "1"),
@@ -227,7 +227,7 @@ def main():
             ("moec", "compile", model, "--emit", NAME), ("moec", "compile", model, "--dump-phases", evil),
             ("moec", "compile", model, "-o", os.path.join(evil, "x")), ("moec", "targets", NAME),
             ("moec", "model", model, NAME), ("moert", "info", evil), ("moert", "info", evil, "--json"),
-            ("moert", "info", model), ("moert", NAME), ("moert", "run", evil, "-p", "the", "-n", "2", "-t", "1"),
+            ("moert", "info", model), ("moert", "verify", evil), ("moert", "verify", model), ("moert", NAME), ("moert", "run", evil, "-p", "the", "-n", "2", "-t", "1"),
             ("moert", "run", evil, "-f", NAME), ("moert", "run", evil, "-p", "x", "--temp", NAME),
             ("moert", "run", evil, "-p", "x", "--" + NAME), ("moert", "run", evil, "-p", "x", "--model", NAME),
             ("moert", "bench", evil, "-pg", NAME), ("moert", "bench", evil, "-o", NAME), ("moert", "bench", evil, "-p", NAME),

@@ -116,28 +116,32 @@ def main():
     quick = ["-p", "4", "-n", "2", "--no-limits", "-t", "1"]
     for words in (
             "--help", "--version", "", "compil", "compile --help", "model M", "model M --json", "explain P",
-            "explain P --full", "explain P --json", "explain M", "inspect P", "inspect nowhere", "targets",
+            "explain P --full", "explain P --json", "explain M", "inspect P", "inspect nowhere", "targets", "targets --json",
             "targets 4090+xeon", "targets 4090+xeon --json", "targets nowhere",
             "compile M --emit moe", "compile M --emit placed --target xeon", "compile M --emit plan --target xeon -v",
-            "compile M --target xeon --experts 99 -o q.fb"):
+            "compile M --target xeon --experts 99 -o q.fb", "compile M --target xeon --weights reference -o -"):
         checker.check([moec] + [{"P": plan, "M": model}.get(w, w) for w in words.split()], FAILURES)
     compiled = [moec, "compile", model, "--target", "xeon", "-o", "q.fb"]
     checker.check(compiled, FAILURES, ["q.fb", "q.weights"])
+    checker.check(compiled + ["--json"], FEW, ["q.fb", "q.weights"])
     checker.check(compiled + ["-v", "--weights", "reference"], FEW, ["q.fb"])
     checker.check([moec, "assemble", text, "-o", "q.fb"], FAILURES, ["q.fb"])
+    checker.check([moec, "assemble", text, "-o", "-"], FEW)
     os.environ["XDG_CACHE_HOME"] = os.path.join(work, "cache")
     checker.check([moec, "calibrate"], FEW)
 
     for words in (
             "--help", "--version", "", "rn", "run --help", "run P -p the -n 4", "run P -p the -n 4 --json",
             "run P -p the -n 4 --stats", "run nowhere -p the", "tokenize P --text the", "info P", "info P --json",
-            "info M"):
+            "info M", "verify P", "verify P --json", "verify nowhere"):
         checker.check([moert] + [{"P": plan, "M": model}.get(w, w) for w in words.split()], FAILURES)
     checker.check([moert, "logits", plan, "--tokens", "3,4", "-t", "1", "--out", "x.npy"], FEW, ["x.npy"])
+    checker.check([moert, "logits", plan, "--tokens", "3,4", "-t", "1", "--out", "-"], FEW)
     # What these say is not the same twice; how much is.
     for command in (["perplexity", plan, "--file", prompt, "-t", "1"],
                     ["perplexity", plan, "--file", prompt, "-t", "1", "--json"],
                     ["profile", plan] + quick, ["profile", plan, "--json"] + quick,
+                    ["profile", plan, "--trace", "-"] + quick,
                     ["bench", plan, "-r", "1"] + quick, ["bench", plan, "-r", "1", "-o", "json"] + quick,
                     ["bench", plan, "-r", "1", "-o", "csv"] + quick):
         checker.check([moert] + command, FAILURES)

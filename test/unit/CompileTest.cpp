@@ -119,11 +119,13 @@ protected:
     gguf.add("tokenizer.ggml.pre", pre_);
     gguf.addStrings("tokenizer.ggml.tokens", tokens_);
     gguf.addStrings("tokenizer.ggml.merges", merges_);
-    gguf.write(request_.model);
+    request_.model = gguf.write(folder_.file("m.gguf"));
     request_.target = "xeon";
     request_.weights = "pack";
     request_.output = plan_;
-    request_.progress = [this](uint64_t, uint64_t) { return packed_ = true; };
+    request_.progress = [this](const char *, uint64_t, uint64_t) {
+      return packed_ = true;
+    };
     return moec::compileModel(request_);
   }
 
@@ -141,7 +143,7 @@ protected:
   }
 
   TempDir folder_;
-  moec::CompileRequest request_{.model = folder_.file("m.gguf")};
+  moec::CompileRequest request_;
   std::string plan_ = folder_.file("m.fb");
   std::string model_ = "gpt2", pre_ = "deepseek-llm";
   std::vector<std::string> tokens_, merges_;
@@ -193,8 +195,8 @@ TEST_F(CompileTokenizer, TextNeedsNone) {
 
 TEST(CompileNotes, APlanForAGpuSaysThatMoertRunsOnCpus) {
   TempDir folder;
-  moec::CompileRequest request{.model = folder.file("m.gguf")};
-  TinyDeepseek().build().write(request.model);
+  moec::CompileRequest request;
+  request.model = TinyDeepseek().build().write(folder.file("m.gguf"));
   request.output = folder.file("m.fb");
   auto notes = [&](const std::string &target) {
     request.target = target;

@@ -90,13 +90,17 @@ TEST_F(MoertCliTest, ContradictionsAreRefused) {
       {"bench " + plan_ + " -p 0 -n 0", "nothing to measure"},
       {"profile " + plan_ + " -p 0 -n 0", "nothing to measure"},
       {"bench " + plan_ + " -o csv --json", "--json"},
+      // Two documents on one stream.
+      {"logits " + plan_ + " --tokens 3 --json --out -",
+       "--json and the logits"},
+      {"profile " + plan_ + " --json --trace -", "--json and the trace"},
       // One value each: the second would hide the first.
-      {a + "-p b", "--prompt"},
-      {a + "-n 3 -n 4", "--n-predict"},
-      {a + "--temp 0 --temp 1", "--temp"},
-      {a + "-t 1 -t 1", "--threads"},
-      {"perplexity " + plan_ + " --file x --file y", "--file"},
-      {"logits " + plan_ + " --tokens 3 --out x --out y", "--out"},
+      {a + "-p b", "--prompt was given 2 times, but takes one value"},
+      {a + "-n 3 -n 4", "--n-predict was given 2 times"},
+      {a + "--temp 0 --temp 1 --temp 2", "--temp was given 3 times"},
+      {a + "-t 1 -t 1", "--threads was given 2 times"},
+      {"perplexity " + plan_ + " --file x --file y", "--file was given 2"},
+      {"logits " + plan_ + " --tokens 3 --out x --out y", "--out was given 2"},
   };
   for (const auto &[arguments, message] : cases) {
     Result result = moert(arguments);
@@ -136,6 +140,7 @@ TEST_F(MoertCliTest, JsonIsOneDocumentOnStandardOutput) {
       "logits " + plan_ + " --tokens 3 --out " + npy,
       "tokenize " + plan_ + " --text 'the a'",
       "info " + plan_,
+      "verify " + plan_,
   };
   for (const std::string &command : commands) {
     Result result = moert(command + " --json");
@@ -147,7 +152,7 @@ TEST_F(MoertCliTest, JsonIsOneDocumentOnStandardOutput) {
   for (const char *command :
        {"run nowhere.fb -p a", "bench nowhere.fb", "profile nowhere.fb",
         "perplexity nowhere.fb --file nowhere", "info nowhere.fb",
-        "logits nowhere.fb --tokens 3 --out x",
+        "verify nowhere.fb", "logits nowhere.fb --tokens 3 --out x",
         "tokenize nowhere.fb --text a"}) {
     Result result = moert(command + std::string(" --json"));
     EXPECT_EQ(result.exitCode, 4) << command;

@@ -333,7 +333,8 @@ TEST_F(WeightsWriter, RecordsWhatIdentifiesModels) {
     ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
     EXPECT_EQ(files()[0].getSampleHash(), hasher.sampleHash());
     bool expected = all.value_or(true); // it is small
-    for (auto [i, name] : llvm::enumerate({"k", "v", "a"}))
+    const StringRef names[] = {"k", "v", "a"};
+    for (auto [i, name] : llvm::enumerate(names))
       EXPECT_EQ(weight(name).getChecksum().str(),
                 expected ? hasher.checksums()[i] : "");
   }

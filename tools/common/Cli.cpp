@@ -9,6 +9,7 @@
 #include <exception>
 #include <new>
 #include <sstream>
+#include <unistd.h>
 
 using moert::Status;
 using moert::StatusCode;
@@ -19,6 +20,31 @@ const char *const kExitCodeHelp =
     "Exit codes: 0 ok, 1 internal error, 2 usage, 3 malformed file, 4 I/O,\n"
     "5 does not fit, 6 unsupported, 7 plan for another machine, model or\n"
     "version, 130 interrupted.";
+
+namespace {
+/// The exception that is being handled, as an error.
+Status caughtStatus() {
+  try {
+    throw;
+  } catch (const std::bad_alloc &) {
+    return Status(StatusCode::DoesNotFit, "out of memory");
+  } catch (const std::exception &error) {
+    return Status(StatusCode::Internal,
+                  std::string("internal error: ") + error.what());
+  } catch (...) {
+    return Status(StatusCode::Internal, "internal error");
+  }
+}
+
+/// Instead of an abort: where an exception cannot get to Tool::main(), such as
+/// out of a thread or through code that must not throw.
+[[noreturn]] void endByException() {
+  moert::removeTemporaries();
+  ::_exit(finish(std::current_exception()
+                     ? caughtStatus()
+                     : Status(StatusCode::Internal, "internal error")));
+}
+} // namespace
 
 Tool::Tool(std::string name, std::string description)
     : app_(std::move(description), std::move(name)) {
@@ -96,6 +122,7 @@ Status Tool::run(int argc, char **argv) {
 }
 
 int Tool::main(int argc, char **argv) {
+  std::set_terminate(endByException);
   Status status = claimStandardStreams();
   setCalledAs(argc > 0 ? argv[0] : "");
   moert::installBusHandler();
@@ -103,11 +130,8 @@ int Tool::main(int argc, char **argv) {
   try {
     if (status.isOk())
       status = run(argc, argv);
-  } catch (const std::bad_alloc &) {
-    status = Status(StatusCode::DoesNotFit, "out of memory");
-  } catch (const std::exception &error) {
-    status = Status(StatusCode::Internal,
-                    std::string("internal error: ") + error.what());
+  } catch (...) {
+    status = caughtStatus();
   }
   return finish(std::move(status));
 }

@@ -17,6 +17,20 @@ inline void printDocument(const nlohmann::ordered_json &document) {
             "\n");
 }
 
+/// Usage where `what` goes to standard output, because `option` says "-", as
+/// the report of --json does.
+inline moert::Status checkJsonAlone(bool json, std::string_view path,
+                                    std::string_view option,
+                                    std::string_view what) {
+  if (!json || path != "-")
+    return moert::Status::ok();
+  return moert::Status(
+      moert::StatusCode::Usage,
+      fmt::format("--json and the {} would both go to standard output; give {} "
+                  "FILE for the {}",
+                  what, option, what));
+}
+
 } // namespace moetool
 
 #endif // MOE_TOOLS_COMMON_JSON_H

@@ -19,21 +19,28 @@ namespace {
 struct Options {
   CompileRequest request;
   bool json = false, noTokenizer = false;
-  /// Those that --emit moe does not look at.
-  std::vector<const CLI::Option *> shaping;
+  /// Those that --emit moe does not look at, and that are for files alone. A
+  /// target does no harm: scripts give it whatever they ask for.
+  std::vector<const CLI::Option *> shaping, ofFiles;
 };
 
 Status checkOptions(const Options &options) {
   const CompileRequest &request = options.request;
-  if (options.json && (request.output == "-" ||
-                       (request.output.empty() && request.emit != Emit::Fb)))
+  bool textToStdout = request.emit != Emit::Fb && request.output.empty();
+  MOE_RETURN_IF_ERROR(moetool::checkJsonAlone(
+      options.json, textToStdout ? "-" : request.output, "-o", "output"));
+  if (request.weights == "reference" && !request.weightsFile.empty())
     return Status(moert::StatusCode::Usage,
-                  "--json and the output would both go to standard output; "
-                  "give -o FILE for the output");
-  if (options.noTokenizer && request.emit != Emit::Fb)
-    return Status(moert::StatusCode::Usage,
-                  "--no-tokenizer is for plan files: no text that --emit "
-                  "writes has the tokenizer");
+                  "--weights-file names a file that --weights reference does "
+                  "not write; leave one of them out");
+  if (request.emit != Emit::Fb)
+    for (const CLI::Option *option : options.ofFiles)
+      if (option->count() > 0)
+        return Status(moert::StatusCode::Usage,
+                      fmt::format("{} is for plan files: the text that --emit "
+                                  "writes has nothing of it; leave one of them "
+                                  "out",
+                                  option->get_name()));
   if (request.emit != Emit::Moe)
     return Status::ok();
   for (const CLI::Option *option : options.shaping)
@@ -95,6 +102,8 @@ Status printSummary(const CompileReport &report) {
 Status run(Options &options) {
   MOE_RETURN_IF_ERROR(checkOptions(options));
   options.request.tokenizer = !options.noTokenizer;
+  if (options.json)
+    options.request.toolOptions = "--json";
   std::optional<moetool::Progress> progress;
   std::string current; // what it shows
   // From the first bytes on there is something to clean up.
@@ -147,7 +156,8 @@ void addCompileCommand(moetool::Tool &tool) {
     CLI::Option *option = command->add_option(name, value, help)
                               ->group(group)
                               ->capture_default_str();
-    if (group != std::string_view("Output"))
+    if (group == std::string_view("Model") ||
+        group == std::string_view("Decisions"))
       options->shaping.push_back(option);
     return option;
   };
@@ -173,11 +183,12 @@ void addCompileCommand(moetool::Tool &tool) {
       ->check(CLI::IsMember({"auto", "q8_0", "f16", "bf16", "f32"}));
   addNumber("Model", "--experts", r.experts, 0, int64_t(1) << 16,
             "Experts per token; 0: as many as the model uses");
-  command
-      ->add_flag("--no-tokenizer", options->noTokenizer,
-                 "Leave out the vocabulary, which moert may not be able to "
-                 "use: the plan then works on token ids alone")
-      ->group("Model");
+  options->ofFiles.push_back(
+      command
+          ->add_flag("--no-tokenizer", options->noTokenizer,
+                     "Leave out the vocabulary, which moert may not be able to "
+                     "use: the plan then works on token ids alone")
+          ->group("Model"));
 
   addNumber("Decisions", "-u,--ubatch", r.ubatch, 1, int64_t(1) << 16,
             "Most tokens of a prefill step");
@@ -187,17 +198,19 @@ void addCompileCommand(moetool::Tool &tool) {
       "auto: write to plan.weights what is computed or laid out anew; pack: "
       "everything, the plan then needs no GGUF; reference: nothing")
       ->check(CLI::IsMember({"auto", "pack", "reference"}));
-  add("Decisions", "--checksums", r.checksums,
-      "Of weights that stay in the GGUF: full lets moert verify check each of "
-      "their bytes, and reads them all; sampled is some blocks; auto: full "
-      "where weights are packed or 8 GiB are to be read at most")
-      ->check(CLI::IsMember({"auto", "full", "sampled"}));
+  options->ofFiles.push_back(
+      add("Decisions", "--checksums", r.checksums,
+          "Of weights that stay in the GGUF: full lets moert verify check each "
+          "of their bytes, and reads them all; sampled is some blocks; auto: "
+          "full where weights are packed or 8 GiB are to be read at most")
+          ->check(CLI::IsMember({"auto", "full", "sampled"})));
 
   add("Output", "-o,--output", r.output,
       "File to write; -: standard output [plan.fb; text: -]");
-  add("Output", "--weights-file", r.weightsFile,
-      "Where to write packed weights, on another disk for example [beside the "
-      "plan: plan.weights]");
+  options->ofFiles.push_back(
+      add("Output", "--weights-file", r.weightsFile,
+          "Where to write packed weights, on another disk for example [beside "
+          "the plan: plan.weights]"));
   command
       ->add_option_function<std::string>(
           "--emit",

@@ -30,10 +30,8 @@ void addAssembleCommand(moetool::Tool &tool) {
   auto paths = std::make_shared<Paths>();
   CLI::App *command = tool.command(
       "assemble", "Turn the text that inspect prints into a plan", [paths] {
-        if (paths->json && paths->output == "-")
-          return Status(moert::StatusCode::Usage,
-                        "--json and the plan would both go to standard output; "
-                        "give -o FILE for the plan");
+        MOE_RETURN_IF_ERROR(
+            moetool::checkJsonAlone(paths->json, paths->output, "-o", "plan"));
         MOE_RETURN_IF_ERROR(assemblePlan(paths->input, paths->output));
         if (paths->json)
           moetool::printDocument({{"output", paths->output}});

@@ -164,7 +164,7 @@ void printText(const Json &info) {
     line("text", "no: " + info["why_no_text"].get<std::string>());
   line("runs here",
        !info["runs_here"].get<bool>()
-           ? "no: " + info["why_not"].get<std::string>()
+           ? "no: " + moetool::pasteable(info["why_not"].get<std::string>())
        : takesText ? "yes"
                    : "on token ids alone: run, perplexity and tokenize need a "
                      "tokenizer, logits, bench and profile do not");

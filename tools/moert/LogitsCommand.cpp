@@ -21,10 +21,8 @@ struct LogitsFlags {
 };
 
 Status writeLogits(const LogitsFlags &flags) {
-  if (flags.json && flags.out == "-")
-    return Status(StatusCode::Usage,
-                  "--json and the logits would both go to standard output; "
-                  "give --out FILE for the logits");
+  MOE_RETURN_IF_ERROR(
+      moetool::checkJsonAlone(flags.json, flags.out, "--out", "logits"));
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, flags.session.open());
   MOE_RETURN_IF_ERROR(inputsOf(*session).refuse(flags.out));
   session->setCancel(moetool::catchInterrupt());

@@ -1,6 +1,7 @@
 // moert profile: time per kind of instruction, and a trace.
 #include "runtime/base/OutputFile.h"
 #include "tools/common/Interrupt.h"
+#include "tools/common/Json.h"
 #include "tools/common/Numbers.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Profile.h"
@@ -32,6 +33,8 @@ Status runTokens(Session &session, const ProfileFlags &flags) {
 }
 
 Status profile(const ProfileFlags &flags) {
+  MOE_RETURN_IF_ERROR(
+      moetool::checkJsonAlone(flags.json, flags.trace, "--trace", "trace"));
   if (flags.prompt + flags.gen == 0)
     return Status(StatusCode::Usage,
                   "nothing to measure: -p and -n are both 0");

@@ -8,6 +8,7 @@
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -73,11 +74,9 @@ void printFile(const FileContent &file) {
                        counted(file.weights, "weight"),
                        humanBytes(double(file.bytes)));
   if (file.sampled > 0)
-    text +=
-        fmt::format("{}samples alone of {} ({} not checked: recompile with "
-                    "--checksums full)",
-                    text.empty() ? "" : ", ", counted(file.sampled, "weight"),
-                    humanBytes(double(file.unchecked)));
+    text += fmt::format(
+        "{}samples alone of {} ({} not checked)", text.empty() ? "" : ", ",
+        counted(file.sampled, "weight"), humanBytes(double(file.unchecked)));
   moetool::print("{}: {}{}\n", escaped(file.path),
                  file.isIntact() ? "intact" : "DAMAGED",
                  text.empty() ? "" : "; " + text);
@@ -93,15 +92,38 @@ void printFile(const FileContent &file) {
                    file.damaged.size() - kListed);
 }
 
-void printText(const std::string &plan, const Content &content) {
+void printText(const Plan &plan, const SessionOptions &options,
+               const Content &content) {
   // A damaged plan was not loaded.
-  moetool::print("{}: intact\n", escaped(plan));
+  moetool::print("{}: intact\n", escaped(plan.path()));
   for (const FileContent &file : content.files)
     printFile(file);
   double bytes = double(content.bytes());
   moetool::print("checked {} in {:.2f} s, {}/s\n", humanBytes(bytes),
                  content.seconds,
                  humanBytes(bytes / std::max(content.seconds, 1e-6)));
+  if (std::ranges::any_of(content.files, [](const FileContent &file) {
+        return file.sampled > 0;
+      })) {
+    OptionChange full{"--checksums", "full"};
+    moetool::printText(
+        moetool::pasteable("to check every byte, recompile" +
+                           recompileLine(plan.table(), plan.path(), {&full, 1},
+                                         options.files.models) +
+                           "\n"));
+  }
+}
+
+/// Of damage: a model has to be copied, what moec packed can be made again, and
+/// of another model, sound for all we know, there can be a plan.
+std::string fixFor(const Plan &plan, const SessionOptions &options,
+                   const Content &content) {
+  for (size_t i = 0; i < content.files.size(); ++i)
+    if (!content.files[i].damaged.empty() &&
+        plan.table().files()->Get(uint32_t(i))->kind() == fb::FileKind::Model)
+      return "copy the file again";
+  return "recompile" +
+         recompileLine(plan.table(), plan.path(), {}, options.files.models);
 }
 
 Status verify(const VerifyFlags &flags) {
@@ -139,7 +161,7 @@ Status verify(const VerifyFlags &flags) {
   if (flags.json)
     printJson(path, content, damaged.empty());
   else
-    printText(path, content);
+    printText(*plan, flags.session.options, content);
   if (damaged.empty())
     return Status::ok();
   std::string what =
@@ -148,8 +170,7 @@ Status verify(const VerifyFlags &flags) {
                         counted(content.damaged(), "weight"))
           : damaged + ": holds other weights than the plan was compiled from";
   return Status(StatusCode::InvalidFile,
-                fmt::format("{}; copy the file again, or recompile{}", what,
-                            recompileLine(plan->table(), path)));
+                what + "; " + fixFor(*plan, flags.session.options, content));
 }
 } // namespace
 
