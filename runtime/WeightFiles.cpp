@@ -49,8 +49,11 @@ std::vector<stdfs::path> stagedNames(const stdfs::path &path,
   std::vector<stdfs::path> names = {stagedWeights(path, headerHash)};
   std::error_code error;
   if (stdfs::is_symlink(path, error))
-    if (stdfs::path target = stdfs::weakly_canonical(path, error); !error)
-      names.push_back(stagedWeights(target, headerHash));
+    // What it leads to need not be there.
+    if (stdfs::path target = stdfs::read_symlink(path, error); !error)
+      names.push_back(stagedWeights(
+          stdfs::weakly_canonical(path.parent_path() / target, error),
+          headerHash));
   return names;
 }
 

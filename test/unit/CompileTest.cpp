@@ -132,7 +132,7 @@ protected:
   void expectRefused(moert::StatusCode code, std::string_view why) {
     packed_ = false;
     auto report = compile();
-    ASSERT_FALSE(report.isOk());
+    ASSERT_FALSE(report.isOk()) << why;
     EXPECT_EQ(report.status().code(), code);
     EXPECT_TRUE(contains(report.status().message(), why))
         << report.status().message();
@@ -162,7 +162,7 @@ TEST_F(CompileTokenizer, WhatRunWillRefuseIsFoundBeforePacking) {
   pre_ = "of-tomorrow";
   expectRefused(moert::StatusCode::Unsupported, "of-tomorrow");
   pre_ = "deepseek-llm";
-  merges_ = {"t1 unknown"};
+  merges_ = {"t1unknown"};
   expectRefused(moert::StatusCode::InvalidFile, "merge");
 }
 

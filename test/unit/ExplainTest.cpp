@@ -295,7 +295,7 @@ TEST_F(ExplainTest, JsonHasEveryOp) {
   EXPECT_EQ(decode["ops"][2]["intensity"], 2);
   EXPECT_EQ(decode["ops"][2]["reason"], "On gpu0: measured to be the fastest.");
   EXPECT_DOUBLE_EQ(decode["device_seconds"]["cpu0"], 0.009);
-  EXPECT_EQ(report["notes"].size(), 1u);
+  EXPECT_EQ(report["notes"].size(), 2u);
 }
 
 TEST_F(ExplainTest, NamesCannotDriveTheTerminal) {

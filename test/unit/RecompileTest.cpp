@@ -19,38 +19,40 @@ protected:
         "--target-file 'my machines/a.json' --ctx 24 --output evil --mla none";
   }
 
-  Plan plan() { return *Plan::fromBytes(sample_.builder.bytes(), "dir/p.fb"); }
+  Plan plan() {
+    return *Plan::fromBytes(sample_.builder.bytes(), "dir/plan.fb");
+  }
 
   SamplePlan sample_;
   const std::string lead_ = "\n  run, with the GGUF file for MODEL: ";
 };
 
 TEST_F(RecompileTest, KeepsKnownOptionsAndFindsFilesFromHere) {
-  EXPECT_EQ(recompileLine(plan().table(), "dir/p.fb"),
+  EXPECT_EQ(recompileLine(plan().table(), "dir/plan.fb"),
             lead_ + "moec compile MODEL --target-file 'dir/my machines/a.json' "
-                    "--ctx 24 --mla none -o dir/p.fb");
+                    "--ctx 24 --mla none -o dir/plan.fb");
   std::string model = "m.gguf";
-  EXPECT_EQ(recompileLine(plan().table(), "p.fb", {}, {&model, 1}),
+  EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {}, {&model, 1}),
             "\n  run: moec compile m.gguf --target-file 'my machines/a.json' "
-            "--ctx 24 --mla none -o p.fb");
+            "--ctx 24 --mla none -o plan.fb");
 }
 
 TEST_F(RecompileTest, ANamedMachineReplacesADescribedOne) {
   OptionChange native{"--target", "native"};
-  EXPECT_EQ(recompileLine(plan().table(), "p.fb", {&native, 1}),
+  EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {&native, 1}),
             lead_ + "moec compile MODEL --ctx 24 --mla none --target native "
-                    "-o p.fb");
+                    "-o plan.fb");
 }
 
 TEST_F(RecompileTest, OptionsThatCannotBeReadAreNone) {
   sample_.builder.plan.options = "--ctx 'open";
-  EXPECT_EQ(recompileLine(plan().table(), "p.fb"),
-            lead_ + "moec compile MODEL -o p.fb");
+  EXPECT_EQ(recompileLine(plan().table(), "plan.fb"),
+            lead_ + "moec compile MODEL -o plan.fb");
 }
 
 TEST_F(RecompileTest, ContextsStayWithinTheModels) {
   auto hint = [&](int64_t tokens) {
-    return contextHint(plan().table(), "p.fb", tokens);
+    return contextHint(plan().table(), "plan.fb", tokens);
   };
   EXPECT_NE(hint(25).find("--ctx 48 "), std::string::npos) << hint(25);
   EXPECT_NE(hint(100).find("--ctx 100 "), std::string::npos) << hint(100);
@@ -62,7 +64,7 @@ TEST_F(RecompileTest, ContextsStayWithinTheModels) {
 
 TEST_F(RecompileTest, MemoryIsSavedWhereItIsSpent) {
   auto hint = [&](uint64_t rest, uint64_t available) {
-    return memoryHint(plan().table(), "p.fb", rest, available);
+    return memoryHint(plan().table(), "plan.fb", rest, available);
   };
   uint64_t cache = sample_.builder.plan.devices[0]->kv_bytes;
   EXPECT_NE(hint(100, 100 + cache / 2).find("--ctx 12 "), std::string::npos)
