@@ -163,7 +163,12 @@ TEST_F(CompileTokenizer, WhatRunWillRefuseIsFoundBeforePacking) {
   expectRefused(moert::StatusCode::Unsupported, "of-tomorrow");
   pre_ = "deepseek-llm";
   merges_ = {"t1unknown"};
-  expectRefused(moert::StatusCode::InvalidFile, "merge");
+  packed_ = false;
+  report = compile();
+  ASSERT_FALSE(report.isOk());
+  EXPECT_EQ(report.status().code(), moert::StatusCode::InvalidFile);
+  EXPECT_TRUE(contains(report.status().message(), "merge 0"));
+  EXPECT_FALSE(packed_) << "weights were packed for nothing";
 }
 
 TEST_F(CompileTokenizer, MoreTokensThanLogitsAreRefused) {
