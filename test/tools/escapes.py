@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -83,6 +84,21 @@ class Strings:
                 file.write(self.bytes[begin:end])
 
 
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def forget_checksum(path):
+    """A plan without its checksum is as good, and may be changed: Plan.checksum in plan.fbs."""
+    with open(path, "r+b") as file:
+        data = file.read()
+        root = struct.unpack_from("<I", data)[0]
+        table = root - struct.unpack_from("<i", data, root)[0]
+        file.seek(table + 4 + 2 * 24)
+        file.write(bytes(2))
+
+
 def one_by_one(checker, strings, commands):
     """Each string hostile alone; returns those with which every command succeeds."""
     harmless = []
@@ -124,6 +140,7 @@ def main():
     model = path("m.gguf")
     shutil.copyfile(a.model, model)
     checker.run(moec, "compile", model, "--ctx", "64", "-o", clean)
+    forget_checksum(clean)
 
     # A plan: every string of it.
     plan = path("p.fb")
@@ -158,7 +175,10 @@ def main():
     text, again = path("p.mlir"), path("again.fb")
     with open(text, "wb") as file:
         subprocess.run([moec, "inspect", plan], stdout=file, check=False)
-    if checker.run(moec, "assemble", text, "-o", again) != 0 or open(again, "rb").read() != open(plan, "rb").read():
+    assembled = checker.run(moec, "assemble", text, "-o", again)
+    if assembled == 0:
+        forget_checksum(again)
+    if assembled != 0 or content(again) != content(plan):
         checker.problems += 1
         print("a hostile plan does not survive inspect and assemble")
 
