@@ -2,6 +2,7 @@
 
 #include "compiler/Driver/CommandLine.h"
 #include "compiler/Driver/Diagnostics.h"
+#include "compiler/Driver/PlanText.h"
 #include "compiler/Driver/Remedy.h"
 #include "compiler/Import/GgufFile.h"
 #include "compiler/Import/TokenizerMetadata.h"
@@ -401,6 +402,7 @@ Status assemblePlan(const std::string &textPath, const std::string &output) {
   constexpr uint64_t most = uint64_t(4) << 30; // several times a plan's limit
   MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(textPath, most));
   std::string name = moert::inputName(textPath);
+  MOE_RETURN_IF_ERROR(checkPlanText(name, text));
   auto module = mlir::parseSourceString<mlir::ModuleOp>(
       text, mlir::ParserConfig(&context), name);
   if (!module)
