@@ -95,8 +95,10 @@ def forget_checksum(path):
         data = file.read()
         root = struct.unpack_from("<I", data)[0]
         table = root - struct.unpack_from("<i", data, root)[0]
-        file.seek(table + 4 + 2 * 24)
-        file.write(bytes(2))
+        entry = table + 4 + 2 * 24
+        for place, size in ((root + struct.unpack_from("<H", data, entry)[0], 8), (entry, 2)):
+            file.seek(place)
+            file.write(bytes(size))
 
 
 def one_by_one(checker, strings, commands):
