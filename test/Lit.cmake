@@ -15,8 +15,13 @@ add_test(NAME lit
           ${CMAKE_CURRENT_BINARY_DIR})
 set_tests_properties(lit PROPERTIES LABELS compiler)
 
-# What lit runs briefly, at length: kills and failures at each system call of a
-# recompilation, and runs beside recompilations.
+# What lit runs briefly, at length: every string of a model and a plan hostile,
+# kills and failures at each system call of a recompilation, and runs beside
+# recompilations.
+add_test(NAME escapes-nightly
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/escapes.py --bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+    --model ${PROJECT_SOURCE_DIR}/models/tiny-kjv/tiny-kjv-q4_k_m.gguf --work ${CMAKE_CURRENT_BINARY_DIR}/escapes)
+set_tests_properties(escapes-nightly PROPERTIES LABELS nightly TIMEOUT 3600)
 set(pair --moec ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/moec --moert ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/moert
   --model ${CMAKE_CURRENT_SOURCE_DIR}/data/unit/deepseek2-split.gguf)
 if(TARGET moe_faults)

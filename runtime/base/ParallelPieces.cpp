@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -23,9 +25,13 @@ public:
                                           : physicalCores().size();
     {
       std::vector<std::jthread> others;
-      for (size_t i = 1; i < std::min(threads, count_); ++i)
-        others.emplace_back([this] { work(false); });
-      work(true);
+      try {
+        for (size_t i = 1; i < std::min(threads, count_); ++i)
+          others.emplace_back([this] { workOrStop(false); });
+      } catch (const std::system_error &) {
+        // The system gives no more threads: those there are do it all.
+      }
+      workOrStop(true);
     }
     if (result_.isOk() && options_.progress)
       (void)options_.progress(total_, total_);
@@ -33,6 +39,15 @@ public:
   }
 
 private:
+  /// No exception can leave a thread.
+  void workOrStop(bool reports) {
+    try {
+      work(reports);
+    } catch (const std::bad_alloc &) {
+      stop(Status(StatusCode::DoesNotFit, "out of memory"));
+    }
+  }
+
   void work(bool reports) {
     PieceTask task = makeTask_();
     while (!failed_) {

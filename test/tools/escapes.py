@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What drives a terminal is in every string of every input, and must come out of no command.
 
-  escapes.py --bin FOLDER --model MODEL.gguf --work DIR
+  escapes.py --bin FOLDER --model MODEL.gguf --work DIR [--most N]
 
 One string after the other, in a copy of the model and of a plan of it, is overwritten by hostile
 bytes of the same length: commands that read the file are run on each, whether they then succeed or
 fail. All strings with which they succeed are hostile at once after that, for every command. Target
-files, text of the plan dialect, profiles' paths and arguments are hostile too.
+files, text of the plan dialect, paths and arguments are hostile too. --most takes N strings of each
+file, evenly spaced, instead of all.
 """
 import argparse
 import json
@@ -56,7 +57,7 @@ class Checker:
 class Strings:
     """The runs of printable bytes in a file, to overwrite and restore."""
 
-    def __init__(self, path, region=None):
+    def __init__(self, path, most, region=None):
         self.path = path
         with open(path, "rb") as file:
             self.bytes = file.read(region)
@@ -69,7 +70,8 @@ class Strings:
                 words.append((begin, end))
             else:
                 kinds.setdefault(re.sub(rb"[0-9]+", b"", text)[:16], (begin, end))
-        self.spans = sorted(list(kinds.values()) + words[::len(words) // 20])
+        spans = sorted(list(kinds.values()) + words[::len(words) // 20])
+        self.spans = spans[::-(-len(spans) // most)]
 
     def overwrite(self, spans):
         with open(self.path, "r+b") as file:
@@ -129,6 +131,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("--bin", "--model", "--work"):
         p.add_argument(name, required=True)
+    p.add_argument("--most", type=int, default=1 << 30)
     a = p.parse_args()
     moec, moert = (os.path.join(os.path.abspath(a.bin), tool) for tool in ("moec", "moert"))
     work = os.path.join(os.path.abspath(a.work), "w")
@@ -149,7 +152,7 @@ def main():
     shutil.copyfile(clean, plan)
     if os.path.exists(path("clean.weights")):
         shutil.copyfile(path("clean.weights"), path("p.weights"))
-    strings = Strings(plan)
+    strings = Strings(plan, a.most)
     reading = [(moec, "explain", plan), (moert, "info", plan), (moec, "inspect", plan)]
     harmless = one_by_one(checker, strings, reading)
     quick = ("-p", "4", "-n", "2", "--no-limits", "-t", "1")
@@ -199,7 +202,7 @@ def main():
 
     # A model: every string of its header.
     header = 1 << 20
-    strings = Strings(model, header)
+    strings = Strings(model, a.most, header)
     out = path("q.fb")
     reading = [(moec, "model", model), (moec, "compile", model, "--target", "xeon", "--weights", "reference", "-o", out),
                (moert, "run", clean, "-p", "the", "-n", "1")]
@@ -217,7 +220,7 @@ def main():
     with open(path("t.json"), "rb") as file:
         target = file.read()
     escapes = json.dumps("\x1b[2J\x07\x7f\x9b\u202e").encode()[1:-1]
-    for quote in re.finditer(rb'"[^"]+"', target):
+    for quote in list(re.finditer(rb'"[^"]+"', target))[:a.most]:
         for evil in (escapes, b"\x7f\xc2\x9b\xe2\x80\xae", HOSTILE):
             with open(path("t.json"), "wb") as file:
                 file.write(target[:quote.start() + 1] + evil + target[quote.end() - 1:])
@@ -228,7 +231,7 @@ def main():
     # Text of the plan dialect.
     with open(text, "rb") as file:
         lines = file.read().split(b"\n")
-    for line in range(0, min(len(lines), 400), 16):
+    for line in range(0, min(len(lines), 10 * a.most, 400), 16):
         for evil in (HOSTILE, b'"' + HOSTILE + b'"'):
             with open(text, "wb") as file:
                 file.write(b"\n".join(lines[:line] + [evil + lines[line]] + lines[line + 1:]))
