@@ -48,12 +48,12 @@ DeviceDesc detectDevice() {
 }
 
 /// Calls `measure`, which keeps the best of what it finds, until nobody
-/// disturbs it or it has been called often enough. Returns the last call's
+/// disturbs it or it has been called `most` times. Returns the last call's
 /// disturbance; `again` hears of those before.
 StatusOr<moert::Disturbance> measureUntilQuiet(
-    const std::function<StatusOr<moert::Disturbance>()> &measure,
+    int most, const std::function<StatusOr<moert::Disturbance>()> &measure,
     const std::function<void(const moert::Disturbance &)> &again) {
-  for (int left = kMeasurements;;) {
+  for (int left = most;;) {
     MOE_ASSIGN_OR_RETURN(moert::Disturbance disturbance, measure());
     if (disturbance.isQuiet() || --left == 0)
       return disturbance;
@@ -192,6 +192,7 @@ StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
   MOE_ASSIGN_OR_RETURN(
       moert::Disturbance ofAll,
       measureUntilQuiet(
+          options.measurements,
           [&] {
             say("multiply rates and read bandwidth of all cores");
             return measureDevice(device, options.cpu, options.seconds);
@@ -202,6 +203,7 @@ StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
   MOE_ASSIGN_OR_RETURN(
       moert::Disturbance ofEach,
       measureUntilQuiet(
+          options.measurements,
           [&] {
             return measureReadByCores(
                 device, options.cpu, brief, [&](int cores) {
@@ -247,6 +249,7 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu) {
   MOE_ASSIGN_OR_RETURN(
       moert::Disturbance disturbance,
       measureUntilQuiet(
+          kMeasurements,
           [&] { return measureDevice(device, cpu, kQuickSeconds); },
           [&](const moert::Disturbance &seen) { before = seen.text(); }));
   MOE_ASSIGN_OR_RETURN(TargetDesc target, makeTarget("native", {device}));

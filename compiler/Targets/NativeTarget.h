@@ -24,16 +24,16 @@ struct CpuMeasurement {
   static CpuMeasurement ofThisMachine();
 };
 
-/// Measurements that other programs disturb are repeated, up to so many in all.
+/// Measurements that other programs disturb are repeated, to so many at most.
 inline constexpr int kMeasurements = 3;
 
 /// This machine: its CPU's ISA, cores and memory as detected, rates as measured
 /// by short runs (about half a second), unless the user's cache folder has what
 /// an earlier call or `moec calibrate` found on this machine. It is kept so
 /// that compiling twice gives the same plan; but not what was measured on a
-/// busy machine. GPUs only where `moec calibrate` found them. Notes tell that,
-/// why what was kept is of no use (damaged, of another version or machine), and
-/// that nothing can be kept.
+/// busy machine. GPUs only where `moec calibrate` found them. Notes tell of a
+/// busy machine, why what was kept is of no use (damaged, of another version or
+/// machine), and that nothing can be kept.
 moert::StatusOr<TargetDesc>
 nativeTarget(const CpuMeasurement &cpu = CpuMeasurement::ofThisMachine());
 
@@ -46,6 +46,7 @@ using CalibrationProgress = std::function<void(const std::string &)>;
 
 struct NativeOptions {
   double seconds = 1; ///< Of a measurement.
+  int measurements = kMeasurements;
   std::string cudaLibrary = moert::CudaDriver::kLibrary;
   CpuMeasurement cpu = CpuMeasurement::ofThisMachine();
 };

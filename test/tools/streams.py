@@ -128,7 +128,7 @@ def main():
     checker.check([moec, "assemble", text, "-o", "q.fb"], FAILURES, ["q.fb"])
     checker.check([moec, "assemble", text, "-o", "-"], FEW)
     os.environ["XDG_CACHE_HOME"] = os.path.join(work, "cache")
-    checker.check([moec, "calibrate"], FEW)
+    checker.check([moec, "calibrate", "--force"], FEW)
 
     for words in (
             "--help", "--version", "", "rn", "run --help", "run P -p the -n 4", "run P -p the -n 4 --json",

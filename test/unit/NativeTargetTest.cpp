@@ -4,10 +4,13 @@
 #include "runtime/base/HostCpu.h"
 #include "test/support/TempDir.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <iterator>
 
 using namespace moec;
 using moert::CpuLimits;
@@ -119,6 +122,40 @@ TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedButNotKept) {
   EXPECT_TRUE(cached());
 }
 
+TEST_F(NativeTargetTest, WhatCannotBeUsedIsMeasuredAgainAndKept) {
+  CpuMeasurement cpu = measuring({kQuiet});
+  ASSERT_TRUE(nativeTarget(cpu).isOk());
+  std::ifstream file(nativeTargetFile());
+  std::string kept{std::istreambuf_iterator<char>(file), {}};
+  std::string foreign = kept;
+  size_t title = foreign.find("\"title\": \"") + 10;
+  foreign.insert(title, "Another ");
+  for (const std::string &text : {kept.substr(0, 100), foreign}) {
+    std::ofstream(nativeTargetFile()) << text;
+    int before = limitCalls_;
+    StatusOr<TargetDesc> target = nativeTarget(cpu);
+    ASSERT_TRUE(target.isOk()) << target.status().message();
+    EXPECT_THAT(target->notes, ElementsAre(HasSubstr("measured")));
+    EXPECT_EQ(limitCalls_, before + 1);
+    target = nativeTarget(cpu);
+    ASSERT_TRUE(target.isOk()) << target.status().message();
+    EXPECT_THAT(target->notes, IsEmpty());
+    EXPECT_EQ(limitCalls_, before + 1);
+  }
+}
+
+TEST_F(NativeTargetTest, NoteWhereNothingCanBeKept) {
+  std::string file = folder_.write("file", "");
+  ASSERT_EQ(::setenv("XDG_CACHE_HOME", file.c_str(), 1), 0);
+  StatusOr<TargetDesc> target = nativeTarget(measuring({kQuiet}));
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  EXPECT_THAT(target->notes, ElementsAre(HasSubstr("cannot be kept")));
+  // Of figures that are not to be kept anyway that would only confuse.
+  target = nativeTarget(measuring({kSpread}));
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  EXPECT_THAT(target->notes, ElementsAre(HasSubstr("but not kept")));
+}
+
 TEST_F(NativeTargetTest, EarlierAndBetterFiguresStay) {
   CpuMeasurement cpu = measuring({kSpread});
   auto rising = cpu.limits;
@@ -161,6 +198,16 @@ TEST_F(NativeTargetTest, CalibrationRepeatsWhatWasDisturbed) {
   EXPECT_EQ(limitCalls_, kMeasurements);
   EXPECT_EQ(readCalls_, kMeasurements);
   EXPECT_FALSE(cached());
+}
+
+TEST_F(NativeTargetTest, CalibrationMayBeContentWithWhatItGets) {
+  StatusOr<Calibration> once =
+      calibrateNative({}, {.measurements = 1,
+                           .cudaLibrary = "none.so",
+                           .cpu = measuring({kSpread})});
+  ASSERT_TRUE(once.isOk()) << once.status().message();
+  EXPECT_FALSE(once->disturbance.isQuiet());
+  EXPECT_EQ(limitCalls_ + readCalls_, 2);
 }
 
 // Only one of its measurements: still not to be kept.

@@ -17,9 +17,11 @@ struct CalibrateFlags {
 
 Status calibrate(const CalibrateFlags &flags) {
   MOE_ASSIGN_OR_RETURN(Calibration calibration,
-                       calibrateNative([](const std::string &what) {
-                         moetool::note("measuring {}\n", what);
-                       }));
+                       calibrateNative(
+                           [](const std::string &what) {
+                             moetool::note("measuring {}\n", what);
+                           },
+                           {.measurements = flags.force ? 1 : kMeasurements}));
   const TargetDesc &target = calibration.target;
   // Standard output is for the description alone if it goes there.
   bool piped = flags.json || flags.output == "-";
@@ -70,14 +72,15 @@ void addCalibrateCommand(moetool::Tool &tool) {
       "GPUs, --target-file does",
       [flags] { return calibrate(*flags); });
   command
-      ->add_option("-o,--output", flags->output,
-                   "Write it here too (-: to standard output), to edit and "
-                   "pass to compile --target-file")
+      ->add_option(
+          "-o,--output", flags->output,
+          "Write it here too (-: to standard output), to edit and pass "
+          "to compile --target-file")
       ->type_name("FILE.json");
   command->add_flag("--json", flags->json,
                     "Print the description as --target-file takes it");
   command->add_flag("--force", flags->force,
-                    "Store what was measured on a busy machine too");
+                    "Measure once and store that, though the machine be busy");
 }
 
 } // namespace moec
