@@ -239,7 +239,6 @@ TEST(TeamPolicyTest, OnlyItsOwnStepsCount) {
   }
 }
 
-// One that is not read since a pause would count what was queued in between.
 TEST(TeamPolicyTest, LooksAgainAfterAPause) {
   Machine machine{.cores = 2, .busy = 1};
   TeamPolicy policy(2);
@@ -248,6 +247,21 @@ TEST(TeamPolicyTest, LooksAgainAfterAPause) {
   machine.busy = 0;
   machine.now += 60; // nobody asks for text
   machine.runFor(policy, 0.05);
+  EXPECT_EQ(policy.team(), 2);
+}
+
+// Nobody asks for text while teams are being tried: that is no part of what
+// trying them took.
+TEST(TeamPolicyTest, APauseDoesNotMakeAChoiceStay) {
+  Machine machine{.cores = 2, .busy = 1};
+  TeamPolicy policy(2);
+  while (policy.team() == 2)
+    machine.run(policy);
+  machine.now += 60;
+  machine.runFor(policy, 0.05);
+  ASSERT_EQ(policy.team(), 1);
+  machine.busy = 0;
+  machine.runFor(policy, 1);
   EXPECT_EQ(policy.team(), 2);
 }
 

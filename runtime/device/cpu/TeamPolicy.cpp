@@ -33,7 +33,8 @@ void TeamPolicy::decide(double queued) {
   bool complete = open_;
   Sample sample;
   if (complete)
-    sample = {team_, work_ / seconds_, (queued - queuedBefore_) / seconds_};
+    sample = {team_, seconds_, work_ / seconds_,
+              (queued - queuedBefore_) / seconds_};
   open_ = true;
   steps_ = 0;
   seconds_ = work_ = 0;
@@ -51,7 +52,7 @@ void TeamPolicy::judge(const Sample &sample) {
     if (now_ < nextLook_ || (sample.team == full_ && !disturbed))
       return;
     looking_ = true;
-    lookBegin_ = now_;
+    lookSeconds_ = 0;
     teamBefore_ = team_;
     best_ = {};
     if (sample.team != full_) {
@@ -60,6 +61,7 @@ void TeamPolicy::judge(const Sample &sample) {
     }
     // The full team has just been measured.
   }
+  lookSeconds_ += sample.seconds;
   if (sample.speed > best_.speed)
     best_ = sample;
   // One shared core holds all others up, so that leaving out too few workers
@@ -80,7 +82,7 @@ void TeamPolicy::settle() {
   }
   patience_ = team_ == teamBefore_ ? std::min(2 * patience_, kMaxPatience) : 1;
   nextLook_ = now_ + patience_ * std::max(kHoldSeconds,
-                                          kHoldLooks * (now_ - lookBegin_));
+                                          kHoldLooks * lookSeconds_);
 }
 
 /// A core with a neighbour keeps its worker waiting half of the time: twice as

@@ -66,8 +66,9 @@ private:
   /// What a team did in a window.
   struct Sample {
     int32_t team = 0;
-    double speed = 0; ///< Work, weighed by Cost, per second.
-    double missing = 0;
+    double seconds = 0;
+    double speed = 0;   ///< Work, weighed by Cost, per second.
+    double missing = 0; ///< Workers without a CPU, on average.
   };
   void judge(const Sample &sample);
   void settle();
@@ -95,7 +96,7 @@ private:
 
   // Looking: teams from the full one down are tried, a window each.
   bool looking_ = false;
-  double lookBegin_ = 0;
+  double lookSeconds_ = 0; ///< In steps so far.
   int32_t teamBefore_ = 0;
   Sample best_;
 
