@@ -87,8 +87,8 @@ protected:
   std::set<int32_t> teams_; ///< That hiddenRows() ran with.
 };
 
-/// Workers that queue or do not by turns, and long pauses between steps, so that
-/// no choice stays: teams shrink and grow every few steps.
+/// Workers that queue or do not by turns, and long pauses between steps, so
+/// that no choice stays: teams shrink and grow every few steps.
 TeamSensors restlessSensors() {
   struct State {
     double now = 0, queued = 0;

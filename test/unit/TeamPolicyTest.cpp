@@ -111,6 +111,13 @@ TEST(TeamPolicyTest, GoesOnUntilNobodyQueues) {
     machine.run(policy);
   }
   EXPECT_EQ(teams, (std::vector<int>{8, 6, 5, 4}));
+
+  // Each step down helps nearly as much as the one before: all are to be
+  // measured by the same standard.
+  Machine even{.cores = 8, .busy = 2, .told = 0.5};
+  TeamPolicy other(8);
+  even.runFor(other, 0.1);
+  EXPECT_EQ(other.team(), 6);
 }
 
 TEST(TeamPolicyTest, GrowsWhenTheNeighbourEnds) {
@@ -122,7 +129,16 @@ TEST(TeamPolicyTest, GrowsWhenTheNeighbourEnds) {
   machine.runFor(policy, 3);
   EXPECT_EQ(policy.team(), 2);
   EXPECT_EQ(machine.runFor(policy, 5)[1], 0);
-  // And shrinks at once when it is back.
+  // And shrinks at once when it is back, however soon.
+  machine.busy = 1;
+  machine.runFor(policy, 0.05);
+  EXPECT_EQ(policy.team(), 1);
+  machine.busy = 0;
+  for (double end = machine.now + 3; policy.team() == 1;) {
+    machine.run(policy);
+    ASSERT_LT(machine.now, end);
+  }
+  machine.runFor(policy, 0.03); // until it knows that it may stay
   machine.busy = 1;
   machine.runFor(policy, 0.05);
   EXPECT_EQ(policy.team(), 1);
@@ -133,9 +149,16 @@ TEST(TeamPolicyTest, PartOfTheNeighboursEnd) {
   TeamPolicy policy(16);
   machine.runFor(policy, 1);
   ASSERT_EQ(policy.team(), 10);
+  machine.runFor(policy, 30);
   machine.busy = 2;
-  machine.runFor(policy, 3);
-  EXPECT_EQ(policy.team(), 14);
+  for (double end = machine.now + 3; policy.team() != 14;) {
+    machine.run(policy);
+    ASSERT_LT(machine.now, end);
+  }
+  // What has changed may change again soon.
+  machine.busy = 0;
+  machine.runFor(policy, 0.5);
+  EXPECT_EQ(policy.team(), 16);
 }
 
 // The full team is eight times slower here, and each look tries it.
@@ -212,7 +235,7 @@ TEST(TeamPolicyTest, KeepsTheLeastTeamThatIsAllowed) {
   EXPECT_GT(machine.runFor(fixed, 1)[4], 0.999);
   EXPECT_EQ(machine.decisions, 0);
   TeamPolicy half(4, 2);
-  machine.runFor(half, 0.05);
+  EXPECT_EQ(machine.runFor(half, 0.05)[1], 0);
   EXPECT_EQ(half.team(), 2);
 }
 

@@ -23,10 +23,9 @@ bool TeamPolicy::ran(const StepKind &kind, double begin, double end) {
   cost->fastest = std::min(cost->fastest, seconds);
   if (!open_)
     return true;
-  ++steps_;
   seconds_ += seconds;
   work_ += cost->weight;
-  return steps_ >= 2 && seconds_ >= kWindowSeconds;
+  return seconds_ >= kWindowSeconds;
 }
 
 void TeamPolicy::decide(double queued) {
@@ -36,7 +35,6 @@ void TeamPolicy::decide(double queued) {
     sample = {team_, seconds_, work_ / seconds_,
               (queued - queuedBefore_) / seconds_};
   open_ = true;
-  steps_ = 0;
   seconds_ = work_ = 0;
   queuedBefore_ = queued;
   if (complete)
@@ -81,8 +79,8 @@ void TeamPolicy::settle() {
     return;
   }
   patience_ = team_ == teamBefore_ ? std::min(2 * patience_, kMaxPatience) : 1;
-  nextLook_ = now_ + patience_ * std::max(kHoldSeconds,
-                                          kHoldLooks * lookSeconds_);
+  nextLook_ =
+      now_ + patience_ * std::max(kHoldSeconds, kHoldLooks * lookSeconds_);
 }
 
 /// A core with a neighbour keeps its worker waiting half of the time: twice as

@@ -90,7 +90,6 @@ private:
 
   // The window: the steps since decide() was called last.
   bool open_ = false;
-  int32_t steps_ = 0;
   double seconds_ = 0, work_ = 0, queuedBefore_ = 0;
   double now_ = 0; ///< When the last step ended.
 
