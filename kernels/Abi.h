@@ -24,10 +24,28 @@
 
 namespace moek {
 
+/// Rows of a step that continue one sequence, at consecutive positions.
+struct SequenceRows {
+  int32_t begin, count; ///< Which of the step's rows.
+  int32_t position; ///< Of row `begin`; the sequence's before it are cached.
+  /// Where its cache lies: position p is row pages[p / kKvPage] * kKvPage +
+  /// p % kKvPage of every layer's cache. Null where it is row p.
+  const int32_t *pages;
+};
+
 /// What changes between two runs of the same instruction list.
 struct Step {
   int32_t tokens;   ///< T, at least 1.
-  int32_t position; ///< Of the step's first token; rows before it are cached.
+  int32_t position; ///< Of the first token, where all are of one sequence.
+  /// [sequenceCount] whose rows, in this order, are the step's. Null for one
+  /// sequence with the first pages of the cache.
+  const SequenceRows *sequences = nullptr;
+  int32_t sequenceCount = 1;
+
+  [[gnu::always_inline]] SequenceRows sequence(int32_t i) const {
+    return sequences ? sequences[i]
+                     : SequenceRows{0, tokens, position, nullptr};
+  }
 };
 
 /// Which share of an instruction this thread does.

@@ -24,6 +24,10 @@
 namespace moek {
 
 inline constexpr int64_t kKvTile = 16;
+/// Rows that sequences are given at a time. A page is a block of kKeyTile keys;
+/// half of one is what a sequence wastes in the mean.
+inline constexpr int64_t kKvPage = 64;
+static_assert(kKvPage % kKvTile == 0);
 /// 64, with scales in float, takes the 8.5 bits an element of 32 with scales in
 /// F16, and half the conversions per product.
 inline constexpr int64_t kKvBlock = 64;
@@ -62,6 +66,18 @@ constexpr int64_t kvBytes(KvType type, int64_t width, int64_t capacity) {
 constexpr int64_t kvScaleOffset(int64_t width) {
   return kvBlocks(width) * kKvBlock * kKvTile;
 }
+
+/// A layer's cache as one sequence has it.
+struct SequenceCache {
+  KvView kv;
+  const int32_t *pages; ///< See SequenceRows.
+
+  /// The cache's row for `position`.
+  [[gnu::always_inline]] int64_t row(int64_t position) const {
+    return pages ? pages[position / kKvPage] * kKvPage + position % kKvPage
+                 : position;
+  }
+};
 
 } // namespace moek
 

@@ -30,11 +30,12 @@ public:
     scratch = encoded + kKeyTile * a8RowBytes(a.latent);
   }
 
-  /// What the following are of: `n` cache rows.
-  void read(int64_t ofHead, int64_t first, int64_t n) {
+  /// What the following are of: the rows of `n` positions.
+  void read(const SequenceCache &from, int64_t ofHead, int64_t first,
+            int64_t n) {
     head = ofHead;
     count = n;
-    readKvRows<S>(a.kv, first, n, a.latent + a.rope, cache, cacheStride);
+    readKvRows<S>(from, first, n, a.latent + a.rope, cache, cacheStride);
     encodeRows<S>(a.encoding, cache, cacheStride, n, a.latent, encoded, act);
   }
   /// [n][nope], until values() are wanted.

@@ -43,16 +43,18 @@ void readQ8Row(const KvView &kv, int64_t row, int64_t width, float *out) {
   }
 }
 
-/// Cache rows [first, first + n) as floats, `stride` apart.
+/// Rows of positions [first, first + n) as floats, `stride` apart.
 template <class S>
-void readKvRows(const KvView &kv, int64_t first, int64_t n, int64_t width,
-                float *out, int64_t stride) {
-  for (int64_t k = 0; k < n; ++k)
+void readKvRows(const SequenceCache &cache, int64_t first, int64_t n,
+                int64_t width, float *out, int64_t stride) {
+  const KvView &kv = cache.kv;
+  for (int64_t k = 0; k < n; ++k) {
+    int64_t row = cache.row(first + k);
     if (kv.type == KvType::Q8_0)
-      readQ8Row<S>(kv, first + k, width, out + k * stride);
+      readQ8Row<S>(kv, row, width, out + k * stride);
     else
-      readKv<S>(kv.type, kv.data + (first + k) * kv.rowStride, width,
-                out + k * stride);
+      readKv<S>(kv.type, kv.data + row * kv.rowStride, width, out + k * stride);
+  }
 }
 
 /// kKvBlock floats as 8-bit numbers; returns their scale. As in the A8 encoding

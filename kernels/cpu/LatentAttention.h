@@ -14,6 +14,7 @@
 
 #include "kernels/cpu/Blocks.h"
 #include "kernels/cpu/Q8Group.h"
+#include "kernels/cpu/Sequences.h"
 
 namespace moek {
 
@@ -30,13 +31,13 @@ public:
     alpha = scores + a.heads * kKeyTile;
   }
 
-  /// Heads of q over rows [first, end): weighted sums of latents, not yet
+  /// Heads of q over positions [first, end): weighted sums of latents, not yet
   /// divided by `sum`, with the maximum of the scores.
-  void attend(const float *q, int64_t heads, int64_t first, int64_t end,
-              float *out, float *most, float *sum) {
+  void attend(const SequenceCache &cache, const float *q, int64_t heads,
+              int64_t first, int64_t end, float *out, float *most, float *sum) {
     for (int64_t at = first; at < end; at += kKeyTile) {
       int64_t keys = end - at < kKeyTile ? end - at : kKeyTile;
-      readKvRows<S>(a.kv, at, keys, width, block, stride);
+      readKvRows<S>(cache, at, keys, width, block, stride);
       dotRows<S>({q, width}, heads, {block, stride}, keys, width, a.scale,
                  scores, kKeyTile);
       for (int64_t h = 0; h < heads; ++h)
@@ -62,15 +63,15 @@ public:
                           scratch) {}
 
   /// See FloatLatent; `first` is a multiple of kKvTile.
-  void attend(const float *q, int64_t heads, int64_t first, int64_t end,
-              float *out, float *most, float *sum) {
+  void attend(const SequenceCache &cache, const float *q, int64_t heads,
+              int64_t first, int64_t end, float *out, float *most, float *sum) {
     encode(q, heads);
     for (int64_t at = first; at < end; at += kQ8Group) {
       int64_t rows = end - at < kQ8Group ? end - at : kQ8Group;
-      products.setGroup(a.kv, at, rows);
-      if constexpr (requires { products.readAhead(heads, true, rows); })
-        products.readAhead(heads, at == first,
-                           end - at < 2 * kQ8Group ? end - at : 2 * kQ8Group);
+      int64_t left = end - at - rows;
+      products.setGroup(cache, at, rows, left < kQ8Group ? left : kQ8Group);
+      if constexpr (requires { products.readAhead(heads, true); })
+        products.readAhead(heads, at == first);
       products.score(heads);
       for (int64_t h = 0; h < heads; ++h)
         products.weigh(h, rows, most[h], sum[h]);
@@ -98,12 +99,13 @@ private:
   int64_t encodedHeads = 0;
 };
 
-/// Where the `splits` spans of a step's rows [0, visible) begin: multiples of
+/// Where the `splits` spans of what a sequence's rows see begin: multiples of
 /// `length`.
 struct Spans {
   int64_t length, count;
 
-  MOE_INLINE Spans(int64_t visible, int64_t splits) {
+  MOE_INLINE Spans(const SequenceRows &sequence, int64_t splits) {
+    int64_t visible = sequence.position + sequence.count;
     length = (visible + splits - 1) / splits;
     if (length < kLatentSpan && splits > 1)
       length = kLatentSpan;
@@ -112,15 +114,17 @@ struct Spans {
   }
 };
 
-/// Shares out `part`s: token, span, group of kLatentHeads heads.
+/// Shares out `part`s of a sequence: token, span, group of kLatentHeads heads.
 template <class S, class Part>
-void attendSpans(const LatentAttentionArgs &a, const Step &step,
-                 const Worker &worker, Part part, float *stats) {
+void attendSpans(const LatentAttentionArgs &a, const SequenceRows &sequence,
+                 const Worker &worker, Part &part, float *stats) {
+  const SequenceCache cache = {a.kv, sequence.pages};
   int64_t width = a.latent + a.rope;
-  Spans spans(step.position + step.tokens, a.splits);
+  Spans spans(sequence, a.splits);
   int64_t groups = (a.heads + kLatentHeads - 1) / kLatentHeads;
   int64_t perToken = spans.count * groups;
-  Range share = causalShare(1, step.tokens, perToken, step.position, worker);
+  Range share =
+      causalShare(1, sequence.count, perToken, sequence.position, worker);
   for (int64_t item = share.begin; item < share.end;) {
     int64_t t = item / perToken, span = item % perToken / groups;
     int64_t group = item % groups;
@@ -131,7 +135,8 @@ void attendSpans(const LatentAttentionArgs &a, const Step &step,
     if (heads > a.heads - head)
       heads = a.heads - head;
 
-    float *row = a.out + (t * a.splits + span) * a.outStride;
+    int64_t token = sequence.begin + t;
+    float *row = a.out + (token * a.splits + span) * a.outStride;
     float *most = stats, *sum = stats + scratchFloats(a.heads);
     if (a.splits > 1) {
       most = row + a.heads * a.latent + head;
@@ -142,11 +147,11 @@ void attendSpans(const LatentAttentionArgs &a, const Step &step,
       sum[h] = 0;
     }
     int64_t first = span * spans.length, end = first + spans.length;
-    if (end > step.position + t + 1)
-      end = step.position + t + 1;
+    if (end > sequence.position + t + 1)
+      end = sequence.position + t + 1;
     float *out = row + head * a.latent;
-    part.attend(a.q + t * a.qStride + head * width, heads, first, end, out,
-                most, sum);
+    part.attend(cache, a.q + token * a.qStride + head * width, heads, first,
+                end, out, most, sum);
     if (a.splits == 1)
       for (int64_t h = 0; h < heads; ++h)
         divideRow<S>(out + h * a.latent, a.latent, sum[h]);
@@ -157,22 +162,28 @@ template <class S>
 void run(const LatentAttentionArgs &a, const Step &step, const Worker &worker) {
   auto *stats = reinterpret_cast<float *>(worker.scratch);
   std::byte *scratch = worker.scratch + 2 * scratchFloats(a.heads) * 4;
+  auto attend = [&](auto part) {
+    forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
+      attendSpans<S>(a, s, w, part, stats);
+    });
+  };
   if constexpr (requires { typename S::Q8Products; }) {
     if (a.kv.type == KvType::Q8_0)
-      return attendSpans<S>(a, step, worker, Q8Latent<S>(a, scratch), stats);
+      return attend(Q8Latent<S>(a, scratch));
   }
-  attendSpans<S>(a, step, worker, FloatLatent<S>(a, scratch), stats);
+  attend(FloatLatent<S>(a, scratch));
 }
 
 /// Sums of a token's spans, weighted by exp(maximum of the span - maximum of
-/// all). Workers share out heads.
+/// all).
 template <class S>
-void run(const LatentCombineArgs &a, const Step &step, const Worker &worker) {
-  Spans spans(step.position + step.tokens, a.splits);
-  Range items = shareOf(int64_t(step.tokens) * a.heads, 1, worker);
+void combineSpans(const LatentCombineArgs &a, const SequenceRows &sequence,
+                  const Worker &worker) {
+  Spans spans(sequence, a.splits);
+  Range items = shareOf(int64_t(sequence.count) * a.heads, 1, worker);
   for (int64_t item = items.begin; item < items.end; ++item) {
-    int64_t t = item / a.heads, head = item % a.heads;
-    int64_t visible = step.position + t + 1;
+    int64_t t = sequence.begin + item / a.heads, head = item % a.heads;
+    int64_t visible = sequence.position + item / a.heads + 1;
     int64_t used = (visible + spans.length - 1) / spans.length;
     const float *rows = a.x + t * a.splits * a.xStride;
     const float *stats = rows + a.heads * a.latent + head;
@@ -195,6 +206,14 @@ void run(const LatentCombineArgs &a, const Step &step, const Worker &worker) {
       lanes.store(out + c, S::mul(sum, inverse));
     });
   }
+}
+
+/// Workers share out heads.
+template <class S>
+void run(const LatentCombineArgs &a, const Step &step, const Worker &worker) {
+  forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
+    combineSpans<S>(a, s, w);
+  });
 }
 
 } // namespace moek

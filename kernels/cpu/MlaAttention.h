@@ -17,6 +17,7 @@
 
 #include "kernels/cpu/HeadRows.h"
 #include "kernels/cpu/Q8Group.h"
+#include "kernels/cpu/Sequences.h"
 
 namespace moek {
 
@@ -50,16 +51,18 @@ public:
     alpha = scores + kQueryTile * kKeyTile;
   }
 
-  void setHead(int64_t ofHead) {
+  /// Head `ofHead` of a sequence's queries.
+  void setHead(const SequenceRows &sequence, int64_t ofHead) {
+    cache = {a.kv, sequence.pages};
     head = ofHead;
-    q = a.q + head * width;
-    out = a.out + head * a.value;
+    q = a.q + sequence.begin * a.qStride + head * width;
+    out = a.out + sequence.begin * a.outStride + head * a.value;
   }
 
-  /// `n` cache rows.
+  /// The rows of `n` positions.
   void setBlock(int64_t first, int64_t n) {
     fresh = first == 0;
-    rows.read(head, first, n);
+    rows.read(cache, head, first, n);
     transpose(rows.keys(), n, a.nope, columns);
     transpose(rows.ropeKeys(), n, a.rope, columns + a.nope * kKeyTile);
     values = rows.values();
@@ -107,6 +110,7 @@ private:
   HeadRows<S> rows;
   float *columns, *scores, *alpha;
   Rows values = {};
+  SequenceCache cache = {};
   int64_t head = 0;
   const float *q = nullptr;
   float *out = nullptr;
@@ -129,24 +133,25 @@ public:
                                              a.value, valueBlocks, a.scale},
                                             scratch) {}
 
-  void setHead(int64_t ofHead) {
+  void setHead(const SequenceRows &sequence, int64_t ofHead) {
+    cache = {a.kv, sequence.pages};
     head = ofHead;
-    q = a.q + head * (a.nope + a.rope);
-    out = a.out + head * a.value;
+    q = a.q + sequence.begin * a.qStride + head * (a.nope + a.rope);
+    out = a.out + sequence.begin * a.outStride + head * a.value;
   }
 
   void setBlock(int64_t first, int64_t n) {
     fresh = first == 0;
     for (int64_t at = 0; at < n; at += kKeyTile) {
       int64_t count = n - at < kKeyTile ? n - at : kKeyTile;
-      rows.read(head, first + at, count);
+      rows.read(cache, head, first + at, count);
       write(rows.keys(), at, count, 0, a.nope);
       write(rows.ropeKeys(), at, count, ropeBegin, a.rope);
       write(rows.values(), at, count, valueBegin, a.value);
       for (int64_t k = at; k < at + count; ++k)
         markNaN(k);
     }
-    products.setGroup(group, 0, n);
+    products.setGroup({group, nullptr}, 0, n, 0);
     for (int64_t b = 0; b < valueBlocks; ++b)
       products.transpose(b);
   }
@@ -196,17 +201,19 @@ private:
   HeadRows<S> rows;
   KvView group;
   typename S::Q8Products products;
+  SequenceCache cache = {};
   int64_t head = 0;
   const float *q = nullptr;
   float *out = nullptr;
   bool fresh = false;
 };
 
-/// All of attention for queries [begin, end) of the head that `blocks` has;
-/// begin is a multiple of kQueryTile. `stats`: [2][kQuerySpan]
+/// All of attention for a sequence's queries [begin, end) of the head that
+/// `blocks` has; begin is a multiple of kQueryTile. `stats`: [2][kQuerySpan]
 template <class S, class Blocks>
-void attendQueries(const MlaAttentionArgs &a, const Step &step, int64_t head,
-                   int64_t begin, int64_t end, Blocks &blocks, float *stats) {
+void attendQueries(const MlaAttentionArgs &a, const SequenceRows &sequence,
+                   int64_t head, int64_t begin, int64_t end, Blocks &blocks,
+                   float *stats) {
   float *most = stats, *sum = stats + kQuerySpan;
   for (int64_t i = 0; i < end - begin; ++i) {
     most[i] = kMinusInfinity;
@@ -215,42 +222,43 @@ void attendQueries(const MlaAttentionArgs &a, const Step &step, int64_t head,
   // In whole tiles of keys, seen by these queries or not: what a gemm's last
   // bits are goes by the number of its rows, which must not go by the worker's
   // share.
-  int64_t rows = (step.position + end + kKeyTile - 1) / kKeyTile * kKeyTile;
-  if (rows > step.position + step.tokens)
-    rows = step.position + step.tokens;
+  const int64_t position = sequence.position;
+  int64_t rows = (position + end + kKeyTile - 1) / kKeyTile * kKeyTile;
+  if (rows > position + sequence.count)
+    rows = position + sequence.count;
   for (int64_t first = 0; first < rows; first += Blocks::kRows) {
     int64_t n = rows - first < Blocks::kRows ? rows - first : Blocks::kRows;
     blocks.setBlock(first, n);
     // Tiles whose last query does not see the block are skipped.
-    int64_t tile = first - step.position;
+    int64_t tile = first - position;
     tile = tile > begin ? tile / kQueryTile * kQueryTile : begin;
     for (; tile < end; tile += kQueryTile) {
       int64_t count = end - tile < kQueryTile ? end - tile : kQueryTile;
       blocks.attend({tile, count, most + (tile - begin), sum + (tile - begin)},
-                    {step.position + tile + 1 - first, n});
+                    {position + tile + 1 - first, n});
     }
   }
   for (int64_t t = begin; t < end; ++t)
-    divideRow<S>(a.out + t * a.outStride + head * a.value, a.value,
-                 sum[t - begin]);
+    divideRow<S>(a.out + (sequence.begin + t) * a.outStride + head * a.value,
+                 a.value, sum[t - begin]);
 }
 
 template <class S, class Blocks>
-void attendHeads(const MlaAttentionArgs &a, const Step &step,
-                 const Worker &worker, Blocks blocks, float *stats) {
-  int64_t tiles = (step.tokens + kQueryTile - 1) / kQueryTile;
+void attendHeads(const MlaAttentionArgs &a, const SequenceRows &sequence,
+                 const Worker &worker, Blocks &blocks, float *stats) {
+  int64_t tiles = (sequence.count + kQueryTile - 1) / kQueryTile;
   Range share =
-      causalShare(a.heads, tiles, 1, step.position / kQueryTile, worker);
+      causalShare(a.heads, tiles, 1, sequence.position / kQueryTile, worker);
   for (int64_t item = share.begin; item < share.end;) {
     int64_t head = item / tiles, first = item % tiles;
     int64_t last =
         tiles < first + share.end - item ? tiles : first + share.end - item;
     int64_t end = last * kQueryTile;
-    if (end > step.tokens)
-      end = step.tokens;
-    blocks.setHead(head);
+    if (end > sequence.count)
+      end = sequence.count;
+    blocks.setHead(sequence, head);
     for (int64_t t = first * kQueryTile; t < end; t += kQuerySpan)
-      attendQueries<S>(a, step, head, t,
+      attendQueries<S>(a, sequence, head, t,
                        end - t < kQuerySpan ? end : t + kQuerySpan, blocks,
                        stats);
     item += last - first;
@@ -261,11 +269,16 @@ template <class S>
 void run(const MlaAttentionArgs &a, const Step &step, const Worker &worker) {
   auto *stats = reinterpret_cast<float *>(worker.scratch);
   std::byte *scratch = worker.scratch + 2 * kQuerySpan * sizeof(float);
+  auto attend = [&](auto blocks) {
+    forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
+      attendHeads<S>(a, s, w, blocks, stats);
+    });
+  };
   if constexpr (requires { typename S::Q8Products; }) {
     if (a.kv.type == KvType::Q8_0)
-      return attendHeads<S>(a, step, worker, Q8Head<S>(a, scratch), stats);
+      return attend(Q8Head<S>(a, scratch));
   }
-  attendHeads<S>(a, step, worker, FloatHead<S>(a, scratch), stats);
+  attend(FloatHead<S>(a, scratch));
 }
 
 } // namespace moek

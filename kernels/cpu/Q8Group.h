@@ -36,14 +36,18 @@ struct Q8Shape {
 /// `Code` is what queries become.
 template <class S, class Code> class Q8Group {
 public:
-  /// `n` rows from `at` on, at most kGroup, where a tile begins. Queries see
-  /// all of them.
-  void setGroup(const KvView &kv, int64_t at, int64_t n) {
-    tile = kvTile(kv, at);
-    tileBytes = kKvTile * kv.rowStride;
-    scaleOffset = kvScaleOffset(kv.width);
+  /// `n` rows from position `at` on, at most kGroup, where a tile begins;
+  /// queries see all of them. `next` rows behind them, at most kGroup, will be
+  /// read soon.
+  void setGroup(const SequenceCache &cache, int64_t at, int64_t n,
+                int64_t next) {
+    tileBytes = kKvTile * cache.kv.rowStride;
+    scaleOffset = kvScaleOffset(cache.kv.width);
     scaledBlock = -1;
     groupTiles = (n + kKvTile - 1) / kKvTile;
+    knownTiles = (n + next + kKvTile - 1) / kKvTile;
+    for (int64_t t = 0; t < knownTiles; ++t)
+      tile[t] = kvTile(cache.kv, cache.row(at + t * kKvTile));
     see(n);
   }
   /// Queries from here on see no more than the group's first `n` rows.
@@ -94,12 +98,12 @@ protected:
   }
   /// Scales of the group's tile t in block b of the values.
   const float *tileScales(int64_t t, int64_t b) const {
-    return reinterpret_cast<const float *>(tile + t * tileBytes + scaleOffset) +
+    return reinterpret_cast<const float *>(tile[t] + scaleOffset) +
            (shape.valueBegin + b) * kKvTile;
   }
   /// Codes of the group's tile t in block b of the values.
   const uint8_t *tileCodes(int64_t t, int64_t b) const {
-    return tile + t * tileBytes + (shape.valueBegin + b) * kKvBlock * kKvTile;
+    return tile[t] + (shape.valueBegin + b) * kKvBlock * kKvTile;
   }
   /// Where block b of the values is transposed to.
   uint8_t *place(int64_t b) const {
@@ -122,9 +126,12 @@ protected:
   uint8_t *transposed; ///< [heldBlocks][kGroup * kKvBlock]
 
   // The group at work.
-  const uint8_t *tile = nullptr;
+  /// Its tiles and those of the rows behind it. Where a sequence has pages,
+  /// none need lie beside another.
+  const uint8_t *tile[2 * kGroup / kKvTile] = {};
   int64_t tileBytes = 0, scaleOffset = 0;
-  int64_t groupTiles = 0, tiles = 0; ///< Of its rows; of those that are seen.
+  /// Of its rows; of those that are seen; of those behind it too.
+  int64_t groupTiles = 0, tiles = 0, knownTiles = 0;
   int64_t scaledBlock = -1, scaledRows = 0;
 };
 

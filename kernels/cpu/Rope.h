@@ -5,22 +5,22 @@
 
 #include "kernels/cpu/Elementwise.h"
 #include "kernels/cpu/KvRows.h"
+#include "kernels/cpu/Sequences.h"
 
 namespace moek {
 
 /// Angles in double: at position 10^6 a float angle would be off by 0.03.
 template <class S>
 void run(const RopeTableArgs &a, const Step &step, const Worker &worker) {
-  Range tokens = shareOf(step.tokens, 1, worker);
   int32_t half = a.dim / 2;
-  for (int64_t t = tokens.begin; t < tokens.end; ++t) {
+  forTokens(step, worker, [&](int64_t t, int64_t position, const int32_t *) {
     float *row = a.out + t * a.dim;
     for (int32_t i = 0; i < half; ++i) {
-      double angle = double(step.position + t) * double(a.invFreq[i]);
+      double angle = double(position) * double(a.invFreq[i]);
       row[i] = float(std::cos(angle));
       row[half + i] = float(std::sin(angle));
     }
-  }
+  });
 }
 
 /// Rotates neighbours: pair i, for i in [begin, end), is at x[2 * (i - begin)]
@@ -73,21 +73,21 @@ void run(const RopeArgs &a, const Step &step, const Worker &worker) {
 
 template <class S>
 void run(const MlaLatentArgs &a, const Step &step, const Worker &worker) {
-  Range tokens = shareOf(step.tokens, 1, worker);
-  for (int64_t t = tokens.begin; t < tokens.end; ++t) {
-    const float *x = a.x + t * a.stride;
-    const float *key = x + a.latent, *table = a.table + t * a.rope;
-    auto scale = rmsScale<S>(x, a.latent, a.eps);
-    KvRowWriter<S> row(a.kv, step.position + t);
-    row.append(a.latent, [&](int64_t begin, int64_t n, float *to) {
-      scaleRow<S>(x + begin, scale, a.weight + begin, n, to);
-    });
-    row.append(a.rope, [&](int64_t begin, int64_t n, float *to) {
-      rotateNeighbours<S>(table, a.rope / 2, begin / 2, (begin + n) / 2,
-                          key + begin, to);
-    });
-    row.finish();
-  }
+  forTokens(
+      step, worker, [&](int64_t t, int64_t position, const int32_t *pages) {
+        const float *x = a.x + t * a.stride;
+        const float *key = x + a.latent, *table = a.table + t * a.rope;
+        auto scale = rmsScale<S>(x, a.latent, a.eps);
+        KvRowWriter<S> row(a.kv, SequenceCache{a.kv, pages}.row(position));
+        row.append(a.latent, [&](int64_t begin, int64_t n, float *to) {
+          scaleRow<S>(x + begin, scale, a.weight + begin, n, to);
+        });
+        row.append(a.rope, [&](int64_t begin, int64_t n, float *to) {
+          rotateNeighbours<S>(table, a.rope / 2, begin / 2, (begin + n) / 2,
+                              key + begin, to);
+        });
+        row.finish();
+      });
 }
 
 } // namespace moek

@@ -44,14 +44,13 @@ public:
   }
 
   /// Scores of the first `queries`. A tile stays in L1 for all of them;
-  /// meanwhile the next one comes from memory, of each block some lines with
-  /// every few queries.
+  /// meanwhile the next one, if there is one, comes from memory, of each block
+  /// some lines with every few queries.
   void score(int64_t queries) {
     for (int64_t t = 0; t < tiles; ++t) {
-      int64_t i = 0;
+      int64_t i = 0, lines = t + 1 < knownTiles ? kBlockLines : 0;
       auto ahead = [&](int64_t r) {
-        return Range{i * kBlockLines / queries,
-                     (i + r) * kBlockLines / queries};
+        return Range{i * lines / queries, (i + r) * lines / queries};
       };
       for (; i + kQueries <= queries; i += kQueries)
         scoreBlock<kQueries>(i, t, ahead(kQueries));
@@ -134,12 +133,6 @@ private:
   MOE_INLINE static __m256i load256(const void *p) {
     return _mm256_loadu_si256((const __m256i *)p);
   }
-  /// Fetches a line that need not exist: no pointer to it is made.
-  MOE_INLINE static void prefetch(const uint8_t *from, int64_t bytes) {
-    _mm_prefetch(
-        reinterpret_cast<const char *>(uintptr_t(from) + uintptr_t(bytes)),
-        _MM_HINT_T1);
-  }
   MOE_INLINE static __m256i broadcast32(const void *p) {
     int32_t value;
     std::memcpy(&value, p, sizeof(value));
@@ -207,9 +200,8 @@ private:
   /// tile, while the lines `ahead` of each block of the next one are fetched.
   template <int R> void scoreBlock(int64_t first, int64_t t, Range ahead) {
     const int64_t count = shape.keyBlocks, queryStride = count * kKvBlock;
-    const int64_t toNext = tileBytes;
-    const uint8_t *from = tile + t * toNext, *codes = from;
-    const uint8_t *scales = codes + scaleOffset;
+    const uint8_t *codes = tile[t], *scales = codes + scaleOffset;
+    const uint8_t *next = ahead.begin < ahead.end ? tile[t + 1] : nullptr;
     const int16_t *q = query + first * queryStride;
     const int32_t *start = queryStart + first * count;
     const float *scale = queryScale + first * count;
@@ -221,7 +213,9 @@ private:
         sum[r][i] = _mm256_setzero_ps();
     for (int64_t b = 0; b < count; ++b, ++start, ++scale) {
       for (int64_t line = ahead.begin; line < ahead.end; ++line)
-        prefetch(from, toNext + (b * kBlockLines + line) * 64);
+        _mm_prefetch(reinterpret_cast<const char *>(
+                         next + (b * kBlockLines + line) * 64),
+                     _MM_HINT_T1);
       __m256i acc[R][kHalves];
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r)

@@ -53,22 +53,24 @@ public:
   }
 
   /// See Q8Group.
-  void setGroup(const KvView &kv, int64_t at, int64_t n) {
-    Q8Group::setGroup(kv, at, n);
-    ahead = {tile, tile};
+  void setGroup(const SequenceCache &cache, int64_t at, int64_t n,
+                int64_t next) {
+    Q8Group::setGroup(cache, at, n, next);
+    ahead = {};
     scoreReads = 0;
   }
 
-  /// The group lies in memory, where `rows` from its first one on are next, and
-  /// all but its first tiles are still to be read if it is the `first`. Spreads
-  /// reading them evenly over the work with `queries`: a line for each quad of
-  /// rows in the sums, the rest in the scores.
-  void readAhead(int64_t queries, bool first, int64_t rows) {
-    ahead = {tile + (first ? kTiles : groupTiles) * tileBytes,
-             tile + (rows + kKvTile - 1) / kKvTile * tileBytes};
+  /// The group and what comes next lie in memory, and all but the group's first
+  /// tiles are still to be read if it is the `first`. Spreads reading them
+  /// evenly over the work with `queries`: a line for each quad of rows in the
+  /// sums, the rest in the scores.
+  void readAhead(int64_t queries, bool first) {
+    int64_t begin = first ? kTiles : groupTiles;
+    begin = begin < knownTiles ? begin : knownTiles;
+    ahead = {nullptr, nullptr, tile + begin, tile + knownTiles};
     int64_t blocks = queries / kQueries + queries % kQueries;
     int64_t inSums = blocks * kvBlocks(shape.values) * tiles * kKvTile / 4;
-    int64_t left = (ahead.end - ahead.at) / 64 - inSums;
+    int64_t left = (knownTiles - begin) * (tileBytes / 64) - inSums;
     int64_t inScores =
         blocks * shape.keyBlocks * ((tiles + kTiles - 1) / kTiles);
     scoreReads = left > 0 ? (left + inScores - 1) / inScores : 0;
@@ -181,12 +183,21 @@ private:
   /// and at most an eighth of the words is larger.
   static constexpr float kBulk = 8;
 
-  /// Lines of the cache on their way to L2 while others are computed with.
+  /// Lines of the cache on their way to L2 while others are computed with: the
+  /// rest of a tile, then whole ones.
   struct Ahead {
     const uint8_t *at, *end;
-    MOE_INLINE void read() {
+    const uint8_t *const *next, *const *last;
+
+    MOE_INLINE void read(int64_t bytesOfTile) {
+      if (at == end) {
+        if (next == last)
+          return;
+        at = *next++;
+        end = at + bytesOfTile;
+      }
       _mm_prefetch(reinterpret_cast<const char *>(at), _MM_HINT_T1);
-      at += at < end ? 64 : 0;
+      at += 64;
     }
   };
 
@@ -217,10 +228,13 @@ private:
   /// Scores of R queries from `first` on with the rows of T tiles from the
   /// group's t-th.
   template <int R, int T> void scoreBlock(int64_t first, int64_t t) {
-    const int64_t tileStride = tileBytes, count = shape.keyBlocks;
+    const int64_t bytesOfTile = tileBytes, count = shape.keyBlocks;
     const int64_t queryStride = count * kKvBlock;
-    const uint8_t *codes = tile + t * tileStride;
-    const uint8_t *scales = codes + scaleOffset;
+    const uint8_t *codes[T], *scales[T];
+    for (int i = 0; i < T; ++i) {
+      codes[i] = tile[t + i];
+      scales[i] = codes[i] + scaleOffset;
+    }
     const int8_t *q = query + first * queryStride;
     const int32_t *start = queryStart + first * count;
     const float *scale = queryScale + first * count;
@@ -240,12 +254,14 @@ private:
         for (int i = 0; i < T; ++i)
           acc[r][i] = _mm512_set1_epi32(start[r * count]);
       for (int64_t i = 0; i < readCount; ++i)
-        reads.read();
-      for (int64_t c = 0; c < kKvBlock; c += 4, q += 4, codes += 4 * kKvTile) {
+        reads.read(bytesOfTile);
+      for (int64_t c = 0; c < kKvBlock; c += 4, q += 4) {
         __m512i k[T];
 #pragma GCC unroll 4
-        for (int i = 0; i < T; ++i)
-          k[i] = load512(codes + i * tileStride);
+        for (int i = 0; i < T; ++i) {
+          k[i] = load512(codes[i]);
+          codes[i] += 4 * kKvTile;
+        }
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r) {
           __m512i qv = broadcast32(q + r * queryStride);
@@ -256,7 +272,7 @@ private:
       }
 #pragma GCC unroll 4
       for (int i = 0; i < T; ++i) {
-        __m512 d = _mm512_loadu_ps(scales + i * tileStride + b * 64);
+        __m512 d = _mm512_loadu_ps(scales[i] + b * 64);
 #pragma GCC unroll 4
         for (int r = 0; r < R; ++r)
           sum[r][i] =
@@ -370,9 +386,10 @@ private:
       sumLarge(r, first + r, v, acc[r]);
     const uint8_t *weights = low;
     const int8_t *end = v + tiles * 4 * kVecs * 64;
+    const int64_t bytesOfTile = tileBytes;
     Ahead reads = ahead;
     for (; v != end; v += kVecs * 64, weights += 4) {
-      reads.read();
+      reads.read(bytesOfTile);
       __m512i codes[kVecs];
 #pragma GCC unroll 4
       for (int c = 0; c < kVecs; ++c)

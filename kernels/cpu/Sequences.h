@@ -1,0 +1,40 @@
+//===- Sequences.h - A step's rows by sequence ------------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_SEQUENCES_H
+#define MOE_KERNELS_CPU_SEQUENCES_H
+
+#include "kernels/cpu/Simd.h"
+
+namespace moek {
+
+/// Calls body(rows, worker) for each sequence of the step: all workers share
+/// out each of them, so that one long sequence keeps none waiting. Shares are
+/// uneven by an item at most, for another worker with each sequence.
+template <class Body>
+MOE_INLINE void forSequences(const Step &step, const Worker &worker,
+                             Body body) {
+  Worker turned = worker;
+  for (int32_t i = 0; i < step.sequenceCount; ++i) {
+    body(step.sequence(i), turned);
+    turned.index = turned.index + 1 < turned.count ? turned.index + 1 : 0;
+  }
+}
+
+/// Calls body(token, position, pages) for this worker's share of the step's
+/// tokens.
+template <class Body>
+MOE_INLINE void forTokens(const Step &step, const Worker &worker, Body body) {
+  Range share = shareOf(step.tokens, 1, worker);
+  for (int32_t i = 0; i < step.sequenceCount; ++i) {
+    SequenceRows rows = step.sequence(i);
+    int64_t end = rows.begin + rows.count;
+    int64_t last = end < share.end ? end : share.end;
+    for (int64_t t = share.begin > rows.begin ? share.begin : rows.begin;
+         t < last; ++t)
+      body(t, rows.position + (t - rows.begin), rows.pages);
+  }
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_SEQUENCES_H

@@ -1,0 +1,241 @@
+// Steps with rows of several sequences, whose caches lie in pages anywhere:
+// every bit as of each sequence alone, in a cache of its own.
+#include "test/kernels/AttentionModel.h"
+
+#include <numeric>
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+MOE_KERNEL_SUITE(RopeTableSequencesTest, RopeTable);
+MOE_KERNEL_SUITE(MlaLatentSequencesTest, MlaLatent);
+MOE_KERNEL_SUITE(LatentAttentionSequencesTest, LatentAttention);
+MOE_KERNEL_SUITE(MlaAttentionSequencesTest, MlaAttention);
+
+/// Sequences with so many rows in a step, after so many others.
+struct Lengths {
+  int32_t count, position;
+};
+
+/// One row beside a chunk beside a beginning; ends before, at and behind those
+/// of pages and groups.
+const std::vector<Lengths> kMixed = {{1, 130}, {40, 44}, {1, 0},
+                                     {19, 0},  {1, 63},  {2, 300}};
+const std::vector<Lengths> kDecode = {{1, 700}, {1, 64}, {1, 511}};
+
+/// A step, and the pages of its sequences: taken from a pool in random order,
+/// with others between them.
+class PagedStep {
+public:
+  PagedStep(const std::vector<Lengths> &lengths, Random &random) {
+    for (const Lengths &each : lengths)
+      pageCount += pagesOf(each);
+    pageCount += 3;
+    std::vector<int32_t> order(size_t(pageCount), 0);
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t i = order.size(); i-- > 1;)
+      std::swap(order[i], order[size_t(random.below(int(i + 1)))]);
+    int64_t next = 0;
+    for (const Lengths &each : lengths) {
+      pages.emplace_back(order.begin() + next,
+                         order.begin() + next + pagesOf(each));
+      next += pagesOf(each);
+    }
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      rows.push_back(
+          {tokens, lengths[i].count, lengths[i].position, pages[i].data()});
+      tokens += lengths[i].count;
+    }
+  }
+
+  Step step() const { return {tokens, 0, rows.data(), int32_t(rows.size())}; }
+  /// Sequence i's rows, from the first row of a step and the first page on.
+  static Step alone(const SequenceRows &rows) {
+    return {rows.count, rows.position};
+  }
+
+  int32_t tokens = 0;
+  int64_t pageCount = 0;
+  std::vector<SequenceRows> rows;
+  std::vector<std::vector<int32_t>> pages;
+
+private:
+  static int64_t pagesOf(const Lengths &each) {
+    return (each.position + each.count + kKvPage - 1) / kKvPage;
+  }
+};
+
+uint8_t *pageOf(const KvView &kv, int64_t page) {
+  return kv.data + page * kKvPage * kv.rowStride;
+}
+
+/// The pool's pages of sequence i, one after the other.
+Cache ownCache(const PagedStep &paged, size_t i, const Cache &pool,
+               Random &random) {
+  const std::vector<int32_t> &pages = paged.pages[i];
+  int64_t capacity = int64_t(pages.size()) * kKvPage;
+  Cache own(pool.view.type, pool.view.width, capacity, 0, random);
+  for (size_t p = 0; p < pages.size(); ++p)
+    std::memcpy(pageOf(own.view, int64_t(p)), pageOf(pool.view, pages[p]),
+                size_t(kKvPage * pool.view.rowStride));
+  return own;
+}
+
+/// A pool of which every row is filled: of its sequences, and of others.
+Cache filledPool(const PagedStep &paged, KvType type, int64_t width,
+                 Random &random) {
+  int64_t rows = paged.pageCount * kKvPage;
+  return Cache(type, width, rows, rows, random);
+}
+
+void expectRows(const Matrix<float> &got, int64_t first,
+                const Matrix<float> &want) {
+  for (int64_t r = 0; r < want.rows; ++r)
+    ASSERT_EQ(std::memcmp(got.row(first + r), want.row(r),
+                          size_t(want.cols) * sizeof(float)),
+              0)
+        << "row " << first + r;
+}
+
+TEST_P(RopeTableSequencesTest, AsAlone) {
+  Random random(51);
+  PagedStep paged(kMixed, random);
+  const float invFreq[] = {1, 0.1f, 0.001f};
+  Matrix<float> out(paged.tokens, 6);
+  RopeTableArgs args{invFreq, 6, out.data()};
+  runKernel(GetParam(), &args, paged.step(), 0, {&out});
+  for (const SequenceRows &rows : paged.rows) {
+    Matrix<float> alone(rows.count, 6);
+    args.out = alone.data();
+    runKernel(GetParam(), &args, PagedStep::alone(rows), 0, {&alone});
+    expectRows(out, rows.begin, alone);
+  }
+}
+
+TEST_P(MlaLatentSequencesTest, AsAlone) {
+  Random random(52);
+  int32_t latent = 96, rope = 8;
+  PagedStep paged(kMixed, random);
+  Matrix<float> x(paged.tokens, latent + rope, 3), weight(1, latent);
+  Matrix<float> table(paged.tokens, rope);
+  x.fill(random);
+  weight.fill(random);
+  table.fill(random);
+  for (KvType type : kKvTypes) {
+    SCOPED_TRACE(testing::Message() << "type " << int(type));
+    Cache pool = filledPool(paged, type, latent + rope, random);
+    std::vector<Cache> own;
+    for (size_t i = 0; i < paged.rows.size(); ++i)
+      own.push_back(ownCache(paged, i, pool, random));
+    std::vector<std::vector<uint8_t>> before;
+    for (int64_t r = 0; r < pool.view.capacity; ++r)
+      before.push_back(pool.rowBytes(r));
+    pool.memory.keepAsInitial();
+    MlaLatentArgs args{x.data(),  x.stride, weight.data(), table.data(),
+                       pool.view, latent,   rope,          1e-6f};
+    runKernel(GetParam(), &args, paged.step(), 0, {&pool.memory});
+    std::vector<bool> written(before.size(), false);
+    for (size_t i = 0; i < paged.rows.size(); ++i) {
+      const SequenceRows &rows = paged.rows[i];
+      args.x = x.row(rows.begin);
+      args.table = table.row(rows.begin);
+      args.kv = own[i].view;
+      own[i].memory.keepAsInitial();
+      runKernel(GetParam(), &args, PagedStep::alone(rows), 0, {&own[i].memory});
+      for (int32_t p = rows.position; p < rows.position + rows.count; ++p) {
+        int64_t row = SequenceCache{pool.view, rows.pages}.row(p);
+        EXPECT_EQ(pool.rowBytes(row), own[i].rowBytes(p)) << "position " << p;
+        written[size_t(row)] = true;
+      }
+    }
+    for (size_t r = 0; r < before.size(); ++r)
+      if (!written[r]) {
+        EXPECT_EQ(pool.rowBytes(int64_t(r)), before[r]) << "row " << r;
+      }
+  }
+}
+
+void checkLatent(const KernelInfo &kernel, const std::vector<Lengths> &lengths,
+                 int32_t splits) {
+  Random random(53);
+  int32_t heads = 5, latent = 96, rope = 16;
+  PagedStep paged(lengths, random);
+  Matrix<float> q(paged.tokens, heads * (latent + rope), 5);
+  q.fill(random);
+  size_t scratch = size_t(latentAttentionScratchBytes(heads, latent, rope));
+  auto run = [&](LatentAttentionArgs args, Step step) {
+    Matrix<float> out(step.tokens, heads * latent, 3);
+    Matrix<float> spans(step.tokens * splits, heads * (latent + 2), 3);
+    Matrix<float> &to = splits > 1 ? spans : out;
+    args.out = to.data();
+    args.outStride = to.stride;
+    runKernel(kernel, &args, step, scratch, {&to});
+    LatentCombineArgs combine{spans.data(), spans.stride, out.data(),
+                              out.stride,   heads,        latent,
+                              splits};
+    for (const KernelInfo &other : kernelsOf(OpCode::LatentCombine))
+      if (splits > 1 && other.isa == kernel.isa)
+        runKernel(other, &combine, step, 0, {&out});
+    return out;
+  };
+  for (KvType type : kKvTypes) {
+    SCOPED_TRACE(testing::Message() << "type " << int(type));
+    Cache pool = filledPool(paged, type, latent + rope, random);
+    LatentAttentionArgs args{q.data(), q.stride, pool.view, nullptr, 0,
+                             heads,    latent,   rope,      splits,  0.2f};
+    Matrix<float> out = run(args, paged.step());
+    for (size_t i = 0; i < paged.rows.size(); ++i) {
+      const SequenceRows &rows = paged.rows[i];
+      Cache own = ownCache(paged, i, pool, random);
+      args.q = q.row(rows.begin);
+      args.kv = own.view;
+      expectRows(out, rows.begin, run(args, PagedStep::alone(rows)));
+    }
+  }
+}
+
+TEST_P(LatentAttentionSequencesTest, AsAlone) {
+  checkLatent(GetParam(), kMixed, 1);
+}
+
+TEST_P(LatentAttentionSequencesTest, SpansAreEachSequences) {
+  checkLatent(GetParam(), kDecode, 5);
+  checkLatent(GetParam(), kMixed, 3);
+}
+
+TEST_P(MlaAttentionSequencesTest, AsAlone) {
+  Random random(54);
+  int32_t heads = 3, nope = 48, rope = 16, latent = 64, value = 40;
+  PagedStep paged(kMixed, random);
+  Matrix<float> q(paged.tokens, heads * (nope + rope), 5);
+  Matrix<float> out(paged.tokens, heads * value, 3);
+  q.fill(random);
+  Weights wk(Format::F32, heads, nope, latent, random);
+  Weights wv(Format::F32, heads, value, latent, random);
+  GemmFn gemm = resolveGemm(gemmFor(Format::F32, Encoding::F32, Isa::Ref).name);
+  size_t scratch = size_t(mlaAttentionScratchBytes(nope, rope, latent, value));
+  for (KvType type : kKvTypes) {
+    SCOPED_TRACE(testing::Message() << "type " << int(type));
+    Cache pool = filledPool(paged, type, latent + rope, random);
+    MlaAttentionArgs args{q.data(),   q.stride,   pool.view, wk.view,
+                          gemm,       wv.view,    gemm,      Encoding::F32,
+                          out.data(), out.stride, heads,     nope,
+                          rope,       latent,     value,     0.15f};
+    runKernel(GetParam(), &args, paged.step(), scratch, {&out});
+    for (size_t i = 0; i < paged.rows.size(); ++i) {
+      const SequenceRows &rows = paged.rows[i];
+      Cache own = ownCache(paged, i, pool, random);
+      Matrix<float> alone(rows.count, heads * value, 3);
+      args.q = q.row(rows.begin);
+      args.kv = own.view;
+      args.out = alone.data();
+      runKernel(GetParam(), &args, PagedStep::alone(rows), scratch, {&alone});
+      expectRows(out, rows.begin, alone);
+      args.out = out.data();
+    }
+  }
+}
+
+} // namespace
