@@ -37,7 +37,7 @@ double GenerateStats::decodeRate() const {
 }
 
 StatusOr<GenerateStats>
-generate(Session &session, const Tokenizer &tokenizer,
+generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
          std::span<const int32_t> prompt, const GenerateOptions &options,
          const std::function<Status(std::string_view)> &sink) {
   GenerateStats stats;
@@ -54,7 +54,7 @@ generate(Session &session, const Tokenizer &tokenizer,
   };
 
   Stopwatch promptWatch;
-  StatusOr<std::span<const float>> logits = session.prefill(prompt);
+  StatusOr<std::span<const float>> logits = engine.append(sequence, prompt);
   stats.promptSeconds = promptWatch.seconds();
   if (!logits && logits.status().code() == StatusCode::Cancelled)
     return finish(StopReason::Cancelled);
@@ -74,10 +74,10 @@ generate(Session &session, const Tokenizer &tokenizer,
       return finish(StopReason::StopString);
     if (stats.generatedTokens == options.maxTokens)
       break;
-    if (session.position() == session.context())
+    if (sequence.position() == engine.context())
       return finish(StopReason::ContextFull);
     Stopwatch watch;
-    logits = session.decode(token);
+    logits = engine.append(sequence, token);
     if (!logits && logits.status().code() == StatusCode::Cancelled)
       return finish(StopReason::Cancelled);
     MOE_RETURN_IF_ERROR(logits.status());

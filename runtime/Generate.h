@@ -3,7 +3,7 @@
 #ifndef MOE_RUNTIME_GENERATE_H
 #define MOE_RUNTIME_GENERATE_H
 
-#include "runtime/Session.h"
+#include "runtime/Engine.h"
 #include "runtime/text/Sampler.h"
 #include "runtime/text/Tokenizer.h"
 
@@ -32,12 +32,12 @@ struct GenerateStats {
   double decodeRate() const; ///< Tokens per second; 0 without steps.
 };
 
-/// Appends `prompt` to the session and generates after it; `sink` receives text
-/// as it becomes certain, whole characters only. The session's cancel flag ends
+/// Appends `prompt` to the sequence and generates after it; `sink` receives text
+/// as it becomes certain, whole characters only. The sequence's cancel flag ends
 /// it with StopReason::Cancelled and ok; a failure of `sink` ends it as well
 /// and is returned.
 StatusOr<GenerateStats>
-generate(Session &session, const Tokenizer &tokenizer,
+generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
          std::span<const int32_t> prompt, const GenerateOptions &options,
          const std::function<Status(std::string_view)> &sink);
 

@@ -213,7 +213,7 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase) {
 } // namespace
 
 Status verifyPhases(const fb::Plan &plan) {
-  constexpr std::string_view names[] = {"decode", "prefill", "logits"};
+  constexpr std::string_view names[] = {"decode", "prefill", "logits", "batch"};
   bool seen[std::size(names)] = {};
   for (uint32_t i = 0; i < count(plan.phases()); ++i) {
     const fb::Phase *phase = plan.phases()->Get(i);

@@ -168,9 +168,12 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
   if (kv.type() >= moek::kKvTypeCount)
     return invalidPlan("has unknown type {}", kv.type());
   MOE_RETURN_IF_ERROR(checkRange("width", kv.width(), 1, kMaxParameter));
-  if (kv.capacity() != plan.context())
-    return invalidPlan("has capacity {}, but the plan's context is {}",
-                       kv.capacity(), plan.context());
+  if (kv.capacity() < plan.context() ||
+      kv.capacity() > std::numeric_limits<int32_t>::max() ||
+      kv.capacity() % moek::kKvPage)
+    return invalidPlan("has capacity {}, expected a multiple of {} that holds "
+                       "the plan's context of {}",
+                       kv.capacity(), moek::kKvPage, plan.context());
   if (kv.offset() % kRegionAlignment)
     return invalidPlan("has offset {}, not a multiple of {}", kv.offset(),
                        kRegionAlignment);

@@ -4,17 +4,31 @@
 #include "runtime/PlanTokenizer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 using namespace moert;
 
-struct moert_session {
-  std::unique_ptr<Session> session;
+struct moert_engine {
+  std::unique_ptr<Engine> engine;
   std::optional<Tokenizer> tokenizer;
   /// Why there is no tokenizer; reported by the calls that need one.
   Status noTokenizer;
   std::string error;
+  size_t sequences = 0; ///< That are not destroyed yet.
+};
+
+struct moert_sequence {
+  moert_sequence(moert_engine *owner, Sequence &&taken)
+      : engine(owner), sequence(std::move(taken)) {
+    sequence.setCancel(&cancel);
+    ++engine->sequences;
+  }
+  ~moert_sequence() { --engine->sequences; }
+
+  moert_engine *engine;
   std::atomic<bool> cancel = false;
+  Sequence sequence;
 };
 
 namespace {
@@ -23,33 +37,71 @@ moert_status toC(StatusCode code) {
   return static_cast<moert_status>(exitCode(code));
 }
 
-/// Runs `body`, which returns a Status, and keeps its failure in the session.
-/// What the standard library throws (in practice out of memory) ends here.
-template <class F> moert_status guarded(moert_session *handle, F body) {
-  Status status;
+/// Runs `body`, which returns a Status, and keeps its failure in the engine.
+/// What is thrown (in practice out of memory) ends here.
+template <class F> moert_status guarded(moert_engine *handle, F body) {
   try {
     handle->error.clear();
-    status = body();
+    Status status = body();
     if (!status.isOk())
       handle->error = status.message();
     return toC(status.code());
   } catch (const std::bad_alloc &) {
     handle->error.assign("out of memory"); // fits the small-string buffer
     return MOERT_DOES_NOT_FIT;
-  } catch (const std::exception &) {
+  } catch (...) {
     handle->error.assign("internal error");
     return MOERT_INTERNAL;
   }
 }
 
 /// guarded(), for calls that need an open plan.
-template <class F> moert_status withPlan(moert_session *handle, F body) {
+template <class F> moert_status withPlan(moert_engine *handle, F body) {
   return guarded(handle, [&]() -> Status {
-    if (!handle->session)
+    if (!handle->engine)
       return Status(StatusCode::Usage, "no plan is open: call moert_open");
-    handle->cancel = false;
-    return body(*handle->session);
+    return body(*handle->engine);
   });
+}
+
+/// guarded(), for calls that work on a sequence.
+template <class F> moert_status withSequence(moert_sequence *handle, F body) {
+  return guarded(handle->engine, [&]() -> Status {
+    handle->cancel = false;
+    return body(*handle->engine->engine);
+  });
+}
+
+Status nullPointer() {
+  return Status(StatusCode::Usage, "a pointer argument is null");
+}
+
+/// Options as a caller gave them over `defaults`: fields that it does not know
+/// stay as they are, fields that we do not know are left out.
+template <class T> StatusOr<T> optionsFrom(const T *given, T defaults = {}) {
+  if (!given)
+    return defaults;
+  if (given->size < sizeof(size_t))
+    return Status(StatusCode::Usage, "an options struct has no size: set size "
+                                     "to its sizeof");
+  std::memcpy(&defaults, given, std::min(given->size, sizeof(T)));
+  return defaults;
+}
+
+moert_generate_options generateDefaults() {
+  SamplerParams params;
+  return {sizeof(moert_generate_options),
+          -1,
+          params.temperature,
+          static_cast<int32_t>(params.topK),
+          params.topP,
+          params.minP,
+          params.repetitionPenalty,
+          static_cast<int32_t>(params.repetitionWindow),
+          params.seed,
+          nullptr,
+          0,
+          0};
 }
 
 GenerateOptions fromC(const moert_generate_options &options) {
@@ -68,36 +120,43 @@ GenerateOptions fromC(const moert_generate_options &options) {
     result.stops.emplace_back(options.stops[i]);
   return result;
 }
+
+StatusOr<SequenceOptions> fromC(const moert_sequence_options *given) {
+  MOE_ASSIGN_OR_RETURN(moert_sequence_options options,
+                       optionsFrom<moert_sequence_options>(given));
+  return SequenceOptions{.sharePrefixes = options.private_prefix == 0};
+}
 } // namespace
 
-moert_session *moert_create(void) { return new (std::nothrow) moert_session; }
+moert_engine *moert_create(void) { return new (std::nothrow) moert_engine; }
 
-void moert_destroy(moert_session *session) { delete session; }
+void moert_destroy(moert_engine *engine) { delete engine; }
 
-const char *moert_last_error(const moert_session *session) {
-  return session->error.c_str();
+const char *moert_last_error(const moert_engine *engine) {
+  return engine->error.c_str();
 }
 
-moert_status moert_open(moert_session *handle, const char *planPath,
-                        const moert_open_options *options) {
+moert_status moert_open(moert_engine *handle, const char *planPath,
+                        const moert_open_options *given) {
   return guarded(handle, [&]() -> Status {
-    handle->session.reset();
+    if (handle->sequences > 0)
+      return Status(StatusCode::Usage, "sequences of the plan before are left: "
+                                       "call moert_sequence_destroy");
+    handle->engine.reset();
     handle->tokenizer.reset();
     if (!planPath)
       return Status(StatusCode::Usage, "the plan's path is null");
-    SessionOptions sessionOptions;
-    if (options) {
-      sessionOptions.threads = options->threads;
-      sessionOptions.allowPaging = options->allow_paging != 0;
-      if (options->model_path)
-        sessionOptions.files.models.emplace_back(options->model_path);
-      if (options->weights_path)
-        sessionOptions.files.packed = options->weights_path;
-    }
-    MOE_ASSIGN_OR_RETURN(handle->session,
-                         Session::open(planPath, sessionOptions));
-    handle->session->setCancel(&handle->cancel);
-    StatusOr<Tokenizer> tokenizer = planTokenizer(handle->session->plan());
+    MOE_ASSIGN_OR_RETURN(moert_open_options options,
+                         optionsFrom<moert_open_options>(given));
+    EngineOptions engineOptions;
+    engineOptions.threads = options.threads;
+    engineOptions.allowPaging = options.allow_paging != 0;
+    if (options.model_path)
+      engineOptions.files.models.emplace_back(options.model_path);
+    if (options.weights_path)
+      engineOptions.files.packed = options.weights_path;
+    MOE_ASSIGN_OR_RETURN(handle->engine, Engine::open(planPath, engineOptions));
+    StatusOr<Tokenizer> tokenizer = planTokenizer(handle->engine->plan());
     handle->noTokenizer = tokenizer.status();
     if (tokenizer)
       handle->tokenizer = *std::move(tokenizer);
@@ -105,22 +164,25 @@ moert_status moert_open(moert_session *handle, const char *planPath,
   });
 }
 
-int32_t moert_vocab(const moert_session *handle) {
-  return handle->session ? handle->session->vocab() : 0;
+int32_t moert_vocab(const moert_engine *handle) {
+  return handle->engine ? handle->engine->vocab() : 0;
 }
-int32_t moert_context(const moert_session *handle) {
-  return handle->session ? handle->session->context() : 0;
+int32_t moert_context(const moert_engine *handle) {
+  return handle->engine ? handle->engine->context() : 0;
 }
-int32_t moert_position(const moert_session *handle) {
-  return handle->session ? handle->session->position() : 0;
+int32_t moert_batch(const moert_engine *handle) {
+  return handle->engine ? handle->engine->batch() : 0;
+}
+int32_t moert_ubatch(const moert_engine *handle) {
+  return handle->engine ? handle->engine->ubatch() : 0;
 }
 
-moert_status moert_tokenize(moert_session *handle, const char *text,
+moert_status moert_tokenize(moert_engine *handle, const char *text,
                             size_t bytes, int addBos, int32_t *ids,
                             size_t capacity, size_t *count) {
-  return withPlan(handle, [&](Session &) -> Status {
+  return withPlan(handle, [&](Engine &) -> Status {
     if ((!text && bytes) || (!ids && capacity) || !count)
-      return Status(StatusCode::Usage, "a pointer argument is null");
+      return nullPointer();
     MOE_RETURN_IF_ERROR(handle->noTokenizer);
     EncodeOptions options;
     options.addBos = addBos != 0;
@@ -137,55 +199,126 @@ moert_status moert_tokenize(moert_session *handle, const char *text,
   });
 }
 
-moert_status moert_evaluate(moert_session *handle, const int32_t *ids,
+moert_status moert_sequence_create(moert_engine *handle,
+                                   const moert_sequence_options *given,
+                                   moert_sequence **sequence) {
+  return withPlan(handle, [&](Engine &engine) -> Status {
+    if (!sequence)
+      return nullPointer();
+    MOE_ASSIGN_OR_RETURN(SequenceOptions options, fromC(given));
+    *sequence = new moert_sequence(handle, engine.sequence(options));
+    return Status::ok();
+  });
+}
+
+void moert_sequence_destroy(moert_sequence *sequence) { delete sequence; }
+
+int32_t moert_sequence_position(const moert_sequence *sequence) {
+  return sequence->sequence.position();
+}
+
+moert_status moert_sequence_rewind(moert_sequence *handle, int32_t position) {
+  return withSequence(
+      handle, [&](Engine &) { return handle->sequence.rewind(position); });
+}
+
+moert_status moert_sequence_fork(moert_sequence *handle,
+                                 moert_sequence **fork) {
+  return withSequence(handle, [&](Engine &) -> Status {
+    if (!fork)
+      return nullPointer();
+    *fork = new moert_sequence(handle->engine, handle->sequence.fork());
+    return Status::ok();
+  });
+}
+
+moert_status moert_sequence_save(moert_sequence *handle, const char *path) {
+  return withSequence(handle, [&](Engine &) -> Status {
+    return path ? handle->sequence.save(path) : nullPointer();
+  });
+}
+
+moert_status moert_sequence_restore(moert_engine *handle, const char *path,
+                                    const moert_sequence_options *given,
+                                    moert_sequence **sequence) {
+  return withPlan(handle, [&](Engine &engine) -> Status {
+    if (!path || !sequence)
+      return nullPointer();
+    MOE_ASSIGN_OR_RETURN(SequenceOptions options, fromC(given));
+    MOE_ASSIGN_OR_RETURN(Sequence restored, engine.restore(path, options));
+    *sequence = new moert_sequence(handle, std::move(restored));
+    return Status::ok();
+  });
+}
+
+void moert_cancel(moert_sequence *sequence) { sequence->cancel = true; }
+
+moert_status moert_evaluate(moert_sequence *handle, const int32_t *ids,
                             size_t count, float *logits) {
-  return withPlan(handle, [&](Session &session) -> Status {
+  return withSequence(handle, [&](Engine &engine) -> Status {
     if (!ids && count)
-      return Status(StatusCode::Usage, "a pointer argument is null");
+      return nullPointer();
     MOE_ASSIGN_OR_RETURN(std::span<const float> last,
-                         session.prefill({ids, count}));
+                         engine.append(handle->sequence, {ids, count}));
     if (logits)
       std::copy(last.begin(), last.end(), logits);
     return Status::ok();
   });
 }
 
-moert_status moert_rewind(moert_session *handle, int32_t position) {
-  return withPlan(handle,
-                  [&](Session &session) { return session.rewind(position); });
+moert_status moert_step(moert_engine *handle, moert_request *requests,
+                        size_t count) {
+  return withPlan(handle, [&](Engine &engine) -> Status {
+    if (!requests && count)
+      return nullPointer();
+    std::vector<Request> wanted;
+    for (moert_request &request : std::span(requests, count)) {
+      if (!request.sequence || (!request.ids && request.count))
+        return nullPointer();
+      request.sequence->cancel = false;
+      wanted.push_back({&request.sequence->sequence,
+                        {request.ids, request.count},
+                        request.logits ? Request::Logits::Last
+                                       : Request::Logits::None});
+      if (request.count == 0)
+        wanted.back().status =
+            Status(StatusCode::Usage, "there are no tokens to process");
+    }
+    Status status = engine.step(
+        wanted, [&](size_t i, int32_t, std::span<const float> logits) {
+          std::copy(logits.begin(), logits.end(), requests[i].logits);
+          return Status::ok();
+        });
+    for (size_t i = 0; i < count; ++i) {
+      requests[i].taken = requests[i].count - wanted[i].tokens.size();
+      requests[i].status = toC(wanted[i].status.code());
+      if (handle->error.empty())
+        handle->error = wanted[i].status.message();
+    }
+    return status;
+  });
 }
 
 void moert_default_generate_options(moert_generate_options *options) {
-  SamplerParams params;
-  *options = {-1,
-              params.temperature,
-              static_cast<int32_t>(params.topK),
-              params.topP,
-              params.minP,
-              params.repetitionPenalty,
-              static_cast<int32_t>(params.repetitionWindow),
-              params.seed,
-              nullptr,
-              0,
-              0};
+  moert_generate_options defaults = generateDefaults();
+  defaults.size = options->size;
+  std::memcpy(options, &defaults, std::min(options->size, sizeof(defaults)));
 }
 
-moert_status moert_generate(moert_session *handle, const int32_t *prompt,
-                            size_t count, const moert_generate_options *options,
+moert_status moert_generate(moert_sequence *handle, const int32_t *prompt,
+                            size_t count, const moert_generate_options *given,
                             moert_text_callback callback, void *user,
                             moert_generate_stats *stats) {
-  return withPlan(handle, [&](Session &session) -> Status {
+  return withSequence(handle, [&](Engine &engine) -> Status {
     if ((!prompt && count) || !callback)
-      return Status(StatusCode::Usage, "a pointer argument is null");
-    MOE_RETURN_IF_ERROR(handle->noTokenizer);
-    moert_generate_options chosen;
-    moert_default_generate_options(&chosen);
-    if (options)
-      chosen = *options;
+      return nullPointer();
+    MOE_RETURN_IF_ERROR(handle->engine->noTokenizer);
+    MOE_ASSIGN_OR_RETURN(moert_generate_options options,
+                         optionsFrom(given, generateDefaults()));
     MOE_ASSIGN_OR_RETURN(
         GenerateStats result,
-        generate(session, *handle->tokenizer, {prompt, count}, fromC(chosen),
-                 [&](std::string_view text) {
+        generate(engine, handle->sequence, *handle->engine->tokenizer,
+                 {prompt, count}, fromC(options), [&](std::string_view text) {
                    if (callback(user, text.data(), text.size()) != 0)
                      handle->cancel = true;
                    return Status::ok();
@@ -198,5 +331,3 @@ moert_status moert_generate(moert_session *handle, const int32_t *prompt,
     return Status::ok();
   });
 }
-
-void moert_cancel(moert_session *handle) { handle->cancel = true; }

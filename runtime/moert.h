@@ -1,10 +1,13 @@
-/*===- moert.h - The runtime as a C library ----------------------*- C -*-===*\
+/*===- moert.h - The runtime as a C library ----------------------*- C++ -*-===*\
 |*                                                                            *|
-|* One session runs one plan. Every function returns a moert_status; on       *|
-|* failure moert_last_error(session) tells what went wrong and how to fix it. *|
-|* No C++ exception and no signal crosses this interface. A session may move  *|
-|* between threads, but only one may use it at a time; moert_cancel is the    *|
-|* exception.                                                                 *|
+|* An engine runs one plan; sequences are the texts that it works on. Every   *|
+|* function returns a moert_status; on failure moert_last_error(engine) tells *|
+|* what went wrong and how to fix it. No C++ exception and no signal crosses  *|
+|* this interface. An engine and its sequences may move between threads, but  *|
+|* only one thread may use them at a time; moert_cancel is the exception.     *|
+|*                                                                            *|
+|* Structs of options begin with their size, so that fields can be added:     *|
+|* set `size` to sizeof the struct and what you do not use to 0.              *|
 |*                                                                            *|
 \*===----------------------------------------------------------------------===*/
 
@@ -18,8 +21,8 @@
 extern "C" {
 #endif
 
-/* Grows when a function or a field is added; fields are appended. */
-#define MOERT_ABI_VERSION 2
+/* Grows when a program that was built before would not work any more. */
+#define MOERT_ABI_VERSION 3
 
 typedef enum moert_status {
   MOERT_OK = 0,
@@ -27,22 +30,28 @@ typedef enum moert_status {
   MOERT_USAGE = 2,         /* an argument is wrong */
   MOERT_INVALID_FILE = 3,  /* a plan or model file is malformed */
   MOERT_IO = 4,            /* the operating system refused */
-  MOERT_DOES_NOT_FIT = 5,  /* memory or context cannot hold */
+  MOERT_DOES_NOT_FIT = 5,  /* memory, context or cache cannot hold */
   MOERT_UNSUPPORTED = 6,   /* well-formed, but not implemented */
   MOERT_WRONG_MACHINE = 7, /* the plan is for another CPU, GPU or model */
   MOERT_CANCELLED = 130
 } moert_status;
 
-typedef struct moert_session moert_session;
+typedef struct moert_engine moert_engine;
+typedef struct moert_sequence moert_sequence;
 
-/* A session with nothing open; NULL only when memory is exhausted. */
-moert_session *moert_create(void);
-void moert_destroy(moert_session *session); /* NULL is allowed */
+/*===-- Engines -----------------------------------------------------------===*/
 
-/* The message of the last failure, or "". Valid until the next call. */
-const char *moert_last_error(const moert_session *session);
+/* An engine with nothing open; NULL only when memory is exhausted. */
+moert_engine *moert_create(void);
+/* Its sequences must be destroyed before. NULL is allowed. */
+void moert_destroy(moert_engine *engine);
+
+/* The message of the last failure of the engine or one of its sequences, or "".
+ * Valid until the next call with either. */
+const char *moert_last_error(const moert_engine *engine);
 
 typedef struct moert_open_options {
+  size_t size;
   int32_t threads;          /* 0: one per physical core */
   const char *model_path;   /* where the model file is now, or NULL */
   const char *weights_path; /* where the weights file is now, or NULL */
@@ -51,29 +60,86 @@ typedef struct moert_open_options {
                                and again */
 } moert_open_options;
 
-/* Opens a plan in place of the one open before. `options` may be NULL. */
-moert_status moert_open(moert_session *session, const char *plan_path,
+/* Opens a plan in place of the one open before, of which no sequences may be
+ * left (USAGE). `options` may be NULL. */
+moert_status moert_open(moert_engine *engine, const char *plan_path,
                         const moert_open_options *options);
 
-int32_t moert_vocab(const moert_session *session);    /* 0: nothing open */
-int32_t moert_context(const moert_session *session);  /* 0: nothing open */
-int32_t moert_position(const moert_session *session); /* tokens in the cache */
+int32_t moert_vocab(const moert_engine *engine);   /* 0: nothing open */
+int32_t moert_context(const moert_engine *engine); /* of a sequence; 0 */
+/* Most sequences of which a step appends a token at once. */
+int32_t moert_batch(const moert_engine *engine);
+/* Most tokens of prompts that a step takes. */
+int32_t moert_ubatch(const moert_engine *engine);
 
 /* Writes up to `capacity` token ids of `bytes` bytes of UTF-8 and sets *count
  * to how many there are; USAGE when that is more than `capacity`. */
-moert_status moert_tokenize(moert_session *session, const char *text,
+moert_status moert_tokenize(moert_engine *engine, const char *text,
                             size_t bytes, int add_bos, int32_t *ids,
                             size_t capacity, size_t *count);
 
-/* Appends tokens to the sequence and writes the logits after the last one,
- * moert_vocab() floats, where `logits` is not NULL. */
-moert_status moert_evaluate(moert_session *session, const int32_t *ids,
-                            size_t count, float *logits);
+/*===-- Sequences ---------------------------------------------------------===*/
+
+typedef struct moert_sequence_options {
+  size_t size;
+  int32_t private_prefix; /* 0: takes the cache of tokens that another sequence
+                             began with, and offers its own; 1: neither */
+} moert_sequence_options;
+
+/* An empty sequence in *sequence. `options` may be NULL. */
+moert_status moert_sequence_create(moert_engine *engine,
+                                   const moert_sequence_options *options,
+                                   moert_sequence **sequence);
+void moert_sequence_destroy(moert_sequence *sequence); /* NULL is allowed */
+
+/* Tokens in the cache. */
+int32_t moert_sequence_position(const moert_sequence *sequence);
 
 /* Forgets all tokens from `position` on; 0 starts anew. */
-moert_status moert_rewind(moert_session *session, int32_t position);
+moert_status moert_sequence_rewind(moert_sequence *sequence, int32_t position);
+
+/* Another sequence with the same tokens; what they share is kept once. */
+moert_status moert_sequence_fork(moert_sequence *sequence,
+                                 moert_sequence **fork);
+
+/* Writes tokens and cache to a file, and reads them back with the same plan:
+ * INVALID_FILE for a damaged file, WRONG_MACHINE for another plan's. */
+moert_status moert_sequence_save(moert_sequence *sequence, const char *path);
+moert_status moert_sequence_restore(moert_engine *engine, const char *path,
+                                    const moert_sequence_options *options,
+                                    moert_sequence **sequence);
+
+/* Ends a running call of another thread that works on this sequence, or what
+ * it does for this sequence; also from a signal handler. */
+void moert_cancel(moert_sequence *sequence);
+
+/*===-- Work --------------------------------------------------------------===*/
+
+/* Appends tokens to the sequence and writes the logits after the last one,
+ * moert_vocab() floats, where `logits` is not NULL. */
+moert_status moert_evaluate(moert_sequence *sequence, const int32_t *ids,
+                            size_t count, float *logits);
+
+/* What a sequence wants of a step. */
+typedef struct moert_request {
+  moert_sequence *sequence;
+  const int32_t *ids; /* to append */
+  size_t count;       /* at least 1 */
+  float *logits;      /* [vocab], written when all were appended; may be NULL */
+  size_t taken;       /* out: how many were appended */
+  moert_status status; /* out: what stopped this sequence */
+} moert_request;
+
+/* Appends one token of each sequence that has one left, and of the others as
+ * many as one step takes, moert_ubatch() in all, in their order. Each request is
+ * of another sequence. A failure of one sequence is in its request, with
+ * moert_last_error() for the first of them; others go on. Returns OK then, too,
+ * and a failure only where it is all sequences'. */
+moert_status moert_step(moert_engine *engine, moert_request *requests,
+                        size_t count);
 
 typedef struct moert_generate_options {
+  size_t size;
   int32_t max_tokens;   /* -1: until the model ends its text */
   float temperature;    /* 0: greedy */
   int32_t top_k;        /* 0: all */
@@ -87,7 +153,7 @@ typedef struct moert_generate_options {
   int32_t ignore_eos;
 } moert_generate_options;
 
-/* The options moert run has by default. */
+/* Sets the options moert run has by default, as far as options->size goes. */
 void moert_default_generate_options(moert_generate_options *options);
 
 /* Receives text as it is generated, whole UTF-8 characters only, not
@@ -101,13 +167,10 @@ typedef struct moert_generate_stats {
 
 /* Appends the prompt and generates after it. CANCELLED when the callback or
  * moert_cancel ended it. `options` and `stats` may be NULL. */
-moert_status moert_generate(moert_session *session, const int32_t *prompt,
+moert_status moert_generate(moert_sequence *sequence, const int32_t *prompt,
                             size_t count, const moert_generate_options *options,
                             moert_text_callback callback, void *user,
                             moert_generate_stats *stats);
-
-/* Ends a running call of another thread, or from a signal handler. */
-void moert_cancel(moert_session *session);
 
 #ifdef __cplusplus
 }

@@ -40,7 +40,9 @@ public:
   Ref weight(std::string name, std::vector<int64_t> shape,
              std::span<const float> values);
   Ref constant(std::string name, std::vector<float> values);
-  Ref kv(int64_t width, moek::KvType type = moek::KvType::F32);
+  /// A cache of `pages` pages.
+  Ref kv(int64_t width, moek::KvType type = moek::KvType::F32,
+         int64_t pages = 1);
   PhaseBuilder phase(std::string name, int32_t minTokens, int32_t maxTokens);
   uint32_t kernel(const std::string &name);
 

@@ -11,8 +11,8 @@
 namespace moetest {
 using moek::Encoding;
 
-SamplePlan::SamplePlan(const std::string &isa)
-    : builder(kHidden, kVocab, kContext, isa) {
+SamplePlan::SamplePlan(const std::string &isa, Room room)
+    : builder(kHidden, kVocab, room.context, isa) {
   builder.plan.experts = kExperts;
   builder.plan.experts_used = kTopK;
   weight("embed", {1, kVocab, kHidden});
@@ -38,9 +38,11 @@ SamplePlan::SamplePlan(const std::string &isa)
   weight("out", {1, kVocab, kHidden});
   weight("out_bias", {1, 1, kVocab});
   refs_["inv_freq"] = builder.constant("inv_freq", {1.0f, 0.1f});
-  refs_["kv"] = builder.kv(kLatent + kRope);
+  refs_["kv"] = builder.kv(kLatent + kRope, room.type, room.pages);
   addBody("decode", 1, true);
-  addBody("prefill", kUbatch, false);
+  if (room.batchRows)
+    addBody("batch", room.batchRows, true);
+  addBody("prefill", room.ubatch, false);
   addHead();
 }
 

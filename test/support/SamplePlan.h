@@ -29,7 +29,17 @@ public:
                            kDenseWidth = 24;
   static constexpr double kEps = 1e-5, kScale = 0.35, kRouterScale = 1.5;
 
-  explicit SamplePlan(const std::string &isa = "ref");
+  /// What sequences have.
+  struct Room {
+    int32_t context = kContext;
+    int32_t pages = 1;     ///< Of the cache; at least one context's.
+    int32_t batchRows = 0; ///< Of a batch phase; 0: there is none.
+    int32_t ubatch = kUbatch;
+    moek::KvType type = moek::KvType::F32;
+  };
+  explicit SamplePlan(const std::string &isa = "ref")
+      : SamplePlan(isa, Room{}) {}
+  SamplePlan(const std::string &isa, Room room);
 
   PlanBuilder builder;
 

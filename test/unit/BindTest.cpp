@@ -1,6 +1,6 @@
 // What an instruction's kernel assumes of its operands is proved before it
 // runs: shapes, encodings, kernels, barriers, and where indices come from.
-#include "runtime/Session.h"
+#include "runtime/Engine.h"
 #include "test/support/SamplePlan.h"
 
 #include <cmath>
@@ -359,13 +359,13 @@ TEST_P(BindTest, IsRefusedBeforeItRuns) {
   TempDir folder;
   SamplePlan sample;
   GetParam().damage(sample);
-  SessionOptions options;
+  EngineOptions options;
   options.threads = 1;
-  auto session = Session::open(sample.builder.write(folder), options);
-  ASSERT_FALSE(session.isOk());
-  EXPECT_NE(session.status().message().find(GetParam().message),
+  auto engine = Engine::open(sample.builder.write(folder), options);
+  ASSERT_FALSE(engine.isOk());
+  EXPECT_NE(engine.status().message().find(GetParam().message),
             std::string::npos)
-      << "got:      " << session.status().message()
+      << "got:      " << engine.status().message()
       << "\nexpected: " << GetParam().message;
 }
 
@@ -396,10 +396,10 @@ TEST(DataflowTest, ReuseAndAliasesAreAllowed) {
   // Two readers of one buffer need no barrier between them.
   size_t up = sample.find("decode", "silu_mul") - 1;
   phase.instructions[up]->barrier = false;
-  SessionOptions options;
+  EngineOptions options;
   options.threads = 1;
-  auto session = Session::open(sample.builder.write(folder), options);
-  EXPECT_TRUE(session.isOk()) << session.status().message();
+  auto engine = Engine::open(sample.builder.write(folder), options);
+  EXPECT_TRUE(engine.isOk()) << engine.status().message();
 }
 
 } // namespace

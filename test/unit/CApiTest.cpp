@@ -4,18 +4,22 @@
 #include <gtest/gtest.h>
 
 // CApiProgram.c
-extern "C" int runProgram(const char *plan, char *message, size_t size);
+extern "C" int runProgram(const char *plan, const char *saved, char *message,
+                          size_t size);
 extern "C" int runDamaged(const char *plan, char *message, size_t size);
 
 namespace {
 
 TEST(CApiTest, AProgramInC) {
   moetest::TempDir folder;
-  moetest::SamplePlan sample;
+  moetest::SamplePlan sample("ref", {.pages = 4});
   sample.addTokenizer();
   std::string path = sample.builder.write(folder);
+  std::string saved = folder.path() + "/text.seq";
   char message[512] = "";
-  EXPECT_EQ(runProgram(path.c_str(), message, sizeof(message)), 0) << message;
+  EXPECT_EQ(
+      runProgram(path.c_str(), saved.c_str(), message, sizeof(message)), 0)
+      << message;
 }
 
 TEST(CApiTest, NotANumberIsNeverQuiet) {

@@ -1,7 +1,7 @@
 // Values that are not finite end the call that meets them, wherever they come
 // from, with a message that names the tensor or the op.
 #include "kernels/Registry.h"
-#include "runtime/Session.h"
+#include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 using namespace moert;
+using moetest::OneSequence;
 using moetest::SamplePlan;
 using moetest::TempDir;
 
@@ -23,12 +24,12 @@ protected:
     if (!moek::hostSupports(*moek::isaFromName(GetParam())))
       GTEST_SKIP() << "this CPU has no " << GetParam();
   }
-  std::unique_ptr<Session> open() {
-    SessionOptions options;
+  OneSequence open() {
+    EngineOptions options;
     options.threads = 2;
-    auto session = Session::open(sample_.builder.write(folder_), options);
-    EXPECT_TRUE(session.isOk()) << session.status().message();
-    return *std::move(session);
+    auto one = OneSequence::open(sample_.builder.write(folder_), options);
+    EXPECT_TRUE(one.isOk()) << one.status().message();
+    return *std::move(one);
   }
   static void expectRefused(const Status &status,
                             std::vector<std::string> parts) {
@@ -41,15 +42,15 @@ protected:
   }
   /// Both in decode and in prefill.
   void expectAllRefused(const std::vector<std::string> &parts) {
-    auto session = open();
+    auto one = open();
     {
       SCOPED_TRACE("prefill");
-      expectRefused(session->prefill(tokens).status(), parts);
-      EXPECT_EQ(session->position(), 0);
+      expectRefused(one.append(tokens).status(), parts);
+      EXPECT_EQ(one.sequence.position(), 0);
     }
     SCOPED_TRACE("decode");
-    expectRefused(session->decode(tokens[0]).status(), parts);
-    EXPECT_EQ(session->position(), 0);
+    expectRefused(one.append(tokens[0]).status(), parts);
+    EXPECT_EQ(one.sequence.position(), 0);
   }
 
   TempDir folder_;
@@ -97,7 +98,7 @@ TEST_P(DiagnoseTest, NamesTheExpert) {
   auto meets = [&](int32_t token, int64_t expert) {
     sample_ = SamplePlan(GetParam());
     sample_.fillRow("down", expert, 0, NAN);
-    return !open()->decode(token).isOk();
+    return !open().append(token).isOk();
   };
   int32_t token = 0;
   while (token < SamplePlan::kVocab && meets(token, 0))
@@ -109,7 +110,7 @@ TEST_P(DiagnoseTest, NamesTheExpert) {
     for (int64_t e = 0; e < SamplePlan::kExperts; ++e)
       for (int64_t row = 0; row <= e; ++row)
         sample_.fillRow(name, e, 3 + row, NAN);
-    Status status = open()->decode(token).status();
+    Status status = open().append(token).status();
     expectRefused(status, {std::string(": ") + name + ", expert "});
     size_t at = status.message().find(", expert ") + 9;
     int expert = status.message()[at] - '0';
@@ -121,16 +122,16 @@ TEST_P(DiagnoseTest, NamesTheExpert) {
 
 TEST_P(DiagnoseTest, NamesTheOutput) {
   sample_.fillRow("out", 0, 39, NAN);
-  auto session = open();
-  expectRefused(session->prefill(tokens).status(),
+  auto one = open();
+  expectRefused(one.append(tokens).status(),
                 {": out holds", "1 of 40 rows, the first in row 39",
                  "logits, instruction 1 (linear)"});
-  expectRefused(session->decode(tokens[0]).status(), {": out holds"});
-  auto sink = [](size_t, size_t, std::span<const float>) {
+  expectRefused(one.append(tokens[0]).status(), {": out holds"});
+  auto sink = [](size_t, int32_t, std::span<const float>) {
     return Status::ok();
   };
-  ASSERT_TRUE(session->rewind(0).isOk());
-  expectRefused(session->prefillAll(tokens, sink), {": out holds"});
+  ASSERT_TRUE(one.sequence.rewind(0).isOk());
+  expectRefused(one.engine->appendAll(one.sequence, tokens, sink), {": out holds"});
 }
 
 TEST_P(DiagnoseTest, NamesOpsAsTheExplanationDoes) {
@@ -146,24 +147,24 @@ TEST_P(DiagnoseTest, AnyTokenOfAPrompt) {
     SCOPED_TRACE(e);
     sample_ = SamplePlan(GetParam());
     sample_.fillRow("down", e, 0, NAN);
-    auto session = open();
+    auto one = open();
     bool met = false;
     for (size_t i = 0; i < tokens.size() && !met; ++i)
-      met = !session->decode(tokens[i]).isOk();
-    ASSERT_TRUE(session->rewind(0).isOk());
-    EXPECT_EQ(session->prefill(tokens).isOk(), !met);
+      met = !one.append(tokens[i]).isOk();
+    ASSERT_TRUE(one.sequence.rewind(0).isOk());
+    EXPECT_EQ(one.append(tokens).isOk(), !met);
   }
 }
 
 // A failed step leaves nothing in the cache that a later one sees.
-TEST_P(DiagnoseTest, TheSessionStaysUsable) {
+TEST_P(DiagnoseTest, TheSequenceStaysUsable) {
   sample_.fillRow("embed", 0, 39, NAN);
-  auto session = open();
-  ASSERT_TRUE(session->decode(3).isOk());
-  expectRefused(session->prefill({tokens.data() + 1, 4}).status(),
+  auto one = open();
+  ASSERT_TRUE(one.append(3).isOk());
+  expectRefused(one.append({tokens.data() + 1, 4}).status(),
                 {"1 of 40 rows, the first in row 39"});
-  EXPECT_EQ(session->position(), 1);
-  StatusOr<std::span<const float>> logits = session->decode(17);
+  EXPECT_EQ(one.sequence.position(), 1);
+  StatusOr<std::span<const float>> logits = one.append(17);
   ASSERT_TRUE(logits.isOk()) << logits.status().message();
   std::vector<double> expected = sample_.reference({3, 17})[1];
   for (size_t i = 0; i < expected.size(); ++i)

@@ -2,7 +2,7 @@
 // every way to open it; paging is for mapped weights and is asked for.
 #include "runtime/MemoryFit.h"
 
-#include "runtime/Session.h"
+#include "runtime/Engine.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SamplePlan.h"
 
@@ -28,10 +28,10 @@ protected:
     EXPECT_TRUE(plan.isOk()) << plan.status().message();
     return memoryFit(*plan, threads, copy, {}).need;
   }
-  /// Opens a session where this process may use `bytes`.
-  StatusOr<std::unique_ptr<Session>> openWith(uint64_t bytes) {
+  /// Opens an engine where this process may use `bytes`.
+  StatusOr<std::unique_ptr<Engine>> openWith(uint64_t bytes) {
     folder_.write("fs/cgroup/memory.max", std::to_string(bytes));
-    return Session::open(path_, options_);
+    return Engine::open(path_, options_);
   }
   void expectRefused(uint64_t bytes, std::string_view message) {
     Status status = openWith(bytes).status();
@@ -43,7 +43,7 @@ protected:
   moetest::TempDir folder_;
   SamplePlan sample_;
   std::string path_;
-  SessionOptions options_;
+  EngineOptions options_;
 };
 
 TEST_F(MemoryFitTest, CountsWhatThePlanSays) {
@@ -87,12 +87,13 @@ TEST_F(MemoryFitTest, TheMessageHasTheSumAndTheWayOut) {
 TEST_F(MemoryFitTest, PagingIsForMappedWeightsAlone) {
   options_.allowPaging = true;
   uint64_t resident = need().resident();
-  auto session = openWith(resident + need().weights / 2);
-  ASSERT_TRUE(session.isOk()) << session.status().message();
+  auto engine = openWith(resident + need().weights / 2);
+  ASSERT_TRUE(engine.isOk()) << engine.status().message();
   std::vector<int32_t> tokens = {3, 10};
-  EXPECT_TRUE((*session)->prefill(tokens).isOk());
+  Sequence one = (*engine)->sequence();
+  EXPECT_TRUE((*engine)->append(one, tokens).isOk());
   EXPECT_NE(
-      pagingNote((*session)->plan(), (*session)->fit()).find("an estimate"),
+      pagingNote((*engine)->plan(), (*engine)->fit()).find("an estimate"),
       std::string::npos);
   expectRefused(resident - 1, "--ctx");
   options_.copyWeights = true;

@@ -2,8 +2,8 @@
 #include "runtime/NodeParts.h"
 
 #include "runtime/PlanAccess.h"
-#include "runtime/Session.h"
 #include "runtime/base/Topology.h"
+#include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
 
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include <set>
 
 using namespace moert;
+using moetest::OneSequence;
 using moetest::SamplePlan;
 using moetest::TempDir;
 
@@ -76,9 +77,9 @@ TEST_F(NodePartsTest, EveryByteOfEveryExpertIsOneNodes) {
   }
 }
 
-// A session on a machine that says that its CPUs are on nodes of their own,
+// An engine on a machine that says that its CPUs are on nodes of their own,
 // with weights mapped and copied: the same bits as anywhere.
-TEST_F(NodePartsTest, SessionsOnSimulatedNodesComputeTheSame) {
+TEST_F(NodePartsTest, EnginesOnSimulatedNodesComputeTheSame) {
   std::string planPath = sample_.builder.write(folder_);
   std::vector<int> cpus = allowedCpus();
   for (size_t i = 0; i < cpus.size(); ++i) {
@@ -86,18 +87,18 @@ TEST_F(NodePartsTest, SessionsOnSimulatedNodesComputeTheSame) {
     std::filesystem::create_directories(folder_.path() + "/" + node);
     folder_.write(node + "/cpulist", std::to_string(cpus[i]) + "\n");
   }
-  auto logits = [&](const SessionOptions &options) {
-    auto session = Session::open(planPath, options);
-    EXPECT_TRUE(session.isOk()) << session.status().message();
+  auto logits = [&](const EngineOptions &options) {
+    auto one = OneSequence::open(planPath, options);
+    EXPECT_TRUE(one.isOk()) << one.status().message();
     std::vector<float> all;
     for (int32_t token = 0; token < 8; ++token) {
-      StatusOr<std::span<const float>> row = (*session)->decode(token);
+      StatusOr<std::span<const float>> row = one->append(token);
       EXPECT_TRUE(row.isOk());
       all.insert(all.end(), row->begin(), row->end());
     }
     return all;
   };
-  SessionOptions options;
+  EngineOptions options;
   options.threads = 1;
   std::vector<float> expected = logits(options);
   options.threads = 0;

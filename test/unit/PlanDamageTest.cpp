@@ -1,7 +1,7 @@
 // Damaged plans never crash: they are refused, or what they compute stays
 // inside their own memory. Run under AddressSanitizer and UBSan in the asan
 // preset; arenas end at guard pages in every build.
-#include "runtime/Session.h"
+#include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include <string_view>
 
 using namespace moert;
+using moetest::OneSequence;
 using moetest::SamplePlan;
 using moetest::TempDir;
 namespace fb = moert::fb;
@@ -38,19 +39,19 @@ protected:
     StatusOr<Plan> plan = Plan::fromBytes(bytes, path_);
     if (!plan)
       return expectShort(plan.status());
-    SessionOptions options;
+    EngineOptions options;
     options.threads = 1;
-    auto session = Session::create(*std::move(plan), options);
-    if (!session)
-      return expectShort(session.status());
+    auto one = OneSequence::create(*std::move(plan), options);
+    if (!one)
+      return expectShort(one.status());
     ++ran_;
     std::vector<int32_t> tokens = {3, 17, 0, 8, 2, 5, 9};
     for (int32_t &token : tokens)
-      token = std::min(token, (*session)->vocab() - 1);
+      token = std::min(token, one->engine->vocab() - 1);
     // Failures, such as logits that are not finite, are fine.
-    Status status = (*session)->prefill(tokens).status();
+    Status status = one->append(tokens).status();
     if (status.isOk())
-      status = (*session)->decode(tokens[0]).status();
+      status = one->append(tokens[0]).status();
     expectShort(status);
   }
   void tryPlan() { tryBytes(sample_.builder.bytes()); }

@@ -1,6 +1,6 @@
 // Every number in a plan is checked before it is used: one damaged field a
 // case, with the message that must name it.
-#include "runtime/Session.h"
+#include "runtime/Engine.h"
 #include "test/support/SamplePlan.h"
 
 #include <cmath>
@@ -118,7 +118,7 @@ const Case tableCases[] = {
      [](auto &s) { plan(s).kv[0]->device = 4; }},
     {"KvType", "unknown type 4", [](auto &s) { plan(s).kv[0]->type = 4; }},
     {"KvWidth", "width is 0", [](auto &s) { plan(s).kv[0]->width = 0; }},
-    {"KvCapacity", "capacity 25, but the plan's context is 24",
+    {"KvCapacity", "capacity 25, expected a multiple of 64 that holds the plan's context of 24",
      [](auto &s) { plan(s).kv[0]->capacity = 25; }},
     {"KvLayer", "layer is 1", [](auto &s) { plan(s).kv[0]->layer = 1; }},
     {"KvEnd", "ends beyond the device's",

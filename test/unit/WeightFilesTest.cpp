@@ -1,5 +1,5 @@
 // A plan runs on the files it was compiled from and on no others.
-#include "runtime/Session.h"
+#include "runtime/Engine.h"
 #include "runtime/VerifyContent.h"
 #include "runtime/schema/WeightsFile.h"
 #include "test/support/SamplePlan.h"
@@ -17,11 +17,11 @@ class WeightFilesTest : public ::testing::Test {
 protected:
   Status open(std::vector<std::string> modelPaths = {},
               std::string weightsFile = {}) {
-    SessionOptions options;
+    EngineOptions options;
     options.threads = 1;
     options.files.models = std::move(modelPaths);
     options.files.packed = std::move(weightsFile);
-    return Session::open(path_, options).status();
+    return Engine::open(path_, options).status();
   }
 
   /// The weights as a model file that the plan references by `recorded`.

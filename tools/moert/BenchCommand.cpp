@@ -19,7 +19,7 @@ namespace moert {
 
 namespace {
 struct BenchFlags {
-  SessionFlags session;
+  EngineFlags engine;
   std::vector<int32_t> prompts = {512}, gens = {128}, depths = {0};
   std::vector<int32_t> threads = {0};
   int32_t repetitions = 5;
@@ -46,8 +46,8 @@ std::string kvTypeName(const Plan &plan) {
       moek::kvTypeName(moek::KvType(plan.table().kv()->Get(0)->type())));
 }
 
-BenchSubject describe(const Session &session) {
-  const Plan &plan = session.plan();
+BenchSubject describe(const Engine &engine) {
+  const Plan &plan = engine.plan();
   return {"moert " MOE_VERSION,
           cpuModelName(),
           plan.path(),
@@ -55,24 +55,25 @@ BenchSubject describe(const Session &session) {
           modelType(plan),
           weightBytes(plan),
           uint64_t(plan.table().parameters()),
-          session.ubatch(),
+          engine.ubatch(),
           kvTypeName(plan)};
 }
 
 /// One repetition, from an empty cache; returns nanoseconds.
-StatusOr<uint64_t> measure(Session &session, const BenchResult &test) {
-  MOE_RETURN_IF_ERROR(session.rewind(0));
+StatusOr<uint64_t> measure(Engine &engine, Sequence &sequence,
+                           const BenchResult &test) {
+  MOE_RETURN_IF_ERROR(sequence.rewind(0));
   if (test.depth > 0)
     MOE_RETURN_IF_ERROR(
-        session.prefill(randomTokens(session, test.depth)).status());
-  std::vector<int32_t> tokens = randomTokens(session, test.prompt + test.gen);
+        engine.append(sequence, randomTokens(engine, test.depth)).status());
+  std::vector<int32_t> tokens = randomTokens(engine, test.prompt + test.gen);
   auto start = std::chrono::steady_clock::now();
   std::span<const int32_t> all(tokens);
   if (test.prompt > 0)
     MOE_RETURN_IF_ERROR(
-        session.prefill(all.first(size_t(test.prompt))).status());
+        engine.append(sequence, all.first(size_t(test.prompt))).status());
   for (int32_t token : all.subspan(size_t(test.prompt)))
-    MOE_RETURN_IF_ERROR(session.decode(token).status());
+    MOE_RETURN_IF_ERROR(engine.append(sequence, token).status());
   auto end = std::chrono::steady_clock::now();
   return uint64_t(
       std::chrono::duration_cast<std::chrono::nanoseconds>(end - start)
@@ -106,23 +107,23 @@ void addLimit(Calibrator *calibrator, BenchResult &test) {
 }
 
 /// `calibrator` is null where limits are not wanted.
-Status runTest(Session &session, const BenchFlags &flags,
+Status runTest(Engine &engine, Sequence &sequence, const BenchFlags &flags,
                Calibrator *calibrator, BenchResult &test,
                ProgressLine &progress) {
   if (!flags.noWarmup) {
     progress.show(test.name() + ": warm-up");
     BenchResult warmup = test;
     warmup.gen = std::min(test.gen, 1);
-    MOE_RETURN_IF_ERROR(measure(session, warmup).status());
+    MOE_RETURN_IF_ERROR(measure(engine, sequence, warmup).status());
   }
-  test.threads = session.threads();
-  addWork(session.plan(), test);
+  test.threads = engine.threads();
+  addWork(engine.plan(), test);
   test.started = utcNow();
   addLimit(calibrator, test);
   for (int32_t i = 0; i < flags.repetitions; ++i) {
     progress.show(
         fmt::format("{}: run {}/{}", test.name(), i + 1, flags.repetitions));
-    MOE_ASSIGN_OR_RETURN(uint64_t nanoseconds, measure(session, test));
+    MOE_ASSIGN_OR_RETURN(uint64_t nanoseconds, measure(engine, sequence, test));
     test.nanoseconds.push_back(nanoseconds);
     addLimit(calibrator, test);
   }
@@ -173,27 +174,29 @@ Status bench(BenchFlags flags) {
   std::vector<BenchResult> results;
   ProgressLine progress;
   for (int32_t threads : flags.threads) {
-    SessionOptions options = flags.session.options;
+    EngineOptions options = flags.engine.options;
     options.threads = threads;
-    MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
-                         flags.session.open(options));
-    session->setCancel(cancel);
-    subject = describe(*session);
+    MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                         flags.engine.open(options));
+    // What was computed once must be computed again.
+    Sequence sequence = engine->sequence({.sharePrefixes = false});
+    sequence.setCancel(cancel);
+    subject = describe(*engine);
     subject.mapped = !options.copyWeights;
     std::optional<Calibrator> calibrator;
     if (!flags.noLimits) {
       CalibrationOptions brief;
       brief.seconds = 0.1; // once per repetition
       MOE_ASSIGN_OR_RETURN(calibrator,
-                           Calibrator::create(session->threads(), brief));
+                           Calibrator::create(engine->threads(), brief));
     }
     for (BenchResult test : tests(flags)) {
-      MOE_RETURN_IF_ERROR(runTest(*session, flags,
+      MOE_RETURN_IF_ERROR(runTest(*engine, sequence, flags,
                                   calibrator ? &*calibrator : nullptr, test,
                                   progress));
       results.push_back(std::move(test));
     }
-    MappedFile::PageUse pages = session->weightPages();
+    MappedFile::PageUse pages = engine->weightPages();
     if (pages.resident > 0)
       subject.hugePages = double(pages.huge) / double(pages.resident);
   }
@@ -212,7 +215,7 @@ void addBenchCommand(moetool::Tool &tool) {
   CLI::App *command =
       tool.command("bench", "Measure tokens per second as llama-bench does",
                    [flags] { return bench(*flags); });
-  flags->session.addPlan(*command);
+  flags->engine.addPlan(*command);
   auto addList = [&](const char *name, std::vector<int32_t> &list,
                      const char *help, const char *group, int32_t most) {
     moetool::addNumbers(*command, name, list, help, 0, most)
@@ -248,8 +251,8 @@ void addBenchCommand(moetool::Tool &tool) {
   addList("-t,--threads", flags->threads,
           "Worker threads; 0 is one per physical core", "Machine",
           kMostThreads);
-  flags->session.addPin(*command);
-  flags->session.addWeights(*command);
+  flags->engine.addPin(*command);
+  flags->engine.addWeights(*command);
   CLI::Option *format =
       command
           ->add_option("-o,--output", flags->output, "Format: md, json or csv")

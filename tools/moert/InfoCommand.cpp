@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct InfoFlags {
-  SessionFlags session;
+  EngineFlags engine;
   bool json = false;
 };
 
@@ -41,10 +41,10 @@ Json describeMemory(const Plan &plan) {
 }
 
 /// Adds whether `moert` runs the plan here, by doing what it does to start.
-void addVerdict(const Plan &plan, const SessionOptions &options, Json &object) {
+void addVerdict(const Plan &plan, const EngineOptions &options, Json &object) {
   if (plan.checkMachine())
     object["memory"] = describeMemory(plan);
-  Status opened = Session::create(plan, options).status();
+  Status opened = Engine::create(plan, options).status();
   object["runs_here"] = opened.isOk();
   if (!opened.isOk())
     object["why_not"] = opened.message();
@@ -54,7 +54,7 @@ void addVerdict(const Plan &plan, const SessionOptions &options, Json &object) {
     object["why_no_text"] = text.message();
 }
 
-Json describe(const Plan &plan, const SessionOptions &options) {
+Json describe(const Plan &plan, const EngineOptions &options) {
   const fb::Plan &table = plan.table();
   Json object = {{"plan", plan.path()},
                  {"model", string(table.model_name())},
@@ -171,8 +171,8 @@ void printText(const Json &info) {
 }
 
 Status showInfo(const InfoFlags &flags) {
-  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.session.plan));
-  Json info = describe(plan, flags.session.options);
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.engine.plan));
+  Json info = describe(plan, flags.engine.options);
   if (flags.json)
     moetool::printDocument(info);
   else
@@ -186,8 +186,8 @@ void addInfoCommand(moetool::Tool &tool) {
   CLI::App *command =
       tool.command("info", "Show what a plan is, needs, and was made from",
                    [flags] { return showInfo(*flags); });
-  flags->session.addPlan(*command);
-  flags->session.addModel(*command);
+  flags->engine.addPlan(*command);
+  flags->engine.addModel(*command);
   command->add_flag("--json", flags->json, "Print a JSON object");
 }
 

@@ -14,7 +14,7 @@ namespace moert {
 
 namespace {
 struct LogitsFlags {
-  SessionFlags session;
+  EngineFlags engine;
   std::vector<int32_t> tokens;
   bool step = false, json = false;
   std::string out;
@@ -23,21 +23,23 @@ struct LogitsFlags {
 Status writeLogits(const LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(
       moetool::checkJsonAlone(flags.json, flags.out, "--out", "logits"));
-  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, flags.session.open());
-  MOE_RETURN_IF_ERROR(inputsOf(*session).refuse(flags.out));
-  session->setCancel(moetool::catchInterrupt());
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
+  MOE_RETURN_IF_ERROR(inputsOf(*engine).refuse(flags.out));
+  Sequence sequence = engine->sequence();
+  sequence.setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(NpyWriter npy,
                        NpyWriter::create(flags.out, flags.tokens.size(),
-                                         size_t(session->vocab())));
+                                         size_t(engine->vocab())));
   if (flags.step) {
     for (int32_t token : flags.tokens) {
       MOE_ASSIGN_OR_RETURN(std::span<const float> logits,
-                           session->decode(token));
+                           engine->append(sequence, token));
       MOE_RETURN_IF_ERROR(npy.append(logits));
     }
   } else {
-    MOE_RETURN_IF_ERROR(session->prefillAll(
-        flags.tokens, [&](size_t, size_t, std::span<const float> logits) {
+    MOE_RETURN_IF_ERROR(engine->appendAll(
+        sequence, flags.tokens,
+        [&](size_t, int32_t, std::span<const float> logits) {
           return npy.append(logits);
         }));
   }
@@ -45,8 +47,8 @@ Status writeLogits(const LogitsFlags &flags) {
   if (flags.json)
     moetool::printDocument({{"out", flags.out},
                             {"tokens", flags.tokens.size()},
-                            {"vocab", session->vocab()},
-                            {"threads", session->threads()}});
+                            {"vocab", engine->vocab()},
+                            {"threads", engine->threads()}});
   return Status::ok();
 }
 } // namespace
@@ -56,7 +58,7 @@ void addLogitsCommand(moetool::Tool &tool) {
   CLI::App *command =
       tool.command("logits", "Write the logits after every token to a file",
                    [flags] { return writeLogits(*flags); });
-  flags->session.addPlan(*command);
+  flags->engine.addPlan(*command);
   moetool::addNumbers(*command, "--tokens", flags->tokens,
                       "Token ids, for example 3,10,17", 0,
                       std::numeric_limits<int32_t>::max())
@@ -73,8 +75,8 @@ void addLogitsCommand(moetool::Tool &tool) {
                     "instead of all at once");
   command->add_flag("--json", flags->json,
                     "Print a JSON object that describes the file");
-  flags->session.addThreads(*command);
-  flags->session.addWeights(*command);
+  flags->engine.addThreads(*command);
+  flags->engine.addWeights(*command);
 }
 
 } // namespace moert

@@ -24,7 +24,7 @@ namespace {
 constexpr int32_t kLeastWindow = 4;
 
 struct PerplexityFlags {
-  SessionFlags session;
+  EngineFlags engine;
   std::string file;
   int32_t window = 0;
   bool json = false;
@@ -58,20 +58,18 @@ struct Score {
   }
 };
 
-Status scoreWindow(Session &session, std::span<const int32_t> tokens,
-                   Score &score) {
-  MOE_RETURN_IF_ERROR(session.rewind(0));
-  size_t vocab = size_t(session.vocab());
+Status scoreWindow(Engine &engine, Sequence &sequence,
+                   std::span<const int32_t> tokens, Score &score) {
+  MOE_RETURN_IF_ERROR(sequence.rewind(0));
   size_t scoredFrom = tokens.size() / 2;
-  return session.prefillAll(tokens, [&](size_t first, size_t rows,
-                                        std::span<const float> logits) {
-    for (size_t row = 0; row < rows; ++row) {
-      size_t next = first + row + 1;
-      if (next > scoredFrom && next < tokens.size())
-        score.add(surprise(logits.subspan(row * vocab, vocab), tokens[next]));
-    }
-    return Status::ok();
-  });
+  return engine.appendAll(
+      sequence, tokens,
+      [&](size_t, int32_t position, std::span<const float> logits) {
+        size_t next = size_t(position) + 1;
+        if (next > scoredFrom && next < tokens.size())
+          score.add(surprise(logits, tokens[next]));
+        return Status::ok();
+      });
 }
 
 Status perplexity(const PerplexityFlags &flags) {
@@ -79,19 +77,20 @@ Status perplexity(const PerplexityFlags &flags) {
     return Status(StatusCode::Usage,
                   fmt::format("--ctx must be at least {}", kLeastWindow));
   MOE_ASSIGN_OR_RETURN(std::string text, readInput(flags.file));
-  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, flags.session.open());
-  session->setCancel(moetool::catchInterrupt());
-  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(session->plan()));
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
+  Sequence sequence = engine->sequence();
+  sequence.setCancel(moetool::catchInterrupt());
+  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
   MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(text));
   int32_t window = flags.window == 0
-                       ? std::clamp(session->context(), kLeastWindow, 512)
+                       ? std::clamp(engine->context(), kLeastWindow, 512)
                        : flags.window;
-  if (window > session->context())
+  if (window > engine->context())
     return Status(StatusCode::DoesNotFit,
                   fmt::format("windows of {} tokens exceed the plan's context "
                               "of {}{}",
-                              window, session->context(),
-                              session->contextHint(window)));
+                              window, engine->context(),
+                              engine->contextHint(window)));
   size_t windows = tokens.size() / size_t(window);
   if (windows == 0)
     return Status(StatusCode::Usage,
@@ -105,7 +104,7 @@ Status perplexity(const PerplexityFlags &flags) {
                              size_t(window));
     if (tokenizer.bos() && tokens.front() == *tokenizer.bos())
       piece.front() = *tokenizer.bos();
-    MOE_RETURN_IF_ERROR(scoreWindow(*session, piece, score));
+    MOE_RETURN_IF_ERROR(scoreWindow(*engine, sequence, piece, score));
     progress.show(fmt::format("window {}/{}: perplexity {:.4f}", i + 1, windows,
                               score.perplexity()));
   }
@@ -135,7 +134,7 @@ void addPerplexityCommand(moetool::Tool &tool) {
   command->footer("The text is cut into windows, each starting with BOS and an "
                   "empty cache. The tokens\nof a window's second half are "
                   "scored; a rest shorter than a window is not used.");
-  flags->session.addPlan(*command);
+  flags->engine.addPlan(*command);
   command->add_option("--file", flags->file, "The text; - is standard input")
       ->required()
       ->type_name("F");
@@ -145,8 +144,8 @@ void addPerplexityCommand(moetool::Tool &tool) {
                      0, kMostTokens)
       ->type_name("N");
   command->add_flag("--json", flags->json, "Print a JSON object");
-  flags->session.addThreads(*command);
-  flags->session.addWeights(*command);
+  flags->engine.addThreads(*command);
+  flags->engine.addWeights(*command);
 }
 
 } // namespace moert

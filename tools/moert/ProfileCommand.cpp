@@ -13,22 +13,23 @@ namespace moert {
 
 namespace {
 struct ProfileFlags {
-  SessionFlags session;
+  EngineFlags engine;
   int32_t prompt = 128, gen = 32;
   std::string trace;
   bool json = false, noLimits = false;
 };
 
 /// A prompt and generated tokens, from an empty cache.
-Status runTokens(Session &session, const ProfileFlags &flags) {
-  MOE_RETURN_IF_ERROR(session.rewind(0));
-  std::vector<int32_t> tokens = randomTokens(session, flags.prompt + flags.gen);
+Status runTokens(Engine &engine, Sequence &sequence,
+                 const ProfileFlags &flags) {
+  MOE_RETURN_IF_ERROR(sequence.rewind(0));
+  std::vector<int32_t> tokens = randomTokens(engine, flags.prompt + flags.gen);
   std::span<const int32_t> all(tokens);
   if (flags.prompt > 0)
     MOE_RETURN_IF_ERROR(
-        session.prefill(all.first(size_t(flags.prompt))).status());
+        engine.append(sequence, all.first(size_t(flags.prompt))).status());
   for (int32_t token : all.subspan(size_t(flags.prompt)))
-    MOE_RETURN_IF_ERROR(session.decode(token).status());
+    MOE_RETURN_IF_ERROR(engine.append(sequence, token).status());
   return Status::ok();
 }
 
@@ -38,37 +39,39 @@ Status profile(const ProfileFlags &flags) {
   if (flags.prompt + flags.gen == 0)
     return Status(StatusCode::Usage,
                   "nothing to measure: -p and -n are both 0");
-  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, flags.session.open());
-  session->setCancel(moetool::catchInterrupt());
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
+  // What was computed once must be computed again.
+  Sequence sequence = engine->sequence({.sharePrefixes = false});
+  sequence.setCancel(moetool::catchInterrupt());
   // To standard output goes the trace alone.
   bool piped = flags.trace == "-";
   std::optional<OutputFile> trace;
   if (!flags.trace.empty() && !piped) {
-    MOE_RETURN_IF_ERROR(inputsOf(*session).refuse(flags.trace));
+    MOE_RETURN_IF_ERROR(inputsOf(*engine).refuse(flags.trace));
     MOE_ASSIGN_OR_RETURN(trace, OutputFile::create(flags.trace));
   }
   ProgressLine progress;
   ProfileSetting setting;
-  setting.mapped = !flags.session.options.copyWeights;
+  setting.mapped = !flags.engine.options.copyWeights;
   if (!flags.noLimits) {
     progress.show("measuring this machine");
     MOE_ASSIGN_OR_RETURN(Calibrator calibrator,
-                         Calibrator::create(session->threads()));
+                         Calibrator::create(engine->threads()));
     setting.limits = calibrator.measure();
   }
   progress.show("warm-up");
-  MOE_RETURN_IF_ERROR(runTokens(*session, flags));
+  MOE_RETURN_IF_ERROR(runTokens(*engine, sequence, flags));
   progress.show("profiling");
-  Profile profile(session->plan(), !flags.trace.empty());
-  session->setObserver([&](const StepTimes &times) { profile.add(times); });
-  MOE_RETURN_IF_ERROR(runTokens(*session, flags));
+  Profile profile(engine->plan(), !flags.trace.empty());
+  engine->setObserver([&](const StepTimes &times) { profile.add(times); });
+  MOE_RETURN_IF_ERROR(runTokens(*engine, sequence, flags));
   progress.clear();
   if (trace) {
     std::string text = profile.trace();
     MOE_RETURN_IF_ERROR(trace->write(text.data(), text.size()));
     MOE_RETURN_IF_ERROR(trace->commit());
   }
-  setting.weightPages = session->weightPages();
+  setting.weightPages = engine->weightPages();
   std::string report = flags.json ? profileJson(profile, setting)
                                   : profileText(profile, setting);
   if (piped) {
@@ -88,7 +91,7 @@ void addProfileCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command(
       "profile", "Show where the time of a plan's instructions goes",
       [flags] { return profile(*flags); });
-  flags->session.addPlan(*command);
+  flags->engine.addPlan(*command);
   moetool::addNumber(*command, "-p,--n-prompt", flags->prompt,
                      "Length of the prompt", 0, kMostTokens)
       ->type_name("N")
@@ -101,8 +104,8 @@ void addProfileCommand(moetool::Tool &tool) {
       ->add_flag("--no-limits", flags->noLimits,
                  "Do not measure the machine's read bandwidth and int8 peak")
       ->group("Run");
-  flags->session.addThreads(*command);
-  flags->session.addWeights(*command);
+  flags->engine.addThreads(*command);
+  flags->engine.addWeights(*command);
   command
       ->add_option(
           "--trace", flags->trace,

@@ -16,7 +16,7 @@ namespace moert {
 
 namespace {
 struct RunFlags {
-  SessionFlags session;
+  EngineFlags engine;
   std::string prompt, promptFile;
   bool hasPrompt = false;
   bool json = false, stats = false;
@@ -32,7 +32,7 @@ StatusOr<std::string> promptText(const RunFlags &flags) {
   return readInput(flags.promptFile);
 }
 
-void printStats(const GenerateStats &stats, const Session &session) {
+void printStats(const GenerateStats &stats, const Engine &engine) {
   moetool::note("\nprompt:    {:5} tokens in {:.2f} s, {:.2f} t/s\n"
                 "generated: {:5} tokens in {:.2f} s, {:.2f} t/s\n",
                 stats.promptTokens, stats.promptSeconds, stats.promptRate(),
@@ -40,15 +40,15 @@ void printStats(const GenerateStats &stats, const Session &session) {
 }
 
 /// Why a text is shorter than it would be; "" where nothing cut it.
-std::string cutNote(const GenerateStats &stats, const Session &session) {
+std::string cutNote(const GenerateStats &stats, const Engine &engine) {
   if (stats.reason != StopReason::ContextFull)
     return "";
   return fmt::format("the text ends because the context of {} tokens is full{}",
-                     session.context(),
-                     session.contextHint(int64_t(session.context()) + 1));
+                     engine.context(),
+                     engine.contextHint(int64_t(engine.context()) + 1));
 }
 
-void printJson(const GenerateStats &stats, const Session &session,
+void printJson(const GenerateStats &stats, const Engine &engine,
                const std::string &prompt, const std::string &text) {
   nlohmann::ordered_json object = {
       {"prompt", prompt},
@@ -60,8 +60,8 @@ void printJson(const GenerateStats &stats, const Session &session,
       {"decode_seconds", stats.decodeSeconds},
       {"prompt_ts", stats.promptRate()},
       {"decode_ts", stats.decodeRate()},
-      {"threads", session.threads()}};
-  if (std::string note = cutNote(stats, session); !note.empty())
+      {"threads", engine.threads()}};
+  if (std::string note = cutNote(stats, engine); !note.empty())
     object["note"] = note;
   moetool::printDocument(object);
 }
@@ -72,18 +72,19 @@ Status runPrompt(const RunFlags &flags) {
   MOE_RETURN_IF_ERROR(Sampler::create(flags.generate.sampler).status());
   // Ctrl-C while a large plan loads should end the process as usual, so it is
   // caught only from here on.
-  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, flags.session.open());
-  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(session->plan()));
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
+  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
   MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(prompt));
   if (tokens.empty())
     return Status(StatusCode::Usage,
                   "the prompt is empty, and this model starts texts with no "
                   "token of its own; give at least one character");
-  session->setCancel(moetool::catchInterrupt());
+  Sequence sequence = engine->sequence();
+  sequence.setCancel(moetool::catchInterrupt());
 
   std::string text;
   MOE_ASSIGN_OR_RETURN(GenerateStats stats,
-                       generate(*session, tokenizer, tokens, flags.generate,
+                       generate(*engine, sequence, tokenizer, tokens, flags.generate,
                                 [&](std::string_view piece) {
                                   if (flags.json) {
                                     text += piece;
@@ -94,14 +95,14 @@ Status runPrompt(const RunFlags &flags) {
                                   return moetool::flush();
                                 }));
   if (flags.json)
-    printJson(stats, *session, prompt, text);
+    printJson(stats, *engine, prompt, text);
   else
     moetool::print("\n");
   MOE_RETURN_IF_ERROR(moetool::flush());
   if (flags.stats || moetool::stderrIsTerminal() ||
       stats.reason == StopReason::Cancelled)
-    printStats(stats, *session);
-  if (std::string note = cutNote(stats, *session); !note.empty())
+    printStats(stats, *engine);
+  if (std::string note = cutNote(stats, *engine); !note.empty())
     moetool::note("note: {}\n", note);
   if (stats.reason == StopReason::Cancelled)
     return Status(StatusCode::Cancelled, "interrupted");
@@ -138,7 +139,7 @@ void addRunCommand(moetool::Tool &tool) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App *command = tool.command("run", "Generate text after a prompt",
                                    [flags] { return runPrompt(*flags); });
-  flags->session.addPlan(*command);
+  flags->engine.addPlan(*command);
   command
       ->add_option_function<std::string>(
           "-p,--prompt",
@@ -170,8 +171,8 @@ void addRunCommand(moetool::Tool &tool) {
                  "Go on after the token that ends a text")
       ->group("Text");
   addSampling(*command, *flags);
-  flags->session.addThreads(*command);
-  flags->session.addWeights(*command);
+  flags->engine.addThreads(*command);
+  flags->engine.addWeights(*command);
   command
       ->add_flag("--json", flags->json,
                  "Print one JSON object with the text and the statistics")

@@ -7,13 +7,13 @@
 
 namespace moert {
 
-void SessionFlags::addPlan(CLI::App &command) {
+void EngineFlags::addPlan(CLI::App &command) {
   command.add_option("plan", plan, "The plan that moec compile wrote")
       ->required()
       ->type_name("PLAN.fb");
 }
 
-void SessionFlags::addModel(CLI::App &command) {
+void EngineFlags::addModel(CLI::App &command) {
   command
       .add_option("--model", options.files.models,
                   "Where the model file is now, if it was moved since it was "
@@ -29,7 +29,7 @@ void SessionFlags::addModel(CLI::App &command) {
       ->group("Machine");
 }
 
-void SessionFlags::addWeights(CLI::App &command) {
+void EngineFlags::addWeights(CLI::App &command) {
   CLI::Option *copy =
       command
           .add_flag("--no-mmap", options.copyWeights,
@@ -46,7 +46,7 @@ void SessionFlags::addWeights(CLI::App &command) {
   addModel(command);
 }
 
-void SessionFlags::addThreads(CLI::App &command) {
+void EngineFlags::addThreads(CLI::App &command) {
   moetool::addNumber(command, "-t,--threads", options.threads,
                      "Worker threads; 0 is one per physical core", 0,
                      kMostThreads)
@@ -55,7 +55,7 @@ void SessionFlags::addThreads(CLI::App &command) {
   addPin(command);
 }
 
-void SessionFlags::addPin(CLI::App &command) {
+void EngineFlags::addPin(CLI::App &command) {
   command
       .add_flag("--pin", options.pin,
                 "Pin each worker thread to a core of its own, and with several "
@@ -66,33 +66,33 @@ void SessionFlags::addPin(CLI::App &command) {
       ->group("Machine");
 }
 
-InputSet inputsOf(const Session &session) {
+InputSet inputsOf(const Engine &engine) {
   InputSet inputs;
-  inputs.add("the plan", session.plan().path());
-  for (const std::string &path : session.weightPaths())
+  inputs.add("the plan", engine.plan().path());
+  for (const std::string &path : engine.weightPaths())
     inputs.add("the weights", path);
   return inputs;
 }
 
-StatusOr<std::unique_ptr<Session>> SessionFlags::open() const {
+StatusOr<std::unique_ptr<Engine>> EngineFlags::open() const {
   return open(options);
 }
 
-StatusOr<std::unique_ptr<Session>>
-SessionFlags::open(const SessionOptions &others) const {
-  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
-                       Session::open(plan, others));
-  if (std::string cost = pagingNote(session->plan(), session->fit());
+StatusOr<std::unique_ptr<Engine>>
+EngineFlags::open(const EngineOptions &others) const {
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                       Engine::open(plan, others));
+  if (std::string cost = pagingNote(engine->plan(), engine->fit());
       !cost.empty())
     moetool::note("note: {}\n", cost);
-  return session;
+  return engine;
 }
 
-std::vector<int32_t> randomTokens(const Session &session, int32_t count) {
+std::vector<int32_t> randomTokens(const Engine &engine, int32_t count) {
   SplitMix64 random(42);
   std::vector<int32_t> tokens(static_cast<size_t>(count));
   for (int32_t &token : tokens)
-    token = static_cast<int32_t>(random.next() % uint64_t(session.vocab()));
+    token = static_cast<int32_t>(random.next() % uint64_t(engine.vocab()));
   return tokens;
 }
 

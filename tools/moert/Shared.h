@@ -3,7 +3,7 @@
 #ifndef MOE_TOOLS_MOERT_SHARED_H
 #define MOE_TOOLS_MOERT_SHARED_H
 
-#include "runtime/Session.h"
+#include "runtime/Engine.h"
 #include "runtime/base/InputSet.h"
 #include "tools/common/Cli.h"
 
@@ -17,9 +17,9 @@ namespace moert {
 inline constexpr int32_t kMostTokens = 1 << 24, kMostThreads = 1 << 20;
 
 /// The plan to run and how: the arguments that most commands have.
-struct SessionFlags {
+struct EngineFlags {
   std::string plan;
-  SessionOptions options;
+  EngineOptions options;
 
   void addPlan(CLI::App &command);
   /// Where files are now.
@@ -29,17 +29,17 @@ struct SessionFlags {
   void addThreads(CLI::App &command);
   void addPin(CLI::App &command);
 
-  /// Session::open(), and a note where --allow-paging costs something.
-  StatusOr<std::unique_ptr<Session>> open() const;
-  StatusOr<std::unique_ptr<Session>> open(const SessionOptions &others) const;
+  /// Engine::open(), and a note where --allow-paging costs something.
+  StatusOr<std::unique_ptr<Engine>> open() const;
+  StatusOr<std::unique_ptr<Engine>> open(const EngineOptions &others) const;
 };
 
-/// The files that a session reads: what must not be written to.
-InputSet inputsOf(const Session &session);
+/// The files that an engine reads: what must not be written to.
+InputSet inputsOf(const Engine &engine);
 
 /// Random token ids, the same in every run: real text would favour some
 /// experts, and there may be no tokenizer.
-std::vector<int32_t> randomTokens(const Session &session, int32_t count);
+std::vector<int32_t> randomTokens(const Engine &engine, int32_t count);
 
 /// A line of progress that replaces the one before; silent where stderr is no
 /// terminal.

@@ -11,7 +11,7 @@ namespace moert {
 
 namespace {
 struct TokenizeFlags {
-  SessionFlags session;
+  EngineFlags engine;
   std::string text, file;
   bool hasText = false, noBos = false;
 };
@@ -24,7 +24,7 @@ Status tokenize(const TokenizeFlags &flags) {
   if (!flags.hasText) {
     MOE_ASSIGN_OR_RETURN(text, readInput(flags.file));
   }
-  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.session.plan));
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.engine.plan));
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(plan));
   EncodeOptions options;
   if (flags.noBos)
@@ -41,7 +41,7 @@ void addTokenizeCommand(moetool::Tool &tool) {
   CLI::App *command =
       tool.command("tokenize", "Print a text's token ids as a JSON list",
                    [flags] { return tokenize(*flags); });
-  flags->session.addPlan(*command);
+  flags->engine.addPlan(*command);
   command
       ->add_option_function<std::string>(
           "--text",

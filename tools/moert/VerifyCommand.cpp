@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kListed = 20;
 
 struct VerifyFlags {
-  SessionFlags session;
+  EngineFlags engine;
   bool json = false;
 };
 
@@ -92,7 +92,7 @@ void printFile(const FileContent &file) {
                    file.damaged.size() - kListed);
 }
 
-void printText(const Plan &plan, const SessionOptions &options,
+void printText(const Plan &plan, const EngineOptions &options,
                const Content &content) {
   // A damaged plan was not loaded.
   moetool::print("{}: intact\n", escaped(plan.path()));
@@ -116,7 +116,7 @@ void printText(const Plan &plan, const SessionOptions &options,
 
 /// Of damage: a model has to be copied, what moec packed can be made again, and
 /// of another model, sound for all we know, there can be a plan.
-std::string fixFor(const Plan &plan, const SessionOptions &options,
+std::string fixFor(const Plan &plan, const EngineOptions &options,
                    const Content &content) {
   for (size_t i = 0; i < content.files.size(); ++i)
     if (!content.files[i].damaged.empty() &&
@@ -127,13 +127,13 @@ std::string fixFor(const Plan &plan, const SessionOptions &options,
 }
 
 Status verify(const VerifyFlags &flags) {
-  const std::string &path = flags.session.plan;
+  const std::string &path = flags.engine.plan;
   std::optional<Plan> plan;
   std::vector<InputFile> files;
   MOE_RETURN_IF_ERROR(openWithPlan(path, [&](Plan loaded) -> Status {
     // Other weights are to be found out and named, not refused.
     MOE_ASSIGN_OR_RETURN(files,
-                         findWeightFiles(loaded, flags.session.options.files,
+                         findWeightFiles(loaded, flags.engine.options.files,
                                          FileCheck::Header));
     plan.emplace(std::move(loaded));
     return Status::ok();
@@ -161,7 +161,7 @@ Status verify(const VerifyFlags &flags) {
   if (flags.json)
     printJson(path, content, damaged.empty());
   else
-    printText(*plan, flags.session.options, content);
+    printText(*plan, flags.engine.options, content);
   if (damaged.empty())
     return Status::ok();
   std::string what =
@@ -170,7 +170,7 @@ Status verify(const VerifyFlags &flags) {
                         counted(content.damaged(), "weight"))
           : damaged + ": holds other weights than the plan was compiled from";
   return Status(StatusCode::InvalidFile,
-                what + "; " + fixFor(*plan, flags.session.options, content));
+                what + "; " + fixFor(*plan, flags.engine.options, content));
 }
 } // namespace
 
@@ -181,9 +181,9 @@ void addVerifyCommand(moetool::Tool &tool) {
       "Check every byte that a plan reads against what was recorded when it "
       "was compiled, and name damaged weights",
       [flags] { return verify(*flags); });
-  flags->session.addPlan(*command);
+  flags->engine.addPlan(*command);
   command->add_flag("--json", flags->json, "Print a JSON object");
-  flags->session.addModel(*command);
+  flags->engine.addModel(*command);
 }
 
 } // namespace moert

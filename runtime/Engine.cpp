@@ -1,0 +1,126 @@
+#include "runtime/Engine.h"
+
+#include "runtime/NodeParts.h"
+#include "runtime/PlanAccess.h"
+#include "runtime/Recompile.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/HostCpu.h"
+#include "runtime/base/Topology.h"
+#include "runtime/device/cpu/ThreadCount.h"
+
+namespace moert {
+
+StatusOr<std::unique_ptr<Engine>>
+Engine::withFiles(Plan plan, const EngineOptions &options) {
+  MOE_RETURN_IF_ERROR(plan.checkMachine(options.files.models));
+  std::unique_ptr<Engine> engine(new Engine(std::move(plan)));
+  MOE_ASSIGN_OR_RETURN(engine->files_,
+                       WeightFiles::open(engine->plan_, options.files));
+  return engine;
+}
+
+StatusOr<std::unique_ptr<Engine>> Engine::open(const std::string &planPath,
+                                               const EngineOptions &options) {
+  std::unique_ptr<Engine> engine;
+  MOE_RETURN_IF_ERROR(openWithPlan(planPath, [&](Plan plan) -> Status {
+    MOE_ASSIGN_OR_RETURN(engine, withFiles(std::move(plan), options));
+    return Status::ok();
+  }));
+  MOE_RETURN_IF_ERROR(engine->prepare(options));
+  return engine;
+}
+
+StatusOr<std::unique_ptr<Engine>>
+Engine::create(Plan plan, const EngineOptions &options) {
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                       withFiles(std::move(plan), options));
+  MOE_RETURN_IF_ERROR(engine->prepare(options));
+  return engine;
+}
+
+Status Engine::prepare(const EngineOptions &options) {
+  const fb::Plan &table = plan_.table();
+  hiddenSize_ = table.hidden();
+  vocab_ = static_cast<int32_t>(table.vocab());
+  context_ = table.context();
+  modelPaths_ = options.files.models;
+  MOE_ASSIGN_OR_RETURN(int threads,
+                       resolveThreads(options.threads, readCpuBudget()));
+  memory_ = memoryFit(plan_, threads, options.copyWeights,
+                      hostMemoryLimit(options.systemRoot));
+  MOE_RETURN_IF_ERROR(checkFit(plan_, memory_, options.allowPaging));
+  // Only a worker that stays where it is has memory of its own.
+  Placement placement;
+  if (options.pin)
+    for (WorkerPlace place : placeWorkers(
+             readTopology(allowedCpus(), options.systemRoot), threads)) {
+      placement.cpus.push_back(place.cpu);
+      placement.nodes.push_back(place.node);
+    }
+  if (options.copyWeights)
+    MOE_RETURN_IF_ERROR(
+        files_->copyToMemory(nodeParts(table, placement.nodes)));
+  MOE_RETURN_IF_ERROR(allocate(threads, placement));
+  return bind();
+}
+
+Status Engine::allocate(int threads, const Placement &placement) {
+  const fb::Device &device = *plan_.table().devices()->Get(0);
+  MOE_ASSIGN_OR_RETURN(
+      arena_, HostMemory::allocate(device.arena_bytes(), "activations"));
+  MOE_ASSIGN_OR_RETURN(kv_,
+                       HostMemory::allocate(device.kv_bytes(), "the KV cache"));
+  kvPages_ = KvPages(plan_.table(), kv_.data());
+  pool_.emplace(kvPages_.count());
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<WorkerPool> pool,
+                       WorkerPool::create(threads, placement.cpus));
+  MOE_ASSIGN_OR_RETURN(executor_, Executor::create(std::move(pool),
+                                                   {device.worker_bytes(),
+                                                    device.scratch_bytes()},
+                                                   placement.nodes));
+  return Status::ok();
+}
+
+DeviceMemory Engine::memory() const {
+  return {arena_.data(), kv_.data(), executor_->workerBuffers()};
+}
+
+std::string Engine::recompiled(std::string_view option,
+                               std::string value) const {
+  OptionChange change{option, std::move(value)};
+  return recompileLine(plan_.table(), plan_.path(), {&change, 1}, modelPaths_);
+}
+
+std::string Engine::contextHint(int64_t tokens) const {
+  return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
+}
+
+Status Engine::bind() {
+  for (const fb::Phase *phase : *plan_.table().phases()) {
+    StatusOr<BoundPhase> result = bindPhase(plan_, *phase, memory(), *files_);
+    if (!result && result.status().code() == StatusCode::WrongMachine)
+      return Status(StatusCode::WrongMachine,
+                    result.status().message() + "; recompile for this machine" +
+                        recompiled("--target", "native"));
+    MOE_ASSIGN_OR_RETURN(BoundPhase bound, std::move(result));
+    if (bound.name == "decode")
+      decode_ = std::move(bound);
+    else if (bound.name == "batch")
+      batch_ = std::move(bound);
+    else if (bound.name == "prefill")
+      prefill_ = std::move(bound);
+    else
+      logits_ = std::move(bound);
+  }
+  return Status::ok();
+}
+
+int32_t Engine::ubatch() const {
+  return prefill_ ? prefill_->maxTokens : decode_.maxTokens;
+}
+
+Sequence Engine::sequence(SequenceOptions options) {
+  return Sequence(*this, options);
+}
+
+} // namespace moert

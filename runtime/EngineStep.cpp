@@ -1,0 +1,334 @@
+// Steps: which rows run together, and what becomes of each sequence.
+#include "runtime/Diagnose.h"
+#include "runtime/Engine.h"
+#include "runtime/PlanAccess.h"
+#include "runtime/base/Finite.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace moert {
+
+using moek::kKvPage;
+
+Status Engine::check(const Request &request) const {
+  const Sequence &sequence = *request.sequence;
+  std::span<const int32_t> tokens = request.tokens;
+  if (sequence.engine_ != this)
+    return Status(StatusCode::Usage, "the sequence is another engine's");
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] < 0 || tokens[i] >= vocab_)
+      return Status(StatusCode::Usage,
+                    fmt::format("token {} at index {} is outside the "
+                                "vocabulary of {}",
+                                tokens[i], i, vocab_));
+  if (tokens.size() > size_t(context_ - sequence.position())) {
+    size_t needed = size_t(sequence.position()) + tokens.size();
+    return Status(StatusCode::DoesNotFit,
+                  fmt::format("{} at position {} do not fit the context of {}"
+                              "{}",
+                              counted(tokens.size(), "token"),
+                              sequence.position(), context_,
+                              contextHint(int64_t(needed))));
+  }
+  return sequence.isCancelled() ? Status(StatusCode::Cancelled, "interrupted")
+                                : Status::ok();
+}
+
+void Engine::takePrefix(Request &request) {
+  Sequence &sequence = *request.sequence;
+  if (!sequence.options_.sharePrefixes ||
+      request.logits == Request::Logits::All)
+    return;
+  // The last token is always computed: its logits are what is asked for.
+  while (sequence.tokens_.size() == sequence.published_ * kKvPage &&
+         request.tokens.size() > size_t(kKvPage)) {
+    std::span<const int32_t> tokens = request.tokens.first(kKvPage);
+    int32_t page = pool_->find(
+        sequence.pages_.empty() ? KvPool::kNone : sequence.pages_.back(),
+        tokens);
+    if (page == KvPool::kNone)
+      return;
+    sequence.pages_.push_back(page);
+    sequence.tokens_.insert(sequence.tokens_.end(), tokens.begin(),
+                            tokens.end());
+    ++sequence.published_;
+    request.tokens = request.tokens.subspan(kKvPage);
+  }
+}
+
+Status Engine::poolIsFull() const {
+  return Status(StatusCode::DoesNotFit,
+                fmt::format("the cache of {} tokens is full: other sequences "
+                            "hold its pages; end or rewind one of them, or "
+                            "compile for more with --sequences",
+                            int64_t(pool_->pages()) * kKvPage));
+}
+
+Status Engine::makeWritable(int32_t &page) {
+  bool shared = pool_->isShared(page);
+  if (!shared && !pool_->isPublished(page))
+    return Status::ok();
+  std::optional<int32_t> own = pool_->allocate();
+  if (own) {
+    kvPages_.copy(page, *own);
+    pool_->release(page);
+    page = *own;
+    return Status::ok();
+  }
+  if (shared)
+    return poolIsFull();
+  pool_->withdraw(page);
+  return Status::ok();
+}
+
+Status Engine::reserve(Sequence &sequence, int32_t count) {
+  if (sequence.position() % kKvPage != 0)
+    MOE_RETURN_IF_ERROR(makeWritable(sequence.pages_.back()));
+  size_t rows = size_t(sequence.position()) + size_t(count);
+  while (sequence.pages_.size() * kKvPage < rows) {
+    std::optional<int32_t> page = pool_->allocate();
+    if (!page) {
+      sequence.trim();
+      return poolIsFull();
+    }
+    sequence.pages_.push_back(*page);
+  }
+  return Status::ok();
+}
+
+void Engine::publish(Sequence &sequence) {
+  if (!sequence.options_.sharePrefixes)
+    return;
+  std::span<const int32_t> tokens = sequence.tokens_;
+  for (size_t &i = sequence.published_; (i + 1) * kKvPage <= tokens.size();
+       ++i)
+    sequence.pages_[i] = pool_->publish(
+        sequence.pages_[i], i == 0 ? KvPool::kNone : sequence.pages_[i - 1],
+        tokens.subspan(i * kKvPage, kKvPage));
+}
+
+Status Engine::runPhase(const BoundPhase &phase, const moek::Step &step,
+                        const std::atomic<bool> *cancel) {
+  if (!observer_)
+    return executor_->run(phase, step, cancel);
+  times_.assign(phase.instructions.size(), {});
+  auto start = std::chrono::steady_clock::now();
+  MOE_RETURN_IF_ERROR(executor_->run(phase, step, cancel, times_));
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - start;
+  observer_({phase.name, step, seconds.count(), times_});
+  return Status::ok();
+}
+
+Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
+  std::vector<Part> singles, prompts;
+  int32_t promptRows = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Request &request = requests[i];
+    if (!request.isOpen())
+      continue;
+    auto isSame = [&](const Request &other) {
+      return other.sequence == request.sequence;
+    };
+    request.status =
+        std::any_of(requests.begin(), requests.begin() + int64_t(i), isSame)
+            ? Status(StatusCode::Usage, "a sequence is in a step twice")
+            : check(request);
+    if (!request.status.isOk())
+      continue;
+    takePrefix(request);
+    auto left = int32_t(request.tokens.size());
+    if (left == 1) {
+      singles.push_back({i, 1});
+    } else if (promptRows < ubatch()) {
+      prompts.push_back({i, std::min(left, ubatch() - promptRows)});
+      promptRows += prompts.back().count;
+    }
+  }
+
+  auto run = [&](const BoundPhase &phase, std::span<const Part> parts) {
+    return runRows(phase, requests, {parts.begin(), parts.end()}, sink);
+  };
+  std::span<const Part> left(singles);
+  while (!left.empty()) {
+    size_t together = std::min(left.size(), size_t(batch()));
+    const BoundPhase &phase = together > 1 ? *batch_ : decode_;
+    MOE_RETURN_IF_ERROR(run(phase, left.first(together)));
+    left = left.subspan(together);
+  }
+  if (prefill_ && promptRows >= prefill_->minTokens)
+    return run(*prefill_, prompts);
+  for (Part part : prompts) {
+    part.count = std::min(part.count, decode_.maxTokens);
+    MOE_RETURN_IF_ERROR(run(decode_, {&part, 1}));
+  }
+  return Status::ok();
+}
+
+Status Engine::runRows(const BoundPhase &phase, std::span<Request> requests,
+                       std::vector<Part> parts, const LogitsSink &sink) {
+  std::erase_if(parts, [&](Part part) {
+    Request &request = requests[part.request];
+    request.status = reserve(*request.sequence, part.count);
+    return !request.status.isOk();
+  });
+  std::vector<int32_t> tokens;
+  rows_.clear();
+  for (Part part : parts) {
+    const Request &request = requests[part.request];
+    rows_.push_back({int32_t(tokens.size()), part.count,
+                     request.sequence->position(),
+                     request.sequence->pages_.data()});
+    tokens.insert(tokens.end(), request.tokens.begin(),
+                  request.tokens.begin() + part.count);
+  }
+  auto trim = [&] {
+    for (Part part : parts)
+      requests[part.request].sequence->trim();
+  };
+  // What is left of them fits another phase, in the next step.
+  if (int32_t(tokens.size()) < phase.minTokens) {
+    trim();
+    return Status::ok();
+  }
+  const moek::Step step{int32_t(tokens.size()), rows_.front().position,
+                        rows_.data(), int32_t(rows_.size())};
+  // A flag ends a step that is its sequence's alone.
+  const std::atomic<bool> *cancel =
+      parts.size() == 1 ? requests[parts[0].request].sequence->cancel_
+                        : nullptr;
+  auto fill = [&] {
+    std::memcpy(phase.input, tokens.data(), tokens.size() * sizeof(int32_t));
+  };
+  fill();
+  if (Status ran = runPhase(phase, step, cancel); !ran.isOk()) {
+    trim();
+    if (ran.code() != StatusCode::Cancelled)
+      return ran;
+    requests[parts[0].request].status = std::move(ran);
+    return Status::ok();
+  }
+  std::vector<Wanted> wanted;
+  std::vector<size_t> broken = gather(phase, requests, parts, wanted);
+  if (!broken.empty()) {
+    fill();
+    Status cause =
+        diagnose(plan_, *files_, memory(), *executor_, phase, step, cancel);
+    for (size_t index : broken)
+      requests[index].status = cause;
+  }
+  for (Part part : parts)
+    if (Request &request = requests[part.request]; request.status.isOk())
+      advance(request, part.count);
+  trim();
+  return head(requests, wanted, sink);
+}
+
+std::vector<size_t> Engine::gather(const BoundPhase &phase,
+                                   std::span<const Request> requests,
+                                   std::span<const Part> parts,
+                                   std::vector<Wanted> &wanted) {
+  hidden_.clear();
+  std::vector<size_t> broken;
+  const float *output = phase.output;
+  for (auto [index, count] : parts) {
+    const Request &request = requests[index];
+    std::span<const float> rows(output, size_t(count) * size_t(hiddenSize_));
+    output += rows.size();
+    // Of all tokens: the logits of the last need not show what another met.
+    if (!allFinite(rows)) {
+      broken.push_back(index);
+      continue;
+    }
+    bool ends = request.tokens.size() == size_t(count);
+    int32_t first = count;
+    if (request.logits == Request::Logits::All)
+      first = 0;
+    else if (request.logits == Request::Logits::Last && ends)
+      first = count - 1;
+    for (int32_t row = first; row < count; ++row)
+      wanted.push_back({index, request.sequence->position() + row});
+    hidden_.insert(hidden_.end(), rows.begin() + first * hiddenSize_,
+                   rows.end());
+  }
+  return broken;
+}
+
+void Engine::advance(Request &request, int32_t count) {
+  Sequence &sequence = *request.sequence;
+  sequence.tokens_.insert(sequence.tokens_.end(), request.tokens.begin(),
+                          request.tokens.begin() + count);
+  request.tokens = request.tokens.subspan(size_t(count));
+  publish(sequence);
+}
+
+Status Engine::head(std::span<Request> requests,
+                    std::span<const Wanted> wanted, const LogitsSink &sink) {
+  const float *hidden = hidden_.data();
+  while (!wanted.empty()) {
+    size_t rows = std::min(wanted.size(), size_t(logits_.maxTokens));
+    size_t bytes = rows * size_t(hiddenSize_) * sizeof(float);
+    const moek::Step step{int32_t(rows), 0};
+    bool alone = wanted.front().request == wanted.back().request;
+    const std::atomic<bool> *cancel =
+        alone ? requests[wanted.front().request].sequence->cancel_ : nullptr;
+    std::memcpy(logits_.input, hidden, bytes);
+    if (Status ran = runPhase(logits_, step, cancel); !ran.isOk()) {
+      if (ran.code() != StatusCode::Cancelled)
+        return ran;
+      requests[wanted.front().request].status = std::move(ran);
+      return Status::ok();
+    }
+    std::vector<size_t> broken;
+    for (size_t i = 0; i < rows; ++i) {
+      std::span<const float> logits(logits_.output + i * size_t(vocab_),
+                                    size_t(vocab_));
+      if (!allFinite(logits))
+        broken.push_back(wanted[i].request);
+      else
+        MOE_RETURN_IF_ERROR(
+            sink(wanted[i].request, wanted[i].position, logits));
+    }
+    if (!broken.empty()) {
+      std::memcpy(logits_.input, hidden, bytes);
+      Status cause =
+          diagnose(plan_, *files_, memory(), *executor_, logits_, step, cancel);
+      for (size_t index : broken)
+        requests[index].status = cause;
+    }
+    hidden += rows * size_t(hiddenSize_);
+    wanted = wanted.subspan(rows);
+  }
+  return Status::ok();
+}
+
+StatusOr<std::span<const float>>
+Engine::append(Sequence &sequence, std::span<const int32_t> tokens) {
+  if (tokens.empty())
+    return Status(StatusCode::Usage, "there are no tokens to process");
+  Request request{&sequence, tokens};
+  std::span<const float> last;
+  while (request.isOpen())
+    MOE_RETURN_IF_ERROR(
+        step({&request, 1},
+             [&](size_t, int32_t, std::span<const float> logits) {
+               last = logits;
+               return Status::ok();
+             }));
+  MOE_RETURN_IF_ERROR(request.status);
+  return last;
+}
+
+Status Engine::appendAll(Sequence &sequence, std::span<const int32_t> tokens,
+                         const LogitsSink &sink) {
+  if (tokens.empty())
+    return Status(StatusCode::Usage, "there are no tokens to process");
+  Request request{&sequence, tokens, Request::Logits::All};
+  while (request.isOpen())
+    MOE_RETURN_IF_ERROR(step({&request, 1}, sink));
+  return request.status;
+}
+
+} // namespace moert
