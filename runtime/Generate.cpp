@@ -60,7 +60,7 @@ generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
     return finish(StopReason::Cancelled);
   MOE_RETURN_IF_ERROR(logits.status());
   stats.promptTokens = static_cast<int32_t>(prompt.size());
-  for (int32_t token : prompt)
+  for (int32_t token : sequence.tokens())
     sampler.accept(token);
 
   while (options.maxTokens < 0 || stats.generatedTokens < options.maxTokens) {

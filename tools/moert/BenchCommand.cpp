@@ -6,6 +6,7 @@
 #include "runtime/device/cpu/Calibrate.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Numbers.h"
+#include "tools/moert/BatchedBench.h"
 #include "tools/moert/BenchReport.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
@@ -21,7 +22,7 @@ namespace {
 struct BenchFlags {
   EngineFlags engine;
   std::vector<int32_t> prompts = {512}, gens = {128}, depths = {0};
-  std::vector<int32_t> threads = {0};
+  std::vector<int32_t> threads = {0}, parallel = {};
   int32_t repetitions = 5;
   std::vector<std::string> pairTexts;
   std::vector<std::pair<int32_t, int32_t>> pairs; ///< Of pairTexts.
@@ -156,6 +157,15 @@ StatusOr<std::pair<int32_t, int32_t>> parsePair(const std::string &text) {
 }
 
 Status checkFlags(const BenchFlags &flags) {
+  if (!flags.parallel.empty()) {
+    bool one = flags.prompts.size() == 1 && flags.gens.size() == 1 &&
+               flags.pairTexts.empty() && flags.depths == std::vector{0};
+    if (!one || flags.gens.front() == 0 || flags.prompts.front() == 0)
+      return Status(StatusCode::Usage,
+                    "--parallel takes one prompt length (-p) and one number of "
+                    "generated tokens (-n) above 0, and neither -d nor -pg");
+    return Status::ok();
+  }
   if (tests(flags).empty())
     return Status(StatusCode::Usage,
                   "nothing to measure: -p and -n are both 0, and there is no "
@@ -172,6 +182,7 @@ Status bench(BenchFlags flags) {
   const std::atomic<bool> *cancel = moetool::catchInterrupt();
   BenchSubject subject;
   std::vector<BenchResult> results;
+  std::vector<BatchedResult> batched;
   ProgressLine progress;
   for (int32_t threads : flags.threads) {
     EngineOptions options = flags.engine.options;
@@ -190,6 +201,18 @@ Status bench(BenchFlags flags) {
       MOE_ASSIGN_OR_RETURN(calibrator,
                            Calibrator::create(engine->threads(), brief));
     }
+    if (!flags.parallel.empty()) {
+      BatchedTest test{flags.prompts.front(), flags.gens.front(),
+                       flags.repetitions, flags.noWarmup};
+      for (int32_t sequences : flags.parallel) {
+        MOE_ASSIGN_OR_RETURN(
+            BatchedResult result,
+            runBatched(*engine, test, sequences,
+                       calibrator ? &*calibrator : nullptr, cancel, progress));
+        batched.push_back(std::move(result));
+      }
+      continue;
+    }
     for (BenchResult test : tests(flags)) {
       MOE_RETURN_IF_ERROR(runTest(*engine, sequence, flags,
                                   calibrator ? &*calibrator : nullptr, test,
@@ -201,6 +224,10 @@ Status bench(BenchFlags flags) {
       subject.hugePages = double(pages.huge) / double(pages.resident);
   }
   progress.clear();
+  if (!flags.parallel.empty()) {
+    moetool::printText(batchedReport(subject, batched, flags.output));
+    return Status::ok();
+  }
   if (flags.output == "json")
     moetool::printJson(benchJson(subject, results));
   else
@@ -234,6 +261,13 @@ void addBenchCommand(moetool::Tool &tool) {
                    "-pg); may be repeated")
       ->allow_extra_args(false)
       ->type_name("P,N")
+      ->group("Tests");
+  moetool::addNumbers(*command, "--parallel", flags->parallel,
+                      "So many sequences at once, each with a prompt and "
+                      "generated tokens, in llama.cpp's batched bench's "
+                      "columns; needs a plan compiled with --sequences",
+                      1, 1 << 10)
+      ->type_name("N,...")
       ->group("Tests");
   moetool::addNumber(*command, "-r,--repetitions", flags->repetitions,
                      "Runs per test", 1, 1 << 20)

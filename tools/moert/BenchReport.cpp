@@ -169,34 +169,21 @@ MeanAndDeviation summarise(const std::vector<double> &samples) {
   return result;
 }
 
-std::string benchMarkdown(const BenchSubject &subject,
-                          const std::vector<BenchResult> &results) {
-  // llama-bench's columns, then ours.
-  using Row = std::array<std::string, 9>;
-  std::vector<Row> rows = {{"model", "size", "params", "backend", "threads",
-                            "test", "t/s", "of limit", "of sustained"}};
-  for (const BenchResult &result : results) {
-    MeanAndDeviation rate = summarise(result.rates());
-    rows.push_back(
-        {subject.modelType,
-         fmt::format("{:.2f} GiB", double(subject.modelBytes) / (1ull << 30)),
-         fmt::format("{:.2f} B", double(subject.parameters) / 1e9),
-         std::string(backend), fmt::format("{}", result.threads), result.name(),
-         fmt::format("{:.2f} ± {:.2f}", rate.mean, rate.deviation),
-         fractionText(result, &Reached::ofBest, &Rate::best),
-         fractionText(result, &Reached::ofSustained, &Rate::sustained)});
-  }
+std::string markdownTable(const std::vector<std::vector<std::string>> &rows,
+                          std::span<const size_t> textColumns) {
   // Characters, not bytes: ± takes two.
   auto width = [](const std::string &cell) {
     return size_t(std::count_if(cell.begin(), cell.end(), [](char c) {
       return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
     }));
   };
-  std::array<size_t, 9> widths = {};
-  for (const Row &row : rows)
+  std::vector<size_t> widths(rows.front().size(), 2); // as markdown needs
+  for (const auto &row : rows)
     for (size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], width(row[i]));
-  auto isText = [](size_t column) { return column == 0 || column == 3; };
+  auto isText = [&](size_t column) {
+    return std::ranges::find(textColumns, column) != textColumns.end();
+  };
 
   std::string table;
   for (size_t r = 0; r < rows.size(); ++r) {
@@ -216,6 +203,27 @@ std::string benchMarkdown(const BenchSubject &subject,
   return table;
 }
 
+std::string benchMarkdown(const BenchSubject &subject,
+                          const std::vector<BenchResult> &results) {
+  // llama-bench's columns, then ours.
+  std::vector<std::vector<std::string>> rows = {
+      {"model", "size", "params", "backend", "threads", "test", "t/s",
+       "of limit", "of sustained"}};
+  for (const BenchResult &result : results) {
+    MeanAndDeviation rate = summarise(result.rates());
+    rows.push_back(
+        {subject.modelType,
+         fmt::format("{:.2f} GiB", double(subject.modelBytes) / (1ull << 30)),
+         fmt::format("{:.2f} B", double(subject.parameters) / 1e9),
+         std::string(backend), fmt::format("{}", result.threads), result.name(),
+         fmt::format("{:.2f} ± {:.2f}", rate.mean, rate.deviation),
+         fractionText(result, &Reached::ofBest, &Rate::best),
+         fractionText(result, &Reached::ofSustained, &Rate::sustained)});
+  }
+  constexpr size_t text[] = {0, 3};
+  return markdownTable(rows, text);
+}
+
 std::string benchJson(const BenchSubject &subject,
                       const std::vector<BenchResult> &results) {
   Json list = Json::array();
@@ -224,12 +232,10 @@ std::string benchJson(const BenchSubject &subject,
   return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string benchCsv(const BenchSubject &subject,
-                     const std::vector<BenchResult> &results) {
+std::string csvText(const std::vector<nlohmann::ordered_json> &records) {
   std::string csv;
-  for (const BenchResult &result : results) {
+  for (const Json &fields : records) {
     std::string header, line;
-    Json fields = record(subject, result);
     for (const auto &[key, value] : fields.items()) {
       if (value.is_array())
         continue; // samples: JSON only, as llama-bench has it
@@ -241,6 +247,14 @@ std::string benchCsv(const BenchSubject &subject,
     csv += line + "\n";
   }
   return csv;
+}
+
+std::string benchCsv(const BenchSubject &subject,
+                     const std::vector<BenchResult> &results) {
+  std::vector<Json> records;
+  for (const BenchResult &result : results)
+    records.push_back(record(subject, result));
+  return csvText(records);
 }
 
 } // namespace moert

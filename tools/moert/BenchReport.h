@@ -6,7 +6,9 @@
 #include "runtime/device/cpu/Calibrate.h"
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,6 +60,13 @@ std::string benchMarkdown(const BenchSubject &,
                           const std::vector<BenchResult> &);
 std::string benchJson(const BenchSubject &, const std::vector<BenchResult> &);
 std::string benchCsv(const BenchSubject &, const std::vector<BenchResult> &);
+
+/// `rows`, the first of which is the header, all of the same length; text is
+/// aligned to the left and numbers to the right.
+std::string markdownTable(const std::vector<std::vector<std::string>> &rows,
+                          std::span<const size_t> textColumns);
+/// RFC 4180, with a header; arrays are left out.
+std::string csvText(const std::vector<nlohmann::ordered_json> &records);
 
 } // namespace moert
 

@@ -8,16 +8,18 @@
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <type_traits>
+#include <unistd.h>
 
 namespace moert {
 
 namespace {
 struct RunFlags {
   EngineFlags engine;
-  std::string prompt, promptFile;
+  std::string prompt, promptFile, sessionFile;
   bool hasPrompt = false;
   bool json = false, stats = false;
   GenerateOptions generate;
@@ -32,7 +34,24 @@ StatusOr<std::string> promptText(const RunFlags &flags) {
   return readInput(flags.promptFile);
 }
 
-void printStats(const GenerateStats &stats, const Engine &engine) {
+/// The sequence of an earlier run as far as `prompt` begins with its tokens;
+/// all but one, whose logits are wanted, at most. An empty one where there is
+/// no file.
+StatusOr<Sequence> earlierSequence(Engine &engine, const std::string &path,
+                                   std::span<const int32_t> prompt) {
+  if (path.empty() || ::access(path.c_str(), F_OK) != 0)
+    return engine.sequence();
+  MOE_ASSIGN_OR_RETURN(Sequence sequence, engine.restore(path));
+  size_t known = std::min(sequence.tokens().size(), prompt.size() - 1);
+  auto [differs, _] = std::mismatch(prompt.begin(), prompt.begin() + int64_t(known),
+                                    sequence.tokens().begin());
+  MOE_RETURN_IF_ERROR(sequence.rewind(int32_t(differs - prompt.begin())));
+  return sequence;
+}
+
+void printStats(const GenerateStats &stats, int32_t known) {
+  if (known > 0)
+    moetool::note("\nsession:   {:5} tokens of the prompt were known", known);
   moetool::note("\nprompt:    {:5} tokens in {:.2f} s, {:.2f} t/s\n"
                 "generated: {:5} tokens in {:.2f} s, {:.2f} t/s\n",
                 stats.promptTokens, stats.promptSeconds, stats.promptRate(),
@@ -49,12 +68,14 @@ std::string cutNote(const GenerateStats &stats, const Engine &engine) {
 }
 
 void printJson(const GenerateStats &stats, const Engine &engine,
-               const std::string &prompt, const std::string &text) {
+               int32_t known, const std::string &prompt,
+               const std::string &text) {
   nlohmann::ordered_json object = {
       {"prompt", prompt},
       {"text", text},
       {"stop_reason", stopReasonName(stats.reason)},
       {"prompt_tokens", stats.promptTokens},
+      {"known_tokens", known},
       {"generated_tokens", stats.generatedTokens},
       {"prompt_seconds", stats.promptSeconds},
       {"decode_seconds", stats.decodeSeconds},
@@ -79,13 +100,19 @@ Status runPrompt(const RunFlags &flags) {
     return Status(StatusCode::Usage,
                   "the prompt is empty, and this model starts texts with no "
                   "token of its own; give at least one character");
-  Sequence sequence = engine->sequence();
+  const std::string &file = flags.sessionFile;
+  if (!file.empty())
+    MOE_RETURN_IF_ERROR(inputsOf(*engine).refuse(file));
+  MOE_ASSIGN_OR_RETURN(Sequence sequence,
+                       earlierSequence(*engine, file, tokens));
+  int32_t known = sequence.position();
   sequence.setCancel(moetool::catchInterrupt());
 
   std::string text;
   MOE_ASSIGN_OR_RETURN(GenerateStats stats,
-                       generate(*engine, sequence, tokenizer, tokens, flags.generate,
-                                [&](std::string_view piece) {
+                       generate(*engine, sequence, tokenizer,
+                                std::span(tokens).subspan(size_t(known)),
+                                flags.generate, [&](std::string_view piece) {
                                   if (flags.json) {
                                     text += piece;
                                     return Status::ok();
@@ -95,15 +122,17 @@ Status runPrompt(const RunFlags &flags) {
                                   return moetool::flush();
                                 }));
   if (flags.json)
-    printJson(stats, *engine, prompt, text);
+    printJson(stats, *engine, known, prompt, text);
   else
     moetool::print("\n");
   MOE_RETURN_IF_ERROR(moetool::flush());
   if (flags.stats || moetool::stderrIsTerminal() ||
       stats.reason == StopReason::Cancelled)
-    printStats(stats, *engine);
+    printStats(stats, known);
   if (std::string note = cutNote(stats, *engine); !note.empty())
     moetool::note("note: {}\n", note);
+  if (!file.empty())
+    MOE_RETURN_IF_ERROR(sequence.save(file));
   if (stats.reason == StopReason::Cancelled)
     return Status(StatusCode::Cancelled, "interrupted");
   return Status::ok();
@@ -169,6 +198,15 @@ void addRunCommand(moetool::Tool &tool) {
   command
       ->add_flag("--ignore-eos", flags->generate.ignoreEos,
                  "Go on after the token that ends a text")
+      ->group("Text");
+  command
+      ->add_option("--session", flags->sessionFile,
+                   "Keep the text and its cache in this file: a later run with "
+                   "the same plan computes only what its prompt adds")
+      ->check([](const std::string &path) {
+        return path == "-" ? "a session cannot be a stream" : "";
+      })
+      ->type_name("FILE")
       ->group("Text");
   addSampling(*command, *flags);
   flags->engine.addThreads(*command);

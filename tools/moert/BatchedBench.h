@@ -1,0 +1,42 @@
+//===- BatchedBench.h - moert bench --parallel ------------------*- C++ -*-===//
+
+#ifndef MOE_TOOLS_MOERT_BATCHEDBENCH_H
+#define MOE_TOOLS_MOERT_BATCHEDBENCH_H
+
+#include "tools/moert/BenchReport.h"
+#include "tools/moert/Shared.h"
+
+namespace moert {
+
+struct BatchedTest {
+  int32_t prompt, gen; ///< Tokens of each sequence.
+  int32_t repetitions;
+  bool noWarmup;
+};
+
+/// A number of sequences, each with a prompt and then generated tokens, one of
+/// every sequence per step.
+struct BatchedResult {
+  BatchedTest test;
+  int32_t sequences, threads;
+  std::vector<double> promptSeconds, genSeconds; ///< By repetition.
+  /// Bytes of weights that a step which generates reads, expected for tokens
+  /// that choose experts evenly.
+  double bytesPerStep = 0;
+  std::vector<Rate> limits = {}; ///< Read bandwidth; empty: not measured.
+};
+
+/// Fails with DoesNotFit where the plan's cache has no room for so many.
+StatusOr<BatchedResult> runBatched(Engine &engine, const BatchedTest &test,
+                                   int32_t sequences, Calibrator *calibrator,
+                                   const std::atomic<bool> *cancel,
+                                   ProgressLine &progress);
+
+/// As "md", "json" or "csv".
+std::string batchedReport(const BenchSubject &subject,
+                          const std::vector<BatchedResult> &results,
+                          const std::string &format);
+
+} // namespace moert
+
+#endif // MOE_TOOLS_MOERT_BATCHEDBENCH_H
