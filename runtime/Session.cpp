@@ -101,6 +101,8 @@ std::string Session::contextHint(int64_t tokens) const {
 
 Status Session::bind() {
   for (const fb::Phase *phase : *plan_.table().phases()) {
+    if (text(phase->name()) == "batch")
+      continue; // A session has one sequence.
     StatusOr<BoundPhase> result = bindPhase(plan_, *phase, memory(), *files_);
     if (!result && result.status().code() == StatusCode::WrongMachine)
       return Status(StatusCode::WrongMachine,

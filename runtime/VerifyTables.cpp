@@ -45,6 +45,8 @@ Status verifyScalars(const fb::Plan &plan) {
                                  plan.experts_used(), 0, plan.experts()));
   MOE_RETURN_IF_ERROR(checkRange("the model's context", plan.trained_context(),
                                  0, std::numeric_limits<int32_t>::max()));
+  MOE_RETURN_IF_ERROR(checkRange("the number of sequences", plan.sequences(), 1,
+                                 kMaxSequences));
   return checkRange("the parameter count", plan.parameters(), 0,
                     std::numeric_limits<int64_t>::max());
 }
@@ -168,9 +170,16 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
   if (kv.type() >= moek::kKvTypeCount)
     return invalidPlan("has unknown type {}", kv.type());
   MOE_RETURN_IF_ERROR(checkRange("width", kv.width(), 1, kMaxParameter));
-  if (kv.capacity() != plan.context())
-    return invalidPlan("has capacity {}, but the plan's context is {}",
-                       kv.capacity(), plan.context());
+  if (kv.capacity() < plan.context() ||
+      kv.capacity() > std::numeric_limits<int32_t>::max() ||
+      kv.capacity() % moek::kKvPage)
+    return invalidPlan("has capacity {}, expected a multiple of {} that holds "
+                       "the plan's context of {}",
+                       kv.capacity(), moek::kKvPage, plan.context());
+  // A page of a sequence is one of every layer.
+  if (kv.capacity() != plan.kv()->Get(0)->capacity())
+    return invalidPlan("has capacity {}, but cache 0 has {}", kv.capacity(),
+                       plan.kv()->Get(0)->capacity());
   if (kv.offset() % kRegionAlignment)
     return invalidPlan("has offset {}, not a multiple of {}", kv.offset(),
                        kRegionAlignment);

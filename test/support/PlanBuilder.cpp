@@ -66,11 +66,11 @@ Ref PlanBuilder::kv(int64_t width, moek::KvType type) {
   auto kv = std::make_unique<fb::KvT>();
   kv->width = width;
   kv->type = uint8_t(type);
-  kv->capacity = plan.context;
+  kv->capacity = int64_t(moert::alignUp(uint64_t(plan.context), moek::kKvPage));
   fb::DeviceT &device = *plan.devices[0];
   kv->offset = device.kv_bytes;
   device.kv_bytes = moert::alignUp(
-      device.kv_bytes + uint64_t(moek::kvBytes(type, width, plan.context)), 64);
+      device.kv_bytes + uint64_t(moek::kvBytes(type, width, kv->capacity)), 64);
   plan.kv.push_back(std::move(kv));
   return {fb::OperandKind::Kv, uint32_t(plan.kv.size() - 1)};
 }
