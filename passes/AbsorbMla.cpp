@@ -1,5 +1,6 @@
 #include "compiler/CostModel/CostModel.h"
 #include "compiler/Targets/TargetAttr.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 #include "passes/KeyUp.h"
 #include "passes/Passes.h"
@@ -170,6 +171,7 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
     if (failed(target))
       return signalPassFailure();
     const moec::DeviceDesc &device = target->devices.front();
+    formInDecode.clear();
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       SmallVector<MlaAttentionOp> attentions;
       function.walk([&](MlaAttentionOp op) { attentions.push_back(op); });
@@ -180,9 +182,13 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
   }
 
 private:
+  /// By label: a batch is of decoded tokens, and weights that are resident for
+  /// those serve it too.
+  llvm::StringMap<MlaForm> formInDecode;
+
   MlaForm requestedForm(PhaseAttr phase) {
     MlaForm special = MlaForm::Unset;
-    if (phase.getName() == kDecodeName)
+    if (phase.getName() == kDecodeName || phase.getName() == kBatchName)
       special = decodeForm;
     else if (phase.getName() == kPrefillName)
       special = prefillForm;
@@ -203,12 +209,19 @@ private:
       return failure();
     MlaForm chosen = wanted;
     std::string reason;
-    if (isAuto)
-      chosen = cheapest(attention, keyUp, phase, device, reason);
-    else
+    auto decoded = formInDecode.find(labelOf(op));
+    if (!isAuto) {
       reason = ("MLA form " + formName(wanted) + " as asked for.").str();
+    } else if (phase.getName() == kBatchName && decoded != formInDecode.end()) {
+      chosen = decoded->second;
+      reason = ("MLA form " + formName(chosen) + " as in decode.").str();
+    } else {
+      chosen = cheapest(attention, keyUp, phase, device, reason);
+    }
     op.emitRemark() << labelOf(op) << " in " << phase.getName().getValue()
                     << ": " << reason;
+    if (phase.getName() == kDecodeName)
+      formInDecode[labelOf(op)] = chosen;
     apply(attention, keyUp, chosen, reason);
     return success();
   }

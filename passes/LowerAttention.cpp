@@ -99,13 +99,23 @@ constexpr int64_t kMinSpans = 8;
 int64_t spansOf(LatentAttentionOp op, PhaseEmitter &emitter) {
   const moec::DeviceDesc &device =
       *emitter.tables().target().find(emitter.deviceName());
-  if (device.kind != moec::DeviceKind::Cpu ||
-      emitter.phase().getMaxTokens() > kFewTokens)
+  PhaseAttr phase = emitter.phase();
+  if (device.kind != moec::DeviceKind::Cpu)
     return 1;
-  int64_t context = emitter.tables().context();
-  int64_t most = (context + moek::kLatentSpan - 1) / moek::kLatentSpan;
-  return std::min(
-      {std::max<int64_t>(device.cores, kMinSpans), most, moek::kLatentSplits});
+  int64_t wanted = std::max<int64_t>(device.cores, kMinSpans);
+  if (phase.getSequences() > 1) {
+    // Each token has a cache of its own, of which groups of heads are work too;
+    // more spans than the shortest step needs are sums for the longest.
+    int64_t items =
+        phase.getMinTokens() *
+        ((op.getHeads() + moek::kLatentHeads - 1) / moek::kLatentHeads);
+    wanted = std::max<int64_t>(1, (device.cores + items - 1) / items);
+  } else if (phase.getMaxTokens() > kFewTokens) {
+    return 1;
+  }
+  int64_t most =
+      (phase.getContextLength() + moek::kLatentSpan - 1) / moek::kLatentSpan;
+  return std::min({wanted, most, moek::kLatentSplits});
 }
 
 LogicalResult lowerLatentAttention(LatentAttentionOp op, Steps steps,

@@ -88,23 +88,25 @@ private:
     auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
     if (functions.empty())
       return module.emitError("expected functions with a phase, found none");
-    int64_t context = 0;
+    int64_t context = 0, sequences = 1;
     for (func::FuncOp function : functions) {
       PhaseAttr phase = phaseOf(function);
       if (!phase)
         return function.emitError() << "expected " << kPhaseAttr
                                     << "; run moe-specialize-phases first";
       context = std::max(context, phase.getContextLength());
+      sequences = std::max(sequences, phase.getSequences());
     }
     auto files = module->getAttrOfType<ArrayAttr>(kFilesAttr);
     if (!files)
       return module.emitError() << "expected " << kFilesAttr;
 
     FailureOr<plan::ProgramOp> program =
-        createProgram(module, target->name, context);
+        createProgram(module, target->name, context, sequences);
     if (mlir::failed(program))
       return failure();
-    PlanTables tables(*program, *target, files, kvType, context);
+    PlanTables tables(*program, *target, files, kvType,
+                      kvRowsOf(module, context));
     for (func::FuncOp function : functions)
       if (mlir::failed(lowerFunction(function, tables)))
         return failure();
@@ -112,13 +114,14 @@ private:
     tables.sort();
     for (func::FuncOp function : functions)
       function.erase();
-    for (StringRef name : {kModelAttr, kFilesAttr, kTargetAttr, kNotesAttr})
+    for (StringRef name :
+         {kModelAttr, kFilesAttr, kTargetAttr, kNotesAttr, kKvRowsAttr})
       module->removeAttr(name);
     return success();
   }
 
   FailureOr<plan::ProgramOp> createProgram(ModuleOp module, StringRef target,
-                                           int64_t context) {
+                                           int64_t context, int64_t sequences) {
     Facts facts(module);
     StringRef architecture = facts.text("architecture");
     StringRef name = facts.text("name"), hash = facts.text("hash");
@@ -132,7 +135,8 @@ private:
     auto program = builder.create<plan::ProgramOp>(
         module.getLoc(), "moec " MOEC_VERSION, target, architecture, name, hash,
         hidden, vocab, layers, context, experts, expertsUsed, userOptions,
-        parameters, facts.trainedContext());
+        parameters, facts.trainedContext(),
+        sequences > 1 ? builder.getI32IntegerAttr(sequences) : IntegerAttr());
     program.getBody().emplaceBlock();
     return program;
   }

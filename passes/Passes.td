@@ -18,21 +18,30 @@ def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
   let summary = "one function per phase of a run";
   let description = [{
     Clones `@forward` into `@decode` (1 to `decode-tokens` tokens) and `@prefill`
-    (more, up to `ubatch`) and gives `@logits` a range too.
+    (more, up to `ubatch`) of one sequence, and with `sequences` above 1 into
+    `@batch`: a token of each of 2 to `sequences` of them. Gives `@logits` a range
+    that holds them too.
 
     Invariant: there is no `@forward`, every function has a `#moe.phase`, and
     the ranges of decode and prefill cover 1 to the larger of `decode-tokens`
     and `ubatch` without a gap or an overlap. With `ubatch` at most
     `decode-tokens` there is no `@prefill`.
 
-    Both phases append to the same KV cache: a layer's rows do not depend on the
+    All phases append to the same KV cache: a layer's rows do not depend on the
     phase that made them. `moe.kv_type` says what its elements are; `auto`
     takes q8_0 on a CPU where attention weights are quantised, otherwise f16.
+
+    Sequences share the rows of a layer's cache in whole pages. `moe.kv_rows` says
+    how many there are: `context` of each sequence; or, with `kv-budget`, as many
+    as it holds of all layers, and it is an error if that is less than one
+    context.
   }];
   let options = [
     Option<"ubatch", "ubatch", "int64_t", "512", "Most tokens of a prefill step">,
-    Option<"context", "context", "int64_t", "4096", "Positions of the KV cache">,
+    Option<"context", "context", "int64_t", "4096", "Most positions of a sequence">,
     Option<"decodeTokens", "decode-tokens", "int64_t", "1", "Most tokens of a decode step">,
+    Option<"sequences", "sequences", "int64_t", "1", "Most sequences that are decoded together">,
+    Option<"kvBudget", "kv-budget", "int64_t", "0", "Bytes of the KV cache; 0: what the contexts take">,
     Option<"kvType", "kv-type", "std::string", "\"bf16\"", "Element type of the KV cache, or auto">,
   ];
   let statistics = [Statistic<"numPhases", "phases", "Functions with a phase">];
@@ -62,7 +71,8 @@ def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
     format has no such gemm.
 
     `auto` takes the form with the fewest predicted seconds for the phase's
-    typical step on the target's first device, where attention goes if it fits.
+    typical step on the target's first device, where attention goes if it fits; a
+    batch takes the form of decode.
     A remark states the seconds of each form and the weight bytes of folded.
     Folded weights are not in the model file, so `weights=reference` excludes
     them.
@@ -72,7 +82,7 @@ def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
   }];
   let options = [
     Moe_FormOption<"form", "form", "Auto", "Form in every phase">,
-    Moe_FormOption<"decodeForm", "decode-form", "Unset", "Form of decode instead">,
+    Moe_FormOption<"decodeForm", "decode-form", "Unset", "Form of decode and batch instead">,
     Moe_FormOption<"prefillForm", "prefill-form", "Unset", "Form of prefill instead">,
     Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
            "Whether weights may be computed and packed", "::mlir::moe::weightsModeValues()">,
@@ -108,7 +118,7 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     the first as fit. Several GPUs take contiguous runs of layers in proportion
     to their memory. The host takes the rest.
 
-    Budgets count weights (once per device), KV for the whole context,
+    Budgets count weights (once per device), the cache of all sequences,
     activations at the largest step, scratch and staging of transfers.
 
     Invariant: every op with a cost has `moe.device` and `moe.reason`; an

@@ -47,23 +47,32 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   loc_ = op->getLoc();
   label_ = labelOf(op).str();
 
-  TypicalStep typical = typicalStep(attr_);
+  explain_ = explain(op, steps, attr_.getName(), typicalStep(attr_));
+  // A batch ends with the logits of all its rows, which no phase of its own
+  // computes.
+  if (attr_.getName() == kLogitsName && attr_.getSequences() > 1)
+    explain(op, steps, kBatchName, {attr_.getSequences(), 0});
+  return success();
+}
+
+Value PhaseEmitter::explain(Operation *op, ArrayRef<SelectedStep> steps,
+                            StringRef phase, TypicalStep step) {
   auto costly = cast<CostOpInterface>(op);
-  Cost cost = costly.getCost(typical.tokens, typical.cached);
-  const moec::DeviceDesc &desc = *tables_.target().find(name.strref());
+  StringRef device = op->getAttrOfType<StringAttr>(kDeviceAttr).getValue();
+  Cost cost = costly.getCost(step.tokens, step.cached);
+  const moec::DeviceDesc &desc = *tables_.target().find(device);
   double seconds =
       isa<TransferOp>(op)
           ? moec::transferSeconds(cost.activationBytes, desc)
-          : moec::opSeconds(costly, typical.tokens, typical.cached, desc);
+          : moec::opSeconds(costly, step.tokens, step.cached, desc);
   auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
-  explain_ = tables_.builder().create<plan::ExplainOp>(
-      loc_, label_, attr_.getName().getValue(), name.getValue(),
-      kernelNames(steps), reason ? reason.getValue() : "", APFloat(cost.flops),
+  return tables_.builder().create<plan::ExplainOp>(
+      loc_, label_, phase, device, kernelNames(steps),
+      reason ? reason.getValue() : "", APFloat(cost.flops),
       APFloat(cost.weightBytes), APFloat(cost.activationBytes),
       APFloat(cost.kvBytes),
       APFloat(cost.weightBytes > 0 ? cost.flops / cost.weightBytes : 0.0),
       APFloat(seconds));
-  return success();
 }
 
 //===----------------------------------------------------------------------===//

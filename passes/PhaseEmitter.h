@@ -10,6 +10,7 @@
 
 #include "passes/KernelSelection.h"
 #include "passes/PlanTables.h"
+#include "passes/Support.h"
 
 namespace mlir::moe {
 
@@ -21,7 +22,7 @@ public:
   /// What follows belongs to `op`: its device, its label, its explanation.
   /// Emits an error on `op` if its device is unknown.
   LogicalResult begin(Operation *op, ArrayRef<SelectedStep> steps);
-  plan::PhaseOp phase() const { return phase_; }
+  PhaseAttr phase() const { return attr_; }
 
   /// A new F32 buffer of the current device with one row per token.
   Value rows(const Twine &name, int64_t cols) {
@@ -83,6 +84,10 @@ public:
   PlanTables &tables() { return tables_; }
 
 private:
+  /// What `op` costs in a step of `phase`.
+  Value explain(Operation *op, ArrayRef<SelectedStep> steps, StringRef phase,
+                TypicalStep step);
+
   PlanTables &tables_;
   PhaseAttr attr_;
   plan::PhaseOp phase_;

@@ -13,6 +13,8 @@ void moe::buildCompilePipeline(OpPassManager &manager,
       createSpecializePhasesPass({.ubatch = options.ubatch,
                                   .context = options.context,
                                   .decodeTokens = options.decodeTokens,
+                                  .sequences = options.sequences,
+                                  .kvBudget = options.kvBudget,
                                   .kvType = options.kvType}));
   // What is computed, before where: placement counts what these leave.
   AbsorbMlaPassOptions absorb;

@@ -17,7 +17,7 @@ namespace mlir::moe {
 /// What a user decides about a compilation; the defaults are moec's.
 struct CompileOptions : PassPipelineOptions<CompileOptions> {
   Option<int64_t> context{*this, "context",
-                          llvm::cl::desc("Positions of the KV cache"),
+                          llvm::cl::desc("Most positions of a sequence"),
                           llvm::cl::init(4096)};
   Option<int64_t> ubatch{*this, "ubatch",
                          llvm::cl::desc("Most tokens of a prefill step"),
@@ -25,6 +25,14 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
   Option<int64_t> decodeTokens{*this, "decode-tokens",
                                llvm::cl::desc("Most tokens of a decode step"),
                                llvm::cl::init(1)};
+  Option<int64_t> sequences{
+      *this, "sequences",
+      llvm::cl::desc("Most sequences that are decoded together"),
+      llvm::cl::init(1)};
+  Option<int64_t> kvBudget{
+      *this, "kv-budget",
+      llvm::cl::desc("Bytes of the KV cache; 0 for what the contexts take"),
+      llvm::cl::init(0)};
   Option<int64_t> experts{
       *this, "experts",
       llvm::cl::desc("Experts per token; 0 for as many as the model uses"),

@@ -193,7 +193,7 @@ public:
     else
       os << "the VRAM of " << target.name << " holds " << choice.layersOnGpu
          << " of " << placer.layerCount() << " layers with the cache of "
-         << problem.context() << " positions, and not this; "
+         << problem.kvRows() << " positions, and not this; "
          << seconds(group, device) << " a token here instead of "
          << seconds(group, other) << " on " << other.name << ".";
     return text;
@@ -211,10 +211,10 @@ private:
   const Choice &choice;
 };
 
-std::string describe(const DeviceUse &use, int64_t context) {
+std::string describe(const DeviceUse &use, int64_t kvRows) {
   return formatCapacity(double(use.weights)) + " of weights, " +
          formatCapacity(double(use.kv)) + " of KV cache for " +
-         std::to_string(context) + " positions, " +
+         std::to_string(kvRows) + " positions, " +
          formatCapacity(double(use.activations)) + " of activations, " +
          formatCapacity(double(use.scratch + use.staging)) +
          " of scratch and staging";
@@ -256,10 +256,10 @@ private:
       return success();
     // One line for each device, the one that is short first.
     std::string cause = "the model does not fit " + target.name +
-                        line(host, choice.use.back(), problem.context());
+                        line(host, choice.use.back(), problem.kvRows());
     for (auto [device, use] : llvm::zip_equal(target.devices, choice.use))
       if (&device != &host)
-        cause += line(device, use, problem.context());
+        cause += line(device, use, problem.kvRows());
     return userError(module, cause,
                      "use a target with more memory, or a model file with "
                      "fewer bits per weight");
@@ -267,11 +267,11 @@ private:
 
   /// Need, budget and what the need is made of.
   static std::string line(const moec::DeviceDesc &device, const DeviceUse &use,
-                          int64_t context) {
+                          int64_t kvRows) {
     std::string text = "\n  " + device.name + ": " +
                        formatCapacity(double(use.total())) + " of " +
                        formatCapacity(double(device.budgetBytes())) + " (" +
-                       describe(use, context);
+                       describe(use, kvRows);
     if (device.reservedBytes)
       text += "; " + formatCapacity(double(device.reservedBytes)) +
               " are left to the system";
@@ -301,7 +301,7 @@ private:
       module.emitRemark() << device.name << ": "
                           << formatCapacity(double(use.total())) << " of "
                           << formatCapacity(double(device.budgetBytes()))
-                          << ": " << describe(use, problem.context());
+                          << ": " << describe(use, problem.kvRows());
     if (target.devices.size() == 1)
       return;
     if (choice.layersOnGpu < placer.layerCount())

@@ -105,10 +105,13 @@ PlacementProblem::PlacementProblem(ModuleOp module,
                                    const moec::TargetDesc &target)
     : functions(module.getOps<func::FuncOp>()), target(target),
       kvType(kvTypeOf(module)) {
+  int64_t context = 0;
+  for (func::FuncOp function : functions)
+    context = std::max(context, phaseOf(function).getContextLength());
+  kvRowCount = kvRowsOf(module, context);
   llvm::DenseMap<StringAttr, int> byLabel;
   for (func::FuncOp function : functions) {
     PhaseAttr phase = phaseOf(function);
-    contextLength = std::max(contextLength, phase.getContextLength());
     function.walk([&](CostOpInterface op) { addOp(op, phase, byLabel); });
   }
   for (OpGroup &group : groupList)
@@ -137,14 +140,14 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
   if (auto latent = dyn_cast<MlaLatentOp>(op))
     group.kvBytes = moek::kvBytes(
         kvType, cast<KvType>(latent.getResult().getType()).getWidth(),
-        contextLength);
+        kvRowCount);
 
   auto costed = cast<CostOpInterface>(op);
   Cost cost = costed.getCost(1, typicalStep(phase).cached);
   if (int64_t resident = costed.getResidentWeightBytes())
     group.readFraction =
         std::max(group.readFraction, cost.weightBytes / double(resident));
-  if (phase.getName() != kPrefillName)
+  if (isOfOneToken(phase))
     group.decodeCost += cost;
 }
 
@@ -153,7 +156,7 @@ double PlacementProblem::decodeSeconds(const OpGroup &group,
   double seconds = 0;
   for (Operation *op : group.ops) {
     PhaseAttr phase = phaseOf(op);
-    if (phase.getName() != kPrefillName)
+    if (isOfOneToken(phase))
       seconds += moec::opSeconds(cast<CostOpInterface>(op), 1,
                                  typicalStep(phase).cached, device);
   }
@@ -250,7 +253,7 @@ PlacementProblem::Transfers
 PlacementProblem::transfersPerToken(const Assignment &assignment) const {
   Transfers transfers;
   for (func::FuncOp function : functions) {
-    if (phaseOf(function).getName() == kPrefillName)
+    if (!isOfOneToken(phaseOf(function)))
       continue;
     auto addValue = [&](Value value, int home) {
       int64_t bytes = activationBytes(value, 1);

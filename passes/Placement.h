@@ -32,7 +32,7 @@ struct OpGroup {
   SmallVector<Operation *> ops;
   WeightSet weights;
   int64_t weightBytes = 0;
-  /// Of the cache that the group appends to, for the whole context.
+  /// Of the cache that the group appends to, for all sequences.
   int64_t kvBytes = 0;
   /// For one decoded token in the typical step.
   Cost decodeCost;
@@ -74,7 +74,8 @@ public:
     auto it = groupIndex.find(op);
     return it == groupIndex.end() ? -1 : it->second;
   }
-  int64_t context() const { return contextLength; }
+  /// Of each layer's cache.
+  int64_t kvRows() const { return kvRowCount; }
 
   std::vector<DeviceUse> memoryUse(const Assignment &assignment) const;
 
@@ -103,7 +104,7 @@ private:
   const moec::TargetDesc &target;
   std::vector<OpGroup> groupList;
   llvm::DenseMap<Operation *, int> groupIndex;
-  int64_t contextLength = 0;
+  int64_t kvRowCount = 0;
   moek::KvType kvType;
 };
 

@@ -26,7 +26,7 @@ def LowerToPlanPass : Plan_Pass<"moe-lower-to-plan"> {
     there is one table of cosines per distinct `#moe.rope` and device. An op
     whose residual dies in it writes into the residual's buffer. Each op of the
     graph has one `plan.explain` per phase, with its costs for the phase's
-    typical step.
+    typical step; those of `@logits` have one of a batch too, for all its rows.
 
     Invariant: no op of the `moe` dialect is left. Buffers and caches have no
     offset, devices no sizes, instructions no barriers.
@@ -49,12 +49,12 @@ def PlanReplicatePass : Plan_Pass<"plan-replicate"> {
   let summary = "small instructions done by every worker for itself";
   let description = [{
     Between an instruction whose work is shared out and one that reads its result
-    there is a barrier. For one token, a norm, an encoding or a choice of experts
+    there is a barrier. For a token or a few, a norm, an encoding or a choice of experts
     takes a core less time than that, so each worker does all of it, into memory
     of its own, and goes on.
 
     Invariant: a buffer is per worker exactly if every instruction that writes
-    it touches at most `max-bytes` in a step of one token, reads no cache, has no
+    it touches at most `max-bytes` in the phase's longest step, reads no cache, has no
     gemm, and writes nothing but such buffers. A phase's input and output, and
     buffers of other devices than CPUs or of phases of more than `max-tokens`
     tokens, are shared.

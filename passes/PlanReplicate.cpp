@@ -13,10 +13,10 @@ using moert::OperandRole;
 
 namespace {
 
-/// Bytes of an operand in a step of one token.
-int64_t bytesOf(Value operand) {
+/// Bytes of an operand in a step of `tokens`.
+int64_t bytesOf(Value operand, int64_t tokens) {
   if (auto buffer = operand.getDefiningOp<BufferOp>())
-    return buffer.getBytes(/*tokens=*/1);
+    return buffer.getBytes(tokens);
   if (auto constant = operand.getDefiningOp<ConstantOp>())
     return int64_t(constant.getValues().size() * sizeof(float));
   WeightShape shape = shapeOf(operand);
@@ -47,7 +47,7 @@ struct PlanReplicate : plan::impl::PlanReplicatePassBase<PlanReplicate> {
   }
 
 private:
-  bool isSmall(InstOp inst) {
+  bool isSmall(InstOp inst, int64_t tokens) {
     if (!isOnCpu(inst))
       return false;
     const moert::OpSpec &spec = *inst.getSpec();
@@ -58,7 +58,7 @@ private:
         continue;
       if (operand.gemm || isa<KvType>(value.getType()))
         return false;
-      bytes += bytesOf(value);
+      bytes += bytesOf(value, tokens);
     }
     return bytes <= maxBytes;
   }
@@ -68,7 +68,7 @@ private:
     llvm::DenseSet<Value> shared{bind.getInput(), bind.getOutput()};
     SmallVector<InstOp> small;
     for (InstOp inst : phase.getBody().getOps<InstOp>())
-      if (isSmall(inst))
+      if (isSmall(inst, phase.getMaxTokens()))
         small.push_back(inst);
       else
         for (Value region : writtenBy(inst))

@@ -9,9 +9,9 @@ using namespace mlir::moe;
 
 PlanTables::PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
                        ArrayAttr files, plan::KvElement kvElement,
-                       int64_t context)
+                       int64_t kvRows)
     : program_(program), target_(target), files_(files), kvElement_(kvElement),
-      context_(context),
+      kvRows_(kvRows),
       builder_(OpBuilder::atBlockEnd(&program.getBody().front())) {}
 
 //===----------------------------------------------------------------------===//
@@ -57,7 +57,7 @@ FailureOr<Value> PlanTables::kv(Operation *op, int64_t layer, int64_t width,
   plan::KvOp &entry = caches_[layer];
   if (!entry)
     entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer, kvElement_,
-                                        context_, width, IntegerAttr());
+                                        kvRows_, width, IntegerAttr());
   if (entry.getDevice() != device || entry.getWidth() != width)
     return op->emitError() << "expected the cache of layer " << layer
                            << " on one device with rows of " << entry.getWidth()

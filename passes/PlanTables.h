@@ -21,7 +21,7 @@ class PlanTables {
 public:
   /// Entries go to the end of `program`.
   PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
-             ArrayAttr files, plan::KvElement kvElement, int64_t context);
+             ArrayAttr files, plan::KvElement kvElement, int64_t kvRows);
 
   /// The device of this name; emits an error on `op` if the target has none.
   FailureOr<Value> device(Operation *op, StringRef name);
@@ -41,7 +41,6 @@ public:
   void sort();
 
   const moec::TargetDesc &target() const { return target_; }
-  int64_t context() const { return context_; }
   OpBuilder &builder() { return builder_; }
 
 private:
@@ -56,7 +55,7 @@ private:
   const moec::TargetDesc &target_;
   ArrayAttr files_;
   plan::KvElement kvElement_;
-  int64_t context_;
+  int64_t kvRows_;
   OpBuilder builder_;
 
   llvm::DenseMap<Attribute, Value> devices_;

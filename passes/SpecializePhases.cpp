@@ -1,7 +1,10 @@
 #include "compiler/Targets/TargetAttr.h"
+#include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "passes/Passes.h"
 #include "passes/Support.h"
+#include "runtime/base/Text.h"
+#include "runtime/schema/OpTable.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_SPECIALIZEPHASESPASS
@@ -34,14 +37,20 @@ struct SpecializePhases
     }
 
     setKvType(module, forward);
-    // A step never has more tokens than the cache has positions.
+    if (failed(setKvRows(module)))
+      return signalPassFailure();
+    // A step never has more tokens of a sequence than that has positions.
     int64_t decodeMax = std::min(int64_t(decodeTokens), int64_t(context));
     int64_t prefillMax = std::min(int64_t(ubatch), int64_t(context));
     clonePhase(forward, kDecodeName, 1, decodeMax);
+    if (sequences > 1)
+      clonePhase(forward, kBatchName, 2, sequences, sequences);
     if (prefillMax > decodeMax)
       clonePhase(forward, kPrefillName, decodeMax + 1, prefillMax);
     forward.erase();
-    setPhase(logits, kLogitsName, 1, std::min(kLogitsTokens, int64_t(context)));
+    int64_t rows = std::min(kLogitsTokens, int64_t(context));
+    setPhase(logits, kLogitsName, 1, std::max(rows, int64_t(sequences)),
+             sequences);
   }
 
 private:
@@ -56,6 +65,12 @@ private:
       if (option.value < 1 || option.value > INT32_MAX)
         return module.emitError() << option.name << " is " << option.value
                                   << ", expected 1 to " << INT32_MAX;
+    if (sequences < 1 || sequences > moert::kMaxSequences)
+      return module.emitError() << "sequences is " << int64_t(sequences)
+                                << ", expected 1 to " << moert::kMaxSequences;
+    if (kvBudget < 0)
+      return module.emitError()
+             << "kv-budget is " << int64_t(kvBudget) << ", expected at least 0";
     if (kvType != kAutoKvType && !moek::kvTypeFromName(kvType))
       return module.emitError()
              << "kv-type is '" << kvType << "', which is no type of a KV cache";
@@ -83,6 +98,27 @@ private:
     module->setAttr(kKvTypeAttr, Builder(module).getStringAttr(name));
   }
 
+  /// Needs the type of the cache.
+  LogicalResult setKvRows(ModuleOp module) {
+    int64_t rows = kvRowsOf(context, sequences);
+    if (kvBudget > 0) {
+      int64_t page = kvPageBytes(module), one = kvRowsOf(context);
+      // Without a cache there is nothing to keep within the budget.
+      int64_t most = INT32_MAX / moek::kKvPage; // Rows are numbered by int32_t.
+      rows = page > 0 ? std::min(kvBudget / page, most) * moek::kKvPage : one;
+      if (rows < one)
+        return userError(
+            module,
+            "a KV cache of " + formatCapacity(double(kvBudget)) + " holds " +
+                Twine(rows) + " tokens, less than a context of " +
+                Twine(int64_t(context)),
+            "give it at least " +
+                moert::sizeWord(uint64_t(one / moek::kKvPage * page)));
+    }
+    module->setAttr(kKvRowsAttr, Builder(module).getI64IntegerAttr(rows));
+    return success();
+  }
+
   /// Whether the target has a GPU, where attention goes if it fits.
   static bool mayRunOnGpu(ModuleOp module) {
     if (!module->hasAttr(kTargetAttr))
@@ -98,21 +134,22 @@ private:
     return format && moek::formatInfo(*format).blockElements > 1;
   }
 
-  void setPhase(func::FuncOp function, StringRef name, int64_t min,
-                int64_t max) {
+  void setPhase(func::FuncOp function, StringRef name, int64_t min, int64_t max,
+                int64_t ofSequences = 1) {
     Builder builder(function.getContext());
-    function->setAttr(kPhaseAttr, PhaseAttr::get(builder.getContext(),
-                                                 builder.getStringAttr(name),
-                                                 min, max, context));
+    function->setAttr(kPhaseAttr,
+                      PhaseAttr::get(builder.getContext(),
+                                     builder.getStringAttr(name), min, max,
+                                     context, ofSequences));
     ++numPhases;
   }
 
   void clonePhase(func::FuncOp forward, StringRef name, int64_t min,
-                  int64_t max) {
+                  int64_t max, int64_t ofSequences = 1) {
     OpBuilder builder(forward);
     auto clone = cast<func::FuncOp>(builder.clone(*forward));
     clone.setName(name);
-    setPhase(clone, name, min, max);
+    setPhase(clone, name, min, max, ofSequences);
   }
 };
 

@@ -1,8 +1,10 @@
 #include "passes/Support.h"
 
 #include "compiler/CostModel/TypicalStep.h"
+#include "kernels/KvCache.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -25,6 +27,33 @@ PhaseAttr moe::phaseOf(Operation *op) {
     function = op->getParentOfType<func::FuncOp>();
   return function ? function->getAttrOfType<PhaseAttr>(kPhaseAttr)
                   : PhaseAttr();
+}
+
+bool moe::isOfOneToken(PhaseAttr phase) {
+  return phase.getName() != kPrefillName && phase.getName() != kBatchName;
+}
+
+int64_t moe::kvRowsOf(int64_t context, int64_t sequences) {
+  return int64_t(llvm::alignTo(uint64_t(context), moek::kKvPage)) * sequences;
+}
+
+int64_t moe::kvRowsOf(ModuleOp module, int64_t context) {
+  auto rows = module->getAttrOfType<IntegerAttr>(kKvRowsAttr);
+  return rows ? rows.getInt() : kvRowsOf(context);
+}
+
+int64_t moe::kvPageBytes(ModuleOp module) {
+  int64_t most = 0;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    int64_t bytes = 0;
+    function.walk([&](MlaLatentOp op) {
+      bytes += moek::kvBytes(kvTypeOf(op),
+                             cast<KvType>(op.getResult().getType()).getWidth(),
+                             moek::kKvPage);
+    });
+    most = std::max(most, bytes);
+  }
+  return most;
 }
 
 StringRef moe::labelOf(Operation *op) {

@@ -6,6 +6,7 @@
 #include "compiler/Targets/Target.h"
 #include "dialects/moe/Moe.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ namespace mlir::moe {
 inline constexpr llvm::StringLiteral kForwardName = "forward";
 inline constexpr llvm::StringLiteral kDecodeName = "decode";
 inline constexpr llvm::StringLiteral kPrefillName = "prefill";
+inline constexpr llvm::StringLiteral kBatchName = "batch";
 inline constexpr llvm::StringLiteral kLogitsName = "logits";
 
 /// The step that costs of a phase are compared for.
@@ -24,13 +26,22 @@ struct TypicalStep {
   int64_t cached; ///< Positions before the step.
 };
 
-/// Decode: the most tokens of the phase after half of the context, the mean
-/// over a conversation that fills it. Prefill: the most tokens in the middle of
-/// a prompt that fills half of the context. Logits: one token.
+/// As compiler/CostModel/TypicalStep.h says.
 TypicalStep typicalStep(PhaseAttr phase);
 
 /// The phase of the function around `op`, or null.
 PhaseAttr phaseOf(Operation *op);
+/// Whether a token that one sequence generates goes through the phase.
+bool isOfOneToken(PhaseAttr phase);
+
+/// Rows of the KV cache that sequences of at most `context` tokens take: whole
+/// pages of each.
+int64_t kvRowsOf(int64_t context, int64_t sequences = 1);
+/// kKvRowsAttr of the module, without it one context.
+int64_t kvRowsOf(ModuleOp module, int64_t context);
+/// Bytes of a page of every layer's cache of the model graph, or of any of its
+/// phases.
+int64_t kvPageBytes(ModuleOp module);
 
 /// The name users see: moe.label, else the op's own name.
 StringRef labelOf(Operation *op);

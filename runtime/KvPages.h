@@ -18,13 +18,12 @@ public:
   KvPages() = default;
   /// `memory` is what the plan's one CPU device has for caches.
   KvPages(const fb::Plan &plan, std::byte *memory) {
+    count_ = int32_t(kvRows(plan) / moek::kKvPage);
     for (uint32_t i = 0; i < moert::count(plan.kv()); ++i) {
       const fb::Kv &kv = *plan.kv()->Get(i);
       int64_t row = moek::kvRowBytes(moek::KvType(kv.type()), kv.width());
       caches_.push_back({memory + kv.offset(), size_t(row * moek::kKvPage)});
       bytes_ += caches_.back().pageBytes;
-      auto pages = int32_t(kv.capacity() / moek::kKvPage);
-      count_ = i == 0 ? pages : std::min(count_, pages);
     }
   }
 

@@ -104,12 +104,12 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
                       humanBytes(pagedBytesPerToken(plan, fit)));
   return Status(
       StatusCode::DoesNotFit,
-      fmt::format("{}: needs {} of memory (weights {}, KV cache {} for a "
-                  "context of {}, activations {}, {} {}), but this process may "
+      fmt::format("{}: needs {} of memory (weights {}, KV cache {} for {}, "
+                  "activations {}, {} {}), but this process may "
                   "use {} ({}); {}",
                   plan.path(), humanBytes(double(need.total())),
                   humanBytes(double(need.weights)), humanBytes(double(need.kv)),
-                  plan.table().context(), humanBytes(double(need.activations)),
+                  kvRoom(plan.table()), humanBytes(double(need.activations)),
                   counted(need.threads, "worker"),
                   humanBytes(double(need.workers)),
                   humanBytes(double(fit.limit.bytes)),

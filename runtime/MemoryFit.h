@@ -1,7 +1,7 @@
 //===- MemoryFit.h - Whether a plan fits this machine's memory --*- C++ -*-===//
 //
-// What is counted: the bytes of files that weights lie in, the KV cache of the
-// whole context, activations, and what each worker has for itself. They are
+// What is counted: the bytes of files that weights lie in, the KV cache of all
+// sequences, activations, and what each worker has for itself. They are
 // compared with what this process may use at most, the machine's memory or the
 // limit of its control group; what other programs take of it at the moment is
 // not subtracted. Mapped weights beyond that do not fail: pages of them are

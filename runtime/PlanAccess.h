@@ -3,12 +3,14 @@
 #ifndef MOE_RUNTIME_PLANACCESS_H
 #define MOE_RUNTIME_PLANACCESS_H
 
+#include "kernels/KvCache.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Text.h"
 #include "runtime/schema/OpTable.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <fmt/format.h>
+#include <string>
 #include <string_view>
 
 namespace moert {
@@ -32,6 +34,28 @@ inline int64_t intOf(const fb::Instruction &instruction, const OpSpec &spec,
     if (spec.ints[i] == name)
       return instruction.ints()->Get(i);
   return -1;
+}
+
+/// Pages that hold `positions` positions of a sequence.
+constexpr int64_t kvPagesOf(int64_t positions) {
+  return (positions + moek::kKvPage - 1) / moek::kKvPage;
+}
+
+/// Rows of each layer's cache: of all sequences, in whole pages.
+inline int64_t kvRows(const fb::Plan &plan) {
+  return count(plan.kv()) ? plan.kv()->Get(0)->capacity() : 0;
+}
+
+/// What those hold: "a context of 4096 tokens", "8 contexts of 4096 tokens",
+/// or, if they are no multiple of a context's, "40960 tokens".
+inline std::string kvRoom(const fb::Plan &plan) {
+  int64_t rows = kvRows(plan), context = plan.context();
+  int64_t each = kvPagesOf(context) * moek::kKvPage;
+  if (rows == each)
+    return fmt::format("a context of {} tokens", context);
+  return rows > 0 && rows % each == 0
+             ? fmt::format("{} contexts of {} tokens", rows / each, context)
+             : fmt::format("{} tokens", rows);
 }
 
 /// What a device needs for each worker: kernels' scratch, and the buffers of

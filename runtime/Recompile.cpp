@@ -21,7 +21,8 @@ struct ShapingOption {
 };
 constexpr ShapingOption kShapingOptions[] = {
     {"--target"},  {"--target-file", ShapingOption::Path},
-    {"--ctx"},     {"--ubatch"},
+    {"--ctx"},     {"--sequences"},
+    {"--ubatch"},  {"--kv-budget"},
     {"--kv-type"}, {"--mla"},
     {"--weights"}, {"--checksums"},
     {"--experts"}, {"--no-tokenizer", ShapingOption::Flag},
@@ -74,6 +75,36 @@ std::vector<OptionChange> recordedOptions(const std::vector<std::string> &words,
   return options;
 }
 
+/// The options that shaped the plan, as it records them.
+std::vector<OptionChange> optionsOf(const fb::Plan &plan,
+                                    std::string_view planPath) {
+  return recordedOptions(
+      shellSplit(text(plan.options())).value_or(std::vector<std::string>()),
+      planPath);
+}
+
+/// Whether the size of the cache was asked for, not that of contexts.
+bool hasKvBudget(const fb::Plan &plan) {
+  return std::ranges::count(optionsOf(plan, ""), "--kv-budget",
+                            &OptionChange::name) > 0;
+}
+
+/// Of a page of every layer's cache.
+uint64_t kvPageBytes(const fb::Plan &plan) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count(plan.kv()); ++i) {
+    const fb::Kv *kv = plan.kv()->Get(i);
+    bytes += uint64_t(
+        moek::kvBytes(moek::KvType(kv->type()), kv->width(), moek::kKvPage));
+  }
+  return bytes;
+}
+
+/// --kv-budget for so many pages.
+OptionChange budgetOf(const fb::Plan &plan, int64_t pages) {
+  return {"--kv-budget", sizeWord(uint64_t(pages) * kvPageBytes(plan))};
+}
+
 /// The weights file of a plan, unless it is the one beside it that moec names.
 std::string otherWeights(const fb::Plan &plan, std::string_view planPath) {
   stdfs::path usual = stdfs::path(planPath).filename();
@@ -91,9 +122,7 @@ std::string otherWeights(const fb::Plan &plan, std::string_view planPath) {
 std::string recompileLine(const fb::Plan &plan, std::string_view planPath,
                           std::span<const OptionChange> changes,
                           std::span<const std::string> modelPaths) {
-  std::vector<OptionChange> options = recordedOptions(
-      shellSplit(text(plan.options())).value_or(std::vector<std::string>()),
-      planPath);
+  std::vector<OptionChange> options = optionsOf(plan, planPath);
   for (const OptionChange &change : changes) {
     // A machine is named or described, not both.
     if (change.name == "--target")
@@ -129,35 +158,52 @@ std::string contextHint(const fb::Plan &plan, std::string_view planPath,
   int64_t roomy = 2 * int64_t(plan.context());
   if (plan.trained_context() > 0)
     roomy = std::min<int64_t>(roomy, plan.trained_context());
-  OptionChange change{"--ctx", std::to_string(std::max(tokens, roomy))};
+  int64_t context = std::max(tokens, roomy);
+  std::vector<OptionChange> changes{{"--ctx", std::to_string(context)}};
+  if (hasKvBudget(plan) && kvPagesOf(context) * moek::kKvPage > kvRows(plan))
+    changes.push_back(budgetOf(plan, kvPagesOf(context)));
   return "; recompile with a larger context" +
-         recompileLine(plan, planPath, {&change, 1}, modelPaths);
+         recompileLine(plan, planPath, changes, modelPaths);
 }
 
 std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
                        uint64_t rest, uint64_t available,
                        std::span<const std::string> modelPaths) {
-  uint64_t cache = 0;
-  for (uint32_t i = 0; i < count(plan.devices()); ++i)
-    cache += plan.devices()->Get(i)->kv_bytes();
-  // All but the cache stays; what is left holds a part of its positions.
+  // All but the cache stays; what is left holds a part of its pages.
+  uint64_t page = kvPageBytes(plan);
+  int64_t pages =
+      rest < available && page > 0 ? int64_t((available - rest) / page) : 0;
+  int64_t each = kvPagesOf(plan.context());
+  bool hasBudget = hasKvBudget(plan);
+  int64_t shares = hasBudget ? 1 : std::max(plan.sequences(), 1);
   int64_t context =
-      rest < available && cache > 0
-          ? int64_t(double(available - rest) / double(cache) * plan.context())
-          : 0;
+      std::min<int64_t>(pages / shares * moek::kKvPage, plan.context());
   int32_t ubatch = 1;
   for (const fb::Phase *phase : *plan.phases())
     if (text(phase->name()) == "prefill")
       ubatch = phase->max_tokens();
-  if (context < 1 && ubatch < 2)
+
+  std::string_view change;
+  std::vector<OptionChange> changes;
+  if (pages >= each && hasBudget) {
+    change = "a smaller cache";
+    changes = {budgetOf(plan, pages)};
+  } else if (pages >= each && shares > 1) {
+    change = "fewer sequences";
+    changes = {{"--sequences", std::to_string(pages / each)}};
+  } else if (context > 0) {
+    change = "a smaller context";
+    changes = {{"--ctx", std::to_string(context)}};
+    if (hasBudget)
+      changes.push_back(budgetOf(plan, pages));
+  } else if (ubatch > 1) {
+    change = "fewer tokens in a step";
+    changes = {{"--ubatch", std::to_string(std::max(ubatch / 8, 1))}};
+  } else {
     return "end other programs, or use a machine with more memory";
-  OptionChange change =
-      context > 0
-          ? OptionChange{"--ctx", std::to_string(context)}
-          : OptionChange{"--ubatch", std::to_string(std::max(ubatch / 8, 1))};
-  return (context > 0 ? "recompile with a smaller context"
-                      : "recompile with fewer tokens in a step") +
-         recompileLine(plan, planPath, {&change, 1}, modelPaths);
+  }
+  return fmt::format("recompile with {}", change) +
+         recompileLine(plan, planPath, changes, modelPaths);
 }
 
 std::string compileLine(const std::string &modelPath) {

@@ -185,10 +185,17 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase) {
       phase.max_tokens() > kMaxUbatch)
     return invalidPlan("takes {} to {} tokens", phase.min_tokens(),
                        phase.max_tokens());
-  // Any remainder of a prompt, and any count of rows, must have a phase.
-  if (text(phase.name()) != "prefill" && phase.min_tokens() != 1)
-    return invalidPlan("takes at least {} tokens, expected 1",
-                       phase.min_tokens());
+  // Any remainder of a prompt, and any count of rows and of sequences, must
+  // have a phase.
+  bool isBatch = text(phase.name()) == "batch";
+  if (text(phase.name()) != "prefill" && phase.min_tokens() > (isBatch ? 2 : 1))
+    return invalidPlan("takes at least {} tokens, expected {}",
+                       phase.min_tokens(), isBatch ? 2 : 1);
+  if ((isBatch || text(phase.name()) == "logits") &&
+      phase.max_tokens() < plan.sequences())
+    return invalidPlan("takes at most {} tokens, but the plan is for {} "
+                       "sequences",
+                       phase.max_tokens(), plan.sequences());
   if (count(phase.buffers()) > kMaxBuffers)
     return invalidPlan("has {} buffers, at most {} are allowed",
                        count(phase.buffers()), kMaxBuffers);
@@ -221,8 +228,8 @@ Status verifyPhases(const fb::Plan &plan) {
         std::find(std::begin(names), std::end(names), text(phase->name())) -
         std::begin(names);
     if (which == std::size(names))
-      return invalidPlan("phase {} is named {}, expected decode, prefill or "
-                         "logits",
+      return invalidPlan("phase {} is named {}, expected decode, prefill, "
+                         "batch or logits",
                          i, quoted(text(phase->name())));
     if (seen[which])
       return invalidPlan("there are two phases named {}", names[which]);
@@ -233,6 +240,9 @@ Status verifyPhases(const fb::Plan &plan) {
   if (!seen[0] || !seen[2])
     return invalidPlan("there is no phase named {}",
                        seen[0] ? "logits" : "decode");
+  if (plan.sequences() > 1 && !seen[3])
+    return invalidPlan("is for {} sequences, but there is no phase named batch",
+                       plan.sequences());
   return Status::ok();
 }
 

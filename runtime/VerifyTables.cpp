@@ -45,6 +45,8 @@ Status verifyScalars(const fb::Plan &plan) {
                                  plan.experts_used(), 0, plan.experts()));
   MOE_RETURN_IF_ERROR(checkRange("the model's context", plan.trained_context(),
                                  0, std::numeric_limits<int32_t>::max()));
+  MOE_RETURN_IF_ERROR(checkRange("the number of sequences", plan.sequences(), 1,
+                                 kMaxSequences));
   return checkRange("the parameter count", plan.parameters(), 0,
                     std::numeric_limits<int64_t>::max());
 }
@@ -174,6 +176,10 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
     return invalidPlan("has capacity {}, expected a multiple of {} that holds "
                        "the plan's context of {}",
                        kv.capacity(), moek::kKvPage, plan.context());
+  // A page of a sequence is one of every layer.
+  if (kv.capacity() != plan.kv()->Get(0)->capacity())
+    return invalidPlan("has capacity {}, but cache 0 has {}", kv.capacity(),
+                       plan.kv()->Get(0)->capacity());
   if (kv.offset() % kRegionAlignment)
     return invalidPlan("has offset {}, not a multiple of {}", kv.offset(),
                        kRegionAlignment);

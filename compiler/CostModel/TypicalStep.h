@@ -15,8 +15,9 @@ struct TypicalStep {
 
 /// What passes compare costs for and what a plan's explanation states.
 /// Decode: the most tokens of the phase after half of the context, the mean
-/// over a conversation that fills it. Prefill: the most tokens in the middle of
-/// a prompt that fills half of the context. Logits: one token.
+/// over a conversation that fills it; a batch the same in every sequence.
+/// Prefill: the most tokens in the middle of a prompt that fills half of the
+/// context. Logits: one token.
 inline TypicalStep typicalStep(std::string_view phase, int64_t maxTokens,
                                int64_t context) {
   if (phase == "logits")

@@ -2,6 +2,7 @@
 
 #include "compiler/Serialize/WeightsWriter.h"
 #include "runtime/base/ShellCommand.h"
+#include "runtime/base/Text.h"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -47,6 +48,9 @@ std::string commandLine(const CompileRequest &request) {
   else
     add("--target-file", moert::shellPath(request.targetFile));
   addNumber("--ctx", &CompileRequest::context);
+  addNumber("--sequences", &CompileRequest::sequences);
+  if (request.kvBudget != defaults.kvBudget)
+    add("--kv-budget", moert::sizeWord(uint64_t(request.kvBudget)));
   addNumber("--ubatch", &CompileRequest::ubatch);
   addNumber("--experts", &CompileRequest::experts);
   addText("--kv-type", &CompileRequest::kvType);
@@ -83,10 +87,15 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
     machine = "--target-file " + moert::shellWord(path);
   }
   return fmt::format(
-      "{} --ctx {} --ubatch {} --kv-type {} --mla {} "
+      "{} --ctx {}{}{} --ubatch {} --kv-type {} --mla {} "
       "--weights {}{}{}{}",
-      machine, context, request.ubatch, request.kvType, request.mla,
-      request.weights,
+      machine, context,
+      request.sequences > 1 ? fmt::format(" --sequences {}", request.sequences)
+                            : "",
+      request.kvBudget
+          ? " --kv-budget " + moert::sizeWord(uint64_t(request.kvBudget))
+          : "",
+      request.ubatch, request.kvType, request.mla, request.weights,
       request.checksums == "auto" ? "" : " --checksums " + request.checksums,
       request.experts ? fmt::format(" --experts {}", request.experts) : "",
       request.tokenizer ? "" : " --no-tokenizer");

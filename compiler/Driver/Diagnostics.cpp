@@ -21,6 +21,7 @@ namespace {
 /// Passes that can fail because of what a user asked for, and how.
 std::optional<StatusCode> userFailureOf(std::string_view pass) {
   static constexpr std::pair<std::string_view, StatusCode> meanings[] = {
+      {"moe-specialize-phases", StatusCode::DoesNotFit},
       {"moe-absorb-mla", StatusCode::Usage},
       {"moe-reduce-experts", StatusCode::Usage},
       {"moe-place-devices", StatusCode::DoesNotFit},

@@ -13,12 +13,14 @@
 #include "compiler/Targets/TargetAttr.h"
 #include "dialects/moe/Moe.h"
 #include "dialects/plan/Plan.h"
+#include "kernels/KvCache.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "models/Model.h"
 #include "passes/Pipelines.h"
 #include "passes/PlanPasses.h"
+#include "passes/Support.h"
 #include "runtime/Plan.h"
 #include "runtime/base/InputSet.h"
 #include "runtime/base/OutputFile.h"
@@ -58,6 +60,8 @@ void loadDialects(mlir::MLIRContext &context) {
 void fillOptions(const CompileRequest &request, int64_t context,
                  mlir::moe::CompileOptions &options) {
   options.context = context;
+  options.sequences = request.sequences;
+  options.kvBudget = request.kvBudget;
   options.ubatch = std::min(request.ubatch, context);
   options.experts = request.experts;
   options.kvType = request.kvType;
@@ -275,7 +279,7 @@ Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
 /// What made a pass fail, and the context that it was asked for.
 struct PassFailure {
   Failure failure;
-  int64_t context = 0;
+  AskedContext context;
 };
 
 /// Compiles an opened model for a known machine; `failed` is set where a pass
@@ -309,7 +313,9 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
     mlir::moe::buildCompilePipeline(manager, options);
   });
   if (runner.failure())
-    failed = {*runner.failure(), positions};
+    failed = {*runner.failure(),
+              {positions, mlir::moe::kvRowsOf(positions) / moek::kKvPage *
+                              mlir::moe::kvPageBytes(*module)}};
   MOE_RETURN_IF_ERROR(placed);
   if (request.verbose)
     report.remarks = collapseLayers(runner.log().remarks());

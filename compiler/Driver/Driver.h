@@ -29,7 +29,9 @@ struct CompileRequest {
   Emit emit = Emit::Fb;
   std::string dumpFolder; ///< IR after every pass, remarks; "" for none.
   bool verbose = false;   ///< CompileReport::remarks are wanted.
-  int64_t context = 0;    ///< 0: the model's, at most 4096.
+  int64_t context = 0;    ///< Of a sequence; 0: the model's, at most 4096.
+  int64_t sequences = 1;  ///< Decoded together.
+  int64_t kvBudget = 0; ///< Bytes of the cache; 0: a context of each sequence.
   int64_t ubatch = 512;
   int64_t experts = 0; ///< 0: as many as the model uses.
   std::string mla = "auto";

@@ -1,5 +1,7 @@
 #include "compiler/Driver/Remedy.h"
 
+#include "runtime/base/Text.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -10,6 +12,8 @@ namespace moec {
 namespace {
 /// Contexts and steps below these help nobody.
 constexpr int64_t kLeastContext = 256, kUsualUbatch = 512;
+
+constexpr int64_t kMiB = int64_t(1) << 20;
 
 using Compiles = std::function<bool(const CompileRequest &)>;
 
@@ -36,14 +40,58 @@ std::optional<Remedy> smallerContext(CompileRequest request, int64_t context,
                 request};
 }
 
-std::optional<Remedy> lessMemory(const CompileRequest &request, int64_t context,
+/// The largest budget for the cache that fits, at least a context's, to a
+/// sixteenth.
+std::optional<Remedy> smallerCache(CompileRequest request, AskedContext context,
+                                   const Compiles &compiles) {
+  auto fits = [&](int64_t bytes) {
+    request.kvBudget = bytes;
+    return compiles(request);
+  };
+  int64_t good = context.cacheBytes, bad = request.kvBudget;
+  if (!fits(good))
+    return std::nullopt;
+  for (int64_t step = (bad - good) / 16; bad - good > std::max(step, kMiB);) {
+    int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  good = std::max(good / kMiB * kMiB, context.cacheBytes);
+  request.kvBudget = good;
+  return Remedy{fmt::format("it fits with a cache of {}",
+                            moert::humanBytes(double(good))),
+                request};
+}
+
+/// As many sequences of this context as fit.
+std::optional<Remedy> fewerSequences(CompileRequest request,
+                                     const Compiles &compiles) {
+  auto fits = [&](int64_t sequences) {
+    request.sequences = sequences;
+    return compiles(request);
+  };
+  int64_t good = 0, bad = request.sequences;
+  while (bad - good > 1) {
+    int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  if (good == 0)
+    return std::nullopt;
+  request.sequences = good;
+  return Remedy{"it fits with " + moert::counted(uint64_t(good), "sequence"),
+                request};
+}
+
+std::optional<Remedy> lessMemory(const CompileRequest &request,
+                                 AskedContext context,
                                  const Compiles &compiles) {
   // Weights alone may be too much: then nothing below helps.
   CompileRequest least = request;
   least.mla = "auto";
   least.kvType = "q8_0";
   least.ubatch = std::min(request.ubatch, kUsualUbatch);
-  least.context = std::min(context, kLeastContext);
+  least.context = std::min(context.tokens, kLeastContext);
+  least.sequences = 1;
+  least.kvBudget = 0;
   if (!compiles(least))
     return std::nullopt;
 
@@ -53,7 +101,11 @@ std::optional<Remedy> lessMemory(const CompileRequest &request, int64_t context,
     return compiles(remedy.request) ? std::optional(remedy) : std::nullopt;
   };
   std::optional<Remedy> found;
-  if (request.kvType != "q8_0")
+  bool hasBudget = request.kvBudget > 0;
+  if (hasBudget && request.kvBudget < context.cacheBytes)
+    found = with("give it room for one",
+                 [&](CompileRequest &r) { r.kvBudget = context.cacheBytes; });
+  if (!found && request.kvType != "q8_0")
     found = with("it fits with a cache of 8 bits",
                  [](CompileRequest &r) { r.kvType = "q8_0"; });
   if (!found && request.mla != "auto")
@@ -62,18 +114,27 @@ std::optional<Remedy> lessMemory(const CompileRequest &request, int64_t context,
   if (!found && request.ubatch > kUsualUbatch)
     found = with("it fits with fewer tokens in a step",
                  [](CompileRequest &r) { r.ubatch = kUsualUbatch; });
-  if (!found)
-    found = smallerContext(request, context, compiles);
+  if (!found && hasBudget && request.kvBudget > context.cacheBytes)
+    found = smallerCache(request, context, compiles);
+  if (!found && !hasBudget && request.sequences > 1)
+    found = fewerSequences(request, compiles);
   if (!found) {
-    least.context = context;
-    found = smallerContext(least, context, compiles);
+    // What fits a budget is not asked for any more.
+    CompileRequest shorter = request;
+    shorter.kvBudget = 0;
+    found = smallerContext(shorter, context.tokens, compiles);
+  }
+  if (!found) {
+    least.context = context.tokens;
+    found = smallerContext(least, context.tokens, compiles);
   }
   return found;
 }
 } // namespace
 
 std::optional<Remedy> findRemedy(const CompileRequest &request, StatusCode code,
-                                 int64_t context, const Compiles &compiles) {
+                                 AskedContext context,
+                                 const Compiles &compiles) {
   if (code == StatusCode::DoesNotFit)
     return lessMemory(request, context, compiles);
   if (code == StatusCode::Usage && request.mla == "folded") {

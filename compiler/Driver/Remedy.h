@@ -6,6 +6,7 @@
 #include "compiler/Driver/Diagnostics.h"
 #include "compiler/Driver/Driver.h"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 
@@ -17,12 +18,18 @@ struct Remedy {
   CompileRequest request;
 };
 
+/// What --ctx came to.
+struct AskedContext {
+  int64_t tokens = 0;
+  int64_t cacheBytes = 0; ///< Of all layers, for one sequence.
+};
+
 /// The first of the changes to `request`, nearest first, that `compiles` says
-/// yes to, for a failure with `code`; none if no change mends it. `context` is
-/// what --ctx came to. Asks for at most some dozen compilations.
+/// yes to, for a failure with `code`; none if no change mends it. Asks for at
+/// most some dozen compilations.
 std::optional<Remedy>
 findRemedy(const CompileRequest &request, moert::StatusCode code,
-           int64_t context,
+           AskedContext context,
            const std::function<bool(const CompileRequest &)> &compiles);
 
 } // namespace moec

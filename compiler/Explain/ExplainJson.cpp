@@ -86,6 +86,7 @@ std::string explainJson(const fb::Plan &plan) {
                {"experts_used", plan.experts_used()},
                {"target", string(plan.target())},
                {"context", plan.context()},
+               {"sequences", plan.sequences()},
                {"ubatch", prefill ? Json(prefill->maxTokens) : Json()},
                {"compiler", string(plan.compiler())},
                {"options", string(plan.options())}};
@@ -102,8 +103,10 @@ std::string explainJson(const fb::Plan &plan) {
     json["devices"].push_back(deviceJson(memory));
   json["kv_bytes_per_token"] = summary.kvBytesPerToken;
   json["kv_bytes"] = summary.kvBytes;
+  json["kv_rows"] = kvRows(plan);
   json["prefill_tokens_per_second"] = orNull(summary.prefillRate());
   json["decode_tokens_per_second"] = orNull(summary.decodeRate());
+  json["batch_tokens_per_second"] = orNull(summary.batchRate());
   json["phases"] = Json::array();
   for (const PhaseCost &phase : summary.phases)
     json["phases"].push_back(phaseJson(phase));

@@ -62,6 +62,9 @@ void modelGroup(Page &page, const fb::Plan &plan) {
     page.line("parameters", humanCount(uint64_t(plan.parameters())));
   page.line("target", printable(text(plan.target())));
   page.line("context", fmt::format("{} tokens", plan.context()));
+  if (plan.sequences() > 1)
+    page.line("sequences",
+              fmt::format("{} decoded together", plan.sequences()));
   for (uint32_t i = 0; i < count(plan.phases()); ++i)
     if (text(plan.phases()->Get(i)->name()) == "prefill")
       page.line("ubatch",
@@ -120,15 +123,20 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
   page.line("", "* of each worker thread; counted once");
   if (summary.kvBytes > 0)
     page.line("KV cache",
-              fmt::format("{} per token, {} for the context of {} tokens",
+              fmt::format("{} per token, {} for {}",
                           humanBytes(summary.kvBytesPerToken),
-                          humanBytes(summary.kvBytes), plan.context()));
+                          humanBytes(summary.kvBytes), summary.kvRoom));
 }
 
 std::string stepText(const PhaseCost &phase) {
   if (phase.step.tokens < 1)
     return "not in the plan's program";
-  std::string step = counted(uint64_t(phase.step.tokens), "token");
+  // A batch has a token of each.
+  bool isBatch = phase.name == "batch";
+  std::string step =
+      counted(uint64_t(phase.step.tokens), isBatch ? "sequence" : "token");
+  if (isBatch)
+    step += ", each";
   if (phase.step.cached > 0)
     step += fmt::format(" after {} in the cache", phase.step.cached);
   return step;
@@ -147,6 +155,11 @@ void speedGroup(Page &page, const ExplainSummary &summary) {
               fmt::format("{}: {}, logits included, takes {} a token",
                           rate(*decode), stepText(*summary.phase("decode")),
                           humanSeconds(*summary.decodeSecondsPerToken())));
+  if (auto batch = summary.batchRate())
+    page.line("batch",
+              fmt::format("{} in all: {}, logits included, take {}",
+                          rate(*batch), stepText(*summary.phase("batch")),
+                          humanSeconds(summary.phase("batch")->seconds)));
   if (!prefill && !decode) {
     page.line("none", "the plan carries no predicted times");
     return;

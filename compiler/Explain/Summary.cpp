@@ -88,6 +88,7 @@ void ExplainSummary::addMemory(const fb::Plan &plan) {
                                    device->arena_bytes() +
                                    bytesPerWorker(*device)});
   }
+  kvRoom = moert::kvRoom(plan);
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);
     auto type = moek::KvType(kv->type());
@@ -136,11 +137,19 @@ const PhaseCost *ExplainSummary::phase(std::string_view name) const {
   return nullptr;
 }
 
-std::optional<double> ExplainSummary::prefillRate() const {
-  const PhaseCost *prefill = phase("prefill");
-  if (!prefill || prefill->step.tokens < 1 || prefill->seconds <= 0)
+/// Tokens per second of a phase's typical step.
+static std::optional<double> rateOf(const PhaseCost *phase) {
+  if (!phase || phase->step.tokens < 1 || phase->seconds <= 0)
     return std::nullopt;
-  return double(prefill->step.tokens) / prefill->seconds;
+  return double(phase->step.tokens) / phase->seconds;
+}
+
+std::optional<double> ExplainSummary::prefillRate() const {
+  return rateOf(phase("prefill"));
+}
+
+std::optional<double> ExplainSummary::batchRate() const {
+  return rateOf(phase("batch"));
 }
 
 std::optional<double> ExplainSummary::decodeSecondsPerToken() const {

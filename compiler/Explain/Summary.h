@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -53,7 +54,9 @@ struct ExplainSummary {
   /// The compiler's remarks that the plan carries, and what it needs that moert
   /// does not have.
   std::vector<std::string_view> notes;
-  double kvBytesPerToken = 0, kvBytes = 0; ///< kvBytes: for the context.
+  double kvBytesPerToken = 0, kvBytes = 0; ///< kvBytes: for kvRoom.
+  std::string
+      kvRoom; ///< What the cache holds, as runtime/PlanAccess.h says it.
   std::vector<PhaseCost> phases;
 
   const PhaseCost *phase(std::string_view name) const;
@@ -64,6 +67,9 @@ struct ExplainSummary {
   /// time.
   std::optional<double> decodeSecondsPerToken() const;
   std::optional<double> decodeRate() const;
+  /// Tokens that all sequences of a batch generate together per second, logits
+  /// included. None without a batch phase or a time.
+  std::optional<double> batchRate() const;
 
 private:
   void addMemory(const moert::fb::Plan &plan);

@@ -31,7 +31,9 @@ public:
         plan.context, plan.experts, plan.experts_used, plan.options,
         plan.parameters,
         plan.trained_context ? builder.getI32IntegerAttr(plan.trained_context)
-                             : IntegerAttr());
+                             : IntegerAttr(),
+        plan.sequences > 1 ? builder.getI32IntegerAttr(plan.sequences)
+                           : IntegerAttr());
     builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
     for (const auto &device : plan.devices)
       devices.push_back(builder.create<plan::DeviceOp>(

@@ -64,6 +64,7 @@ private:
     result.parameters = program.getParameters();
     result.checksum = 1; // any number, to take its place
     result.trained_context = program.getTrainedContext().value_or(0);
+    result.sequences = program.getSequences().value_or(1);
   }
 
   Status writeEntry(Operation &op) {

@@ -53,12 +53,19 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 StringAttr name, int64_t minTokens,
-                                int64_t maxTokens, int64_t context) {
-  if (1 <= minTokens && minTokens <= maxTokens && maxTokens <= context)
+                                int64_t maxTokens, int64_t context,
+                                int64_t sequences) {
+  if (sequences < 1)
+    return emitError() << "expected at least 1 sequence, got " << sequences;
+  if (1 <= minTokens && minTokens <= maxTokens &&
+      (maxTokens - 1) / sequences < context)
     return success();
-  return emitError() << "expected 1 <= min_tokens <= max_tokens <= context, "
-                        "got "
-                     << minTokens << ", " << maxTokens << ", " << context;
+  InFlightDiagnostic error = emitError();
+  error << "expected 1 <= min_tokens <= max_tokens <= context, got "
+        << minTokens << ", " << maxTokens << ", " << context;
+  if (sequences > 1)
+    error << " for each of " << sequences << " sequences";
+  return error;
 }
 
 void MoeDialect::initialize() {

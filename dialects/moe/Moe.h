@@ -77,10 +77,15 @@ inline constexpr llvm::StringLiteral kTargetAttr = "moe.target";
 inline constexpr llvm::StringLiteral kNotesAttr = "moe.notes";
 /// On the module: the name of the KV cache's moek::KvType; without it, BF16.
 inline constexpr llvm::StringLiteral kKvTypeAttr = "moe.kv_type";
-/// What leaves the choice of it to a pass.
+/// On the module: the rows of each layer's cache, for all sequences.
+inline constexpr llvm::StringLiteral kKvRowsAttr = "moe.kv_rows";
+/// What leaves the choice of a type to a pass.
 inline constexpr llvm::StringLiteral kAutoKvType = "auto";
 /// As kKvTypeAttr of `op` or the nearest op around it says.
 moek::KvType kvTypeOf(Operation *op);
+/// Sequences that `tokens` tokens of a step of the function around `op` belong
+/// to, as its #moe.phase says.
+int64_t sequencesOf(Operation *op, int64_t tokens);
 
 } // namespace mlir::moe
 

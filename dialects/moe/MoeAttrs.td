@@ -54,13 +54,16 @@ def Moe_PhaseAttr : Moe_Attr<"Phase", "phase"> {
   let summary = "the token range that a function is compiled for";
   let description = [{
     `#moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>`;
-    `context` is the number of cached positions that costs are computed for.
+    `context` is the most cached positions of a sequence, which costs are computed
+    for. With `sequences = 8` the tokens of a step are spread over as many
+    sequences, or over as many as there are tokens: each sees its own alone.
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$min_tokens,
-                        "int64_t":$max_tokens, "int64_t":$context_length);
+                        "int64_t":$max_tokens, "int64_t":$context_length,
+                        DefaultValuedParameter<"int64_t", "1">:$sequences);
   let assemblyFormat = [{
     `<` $name `,` `min_tokens` `=` $min_tokens `,` `max_tokens` `=` $max_tokens
-    `,` `context` `=` $context_length `>`
+    `,` `context` `=` $context_length (`,` `sequences` `=` $sequences^)? `>`
   }];
   let genVerifyDecl = 1;
 }

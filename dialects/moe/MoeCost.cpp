@@ -4,7 +4,8 @@
 // multiply-accumulate is 2, an exponential or a division 1. Every weight byte
 // an op needs is counted once per execution, every activation that it reads or
 // writes once as F32; what a blocked kernel keeps in its cache is not traffic.
-// T tokens sit at positions C .. C + T - 1, so that token t sees C + t + 1.
+// T tokens sit at positions C .. C + T - 1, so that token t sees C + t + 1;
+// where they are of S sequences, T / S of each sit behind C of their own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +15,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -46,16 +48,23 @@ double kvRowsBytes(Operation *op, double rows, int64_t width) {
   return rows * double(moek::kvRowBytes(kvTypeOf(op), width));
 }
 
-/// (token, position) pairs of causal attention: sum of C + t + 1.
-double causalPairs(double tokens, double context) {
-  return tokens * context + tokens * (tokens + 1) / 2;
-}
+/// What the tokens of a step see of the cache.
+struct Seen {
+  double rows;  ///< Of all sequences.
+  double pairs; ///< Of a token with a position: sum of C + t + 1.
 
-/// Bytes of the cache rows that attention on `kv` reads: each once.
-double kvReadBytes(Operation *op, Value kv, double tokens, double context) {
-  return kvRowsBytes(op, context + tokens,
-                     cast<KvType>(kv.getType()).getWidth());
-}
+  Seen(Operation *op, int64_t tokens, int64_t context) {
+    double sequences = double(sequencesOf(op, tokens));
+    double each = double(tokens) / sequences;
+    rows = sequences * (double(context) + each);
+    pairs = sequences * (each * double(context) + each * (each + 1) / 2);
+  }
+
+  /// Bytes of the rows that attention on `kv` reads: each once.
+  double bytes(Operation *op, Value kv) const {
+    return kvRowsBytes(op, rows, cast<KvType>(kv.getType()).getWidth());
+  }
+};
 
 /// T times a [rows, K] matrix, with one add each for bias and residual.
 Cost matrixCost(double tokens, Value x, Value weight, Value bias,
@@ -85,6 +94,13 @@ moek::KvType moe::kvTypeOf(Operation *op) {
       return moek::kvTypeFromName(std::string_view(name.getValue()))
           .value_or(moek::KvType::BF16);
   return moek::KvType::BF16;
+}
+
+int64_t moe::sequencesOf(Operation *op, int64_t tokens) {
+  for (; op; op = op->getParentOp())
+    if (auto phase = op->getAttrOfType<PhaseAttr>(kPhaseAttr))
+      return std::clamp<int64_t>(tokens, 1, phase.getSequences());
+  return 1;
 }
 
 bool moe::isWeight(Value value) {
@@ -189,16 +205,16 @@ Cost MlaLatentOp::getCost(int64_t tokens, int64_t context) {
 Cost MlaAttentionOp::getCost(int64_t tokens, int64_t context) {
   double heads = double(getHeads()), nope = double(getNope());
   double rope = double(getRope()), value = double(getValue());
-  double rows = double(tokens) + double(context);
-  double pairs = causalPairs(tokens, context);
-  double decompressed = rows * heads * (nope + value);
+  const Seen seen(*this, tokens, context);
+  double decompressed = seen.rows * heads * (nope + value);
   Cost cost;
-  cost.flops = 2 * decompressed * double(getLatent()) +
-               pairs * heads * (2 * (nope + rope) + 2 * value + kSoftmaxFlops);
+  cost.flops =
+      2 * decompressed * double(getLatent()) +
+      seen.pairs * heads * (2 * (nope + rope) + 2 * value + kSoftmaxFlops);
   cost.weightBytes = bytesOf(getWk()) + bytesOf(getWv());
   cost.activationBytes =
       rowBytes(tokens, {getQ(), getResult()}) + 2 * decompressed * kF32Bytes;
-  cost.kvBytes = kvReadBytes(*this, getKv(), tokens, context);
+  cost.kvBytes = seen.bytes(*this, getKv());
   return cost;
 }
 
@@ -213,11 +229,12 @@ Cost AbsorbQueryOp::getCost(int64_t tokens, int64_t context) {
 
 Cost LatentAttentionOp::getCost(int64_t tokens, int64_t context) {
   double latent = double(getLatent()), rope = double(getRope());
+  const Seen seen(*this, tokens, context);
   Cost cost;
-  cost.flops = causalPairs(tokens, context) * double(getHeads()) *
+  cost.flops = seen.pairs * double(getHeads()) *
                (2 * (latent + rope) + 2 * latent + kSoftmaxFlops);
   cost.activationBytes = rowBytes(tokens, {getQ(), getResult()});
-  cost.kvBytes = kvReadBytes(*this, getKv(), tokens, context);
+  cost.kvBytes = seen.bytes(*this, getKv());
   return cost;
 }
 

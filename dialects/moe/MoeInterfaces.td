@@ -45,7 +45,8 @@ def Moe_CostOpInterface : OpInterface<"CostOpInterface"> {
         FLOPs (a multiply-accumulate is 2), bytes of weights that must be read
         (for routed experts the expectation over independent uniform choices),
         bytes of activations read and written, bytes of KV cache read and
-        written, for `tokens` tokens after `context` cached positions.
+        written, for `tokens` tokens after `context` cached positions of the
+        sequence of each.
       }],
       "::mlir::moe::Cost", "getCost", (ins "int64_t":$tokens, "int64_t":$context)>,
     InterfaceMethod<"Bytes of weights that must be resident to run the op.",

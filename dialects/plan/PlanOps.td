@@ -28,12 +28,16 @@ class Plan_ProgramEntry<string mnemonic, list<Trait> traits = []>
 def Plan_ProgramOp : Plan_Op<"program", [
     IsolatedFromAbove, SingleBlock, NoTerminator, NoRegionArguments]> {
   let summary = "a whole plan";
+  let description = [{
+    Without `sequences` it decodes one at a time.
+  }];
   let arguments = (ins StrAttr:$compiler, StrAttr:$target, StrAttr:$architecture,
                        StrAttr:$model_name, StrAttr:$model_hash, Plan_I64:$hidden,
                        Plan_I64:$vocab, Plan_I32:$layers, Plan_I32:$context,
                        Plan_I32:$experts, Plan_I32:$experts_used, StrAttr:$options,
                        Plan_I64:$parameters,
-                       OptionalAttr<Plan_I32>:$trained_context);
+                       OptionalAttr<Plan_I32>:$trained_context,
+                       OptionalAttr<Plan_I32>:$sequences);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "attr-dict-with-keyword $body";
 }

@@ -104,6 +104,16 @@ std::string humanBytes(double bytes) {
                    : fmt::format("{:.2f} {}", bytes, units[unit]);
 }
 
+std::string sizeWord(uint64_t bytes) {
+  constexpr std::string_view units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes > 0 && bytes % 1024 == 0 && unit + 1 < std::size(units)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return fmt::format("{}{}", bytes, units[unit]);
+}
+
 std::string humanCount(uint64_t count) {
   constexpr std::string_view units[] = {"", " K", " M", " B", " T"};
   double value = double(count);

@@ -19,7 +19,9 @@
 namespace moert {
 
 /// Version of plan.fbs that this build writes and reads.
-inline constexpr unsigned kSchemaVersion = 4;
+inline constexpr unsigned kSchemaVersion = 5;
+/// Sequences that a plan decodes together at most.
+inline constexpr int kMaxSequences = 64;
 
 enum class OperandRole {
   Read,      ///< A buffer.

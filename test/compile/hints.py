@@ -267,6 +267,18 @@ def a_context_that_is_too_small(here):
 
 
 @case
+def a_budget_that_the_larger_context_does_not_keep(here):
+    """A page of this model's cache in f16 is 144 KiB."""
+    here.copy(KJV, "m.gguf")
+    here.compile("m.gguf", "p.fb", "--target", "native", "--ctx", "64", "--kv-type", "f16",
+                 "--sequences", "2", "--kv-budget", "150KiB")
+    tokens = ["--tokens", ",".join(["3"] * 65), "--out", "x.npy"]
+    here.pastes(here.fails(5, "moert", "logits", "p.fb", *tokens))
+    assert "--ctx 128 --sequences 2 --kv-budget 288KiB" in here.options("p.fb"), here.options("p.fb")
+    here.must("moert", "logits", "p.fb", *tokens)
+
+
+@case
 def a_text_that_fills_the_context(here):
     here.copy(KJV, "m.gguf")
     run = ["moert", "run", "p.fb", "-p", "In the beginning", "--ignore-eos", "--stats", "--temp", "0"]
@@ -308,6 +320,40 @@ def a_model_that_does_not_fit(here):
     command = here.pastes(here.fails(5, *V3, *tighter, "--ctx", "65536", "--ubatch", "65536", *output))
     assert "--ubatch" not in command and "--ctx 65536" in command, command
     here.suggests_nothing(here.fails(5, *V3, *machine(here, "small.json", 64), *output))
+
+
+@case
+def sequences_that_do_not_fit(here):
+    """A context of 163840 takes 5.7 GiB of the cache."""
+    tight = machine(here, "tight.json", 366)
+    long = ["--ctx", "163840", "-o", "p.fb"]
+    failed = here.fails(5, *V3, *tight, *long, "--sequences", "16")
+    command = here.pastes(failed)
+    count = int(re.search(r"--sequences (\d+)", command).group(1))
+    assert 1 < count < 16 and "--ctx 163840" in command, command
+    here.fails(5, *V3, *tight, *long, "--sequences", str(count + 1))
+    # Where not one of them fits, all can be shorter.
+    command = here.pastes(here.fails(5, *V3, *machine(here, "tighter.json", 348), *long, "--sequences", "16"))
+    assert "--sequences 16" in command and "--ctx 163840" not in command, command
+
+
+@case
+def a_cache_that_does_not_fit(here):
+    tight = machine(here, "tight.json", 366)
+    options = ["--ctx", "8192", "--sequences", "4", "-o", "p.fb"]
+    budget = lambda command: int(re.search(r"--kv-budget (\d+)MiB", command).group(1))
+    command = here.pastes(here.fails(5, *V3, *tight, *options, "--kv-budget", "64GiB"))
+    assert "--ctx 8192 --sequences 4" in command, command
+    mib = budget(command)
+    assert 8 << 10 < mib < 23 << 10, command
+    here.fails(5, *V3, *tight, *options, "--kv-budget", f"{mib + (4 << 10)}MiB")
+    # Less than a context is as wrong, and a cache of 8 bits is not asked for.
+    command = here.pastes(here.fails(5, *V3, *tight, *options, "--kv-type", "f16", "--kv-budget", "548MiB"))
+    assert "--ctx 8192 --sequences 4" in command and "--kv-type f16" in command, command
+    # A context that memory does not hold cannot be given room.
+    small = machine(here, "small.json", 348)
+    command = here.pastes(here.fails(5, *V3, *small, "--ctx", "163840", "--kv-budget", "1GiB", "-o", "p.fb"))
+    assert "--kv-budget" not in command and "--ctx 163840" not in command, command
 
 
 @case

@@ -9,7 +9,7 @@ plan.program attributes {
     architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 32 : i64, layers = 1 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
-  // PLAN: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = {{.*}} worker_bytes = 192 : i64}
+  // PLAN: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = {{.*}} worker_bytes = 16384 : i64}
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
   %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1000000
   %kv0 = plan.kv on %cpu0 layer 0 f32 rows 64 cols 32 at 0
@@ -45,6 +45,20 @@ plan.program attributes {
     // PLAN: linear {{.*}} barrier for
     plan.inst linear on %cpu0 ["linear_ref", "gemm_f32_ref"] (act = %n8, w = %w, out = %x) {accumulate = 1} for %why
     plan.bind input %in output %x
+  }
+
+  // What is small for one token, 3 * 8 KiB, is not for eight; a fourth of it is.
+  // CHECK-LABEL: plan.phase "batch"
+  plan.phase "batch" tokens 2 to 8 {
+    // CHECK: plan.buffer "y" {{.*}} cols 2048 rows [1, 0]{{$}}
+    // CHECK: plan.buffer "z" {{.*}} cols 512 rows [1, 0] per_worker{{$}}
+    %x = plan.buffer "x" on %cpu0 f32 cols 2048 rows [1, 0]
+    %h = plan.buffer "h" on %cpu0 f32 cols 512 rows [1, 0]
+    %y = plan.buffer "y" on %cpu0 f32 cols 2048 rows [1, 0]
+    %z = plan.buffer "z" on %cpu0 f32 cols 512 rows [1, 0]
+    plan.inst add on %cpu0 ["add_ref"] (x = %x, y = %x, out = %y) for %why
+    plan.inst add on %cpu0 ["add_ref"] (x = %h, y = %h, out = %z) for %why
+    plan.bind input %x output %h
   }
 
   // Long steps, devices that are no CPUs, caches.

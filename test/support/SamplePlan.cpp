@@ -142,6 +142,15 @@ void SamplePlan::addHead() {
   p.emit("linear", {n, refs_.at("out"), refs_.at("out_bias"), logits}, {0});
 }
 
+void SamplePlan::addSequences(int32_t count) {
+  addBody("batch", count, true);
+  builder.plan.sequences = count;
+  for (const auto &layer : builder.plan.kv) {
+    builder.plan.devices[0]->kv_bytes *= uint64_t(count);
+    layer->capacity *= count;
+  }
+}
+
 void SamplePlan::addTokenizer() {
   auto tokenizer = std::make_unique<fb::TokenizerT>();
   tokenizer->model = "gpt2";

@@ -47,6 +47,9 @@ public:
   /// it.
   void addTokenizer();
 
+  /// A phase for a token of each of 2 to `count` sequences.
+  void addSequences(int32_t count);
+
   /// Logits after each of `tokens` in float64: [tokens][vocab].
   std::vector<std::vector<double>>
   reference(const std::vector<int32_t> &tokens) const;

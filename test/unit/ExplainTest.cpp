@@ -220,8 +220,16 @@ TEST_F(ExplainTest, MemoryAgainstTheBudget) {
   EXPECT_EQ(lineOf(report, "gpu0"), "gpu0 23.00 GiB 0 B 0 B 0 B 24.00 GiB "
                                     "95.8 % tight: only 1.00 GiB left");
   EXPECT_EQ(lineOf(report, "KV cache"),
-            "KV cache 3.38 KiB per token, 13.50 MiB for the context of 4096 "
+            "KV cache 3.38 KiB per token, 13.50 MiB for a context of 4096 "
             "tokens");
+  for (auto &kv : builder.plan.kv)
+    kv->capacity = 3 * 4096;
+  EXPECT_THAT(lineOf(textReport(), "KV cache"),
+              HasSubstr("40.50 MiB for 3 contexts of 4096 tokens"));
+  for (auto &kv : builder.plan.kv)
+    kv->capacity = 5000;
+  EXPECT_THAT(lineOf(textReport(), "KV cache"),
+              HasSubstr("16.48 MiB for 5000 tokens"));
   builder.plan.devices[1]->weight_bytes = 26 * GiB;
   builder.plan.devices[0]->memory_bytes = 0;
   report = textReport();
@@ -241,6 +249,22 @@ TEST_F(ExplainTest, PredictedSpeed) {
             "included, takes 20.0 ms a token");
   EXPECT_EQ(lineOf(report, "time of decode"),
             "time of decode 25.0 % gpu0, 75.0 % cpu0");
+}
+
+TEST_F(ExplainTest, SequencesTogether) {
+  builder.plan.sequences = 8;
+  builder.phase("batch", 2, 8);
+  explain("blk.0.experts", "batch", "cpu0", 8e9, 6e9, 0.09);
+  explain("output", "batch", "cpu0", 8e9, 1e9, 0.01);
+  std::string report = textReport();
+  EXPECT_EQ(lineOf(report, "sequences"), "sequences 8 decoded together");
+  EXPECT_EQ(lineOf(report, "batch"),
+            "batch 80.0 tokens/s in all: 8 sequences, each after 2048 in the "
+            "cache, logits included, take 100 ms");
+  json object = jsonReport();
+  EXPECT_EQ(object["sequences"], 8);
+  EXPECT_EQ(object["kv_rows"], 4096);
+  EXPECT_EQ(object["batch_tokens_per_second"], 80.0);
 }
 
 TEST_F(ExplainTest, TablesCollapseLayers) {

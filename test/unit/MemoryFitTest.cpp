@@ -78,8 +78,8 @@ TEST_F(MemoryFitTest, TheMessageHasTheSumAndTheWayOut) {
         "activations ", "1 worker ", "this process may use ",
         "--allow-paging runs it all the same, and reads about "})
     expectRefused(bytes, part);
-  // Nothing of weights is left to page out.
-  expectRefused(need().resident() - 1, "--ctx");
+  // Nothing of weights is left to page out, and no page of the cache.
+  expectRefused(need().resident() - 1, "--ubatch 1");
   options_.copyWeights = true;
   expectRefused(need(1, true).total() - 1, "leave out --no-mmap");
 }
@@ -95,7 +95,7 @@ TEST_F(MemoryFitTest, PagingIsForMappedWeightsAlone) {
   EXPECT_NE(
       pagingNote((*engine)->plan(), (*engine)->fit()).find("an estimate"),
       std::string::npos);
-  expectRefused(resident - 1, "--ctx");
+  expectRefused(resident - 1, "--ubatch 1");
   options_.copyWeights = true;
   expectRefused(need(1, true).total() - 1, "leave out --no-mmap");
 }

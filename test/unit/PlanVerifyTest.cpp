@@ -57,6 +57,10 @@ const Case tableCases[] = {
     {"Hidden", "the hidden size is 0", [](auto &s) { plan(s).hidden = 0; }},
     {"Vocab", "the vocabulary size is -1", [](auto &s) { plan(s).vocab = -1; }},
     {"Context", "the context is 0", [](auto &s) { plan(s).context = 0; }},
+    {"NoSequences", "the number of sequences is 0, expected 1 to 64",
+     [](auto &s) { plan(s).sequences = 0; }},
+    {"Sequences", "the number of sequences is 65, expected 1 to 64",
+     [](auto &s) { plan(s).sequences = 65; }},
     {"ExpertsUsed", "the number of experts used is 5",
      [](auto &s) { plan(s).experts_used = 5; }},
     {"WeightFile", "is in file 1 of 1",
@@ -118,8 +122,23 @@ const Case tableCases[] = {
      [](auto &s) { plan(s).kv[0]->device = 4; }},
     {"KvType", "unknown type 4", [](auto &s) { plan(s).kv[0]->type = 4; }},
     {"KvWidth", "width is 0", [](auto &s) { plan(s).kv[0]->width = 0; }},
-    {"KvCapacity", "capacity 25, expected a multiple of 64 that holds the plan's context of 24",
-     [](auto &s) { plan(s).kv[0]->capacity = 25; }},
+    {"KvCapacity",
+     "capacity 96, expected a multiple of 64 that holds the plan's context of "
+     "24",
+     [](auto &s) { plan(s).kv[0]->capacity = 96; }},
+    {"KvContext",
+     "capacity 64, expected a multiple of 64 that holds the plan's context of "
+     "65",
+     [](auto &s) { plan(s).context = 65; }},
+    {"KvLeastCapacity", "capacity 0, expected a multiple of 64",
+     [](auto &s) { plan(s).kv[0]->capacity = 0; }},
+    {"KvMostCapacity", "expected a multiple of 64",
+     [](auto &s) { plan(s).kv[0]->capacity = int64_t(1) << 31; }},
+    {"KvCapacities", "capacity 128, but cache 0 has 64",
+     [](auto &s) {
+       s.builder.kv(12);
+       plan(s).kv[1]->capacity = 128;
+     }},
     {"KvLayer", "layer is 1", [](auto &s) { plan(s).kv[0]->layer = 1; }},
     {"KvEnd", "ends beyond the device's",
      [](auto &s) { plan(s).kv[0]->offset = 64; }},
@@ -166,6 +185,20 @@ const Case phaseCases[] = {
      [](auto &s) { s.phase("decode").max_tokens = 0; }},
     {"PhaseMinimum", "takes at least 2 tokens, expected 1",
      [](auto &s) { s.phase("logits").min_tokens = 2; }},
+    {"BatchMissing", "is for 3 sequences, but there is no phase named batch",
+     [](auto &s) { plan(s).sequences = 3; }},
+    {"BatchMinimum", "takes at least 3 tokens, expected 2",
+     [](auto &s) {
+       s.addSequences(3);
+       s.phase("batch").min_tokens = 3;
+     }},
+    {"BatchTokens", "takes at most 2 tokens, but the plan is for 3 sequences",
+     [](auto &s) {
+       s.addSequences(3);
+       s.phase("batch").min_tokens = s.phase("batch").max_tokens = 2;
+     }},
+    {"LogitsTokens", "takes at most 3 tokens, but the plan is for 4 sequences",
+     [](auto &s) { s.addSequences(4); }},
     {"PhaseTokensBeyondArena", "ends beyond the device's arena",
      [](auto &s) { s.phase("prefill").max_tokens = 4096; }},
     {"PhaseInput", "input buffer 99",

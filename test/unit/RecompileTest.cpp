@@ -23,7 +23,17 @@ protected:
     return *Plan::fromBytes(sample_.builder.bytes(), "dir/plan.fb");
   }
 
+  /// One layer's cache of so many pages.
+  void setCache(int32_t context, int64_t pages) {
+    auto &plan = sample_.builder.plan;
+    plan.context = context;
+    plan.kv[0]->capacity = pages * 64;
+    plan.devices[0]->kv_bytes = uint64_t(pages) * page_;
+  }
+
   SamplePlan sample_;
+  /// 64 rows of 8 + 4 floats.
+  const uint64_t page_ = 64 * 12 * 4;
   const std::string lead_ = "\n  run, with the GGUF file for MODEL: ";
 };
 
@@ -66,11 +76,57 @@ TEST_F(RecompileTest, MemoryIsSavedWhereItIsSpent) {
   auto hint = [&](uint64_t rest, uint64_t available) {
     return memoryHint(plan().table(), "plan.fb", rest, available);
   };
-  uint64_t cache = sample_.builder.plan.devices[0]->kv_bytes;
-  EXPECT_NE(hint(100, 100 + cache / 2).find("--ctx 12 "), std::string::npos)
-      << hint(100, 100 + cache / 2);
+  // Three pages, of which a context takes all.
+  setCache(150, 3);
+  EXPECT_NE(hint(100, 100 + 2 * page_).find("--ctx 128 "), std::string::npos)
+      << hint(100, 100 + 2 * page_);
+  EXPECT_NE(hint(100, 99 + page_).find("--ubatch 1 "), std::string::npos)
+      << hint(100, 99 + page_);
   EXPECT_NE(hint(200, 100).find("--ubatch 1 "), std::string::npos)
       << hint(200, 100);
+}
+
+TEST_F(RecompileTest, FewerSequencesBeforeASmallerContext) {
+  auto hint = [&](uint64_t pages) {
+    return memoryHint(plan().table(), "plan.fb", 100, 100 + pages * page_);
+  };
+  sample_.builder.plan.options = "--ctx 100 --sequences 8";
+  sample_.builder.plan.sequences = 8;
+  setCache(100, 16);
+  EXPECT_NE(hint(15).find("recompile with fewer sequences"), std::string::npos)
+      << hint(15);
+  EXPECT_NE(hint(15).find("--ctx 100 --sequences 7 -o"), std::string::npos)
+      << hint(15);
+  EXPECT_NE(hint(2).find("--sequences 1 "), std::string::npos) << hint(2);
+  // One page is not one for each.
+  EXPECT_NE(hint(1).find("--ubatch"), std::string::npos) << hint(1);
+  // Contexts of ten pages may be shorter for all.
+  setCache(640, 80);
+  EXPECT_NE(hint(9).find("--ctx 64 --sequences 8 "), std::string::npos)
+      << hint(9);
+}
+
+TEST_F(RecompileTest, BudgetsHoldTheContext) {
+  sample_.builder.plan.options = "--ctx 100 --kv-budget 24KiB";
+  setCache(100, 8);
+  EXPECT_EQ(page_, 3072u);
+  auto larger = [&](int64_t tokens) {
+    return contextHint(plan().table(), "plan.fb", tokens);
+  };
+  EXPECT_NE(larger(101).find("--ctx 200 --kv-budget 24KiB "), std::string::npos)
+      << larger(101);
+  EXPECT_NE(larger(513).find("--ctx 513 --kv-budget 27KiB "), std::string::npos)
+      << larger(513);
+  auto smaller = [&](uint64_t pages) {
+    return memoryHint(plan().table(), "plan.fb", 100, 100 + pages * page_);
+  };
+  EXPECT_NE(smaller(5).find("recompile with a smaller cache"),
+            std::string::npos)
+      << smaller(5);
+  EXPECT_NE(smaller(5).find("--ctx 100 --kv-budget 15KiB "), std::string::npos)
+      << smaller(5);
+  EXPECT_NE(smaller(1).find("--ctx 64 --kv-budget 3KiB "), std::string::npos)
+      << smaller(1);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "compiler/Driver/Driver.h"
 #include "compiler/Explain/ExplainJson.h"
 #include "runtime/Plan.h"
+#include "runtime/PlanAccess.h"
 #include "runtime/base/Text.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
@@ -72,6 +73,9 @@ Status printJson(const CompileReport &report, Emit emit) {
     };
     json["prefill_tokens_per_second"] = orNull(summary.prefillRate());
     json["decode_tokens_per_second"] = orNull(summary.decodeRate());
+    json["batch_tokens_per_second"] = orNull(summary.batchRate());
+    json["sequences"] = plan.table().sequences();
+    json["kv_rows"] = moert::kvRows(plan.table());
   }
   moetool::printDocument(json);
   return Status::ok();
@@ -84,18 +88,22 @@ Status printSummary(const CompileReport &report) {
   ExplainSummary summary(plan.table());
   for (const DeviceMemory &memory : summary.devices) {
     const moert::fb::Device &device = *memory.device;
-    moetool::note("{}: {} of {} (weights {}, cache {}, activations {})\n",
+    moetool::note("{}: {} of {} (weights {}, cache {}{}, activations {})\n",
                   device.name()->string_view(),
                   moert::humanBytes(double(memory.used)),
                   moert::humanBytes(double(device.memory_bytes())),
                   moert::humanBytes(double(device.weight_bytes())),
                   moert::humanBytes(double(device.kv_bytes())),
+                  device.kv_bytes() ? " for " + summary.kvRoom : "",
                   moert::humanBytes(double(device.arena_bytes())));
   }
   if (auto rate = summary.prefillRate())
     moetool::note("predicted prefill: {:.4g} tokens/s\n", *rate);
   if (auto rate = summary.decodeRate())
     moetool::note("predicted decode: {:.4g} tokens/s\n", *rate);
+  if (auto rate = summary.batchRate())
+    moetool::note("predicted decode of {} sequences: {:.4g} tokens/s in all\n",
+                  plan.table().sequences(), *rate);
   return Status::ok();
 }
 
@@ -175,12 +183,21 @@ void addCompileCommand(moetool::Tool &tool) {
       ->excludes(target);
 
   addNumber("Model", "-c,--ctx", r.context, 0, int64_t(1) << 24,
-            "Context in tokens; 0: the model's, at most 4096");
+            "Context of a sequence in tokens; 0: the model's, at most 4096");
   add("Model", "--kv-type", r.kvType,
       "Elements of the KV cache; auto: q8_0 (8.5 bits) on a CPU where "
       "attention "
       "weights are quantised, otherwise f16")
       ->check(CLI::IsMember({"auto", "q8_0", "f16", "bf16", "f32"}));
+  addNumber("Model", "--sequences", r.sequences, 1, moert::kMaxSequences,
+            "Sequences that are decoded together at most; the cache holds a "
+            "context of each");
+  options->shaping.push_back(
+      moetool::addSize(
+          *command, "--kv-budget", r.kvBudget,
+          "Size of the KV cache of all sequences and devices, such "
+          "as 8GiB, instead of a context of each")
+          ->group("Model"));
   addNumber("Model", "--experts", r.experts, 0, int64_t(1) << 16,
             "Experts per token; 0: as many as the model uses");
   options->ofFiles.push_back(

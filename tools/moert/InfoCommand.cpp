@@ -64,6 +64,8 @@ Json describe(const Plan &plan, const EngineOptions &options) {
                  {"options", string(table.options())},
                  {"target", string(table.target())},
                  {"context", table.context()},
+                 {"sequences", table.sequences()},
+                 {"kv_rows", kvRows(table)},
                  {"layers", table.layers()},
                  {"hidden", table.hidden()},
                  {"vocab", table.vocab()},
@@ -118,6 +120,9 @@ void printText(const Json &info) {
        fmt::format("{}, {} used per token", info["experts"].get<int>(),
                    info["experts_used"].get<int>()));
   line("context", fmt::format("{} tokens", info["context"].get<int>()));
+  if (int sequences = info["sequences"].get<int>(); sequences > 1)
+    line("sequences", fmt::format("{} decoded together", sequences));
+  line("KV cache", fmt::format("{} tokens", info["kv_rows"].get<int64_t>()));
   std::string formats;
   for (const auto &[format, size] : info["weight_formats"].items())
     formats += fmt::format(", {} {}", format, bytes(size));

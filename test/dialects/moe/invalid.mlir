@@ -182,6 +182,17 @@ func.func private @phase() attributes {moe.phase = #moe.phase<"decode", min_toke
 
 // -----
 
+// expected-error @below {{expected at least 1 sequence, got 0}}
+func.func private @phase() attributes {moe.phase = #moe.phase<"batch", min_tokens = 1, max_tokens = 1, context = 16, sequences = 0>}
+
+// -----
+
+// Each sequence keeps to the context.
+// expected-error @below {{expected 1 <= min_tokens <= max_tokens <= context, got 1, 33, 16 for each of 2 sequences}}
+func.func private @phase() attributes {moe.phase = #moe.phase<"batch", min_tokens = 1, max_tokens = 33, context = 16, sequences = 2>}
+
+// -----
+
 // expected-error @below {{expected width above zero, got 0}}
 func.func private @kv(!moe.kv<0>)
 
