@@ -185,14 +185,12 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase) {
       phase.max_tokens() > kMaxUbatch)
     return invalidPlan("takes {} to {} tokens", phase.min_tokens(),
                        phase.max_tokens());
-  // Any remainder of a prompt, and any count of rows and of sequences, must
-  // have a phase.
+  // Any remainder of a prompt, and any count of sequences, must have a phase.
   bool isBatch = text(phase.name()) == "batch";
   if (text(phase.name()) != "prefill" && phase.min_tokens() > (isBatch ? 2 : 1))
     return invalidPlan("takes at least {} tokens, expected {}",
                        phase.min_tokens(), isBatch ? 2 : 1);
-  if ((isBatch || text(phase.name()) == "logits") &&
-      phase.max_tokens() < plan.sequences())
+  if (isBatch && phase.max_tokens() < plan.sequences())
     return invalidPlan("takes at most {} tokens, but the plan is for {} "
                        "sequences",
                        phase.max_tokens(), plan.sequences());

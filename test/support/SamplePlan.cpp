@@ -40,8 +40,8 @@ SamplePlan::SamplePlan(const std::string &isa, Room room)
   refs_["inv_freq"] = builder.constant("inv_freq", {1.0f, 0.1f});
   refs_["kv"] = builder.kv(kLatent + kRope, room.type, room.pages);
   addBody("decode", 1, true);
-  if (room.batchRows)
-    addBody("batch", room.batchRows, true);
+  if (room.sequences > 1)
+    addBatch(room.sequences);
   addBody("prefill", room.ubatch, false);
   addHead();
 }
@@ -142,9 +142,13 @@ void SamplePlan::addHead() {
   p.emit("linear", {n, refs_.at("out"), refs_.at("out_bias"), logits}, {0});
 }
 
+void SamplePlan::addBatch(int32_t sequences) {
+  addBody("batch", sequences, true);
+  builder.plan.sequences = sequences;
+}
+
 void SamplePlan::addSequences(int32_t count) {
-  addBody("batch", count, true);
-  builder.plan.sequences = count;
+  addBatch(count);
   for (const auto &layer : builder.plan.kv) {
     builder.plan.devices[0]->kv_bytes *= uint64_t(count);
     layer->capacity *= count;

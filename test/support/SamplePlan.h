@@ -33,7 +33,7 @@ public:
   struct Room {
     int32_t context = kContext;
     int32_t pages = 1;     ///< Of the cache; at least one context's.
-    int32_t batchRows = 0; ///< Of a batch phase; 0: there is none.
+    int32_t sequences = 1; ///< Of which a batch phase takes a token each.
     int32_t ubatch = kUbatch;
     moek::KvType type = moek::KvType::F32;
   };
@@ -47,7 +47,7 @@ public:
   /// it.
   void addTokenizer();
 
-  /// A phase for a token of each of 2 to `count` sequences.
+  /// A phase for a token of each of 2 to `count` sequences, and room for them.
   void addSequences(int32_t count);
 
   /// Logits after each of `tokens` in float64: [tokens][vocab].
@@ -70,6 +70,7 @@ public:
 private:
   Ref weight(const std::string &name, std::vector<int64_t> shape,
              double center = 0);
+  void addBatch(int32_t sequences);
   void addBody(const std::string &name, int32_t maxTokens, bool absorbed);
   void addHead();
 

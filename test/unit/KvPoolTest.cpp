@@ -42,6 +42,14 @@ TEST(KvPoolTest, APrefixIsFoundByItsTokensAndWhatIsBeforeThem) {
   almost.back() = 2;
   EXPECT_EQ(pool.find(KvPool::kNone, almost), KvPool::kNone);
   EXPECT_TRUE(pool.isShared(a));
+  // The same behind another page. (These two have one hash: what is before and
+  // the first token differ in the same bit.)
+  Tokens next = pageOf(6);
+  next[0] = 6 ^ a ^ b;
+  EXPECT_EQ(pool.find(a, next), KvPool::kNone);
+  int32_t c = *pool.allocate();
+  EXPECT_EQ(pool.publish(c, b, pageOf(6)), c);
+  EXPECT_EQ(pool.find(a, next), KvPool::kNone);
 }
 
 TEST(KvPoolTest, OfTwoEqualPagesOneStays) {

@@ -197,8 +197,6 @@ const Case phaseCases[] = {
        s.addSequences(3);
        s.phase("batch").min_tokens = s.phase("batch").max_tokens = 2;
      }},
-    {"LogitsTokens", "takes at most 3 tokens, but the plan is for 4 sequences",
-     [](auto &s) { s.addSequences(4); }},
     {"PhaseTokensBeyondArena", "ends beyond the device's arena",
      [](auto &s) { s.phase("prefill").max_tokens = 4096; }},
     {"PhaseInput", "input buffer 99",

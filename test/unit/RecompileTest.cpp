@@ -91,7 +91,7 @@ TEST_F(RecompileTest, FewerSequencesBeforeASmallerContext) {
     return memoryHint(plan().table(), "plan.fb", 100, 100 + pages * page_);
   };
   sample_.builder.plan.options = "--ctx 100 --sequences 8";
-  sample_.builder.plan.sequences = 8;
+  sample_.addSequences(8);
   setCache(100, 16);
   EXPECT_NE(hint(15).find("recompile with fewer sequences"), std::string::npos)
       << hint(15);

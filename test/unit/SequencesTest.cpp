@@ -31,8 +31,8 @@ std::vector<int32_t> textOf(uint32_t seed, int32_t count) {
 class SequencesTest : public ::testing::Test {
 protected:
   Engine &open(int32_t context = 3 * kPage, int32_t pages = 8,
-               int32_t batchRows = 4) {
-    sample_ = SamplePlan(isa(), {context, pages, batchRows});
+               int32_t sequences = 4) {
+    sample_ = SamplePlan(isa(), {context, pages, sequences});
     return reopen();
   }
   Engine &reopen() {
@@ -249,12 +249,24 @@ TEST_F(SequencesTest, AFullPoolFailsOneSequence) {
                   .isOk());
   EXPECT_EQ(rows, 1);
   EXPECT_EQ(requests[0].status.code(), StatusCode::DoesNotFit);
+  EXPECT_EQ(engine.freePages(), 0);
   EXPECT_NE(requests[0].status.message().find("cache of 128 tokens is full"),
             std::string::npos)
       << requests[0].status.message();
   EXPECT_EQ(b.position(), 0);
   ASSERT_TRUE(a.rewind(0).isOk());
   append(b, others);
+}
+
+// What a sequence was given before the pool was empty, it gives back.
+TEST_F(SequencesTest, ASequenceThatDoesNotFitHoldsNothing) {
+  sample_ = SamplePlan(isa(), {2 * kPage, 3, 1, 2 * kPage});
+  Engine &engine = reopen();
+  std::vector<int32_t> text = textOf(5, kPage + 1), more = textOf(6, 2 * kPage);
+  Sequence a = engine.sequence(), b = engine.sequence();
+  append(a, text);
+  EXPECT_EQ(engine.append(b, more).status().code(), StatusCode::DoesNotFit);
+  EXPECT_EQ(engine.freePages(), 1);
 }
 
 TEST_F(SequencesTest, NotANumberStopsOnlyWhoMetIt) {
@@ -327,7 +339,7 @@ TEST_F(SequencesTest, AStepRefusesWhatItCannotMean) {
 TEST_F(SequencesTest, ASavedSequenceGoesOn) {
   for (moek::KvType type : {moek::KvType::F32, moek::KvType::Q8_0}) {
     SCOPED_TRACE(int(type));
-    sample_ = SamplePlan(isa(), {3 * kPage, 8, 0, 5, type});
+    sample_ = SamplePlan(isa(), {3 * kPage, 8, 1, 5, type});
     Engine *engine = &reopen();
     std::vector<int32_t> text = textOf(6, kPage + 9);
     std::string file = folder_.path() + "/text.seq";
@@ -342,14 +354,21 @@ TEST_F(SequencesTest, ASavedSequenceGoesOn) {
     }
     // The same engine has the page still; another has to read it.
     for (int i = 0; i < 2; ++i) {
+      int32_t free = engine->freePages();
       StatusOr<Sequence> b = engine->restore(file);
       ASSERT_TRUE(b.isOk()) << b.status().message();
+      EXPECT_EQ(engine->freePages(), free - 2);
+      // Its prefix is for others, as the first engine's is for it.
+      StatusOr<Sequence> c = engine->restore(file);
+      ASSERT_TRUE(c.isOk());
+      EXPECT_EQ(engine->freePages(), free - 3);
       EXPECT_TRUE(std::ranges::equal(b->tokens(), text));
       auto logits = engine->append(*b, 3);
       ASSERT_TRUE(logits.isOk());
       EXPECT_TRUE(std::ranges::equal(*logits, expected));
       if (i == 0) {
         b = Status(StatusCode::Usage, "gone");
+        c = Status(StatusCode::Usage, "gone");
         engine = &reopen();
       }
     }
