@@ -1,5 +1,6 @@
 #include "runtime/Recompile.h"
 
+#include "kernels/KvCache.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/ShellCommand.h"
 
@@ -11,6 +12,9 @@ namespace moert {
 
 namespace {
 namespace stdfs = std::filesystem;
+
+/// A smaller context helps nobody (moec's Remedy.cpp agrees).
+constexpr int64_t kLeastContext = 256;
 
 /// Options of moec compile that shape a plan, which it records. Others, such as
 /// those that name files to write, are not taken from a file.
@@ -135,28 +139,38 @@ std::string contextHint(const fb::Plan &plan, std::string_view planPath,
 }
 
 std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
-                       uint64_t rest, uint64_t available,
+                       uint64_t rest, uint64_t weights, uint64_t available,
                        std::span<const std::string> modelPaths) {
   uint64_t cache = 0;
   for (uint32_t i = 0; i < count(plan.devices()); ++i)
     cache += plan.devices()->Get(i)->kv_bytes();
-  // All but the cache stays; what is left holds a part of its positions.
-  int64_t context =
-      rest < available && cache > 0
-          ? int64_t(double(available - rest) / double(cache) * plan.context())
-          : 0;
+  // All but the cache stays; what is left holds a part of its positions, whole
+  // tiles of them.
+  auto contextBeside = [&](uint64_t taken) -> int64_t {
+    if (taken >= available || cache == 0)
+      return 0;
+    auto tokens =
+        int64_t(double(available - taken) * plan.context() / double(cache));
+    return tokens < moek::kKvTile ? tokens : tokens - tokens % moek::kKvTile;
+  };
+  int64_t useful = std::min<int64_t>(kLeastContext, plan.context() / 2);
+  int64_t context = contextBeside(rest + weights);
+  // Where they leave too little, weights will have to be paged.
+  if (context < useful)
+    context = contextBeside(rest);
   int32_t ubatch = 1;
   for (const fb::Phase *phase : *plan.phases())
     if (text(phase->name()) == "prefill")
       ubatch = phase->max_tokens();
-  if (context < 1 && ubatch < 2)
+  bool fewerTokens = context < useful && ubatch > 1;
+  if (context < 1 && !fewerTokens)
     return "end other programs, or use a machine with more memory";
   OptionChange change =
-      context > 0
-          ? OptionChange{"--ctx", std::to_string(context)}
-          : OptionChange{"--ubatch", std::to_string(std::max(ubatch / 8, 1))};
-  return (context > 0 ? "recompile with a smaller context"
-                      : "recompile with fewer tokens in a step") +
+      fewerTokens
+          ? OptionChange{"--ubatch", std::to_string(std::max(ubatch / 8, 1))}
+          : OptionChange{"--ctx", std::to_string(context)};
+  return (fewerTokens ? "recompile with fewer tokens in a step"
+                      : "recompile with a smaller context") +
          recompileLine(plan, planPath, {&change, 1}, modelPaths);
 }
 

@@ -63,14 +63,25 @@ TEST_F(RecompileTest, ContextsStayWithinTheModels) {
 }
 
 TEST_F(RecompileTest, MemoryIsSavedWhereItIsSpent) {
-  auto hint = [&](uint64_t rest, uint64_t available) {
-    return memoryHint(plan().table(), "plan.fb", rest, available);
+  constexpr uint64_t weights = 1000, rest = 100;
+  auto expectHint = [&](uint64_t available, std::string_view option) {
+    std::string hint =
+        memoryHint(plan().table(), "plan.fb", rest, weights, available);
+    EXPECT_NE(hint.find(option), std::string::npos) << hint;
   };
   uint64_t cache = sample_.builder.plan.devices[0]->kv_bytes;
-  EXPECT_NE(hint(100, 100 + cache / 2).find("--ctx 12 "), std::string::npos)
-      << hint(100, 100 + cache / 2);
-  EXPECT_NE(hint(200, 100).find("--ubatch 1 "), std::string::npos)
-      << hint(200, 100);
+  expectHint(rest + weights + cache / 2, "--ctx 12 ");
+  // Beside all weights there is room for no context worth having: not for a
+  // twelfth of it, as for nothing at all. They are paged then.
+  ASSERT_GT(cache / 12 * 11, weights);
+  expectHint(rest + weights + cache / 12, "--ctx 16 ");
+  expectHint(rest + cache / 2, "--ctx 12 ");
+  // Nor is there without them: a step takes too much.
+  expectHint(rest + cache / 12, "--ubatch 1 ");
+  expectHint(rest, "--ubatch 1 ");
+  sample_.phase("prefill").max_tokens = 1;
+  expectHint(rest + cache / 12, "--ctx 2 ");
+  expectHint(rest, "use a machine with more memory");
 }
 
 } // namespace
