@@ -47,20 +47,6 @@ bool sameFile(const stdfs::path &a, const stdfs::path &b) {
   return stdfs::equivalent(a, b, error);
 }
 
-/// Names in the folder last until the next crash only when it was flushed.
-Status flushFolder(const std::string &path) {
-  stdfs::path folder = folderOf(path);
-  int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
-    return Status::ok(); // without the right to read it
-  int error = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
-  bool unsupported = error == EINVAL || error == EBADF || error == ENOTSUP;
-  return error == 0 || unsupported
-             ? Status::ok()
-             : ioError(folder.string(), "cannot write", error);
-}
-
 Status renameFile(const std::string &from, const std::string &to) {
   return ::rename(from.c_str(), to.c_str()) == 0
              ? Status::ok()
@@ -330,7 +316,7 @@ Status commitPair(const PairPaths &paths, moert::OutputFile plan,
   }
   MOE_RETURN_IF_ERROR(renameFile(staged, paths.weights));
   MOE_RETURN_IF_ERROR(std::move(status));
-  return flushFolder(paths.weights);
+  return moert::flushFolder(folderOf(paths.weights));
 }
 
 std::string weightsOfOldPlan(const PairPaths &paths) {
