@@ -3,6 +3,7 @@
 #include "runtime/Plan.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/InputFile.h"
+#include "runtime/base/ShellCommand.h"
 #include "runtime/schema/WeightsFile.h"
 
 #include <algorithm>
@@ -185,7 +186,7 @@ Status checkReplaceable(const PairPaths &paths) {
     if (!packed || !sameFile(placeOf(*packed, other), paths.weights))
       return Status::ok();
   }
-  return refuse("holds the weights of " + moert::quoted(other.string()) +
+  return refuse("holds the weights of " + moert::shellPath(other.string()) +
                 ", which could not run without them");
 }
 
