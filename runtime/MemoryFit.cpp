@@ -92,12 +92,8 @@ Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging) {
   if (need.copied)
     fix = "leave out --no-mmap, so that weights are mapped";
   else if (!fit.fitsPaged())
-    // Where weights alone are too much, they will have to be paged.
-    fix = memoryHint(plan.table(), plan.path(),
-                     need.total() - need.kv < fit.limit.bytes
-                         ? need.total() - need.kv
-                         : need.resident() - need.kv,
-                     fit.limit.bytes);
+    fix = memoryHint(plan.table(), plan.path(), need.resident() - need.kv,
+                     need.weights, fit.limit.bytes);
   else
     fix = fmt::format("--allow-paging runs it all the same, and reads about {} "
                       "from the disk for every token (an estimate)",

@@ -1,5 +1,6 @@
 #include "runtime/Recompile.h"
 
+#include "kernels/KvCache.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/ShellCommand.h"
 
@@ -11,6 +12,9 @@ namespace moert {
 
 namespace {
 namespace stdfs = std::filesystem;
+
+/// A smaller context helps nobody (moec's Remedy.cpp agrees).
+constexpr int64_t kLeastContext = 256;
 
 /// Options of moec compile that shape a plan, which it records. Others, such as
 /// those that name files to write, are not taken from a file.
@@ -167,17 +171,25 @@ std::string contextHint(const fb::Plan &plan, std::string_view planPath,
 }
 
 std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
-                       uint64_t rest, uint64_t available,
+                       uint64_t rest, uint64_t weights, uint64_t available,
                        std::span<const std::string> modelPaths) {
   // All but the cache stays; what is left holds a part of its pages.
   uint64_t page = kvPageBytes(plan);
-  int64_t pages =
-      rest < available && page > 0 ? int64_t((available - rest) / page) : 0;
-  int64_t each = kvPagesOf(plan.context());
   bool hasBudget = hasKvBudget(plan);
   int64_t shares = hasBudget ? 1 : std::max(plan.sequences(), 1);
-  int64_t context =
-      std::min<int64_t>(pages / shares * moek::kKvPage, plan.context());
+  auto pagesBeside = [&](uint64_t taken) {
+    return taken < available && page > 0 ? int64_t((available - taken) / page)
+                                         : 0;
+  };
+  auto contextOf = [&](int64_t pages) {
+    return std::min<int64_t>(pages / shares * moek::kKvPage, plan.context());
+  };
+  int64_t useful = std::min<int64_t>(kLeastContext, plan.context() / 2);
+  int64_t pages = pagesBeside(rest + weights);
+  // Where they leave too little, weights will have to be paged.
+  if (contextOf(pages) < useful)
+    pages = pagesBeside(rest);
+  int64_t each = kvPagesOf(plan.context()), context = contextOf(pages);
   int32_t ubatch = 1;
   for (const fb::Phase *phase : *plan.phases())
     if (text(phase->name()) == "prefill")
@@ -191,7 +203,7 @@ std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
   } else if (pages >= each && shares > 1) {
     change = "fewer sequences";
     changes = {{"--sequences", std::to_string(pages / each)}};
-  } else if (context > 0) {
+  } else if (context > 0 && (context >= useful || ubatch < 2)) {
     change = "a smaller context";
     changes = {{"--ctx", std::to_string(context)}};
     if (hasBudget)

@@ -26,7 +26,6 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/ShellCommand.h"
-#include "runtime/base/Text.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <algorithm>
@@ -262,7 +261,7 @@ Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
     report.packedBytes = placed.bytes;
   } else if (!request.weightsFile.empty()) {
     report.notes.push_back("nothing was packed, so there is no " +
-                           moert::quoted(request.weightsFile));
+                           moert::shellPath(request.weightsFile));
   }
   MOE_RETURN_IF_ERROR(
       commitPair(options.paths, std::move(plan), std::move(placed.file)));
@@ -272,7 +271,7 @@ Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
     report.notes.push_back(
         fmt::format("the plan does not use {} any more; remove it if no copy "
                     "of the old plan needs it",
-                    moert::quoted(before)));
+                    moert::shellPath(before)));
   return Status::ok();
 }
 

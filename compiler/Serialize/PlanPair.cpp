@@ -3,6 +3,7 @@
 #include "runtime/Plan.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/InputFile.h"
+#include "runtime/base/ShellCommand.h"
 #include "runtime/schema/WeightsFile.h"
 
 #include <algorithm>
@@ -45,20 +46,6 @@ stdfs::path resolved(const stdfs::path &path) {
 bool sameFile(const stdfs::path &a, const stdfs::path &b) {
   std::error_code error;
   return stdfs::equivalent(a, b, error);
-}
-
-/// Names in the folder last until the next crash only when it was flushed.
-Status flushFolder(const std::string &path) {
-  stdfs::path folder = folderOf(path);
-  int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
-    return Status::ok(); // without the right to read it
-  int error = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
-  bool unsupported = error == EINVAL || error == EBADF || error == ENOTSUP;
-  return error == 0 || unsupported
-             ? Status::ok()
-             : ioError(folder.string(), "cannot write", error);
 }
 
 Status renameFile(const std::string &from, const std::string &to) {
@@ -199,7 +186,7 @@ Status checkReplaceable(const PairPaths &paths) {
     if (!packed || !sameFile(placeOf(*packed, other), paths.weights))
       return Status::ok();
   }
-  return refuse("holds the weights of " + moert::quoted(other.string()) +
+  return refuse("holds the weights of " + moert::shellPath(other.string()) +
                 ", which could not run without them");
 }
 
@@ -330,7 +317,7 @@ Status commitPair(const PairPaths &paths, moert::OutputFile plan,
   }
   MOE_RETURN_IF_ERROR(renameFile(staged, paths.weights));
   MOE_RETURN_IF_ERROR(std::move(status));
-  return flushFolder(paths.weights);
+  return moert::flushFolder(folderOf(paths.weights));
 }
 
 std::string weightsOfOldPlan(const PairPaths &paths) {

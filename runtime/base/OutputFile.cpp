@@ -29,20 +29,6 @@ void handDown(const struct stat &old, int fd) {
     mode &= 0707 | (mode & 07) << 3;
   (void)!::fchmod(fd, mode);
 }
-
-/// A rename is on the disk when its folder is. Not every file system can.
-int syncFolder(const std::string &folder) {
-  int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
-    return 0;
-  int result = ::fsync(fd);
-  if (result != 0 && (errno == EINVAL || errno == ENOTSUP))
-    result = 0;
-  int error = errno;
-  ::close(fd);
-  errno = error;
-  return result;
-}
 } // namespace
 
 Status OutputFile::failure(const char *what) const {
@@ -210,8 +196,20 @@ Status OutputFile::replace(const std::string &path) {
   committed_ = true;
   temporary_.clear();
   removed_ = {};
-  return syncFolder(place_.folder()) == 0 ? Status::ok()
-                                          : failure("cannot write");
+  return flushFolder(place_.folder());
+}
+
+Status flushFolder(const std::string &folder) {
+  int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return Status::ok(); // without the right to read it
+  int error = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  // Not every file system can.
+  if (error == 0 || error == EINVAL || error == EBADF || error == ENOTSUP)
+    return Status::ok();
+  return Status(StatusCode::Io,
+                folder + ": cannot write: " + std::strerror(error));
 }
 
 Status writeOutput(const std::string &path, std::string_view bytes,

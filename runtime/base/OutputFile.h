@@ -72,6 +72,9 @@ private:
   bool committed_ = false;
 };
 
+/// Makes renames in a folder last: they are on the disk when it is.
+Status flushFolder(const std::string &folder);
+
 /// Creates an output, writes all of it and commits it.
 Status writeOutput(const std::string &path, std::string_view bytes,
                    OutputFile::Content content = OutputFile::Content::Text);

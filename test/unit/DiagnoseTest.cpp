@@ -1,6 +1,7 @@
 // Values that are not finite end the call that meets them, wherever they come
 // from, with a message that names the tensor or the op.
 #include "kernels/Registry.h"
+#include "runtime/base/CheckedMath.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
 
@@ -184,6 +185,46 @@ TEST_P(DiagnoseTest, ACacheThatIsTooNarrow) {
        row < SamplePlan::kLatent + SamplePlan::kRope; ++row)
     sample_.fillRow("wkv", 0, row, 1e6f);
   expectAllRefused({"exceed what f16 holds", "--kv-type f32"});
+}
+
+// Attention leaves spans of the cache alone that no token sees. Here what comes
+// after it lies in the second of two, and is what is broken.
+TEST_P(DiagnoseTest, WhatAKernelLeavesAloneIsNoResult) {
+  moetest::fb::PlanT &plan = sample_.builder.plan;
+  moetest::fb::PhaseT &decode = sample_.phase("decode");
+  constexpr int64_t heads = SamplePlan::kHeads, latent = SamplePlan::kLatent;
+  auto spans = std::make_unique<moetest::fb::BufferT>();
+  spans->name = "spans";
+  spans->cols = heads * (latent + 2);
+  spans->rows_per_token = 2;
+  uint64_t &end = plan.devices[0]->arena_bytes;
+  spans->offset = end;
+  uint64_t second = end + uint64_t(spans->cols) * 4;
+  (*std::ranges::find(decode.buffers, "v", &moetest::fb::BufferT::name))
+      ->offset = alignUp(second, 64);
+  end = alignUp(second, 64) + 64;
+  decode.buffers.push_back(std::move(spans));
+
+  size_t at = sample_.find("decode", "latent_attention");
+  moetest::fb::InstructionT &attention = *decode.instructions[at];
+  auto combine = std::make_unique<moetest::fb::InstructionT>();
+  combine->op = uint8_t(moek::OpCode::LatentCombine);
+  combine->barrier = true;
+  combine->kernels = {
+      sample_.builder.kernel(std::string("latent_combine_") + GetParam())};
+  moetest::fb::Operand out = attention.operands[2];
+  attention.operands[2] = {moetest::fb::OperandKind::Buffer,
+                           uint32_t(decode.buffers.size() - 1)};
+  attention.ints[3] = 2;
+  combine->operands = {attention.operands[2], out};
+  combine->ints = {heads, latent, 2};
+  decode.instructions.insert(decode.instructions.begin() + at + 1,
+                             std::move(combine));
+
+  EXPECT_TRUE(open()->decode(3).isOk());
+  sample_.fillRow("wv", 0, 2, NAN);
+  expectRefused(open()->decode(3).status(),
+                {": wv, head 0 holds", "the first in row 2"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, DiagnoseTest,

@@ -172,7 +172,7 @@ TEST_F(PlanPairTest, AnotherPlansWeightsAreNotReplaced) {
   Status status = compile(resolve("s"), "b");
   EXPECT_EQ(status.code(), StatusCode::Usage);
   EXPECT_THAT(status.message(),
-              HasSubstr("s.fb\", which could not run without"));
+              HasSubstr("s.fb, which could not run without"));
   EXPECT_EQ(contentOf(dir.file("s.weights")), weightsText("s.fb", "a"));
   status = compile(resolve("t.fb", dir.file("s.weights")), "b");
   EXPECT_EQ(status.code(), StatusCode::Usage) << "by another way";

@@ -73,22 +73,32 @@ TEST_F(RecompileTest, ContextsStayWithinTheModels) {
 }
 
 TEST_F(RecompileTest, MemoryIsSavedWhereItIsSpent) {
-  auto hint = [&](uint64_t rest, uint64_t available) {
-    return memoryHint(plan().table(), "plan.fb", rest, available);
+  constexpr uint64_t rest = 100;
+  const uint64_t weights = 5 * page_;
+  auto expectHint = [&](uint64_t available, std::string_view option) {
+    std::string hint =
+        memoryHint(plan().table(), "plan.fb", rest, weights, available);
+    EXPECT_NE(hint.find(option), std::string::npos) << hint;
   };
-  // Three pages, of which a context takes all.
-  setCache(150, 3);
-  EXPECT_NE(hint(100, 100 + 2 * page_).find("--ctx 128 "), std::string::npos)
-      << hint(100, 100 + 2 * page_);
-  EXPECT_NE(hint(100, 99 + page_).find("--ubatch 1 "), std::string::npos)
-      << hint(100, 99 + page_);
-  EXPECT_NE(hint(200, 100).find("--ubatch 1 "), std::string::npos)
-      << hint(200, 100);
+  // Ten pages, of which a context takes all.
+  setCache(640, 10);
+  expectHint(rest + weights + 8 * page_, "--ctx 512 ");
+  // Beside all weights there is room for no context worth having. They are
+  // paged then.
+  expectHint(rest + weights + 2 * page_, "--ctx 448 ");
+  expectHint(rest + 6 * page_, "--ctx 384 ");
+  // Nor is there without them: a step takes too much.
+  expectHint(rest + 2 * page_, "--ubatch 1 ");
+  expectHint(rest, "--ubatch 1 ");
+  sample_.phase("prefill").max_tokens = 1;
+  sample_.phase("prefill").min_tokens = 1;
+  expectHint(rest + 2 * page_, "--ctx 128 ");
+  expectHint(rest, "use a machine with more memory");
 }
 
 TEST_F(RecompileTest, FewerSequencesBeforeASmallerContext) {
   auto hint = [&](uint64_t pages) {
-    return memoryHint(plan().table(), "plan.fb", 100, 100 + pages * page_);
+    return memoryHint(plan().table(), "plan.fb", 100, 0, 100 + pages * page_);
   };
   sample_.builder.plan.options = "--ctx 100 --sequences 8";
   sample_.addSequences(8);
@@ -118,7 +128,7 @@ TEST_F(RecompileTest, BudgetsHoldTheContext) {
   EXPECT_NE(larger(513).find("--ctx 513 --kv-budget 27KiB "), std::string::npos)
       << larger(513);
   auto smaller = [&](uint64_t pages) {
-    return memoryHint(plan().table(), "plan.fb", 100, 100 + pages * page_);
+    return memoryHint(plan().table(), "plan.fb", 100, 0, 100 + pages * page_);
   };
   EXPECT_NE(smaller(5).find("recompile with a smaller cache"),
             std::string::npos)

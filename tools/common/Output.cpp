@@ -102,7 +102,10 @@ void noteRaw(std::string_view text) {
 } // namespace
 
 Status claimStandardStreams() {
-  std::signal(SIGPIPE, SIG_IGN);
+  // A pipe that nobody reads and a file beyond its limit are errors of a write,
+  // so that there is a message and nothing is left behind.
+  for (int signal : {SIGPIPE, SIGXFSZ})
+    std::signal(signal, SIG_IGN);
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
       continue;

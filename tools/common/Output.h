@@ -18,7 +18,8 @@ namespace moetool {
 
 /// Call first in a process: standard descriptors that are closed are filled, so
 /// that no file that is opened later can be taken for one, and writing to a
-/// pipe that nobody reads becomes an error instead of a signal.
+/// pipe that nobody reads, or beyond what a file may hold, becomes an error
+/// instead of a signal.
 moert::Status claimStandardStreams();
 
 /// `argv0` is how this process was called: a path makes the commands that

@@ -3,7 +3,7 @@
 #include "runtime/Recompile.h"
 #include "runtime/VerifyContent.h"
 #include "tools/common/Interrupt.h"
-#include "tools/common/Output.h"
+#include "tools/common/Json.h"
 #include "tools/common/Progress.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 namespace moert {
 
@@ -63,8 +62,7 @@ void printJson(const std::string &plan, const Content &content, bool intact) {
   }
   object["bytes_checked"] = content.bytes();
   object["seconds"] = content.seconds;
-  moetool::printJson(
-      object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  moetool::printDocument(object);
 }
 
 void printFile(const FileContent &file) {
