@@ -351,7 +351,7 @@ def a_cache_that_does_not_fit(here):
     command = here.pastes(here.fails(5, *V3, *tight, *options, "--kv-type", "f16", "--kv-budget", "548MiB"))
     assert "--ctx 8192 --sequences 4" in command and "--kv-type f16" in command, command
     # A context that memory does not hold cannot be given room.
-    small = machine(here, "small.json", 348)
+    small = machine(here, "small.json", 356)
     command = here.pastes(here.fails(5, *V3, *small, "--ctx", "163840", "--kv-budget", "1GiB", "-o", "p.fb"))
     assert "--kv-budget" not in command and "--ctx 163840" not in command, command
 

@@ -5,7 +5,7 @@
 
 // The ranges of decode and prefill meet, @forward is gone, and costs know how
 // wide the cache is.
-// CHECK: module attributes {moe.kv_type = "q8_0"}
+// CHECK: module attributes {moe.kv_rows = 4096 : i64, moe.kv_type = "q8_0"}
 // CHECK-NOT: @forward
 // CHECK: func.func @decode
 // CHECK-SAME: moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>

@@ -3,6 +3,7 @@
 #include "kernels/Activation.h"
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
+#include "runtime/PlanAccess.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/ContentHash.h"
 #include "runtime/schema/OpTable.h"
@@ -66,7 +67,8 @@ Ref PlanBuilder::kv(int64_t width, moek::KvType type, int64_t pages) {
   auto kv = std::make_unique<fb::KvT>();
   kv->width = width;
   kv->type = uint8_t(type);
-  kv->capacity = pages * moek::kKvPage;
+  kv->capacity =
+      (pages ? pages : moert::kvPagesOf(plan.context)) * moek::kKvPage;
   fb::DeviceT &device = *plan.devices[0];
   kv->offset = device.kv_bytes;
   device.kv_bytes = moert::alignUp(

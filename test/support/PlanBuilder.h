@@ -40,9 +40,9 @@ public:
   Ref weight(std::string name, std::vector<int64_t> shape,
              std::span<const float> values);
   Ref constant(std::string name, std::vector<float> values);
-  /// A cache of `pages` pages.
+  /// A cache of `pages` pages; 0: of a context's.
   Ref kv(int64_t width, moek::KvType type = moek::KvType::F32,
-         int64_t pages = 1);
+         int64_t pages = 0);
   PhaseBuilder phase(std::string name, int32_t minTokens, int32_t maxTokens);
   uint32_t kernel(const std::string &name);
 

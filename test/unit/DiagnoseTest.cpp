@@ -221,9 +221,9 @@ TEST_P(DiagnoseTest, WhatAKernelLeavesAloneIsNoResult) {
   decode.instructions.insert(decode.instructions.begin() + at + 1,
                              std::move(combine));
 
-  EXPECT_TRUE(open()->decode(3).isOk());
+  EXPECT_TRUE(open().append(3).isOk());
   sample_.fillRow("wv", 0, 2, NAN);
-  expectRefused(open()->decode(3).status(),
+  expectRefused(open().append(3).status(),
                 {": wv, head 0 holds", "the first in row 2"});
 }
 

@@ -110,8 +110,12 @@ TEST_F(RecompileTest, FewerSequencesBeforeASmallerContext) {
   EXPECT_NE(hint(2).find("--sequences 1 "), std::string::npos) << hint(2);
   // One page is not one for each.
   EXPECT_NE(hint(1).find("--ubatch"), std::string::npos) << hint(1);
-  // Contexts of ten pages may be shorter for all.
+  // Contexts of ten pages may be shorter for all, where steps cannot.
   setCache(640, 80);
+  EXPECT_NE(hint(9).find("--ubatch"), std::string::npos) << hint(9);
+  for (const char *phase : {"prefill", "batch"})
+    sample_.phase(phase).min_tokens = 1;
+  sample_.phase("prefill").max_tokens = 1;
   EXPECT_NE(hint(9).find("--ctx 64 --sequences 8 "), std::string::npos)
       << hint(9);
 }
