@@ -333,7 +333,7 @@ def sequences_that_do_not_fit(here):
     assert 1 < count < 16 and "--ctx 163840" in command, command
     here.fails(5, *V3, *tight, *long, "--sequences", str(count + 1))
     # Where not one of them fits, all can be shorter.
-    command = here.pastes(here.fails(5, *V3, *machine(here, "tighter.json", 348), *long, "--sequences", "16"))
+    command = here.pastes(here.fails(5, *V3, *machine(here, "tighter.json", 356), *long, "--sequences", "16"))
     assert "--sequences 16" in command and "--ctx 163840" not in command, command
 
 
