@@ -56,37 +56,18 @@ Status Session::prepare(const SessionOptions &options) {
                       hostMemoryLimit(options.systemRoot));
   MOE_RETURN_IF_ERROR(checkFit(plan_, memory_, options.allowPaging));
   // Only a worker that stays where it is has memory of its own.
-  Placement placement;
+  DevicesOptions devices;
+  devices.threads = threads;
+  devices.instrument = options.instrument;
   if (options.pin)
     for (WorkerPlace place : placeWorkers(
              readTopology(allowedCpus(), options.systemRoot), threads)) {
-      placement.cpus.push_back(place.cpu);
-      placement.nodes.push_back(place.node);
+      devices.cpus.push_back(place.cpu);
+      devices.nodes.push_back(place.node);
     }
   if (options.copyWeights)
-    MOE_RETURN_IF_ERROR(
-        files_->copyToMemory(nodeParts(table, placement.nodes)));
-  MOE_RETURN_IF_ERROR(allocate(threads, placement));
-  return bind();
-}
-
-Status Session::allocate(int threads, const Placement &placement) {
-  const fb::Device &device = *plan_.table().devices()->Get(0);
-  MOE_ASSIGN_OR_RETURN(
-      arena_, HostMemory::allocate(device.arena_bytes(), "activations"));
-  MOE_ASSIGN_OR_RETURN(kv_,
-                       HostMemory::allocate(device.kv_bytes(), "the KV cache"));
-  MOE_ASSIGN_OR_RETURN(std::unique_ptr<WorkerPool> pool,
-                       WorkerPool::create(threads, placement.cpus));
-  MOE_ASSIGN_OR_RETURN(executor_, Executor::create(std::move(pool),
-                                                   {device.worker_bytes(),
-                                                    device.scratch_bytes()},
-                                                   placement.nodes));
-  return Status::ok();
-}
-
-DeviceMemory Session::memory() const {
-  return {arena_.data(), kv_.data(), executor_->workerBuffers()};
+    MOE_RETURN_IF_ERROR(files_->copyToMemory(nodeParts(table, devices.nodes)));
+  return createDevices(std::move(devices));
 }
 
 std::string Session::recompiled(std::string_view option,
@@ -99,21 +80,21 @@ std::string Session::contextHint(int64_t tokens) const {
   return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
 }
 
-Status Session::bind() {
-  for (const fb::Phase *phase : *plan_.table().phases()) {
-    StatusOr<BoundPhase> result = bindPhase(plan_, *phase, memory(), *files_);
-    if (!result && result.status().code() == StatusCode::WrongMachine)
-      return Status(StatusCode::WrongMachine,
-                    result.status().message() + "; recompile for this machine" +
-                        recompiled("--target", "native"));
-    MOE_ASSIGN_OR_RETURN(BoundPhase bound, std::move(result));
-    if (bound.name == "decode")
-      decode_ = std::move(bound);
-    else if (bound.name == "prefill")
-      prefill_ = std::move(bound);
+Status Session::createDevices(DevicesOptions options) {
+  StatusOr<std::unique_ptr<Devices>> created =
+      Devices::create(plan_, *files_, std::move(options));
+  if (!created && created.status().code() == StatusCode::WrongMachine)
+    return Status(StatusCode::WrongMachine,
+                  created.status().message() + "; recompile for this machine" +
+                      recompiled("--target", "native"));
+  MOE_ASSIGN_OR_RETURN(devices_, std::move(created));
+  for (const RunnablePhase &phase : devices_->phases())
+    if (phase.name == "decode")
+      decode_ = phase;
+    else if (phase.name == "prefill")
+      prefill_ = phase;
     else
-      logits_ = std::move(bound);
-  }
+      logits_ = phase;
   return Status::ok();
 }
 
@@ -151,25 +132,25 @@ Status Session::checkTokens(std::span<const int32_t> tokens) const {
   return Status::ok();
 }
 
-const BoundPhase &Session::phaseFor(size_t remaining) const {
+const RunnablePhase &Session::phaseFor(size_t remaining) const {
   bool fitsDecode = remaining <= size_t(decode_.maxTokens);
   bool fitsPrefill = prefill_ && remaining >= size_t(prefill_->minTokens);
   return fitsDecode || !fitsPrefill ? decode_ : *prefill_;
 }
 
-Status Session::runPhase(const BoundPhase &phase, const moek::Step &step) {
+Status Session::runPhase(const RunnablePhase &phase, const moek::Step &step) {
   if (!observer_)
-    return executor_->run(phase, step, cancel_);
-  times_.assign(phase.instructions.size(), {});
+    return devices_->run(phase, step, cancel_);
+  times_.assign(phase.instructions, {});
   auto start = std::chrono::steady_clock::now();
-  MOE_RETURN_IF_ERROR(executor_->run(phase, step, cancel_, times_));
+  MOE_RETURN_IF_ERROR(devices_->run(phase, step, cancel_, times_));
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - start;
   observer_({phase.name, step, seconds.count(), times_});
   return Status::ok();
 }
 
-StatusOr<size_t> Session::step(const BoundPhase &phase,
+StatusOr<size_t> Session::step(const RunnablePhase &phase,
                                std::span<const int32_t> tokens) {
   size_t taken = std::min(tokens.size(), size_t(phase.maxTokens));
   const moek::Step step{static_cast<int32_t>(taken), position_};
@@ -178,7 +159,7 @@ StatusOr<size_t> Session::step(const BoundPhase &phase,
   // Of all tokens: the logits of the last need not show what another met.
   if (!allFinite({phase.output, taken * size_t(hiddenSize_)})) {
     std::memcpy(phase.input, tokens.data(), taken * sizeof(int32_t));
-    return diagnose(plan_, *files_, memory(), *executor_, phase, step, cancel_);
+    return diagnose(plan_, *files_, *devices_, phase, step, cancel_);
   }
   position_ += static_cast<int32_t>(taken);
   return taken;
@@ -194,14 +175,14 @@ StatusOr<std::span<const float>> Session::head(const float *hidden,
   if (allFinite(logits))
     return logits;
   std::memcpy(logits_.input, hidden, bytes);
-  return diagnose(plan_, *files_, memory(), *executor_, logits_, step, cancel_);
+  return diagnose(plan_, *files_, *devices_, logits_, step, cancel_);
 }
 
 StatusOr<std::span<const float>>
 Session::prefill(std::span<const int32_t> tokens) {
   MOE_RETURN_IF_ERROR(checkTokens(tokens));
   for (;;) {
-    const BoundPhase &phase = phaseFor(tokens.size());
+    const RunnablePhase &phase = phaseFor(tokens.size());
     MOE_ASSIGN_OR_RETURN(size_t taken, step(phase, tokens));
     tokens = tokens.subspan(taken);
     if (!tokens.empty())
@@ -221,7 +202,7 @@ Status Session::prefillAll(std::span<const int32_t> tokens,
   MOE_RETURN_IF_ERROR(checkTokens(tokens));
   size_t row = size_t(hiddenSize_), done = 0;
   while (done < tokens.size()) {
-    const BoundPhase &phase = phaseFor(tokens.size() - done);
+    const RunnablePhase &phase = phaseFor(tokens.size() - done);
     MOE_ASSIGN_OR_RETURN(size_t taken, step(phase, tokens.subspan(done)));
     // The head overwrites the arena, so all rows leave it first.
     hidden_.assign(phase.output, phase.output + taken * row);

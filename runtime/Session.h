@@ -3,8 +3,7 @@
 #ifndef MOE_RUNTIME_SESSION_H
 #define MOE_RUNTIME_SESSION_H
 
-#include "runtime/Bind.h"
-#include "runtime/Executor.h"
+#include "runtime/Devices.h"
 #include "runtime/MemoryFit.h"
 #include "runtime/Plan.h"
 #include "runtime/WeightFiles.h"
@@ -35,6 +34,8 @@ struct SessionOptions {
   bool allowPaging = false;
   /// Where files are now, if not where they were at compile time.
   WeightPaths files = {};
+  /// See CpuDeviceOptions; for tests.
+  std::function<void(BoundInstruction &, ArgumentStore &)> instrument = {};
 };
 
 /// What one run of a phase took.
@@ -61,7 +62,7 @@ public:
   const Plan &plan() const { return plan_; }
   int32_t vocab() const { return vocab_; }
   int32_t context() const { return context_; }
-  int32_t threads() const { return executor_->threads(); }
+  int32_t threads() const { return devices_->threads(); }
   /// Largest step: tokens of a long prompt that are processed together.
   int32_t ubatch() const;
   /// Tokens in the cache.
@@ -111,25 +112,19 @@ public:
 private:
   explicit Session(Plan plan) : plan_(std::move(plan)) {}
 
-  /// Where the workers run; empty lists where they may run anywhere.
-  struct Placement {
-    std::vector<int> cpus, nodes;
-  };
   static StatusOr<std::unique_ptr<Session>>
   withFiles(Plan plan, const SessionOptions &options);
   /// All that remains when the files are open.
   Status prepare(const SessionOptions &options);
-  Status allocate(int threads, const Placement &placement);
-  Status bind();
-  DeviceMemory memory() const;
+  Status createDevices(DevicesOptions options);
   /// The line with the command that makes this plan with another `option`.
   std::string recompiled(std::string_view option, std::string value) const;
   Status checkTokens(std::span<const int32_t> tokens) const;
-  const BoundPhase &phaseFor(size_t remaining) const;
-  Status runPhase(const BoundPhase &phase, const moek::Step &step);
+  const RunnablePhase &phaseFor(size_t remaining) const;
+  Status runPhase(const RunnablePhase &phase, const moek::Step &step);
   /// Runs the leading tokens that `phase` takes; returns how many. Their hidden
   /// rows are then in its output, all of them finite.
-  StatusOr<size_t> step(const BoundPhase &phase,
+  StatusOr<size_t> step(const RunnablePhase &phase,
                         std::span<const int32_t> tokens);
   /// Logits of `rows` hidden rows, at most logits_->maxTokens, outside the
   /// arena.
@@ -139,10 +134,9 @@ private:
   MemoryFit memory_;
   std::vector<std::string> modelPaths_; ///< The user's, for messages.
   std::optional<WeightFiles> files_;
-  HostMemory arena_, kv_;
-  std::optional<Executor> executor_;
-  BoundPhase decode_, logits_;
-  std::optional<BoundPhase> prefill_;
+  std::unique_ptr<Devices> devices_;
+  RunnablePhase decode_, logits_;
+  std::optional<RunnablePhase> prefill_;
   std::vector<float> hidden_; ///< Rows between a phase and the head.
   int64_t hiddenSize_ = 0;
   int32_t vocab_ = 0, context_ = 0, position_ = 0;

@@ -15,8 +15,8 @@ inline constexpr int64_t kCopyGrain = 4096;
 
 template <class S>
 void run(const CopyArgs &a, const Step &step, const Worker &worker) {
-  Range range = shareOf(step.tokens * a.tokenBytes + a.fixedBytes, kCopyGrain,
-                        worker);
+  Range range =
+      shareOf(step.tokens * a.tokenBytes + a.fixedBytes, kCopyGrain, worker);
   if (range.begin < range.end)
     std::memcpy(a.out + range.begin, a.x + range.begin,
                 size_t(range.end - range.begin));

@@ -19,7 +19,7 @@
 namespace moert {
 
 /// Version of plan.fbs that this build writes and reads.
-inline constexpr unsigned kSchemaVersion = 4;
+inline constexpr unsigned kSchemaVersion = 5;
 
 enum class OperandRole {
   Read,      ///< A buffer.

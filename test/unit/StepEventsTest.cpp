@@ -1,5 +1,6 @@
 // Events of a step, and pools that are workers to nobody's caller.
 #include "runtime/device/StepEvents.h"
+
 #include "runtime/device/cpu/WorkerPool.h"
 
 #include <gtest/gtest.h>

@@ -8,8 +8,7 @@
 namespace moert {
 
 StatusOr<std::unique_ptr<WorkerPool>>
-WorkerPool::create(int32_t team, std::span<const int> cpus,
-                   FirstWorker first) {
+WorkerPool::create(int32_t team, std::span<const int> cpus, FirstWorker first) {
   std::unique_ptr<WorkerPool> pool(
       new WorkerPool(team, first, cpus.empty() ? -1 : cpus.front()));
   pool->threads_.reserve(size_t(team));

@@ -5,8 +5,8 @@
 // and a team of N occupies N cores. A run may leave out the last workers, who
 // then sleep undisturbed.
 //
-// Of several pools that work at the same time, the caller can be a worker of one
-// only: the others have a thread for each of theirs.
+// Of several pools that work at the same time, the caller can be a worker of
+// one only: the others have a thread for each of theirs.
 //
 //===----------------------------------------------------------------------===//
 
