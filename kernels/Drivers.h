@@ -4,6 +4,7 @@
 #define MOE_KERNELS_DRIVERS_H
 
 #include "kernels/Abi.h"
+#include "kernels/CopyArgs.h"
 
 namespace moek {
 
@@ -31,6 +32,7 @@ MOE_ARGS(ExpertsLinear)
 MOE_ARGS(ExpertsGateUp)
 MOE_ARGS(ExpertsCombine)
 MOE_ARGS(LatentCombine)
+MOE_ARGS(Copy)
 #undef MOE_ARGS
 template <OpCode Op> using ArgsOf = typename ArgsOfOp<Op>::type;
 

@@ -158,9 +158,10 @@ void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
       values.push_back(operand);
   }
   builder_.create<plan::InstOp>(
-      loc_, ref(moert::findOp(unsigned(step.step.op))->name), device_,
-      builder_.getStrArrayAttr(kernels), values, present, ints, floats,
-      /*barrier=*/false, explain_);
+      loc_, /*event=*/Type(), ref(moert::findOp(unsigned(step.step.op))->name),
+      tables_.queue(device_, step.step.op), builder_.getStrArrayAttr(kernels),
+      values, /*waits=*/ValueRange(), present, ints, floats, /*barrier=*/false,
+      explain_);
 }
 
 LogicalResult PhaseEmitter::end(Value input, Value output) {

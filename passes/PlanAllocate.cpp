@@ -15,19 +15,31 @@ using namespace mlir::plan;
 
 namespace {
 
-/// A buffer from the first epoch that uses it to the last.
+/// When a buffer is in use.
 struct Lifetime {
   BufferOp buffer;
   int64_t bytes = 0;
-  int64_t first = INT64_MAX, last = -1;
+  /// By queue: the last instruction that uses it, and what has ended at least
+  /// when one begins that does.
+  Clock last, known;
+  /// The caller fills it before a step, or reads it after.
+  bool isInput = false, isOutput = false;
   int64_t offset = 0;
 
-  void use(int64_t epoch) {
-    first = std::min(first, epoch);
-    last = std::max(last, epoch);
+  void use(const Ordering &ordering) {
+    last[ordering.queue] = ordering.position;
+    for (auto [least, value] : llvm::zip_equal(known, ordering.known))
+      least = std::min(least, value);
+  }
+  /// Whether all uses have ended before any of `other` begins.
+  bool isBefore(const Lifetime &other) const {
+    return !isOutput && !other.isInput &&
+           llvm::all_of_zip(last, other.known, [](int32_t use, int32_t ended) {
+             return use <= ended;
+           });
   }
   bool meets(const Lifetime &other) const {
-    return first <= other.last && other.first <= last;
+    return !isBefore(other) && !other.isBefore(*this);
   }
 };
 
@@ -113,40 +125,66 @@ private:
       device.setScratchBytes(need.scratchBytes);
       device.setWorkerBytes(need.workerBytes);
     }
+    recordResidency(program, needs);
+  }
+
+  /// Every weight is resident on each device whose instructions read it.
+  void recordResidency(ProgramOp program,
+                       llvm::MapVector<Value, Needs> &needs) {
+    Block &block = program.getBody().front();
+    for (ResidentOp old :
+         llvm::make_early_inc_range(block.getOps<ResidentOp>()))
+      old.erase();
+    Operation *last = nullptr;
+    SmallVector<Value> weights;
+    for (Operation &op : block)
+      if (op.getNumResults() == 1 && isa<WeightType>(op.getResultTypes()[0])) {
+        weights.push_back(op.getResult(0));
+        last = &op;
+      }
+    if (!last)
+      return;
+    OpBuilder builder(last->getContext());
+    builder.setInsertionPointAfter(last);
+    for (Value weight : weights)
+      for (auto &[device, need] : needs)
+        if (need.weights.contains(weight))
+          builder.create<ResidentOp>(weight.getLoc(), weight, device,
+                                     ResidencyMode::Resident);
   }
 
   void allocate(PhaseOp phase, llvm::MapVector<Value, Needs> &needs) {
-    // Liveness in epochs, the stretches between barriers: buffers that share
-    // bytes are then apart by a barrier that is needed anyway.
+    // Liveness by the order that data alone asks for: what shares bytes is
+    // then ordered by barriers and events that are needed anyway.
+    auto buffers = llvm::to_vector(phase.getBody().getOps<BufferOp>());
+    for (BufferOp buffer : buffers)
+      buffer.removeOffsetAttr();
+    std::vector<Ordering> orderings = orderingsOf(phase);
+    size_t queues = orderings.empty() ? 0 : orderings.front().known.size();
     llvm::DenseMap<Value, unsigned> index;
     SmallVector<Lifetime> lifetimes;
-    for (BufferOp buffer : phase.getBody().getOps<BufferOp>()) {
-      buffer.removeOffsetAttr();
+    for (BufferOp buffer : buffers) {
       index[buffer] = lifetimes.size();
-      lifetimes.push_back(
-          {buffer, aligned(buffer.getBytes(phase.getMaxTokens()))});
+      lifetimes.push_back({buffer,
+                           aligned(buffer.getBytes(phase.getMaxTokens())),
+                           Clock(queues, 0), Clock(queues, INT32_MAX),
+                           /*isInput=*/false, /*isOutput=*/false,
+                           /*offset=*/0});
     }
     BindOp bind = phase.getBind();
-    lifetimes[index[bind.getInput()]].use(0);
-    Epoch epoch(phase.getMaxTokens());
-    int64_t number = 0;
-    for (InstOp inst : phase.getBody().getOps<InstOp>()) {
-      SmallVector<Access> accesses = accessesOf(inst);
-      if (epoch.conflictsWith(accesses)) {
-        epoch.clear();
-        ++number;
-      }
-      epoch.add(accesses);
-      for (const Access &access : accesses)
+    lifetimes[index[bind.getInput()]].isInput = true;
+    lifetimes[index[bind.getOutput()]].isOutput = true;
+    for (auto [inst, ordering] :
+         llvm::zip_equal(phase.getBody().getOps<InstOp>(), orderings)) {
+      for (const Access &access : accessesOf(inst))
         if (auto found = index.find(access.region); found != index.end())
-          lifetimes[found->second].use(number);
+          lifetimes[found->second].use(ordering);
       Needs &need = needs[inst.getDevice()];
       need.scratchBytes = std::max(need.scratchBytes, scratchBytes(inst));
       for (Value value : inst.getArguments())
         if (isa<WeightType>(value.getType()))
           need.weights.insert(value);
     }
-    lifetimes[index[bind.getOutput()]].use(number);
 
     for (auto &[device, need] : needs) {
       int64_t arena = placeThose(lifetimes, device, /*perWorker=*/false);

@@ -1,9 +1,11 @@
-//===- PlanHazards.h - Which instructions need a barrier --------*- C++ -*-===//
+//===- PlanHazards.h - Which instructions wait for which --------*- C++ -*-===//
 //
-// All workers walk the instruction list together, each doing its share, and
-// meet only at barriers. Two instructions of which one writes what the other
-// reads or writes must have a barrier between them; but not in memory that each
-// worker has for itself, where its own order is enough.
+// A device's workers walk its queue together, each doing its share, and meet
+// only at barriers; queues run by themselves, and meet only where one waits for
+// an event that the other signals. Two instructions of which one writes bytes
+// that the other reads or writes must be ordered by these, whoever runs them;
+// but not in memory that each worker has for itself, where its own order is
+// enough.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,7 +13,8 @@
 #define MOE_PASSES_PLANHAZARDS_H
 
 #include "dialects/plan/Plan.h"
-#include "llvm/ADT/MapVector.h"
+
+#include <vector>
 
 namespace mlir::plan {
 
@@ -28,24 +31,25 @@ SmallVector<Access> accessesOf(InstOp inst);
 /// Whether `region` is a buffer of which each worker has a copy.
 bool isPerWorker(Value region);
 
-/// The accesses since the last barrier.
-class Epoch {
-public:
-  /// Sizes of buffers are those of a step of `tokens`.
-  explicit Epoch(int64_t tokens) : tokens_(tokens) {}
+/// How many leading instructions of each queue have ended.
+using Clock = SmallVector<int32_t, 4>;
 
-  bool conflictsWith(ArrayRef<Access> accesses) const;
-  void add(ArrayRef<Access> accesses);
-  void clear() { writes_.clear(); }
-
-private:
-  llvm::MapVector<Value, bool> writes_; ///< Regions; whether written.
-  int64_t tokens_;
+/// What an instruction has to wait for.
+struct Ordering {
+  int32_t queue = 0;    ///< Number of its queue, by first use in the phase.
+  int32_t position = 0; ///< In its queue, the first one being 1.
+  bool barrier = false;
+  /// Instructions of other queues, numbered as in the phase, none of which
+  /// another one waits for already.
+  SmallVector<int32_t, 2> waits;
+  /// What is known to have ended when it begins, all of this kept.
+  Clock known;
 };
 
-/// Whether two regions share bytes. Buffers without an offset share none with
-/// others.
-bool overlap(Value a, Value b, int64_t tokens);
+/// The least that orders what must be ordered, instruction by instruction.
+/// Sizes of buffers are those of a step of the most tokens; buffers without an
+/// offset share bytes with no other.
+std::vector<Ordering> orderingsOf(PhaseOp phase);
 
 } // namespace mlir::plan
 

@@ -54,10 +54,10 @@ def PlanReplicatePass : Plan_Pass<"plan-replicate"> {
     of its own, and goes on.
 
     Invariant: a buffer is per worker exactly if every instruction that writes
-    it touches at most `max-bytes` in the phase's longest step, reads no cache, has no
-    gemm, and writes nothing but such buffers. A phase's input and output, and
-    buffers of other devices than CPUs or of phases of more than `max-tokens`
-    tokens, are shared.
+    it touches at most `max-bytes` in the phase's longest step, reads no cache, has
+    no gemm, and writes nothing but such buffers. A phase's input and output, what
+    another device copies, and buffers of other devices than CPUs or of phases of
+    more than `max-tokens` tokens, are shared.
   }];
   let options = [
     Option<"maxBytes", "max-bytes", "int64_t", "64 * 1024",
@@ -92,15 +92,15 @@ def PlanAllocatePass : Plan_Pass<"plan-allocate"> {
   let summary = "offsets of buffers and caches, sizes of devices";
   let description = [{
     An arena per device, and another per worker for the buffers of which each
-    has a copy; all phases share them. A buffer is alive from the
-    first to the last stretch between barriers that uses it; buffers alive at
-    the same time have disjoint bytes. The largest buffer is placed first, each
-    in the smallest gap that holds it. Sharing by stretches, not by
-    instructions, means that reuse never needs a barrier of its own.
+    has a copy; all phases share them. Buffers share bytes only if all uses of
+    the one have ended when the first of the other begins, by barriers and events
+    that their data alone asks for: reuse never needs one of its own. The largest
+    buffer is placed first, each in the smallest gap that holds it.
 
     Invariant: every buffer and cache has an offset, a multiple of 64, and every
     device knows its bytes of arenas (the largest phase at its most tokens),
-    cache, weights and scratch per worker.
+    cache, weights and scratch per worker. Every weight is resident on each
+    device whose instructions read it.
   }];
   let statistics = [
     Statistic<"numBufferBytes", "buffer-bytes", "Bytes of all buffers">,
@@ -109,16 +109,22 @@ def PlanAllocatePass : Plan_Pass<"plan-allocate"> {
 }
 
 def PlanSchedulePass : Plan_Pass<"plan-schedule"> {
-  let summary = "barriers where instructions depend on each other";
+  let summary = "barriers and events where instructions depend on each other";
   let description = [{
-    Invariant: between two instructions of a device of which one writes bytes
-    (of buffers, at the phase's most tokens, or of a cache) that the other reads
-    or writes there is a barrier, and every barrier separates such a pair.
-    Instructions of different devices are ordered by the copies between them.
+    Two instructions conflict if one writes bytes (of buffers, at the phase's most
+    tokens, or of a cache) that the other reads or writes, on whatever devices
+    they run. Between those of one queue there is a barrier, or a path of events
+    over another queue; between those of two queues there is a path of events and
+    barriers.
+
+    Invariant: without any one of the barriers and waits, some conflicting pair
+    would not be ordered.
   }];
   let statistics = [
     Statistic<"numInstructions", "instructions", "Instructions">,
     Statistic<"numBarriers", "barriers", "Barriers">,
+    Statistic<"numEvents", "events", "Events">,
+    Statistic<"numWaits", "waits", "Waits for events">,
   ];
 }
 

@@ -67,12 +67,18 @@ private:
     BindOp bind = phase.getBind();
     llvm::DenseSet<Value> shared{bind.getInput(), bind.getOutput()};
     SmallVector<InstOp> small;
-    for (InstOp inst : phase.getBody().getOps<InstOp>())
+    for (InstOp inst : phase.getBody().getOps<InstOp>()) {
       if (isSmall(inst, phase.getMaxTokens()))
         small.push_back(inst);
       else
         for (Value region : writtenBy(inst))
           shared.insert(region);
+      // What a copy from or to another device uses there.
+      for (const Access &access : accessesOf(inst))
+        if (auto buffer = access.region.getDefiningOp<BufferOp>();
+            buffer && buffer.getDevice() != inst.getDevice())
+          shared.insert(buffer);
+    }
     // What an instruction writes is shared as a whole or not at all.
     auto sharesResult = [&](InstOp inst) {
       SmallVector<Value> written = writtenBy(inst);

@@ -1,4 +1,4 @@
-#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/BitVector.h"
 #include "passes/PlanHazards.h"
 #include "passes/PlanPasses.h"
 
@@ -29,22 +29,41 @@ private:
     for (BufferOp buffer : phase.getBody().getOps<BufferOp>())
       if (!buffer.getOffset())
         return buffer.emitError("expected an offset; run plan-allocate first");
-    llvm::DenseMap<Value, Epoch> epochs; // By device.
-    for (InstOp inst : phase.getBody().getOps<InstOp>()) {
-      Epoch &epoch =
-          epochs.try_emplace(inst.getDevice(), Epoch(phase.getMaxTokens()))
-              .first->second;
-      SmallVector<Access> accesses = accessesOf(inst);
-      bool barrier = epoch.conflictsWith(accesses);
-      inst.setBarrier(barrier);
-      ++numInstructions;
-      if (barrier) {
-        epoch.clear();
-        ++numBarriers;
-      }
-      epoch.add(accesses);
+    auto insts = llvm::to_vector(phase.getBody().getOps<InstOp>());
+    std::vector<Ordering> orderings = orderingsOf(phase);
+    llvm::BitVector signals(unsigned(insts.size()));
+    for (const Ordering &ordering : orderings)
+      for (int32_t wait : ordering.waits)
+        signals.set(unsigned(wait));
+    numInstructions += insts.size();
+    numEvents += signals.count();
+    for (auto [index, ordering] : llvm::enumerate(orderings)) {
+      SmallVector<Value> waits;
+      for (int32_t wait : ordering.waits)
+        waits.push_back(insts[wait].getEvent());
+      // The number of results is fixed when an op is made.
+      insts[index] =
+          rebuild(insts[index], waits, signals.test(unsigned(index)));
+      insts[index].setBarrier(ordering.barrier);
+      numBarriers += ordering.barrier;
+      numWaits += ordering.waits.size();
     }
     return success();
+  }
+
+  /// `inst` with these waits, and an event or none; its own are dropped.
+  static InstOp rebuild(InstOp inst, ValueRange waits, bool signals) {
+    OpBuilder builder(inst);
+    auto made = builder.create<InstOp>(
+        inst.getLoc(),
+        signals ? Type(EventType::get(inst.getContext())) : Type(),
+        inst.getOp(), inst.getQueue(), inst.getKernels(), inst.getArguments(),
+        waits, inst.getPresent(), inst.getInts(), inst.getFloats(),
+        /*barrier=*/false, inst.getExplain());
+    if (inst.getEvent())
+      inst.getEvent().dropAllUses();
+    inst.erase();
+    return made;
   }
 };
 

@@ -37,8 +37,23 @@ FailureOr<Value> PlanTables::device(Operation *op, StringRef name) {
       desc->budgetBytes());
   if (desc->arch != 0)
     created.setArch(desc->arch);
+  if (desc->kind == moec::DeviceKind::Cpu)
+    created.setCores(desc->cores);
   entry = created;
   isas_[entry] = isa;
+  return entry;
+}
+
+Value PlanTables::queue(Value device, moek::OpCode op) {
+  // A GPU copies beside its computations.
+  auto kind = op == moek::OpCode::Copy &&
+                      device.getDefiningOp<plan::DeviceOp>().getKind() ==
+                          plan::DeviceKind::Cuda
+                  ? plan::QueueKind::Copy
+                  : plan::QueueKind::Compute;
+  Value &entry = queues_[{device, kind}];
+  if (!entry)
+    entry = builder_.create<plan::QueueOp>(device.getLoc(), kind, device);
   return entry;
 }
 
@@ -222,17 +237,18 @@ FailureOr<Value> PlanTables::addPacked(Value weight, moek::Layout layout) {
 void PlanTables::sort() {
   // The order of the tables in plan.fbs, but with what phases use before them.
   auto rank = [](Operation &op) {
-    return isa<plan::DeviceOp>(op) ? 0
-           : isa<plan::FileOp>(op) ? 1
+    return isa<plan::DeviceOp>(op)  ? 0
+           : isa<plan::QueueOp>(op) ? 1
+           : isa<plan::FileOp>(op)  ? 2
            : isa<plan::WeightOp, plan::FoldQueryOp, plan::TransposeOp,
                  plan::PackOp>(op)
-               ? 2
-           : isa<plan::ConstantOp>(op)  ? 3
-           : isa<plan::KvOp>(op)        ? 4
-           : isa<plan::TokenizerOp>(op) ? 5
-           : isa<plan::NoteOp>(op)      ? 6
-           : isa<plan::ExplainOp>(op)   ? 7
-                                        : 8;
+               ? 3
+           : isa<plan::ConstantOp>(op)  ? 4
+           : isa<plan::KvOp>(op)        ? 5
+           : isa<plan::TokenizerOp>(op) ? 6
+           : isa<plan::NoteOp>(op)      ? 7
+           : isa<plan::ExplainOp>(op)   ? 8
+                                        : 9;
   };
   Block &block = program_.getBody().front();
   SmallVector<Operation *> ops;

@@ -25,6 +25,8 @@ public:
 
   /// The device of this name; emits an error on `op` if the target has none.
   FailureOr<Value> device(Operation *op, StringRef name);
+  /// The device's queue for instructions of `op`.
+  Value queue(Value device, moek::OpCode op);
   /// The device's entry says which ISA its kernels need: the best one noted.
   void noteKernel(Value device, moek::Isa isa);
 
@@ -59,6 +61,7 @@ private:
   OpBuilder builder_;
 
   llvm::DenseMap<Attribute, Value> devices_;
+  llvm::DenseMap<std::pair<Value, plan::QueueKind>, Value> queues_;
   llvm::DenseMap<Value, moek::Isa> isas_;
   llvm::DenseMap<int64_t, Value> fileEntries_;
   /// By what the weight is, independent of the function it is in, and layout.

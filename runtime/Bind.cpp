@@ -1,14 +1,14 @@
 #include "runtime/Bind.h"
 
 #include "runtime/OpReader.h"
-#include "runtime/Verify.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace moert {
 
 namespace {
-/// By OpCode. Copy has no CPU kernel, because one device has nothing to copy.
+/// By OpCode.
 constexpr Binder binders[moek::kOpCodeCount] = {
     bindEmbed,          bindRopeTable,     bindRmsNorm,
     bindQuantize,       bindLinear,        bindGateUp,
@@ -16,20 +16,43 @@ constexpr Binder binders[moek::kOpCodeCount] = {
     bindMlaLatent,      bindAbsorbQuery,   bindLatentAttention,
     bindHeadLinear,     bindMlaAttention,  bindRouter,
     bindExpertGroup,    bindExpertsLinear, bindExpertsGateUp,
-    bindExpertsCombine, nullptr,           bindLatentCombine};
+    bindExpertsCombine, bindCopy,          bindLatentCombine};
 
 /// Binds the instructions of one phase.
 class PhaseBinder {
 public:
-  PhaseBinder(const fb::Plan &plan, const fb::Phase &phase,
-              const DeviceMemory &memory, const WeightFiles &files,
-              ArgumentStore &arguments)
-      : plan_(plan), phase_(phase), memory_(memory), files_(files),
-        arguments_(arguments) {}
+  PhaseBinder(const fb::Plan &plan, const fb::Phase &phase, uint32_t device,
+              std::span<const DeviceMemory> memories, const WeightFiles &files,
+              BoundPhase &bound)
+      : plan_(plan), phase_(phase), device_(device), memories_(memories),
+        files_(files), bound_(bound), arguments_(bound.arguments) {}
 
+  /// Appends instruction `index` of the phase, if it is the device's.
+  Status add(uint32_t index) {
+    const fb::Instruction &instruction = *phase_.instructions()->Get(index);
+    if (deviceOf(plan_, instruction) != device_)
+      return Status::ok();
+    MOE_ASSIGN_OR_RETURN(BoundInstruction result, bind(instruction));
+    result.index = index;
+    BoundPhase::EventsAt events;
+    events.signal = std::exchange(bound_.lastSignal, instruction.signal());
+    events.firstWait = uint32_t(bound_.waits.size());
+    events.waits = count(instruction.waits());
+    for (uint32_t i = 0; i < events.waits; ++i)
+      bound_.waits.push_back(instruction.waits()->Get(i));
+    if (instruction.barrier())
+      result.sync |= BoundInstruction::kBarrier;
+    if (events.signal >= 0 || events.waits > 0)
+      result.sync |= BoundInstruction::kEvents;
+    bound_.events.push_back(events);
+    bound_.instructions.push_back(result);
+    return Status::ok();
+  }
+
+private:
   StatusOr<BoundInstruction> bind(const fb::Instruction &instruction) {
     OwnBuffers own = ownBuffers(instruction);
-    std::span<std::byte *const> workers = memory_.workers;
+    std::span<std::byte *const> workers = memories_[device_].workers;
     if (own.used && workers.empty())
       return Status(StatusCode::Internal, "has buffers per worker, but was "
                                           "bound without workers");
@@ -49,7 +72,6 @@ public:
     return bound;
   }
 
-private:
   /// Whether an instruction uses and writes buffers that each worker has.
   struct OwnBuffers {
     bool used = false, written = false;
@@ -71,20 +93,19 @@ private:
   StatusOr<BoundInstruction> bind(const fb::Instruction &instruction,
                                   std::byte *own) {
     Binder binder = binders[instruction.op()];
-    if (!binder)
-      return invalidPlan("has no CPU kernel");
-    OpReader reader(plan_, phase_, instruction, memory_, own, files_,
+    OpReader reader(plan_, phase_, instruction, memories_, own, files_,
                     arguments_);
-    BoundInstruction bound{reader.driver(), binder(reader),
-                           instruction.barrier()};
+    BoundInstruction bound{reader.driver(), binder(reader)};
     MOE_RETURN_IF_ERROR(reader.finish());
     return bound;
   }
 
   const fb::Plan &plan_;
   const fb::Phase &phase_;
-  const DeviceMemory &memory_;
+  const uint32_t device_;
+  std::span<const DeviceMemory> memories_;
   const WeightFiles &files_;
+  BoundPhase &bound_;
   ArgumentStore &arguments_;
 };
 } // namespace
@@ -102,29 +123,24 @@ void *ArgumentStore::allocate(size_t bytes) {
 }
 
 StatusOr<BoundPhase> bindPhase(const Plan &plan, const fb::Phase &phase,
-                               const DeviceMemory &memory,
+                               uint32_t device,
+                               std::span<const DeviceMemory> memories,
                                const WeightFiles &files) {
   std::string place =
       fmt::format("{}: phase {}", plan.path(), text(phase.name()));
   BoundPhase bound;
-  bound.name = text(phase.name());
-  bound.minTokens = phase.min_tokens();
-  bound.maxTokens = phase.max_tokens();
-  const auto &buffers = *phase.buffers();
-  bound.input = memory.arena + buffers.Get(phase.input())->offset();
-  bound.output = reinterpret_cast<float *>(
-      memory.arena + buffers.Get(phase.output())->offset());
-  bound.instructions.reserve(count(phase.instructions()));
-  PhaseBinder binder(plan.table(), phase, memory, files, bound.arguments);
-  for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
-    const fb::Instruction &instruction = *phase.instructions()->Get(i);
-    StatusOr<BoundInstruction> result = binder.bind(instruction);
-    if (!result)
-      return result.status().at(fmt::format("{}, instruction {} ({})", place, i,
-                                            findOp(instruction.op())->name));
-    bound.instructions.push_back(*result);
-  }
-  MOE_RETURN_IF_ERROR(verifyDataflow(plan.table(), phase).at(place));
+  PhaseBinder binder(plan.table(), phase, device, memories, files, bound);
+  for (uint32_t i = 0; i < count(phase.instructions()); ++i)
+    if (Status status = binder.add(i); !status.isOk())
+      return std::move(status).at(
+          fmt::format("{}, instruction {} ({})", place, i,
+                      findOp(phase.instructions()->Get(i)->op())->name));
+  bool hasEvents =
+      std::ranges::any_of(bound.instructions, [](const BoundInstruction &i) {
+        return (i.sync & BoundInstruction::kEvents) != 0;
+      });
+  if (!hasEvents)
+    bound.events.clear();
   return bound;
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/Plan.h"
 #include "runtime/WeightFiles.h"
 #include "runtime/base/Status.h"
+#include "runtime/device/Device.h"
 
 #include <cstddef>
 #include <cstring>
@@ -29,15 +30,6 @@ namespace moert {
 namespace fb {
 struct Phase;
 } // namespace fb
-
-/// Memory of the one CPU device, each at least as large as the plan says.
-struct DeviceMemory {
-  std::byte *arena;
-  std::byte *kv;
-  /// Of each worker, for the buffers of which each has a copy. Binding to more
-  /// or fewer workers than will run the phase is an error of the caller.
-  std::span<std::byte *const> workers;
-};
 
 /// Keeps argument structs at stable addresses, in execution order.
 class ArgumentStore {
@@ -65,9 +57,13 @@ private:
 struct BoundInstruction {
   moek::KernelFn kernel;
   const void *args;
-  bool barrier;
+  /// What is done before it: workers meet at a barrier, wait for events, signal
+  /// that of the instruction before. 0 for most instructions.
+  enum Sync : uint8_t { kBarrier = 1, kEvents = 2 };
+  uint8_t sync = 0;
   /// Every worker does all of it, as a team of one.
   bool replicated = false;
+  uint32_t index = 0; ///< In the phase's list of all queues.
   /// By worker, where their arguments differ; else null.
   const void *const *ownArgs = nullptr;
 
@@ -76,21 +72,28 @@ struct BoundInstruction {
   }
 };
 
-/// A phase's instruction list, ready to run.
+/// One device's part of a phase's instruction list, ready to run.
 struct BoundPhase {
-  std::string name;
-  int32_t minTokens, maxTokens;
+  /// Events at an instruction that has kEvents.
+  struct EventsAt {
+    int32_t signal = -1;               ///< Of the instruction before it, or -1.
+    uint32_t firstWait = 0, waits = 0; ///< In BoundPhase::waits.
+  };
+
   std::vector<BoundInstruction> instructions;
-  std::byte *input; ///< I32 tokens [T], or F32 hidden rows [T, D].
-  float *output;    ///< Hidden rows [T, D], or logits [T, vocab].
+  std::vector<EventsAt> events; ///< By instruction; empty if none has any.
+  std::vector<uint32_t> waits;
+  int32_t lastSignal = -1; ///< Of the last instruction.
   ArgumentStore arguments;
 };
 
-/// `phase` is one of `plan`'s; `plan` passed checkMachine(). Fails with
+/// What CPU device number `device` does of `phase`, which is one of `plan`'s;
+/// `plan` passed checkMachine(), `memories` has all devices'. Fails with
 /// InvalidFile, naming phase, instruction and operand, with WrongMachine for a
 /// kernel this machine cannot run.
 StatusOr<BoundPhase> bindPhase(const Plan &plan, const fb::Phase &phase,
-                               const DeviceMemory &memory,
+                               uint32_t device,
+                               std::span<const DeviceMemory> memories,
                                const WeightFiles &files);
 
 } // namespace moert

@@ -1,4 +1,5 @@
 // Arguments of embedding, norms, and everything that multiplies one matrix.
+#include "kernels/CopyArgs.h"
 #include "kernels/Scratch.h"
 #include "runtime/OpReader.h"
 
@@ -125,6 +126,22 @@ const void *bindAdd(OpReader &r) {
   args.x = x.f32();
   args.y = y.f32();
   args.out = out.f32();
+  return r.keep(args);
+}
+
+const void *bindCopy(OpReader &r) {
+  moek::CopyArgs args{};
+  BufferRef x = r.anyBuffer("x");
+  BufferRef out = r.anyBuffer("out");
+  r.require(x.encoding == out.encoding && x.cols == out.cols &&
+                x.rowsPerToken == out.rowsPerToken &&
+                x.fixedRows == out.fixedRows,
+            "a copy has the shape of what it copies");
+  int64_t row = moek::encodedRowBytes(x.encoding, x.cols);
+  args.x = x.bytes();
+  args.out = out.bytes();
+  args.tokenBytes = x.rowsPerToken * row;
+  args.fixedBytes = x.fixedRows * row;
   return r.keep(args);
 }
 

@@ -5,7 +5,6 @@
 #include "runtime/schema/OpTable.h"
 
 #include <algorithm>
-#include <ranges>
 #include <string>
 #include <vector>
 
@@ -30,6 +29,7 @@ enum class Space : uint8_t { Arena, Kv, Worker };
 /// Bytes that instructions read and write: a buffer or a cache.
 struct Region {
   Space space;
+  uint32_t device;
   uint64_t begin, end; ///< At the phase's largest step.
   uint64_t bytesPerToken, fixedBytes;
   uint8_t encoding;
@@ -38,12 +38,16 @@ struct Region {
   Contents contents;
 
   bool overlaps(const Region &other) const {
-    return space == other.space && begin < other.end && other.begin < end;
+    return space == other.space && device == other.device &&
+           begin < other.end && other.begin < end;
   }
   /// The same elements at the same places for every token count.
   bool sameAs(const Region &other) const {
-    return space == other.space && begin == other.begin &&
-           bytesPerToken == other.bytesPerToken &&
+    return space == other.space && device == other.device &&
+           begin == other.begin && hasShapeOf(other);
+  }
+  bool hasShapeOf(const Region &other) const {
+    return bytesPerToken == other.bytesPerToken &&
            fixedBytes == other.fixedBytes && encoding == other.encoding &&
            encodedCols == other.encodedCols;
   }
@@ -55,9 +59,14 @@ struct Access {
   bool reads, writes;
 };
 
-/// An access that no barrier has separated from the current instruction.
+/// How many leading instructions of each queue are known to have ended.
+using Clock = std::vector<uint32_t>;
+
+/// An access that some queue may not know to be over.
 struct Pending {
   uint32_t region;
+  uint32_t queue;
+  uint32_t position; ///< Of its instruction in the queue, the first being 1.
   uint32_t instruction;
   bool writes;
 };
@@ -82,7 +91,15 @@ private:
   void collectAccesses(const fb::Instruction &instruction, const OpSpec &spec);
   Status checkWithin(OpCode op) const;
   Status checkReplicated() const;
-  Status checkRaces(bool barrier, uint32_t index);
+  Status checkCopy(OpCode op) const;
+  void synchronize(const fb::Instruction &instruction);
+  void forget();
+  size_t placeOf(const Pending &pending) const {
+    return (pending.region * clocks_.size() + pending.queue) * 2 +
+           pending.writes;
+  }
+  Status checkRaces(uint32_t queue) const;
+  void note(uint32_t queue, uint32_t index);
   Status checkContents(const fb::Instruction &instruction,
                        const OpSpec &spec) const;
   Contents written(const fb::Instruction &instruction, const OpSpec &spec,
@@ -94,17 +111,26 @@ private:
 
   const fb::Plan &plan_;
   const fb::Phase &phase_;
-  std::vector<Region> regions_;       ///< Buffers, then caches.
-  std::vector<Access> accesses_;      ///< Of the instruction being visited.
-  std::vector<Pending> pending_;      ///< At most two per region.
-  std::vector<uint8_t> pendingKinds_; ///< By region: 1 read, 2 written.
+  std::vector<Region> regions_;  ///< Buffers, then caches.
+  std::vector<Access> accesses_; ///< Of the instruction being visited.
+  std::vector<Pending> pending_;
+  /// Of the last read and the last write of each region by each queue, its
+  /// place in pending_: its other accesses were before them. kNone: none.
+  std::vector<uint32_t> places_;
+  std::vector<Clock> clocks_;       ///< By queue: what its instructions know.
+  std::vector<uint32_t> positions_; ///< By queue: of its last instruction.
+  std::vector<uint32_t> remaining_; ///< By queue: instructions to come.
+  std::vector<Clock> events_;       ///< By event: what it tells.
 };
+
+constexpr uint32_t kNone = UINT32_MAX;
 
 void Walk::addBuffer(const fb::Buffer &buffer) {
   auto encoding = moek::Encoding(buffer.encoding());
   uint64_t row = moek::encodedRowBytes(encoding, buffer.cols());
   Region region{};
   region.space = buffer.per_worker() ? Space::Worker : Space::Arena;
+  region.device = buffer.device();
   region.bytesPerToken = row * buffer.rows_per_token();
   region.fixedBytes = row * buffer.fixed_rows();
   region.begin = buffer.offset();
@@ -118,6 +144,7 @@ void Walk::addBuffer(const fb::Buffer &buffer) {
 void Walk::addKv(const fb::Kv &kv) {
   Region region{};
   region.space = Space::Kv;
+  region.device = kv.device();
   region.fixedBytes = uint64_t(
       moek::kvBytes(moek::KvType(kv.type()), kv.width(), kv.capacity()));
   region.begin = kv.offset();
@@ -206,34 +233,87 @@ Status Walk::checkReplicated() const {
   return Status::ok();
 }
 
-/// Against the instructions since the last barrier. A worker's own memory has
-/// no races.
-Status Walk::checkRaces(bool barrier, uint32_t index) {
-  if (barrier) {
-    for (const Pending &pending : pending_)
-      pendingKinds_[pending.region] = 0;
-    pending_.clear();
+/// What a copy writes is what it reads.
+Status Walk::checkCopy(OpCode op) const {
+  if (op != OpCode::Copy ||
+      regions_[accesses_[0].region].hasShapeOf(regions_[accesses_[1].region]))
+    return Status::ok();
+  return invalidPlan("copies {} to {}, which has another shape",
+                     nameOf(accesses_[0].region), nameOf(accesses_[1].region));
+}
+
+/// What the instruction knows to have ended when it begins.
+void Walk::synchronize(const fb::Instruction &instruction) {
+  uint32_t queue = instruction.queue();
+  Clock &clock = clocks_[queue];
+  for (uint32_t i = 0; i < count(instruction.waits()); ++i) {
+    const Clock &event = events_[instruction.waits()->Get(i)];
+    for (size_t other = 0; other < clock.size(); ++other)
+      clock[other] = std::max(clock[other], event[other]);
   }
-  auto isShared = [&](const Access &access) {
-    return regions_[access.region].space != Space::Worker;
-  };
-  for (const Access &access : accesses_ | std::views::filter(isShared))
+  if (instruction.barrier())
+    clock[queue] = positions_[queue];
+  if (instruction.barrier() || count(instruction.waits()) > 0)
+    forget();
+  ++positions_[queue];
+  if (instruction.signal() >= 0) {
+    events_.push_back(clock);
+    events_.back()[queue] = positions_[queue];
+  }
+}
+
+/// Drops the accesses that every queue with instructions to come knows to be
+/// over: nothing can race with them.
+void Walk::forget() {
+  Clock known(clocks_.size(), UINT32_MAX);
+  for (size_t queue = 0; queue < clocks_.size(); ++queue)
+    if (remaining_[queue] > 0)
+      for (size_t other = 0; other < known.size(); ++other)
+        known[other] = std::min(known[other], clocks_[queue][other]);
+  size_t kept = 0;
+  for (const Pending &pending : pending_) {
+    uint32_t &place = places_[placeOf(pending)];
+    place = pending.position <= known[pending.queue] ? kNone : uint32_t(kept);
+    if (place != kNone)
+      pending_[kept++] = pending;
+  }
+  pending_.resize(kept);
+}
+
+/// Against accesses that are not known to be over. A worker's own memory has no
+/// races.
+Status Walk::checkRaces(uint32_t queue) const {
+  const Clock &clock = clocks_[queue];
+  for (const Access &access : accesses_) {
+    if (regions_[access.region].space == Space::Worker)
+      continue;
     for (const Pending &pending : pending_)
       if ((access.writes || pending.writes) &&
+          pending.position > clock[pending.queue] &&
           regions_[access.region].overlaps(regions_[pending.region]))
-        return invalidPlan("{} {}, which instruction {} {} with no barrier "
-                           "between them",
+        return invalidPlan("{} {}, which instruction {} {} with no {} between "
+                           "them",
                            access.writes ? "writes" : "reads",
                            nameOf(access.region), pending.instruction,
-                           pending.writes ? "writes" : "reads");
-  for (const Access &access : accesses_ | std::views::filter(isShared)) {
-    uint8_t kind = access.writes ? 2 : 1;
-    if (pendingKinds_[access.region] & kind)
-      continue;
-    pendingKinds_[access.region] |= kind;
-    pending_.push_back({access.region, index, access.writes});
+                           pending.writes ? "writes" : "reads",
+                           pending.queue == queue ? "barrier" : "event");
   }
   return Status::ok();
+}
+
+void Walk::note(uint32_t queue, uint32_t index) {
+  for (const Access &access : accesses_) {
+    if (regions_[access.region].space == Space::Worker)
+      continue;
+    Pending pending{access.region, queue, positions_[queue], index,
+                    access.writes};
+    uint32_t &place = places_[placeOf(pending)];
+    if (place == kNone) {
+      place = uint32_t(pending_.size());
+      pending_.push_back(pending);
+    }
+    pending_[place] = pending;
+  }
 }
 
 const Contents &Walk::contentsOf(std::string_view operand) const {
@@ -289,6 +369,8 @@ Status Walk::checkContents(const fb::Instruction &instruction,
 /// What `operand` holds after the instruction.
 Contents Walk::written(const fb::Instruction &instruction, const OpSpec &spec,
                        std::string_view operand, uint32_t index) const {
+  if (spec.op == OpCode::Copy)
+    return contentsOf("x");
   Contents contents;
   if (spec.op == OpCode::Router && operand == "ids")
     contents.kind = Contents::ExpertIds;
@@ -320,7 +402,11 @@ Status Walk::visit(uint32_t index) {
   collectAccesses(instruction, spec);
   MOE_RETURN_IF_ERROR(checkWithin(spec.op));
   MOE_RETURN_IF_ERROR(checkReplicated());
-  MOE_RETURN_IF_ERROR(checkRaces(instruction.barrier(), index));
+  MOE_RETURN_IF_ERROR(checkCopy(spec.op));
+  synchronize(instruction);
+  MOE_RETURN_IF_ERROR(checkRaces(instruction.queue()));
+  note(instruction.queue(), index);
+  --remaining_[instruction.queue()];
   MOE_RETURN_IF_ERROR(checkContents(instruction, spec));
   for (const Access &access : accesses_)
     if (access.writes)
@@ -333,7 +419,13 @@ Status Walk::run() {
     addBuffer(*phase_.buffers()->Get(i));
   for (uint32_t i = 0; i < count(plan_.kv()); ++i)
     addKv(*plan_.kv()->Get(i));
-  pendingKinds_.assign(regions_.size(), 0);
+  size_t queues = count(plan_.queues());
+  places_.assign(regions_.size() * queues * 2, kNone);
+  clocks_.assign(queues, Clock(queues, 0));
+  positions_.assign(queues, 0);
+  remaining_.assign(queues, 0);
+  for (uint32_t i = 0; i < count(phase_.instructions()); ++i)
+    ++remaining_[phase_.instructions()->Get(i)->queue()];
 
   Contents input;
   if (regions_[phase_.input()].encoding == uint8_t(moek::Encoding::I32))

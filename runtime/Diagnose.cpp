@@ -58,10 +58,10 @@ bool isWritten(OperandRole role) {
 class Suspect {
 public:
   Suspect(const Plan &plan, const WeightFiles &files,
-          const DeviceMemory &memory, const fb::Phase &phase, uint32_t index,
-          const moek::Step &step)
-      : path_(plan.path()), plan_(plan.table()), files_(files), memory_(memory),
-        phase_(phase), index_(index), step_(step),
+          std::span<const DeviceMemory> memories, const fb::Phase &phase,
+          uint32_t index, const moek::Step &step)
+      : path_(plan.path()), plan_(plan.table()), files_(files),
+        memories_(memories), phase_(phase), index_(index), step_(step),
         instruction_(*phase.instructions()->Get(index)),
         spec_(*findOp(instruction_.op())) {}
 
@@ -107,7 +107,8 @@ private:
   Region region(uint32_t operand) const {
     const fb::Buffer &buffer =
         *phase_.buffers()->Get(instruction_.operands()->Get(operand)->index());
-    std::byte *base = buffer.per_worker() ? memory_.workers[0] : memory_.arena;
+    const DeviceMemory &memory = memories_[buffer.device()];
+    std::byte *base = buffer.per_worker() ? memory.workers[0] : memory.arena;
     return {base + buffer.offset(), Encoding(buffer.encoding()), buffer.cols(),
             buffer.rows_per_token() * step_.tokens + buffer.fixed_rows()};
   }
@@ -263,7 +264,7 @@ private:
   const std::string &path_;
   const fb::Plan &plan_;
   const WeightFiles &files_;
-  const DeviceMemory &memory_;
+  std::span<const DeviceMemory> memories_; ///< By device.
   const fb::Phase &phase_;
   uint32_t index_;
   moek::Step step_;
@@ -271,28 +272,16 @@ private:
   const OpSpec &spec_;
 };
 
-const fb::Phase &tableOf(const Plan &plan, const BoundPhase &bound) {
-  const auto &phases = *plan.table().phases();
-  return **std::find_if(phases.begin(), phases.end(),
-                        [&](const fb::Phase *phase) {
-                          return text(phase->name()) == bound.name;
-                        });
-}
 } // namespace
 
-Status diagnose(const Plan &plan, const WeightFiles &files,
-                const DeviceMemory &memory, Executor &executor,
-                const BoundPhase &phase, const moek::Step &step,
+Status diagnose(const Plan &plan, const WeightFiles &files, Devices &devices,
+                const RunnablePhase &phase, const moek::Step &step,
                 const std::atomic<bool> *cancel) {
-  BoundPhase one{phase.name, phase.minTokens, phase.maxTokens,
-                 {},         phase.input,     phase.output,
-                 {}};
-  const fb::Phase &table = tableOf(plan, phase);
+  const fb::Phase &table = *plan.table().phases()->Get(phase.number);
   for (uint32_t i = 0; i < count(table.instructions()); ++i) {
-    Suspect suspect(plan, files, memory, table, i, step);
-    one.instructions.assign(1, phase.instructions[i]);
+    Suspect suspect(plan, files, devices.memories(), table, i, step);
     suspect.clearOutputs();
-    MOE_RETURN_IF_ERROR(executor.run(one, step, cancel));
+    MOE_RETURN_IF_ERROR(devices.runAlone(phase, i, step, cancel));
     if (std::optional<int64_t> element = suspect.firstBroken())
       return suspect.explain(*element);
   }

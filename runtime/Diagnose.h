@@ -3,8 +3,7 @@
 #ifndef MOE_RUNTIME_DIAGNOSE_H
 #define MOE_RUNTIME_DIAGNOSE_H
 
-#include "runtime/Executor.h"
-#include "runtime/Plan.h"
+#include "runtime/Devices.h"
 
 namespace moert {
 
@@ -13,13 +12,12 @@ namespace moert {
 /// for the cause in the weights that this one reads. Takes as long as a step
 /// and reading those weights on one thread.
 ///
-/// `phase` was bound from `plan` to `memory` and `files`; its input holds the
-/// step's again, and the caches hold what was before `step.position`. Returns
-/// InvalidFile with the name of the op and, if it is a weight's doing, tensor
-/// and row; or Cancelled.
-Status diagnose(const Plan &plan, const WeightFiles &files,
-                const DeviceMemory &memory, Executor &executor,
-                const BoundPhase &phase, const moek::Step &step,
+/// `phase` is one of `devices`, which are of `plan` and `files`; its input
+/// holds the step's again, and the caches hold what was before `step.position`.
+/// Returns InvalidFile with the name of the op and, if it is a weight's doing,
+/// tensor and row; or Cancelled.
+Status diagnose(const Plan &plan, const WeightFiles &files, Devices &devices,
+                const RunnablePhase &phase, const moek::Step &step,
                 const std::atomic<bool> *cancel);
 
 } // namespace moert

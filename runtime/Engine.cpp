@@ -50,39 +50,21 @@ Status Engine::prepare(const EngineOptions &options) {
                       hostMemoryLimit(options.systemRoot));
   MOE_RETURN_IF_ERROR(checkFit(plan_, memory_, options.allowPaging));
   // Only a worker that stays where it is has memory of its own.
-  Placement placement;
+  DevicesOptions devices;
+  devices.threads = threads;
+  devices.instrument = options.instrument;
   if (options.pin)
     for (WorkerPlace place : placeWorkers(
              readTopology(allowedCpus(), options.systemRoot), threads)) {
-      placement.cpus.push_back(place.cpu);
-      placement.nodes.push_back(place.node);
+      devices.cpus.push_back(place.cpu);
+      devices.nodes.push_back(place.node);
     }
   if (options.copyWeights)
-    MOE_RETURN_IF_ERROR(
-        files_->copyToMemory(nodeParts(table, placement.nodes)));
-  MOE_RETURN_IF_ERROR(allocate(threads, placement));
-  return bind();
-}
-
-Status Engine::allocate(int threads, const Placement &placement) {
-  const fb::Device &device = *plan_.table().devices()->Get(0);
-  MOE_ASSIGN_OR_RETURN(
-      arena_, HostMemory::allocate(device.arena_bytes(), "activations"));
-  MOE_ASSIGN_OR_RETURN(kv_,
-                       HostMemory::allocate(device.kv_bytes(), "the KV cache"));
-  kvPages_ = KvPages(plan_.table(), kv_.data());
+    MOE_RETURN_IF_ERROR(files_->copyToMemory(nodeParts(table, devices.nodes)));
+  MOE_RETURN_IF_ERROR(createDevices(std::move(devices)));
+  kvPages_ = KvPages(table, devices_->memories());
   pool_.emplace(kvPages_.count());
-  MOE_ASSIGN_OR_RETURN(std::unique_ptr<WorkerPool> pool,
-                       WorkerPool::create(threads, placement.cpus));
-  MOE_ASSIGN_OR_RETURN(executor_, Executor::create(std::move(pool),
-                                                   {device.worker_bytes(),
-                                                    device.scratch_bytes()},
-                                                   placement.nodes));
   return Status::ok();
-}
-
-DeviceMemory Engine::memory() const {
-  return {arena_.data(), kv_.data(), executor_->workerBuffers()};
 }
 
 std::string Engine::recompiled(std::string_view option,
@@ -95,23 +77,23 @@ std::string Engine::contextHint(int64_t tokens) const {
   return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
 }
 
-Status Engine::bind() {
-  for (const fb::Phase *phase : *plan_.table().phases()) {
-    StatusOr<BoundPhase> result = bindPhase(plan_, *phase, memory(), *files_);
-    if (!result && result.status().code() == StatusCode::WrongMachine)
-      return Status(StatusCode::WrongMachine,
-                    result.status().message() + "; recompile for this machine" +
-                        recompiled("--target", "native"));
-    MOE_ASSIGN_OR_RETURN(BoundPhase bound, std::move(result));
-    if (bound.name == "decode")
-      decode_ = std::move(bound);
-    else if (bound.name == "batch")
-      batch_ = std::move(bound);
-    else if (bound.name == "prefill")
-      prefill_ = std::move(bound);
+Status Engine::createDevices(DevicesOptions options) {
+  StatusOr<std::unique_ptr<Devices>> created =
+      Devices::create(plan_, *files_, std::move(options));
+  if (!created && created.status().code() == StatusCode::WrongMachine)
+    return Status(StatusCode::WrongMachine,
+                  created.status().message() + "; recompile for this machine" +
+                      recompiled("--target", "native"));
+  MOE_ASSIGN_OR_RETURN(devices_, std::move(created));
+  for (const RunnablePhase &phase : devices_->phases())
+    if (phase.name == "decode")
+      decode_ = phase;
+    else if (phase.name == "batch")
+      batch_ = phase;
+    else if (phase.name == "prefill")
+      prefill_ = phase;
     else
-      logits_ = std::move(bound);
-  }
+      logits_ = phase;
   return Status::ok();
 }
 

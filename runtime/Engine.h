@@ -10,8 +10,7 @@
 #ifndef MOE_RUNTIME_ENGINE_H
 #define MOE_RUNTIME_ENGINE_H
 
-#include "runtime/Bind.h"
-#include "runtime/Executor.h"
+#include "runtime/Devices.h"
 #include "runtime/KvPages.h"
 #include "runtime/KvPool.h"
 #include "runtime/MemoryFit.h"
@@ -45,6 +44,8 @@ struct EngineOptions {
   bool allowPaging = false;
   /// Where files are now, if not where they were at compile time.
   WeightPaths files = {};
+  /// See CpuDeviceOptions; for tests.
+  std::function<void(BoundInstruction &, ArgumentStore &)> instrument = {};
 };
 
 /// What one run of a phase took.
@@ -85,7 +86,7 @@ public:
   int32_t vocab() const { return vocab_; }
   /// Tokens that a sequence holds at most.
   int32_t context() const { return context_; }
-  int32_t threads() const { return executor_->threads(); }
+  int32_t threads() const { return devices_->threads(); }
   /// Most tokens of prompts in a step.
   int32_t ubatch() const;
   /// Most sequences that generate a token in one run of a phase.
@@ -149,10 +150,6 @@ private:
   friend class Sequence;
   explicit Engine(Plan plan) : plan_(std::move(plan)) {}
 
-  /// Where the workers run; empty lists where they may run anywhere.
-  struct Placement {
-    std::vector<int> cpus, nodes;
-  };
   /// The rows of a request in one run of a phase.
   struct Part {
     size_t request;
@@ -168,9 +165,7 @@ private:
   withFiles(Plan plan, const EngineOptions &options);
   /// All that remains when the files are open.
   Status prepare(const EngineOptions &options);
-  Status allocate(int threads, const Placement &placement);
-  Status bind();
-  DeviceMemory memory() const;
+  Status createDevices(DevicesOptions options);
   /// The line with the command that makes this plan with another `option`.
   std::string recompiled(std::string_view option, std::string value) const;
 
@@ -186,18 +181,18 @@ private:
   /// Enters the sequence's full pages in the pool's index.
   void publish(Sequence &sequence);
 
-  Status runRows(const BoundPhase &phase, std::span<Request> requests,
+  Status runRows(const RunnablePhase &phase, std::span<Request> requests,
                  std::vector<Part> parts, const LogitsSink &sink);
   /// Copies the rows whose logits are wanted from the phase's output, which the
   /// head overwrites, to hidden_. Returns the requests of which some row is not
   /// finite; none of their rows are wanted.
-  std::vector<size_t> gather(const BoundPhase &phase,
+  std::vector<size_t> gather(const RunnablePhase &phase,
                              std::span<const Request> requests,
                              std::span<const Part> parts,
                              std::vector<Wanted> &wanted);
   /// The first `count` tokens of the request are now in the cache.
   void advance(Request &request, int32_t count);
-  Status runPhase(const BoundPhase &phase, const moek::Step &step,
+  Status runPhase(const RunnablePhase &phase, const moek::Step &step,
                   const std::atomic<bool> *cancel);
   /// The logits of hidden_'s rows.
   Status head(std::span<Request> requests, std::span<const Wanted> wanted,
@@ -207,12 +202,11 @@ private:
   MemoryFit memory_;
   std::vector<std::string> modelPaths_; ///< The user's, for messages.
   std::optional<WeightFiles> files_;
-  HostMemory arena_, kv_;
+  std::unique_ptr<Devices> devices_;
   KvPages kvPages_;
   std::optional<KvPool> pool_;
-  std::optional<Executor> executor_;
-  BoundPhase decode_, logits_;
-  std::optional<BoundPhase> prefill_, batch_;
+  RunnablePhase decode_, logits_;
+  std::optional<RunnablePhase> prefill_, batch_;
   std::vector<moek::SequenceRows> rows_; ///< Of the running step.
   std::vector<float> hidden_; ///< Rows between a phase and the head.
   int64_t hiddenSize_ = 0;

@@ -109,13 +109,13 @@ void Engine::publish(Sequence &sequence) {
         tokens.subspan(i * kKvPage, kKvPage));
 }
 
-Status Engine::runPhase(const BoundPhase &phase, const moek::Step &step,
+Status Engine::runPhase(const RunnablePhase &phase, const moek::Step &step,
                         const std::atomic<bool> *cancel) {
   if (!observer_)
-    return executor_->run(phase, step, cancel);
-  times_.assign(phase.instructions.size(), {});
+    return devices_->run(phase, step, cancel);
+  times_.assign(phase.instructions, {});
   auto start = std::chrono::steady_clock::now();
-  MOE_RETURN_IF_ERROR(executor_->run(phase, step, cancel, times_));
+  MOE_RETURN_IF_ERROR(devices_->run(phase, step, cancel, times_));
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - start;
   observer_({phase.name, step, seconds.count(), times_});
@@ -148,13 +148,13 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
     }
   }
 
-  auto run = [&](const BoundPhase &phase, std::span<const Part> parts) {
+  auto run = [&](const RunnablePhase &phase, std::span<const Part> parts) {
     return runRows(phase, requests, {parts.begin(), parts.end()}, sink);
   };
   std::span<const Part> left(singles);
   while (!left.empty()) {
     size_t together = std::min(left.size(), size_t(batch()));
-    const BoundPhase &phase = together > 1 ? *batch_ : decode_;
+    const RunnablePhase &phase = together > 1 ? *batch_ : decode_;
     MOE_RETURN_IF_ERROR(run(phase, left.first(together)));
     left = left.subspan(together);
   }
@@ -167,7 +167,7 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
   return Status::ok();
 }
 
-Status Engine::runRows(const BoundPhase &phase, std::span<Request> requests,
+Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
                        std::vector<Part> parts, const LogitsSink &sink) {
   std::erase_if(parts, [&](Part part) {
     Request &request = requests[part.request];
@@ -215,7 +215,7 @@ Status Engine::runRows(const BoundPhase &phase, std::span<Request> requests,
   if (!broken.empty()) {
     fill();
     Status cause =
-        diagnose(plan_, *files_, memory(), *executor_, phase, step, cancel);
+        diagnose(plan_, *files_, *devices_, phase, step, cancel);
     for (size_t index : broken)
       requests[index].status = cause;
   }
@@ -226,7 +226,7 @@ Status Engine::runRows(const BoundPhase &phase, std::span<Request> requests,
   return head(requests, wanted, sink);
 }
 
-std::vector<size_t> Engine::gather(const BoundPhase &phase,
+std::vector<size_t> Engine::gather(const RunnablePhase &phase,
                                    std::span<const Request> requests,
                                    std::span<const Part> parts,
                                    std::vector<Wanted> &wanted) {
@@ -294,7 +294,7 @@ Status Engine::head(std::span<Request> requests,
     if (!broken.empty()) {
       std::memcpy(logits_.input, hidden, bytes);
       Status cause =
-          diagnose(plan_, *files_, memory(), *executor_, logits_, step, cancel);
+          diagnose(plan_, *files_, *devices_, logits_, step, cancel);
       for (size_t index : broken)
         requests[index].status = cause;
     }

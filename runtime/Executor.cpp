@@ -63,7 +63,13 @@ StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
       return pool->secondsQueued();
     };
   executor.pool_ = std::move(pool);
+  executor.job_ = std::make_unique<Job>();
+  executor.share_ = std::make_unique<Share>();
   return executor;
+}
+
+void Executor::fixTeam() {
+  policies_.assign(2, TeamPolicy(pool_->team(), pool_->team()));
 }
 
 TeamPolicy &Executor::policyFor(const moek::Step &step) {
@@ -74,67 +80,114 @@ TeamPolicy &Executor::policyFor(const moek::Step &step) {
   return policies_[which];
 }
 
-Status Executor::run(const BoundPhase &phase, const moek::Step &step,
-                     const std::atomic<bool> *cancel,
-                     std::span<InstructionTime> times) {
-  if (cancel && cancel->load(std::memory_order_relaxed))
-    return Status(StatusCode::Cancelled, "interrupted");
-  TeamPolicy &policy = policyFor(step);
-  lastTeam_ = policy.team();
-  bool stopped = false;
-  double begin = sensors_.now();
-  run(lastTeam_, phase, step, cancel, times, stopped);
-  if (stopped)
-    return Status(StatusCode::Cancelled, "interrupted");
-  StepKind kind{phase.instructions.data(), step.tokens};
-  if (policy.ran(kind, begin, sensors_.now()))
-    policy.decide(sensors_.queued());
-  return Status::ok();
-}
-
-void Executor::run(int32_t team, const BoundPhase &phase,
-                   const moek::Step &step, const std::atomic<bool> *cancel,
-                   std::span<InstructionTime> times, bool &stop) {
-  // Written by the last worker to reach a barrier, read by all after it.
-  auto atMeeting = [&] {
-    stop = cancel && cancel->load(std::memory_order_relaxed);
-  };
+void Executor::begin(const BoundPhase &phase, const moek::Step &step,
+                     const StepControl &control) {
+  lastTeam_ = policyFor(step).team();
   size_t rows = workers_.size();
   if (phase.instructions.size() > ticketStride_) {
     // Whole cache lines: a worker mostly takes its own tickets.
     ticketStride_ = (phase.instructions.size() + 15) / 16 * 16;
     tickets_.assign(2 * rows * ticketStride_, 0);
   }
-  uint32_t *tickets = tickets_.data() + oddStep_ * rows * ticketStride_;
-  uint32_t *nextTickets = tickets_.data() + !oddStep_ * rows * ticketStride_;
+  *job_ = {&phase, step, control};
+  job_->tickets = tickets_.data() + oddStep_ * rows * ticketStride_;
+  job_->nextTickets = tickets_.data() + !oddStep_ * rows * ticketStride_;
+  // Cancelled before it began: nothing is touched.
+  job_->stop =
+      control.cancel && control.cancel->load(std::memory_order_relaxed);
+  if (job_->stop) {
+    if (control.events)
+      control.events->stop();
+    return;
+  }
   oddStep_ = !oddStep_;
-  pool_->run(team, [&](int32_t index) {
-    moek::Worker worker = workers_[size_t(index)];
-    worker.count = team;
-    worker.nodeEnd = std::min(worker.nodeEnd, team);
-    worker.ticketStride = int64_t(ticketStride_);
-    const moek::Worker alone{0, 1, worker.scratch};
-    // Its own row, and those of workers that are left out now.
-    for (size_t row = size_t(index); row < rows; row += size_t(team))
-      std::fill_n(nextTickets + row * ticketStride_, ticketStride_, 0u);
-    bool timed = index == 0 && !times.empty();
-    double before = timed ? secondsNow() : 0;
-    for (size_t i = 0; i < phase.instructions.size(); ++i) {
-      const BoundInstruction &instruction = phase.instructions[i];
-      if (instruction.barrier) {
-        pool_->barrier().arriveAndWait(atMeeting);
-        if (stop)
-          return;
-        if (timed)
-          addSecondsSince(before, times[i].wait);
-      }
-      worker.tickets = tickets + i;
-      instruction.kernel(instruction.argsOf(index), step,
-                         instruction.replicated ? alone : worker);
+  job_->began = true;
+  job_->beginSeconds = sensors_.now();
+  share_->self = this; // may have moved
+  pool_->start(lastTeam_, *share_);
+}
+
+Status Executor::end() {
+  if (!job_->began)
+    return Status(StatusCode::Cancelled, "interrupted");
+  pool_->finish();
+  if (job_->stop)
+    return Status(StatusCode::Cancelled, "interrupted");
+  TeamPolicy &policy = policies_[lastPolicy_];
+  StepKind kind{job_->phase->instructions.data(), job_->step.tokens};
+  if (policy.ran(kind, job_->beginSeconds, sensors_.now()))
+    policy.decide(sensors_.queued());
+  return Status::ok();
+}
+
+void Executor::work(int32_t index) {
+  const Job &job = *job_;
+  const BoundPhase &phase = *job.phase;
+  moek::Worker worker = workers_[size_t(index)];
+  worker.count = lastTeam_;
+  worker.nodeEnd = std::min(worker.nodeEnd, lastTeam_);
+  worker.ticketStride = int64_t(ticketStride_);
+  const moek::Worker alone{0, 1, worker.scratch};
+  // Its own row, and those of workers that are left out now.
+  for (size_t row = size_t(index); row < workers_.size();
+       row += size_t(lastTeam_))
+    std::fill_n(job.nextTickets + row * ticketStride_, ticketStride_, 0u);
+  std::span<InstructionTime> times = job.control.times;
+  bool timed = index == 0 && !times.empty();
+  double before = timed ? secondsNow() : 0;
+  uint32_t *tickets = job.tickets;
+  for (size_t i = 0; i < phase.instructions.size(); ++i) {
+    if (phase.instructions[i].sync) {
+      if (!synchronize(i))
+        return;
       if (timed)
-        addSecondsSince(before, times[i].run);
+        addSecondsSince(before, times[phase.instructions[i].index].wait);
     }
+    const BoundInstruction &instruction = phase.instructions[i];
+    worker.tickets = tickets + i;
+    instruction.kernel(instruction.argsOf(index), job.step,
+                       instruction.replicated ? alone : worker);
+    if (timed)
+      addSecondsSince(before, times[instruction.index].run);
+  }
+  if (phase.lastSignal >= 0)
+    job.control.events->arrive(uint32_t(phase.lastSignal), lastTeam_);
+}
+
+/// What goes before instruction `at`; false where the step ends there.
+bool Executor::synchronize(size_t &at) {
+  const BoundPhase &phase = *job_->phase;
+  if (phase.instructions[at].sync & BoundInstruction::kEvents) {
+    const BoundPhase::EventsAt &here = phase.events[at];
+    StepEvents &events = *job_->control.events;
+    if (here.signal >= 0)
+      events.arrive(uint32_t(here.signal), lastTeam_);
+    for (uint32_t i = 0; i < here.waits; ++i)
+      events.wait(phase.waits[here.firstWait + i]);
+    if (here.waits > 0 && events.stopped()) {
+      // What it waited for may be missing. Others of the team may be past this:
+      // all of them leave where they meet next.
+      while (!(phase.instructions[at].sync & BoundInstruction::kBarrier))
+        if (++at == phase.instructions.size())
+          return false;
+      return meet();
+    }
+  }
+  return !(phase.instructions[at].sync & BoundInstruction::kBarrier) || meet();
+}
+
+/// False where the step is given up.
+bool Executor::meet() {
+  Job &job = *job_;
+  pool_->barrier().arriveAndWait([&] {
+    const StepControl &control = job.control;
+    job.stop =
+        (control.cancel && control.cancel->load(std::memory_order_relaxed)) ||
+        (control.events && control.events->stopped());
+    if (job.stop && control.events)
+      control.events->stop();
   });
+  return !job.stop;
 }
 
 } // namespace moert

@@ -2,6 +2,9 @@
 //
 // Every worker walks the same list and does its share of each instruction
 // (SPMD). They meet only where the plan has marked a barrier, and at the end.
+// Where the plan has several queues, they also wait for events of the others,
+// and signal their own.
+//
 // Beside busy neighbours a step leaves workers out (TeamPolicy); which ones run
 // changes no bit of the results.
 //
@@ -21,12 +24,6 @@
 #include <vector>
 
 namespace moert {
-
-/// Worker 0's seconds in one instruction.
-struct InstructionTime {
-  double wait = 0; ///< At the barrier before it.
-  double run = 0;  ///< In its share of the work.
-};
 
 /// What every worker has for itself.
 struct WorkerMemory {
@@ -49,6 +46,12 @@ public:
                                    WorkerMemory memory,
                                    std::span<const int> nodes = {},
                                    TeamSensors sensors = {});
+  Executor(Executor &&) = default;
+  Executor &operator=(Executor &&) = default;
+
+  /// From now on all workers run every step: beside another executor a team's
+  /// time tells nothing of its size.
+  void fixTeam();
 
   /// Runs one step. `step` is within the phase's token range. Cancelled when
   /// `cancel` (may be null) was set before the last barrier: all workers then
@@ -57,7 +60,16 @@ public:
   /// in it is added.
   Status run(const BoundPhase &phase, const moek::Step &step,
              const std::atomic<bool> *cancel = nullptr,
-             std::span<InstructionTime> times = {});
+             std::span<InstructionTime> times = {}) {
+    begin(phase, step, {nullptr, cancel, times});
+    return end();
+  }
+
+  /// The two halves of run(): between them other executors may begin the same
+  /// step. `phase` and what `control` points to live until end() returns.
+  void begin(const BoundPhase &phase, const moek::Step &step,
+             const StepControl &control);
+  Status end();
 
   /// Workers that there are.
   int32_t threads() const { return pool_->team(); }
@@ -70,9 +82,24 @@ public:
 private:
   Executor() = default;
   TeamPolicy &policyFor(const moek::Step &step);
-  void run(int32_t team, const BoundPhase &phase, const moek::Step &step,
-           const std::atomic<bool> *cancel, std::span<InstructionTime> times,
-           bool &stop);
+  /// The running step.
+  struct Job {
+    const BoundPhase *phase = nullptr;
+    moek::Step step{}; ///< Kernels read it here.
+    StepControl control;
+    double beginSeconds = 0;
+    bool began = false; ///< Else cancelled before.
+    uint32_t *tickets = nullptr, *nextTickets = nullptr;
+    bool stop = false; ///< Written by the last to reach a barrier.
+  };
+  /// What one worker does of it.
+  struct Share {
+    Executor *self;
+    void operator()(int32_t index) const { self->work(index); }
+  };
+  void work(int32_t index);
+  bool synchronize(size_t &at);
+  bool meet();
 
   std::unique_ptr<WorkerPool> pool_;
   HostMemory memory_;
@@ -90,6 +117,8 @@ private:
   std::vector<TeamPolicy> policies_; ///< [2]: of short steps, of long ones.
   size_t lastPolicy_ = 0;
   int32_t lastTeam_ = 0;
+  std::unique_ptr<Job> job_;
+  std::unique_ptr<Share> share_;
 };
 
 } // namespace moert

@@ -4,6 +4,7 @@
 #define MOE_RUNTIME_KVPAGES_H
 
 #include "kernels/KvCache.h"
+#include "runtime/device/Device.h"
 #include "runtime/PlanAccess.h"
 
 #include <cstddef>
@@ -16,13 +17,13 @@ namespace moert {
 class KvPages {
 public:
   KvPages() = default;
-  /// `memory` is what the plan's one CPU device has for caches.
-  KvPages(const fb::Plan &plan, std::byte *memory) {
+  /// `memories` are those of the plan's devices.
+  KvPages(const fb::Plan &plan, std::span<const DeviceMemory> memories) {
     count_ = int32_t(kvRows(plan) / moek::kKvPage);
     for (uint32_t i = 0; i < moert::count(plan.kv()); ++i) {
       const fb::Kv &kv = *plan.kv()->Get(i);
       int64_t row = moek::kvRowBytes(moek::KvType(kv.type()), kv.width());
-      caches_.push_back({memory + kv.offset(), size_t(row * moek::kKvPage)});
+      caches_.push_back({memories[kv.device()].kv + kv.offset(), size_t(row * moek::kKvPage)});
       bytes_ += caches_.back().pageBytes;
     }
   }

@@ -1,5 +1,6 @@
 #include "runtime/MemoryFit.h"
 
+#include "runtime/Devices.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/PlanFacts.h"
 #include "runtime/Recompile.h"
@@ -42,7 +43,6 @@ double readBytesPerToken(const std::vector<Piece> &pieces) {
 MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
                     MemoryLimit limit) {
   const fb::Plan &table = plan.table();
-  const fb::Device &device = *table.devices()->Get(0);
   MemoryNeed need;
   // Sizes are below 2^48 each (verifyTables), so that no sum overflows.
   if (copyWeights)
@@ -50,10 +50,15 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
       need.weights += table.files()->Get(i)->bytes();
   else
     need.weights = weightBytes(plan);
-  need.kv = device.kv_bytes();
-  need.activations = device.arena_bytes();
-  need.workers = bytesPerWorker(device) * uint64_t(threads);
-  need.threads = threads;
+  std::vector<int32_t> teams = teamsOf(table, threads);
+  need.threads = 0;
+  for (uint32_t i = 0; i < count(table.devices()); ++i) {
+    const fb::Device &device = *table.devices()->Get(i);
+    need.kv += device.kv_bytes();
+    need.activations += device.arena_bytes();
+    need.workers += bytesPerWorker(device) * uint64_t(teams[i]);
+    need.threads += teams[i];
+  }
   need.copied = copyWeights;
   return {need, limit};
 }

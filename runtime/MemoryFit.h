@@ -47,7 +47,7 @@ struct MemoryFit {
   }
 };
 
-/// Of a plan whose one device is a CPU (Plan::checkMachine), on `threads`
+/// Of a plan whose devices are CPUs (Plan::checkMachine), which share `threads`
 /// workers.
 MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
                     MemoryLimit limit);

@@ -19,10 +19,10 @@ std::string_view nameOf(Encoding encoding) {
 
 OpReader::OpReader(const fb::Plan &plan, const fb::Phase &phase,
                    const fb::Instruction &instruction,
-                   const DeviceMemory &memory, std::byte *own,
+                   std::span<const DeviceMemory> memories, std::byte *own,
                    const WeightFiles &files, ArgumentStore &arguments)
     : plan_(plan), phase_(phase), instruction_(instruction),
-      spec_(*findOp(instruction.op())), memory_(memory), own_(own),
+      spec_(*findOp(instruction.op())), memories_(memories), own_(own),
       files_(files), arguments_(arguments) {
   size_t gemms = 0;
   for (size_t i = 0; i < spec_.operands.size(); ++i)
@@ -52,14 +52,11 @@ bool OpReader::has(std::string_view operand) const {
 
 BufferRef OpReader::anyBuffer(std::string_view operand) {
   const fb::Buffer *buffer = phase_.buffers()->Get(find(operand)->index());
-  if (buffer->device() != instruction_.device())
-    fail("operand {} is on another device", operand);
-  return {operand,
-          (buffer->per_worker() ? own_ : memory_.arena) + buffer->offset(),
-          Encoding(buffer->encoding()),
-          buffer->cols(),
-          buffer->rows_per_token(),
-          buffer->fixed_rows()};
+  std::byte *base =
+      buffer->per_worker() ? own_ : memories_[buffer->device()].arena;
+  return {
+      operand,        base + buffer->offset(),  Encoding(buffer->encoding()),
+      buffer->cols(), buffer->rows_per_token(), buffer->fixed_rows()};
 }
 
 BufferRef OpReader::buffer(std::string_view operand, Encoding encoding) {
@@ -140,11 +137,10 @@ const float *OpReader::vector(std::string_view operand, int64_t length) {
 
 moek::KvView OpReader::cache(std::string_view operand) {
   const fb::Kv *kv = plan_.kv()->Get(find(operand)->index());
-  if (kv->device() != instruction_.device())
-    fail("operand {} is on another device", operand);
   auto type = moek::KvType(kv->type());
-  return {reinterpret_cast<uint8_t *>(memory_.kv + kv->offset()), kv->width(),
-          kv->capacity(), moek::kvRowBytes(type, kv->width()), type};
+  return {
+      reinterpret_cast<uint8_t *>(memories_[kv->device()].kv + kv->offset()),
+      kv->width(), kv->capacity(), moek::kvRowBytes(type, kv->width()), type};
 }
 
 std::span<const float> OpReader::constant(std::string_view operand) {
@@ -304,7 +300,7 @@ void OpReader::require(bool holds, std::string_view rule) {
 
 void OpReader::scratch(int64_t bytes) {
   uint64_t available =
-      plan_.devices()->Get(instruction_.device())->scratch_bytes();
+      plan_.devices()->Get(deviceOf(plan_, instruction_))->scratch_bytes();
   if (available < uint64_t(bytes))
     fail("needs {} bytes of scratch memory per worker, the plan gives {}: "
          "it was compiled for other kernels; compile the model again",

@@ -46,14 +46,16 @@ class OpReader {
 public:
   /// `own` is the worker's memory for buffers of which each has a copy.
   OpReader(const fb::Plan &plan, const fb::Phase &phase,
-           const fb::Instruction &instruction, const DeviceMemory &memory,
-           std::byte *own, const WeightFiles &files, ArgumentStore &arguments);
+           const fb::Instruction &instruction,
+           std::span<const DeviceMemory> memories, std::byte *own,
+           const WeightFiles &files, ArgumentStore &arguments);
 
   /// A buffer of the given encoding; activations() takes F32, A8 and A8K,
   /// encodedBuffer() only the latter two.
   BufferRef buffer(std::string_view operand, moek::Encoding encoding);
   BufferRef activations(std::string_view operand);
   BufferRef encodedBuffer(std::string_view operand);
+  BufferRef anyBuffer(std::string_view operand);
   moek::WeightView weight(std::string_view operand);
   /// A weight with outer == 1.
   moek::WeightView matrix(std::string_view operand);
@@ -109,7 +111,6 @@ private:
   bool hasGemm(size_t operand) const;
   const fb::Operand *find(std::string_view operand) const;
   const OperandSpec &specOf(std::string_view operand) const;
-  BufferRef anyBuffer(std::string_view operand);
   std::string_view kernelName(uint32_t position);
   bool usable(std::string_view kernel, moek::Isa isa);
 
@@ -117,7 +118,7 @@ private:
   const fb::Phase &phase_;
   const fb::Instruction &instruction_;
   const OpSpec &spec_;
-  const DeviceMemory &memory_;
+  std::span<const DeviceMemory> memories_; ///< By device.
   std::byte *own_;
   const WeightFiles &files_;
   ArgumentStore &arguments_;
@@ -136,6 +137,7 @@ const void *bindLinear(OpReader &);
 const void *bindGateUp(OpReader &);
 const void *bindSiluMul(OpReader &);
 const void *bindAdd(OpReader &);
+const void *bindCopy(OpReader &);
 // BindAttention.cpp
 const void *bindRope(OpReader &);
 const void *bindMlaLatent(OpReader &);

@@ -58,6 +58,12 @@ inline std::string kvRoom(const fb::Plan &plan) {
              : fmt::format("{} tokens", rows);
 }
 
+/// Number of the device that runs `instruction`, which passed verifyPhases().
+inline uint32_t deviceOf(const fb::Plan &plan,
+                         const fb::Instruction &instruction) {
+  return plan.queues()->Get(instruction.queue())->device();
+}
+
 /// What a device needs for each worker: kernels' scratch, and the buffers of
 /// which every worker has a copy.
 inline uint64_t bytesPerWorker(const fb::Device &device) {

@@ -30,21 +30,29 @@ inline constexpr int64_t kMaxUbatch = int64_t(1) << 20;
 inline constexpr uint32_t kMaxInstructions = 1u << 15;
 inline constexpr uint32_t kMaxBuffers = 1u << 13;
 inline constexpr uint32_t kMaxCaches = 1u << 12;
+inline constexpr uint32_t kMaxQueues = 64; ///< Of a plan.
+inline constexpr uint64_t kMaxHazardChecks = uint64_t(1) << 32;
+/// Dimensions of a launch, and bytes of a thread block's shared memory.
+inline constexpr uint32_t kMaxLaunch = 1u << 30;
 /// Offsets of buffers and caches are multiples of a cache line.
 inline constexpr uint64_t kRegionAlignment = 64;
 
-/// Files, weights, constants, devices, caches, kernel names, tokenizer.
+/// Files, weights, constants, devices, queues, modules, residency, caches,
+/// kernel names, tokenizer.
 /// WrongMachine where the plan is another version's, which the caller ends with
 /// the command that compiles it anew; else InvalidFile.
 Status verifyTables(const fb::Plan &plan);
 
 /// Phases, buffers, and the form of every instruction: known op, operand and
-/// parameter counts, operand kinds, every index in range. Needs verifyTables().
+/// parameter counts, operand kinds, every index in range; weights resident and
+/// other operands in memory where the instruction runs, but for copies; events
+/// that are signalled once, before they are waited for. Needs verifyTables().
 Status verifyPhases(const fb::Plan &plan);
 
-/// For a phase of one device: that no instruction reads what was not written
-/// before it in its phase or was overwritten since; that workers never race (a
-/// barrier separates a write from every other access to the same bytes); that
+/// That no instruction reads what was not written before it in its phase or was
+/// overwritten since; that workers and queues never race (barriers and events
+/// order a write and every other access to the same bytes, whoever makes it; so
+/// that any schedule computes what the list in its order does); that
 /// reads and writes of one instruction overlap only where its kernel allows;
 /// and that indices into tables (token ids, expert slots) come from an
 /// instruction that bounds them. Needs verifyPhases().

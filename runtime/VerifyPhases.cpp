@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 namespace moert {
 
@@ -105,14 +106,77 @@ template <class T> bool aligned(const flatbuffers::Vector<T> *vector) {
          reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) == 0;
 }
 
+/// Where weights are, to be asked for each operand.
+class Residents {
+public:
+  explicit Residents(const fb::Plan &plan) {
+    for (uint32_t i = 0; i < count(plan.residency()); ++i)
+      keys_.push_back(key(plan.residency()->Get(i)->weight(),
+                          plan.residency()->Get(i)->device()));
+    std::ranges::sort(keys_);
+  }
+  bool has(uint32_t weight, uint32_t device) const {
+    return std::ranges::binary_search(keys_, key(weight, device));
+  }
+
+private:
+  static uint64_t key(uint32_t weight, uint32_t device) {
+    return uint64_t(weight) << 32 | device;
+  }
+  std::vector<uint64_t> keys_;
+};
+
+/// Only a copy reaches into the memory of another device, and never into what
+/// each of its workers has for itself.
+Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
+                  const Residents &residents, const OpSpec &spec,
+                  const fb::Instruction &instruction) {
+  uint32_t device = deviceOf(plan, instruction);
+  for (uint32_t i = 0; i < spec.operands.size(); ++i) {
+    const fb::Operand &operand = *instruction.operands()->Get(i);
+    std::string_view name = spec.operands[i].name;
+    switch (operand.kind()) {
+    case fb::OperandKind::Buffer: {
+      const fb::Buffer &buffer = *phase.buffers()->Get(operand.index());
+      if (buffer.device() == device)
+        break;
+      if (spec.op != moek::OpCode::Copy)
+        return invalidPlan("operand {} is on another device", name);
+      if (buffer.per_worker())
+        return invalidPlan("operand {} is each worker's own on another device",
+                           name);
+      break;
+    }
+    case fb::OperandKind::Kv:
+      if (plan.kv()->Get(operand.index())->device() != device)
+        return invalidPlan("operand {} is on another device", name);
+      break;
+    case fb::OperandKind::Weight:
+      if (!residents.has(operand.index(), device))
+        return invalidPlan("operand {} is a weight that device {} does not "
+                           "have",
+                           name, device);
+      break;
+    case fb::OperandKind::None:
+    case fb::OperandKind::Constant:
+      break;
+    }
+  }
+  return Status::ok();
+}
+
 Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
+                         const Residents &residents,
                          const fb::Instruction &instruction) {
   const OpSpec *spec = findOp(instruction.op());
   if (!spec)
     return invalidPlan("has unknown op {}", instruction.op());
-  if (instruction.device() >= count(plan.devices()))
-    return invalidPlan("is on device {} of {}", instruction.device(),
-                       count(plan.devices()));
+  if (instruction.queue() >= count(plan.queues()))
+    return invalidPlan("is in queue {} of {}", instruction.queue(),
+                       count(plan.queues()));
+  if (plan.queues()->Get(instruction.queue())->kind() == fb::QueueKind::Copy &&
+      spec->op != moek::OpCode::Copy)
+    return invalidPlan("is in a queue of copies");
   for (uint32_t i = 0; i < count(instruction.kernels()); ++i)
     if (instruction.kernels()->Get(i) >= count(plan.kernels()))
       return invalidPlan("uses kernel {} of {}", instruction.kernels()->Get(i),
@@ -140,8 +204,45 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
   if (instruction.explain() >= std::max(reasons, 1u))
     return invalidPlan("is explained by entry {} of {}", instruction.explain(),
                        reasons);
-  return Status::ok();
+  return verifyHome(plan, phase, residents, *spec, instruction);
 }
+
+/// The events of a phase: numbered as they are signalled, so that each is
+/// signalled once, and before it is waited for.
+class Events {
+public:
+  Status visit(const fb::Instruction &instruction) {
+    int64_t last = -1;
+    for (uint32_t i = 0; i < count(instruction.waits()); ++i) {
+      uint32_t event = instruction.waits()->Get(i);
+      if (event >= queues_.size())
+        return invalidPlan("waits for event {}, which no instruction before it "
+                           "signals",
+                           event);
+      if (event <= last)
+        return invalidPlan("waits for event {} after event {}", event, last);
+      if (queues_[event] == instruction.queue())
+        return invalidPlan("waits for event {} of its own queue", event);
+      last = event;
+    }
+    if (instruction.signal() == -1)
+      return Status::ok();
+    if (instruction.signal() != int64_t(queues_.size()))
+      return invalidPlan("signals event {}, but the next one is {}",
+                         instruction.signal(), queues_.size());
+    queues_.push_back(instruction.queue());
+    return Status::ok();
+  }
+  Status finish(const fb::Phase &phase) const {
+    if (phase.events() == queues_.size())
+      return Status::ok();
+    return invalidPlan("has {} events, but {} are signalled", phase.events(),
+                       queues_.size());
+  }
+
+private:
+  std::vector<uint32_t> queues_; ///< By event: whose instruction signals it.
+};
 
 std::string instructionPlace(uint32_t index,
                              const fb::Instruction &instruction) {
@@ -180,7 +281,8 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
   return Status::ok();
 }
 
-Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase) {
+Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
+                   const Residents &residents) {
   if (phase.min_tokens() < 1 || phase.max_tokens() < phase.min_tokens() ||
       phase.max_tokens() > kMaxUbatch)
     return invalidPlan("takes {} to {} tokens", phase.min_tokens(),
@@ -207,12 +309,23 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase) {
             .at(fmt::format("buffer {} {}", i, quoted(text(buffer->name())))));
   }
   MOE_RETURN_IF_ERROR(verifyInterface(plan, phase));
+  uint64_t regions = uint64_t(count(phase.buffers())) + count(plan.kv());
+  if (count(phase.instructions()) * regions * count(plan.queues()) >
+      kMaxHazardChecks)
+    return invalidPlan("has {} instructions in {} queues over {} buffers and "
+                       "caches, too many to check",
+                       count(phase.instructions()), count(plan.queues()),
+                       regions);
+  Events events;
   for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
     const fb::Instruction *instruction = phase.instructions()->Get(i);
-    MOE_RETURN_IF_ERROR(verifyInstruction(plan, phase, *instruction)
-                            .at(instructionPlace(i, *instruction)));
+    Status status = verifyInstruction(plan, phase, residents, *instruction);
+    if (status.isOk())
+      status = events.visit(*instruction);
+    MOE_RETURN_IF_ERROR(
+        std::move(status).at(instructionPlace(i, *instruction)));
   }
-  return Status::ok();
+  return events.finish(phase);
 }
 
 } // namespace
@@ -220,6 +333,7 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase) {
 Status verifyPhases(const fb::Plan &plan) {
   constexpr std::string_view names[] = {"decode", "prefill", "logits", "batch"};
   bool seen[std::size(names)] = {};
+  Residents residents(plan);
   for (uint32_t i = 0; i < count(plan.phases()); ++i) {
     const fb::Phase *phase = plan.phases()->Get(i);
     size_t which =
@@ -232,8 +346,8 @@ Status verifyPhases(const fb::Plan &plan) {
     if (seen[which])
       return invalidPlan("there are two phases named {}", names[which]);
     seen[which] = true;
-    MOE_RETURN_IF_ERROR(
-        verifyPhase(plan, *phase).at(fmt::format("phase {}", names[which])));
+    MOE_RETURN_IF_ERROR(verifyPhase(plan, *phase, residents)
+                            .at(fmt::format("phase {}", names[which])));
   }
   if (!seen[0] || !seen[2])
     return invalidPlan("there is no phase named {}",

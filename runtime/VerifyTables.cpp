@@ -158,6 +158,104 @@ Status verifyDevice(const fb::Device &device) {
         device.scratch_bytes(), device.worker_bytes()})
     if (bytes >= maxBytes)
       return invalidPlan("asks for {} bytes, more than any memory", bytes);
+  return checkRange("cores", device.cores(), 1, kMaxParameter);
+}
+
+Status verifyQueue(const fb::Plan &plan, const fb::Queue &queue) {
+  if (queue.device() >= count(plan.devices()))
+    return invalidPlan("is of device {} of {}", queue.device(),
+                       count(plan.devices()));
+  if (queue.kind() > fb::QueueKind::MAX)
+    return invalidPlan("has kind {}, expected 0 or 1", int(queue.kind()));
+  if (queue.kind() == fb::QueueKind::Copy &&
+      plan.devices()->Get(queue.device())->kind() != fb::DeviceKind::Cuda)
+    return invalidPlan("copies on a CPU, which has one queue for all");
+  return Status::ok();
+}
+
+/// A CPU's workers walk one queue.
+Status verifyQueues(const fb::Plan &plan) {
+  uint32_t queues = count(plan.queues());
+  if (queues > kMaxQueues)
+    return invalidPlan("has {} queues, at most {} are allowed", queues,
+                       kMaxQueues);
+  std::vector<std::pair<uint32_t, int>> seen;
+  for (uint32_t i = 0; i < queues; ++i) {
+    const fb::Queue &queue = *plan.queues()->Get(i);
+    MOE_RETURN_IF_ERROR(
+        verifyQueue(plan, queue).at(fmt::format("queue {}", i)));
+    std::pair key(queue.device(), int(queue.kind()));
+    if (std::ranges::find(seen, key) != seen.end())
+      return invalidPlan("queue {} is device {}'s second of its kind", i,
+                         queue.device());
+    seen.push_back(key);
+  }
+  return Status::ok();
+}
+
+Status checkSize3(std::string_view what, const fb::Size3 *size) {
+  if (!size)
+    return invalidPlan("has no {}", what);
+  for (uint32_t n : {size->x(), size->y(), size->z()})
+    if (n < 1 || n > kMaxLaunch)
+      return invalidPlan("has a {} of {} x {} x {}", what, size->x(), size->y(),
+                         size->z());
+  return Status::ok();
+}
+
+Status verifyModule(const fb::Plan &plan, const fb::Module &module) {
+  if (module.device() >= count(plan.devices()))
+    return invalidPlan("is for device {} of {}", module.device(),
+                       count(plan.devices()));
+  const fb::Device &device = *plan.devices()->Get(module.device());
+  if (device.kind() != fb::DeviceKind::Cuda)
+    return invalidPlan("is for {}, which is a CPU",
+                       quoted(text(device.name())));
+  MOE_RETURN_IF_ERROR(checkRange("arch", module.arch(), 1, device.arch()));
+  if (count(module.bytes()) == 0)
+    return invalidPlan("has no code");
+  for (uint32_t i = 0; i < count(module.entries()); ++i) {
+    const fb::Entry &entry = *module.entries()->Get(i);
+    Status sizes = checkSize3("grid", entry.grid());
+    if (sizes.isOk())
+      sizes = checkSize3("block", entry.block());
+    if (sizes.isOk() && entry.shared_bytes() > kMaxLaunch)
+      sizes = invalidPlan("asks for {} bytes of shared memory",
+                          entry.shared_bytes());
+    if (sizes.isOk() && text(entry.name()).empty())
+      sizes = invalidPlan("has no name");
+    MOE_RETURN_IF_ERROR(
+        std::move(sizes).at(place("entry", i, text(entry.name()))));
+  }
+  return Status::ok();
+}
+
+/// At most one entry for a weight and a device.
+Status verifyResidency(const fb::Plan &plan) {
+  uint32_t weights = count(plan.weights()), devices = count(plan.devices());
+  if (count(plan.residency()) > uint64_t(weights) * devices)
+    return invalidPlan("says {} times where weights are, which {} on {} "
+                       "devices cannot be",
+                       count(plan.residency()), weights, devices);
+  std::vector<std::pair<uint32_t, uint32_t>> seen;
+  for (uint32_t i = 0; i < count(plan.residency()); ++i) {
+    const fb::Residency &entry = *plan.residency()->Get(i);
+    if (entry.weight() >= weights || entry.device() >= devices)
+      return invalidPlan("residency {} is of weight {} of {} on device {} of "
+                         "{}",
+                         i, entry.weight(), weights, entry.device(), devices);
+    if (entry.mode() > fb::ResidencyMode::MAX)
+      return invalidPlan("residency {} has mode {}, expected 0 or 1", i,
+                         int(entry.mode()));
+    if (entry.mode() == fb::ResidencyMode::Streamed &&
+        plan.devices()->Get(entry.device())->kind() == fb::DeviceKind::Cpu)
+      return invalidPlan("residency {} streams to a CPU", i);
+    seen.emplace_back(entry.weight(), entry.device());
+  }
+  std::ranges::sort(seen);
+  if (auto twice = std::ranges::adjacent_find(seen); twice != seen.end())
+    return invalidPlan("weight {} is on device {} twice", twice->first,
+                       twice->second);
   return Status::ok();
 }
 
@@ -279,6 +377,11 @@ Status verifyTables(const fb::Plan &plan) {
     MOE_RETURN_IF_ERROR(
         verifyDevice(*device).at(place("device", i, text(device->name()))));
   }
+  MOE_RETURN_IF_ERROR(verifyQueues(plan));
+  for (uint32_t i = 0; i < count(plan.modules()); ++i)
+    MOE_RETURN_IF_ERROR(verifyModule(plan, *plan.modules()->Get(i))
+                            .at(fmt::format("module {}", i)));
+  MOE_RETURN_IF_ERROR(verifyResidency(plan));
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
     MOE_RETURN_IF_ERROR(
         verifyKv(plan, *plan.kv()->Get(i)).at(fmt::format("cache {}", i)));

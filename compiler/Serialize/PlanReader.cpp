@@ -40,13 +40,22 @@ public:
           location, device->name, plan::DeviceKind(device->kind), device->isa,
           device->memory_bytes, device->arch, device->arena_bytes,
           device->kv_bytes, device->weight_bytes, device->scratch_bytes,
-          device->worker_bytes));
+          device->worker_bytes, device->cores));
+    for (const auto &queue : plan.queues)
+      queues.push_back(builder.create<plan::QueueOp>(
+          location, plan::QueueKind(queue->kind), devices[queue->device]));
+    for (const auto &module : plan.modules)
+      read(*module);
     for (const auto &file : plan.files)
       files.push_back(builder.create<plan::FileOp>(
           location, plan::FileKind(file->kind), file->path, file->bytes,
           file->header_bytes, file->header_hash, file->sample_hash));
     for (const auto &weight : plan.weights)
       weights.push_back(read(*weight));
+    for (const fb::Residency &residency : plan.residency)
+      builder.create<plan::ResidentOp>(location, weights[residency.weight()],
+                                       devices[residency.device()],
+                                       plan::ResidencyMode(residency.mode()));
     for (const auto &constant : plan.constants)
       constants.push_back(builder.create<plan::ConstantOp>(
           location, constant->name, constant->values));
@@ -72,6 +81,20 @@ private:
     for (const std::string &text : texts)
       attrs.push_back(builder.getStringAttr(text));
     return builder.getArrayAttr(attrs);
+  }
+
+  void read(const fb::ModuleT &module) {
+    auto sizes = [](const fb::Size3 &size) {
+      return SmallVector<int64_t>{size.x(), size.y(), size.z()};
+    };
+    Value op = builder.create<plan::ModuleOp>(
+        location, devices[module.device], module.arch,
+        StringRef(reinterpret_cast<const char *>(module.bytes.data()),
+                  module.bytes.size()));
+    for (const auto &entry : module.entries)
+      builder.create<plan::EntryOp>(location, entry->name, op,
+                                    sizes(*entry->grid), sizes(*entry->block),
+                                    entry->shared_bytes);
   }
 
   Value read(const fb::WeightT &weight) {
@@ -103,6 +126,7 @@ private:
                                             phase.min_tokens, phase.max_tokens);
     builder.setInsertionPointToEnd(&op.getBody().emplaceBlock());
     buffers.clear();
+    events.clear();
     for (const auto &buffer : phase.buffers)
       buffers.push_back(builder.create<plan::BufferOp>(
           location, buffer->name, devices[buffer->device],
@@ -143,17 +167,25 @@ private:
       if (argument)
         arguments.push_back(argument);
     }
-    builder.create<plan::InstOp>(
-        location, ref(moert::findOp(inst.op)->name), devices[inst.device],
-        builder.getStrArrayAttr(kernels), arguments, present, inst.ints,
-        inst.floats, inst.barrier, explanation[inst.explain]);
+    SmallVector<Value> waits;
+    for (uint32_t event : inst.waits)
+      waits.push_back(events[event]);
+    auto eventType =
+        inst.signal < 0 ? Type() : plan::EventType::get(builder.getContext());
+    auto op = builder.create<plan::InstOp>(
+        location, eventType, ref(moert::findOp(inst.op)->name),
+        queues[inst.queue], builder.getStrArrayAttr(kernels), arguments, waits,
+        present, inst.ints, inst.floats, inst.barrier,
+        explanation[inst.explain]);
+    if (op.getEvent())
+      events.push_back(op.getEvent());
   }
 
   const fb::PlanT &plan;
   Location location;
   OpBuilder builder;
-  SmallVector<Value> files, weights, constants, devices, caches, explanation,
-      buffers;
+  SmallVector<Value> files, weights, constants, devices, queues, caches,
+      explanation, buffers, events;
 };
 
 } // namespace

@@ -76,6 +76,16 @@ private:
       write(constant);
     else if (auto device = dyn_cast<plan::DeviceOp>(op))
       write(device);
+    else if (auto queue = dyn_cast<plan::QueueOp>(op))
+      write(queue);
+    else if (auto module = dyn_cast<plan::ModuleOp>(op))
+      write(module);
+    else if (auto entry = dyn_cast<plan::EntryOp>(op))
+      write(entry);
+    else if (auto resident = dyn_cast<plan::ResidentOp>(op))
+      result.residency.emplace_back(index.at(resident.getWeight()),
+                                    index.at(resident.getDevice()),
+                                    fb::ResidencyMode(resident.getMode()));
     else if (auto explain = dyn_cast<plan::ExplainOp>(op))
       write(explain);
     else if (auto tokenizer = dyn_cast<plan::TokenizerOp>(op))
@@ -148,6 +158,33 @@ private:
     device.scratch_bytes = op.getScratchBytes();
     device.worker_bytes = op.getWorkerBytes();
     device.memory_bytes = op.getMemoryBytes();
+    device.cores = op.getCores();
+  }
+
+  void write(plan::QueueOp op) {
+    fb::QueueT &queue = add(result.queues, op);
+    queue.device = index.at(op.getDevice());
+    queue.kind = fb::QueueKind(op.getKind());
+  }
+
+  void write(plan::ModuleOp op) {
+    fb::ModuleT &module = add(result.modules, op);
+    module.device = index.at(op.getDevice());
+    module.arch = op.getArch();
+    module.bytes.assign(op.getCode().bytes_begin(), op.getCode().bytes_end());
+  }
+
+  void write(plan::EntryOp op) {
+    auto size3 = [](ArrayRef<int64_t> sizes) {
+      return std::make_unique<fb::Size3>(sizes[0], sizes[1], sizes[2]);
+    };
+    fb::EntryT &entry =
+        *result.modules[index.at(op.getModule())]->entries.emplace_back(
+            std::make_unique<fb::EntryT>());
+    entry.name = op.getName().str();
+    entry.grid = size3(op.getGrid());
+    entry.block = size3(op.getBlock());
+    entry.shared_bytes = op.getSharedBytes();
   }
 
   void write(plan::ExplainOp op) {
@@ -250,7 +287,7 @@ private:
         *phase.instructions.emplace_back(std::make_unique<fb::InstructionT>());
     const moert::OpSpec &spec = *op.getSpec();
     inst.op = uint8_t(spec.op);
-    inst.device = index.at(op.getDevice());
+    inst.queue = index.at(op.getQueue());
     for (StringAttr name : op.getKernels().getAsRange<StringAttr>())
       inst.kernels.push_back(
           kernels.try_emplace(name.getValue(), kernels.size()).first->second);
@@ -259,6 +296,13 @@ private:
     inst.ints.assign(op.getInts().begin(), op.getInts().end());
     inst.floats.assign(op.getFloats().begin(), op.getFloats().end());
     inst.barrier = op.getBarrier();
+    for (Value event : op.getWaits())
+      inst.waits.push_back(index.at(event));
+    llvm::sort(inst.waits);
+    if (Value event = op.getEvent()) {
+      index[event] = phase.events;
+      inst.signal = int32_t(phase.events++);
+    }
     inst.explain = index.at(op.getExplain());
   }
 

@@ -270,8 +270,9 @@ private:
           shape.cols, shape.matrixBytes(), shape.rowBytes(), shape.layout,
           checksum);
       entry->getResult(0).replaceUsesWithIf(
-          stored.getResult(),
-          [](OpOperand &use) { return isa<plan::InstOp>(use.getOwner()); });
+          stored.getResult(), [](OpOperand &use) {
+            return isa<plan::InstOp, plan::ResidentOp>(use.getOwner());
+          });
     }
     // What packs uses what is computed, and both use what is stored.
     eraseUnused<plan::PackOp>(block);

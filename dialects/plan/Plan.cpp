@@ -140,6 +140,21 @@ static void printFloats(OpAsmPrinter &printer, Operation *,
   printer << ']';
 }
 
+/// `[4, 1, 1]`
+static ParseResult parseSizes(OpAsmParser &parser, DenseI64ArrayAttr &array) {
+  SmallVector<int64_t> values;
+  auto parseOne = [&]() { return parser.parseInteger(values.emplace_back()); };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
+    return failure();
+  array = parser.getBuilder().getDenseI64ArrayAttr(values);
+  return success();
+}
+
+static void printSizes(OpAsmPrinter &printer, Operation *,
+                       DenseI64ArrayAttr array) {
+  printer << '[' << array.asArrayRef() << ']';
+}
+
 #define GET_OP_CLASSES
 #include "dialects/plan/PlanOps.cpp.inc"
 
@@ -319,10 +334,53 @@ void DeviceOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 }
 
 LogicalResult DeviceOp::verify() {
+  if (getCores() < 1)
+    return emitOpError() << "expected at least one core, found " << getCores();
   for (int64_t bytes : {getMemoryBytes(), getArenaBytes(), getKvBytes(),
                         getWeightBytes(), getScratchBytes(), getWorkerBytes()})
     if (bytes < 0)
       return emitOpError() << "expected sizes of at least 0, found " << bytes;
+  return success();
+}
+
+void QueueOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), (getDevice().getDefiningOp<DeviceOp>().getName() + "." +
+                        stringifyQueueKind(getKind()))
+                           .str());
+}
+
+LogicalResult QueueOp::verify() {
+  auto device = getDevice().getDefiningOp<DeviceOp>();
+  if (getKind() == QueueKind::Copy && device.getKind() != DeviceKind::Cuda)
+    return emitOpError() << "expected a queue of copies on a CUDA device, "
+                            "found it on '"
+                         << device.getName() << "'";
+  return success();
+}
+
+void ModuleOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(),
+          (getDevice().getDefiningOp<DeviceOp>().getName() + ".module").str());
+}
+
+LogicalResult ModuleOp::verify() {
+  auto device = getDevice().getDefiningOp<DeviceOp>();
+  if (device.getKind() != DeviceKind::Cuda || getCode().empty())
+    return emitOpError("expected code for a CUDA device");
+  return success();
+}
+
+LogicalResult EntryOp::verify() {
+  auto isSize = [](ArrayRef<int64_t> sizes) {
+    return sizes.size() == 3 && llvm::all_of(sizes, [](int64_t size) {
+             return size >= 1 && size <= INT32_MAX;
+           });
+  };
+  if (!isSize(getGrid()) || !isSize(getBlock()))
+    return emitOpError("expected three sizes of at least 1");
+  if (getSharedBytes() < 0 || getSharedBytes() > INT32_MAX)
+    return emitOpError() << "expected bytes of shared memory, found "
+                         << getSharedBytes();
   return success();
 }
 

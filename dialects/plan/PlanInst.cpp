@@ -48,6 +48,10 @@ Value InstOp::getArgument(unsigned position) {
   return getArguments()[llvm::count(present.take_front(position), true)];
 }
 
+Value InstOp::getDevice() {
+  return getQueue().getDefiningOp<QueueOp>().getDevice();
+}
+
 //===----------------------------------------------------------------------===//
 // Text
 //===----------------------------------------------------------------------===//
@@ -125,8 +129,8 @@ parseArguments(OpAsmParser &parser, const OpSpec &spec,
 ParseResult InstOp::parse(OpAsmParser &parser, OperationState &result) {
   MLIRContext *context = parser.getContext();
   Builder &builder = parser.getBuilder();
-  OpAsmParser::UnresolvedOperand device, explain;
-  SmallVector<OpAsmParser::UnresolvedOperand> values;
+  OpAsmParser::UnresolvedOperand queue, explain;
+  SmallVector<OpAsmParser::UnresolvedOperand> values, waits;
   SmallVector<Type> types;
   SmallVector<bool> present;
   SmallVector<int64_t> ints;
@@ -140,14 +144,19 @@ ParseResult InstOp::parse(OpAsmParser &parser, OperationState &result) {
   const OpSpec *spec = moert::findOp(std::string_view(op));
   if (!spec)
     return parser.emitError(loc) << "no instruction is called '" << op << "'";
-  if (parser.parseKeyword("on") || parser.parseOperand(device) ||
+  if (parser.parseKeyword("on") || parser.parseOperand(queue) ||
       parser.parseAttribute(kernels) ||
       parseArguments(parser, *spec, present, values, types) ||
       parseParameters(parser, *spec, ints, floats))
     return failure();
   auto &properties = result.getOrAddProperties<Properties>();
+  if (succeeded(parser.parseOptionalKeyword("after")) &&
+      parser.parseOperandList(waits))
+    return failure();
   if (succeeded(parser.parseOptionalKeyword("barrier")))
     properties.barrier = builder.getUnitAttr();
+  if (succeeded(parser.parseOptionalKeyword("signals")))
+    result.addTypes(EventType::get(context));
   if (parser.parseKeyword("for") || parser.parseOperand(explain) ||
       parser.parseOptionalAttrDict(result.attributes))
     return failure();
@@ -157,9 +166,11 @@ ParseResult InstOp::parse(OpAsmParser &parser, OperationState &result) {
   properties.present = builder.getDenseBoolArrayAttr(present);
   properties.ints = builder.getDenseI64ArrayAttr(ints);
   properties.floats = builder.getDenseF64ArrayAttr(floats);
-  if (parser.resolveOperand(device, DeviceType::get(context),
-                            result.operands) ||
+  properties.operandSegmentSizes = {1, int32_t(values.size()),
+                                    int32_t(waits.size()), 1};
+  if (parser.resolveOperand(queue, QueueType::get(context), result.operands) ||
       parser.resolveOperands(values, types, loc, result.operands) ||
+      parser.resolveOperands(waits, EventType::get(context), result.operands) ||
       parser.resolveOperand(explain, ExplainType::get(context),
                             result.operands))
     return failure();
@@ -168,7 +179,7 @@ ParseResult InstOp::parse(OpAsmParser &parser, OperationState &result) {
 
 void InstOp::print(OpAsmPrinter &printer) {
   const OpSpec *spec = getSpec();
-  printer << ' ' << getOp() << " on " << getDevice() << ' ' << getKernels()
+  printer << ' ' << getOp() << " on " << getQueue() << ' ' << getKernels()
           << " (";
   llvm::ListSeparator comma;
   for (auto [position, operand] : llvm::enumerate(spec->operands))
@@ -186,8 +197,12 @@ void InstOp::print(OpAsmPrinter &printer) {
     }
     printer << '}';
   }
+  if (!getWaits().empty())
+    printer << " after " << getWaits();
   if (getBarrier())
     printer << " barrier";
+  if (getEvent())
+    printer << " signals";
   printer << " for " << getExplain();
   printer.printOptionalAttrDict(
       llvm::to_vector((*this)->getDiscardableAttrs()));
@@ -198,7 +213,7 @@ void InstOp::print(OpAsmPrinter &printer) {
 //===----------------------------------------------------------------------===//
 
 /// The device whose memory holds `value`, or null for weights and constants,
-/// which every device reads from its own copy.
+/// which every device has where it reads them.
 static Value homeOf(Value value) {
   if (auto buffer = value.getDefiningOp<BufferOp>())
     return buffer.getDevice();
@@ -227,6 +242,9 @@ LogicalResult InstOp::verify() {
       failed(expectCount("floats", spec->floats.size(), getFloats().size())))
     return failure();
 
+  auto queue = getQueue().getDefiningOp<QueueOp>();
+  if (queue.getKind() == QueueKind::Copy && spec->op != moek::OpCode::Copy)
+    return emitOpError() << getOp() << ": expected a copy in a queue of copies";
   size_t kernels = 1;
   for (auto [position, operand] : llvm::enumerate(spec->operands)) {
     Value value = getArgument(position);

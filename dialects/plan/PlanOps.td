@@ -162,9 +162,63 @@ def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
                        DefaultValuedAttr<Plan_I64, "0">:$kv_bytes,
                        DefaultValuedAttr<Plan_I64, "0">:$weight_bytes,
                        DefaultValuedAttr<Plan_I64, "0">:$scratch_bytes,
-                       DefaultValuedAttr<Plan_I64, "0">:$worker_bytes);
+                       DefaultValuedAttr<Plan_I64, "0">:$worker_bytes,
+                       DefaultValuedAttr<Plan_I32, "1">:$cores);
   let results = (outs Plan_Device:$result);
   let assemblyFormat = "$name `` $kind `isa` $isa `memory` $memory_bytes attr-dict";
+}
+
+def Plan_QueueOp : Plan_ProgramEntry<"queue"> {
+  let summary = "where instructions of a device run, one after the other";
+  let description = [{
+    ```mlir
+    %gpu0.copy = plan.queue copy of %gpu0
+    ```
+    A device may compute and copy at the same time, in two queues. Only a CUDA
+    device has a queue of copies; a CPU's workers copy in its compute queue.
+  }];
+  let arguments = (ins Plan_QueueKindAttr:$kind, Plan_Device:$device);
+  let results = (outs Plan_Queue:$result);
+  let assemblyFormat = "`` $kind `of` $device attr-dict";
+}
+
+def Plan_ModuleOp : Plan_ProgramEntry<"module"> {
+  let summary = "code for a CUDA device";
+  let description = [{
+    `code` is what the driver loads; `arch` the compute capability * 10 that it
+    is for.
+  }];
+  let arguments = (ins Plan_Device:$device, Plan_I32:$arch, StrAttr:$code);
+  let results = (outs Plan_Module:$result);
+  let assemblyFormat = "`of` $device `arch` $arch `code` $code attr-dict";
+}
+
+def Plan_EntryOp : Plan_Op<"entry", [HasParent<"ProgramOp">]> {
+  let summary = "a function of a module, and how it is launched";
+  let description = [{
+    ```mlir
+    plan.entry "add" in %module grid [4, 1, 1] block [256, 1, 1] shared 0
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Plan_Module:$module, DenseI64ArrayAttr:$grid,
+                       DenseI64ArrayAttr:$block, Plan_I64:$shared_bytes);
+  let assemblyFormat = [{
+    $name `in` $module `grid` ` ` custom<Sizes>($grid) `block` ` ` custom<Sizes>($block)
+    `shared` $shared_bytes attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_ResidentOp : Plan_Op<"resident", [HasParent<"ProgramOp">]> {
+  let summary = "a weight is where instructions of a device read it";
+  let description = [{
+    ```mlir
+    plan.resident %w on %cpu0 resident
+    ```
+    plan-allocate adds one for each weight and device that reads it.
+  }];
+  let arguments = (ins Plan_Weight:$weight, Plan_Device:$device, Plan_ResidencyModeAttr:$mode);
+  let assemblyFormat = "$weight `on` $device `` $mode attr-dict";
 }
 
 def Plan_KvOp : Plan_ProgramEntry<"kv"> {
@@ -236,8 +290,9 @@ def Plan_PhaseOp : Plan_Op<"phase", [HasParent<"ProgramOp">, SingleBlock, NoRegi
   let summary = "the instructions for steps of `min_tokens` to `max_tokens` tokens";
   let description = [{
     "decode" and "prefill" go from token ids to hidden state, "logits" from
-    hidden state to logits. Instructions of all devices are in one list; each
-    device runs its own in this order.
+    hidden state to logits. Instructions of all queues are in one list, which is
+    a valid order; each queue runs its own in this order. A step ends when all
+    queues have ended.
   }];
   let arguments = (ins StrAttr:$name, Plan_I32:$min_tokens, Plan_I32:$max_tokens);
   let regions = (region SizedRegion<1>:$body);
@@ -273,24 +328,30 @@ def Plan_BufferOp : Plan_Entry<"buffer", [HasParent<"PhaseOp">]> {
   }];
 }
 
-def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">]> {
+def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegments]> {
   let summary = "one instruction";
   let description = [{
     Operands and parameters are those of runtime/schema/OpTable.h, by name;
     optional operands may be absent. `kernels` are the driver and then one gemm
-    per operand that needs one. `barrier`: all workers of the device meet before
-    the instruction. `for` gives the explanation it belongs to.
+    per operand that needs one. `for` gives the explanation it belongs to.
     ```mlir
-    plan.inst linear on %cpu0 ["linear_avx512", "gemm_q4_k_avx512"]
-      (act = %x, w = %w, out = %y) {accumulate = 1} barrier for %why
+    %event = plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %x, out = %y) after %ready signals for %why
+    plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"]
+      (act = %y, w = %w, out = %z) {accumulate = 1} after %event barrier for %why
     ```
+    `barrier`: all workers of the queue meet before the instruction. `after`: it
+    begins when these events are there. `signals`: its result is the event that
+    it, and all before it in its queue, have ended. As values, events are
+    signalled once, and before they are waited for.
   }];
-  let arguments = (ins StrAttr:$op, Plan_Device:$device, StrArrayAttr:$kernels,
+  let arguments = (ins StrAttr:$op, Plan_Queue:$queue, StrArrayAttr:$kernels,
                        Variadic<AnyTypeOf<[Plan_Buffer, Plan_Weight, Plan_Kv, Plan_Constant]>>:$arguments,
+                       Variadic<Plan_Event>:$waits,
                        // One flag per operand of the signature.
                        DenseBoolArrayAttr:$present,
                        DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
                        UnitAttr:$barrier, Plan_Explain:$explain);
+  let results = (outs Optional<Plan_Event>:$event);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -298,6 +359,8 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">]> {
     const ::moert::OpSpec *getSpec();
     /// The value of signature operand `position`, or null if it is absent.
     ::mlir::Value getArgument(unsigned position);
+    /// The device that runs it.
+    ::mlir::Value getDevice();
   }];
 }
 

@@ -16,6 +16,9 @@ class Plan_Type<string name, string mnemonic_, string summary_>
 
 def Plan_File : Plan_Type<"File", "file", "a file with weights">;
 def Plan_Device : Plan_Type<"Device", "device", "a memory with its processors">;
+def Plan_Queue : Plan_Type<"Queue", "queue", "where a device's instructions run in order">;
+def Plan_Module : Plan_Type<"Module", "module", "code for a device">;
+def Plan_Event : Plan_Type<"Event", "event", "that an instruction and all before it in its queue have ended">;
 def Plan_Weight : Plan_Type<"Weight", "weight", "matrices in a file">;
 def Plan_Constant : Plan_Type<"Constant", "constant", "numbers the compiler computed">;
 def Plan_Kv : Plan_Type<"Kv", "kv", "one layer's cache">;
@@ -41,6 +44,14 @@ def Plan_FileKindAttr : EnumAttr<Plan_Dialect, Plan_FileKind, "file_kind">;
 def Plan_DeviceKind : Plan_Enum<"DeviceKind", "what a device is", [
   I32EnumAttrCase<"Cpu", 0, "cpu">, I32EnumAttrCase<"Cuda", 1, "cuda">]>;
 def Plan_DeviceKindAttr : EnumAttr<Plan_Dialect, Plan_DeviceKind, "device_kind">;
+
+def Plan_QueueKind : Plan_Enum<"QueueKind", "what a queue runs", [
+  I32EnumAttrCase<"Compute", 0, "compute">, I32EnumAttrCase<"Copy", 1, "copy">]>;
+def Plan_QueueKindAttr : EnumAttr<Plan_Dialect, Plan_QueueKind, "queue_kind">;
+
+def Plan_ResidencyMode : Plan_Enum<"ResidencyMode", "how a weight gets to a device", [
+  I32EnumAttrCase<"Resident", 0, "resident">, I32EnumAttrCase<"Streamed", 1, "streamed">]>;
+def Plan_ResidencyModeAttr : EnumAttr<Plan_Dialect, Plan_ResidencyMode, "residency_mode">;
 
 def Plan_Encoding : Plan_Enum<"Encoding", "how a buffer's elements are stored", [
   I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"I32", 1, "i32">,

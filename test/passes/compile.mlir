@@ -45,11 +45,11 @@
 // PLAN: %[[TABLE:.*]] = plan.weight "token_embd.weight" in %gguf
 // PLAN: %[[GATE:.*]] = plan.weight "blk.0.ffn_gate_exps.weight" in %gguf
 // PLAN: %[[PACKED:.*]] = plan.pack "blk.0.ffn_gate_exps.weight" of %[[GATE]] layout rows16
-// PLAN: plan.inst embed on %cpu0 {{.*}} table = %[[TABLE]]
+// PLAN: plan.inst embed on %cpu0.compute {{.*}} table = %[[TABLE]]
 // A GPU's copies read or write the host's memory; nothing else does.
-// PLAN: plan.inst copy on %gpu0 ["copy_cuda"] (x = %token_embd, out = %token_embd.to_gpu0)
-// PLAN: plan.inst copy on %gpu0 ["copy_cuda"] (x = %{{.*}}, out = %blk.0.attn_residual.to_cpu0)
-// PLAN: plan.inst experts_gate_up on %cpu0 {{.*}} gate = %[[PACKED]], up = %[[PACKED]]
+// PLAN: plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %token_embd, out = %token_embd.to_gpu0)
+// PLAN: plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %{{.*}}, out = %blk.0.attn_residual.to_cpu0)
+// PLAN: plan.inst experts_gate_up on %cpu0.compute {{.*}} gate = %[[PACKED]], up = %[[PACKED]]
 module attributes {moe.target = #target,
   moe.files = [{path = "m.gguf", bytes = 8000000 : i64, header_bytes = 64 : i64, header_hash = "00000000000000000000000000000000"}],
   moe.model = {architecture = "deepseek2", name = "m", hash = "00000000000000000000000000000000", hidden = 256 : i64, vocab = 1000 : i64, layers = 1 : i64, context_length = 4096 : i64, heads = 4 : i64, experts = 8 : i64, experts_used = 2 : i64, latent = 64 : i64, rope = 32 : i64, parameters = 1000000 : i64}} {

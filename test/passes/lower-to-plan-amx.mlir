@@ -13,10 +13,10 @@ module attributes {
 
 // CHECK: %[[CPU:.*]] = plan.device "cpu0" cpu isa "amx"
 // CHECK-LABEL: plan.phase "decode"
-// CHECK: plan.inst embed on %[[CPU]] ["embed_avx512"]
+// CHECK: plan.inst embed on %[[CPU]].compute ["embed_avx512"]
 // CHECK: %[[A:.*]] = plan.buffer "token_embd.a8" on %[[CPU]] a8 cols 256
-// CHECK: plan.inst quantize on %[[CPU]] ["quantize_avx512"] (x = %{{.*}}, out = %[[A]])
-// CHECK: plan.inst linear on %[[CPU]] ["linear_avx512", "gemm_q4_k_{{rows16_avx512|avx512}}"] (act = %[[A]],
+// CHECK: plan.inst quantize on %[[CPU]].compute ["quantize_avx512"] (x = %{{.*}}, out = %[[A]])
+// CHECK: plan.inst linear on %[[CPU]].compute ["linear_avx512", "gemm_q4_k_{{rows16_avx512|avx512}}"] (act = %[[A]],
 func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %table = moe.weight <"token_embd.weight", file = 0, offset = 1024> : tensor<512x256x!moe.q4_k>
   %wq = moe.weight <"attn_q.weight", file = 0, offset = 90000> : tensor<32x256x!moe.q4_k>
@@ -29,7 +29,7 @@ func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.p
 
 // CHECK-LABEL: plan.phase "prefill"
 // CHECK: %[[P:.*]] = plan.buffer "token_embd.a8" on %[[CPU]] a8k cols 256
-// CHECK: plan.inst linear on %[[CPU]] ["linear_avx512", "gemm_q4_k_rows16_amx"] (act = %[[P]],
+// CHECK: plan.inst linear on %[[CPU]].compute ["linear_avx512", "gemm_q4_k_rows16_amx"] (act = %[[P]],
 func.func @prefill(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 64, context = 64>} {
   %table = moe.weight <"token_embd.weight", file = 0, offset = 1024> : tensor<512x256x!moe.q4_k>
   %wq = moe.weight <"attn_q.weight", file = 0, offset = 90000> : tensor<32x256x!moe.q4_k>

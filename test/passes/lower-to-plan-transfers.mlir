@@ -21,18 +21,18 @@ module attributes {
 // CHECK-LABEL: plan.phase "logits"
 // CHECK: %[[IN:.*]] = plan.buffer "input" on %[[CPU]] f32 cols 64
 // CHECK: %[[X:.*]] = plan.buffer "x.to_gpu0" on %[[GPU]] f32 cols 64 rows [1, 0]
-// CHECK: plan.inst copy on %[[GPU]] ["copy_cuda"] (x = %[[IN]], out = %[[X]])
-// CHECK: plan.inst router on %[[GPU]] {{.*}} ids = %[[IDS:.*]], weights = %[[MIX:.*]])
-// CHECK: plan.inst expert_group on %[[GPU]] {{.*}} (ids = %[[IDS]], offsets = %[[OFFSETS:.*]], slots = %[[SLOTS:.*]])
+// CHECK: plan.inst copy on %[[GPU]].copy ["copy_cuda"] (x = %[[IN]], out = %[[X]])
+// CHECK: plan.inst router on %[[GPU]].compute {{.*}} ids = %[[IDS:.*]], weights = %[[MIX:.*]])
+// CHECK: plan.inst expert_group on %[[GPU]].compute {{.*}} (ids = %[[IDS]], offsets = %[[OFFSETS:.*]], slots = %[[SLOTS:.*]])
 // CHECK: %[[HOST_IDS:.*]] = plan.buffer "ids.to_cpu0" on %[[CPU]] i32 cols 2 rows [1, 0]
-// CHECK: plan.inst copy on %[[GPU]] ["copy_cuda"] (x = %[[IDS]], out = %[[HOST_IDS]])
+// CHECK: plan.inst copy on %[[GPU]].copy ["copy_cuda"] (x = %[[IDS]], out = %[[HOST_IDS]])
 // CHECK: %[[HOST_OFFSETS:.*]] = plan.buffer "ids.to_cpu0.offsets" on %[[CPU]] i32 cols 5 rows [0, 1]
 // CHECK: plan.inst copy {{.*}} (x = %[[OFFSETS]], out = %[[HOST_OFFSETS]])
 // CHECK: %[[HOST_SLOTS:.*]] = plan.buffer "ids.to_cpu0.slots" on %[[CPU]] i32 cols 2 rows [1, 0]
 // CHECK: plan.inst copy {{.*}} (x = %[[SLOTS]], out = %[[HOST_SLOTS]])
 // CHECK: plan.inst copy {{.*}} (x = %[[MIX]], out = %[[HOST_MIX:.*]])
-// CHECK: plan.inst experts_gate_up on %[[CPU]] {{.*}} (act = %[[IN]], {{.*}} offsets = %[[HOST_OFFSETS]], slots = %[[HOST_SLOTS]],
-// CHECK: plan.inst experts_combine on %[[CPU]] {{.*}} weights = %[[HOST_MIX]], out = %[[OUT:.*]]) {top_k = 2, accumulate = 0}
+// CHECK: plan.inst experts_gate_up on %[[CPU]].compute {{.*}} (act = %[[IN]], {{.*}} offsets = %[[HOST_OFFSETS]], slots = %[[HOST_SLOTS]],
+// CHECK: plan.inst experts_combine on %[[CPU]].compute {{.*}} weights = %[[HOST_MIX]], out = %[[OUT:.*]]) {top_k = 2, accumulate = 0}
 // CHECK: plan.bind input %[[IN]] output %[[OUT]]
 func.func @logits(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"logits", min_tokens = 1, max_tokens = 4, context = 64>} {
   %wr = moe.weight <"r", file = 0, offset = 0> : tensor<4x64xf32>

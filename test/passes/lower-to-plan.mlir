@@ -15,6 +15,7 @@ module attributes {
 
 // CHECK-LABEL: plan.program attributes {architecture = "deepseek2", compiler = "moec {{.*}}", context = 64 : i32, experts = 4 : i32, experts_used = 2 : i32, hidden = 256 : i64, layers = 1 : i32, model_hash = "abc", model_name = "tiny", options = "", parameters = 1000 : i64, target = "xeon", vocab = 512 : i64}
 // CHECK-NEXT: %[[CPU:.*]] = plan.device "cpu0" cpu isa "avx512" memory 999000
+// CHECK-NEXT: plan.queue compute of %[[CPU]]
 // CHECK-NEXT: %[[FILE:.*]] = plan.file model "m.gguf" bytes 10000000 header 1024 hash "0123456789abcdef0123456789abcdef"
 // CHECK-NEXT: %[[EMBD:.*]] = plan.weight "token_embd.weight" in %[[FILE]] at 1024 : 1x512x256xQ4_K strides [73728, 144]
 // A vector is one row.
@@ -44,12 +45,12 @@ module attributes {
 // CHECK-LABEL: plan.phase "decode" tokens 1 to 1
 // CHECK: %[[IN:.*]] = plan.buffer "input" on %[[CPU]] i32 cols 1 rows [1, 0]{{$}}
 // CHECK: %[[X:.*]] = plan.buffer "token_embd" on %[[CPU]] f32 cols 256 rows [1, 0]{{$}}
-// CHECK: plan.inst embed on %[[CPU]] ["embed_avx512"] (tokens = %[[IN]], table = %[[EMBD]], out = %[[X]]) for %[[WHY]]
+// CHECK: plan.inst embed on %[[CPU]].compute ["embed_avx512"] (tokens = %[[IN]], table = %[[EMBD]], out = %[[X]]) for %[[WHY]]
 // CHECK: plan.inst rms_norm {{.*}} (x = %[[X]], weight = %[[NORM]], out = %[[H:.*]]) {groups = 1,
 // Encoded once for both projections.
 // CHECK: %[[A8:.*]] = plan.buffer "attn_norm.a8" on %[[CPU]] a8 cols 256 rows [1, 0]
 // CHECK: plan.inst quantize {{.*}} (x = %[[H]], out = %[[A8]])
-// CHECK: plan.inst linear on %[[CPU]] ["linear_avx512", "gemm_q4_k_avx512"] (act = %[[A8]], w = %[[WQ]], out = %[[Q:.*]]) {accumulate = 0}
+// CHECK: plan.inst linear on %[[CPU]].compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %[[A8]], w = %[[WQ]], out = %[[Q:.*]]) {accumulate = 0}
 // One table for queries and keys. RoPE rotates in place.
 // CHECK: plan.inst rope_table {{.*}} (inv_freq = %[[FREQ]], out = %[[TABLE:.*]])
 // CHECK: plan.inst rope {{.*}} (x = %[[Q]], table = %[[TABLE]]) {heads = 2, head_stride = 12, offset = 8, dim = 4, neox = 0}

@@ -9,6 +9,7 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   // CHECK: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = 128 : i64}
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
+  %cpu0.compute = plan.queue compute of %cpu0
   %why = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
 
@@ -31,12 +32,12 @@ plan.program attributes {
     %f = plan.buffer "f" on %cpu0 f32 cols 16 rows [1, 0]
     // CHECK: plan.buffer "g" on %cpu0 f32 cols 16 rows [1, 0] at 0{{$}}
     %g = plan.buffer "g" on %cpu0 f32 cols 16 rows [1, 0]
-    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %a, out = %b) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %b, y = %b, out = %c) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %c, y = %c, out = %d) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %d, y = %d, out = %e) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %e, y = %e, out = %f) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %f, y = %f, out = %g) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %a, y = %a, out = %b) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %b, y = %b, out = %c) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %c, y = %c, out = %d) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %d, y = %d, out = %e) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %e, y = %e, out = %f) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %f, y = %f, out = %g) for %why
     plan.bind input %a output %g
   }
 }
@@ -51,6 +52,7 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   // CHECK: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = 384 : i64}
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
+  %cpu0.compute = plan.queue compute of %cpu0
   %why = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
 
@@ -61,9 +63,9 @@ plan.program attributes {
     %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0]
     %e = plan.buffer "e" on %cpu0 f32 cols 16 rows [1, 0]
     %f = plan.buffer "f" on %cpu0 f32 cols 16 rows [1, 0]
-    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %a, out = %b) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %c, y = %c, out = %d) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %e, y = %e, out = %f) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %a, y = %a, out = %b) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %c, y = %c, out = %d) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %e, y = %e, out = %f) for %why
     plan.bind input %a output %b
   }
 }
@@ -78,6 +80,7 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   // CHECK: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = 1984 : i64}
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
+  %cpu0.compute = plan.queue compute of %cpu0
   %why = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
 
@@ -96,7 +99,7 @@ plan.program attributes {
     %b = plan.buffer "b" on %cpu0 f32 cols 20 rows [4, 0]
     // CHECK: plan.buffer "c" {{.*}} at 1280
     %c = plan.buffer "c" on %cpu0 a8 cols 32 rows [2, 2]
-    plan.inst add on %cpu0 ["add_ref"] (x = %a, y = %b, out = %c) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %a, y = %b, out = %c) for %why
     plan.bind input %a output %c
   }
 }
@@ -109,8 +112,10 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   // CHECK: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = 256 : i64, kv_bytes = 1088 : i64, scratch_bytes = 67584 : i64, weight_bytes = 2048 : i64}
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
+  %cpu0.compute = plan.queue compute of %cpu0
   // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1000000 {arena_bytes = 128 : i64}
   %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1000000
+  %gpu0.compute = plan.queue compute of %gpu0
   %gguf = plan.file model "m" bytes 10000 header 0 hash "0123456789abcdef0123456789abcdef"
   %w = plan.weight "w" in %gguf at 0 : 1x16x16xF32 strides [1024, 64]
   // Strides do not count, and weights that two instructions read count once.
@@ -134,9 +139,9 @@ plan.program attributes {
     %t = plan.buffer "t" on %cpu0 f32 cols 16 rows [1, 0]
     // CHECK: plan.buffer "u" {{.*}} at 192
     %u = plan.buffer "u" on %cpu0 f32 cols 16 rows [1, 0]
-    plan.inst add on %cpu0 ["add_ref"] (x = %t, y = %t, out = %out) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %out, y = %t, out = %u) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %u, y = %in, out = %t) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %t, y = %t, out = %out) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %out, y = %t, out = %u) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %u, y = %in, out = %t) for %why
     plan.bind input %in output %out
   }
 
@@ -148,10 +153,50 @@ plan.program attributes {
     %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0]
     %g = plan.buffer "g" on %gpu0 f32 cols 16 rows [1, 0]
     %h = plan.buffer "h" on %gpu0 f32 cols 16 rows [1, 0]
-    plan.inst linear on %cpu0 ["linear_ref", "gemm_f32_ref"] (act = %a, w = %w, out = %b) {accumulate = 0} for %why
-    plan.inst linear on %cpu0 ["linear_ref", "gemm_f32_ref"] (act = %b, w = %w, out = %c) {accumulate = 0} for %why
-    plan.inst absorb_query on %cpu0 ["absorb_query_ref"] (q = %b, w = %wide, out = %c) {heads = 2, nope = 8, rope = 4, latent = 16} for %why
-    plan.inst add on %gpu0 ["add_cuda"] (x = %g, y = %g, out = %h) for %why
+    plan.inst linear on %cpu0.compute ["linear_ref", "gemm_f32_ref"] (act = %a, w = %w, out = %b) {accumulate = 0} for %why
+    plan.inst linear on %cpu0.compute ["linear_ref", "gemm_f32_ref"] (act = %b, w = %w, out = %c) {accumulate = 0} for %why
+    plan.inst absorb_query on %cpu0.compute ["absorb_query_ref"] (q = %b, w = %wide, out = %c) {heads = 2, nope = 8, rope = 4, latent = 16} for %why
+    plan.inst add on %gpu0.compute ["add_cuda"] (x = %g, y = %g, out = %h) for %why
     plan.bind input %a output %c
+  }
+}
+
+// -----
+
+// The GPU may still copy "b" when the host goes on: "d" does not take its place,
+// as it would after a barrier.
+plan.program attributes {
+    architecture = "", compiler = "", context = 64 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 1 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
+  %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1000000
+  %cpu = plan.queue compute of %cpu0
+  %copies = plan.queue copy of %gpu0
+  %why = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+
+  // CHECK-LABEL: plan.phase "sent"
+  plan.phase "sent" tokens 1 to 1 {
+    // CHECK: plan.buffer "a" {{.*}} at 0{{$}}
+    %a = plan.buffer "a" on %cpu0 f32 cols 16 rows [1, 0]
+    // CHECK: plan.buffer "b" {{.*}} at 64{{$}}
+    %b = plan.buffer "b" on %cpu0 f32 cols 16 rows [1, 0]
+    // CHECK: plan.buffer "c" {{.*}} at 0{{$}}
+    %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0]
+    // CHECK: plan.buffer "d" {{.*}} at 128{{$}}
+    %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0]
+    // CHECK: plan.buffer "e" {{.*}} at 192{{$}}
+    %e = plan.buffer "e" on %cpu0 f32 cols 16 rows [1, 0]
+    // CHECK: plan.buffer "f" {{.*}} at 0{{$}}
+    %f = plan.buffer "f" on %cpu0 f32 cols 16 rows [1, 0]
+    %g = plan.buffer "g" on %gpu0 f32 cols 16 rows [1, 0]
+    plan.inst add on %cpu ["add_ref"] (x = %a, y = %a, out = %b) for %why
+    plan.inst copy on %copies ["copy_cuda"] (x = %b, out = %g) for %why
+    plan.inst add on %cpu ["add_ref"] (x = %b, y = %b, out = %c) for %why
+    plan.inst add on %cpu ["add_ref"] (x = %c, y = %c, out = %d) for %why
+    plan.inst copy on %copies ["copy_cuda"] (x = %g, out = %e) for %why
+    plan.inst add on %cpu ["add_ref"] (x = %d, y = %e, out = %f) for %why
+    plan.bind input %a output %f
   }
 }

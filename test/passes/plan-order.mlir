@@ -6,6 +6,7 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 1 : i64, layers = 1 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
+  %cpu0.compute = plan.queue compute of %cpu0
   %why = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
 
@@ -32,12 +33,12 @@ plan.program attributes {
     // BARRIERS: out = %b2) for
     // BARRIERS: out = %a3) barrier for
     // BARRIERS: out = %b3) for
-    plan.inst add on %cpu0 ["add_ref"] (x = %in, y = %in, out = %a1) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %a1, y = %a1, out = %a2) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %a2, y = %a2, out = %a3) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %in, y = %in, out = %b1) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %b1, y = %b1, out = %b2) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %b2, y = %b2, out = %b3) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %a1) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %a1, y = %a1, out = %a2) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %a2, y = %a2, out = %a3) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %b1) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %b1, y = %b1, out = %b2) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %b2, y = %b2, out = %b3) for %why
     plan.bind input %in output %a3
   }
 
@@ -52,10 +53,10 @@ plan.program attributes {
     // CHECK: plan.inst add {{.*}} out = %y)
     // CHECK: plan.inst add {{.*}} out = %x)
     // CHECK: plan.inst add {{.*}} out = %z)
-    plan.inst add on %cpu0 ["add_ref"] (x = %in, y = %in, out = %x) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %x, y = %x, out = %y) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %in, y = %y, out = %x) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %x, y = %in, out = %z) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %x) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %x, y = %x, out = %y) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %y, out = %x) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %x, y = %in, out = %z) for %why
     plan.bind input %in output %z
   }
 
@@ -72,10 +73,10 @@ plan.program attributes {
     // BARRIERS: out = %a2) for
     // BARRIERS: out = %b1) for
     // BARRIERS: out = %c) barrier for
-    plan.inst add on %cpu0 ["add_ref"] (x = %in, y = %in, out = %a1) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %a1, y = %a1, out = %a2) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %a2, y = %a2, out = %c) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %in, y = %in, out = %b1) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %a1) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %a1, y = %a1, out = %a2) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %a2, y = %a2, out = %c) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %b1) for %why
     plan.bind input %in output %c
   }
 }

@@ -11,7 +11,9 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   // PLAN: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = {{.*}} worker_bytes = 16384 : i64}
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
+  %cpu0.compute = plan.queue compute of %cpu0
   %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1000000
+  %gpu0.compute = plan.queue compute of %gpu0
   %kv0 = plan.kv on %cpu0 layer 0 f32 rows 64 cols 32 at 0
   %gguf = plan.file model "m" bytes 65536 header 0 hash "0123456789abcdef0123456789abcdef"
   %norm = plan.weight "norm" in %gguf at 0 : 1x1x32xF32 strides [128, 128]
@@ -36,14 +38,14 @@ plan.program attributes {
     // TINY: plan.buffer "n8" {{.*}} rows [1, 0] per_worker{{$}}
     %n8 = plan.buffer "n8" on %cpu0 a8 cols 32 rows [1, 0]
     // PLAN: add {{.*}} out = %x) for
-    plan.inst add on %cpu0 ["add_ref"] (x = %in, y = %in, out = %x) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %x) for %why
     // PLAN: rms_norm {{.*}} barrier for
-    plan.inst rms_norm on %cpu0 ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
+    plan.inst rms_norm on %cpu0.compute ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
     // PLAN: quantize {{.*}} out = %n8) for
-    plan.inst quantize on %cpu0 ["quantize_ref"] (x = %n, out = %n8) for %why
+    plan.inst quantize on %cpu0.compute ["quantize_ref"] (x = %n, out = %n8) for %why
     // Writes what the norm reads.
     // PLAN: linear {{.*}} barrier for
-    plan.inst linear on %cpu0 ["linear_ref", "gemm_f32_ref"] (act = %n8, w = %w, out = %x) {accumulate = 1} for %why
+    plan.inst linear on %cpu0.compute ["linear_ref", "gemm_f32_ref"] (act = %n8, w = %w, out = %x) {accumulate = 1} for %why
     plan.bind input %in output %x
   }
 
@@ -67,19 +69,19 @@ plan.program attributes {
   plan.phase "prefill" tokens 1 to 16 {
     %x = plan.buffer "x" on %cpu0 f32 cols 32 rows [1, 0]
     %n = plan.buffer "n" on %cpu0 f32 cols 32 rows [1, 0]
-    plan.inst rms_norm on %cpu0 ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
+    plan.inst rms_norm on %cpu0.compute ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
     plan.bind input %x output %x
   }
   plan.phase "devices" tokens 1 to 1 {
     %x = plan.buffer "x" on %gpu0 f32 cols 32 rows [1, 0]
     %n = plan.buffer "n" on %gpu0 f32 cols 32 rows [1, 0]
-    plan.inst rms_norm on %gpu0 ["rms_norm_cuda"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
+    plan.inst rms_norm on %gpu0.compute ["rms_norm_cuda"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
     plan.bind input %x output %x
   }
   plan.phase "cache" tokens 1 to 1 {
     %q = plan.buffer "q" on %cpu0 f32 cols 32 rows [1, 0]
     %o = plan.buffer "o" on %cpu0 f32 cols 16 rows [1, 0]
-    plan.inst latent_attention on %cpu0 ["latent_attention_ref"] (q = %q, kv = %kv0, out = %o) {heads = 1, latent = 16, rope = 16, splits = 1, scale = 1.0} for %why
+    plan.inst latent_attention on %cpu0.compute ["latent_attention_ref"] (q = %q, kv = %kv0, out = %o) {heads = 1, latent = 16, rope = 16, splits = 1, scale = 1.0} for %why
     plan.bind input %q output %q
   }
 
@@ -89,7 +91,7 @@ plan.program attributes {
   plan.phase "ends" tokens 1 to 1 {
     %x = plan.buffer "x" on %cpu0 f32 cols 32 rows [1, 0]
     %n = plan.buffer "n" on %cpu0 f32 cols 32 rows [1, 0]
-    plan.inst rms_norm on %cpu0 ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
+    plan.inst rms_norm on %cpu0.compute ["rms_norm_ref"] (x = %x, weight = %norm, out = %n) {groups = 1, eps = 1.0e-6} for %why
     plan.bind input %x output %n
   }
 
@@ -104,9 +106,9 @@ plan.program attributes {
     %ids = plan.buffer "ids" on %cpu0 i32 cols 2 rows [1, 0]
     %weights = plan.buffer "weights" on %cpu0 f32 cols 32 rows [1, 0]
     %sum = plan.buffer "sum" on %cpu0 f32 cols 32 rows [1, 0]
-    plan.inst router on %cpu0 ["router_ref"] (logits = %x, ids = %ids, weights = %weights) {experts = 32, top_k = 2, groups = 1, groups_used = 1, scoring = 1, normalize = 0, scale = 1.0} for %why
-    plan.inst linear on %cpu0 ["linear_ref", "gemm_f32_ref"] (act = %x, w = %w, out = %weights) {accumulate = 0} for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %weights, y = %x, out = %sum) for %why
+    plan.inst router on %cpu0.compute ["router_ref"] (logits = %x, ids = %ids, weights = %weights) {experts = 32, top_k = 2, groups = 1, groups_used = 1, scoring = 1, normalize = 0, scale = 1.0} for %why
+    plan.inst linear on %cpu0.compute ["linear_ref", "gemm_f32_ref"] (act = %x, w = %w, out = %weights) {accumulate = 0} for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %weights, y = %x, out = %sum) for %why
     plan.bind input %x output %x
   }
 }

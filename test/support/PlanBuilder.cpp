@@ -31,6 +31,7 @@ PlanBuilder::PlanBuilder(int64_t hidden, int64_t vocab, int32_t context,
   // As much as any op of a small plan needs.
   device->scratch_bytes = 1 << 20;
   plan.devices.push_back(std::move(device));
+  plan.queues.push_back(std::make_unique<fb::QueueT>());
   plan.explanation.push_back(std::make_unique<fb::ExplainT>());
 }
 
@@ -52,6 +53,8 @@ Ref PlanBuilder::weight(std::string name, std::vector<int64_t> shape,
   const auto *begin = reinterpret_cast<const uint8_t *>(bytes.data());
   weights_.insert(weights_.end(), begin, begin + bytes.size());
   plan.weights.push_back(std::move(weight));
+  plan.residency.emplace_back(uint32_t(plan.weights.size() - 1), 0,
+                              fb::ResidencyMode::Resident);
   return {fb::OperandKind::Weight, uint32_t(plan.weights.size() - 1)};
 }
 

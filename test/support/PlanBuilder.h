@@ -32,7 +32,7 @@ class PhaseBuilder;
 
 class PlanBuilder {
 public:
-  /// One CPU device whose kernels are those of `isa`.
+  /// One CPU device, with its queue, whose kernels are those of `isa`.
   PlanBuilder(int64_t hidden, int64_t vocab, int32_t context,
               std::string isa = "ref");
 

@@ -237,11 +237,13 @@ const Case kernelCases[] = {
      [](auto &s) { decode(s, "linear").kernels.pop_back(); }},
     {"CudaKernel", "kernel add_cuda needs cuda",
      [](auto &s) { useKernel(s, "add", 0, "add_cuda"); }},
-    {"Copy", "has no CPU kernel",
+    {"CopyShape", "a copy has the shape of what it copies",
      [](auto &s) {
+       useBuffer(s, "add", 1, "q");
        fb::InstructionT &add = decode(s, "add");
        add.op = uint8_t(moek::OpCode::Copy);
        add.operands.erase(add.operands.begin());
+       useKernel(s, "copy", 0, "copy_ref");
      }},
 };
 

@@ -52,9 +52,15 @@ protected:
                     TeamSensors sensors = {}) {
     Executor executor =
         makeExecutor(team, std::move(nodes), std::move(sensors));
-    StatusOr<BoundPhase> phase = bindPhase(
-        *plan_, *plan_->table().phases()->Get(0),
-        {arena_.data(), kv_.data(), executor.workerBuffers()}, *files_);
+    DeviceMemory memory{arena_.data(), kv_.data(), executor.workerBuffers()};
+    const fb::Phase &table = *plan_->table().phases()->Get(0);
+    StatusOr<BoundPhase> phase =
+        bindPhase(*plan_, table, 0, {&memory, 1}, *files_);
+    auto address = [&](uint32_t buffer) {
+      return arena_.data() + table.buffers()->Get(buffer)->offset();
+    };
+    input_ = address(table.input());
+    output_ = reinterpret_cast<float *>(address(table.output()));
     EXPECT_TRUE(phase.isOk()) << phase.status().message();
     phase_.emplace(*std::move(phase));
     return executor;
@@ -68,11 +74,10 @@ protected:
   std::vector<float> hiddenRows(Executor &executor) {
     std::vector<float> rows;
     for (int32_t position = 0; position < 20; ++position) {
-      std::memcpy(phase_->input, &position, sizeof(position)); // token ids
+      std::memcpy(input_, &position, sizeof(position)); // token ids
       EXPECT_TRUE(executor.run(*phase_, {1, position}).isOk());
       teams_.insert(executor.lastTeam());
-      rows.insert(rows.end(), phase_->output,
-                  phase_->output + SamplePlan::kHidden);
+      rows.insert(rows.end(), output_, output_ + SamplePlan::kHidden);
     }
     return rows;
   }
@@ -83,6 +88,8 @@ protected:
   std::optional<WeightFiles> files_;
   HostMemory arena_, kv_;
   std::optional<BoundPhase> phase_;
+  std::byte *input_ = nullptr;
+  float *output_ = nullptr;
   std::optional<Executor> executor_;
   std::set<int32_t> teams_; ///< That hiddenRows() ran with.
 };
@@ -122,7 +129,7 @@ TEST_F(ExecutorTest, TimesEveryInstruction) {
 }
 
 TEST_F(ExecutorTest, RunsTheListToItsEnd) {
-  float *output = phase_->output;
+  float *output = output_;
   std::fill_n(output, SamplePlan::kHidden, 1e30f);
   ASSERT_TRUE(executor_->run(*phase_, {1, 0}).isOk());
   for (int i = 0; i < SamplePlan::kHidden; ++i)
@@ -156,9 +163,9 @@ TEST_F(ExecutorTest, BuffersPerWorkerDoNotChangeBits) {
 TEST_F(ExecutorTest, BuffersPerWorkerNeedWorkers) {
   sample_.makePerWorker("decode", "n");
   load();
-  StatusOr<BoundPhase> phase =
-      bindPhase(*plan_, *plan_->table().phases()->Get(0),
-                {arena_.data(), kv_.data(), {}}, *files_);
+  DeviceMemory memory{arena_.data(), kv_.data(), {}};
+  StatusOr<BoundPhase> phase = bindPhase(
+      *plan_, *plan_->table().phases()->Get(0), 0, {&memory, 1}, *files_);
   ASSERT_FALSE(phase.isOk());
   EXPECT_EQ(phase.status().code(), StatusCode::Internal);
 }
@@ -211,7 +218,8 @@ TEST_F(ExecutorTest, EveryInstructionOfEveryStepBeginsWithUndrawnTickets) {
     for (BoundPhase &phase : phases)
       if (i < 20 || &phase == phases)
         phase.instructions.push_back(
-            {drawTickets, drawn.data() + i * kTeam, i % 2 == 0});
+            {drawTickets, drawn.data() + i * kTeam,
+             uint8_t(i % 2 == 0 ? BoundInstruction::kBarrier : 0)});
   for (int step = 0; step < 9; ++step) {
     std::ranges::fill(drawn, 0u);
     ASSERT_TRUE(executor.run(phases[step % 3 == 1], {1, step}).isOk());
@@ -227,7 +235,7 @@ TEST_F(ExecutorTest, TicketsAreUndrawnForWorkersThatComeBack) {
   std::vector<uint32_t> drawn(kTeam * 3);
   for (size_t i = 0; i < 3; ++i)
     phase.instructions.push_back(
-        {drawTickets, drawn.data() + i * kTeam, /*barrier=*/true});
+        {drawTickets, drawn.data() + i * kTeam, BoundInstruction::kBarrier});
   std::set<int32_t> teams;
   for (int step = 0; step < 150; ++step) {
     std::ranges::fill(drawn, 0u);
@@ -239,11 +247,11 @@ TEST_F(ExecutorTest, TicketsAreUndrawnForWorkersThatComeBack) {
 }
 
 TEST_F(ExecutorTest, ACancelledRunTouchesNothing) {
-  std::fill_n(phase_->output, SamplePlan::kHidden, 7.0f);
+  std::fill_n(output_, SamplePlan::kHidden, 7.0f);
   std::atomic<bool> cancel = true;
   EXPECT_EQ(executor_->run(*phase_, {1, 0}, &cancel).code(),
             StatusCode::Cancelled);
-  EXPECT_EQ(phase_->output[0], 7.0f);
+  EXPECT_EQ(output_[0], 7.0f);
 }
 
 TEST_F(ExecutorTest, ArgumentsStayWhereTheyAre) {

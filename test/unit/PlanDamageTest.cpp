@@ -1,8 +1,10 @@
 // Damaged plans never crash: they are refused, or what they compute stays
 // inside their own memory. Run under AddressSanitizer and UBSan in the asan
 // preset; arenas end at guard pages in every build.
+#include "runtime/schema/OpTable.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
+#include "test/support/SplitPlan.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -107,6 +109,74 @@ TEST_F(PlanDamageTest, EverySingleBit) {
   RecordProperty("accepted", int(ran_));
 }
 
+/// The experts on a second device: queues, copies, events.
+class TwoDeviceDamageTest : public PlanDamageTest {
+protected:
+  TwoDeviceDamageTest() {
+    moetest::splitPlan(sample_.builder.plan, [](const fb::PhaseT &,
+                                                const fb::InstructionT &i) {
+      return uint32_t(findOp(i.op)->name.starts_with("expert"));
+    });
+    tryPlan();
+    EXPECT_EQ(ran_, 1u);
+  }
+};
+
+TEST_F(TwoDeviceDamageTest, SingleBits) {
+  const std::vector<uint8_t> good = sample_.builder.bytes();
+  std::mt19937_64 random(20261122);
+  std::vector<uint8_t> bytes = good;
+  size_t total = flips == 0 ? good.size() * 8 : flips / 4;
+  for (size_t i = 0; i < total; ++i) {
+    size_t bit = flips == 0 ? i : random() % (good.size() * 8);
+    bytes[bit / 8] ^= uint8_t(1u << bit % 8);
+    tryBytes(bytes);
+    bytes[bit / 8] = good[bit / 8];
+  }
+  EXPECT_GT(ran_, 1u);
+  EXPECT_LT(ran_, total * 3 / 4);
+}
+
+TEST_F(TwoDeviceDamageTest, EveryQueueAndEvent) {
+  fb::PlanT &plan = sample_.builder.plan;
+  for (auto &phase : plan.phases) {
+    tryValues(phase->events);
+    for (auto &instruction : phase->instructions) {
+      tryValues(instruction->queue);
+      tryValues(instruction->signal);
+      for (uint32_t &event : instruction->waits)
+        tryValues(event);
+      instruction->waits.push_back(0);
+      for (uint32_t event = 0; event <= phase->events; ++event) {
+        instruction->waits.back() = event;
+        tryPlan();
+      }
+      instruction->waits.pop_back();
+    }
+    for (auto &buffer : phase->buffers)
+      tryValues(buffer->device);
+  }
+  for (auto &queue : plan.queues) {
+    tryValues(queue->device);
+    for (uint8_t kind = 1; kind < 4; ++kind) {
+      queue->kind = fb::QueueKind(kind);
+      tryPlan();
+    }
+    queue->kind = fb::QueueKind::Compute;
+  }
+  for (auto &device : plan.devices)
+    tryValues(device->cores);
+  for (auto &kv : plan.kv)
+    tryValues(kv->device);
+  for (size_t i = 0; i < plan.residency.size(); ++i) {
+    fb::Residency kept = plan.residency[i];
+    plan.residency[i] =
+        fb::Residency(kept.weight(), kept.device() ^ 1, kept.mode());
+    tryPlan();
+    plan.residency[i] = kept;
+  }
+}
+
 TEST_F(PlanDamageTest, RunsOfRandomBytes) {
   const std::vector<uint8_t> good = sample_.builder.bytes();
   std::mt19937_64 random(5);
@@ -144,7 +214,7 @@ TEST_F(PlanDamageTest, EveryParameterAndKernel) {
     tryValues(phase->output);
     for (auto &instruction : phase->instructions) {
       tryValues(instruction->op);
-      tryValues(instruction->device);
+      tryValues(instruction->queue);
       for (int64_t &value : instruction->ints)
         tryValues(value);
       for (uint32_t &kernel : instruction->kernels)

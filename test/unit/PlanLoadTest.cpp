@@ -109,14 +109,20 @@ TEST(PlanLoadTest, GpuPlansNameTheirOpsAndTheFix) {
   gpu->isa = "cuda";
   sample.builder.plan.target = "4090+xeon";
   sample.builder.plan.devices.push_back(std::move(gpu));
-  sample.phase("decode").instructions[5]->device = 1;
-  sample.phase("decode").instructions[0]->device = 1;
+  sample.builder.plan.queues.push_back(std::make_unique<moetest::fb::QueueT>());
+  sample.builder.plan.queues.back()->device = 1;
+  auto copy = std::make_unique<moetest::fb::InstructionT>(
+      *sample.phase("decode").instructions[sample.find("decode", "add")]);
+  copy->op = uint8_t(moek::OpCode::Copy);
+  copy->queue = 1;
+  copy->operands.pop_back();
+  sample.phase("decode").instructions.push_back(std::move(copy));
   StatusOr<Plan> plan = Plan::fromBytes(sample.builder.bytes(), "plan.fb");
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
   Status status = plan->checkMachine();
   EXPECT_EQ(status.code(), StatusCode::WrongMachine);
   EXPECT_NE(status.message().find("\"gpu0\", and this moert runs on the CPU "
-                                  "alone: embed, rope"),
+                                  "alone: copy"),
             std::string::npos)
       << status.message();
   EXPECT_NE(status.message().find("--target native -o plan.fb"),

@@ -20,13 +20,29 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 4 : i64, layers = 1 : i32,
     model_hash = "h", model_name = "n", options = "o", parameters = 1 : i64,
     target = "t", vocab = 8 : i64} {
-  %d = plan.device "cpu0" cpu isa "ref" memory 64 {arena_bytes = 128 : i64}
+  %d = plan.device "cpu0" cpu isa "ref" memory 64 {arena_bytes = 128 : i64, cores = 3 : i32}
+  %g = plan.device "gpu0" cuda isa "cuda" memory 64 {arch = 89 : i32, arena_bytes = 128 : i64}
+  %q = plan.queue compute of %d
+  %c = plan.queue copy of %g
+  %m = plan.module of %g arch 89 code "\7FELF\00\FF"
+  plan.entry "f" in %m grid [4, 2, 1] block [256, 1, 1] shared 1024
+  plan.entry "g" in %m grid [1, 1, 1] block [32, 1, 1] shared 0
+  %n = plan.module of %g arch 75 code "x"
+  %f = plan.file model "m" bytes 4096 header 0 hash "0123456789abcdef0123456789abcdef"
+  %w = plan.weight "w" in %f at 0 : 1x8x4xF32 strides [128, 16]
+  plan.resident %w on %d resident
+  plan.resident %w on %g streamed
   %e = plan.explain "o" phase "p" on "cpu0" kernel "" because "" flops 0.0
     weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.1
   plan.phase "decode" tokens 1 to 1 {
     %t = plan.buffer "t" on %d i32 cols 1 rows [1, 0] at 0
     %x = plan.buffer "x" on %d f32 cols 4 rows [1, 0] at 64
-    plan.inst add on %d ["add_ref"] (x = %x, y = %x, out = %x) barrier for %e
+    %y = plan.buffer "y" on %g f32 cols 4 rows [1, 0] at 0
+    %z = plan.buffer "z" on %g f32 cols 4 rows [1, 0] at 64
+    %0 = plan.inst add on %q ["add_ref"] (x = %x, y = %x, out = %x) signals for %e
+    %1 = plan.inst copy on %c ["copy_cuda"] (x = %x, out = %y) after %0 signals for %e
+    %2 = plan.inst copy on %c ["copy_cuda"] (x = %x, out = %z) signals for %e
+    plan.inst add on %q ["add_ref"] (x = %x, y = %x, out = %x) after %2, %1 barrier for %e
     plan.bind input %t output %x
   }
   plan.phase "logits" tokens 1 to 1 {
@@ -74,6 +90,18 @@ TEST_F(PlanReader, IsTheInverseOfTheWriter) {
       moec::serializePlan(*(*module)->getOps<plan::ProgramOp>().begin());
   ASSERT_TRUE(again.isOk());
   EXPECT_EQ(*again, bytes);
+}
+
+TEST_F(PlanReader, EventsAreNumberedAsTheyAreSignalled) {
+  std::unique_ptr<fb::PlanT> plan(fb::UnPackPlan(bytes.data()));
+  const fb::PhaseT &phase = *plan->phases[0];
+  EXPECT_EQ(phase.events, 3u);
+  EXPECT_EQ(phase.instructions[2]->signal, 2);
+  EXPECT_EQ(phase.instructions[3]->signal, -1);
+  EXPECT_EQ(phase.instructions[3]->waits, (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(plan->modules[0]->entries[1]->name, "g");
+  EXPECT_EQ(plan->modules[0]->bytes,
+            (std::vector<uint8_t>{0x7f, 'E', 'L', 'F', 0, 0xff}));
 }
 
 // The runtime does not need the explanation, so it accepts such a plan.

@@ -51,6 +51,43 @@ void setOperand(fb::InstructionT &instruction, size_t index,
   instruction.operands[index] = fb::Operand(kind, value);
 }
 
+std::vector<std::unique_ptr<fb::InstructionT>> &list(SamplePlan &s) {
+  return s.phase("decode").instructions;
+}
+/// A GPU with nothing on it; returns its queue, behind which is that of copies.
+uint32_t addGpu(SamplePlan &s) {
+  auto gpu = std::make_unique<fb::DeviceT>();
+  gpu->name = "gpu0";
+  gpu->kind = fb::DeviceKind::Cuda;
+  gpu->isa = "cuda";
+  gpu->arch = 89;
+  plan(s).devices.push_back(std::move(gpu));
+  for (auto kind : {fb::QueueKind::Compute, fb::QueueKind::Copy}) {
+    plan(s).queues.push_back(std::make_unique<fb::QueueT>());
+    plan(s).queues.back()->device = 1;
+    plan(s).queues.back()->kind = kind;
+  }
+  return 1;
+}
+fb::ModuleT &addModule(SamplePlan &s) {
+  addGpu(s);
+  auto entry = std::make_unique<fb::EntryT>();
+  entry->name = "add";
+  entry->grid = std::make_unique<fb::Size3>(1, 1, 1);
+  entry->block = std::make_unique<fb::Size3>(32, 1, 1);
+  auto module = std::make_unique<fb::ModuleT>();
+  module->device = 1;
+  module->arch = 89;
+  module->bytes = {1, 2, 3};
+  module->entries.push_back(std::move(entry));
+  plan(s).modules.push_back(std::move(module));
+  return *plan(s).modules.back();
+}
+
+void resident(SamplePlan &s, uint32_t weight, uint32_t device, int mode = 0) {
+  plan(s).residency[0] = fb::Residency(weight, device, fb::ResidencyMode(mode));
+}
+
 constexpr int64_t huge = std::numeric_limits<int64_t>::max();
 
 const Case tableCases[] = {
@@ -118,6 +155,42 @@ const Case tableCases[] = {
      [](auto &s) { plan(s).devices[0]->isa = "mmx"; }},
     {"DeviceArena", "more than any memory",
      [](auto &s) { plan(s).devices[0]->arena_bytes = UINT64_MAX; }},
+    {"DeviceCores", "cores is 0",
+     [](auto &s) { plan(s).devices[0]->cores = 0; }},
+    {"QueueDevice", "queue 0: is of device 7 of 1",
+     [](auto &s) { plan(s).queues[0]->device = 7; }},
+    {"QueueKind", "queue 0: has kind 2",
+     [](auto &s) { plan(s).queues[0]->kind = fb::QueueKind(2); }},
+    {"QueueOfCopies", "copies on a CPU",
+     [](auto &s) { plan(s).queues[0]->kind = fb::QueueKind::Copy; }},
+    {"QueueTwice", "queue 1 is device 0's second of its kind",
+     [](auto &s) { plan(s).queues.push_back(std::make_unique<fb::QueueT>()); }},
+    {"ModuleDevice", "module 0: is for device 3 of 2",
+     [](auto &s) { addModule(s).device = 3; }},
+    {"ModuleOfCpu", "is for \"cpu0\", which is a CPU",
+     [](auto &s) { addModule(s).device = 0; }},
+    {"ModuleArch", "arch is 90, expected 1 to 89",
+     [](auto &s) { addModule(s).arch = 90; }},
+    {"ModuleCode", "has no code", [](auto &s) { addModule(s).bytes.clear(); }},
+    {"EntryName", "entry 0 \"\": has no name",
+     [](auto &s) { addModule(s).entries[0]->name.clear(); }},
+    {"EntryGrid", "has a grid of 0 x 1 x 1",
+     [](auto &s) {
+       *addModule(s).entries[0]->grid = {0, 1, 1};
+     }},
+    {"EntryBlock", "has no block",
+     [](auto &s) { addModule(s).entries[0]->block.reset(); }},
+    {"EntryShared", "bytes of shared memory",
+     [](auto &s) { addModule(s).entries[0]->shared_bytes = UINT32_MAX; }},
+    {"ResidencyWeight", "residency 0 is of weight 99 of",
+     [](auto &s) { resident(s, 99, 0); }},
+    {"ResidencyDevice", "on device 5 of 1", [](auto &s) { resident(s, 0, 5); }},
+    {"ResidencyMode", "residency 0 has mode 2",
+     [](auto &s) { resident(s, 0, 0, 2); }},
+    {"ResidencyStreamed", "residency 0 streams to a CPU",
+     [](auto &s) { resident(s, 0, 0, 1); }},
+    {"ResidencyTwice", "weight 0 is on device 0 twice",
+     [](auto &s) { plan(s).residency[1] = plan(s).residency[0]; }},
     {"KvDevice", "is on device 4 of 1",
      [](auto &s) { plan(s).kv[0]->device = 4; }},
     {"KvType", "unknown type 4", [](auto &s) { plan(s).kv[0]->type = 4; }},
@@ -245,8 +318,42 @@ const Case phaseCases[] = {
     {"DeviceWorkerBytes", "more than any memory",
      [](auto &s) { s.builder.plan.devices[0]->worker_bytes = UINT64_MAX; }},
     {"OpNumber", "unknown op 21", [](auto &s) { decode(s, "add").op = 21; }},
-    {"InstructionDevice", "is on device 3",
-     [](auto &s) { decode(s, "add").device = 3; }},
+    {"InstructionQueue", "is in queue 3 of 1",
+     [](auto &s) { decode(s, "add").queue = 3; }},
+    {"InstructionInCopies", "is in a queue of copies",
+     [](auto &s) { decode(s, "add").queue = addGpu(s) + 1; }},
+    {"InstructionOfAnotherDevice", "operand x is on another device",
+     [](auto &s) { decode(s, "add").queue = addGpu(s); }},
+    {"WeightElsewhere",
+     "operand weight is a weight that device 0 does not have",
+     [](auto &s) { plan(s).residency.erase(plan(s).residency.begin() + 1); }},
+    {"WaitsTooEarly", "waits for event 0, which no instruction before it",
+     [](auto &s) { decode(s, "add").waits = {0}; }},
+    {"WaitsInDisorder", "waits for event 0 after event 0",
+     [](auto &s) {
+       addGpu(s);
+       list(s)[0]->signal = 0;
+       s.phase("decode").events = 1;
+       auto copy = std::make_unique<fb::InstructionT>(decode(s, "add"));
+       copy->op = uint8_t(moek::OpCode::Copy);
+       copy->operands.pop_back();
+       copy->queue = 2;
+       copy->waits = {0, 0};
+       list(s).push_back(std::move(copy));
+     }},
+    {"WaitsForItself", "waits for event 0 of its own queue",
+     [](auto &s) {
+       list(s)[0]->signal = 0;
+       decode(s, "add").waits = {0};
+     }},
+    {"SignalsTwice", "signals event 0, but the next one is 1",
+     [](auto &s) { list(s)[0]->signal = list(s)[1]->signal = 0; }},
+    {"SignalsInDisorder", "signals event 1, but the next one is 0",
+     [](auto &s) { list(s)[0]->signal = 1; }},
+    {"SignalsNegative", "signals event -2",
+     [](auto &s) { list(s)[0]->signal = -2; }},
+    {"EventCount", "has 1 events, but 0 are signalled",
+     [](auto &s) { s.phase("decode").events = 1; }},
     {"KernelIndex", "uses kernel 1000",
      [](auto &s) { decode(s, "add").kernels[0] = 1000; }},
     {"OperandCount", "has 2 operands, expected 3",

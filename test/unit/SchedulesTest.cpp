@@ -3,8 +3,10 @@
 // logits must be what the sequence computes alone.
 #include "kernels/Registry.h"
 #include "runtime/Engine.h"
+#include "runtime/schema/OpTable.h"
 #include "runtime/text/Sampler.h"
 #include "test/support/SamplePlan.h"
+#include "test/support/SplitPlan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +19,7 @@ using moetest::SamplePlan;
 namespace {
 constexpr int32_t kContext = 2 * moek::kKvPage + 32, kPages = 9;
 constexpr size_t kSequences = 8;
+constexpr SamplePlan::Room room{kContext, kPages, int32_t(kSequences), 32};
 
 class Schedule {
 public:
@@ -153,31 +156,57 @@ private:
   std::vector<Text> texts_;
 };
 
-TEST(SchedulesTest, EverySequenceIsAsAlone) {
-  std::string isa = moek::hostSupports(moek::Isa::Avx2) ? "avx2" : "ref";
-  moetest::TempDir folder;
+/// What several runs of schedules met.
+struct Met {
+  int hits = 0, full = 0;
+};
+
+/// Seeds 1 to `last` on `plan`, against each sequence alone on one device.
+Met runSchedules(SamplePlan &plan, uint64_t last) {
+  moetest::TempDir folder, other;
   EngineOptions options;
   options.threads = 1;
-  SamplePlan sample(isa, {kContext, kPages, int32_t(kSequences), 32});
-  std::string path = sample.builder.write(folder);
-  auto engine = Engine::open(path, options);
-  ASSERT_TRUE(engine.isOk()) << engine.status().message();
-  auto alone = Engine::open(path, options);
-  ASSERT_TRUE(alone.isOk());
-  int hits = 0, full = 0;
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+  Met met;
+  auto engine = Engine::open(plan.builder.write(folder), options);
+  auto alone =
+      Engine::open(SamplePlan(plan.builder.isa(), room).builder.write(other),
+                   options);
+  EXPECT_TRUE(engine.isOk()) << engine.status().message();
+  EXPECT_TRUE(alone.isOk()) << alone.status().message();
+  if (!engine || !alone)
+    return met;
+  for (uint64_t seed = 1;
+       seed <= last && !::testing::Test::HasFatalFailure(); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Schedule schedule(**engine, **alone, seed);
     schedule.run(40);
-    hits += schedule.hits;
-    full += schedule.full;
-    if (::testing::Test::HasFatalFailure())
-      return;
+    met.hits += schedule.hits;
+    met.full += schedule.full;
   }
   EXPECT_EQ((*engine)->freePages(), (*engine)->pages());
+  return met;
+}
+
+std::string isa() {
+  return moek::hostSupports(moek::Isa::Avx2) ? "avx2" : "ref";
+}
+
+TEST(SchedulesTest, EverySequenceIsAsAlone) {
+  SamplePlan plan(isa(), room);
+  Met met = runSchedules(plan, 300);
   // It was not all plain sailing.
-  EXPECT_GT(hits, 100);
-  EXPECT_GT(full, 10);
+  EXPECT_GT(met.hits, 100);
+  EXPECT_GT(met.full, 10);
+}
+
+// The caches of two devices have the same pages.
+TEST(SchedulesTest, OnTwoDevicesToo) {
+  SamplePlan plan(isa(), room);
+  moetest::splitPlan(plan.builder.plan, [](const auto &, const auto &i) {
+    return uint32_t(findOp(i.op)->name.find("attention") != std::string::npos ||
+                    findOp(i.op)->name == "mla_latent");
+  });
+  runSchedules(plan, 30);
 }
 
 } // namespace

@@ -8,11 +8,11 @@
 namespace moert {
 
 StatusOr<std::unique_ptr<WorkerPool>>
-WorkerPool::create(int32_t team, std::span<const int> cpus) {
+WorkerPool::create(int32_t team, std::span<const int> cpus, FirstWorker first) {
   std::unique_ptr<WorkerPool> pool(
-      new WorkerPool(team, cpus.empty() ? -1 : cpus.front()));
-  pool->threads_.reserve(team - 1);
-  for (int32_t worker = 1; worker < team; ++worker) {
+      new WorkerPool(team, first, cpus.empty() ? -1 : cpus.front()));
+  pool->threads_.reserve(size_t(team));
+  for (int32_t worker = pool->firstThread(); worker < team; ++worker) {
     int cpu = size_t(worker) < cpus.size() ? cpus[worker] : -1;
     try {
       pool->threads_.emplace_back(&WorkerPool::workerLoop, pool.get(), worker,
@@ -30,16 +30,23 @@ WorkerPool::create(int32_t team, std::span<const int> cpus) {
 WorkerPool::~WorkerPool() {
   job_ = nullptr;
   for (size_t i = 0; i < threads_.size(); ++i)
-    members_[i + 1].start.advance();
+    members_[i + size_t(firstThread())].start.advance();
   for (std::thread &thread : threads_)
     thread.join();
 }
 
-void WorkerPool::runJob(int32_t team) {
-  PinnedHere pinned(callersCpu_);
+void WorkerPool::startJob(int32_t team) {
   barrier_.setTeam(team);
-  for (int32_t worker = 1; worker < team; ++worker)
+  for (int32_t worker = firstThread(); worker < team; ++worker)
     members_[size_t(worker)].start.advance();
+}
+
+void WorkerPool::finish() {
+  if (first_ == FirstWorker::Thread) {
+    ended_.waitWhile(runs_++);
+    return;
+  }
+  PinnedHere pinned(callersCpu_);
   job_(context_, 0);
   barrier_.arriveAndWait();
 }
@@ -55,12 +62,16 @@ void WorkerPool::workerLoop(int32_t worker, int cpu) {
     if (!job_)
       return;
     job_(context_, worker);
-    barrier_.arriveAndWait();
+    if (first_ == FirstWorker::Caller)
+      barrier_.arriveAndWait();
+    else
+      barrier_.arriveAndWait([this] { ended_.advance(); });
   }
 }
 
 double WorkerPool::secondsQueued() {
-  members_[0].queued.followThisThread();
+  if (first_ == FirstWorker::Caller)
+    members_[0].queued.followThisThread();
   double sum = 0;
   for (int32_t worker = 0; worker < team_; ++worker)
     sum += members_[size_t(worker)].queued.seconds();

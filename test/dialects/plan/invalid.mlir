@@ -386,12 +386,13 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
   %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   plan.phase "p" tokens 1 to 4 {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
     // expected-error @+1 {{no instruction is called 'multiply'}}
-    plan.inst multiply on %d ["k"] (x = %x) for %e
+    plan.inst multiply on %d.compute ["k"] (x = %x) for %e
     plan.bind input %x output %x
   }
 }
@@ -404,12 +405,13 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
   %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   plan.phase "p" tokens 1 to 4 {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
     // expected-error @+1 {{expected operand 'y' of add}}
-    plan.inst add on %d ["add_ref"] (x = %x, out = %x) for %e
+    plan.inst add on %d.compute ["add_ref"] (x = %x, out = %x) for %e
     plan.bind input %x output %x
   }
 }
@@ -422,12 +424,13 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
   %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   plan.phase "p" tokens 1 to 4 {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
     // expected-error @+1 {{add has no operand 'z' here}}
-    plan.inst add on %d ["add_ref"] (x = %x, y = %x, out = %x, z = %x) for %e
+    plan.inst add on %d.compute ["add_ref"] (x = %x, y = %x, out = %x, z = %x) for %e
     plan.bind input %x output %x
   }
 }
@@ -441,13 +444,14 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
   %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   %w = plan.weight "w" in %f at 0 : 1x32x32xF32 strides [4096, 128]
   plan.phase "p" tokens 1 to 4 {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
     // expected-error @+1 {{linear: expected 2 kernels, found 1}}
-    plan.inst linear on %d ["linear_ref"] (act = %x, w = %w, out = %x) {accumulate = 0} for %e
+    plan.inst linear on %d.compute ["linear_ref"] (act = %x, w = %w, out = %x) {accumulate = 0} for %e
     plan.bind input %x output %x
   }
 }
@@ -460,6 +464,7 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
   %g = plan.device "gpu0" cuda isa "cuda" memory 1024
   %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
@@ -467,7 +472,7 @@ plan.program attributes {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
     %y = plan.buffer "y" on %g f32 cols 32 rows [1, 0]
     // expected-error @+1 {{add: expected 'out' in the memory of its device, found it on another}}
-    plan.inst add on %d ["add_ref"] (x = %x, y = %x, out = %y) for %e
+    plan.inst add on %d.compute ["add_ref"] (x = %x, y = %x, out = %y) for %e
     plan.bind input %x output %x
   }
 }
@@ -480,13 +485,14 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
   %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   plan.phase "p" tokens 1 to 4 {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
     // expected-error @+1 {{head_linear: expected 4 integers, found 1}}
-    "plan.inst"(%d, %x, %x, %x, %e) <{op = "head_linear", kernels = ["k", "g"], present = array<i1: true, true, true>, ints = array<i64: 1>, floats = array<f64>}>
-      : (!plan.device, !plan.buffer, !plan.buffer, !plan.buffer, !plan.explain) -> ()
+    "plan.inst"(%d.compute, %x, %x, %x, %e) <{operandSegmentSizes = array<i32: 1, 3, 0, 1>, op = "head_linear", kernels = ["k", "g"], present = array<i1: true, true, true>, ints = array<i64: 1>, floats = array<f64>}>
+      : (!plan.queue, !plan.buffer, !plan.buffer, !plan.buffer, !plan.explain) -> ()
     plan.bind input %x output %x
   }
 }
@@ -499,13 +505,91 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
   %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   plan.phase "p" tokens 1 to 4 {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
     // expected-error @+1 {{head_linear: expected '!plan.weight' for 'w', found '!plan.buffer'}}
-    "plan.inst"(%d, %x, %x, %x, %e) <{op = "head_linear", kernels = ["k", "g"], present = array<i1: true, true, true>, ints = array<i64: 1, 2, 3, 0>, floats = array<f64>}>
-      : (!plan.device, !plan.buffer, !plan.buffer, !plan.buffer, !plan.explain) -> ()
+    "plan.inst"(%d.compute, %x, %x, %x, %e) <{operandSegmentSizes = array<i32: 1, 3, 0, 1>, op = "head_linear", kernels = ["k", "g"], present = array<i1: true, true, true>, ints = array<i64: 1, 2, 3, 0>, floats = array<f64>}>
+      : (!plan.queue, !plan.buffer, !plan.buffer, !plan.buffer, !plan.explain) -> ()
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// A CPU's workers copy between other instructions.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  // expected-error @+1 {{expected a queue of copies on a CUDA device, found it on 'cpu0'}}
+  %q = plan.queue copy of %d
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  // expected-error @+1 {{expected code for a CUDA device}}
+  %m = plan.module of %d arch 89 code "x"
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32}
+  %m = plan.module of %d arch 89 code "x"
+  // expected-error @+1 {{expected three sizes of at least 1}}
+  plan.entry "add" in %m grid [1, 0, 1] block [32, 1, 1] shared 0
+}
+
+// -----
+
+// Copies run beside what computes.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32}
+  %q = plan.queue copy of %d
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{add: expected a copy in a queue of copies}}
+    plan.inst add on %q ["add_cuda"] (x = %x, y = %x, out = %x) for %e
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// An event is signalled before it is waited for.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32}
+  %q = plan.queue copy of %d
+  %c = plan.queue compute of %d
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    %y = plan.buffer "y" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{operand #4 does not dominate this use}}
+    plan.inst add on %c ["add_cuda"] (x = %x, y = %x, out = %x) after %1 for %e
+    // expected-note @+1 {{operand defined here}}
+    %1 = plan.inst copy on %q ["copy_cuda"] (x = %x, out = %y) signals for %e
     plan.bind input %x output %x
   }
 }

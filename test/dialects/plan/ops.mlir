@@ -10,8 +10,15 @@ plan.program attributes {
     parameters = 1000 : i64, target = "xeon", vocab = 512 : i64} {
   // CHECK: %[[CPU:.*]] = plan.device "cpu0" cpu isa "avx512" memory 8589934592
   %cpu0 = plan.device "cpu0" cpu isa "avx512" memory 8589934592
+  %cpu0.compute = plan.queue compute of %cpu0
   // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64, worker_bytes = 128 : i64}
   %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64, worker_bytes = 128 : i64}
+  // CHECK: %[[COPY:.*]] = plan.queue copy of %gpu0
+  %gpu0.copy = plan.queue copy of %gpu0
+  // CHECK: %[[MODULE:.*]] = plan.module of %gpu0 arch 89 code "\7FELF\00x"
+  %module = plan.module of %gpu0 arch 89 code "\7FELF\00x"
+  // CHECK: plan.entry "add" in %[[MODULE]] grid [4, 1, 1] block [256, 1, 1] shared 1024
+  plan.entry "add" in %module grid [4, 1, 1] block [256, 1, 1] shared 1024
   // CHECK: %[[FILE:.*]] = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
   %gguf = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
   // CHECK: plan.file packed "tiny.weights" bytes 64 header 0 hash "0123456789abcdef0123456789abcdef" samples "00112233445566778899aabbccddeeff"
@@ -33,6 +40,10 @@ plan.program attributes {
   %folded = plan.fold_query "q.folded" of %wq, %wk : 1x72x32xF32 {heads = 2 : i64, nope = 8 : i64, rope = 4 : i64, latent = 32 : i64, k_transposed}
   // CHECK: plan.transpose "k.transposed" of %{{.*}} : 2x32x8xBF16
   %transposed = plan.transpose "k.transposed" of %wk : 2x32x8xBF16
+  // CHECK: plan.resident %[[NORM]] on %[[CPU]] resident
+  plan.resident %norm on %cpu0 resident
+  // CHECK: plan.resident %[[OUT]] on %gpu0 streamed
+  plan.resident %out on %gpu0 streamed
   // CHECK: %[[FREQ:.*]] = plan.constant "rope.inv_freq" [1.000000e+00, 0.316227764]
   %freq = plan.constant "rope.inv_freq" [1.0, 0.31622776]
   // CHECK: %[[KV:.*]] = plan.kv on %[[CPU]] layer 0 bf16 rows 64 cols 36 at 0
@@ -57,16 +68,23 @@ plan.program attributes {
     %o = plan.buffer "y.own" on %cpu0 f32 cols 256 rows [1, 0] per_worker at 64
     %l = plan.buffer "logits" on %cpu0 f32 cols 512 rows [1, 0] at 65536
     %t = plan.buffer "table" on %cpu0 f32 cols 4 rows [1, 0] at 131072
-    // CHECK: plan.inst rope_table on %[[CPU]] ["rope_table_ref"] (inv_freq = %[[FREQ]], out = %{{.*}}) for %[[WHY]]
-    plan.inst rope_table on %cpu0 ["rope_table_ref"] (inv_freq = %freq, out = %t) for %why
-    // CHECK: plan.inst rms_norm on %[[CPU]] ["rms_norm_avx512"] (x = %[[X]], weight = %[[NORM]], out = %[[Y]]) {groups = 1, eps = 9.9999999999999995E-7} for %[[WHY]]
-    plan.inst rms_norm on %cpu0 ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y) {groups = 1, eps = 1.0e-6} for %why
-    plan.inst quantize on %cpu0 ["quantize_avx512"] (x = %y, out = %a) barrier for %why
+    // CHECK: plan.inst rope_table on %[[CPU]].compute ["rope_table_ref"] (inv_freq = %[[FREQ]], out = %{{.*}}) for %[[WHY]]
+    plan.inst rope_table on %cpu0.compute ["rope_table_ref"] (inv_freq = %freq, out = %t) for %why
+    // CHECK: plan.inst rms_norm on %[[CPU]].compute ["rms_norm_avx512"] (x = %[[X]], weight = %[[NORM]], out = %[[Y]]) {groups = 1, eps = 9.9999999999999995E-7} for %[[WHY]]
+    plan.inst rms_norm on %cpu0.compute ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y) {groups = 1, eps = 1.0e-6} for %why
+    plan.inst quantize on %cpu0.compute ["quantize_avx512"] (x = %y, out = %a) barrier for %why
     // The optional bias is absent.
-    // CHECK: plan.inst linear on %[[CPU]] ["linear_avx512", "gemm_q4_k_avx512"] (act = %{{.*}}, w = %[[OUT]], out = %{{.*}}) {accumulate = 0} barrier for %[[WHY]]
-    plan.inst linear on %cpu0 ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, out = %l) {accumulate = 0} barrier for %why
+    // CHECK: plan.inst linear on %[[CPU]].compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %{{.*}}, w = %[[OUT]], out = %{{.*}}) {accumulate = 0} barrier for %[[WHY]]
+    plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, out = %l) {accumulate = 0} barrier for %why
     // CHECK: (act = %{{.*}}, w = %[[OUT]], bias = %[[NORM]], out = %{{.*}}) {accumulate = 1}
-    plan.inst linear on %cpu0 ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, bias = %norm, out = %l) {accumulate = 1} barrier for %why
+    plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, bias = %norm, out = %l) {accumulate = 1} barrier for %why
+    %g = plan.buffer "g" on %gpu0 f32 cols 512 rows [1, 0] at 0
+    // CHECK: %[[READY:.*]] = plan.inst linear {{.*}} signals for %[[WHY]]
+    %ready = plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, out = %l) {accumulate = 1} barrier signals for %why
+    // CHECK: %[[DONE:.*]] = plan.inst copy on %[[COPY]] ["copy_cuda"] ({{.*}}) after %[[READY]] signals for %[[WHY]]
+    %done = plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %l, out = %g) after %ready signals for %why
+    // CHECK: plan.inst rms_norm {{.*}} after %[[READY]], %[[DONE]] barrier for
+    plan.inst rms_norm on %cpu0.compute ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y) {groups = 1, eps = 1.0e-6} after %ready, %done barrier for %why
     // CHECK: plan.bind input %[[X]] output %{{.*}}
     plan.bind input %x output %l
   }
