@@ -5,6 +5,8 @@ compiled anew with other options while test/support/Faults.cpp strikes at call
 1, 2, 3, ... After each the old or the new pair must run, with its own logits,
 and no other file may have changed; a compilation that failed, rather than died,
 leaves nothing behind. A later compilation clears up what a killed one left.
+What a power failure does is not tried: but content is flushed before it gets a
+name, and each name before the next one.
 """
 import argparse
 import os
@@ -74,13 +76,32 @@ class Test:
         self.names = set(os.listdir(self.start))
         self.restore()
         count = os.path.join(self.work, "count")
-        run = self.compile(self.folder, self.options.new, {"FAULT_AT": "0", "FAULT_COUNT": count})
+        log = os.path.join(self.work, "log")
+        run = self.compile(self.folder, self.options.new, {"FAULT_AT": "0", "FAULT_COUNT": count, "FAULT_LOG": log})
         if run.returncode != 0 or self.logits(self.folder) != self.new:
             sys.exit("cannot compile without faults: " + run.stderr)
         with open(count) as file:
             self.calls = int(file.read())
         if self.calls < 10:
             sys.exit(f"only {self.calls} calls were counted")
+        with open(log) as file:
+            self.check_durable(file.read().splitlines())
+
+    def check_durable(self, calls):
+        flushed, unflushed_folders, renames = set(), set(), 0
+        for call in calls:
+            what, *paths = call.split(" ")
+            if what == "sync":
+                flushed.add(paths[0])
+                unflushed_folders.discard(paths[0])
+                continue
+            if paths[0] not in flushed or unflushed_folders:
+                self.failures.append(f"{call}, but neither its content nor names before it are flushed: {calls}")
+            flushed.add(paths[1])
+            unflushed_folders.add(os.path.dirname(paths[1]))
+            renames += 1
+        if unflushed_folders or renames != 3:
+            self.failures.append(f"expected three renames and their folders flushed, found {calls}")
 
     def restore(self):
         shutil.rmtree(self.folder, ignore_errors=True)

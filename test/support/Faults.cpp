@@ -7,6 +7,8 @@
 //   FAULT_KIND   eio, enospc: the call fails so; kill: the process dies before
 //                it; torn: a write writes half, then the process dies
 //   FAULT_COUNT  a file that receives the number of calls, at the end
+//   FAULT_LOG    a file that receives "sync PATH" and "rename FROM TO" of those
+//                that succeeded, in order, at the end
 // Opening a file to read it counts too, as compilations read what they replace.
 //
 //===----------------------------------------------------------------------===//
@@ -21,6 +23,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <mutex>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,14 +45,26 @@ struct Faults {
   long at = std::atol(variable("FAULT_AT").c_str());
   std::atomic<long> count = 0;
 
+  std::mutex mutex;
+  std::string log;
+
   ~Faults() {
-    std::string path = variable("FAULT_COUNT");
+    save(variable("FAULT_COUNT"), std::to_string(count.load()));
+    save(variable("FAULT_LOG"), log);
+  }
+
+  static void save(const std::string &path, const std::string &text) {
     if (path.empty())
       return;
     if (std::FILE *file = std::fopen(path.c_str(), "w")) {
-      std::fprintf(file, "%ld", count.load());
+      std::fputs(text.c_str(), file);
       std::fclose(file);
     }
+  }
+
+  void note(const std::string &line) {
+    std::lock_guard lock(mutex);
+    log += line + "\n";
   }
 
   bool isUnder(std::string path) const {
@@ -88,12 +103,14 @@ bool strikesPath(const char *path, int folder = AT_FDCWD) {
   return faults().isUnder(absolute(folder, path)) && faults().strikes();
 }
 
-bool isCounted(int fd) {
+std::string pathOf(int fd) {
   char target[PATH_MAX];
   ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(),
                               target, sizeof(target));
-  return length > 0 && faults().isUnder(std::string(target, size_t(length)));
+  return std::string(target, length > 0 ? size_t(length) : 0);
 }
+
+bool isCounted(int fd) { return faults().isUnder(pathOf(fd)); }
 
 bool strikesFile(int fd) { return isCounted(fd) && faults().strikes(); }
 
@@ -165,7 +182,14 @@ ssize_t pwrite64(int fd, const void *data, size_t bytes, off_t at) {
   return pwrite(fd, data, bytes, at);
 }
 
-int fsync(int fd) { return strikesFile(fd) ? -1 : real<int(int)>("fsync")(fd); }
+int fsync(int fd) {
+  if (strikesFile(fd))
+    return -1;
+  int result = real<int(int)>("fsync")(fd);
+  if (result == 0 && isCounted(fd))
+    faults().note("sync " + pathOf(fd));
+  return result;
+}
 
 int fdatasync(int fd) {
   return strikesFile(fd) ? -1 : real<int(int)>("fdatasync")(fd);
@@ -198,9 +222,13 @@ int fchown(int fd, uid_t user, gid_t group) {
 }
 
 int rename(const char *from, const char *to) {
-  return strikesPath(to)
-             ? -1
-             : real<int(const char *, const char *)>("rename")(from, to);
+  if (strikesPath(to))
+    return -1;
+  int result = real<int(const char *, const char *)>("rename")(from, to);
+  if (std::string path = absolute(AT_FDCWD, to);
+      result == 0 && faults().isUnder(path))
+    faults().note("rename " + absolute(AT_FDCWD, from) + " " + path);
+  return result;
 }
 
 int renameat2(int fromFolder, const char *from, int toFolder, const char *to,

@@ -117,6 +117,10 @@ TEST_F(PlanPairTest, WeightsMayLieElsewhere) {
   EXPECT_EQ(resolve("plans/p.fb", dir.file("w")).recorded, real + "/w");
   auto same = PairPaths::resolve(dir.file("p.fb"), dir.file("p.fb"));
   EXPECT_EQ(same.status().code(), StatusCode::Usage);
+  dir.write("p.fb", "a plan");
+  stdfs::create_hard_link(dir.file("p.fb"), dir.file("p2"));
+  same = PairPaths::resolve(dir.file("p.fb"), dir.file("p2"));
+  EXPECT_EQ(same.status().code(), StatusCode::Usage) << "by another name";
   auto nowhere = PairPaths::resolve(dir.file("p.fb"), dir.file("no/w"));
   EXPECT_EQ(nowhere.status().code(), StatusCode::Io);
   EXPECT_THAT(nowhere.status().message(), HasSubstr("no/w: cannot write"));
@@ -171,8 +175,7 @@ TEST_F(PlanPairTest, AnotherPlansWeightsAreNotReplaced) {
   ASSERT_TRUE(compile(resolve("s.fb"), "a").isOk());
   Status status = compile(resolve("s"), "b");
   EXPECT_EQ(status.code(), StatusCode::Usage);
-  EXPECT_THAT(status.message(),
-              HasSubstr("s.fb, which could not run without"));
+  EXPECT_THAT(status.message(), HasSubstr("s.fb, which could not run without"));
   EXPECT_EQ(contentOf(dir.file("s.weights")), weightsText("s.fb", "a"));
   status = compile(resolve("t.fb", dir.file("s.weights")), "b");
   EXPECT_EQ(status.code(), StatusCode::Usage) << "by another way";
@@ -182,6 +185,21 @@ TEST_F(PlanPairTest, AnotherPlansWeightsAreNotReplaced) {
   stdfs::remove(dir.file("s"));
   EXPECT_TRUE(compile(resolve("s.fb"), "c").isOk());
   EXPECT_EQ(contentOf(dir.file("s.weights")), weightsText("s.fb", "c"));
+}
+
+// Packing takes hours, in which another plan may take the name.
+TEST_F(PlanPairTest, WhatBecameAnotherPlansMeanwhileIsNotReplaced) {
+  PairPaths paths = resolve("s");
+  ASSERT_TRUE(preparePair(paths).isOk());
+  std::string weights = weightsText("s", "b");
+  OutputFile plan = file(paths.plan, planText(paths, weights));
+  std::optional<NewWeights> output;
+  output.emplace(NewWeights{file(paths.weights, weights), hashOf(weights)});
+  ASSERT_TRUE(compile(resolve("s.fb"), "a").isOk());
+  Status status = commitPair(paths, std::move(plan), std::move(output));
+  EXPECT_EQ(status.code(), StatusCode::Usage) << status.message();
+  EXPECT_EQ(contentOf(dir.file("s.weights")), weightsText("s.fb", "a"));
+  EXPECT_FALSE(stdfs::exists(paths.plan));
 }
 
 // Killed between the plan's rename and that of the weights.
@@ -217,6 +235,17 @@ TEST_F(PlanPairTest, RemovesWhatKilledCompilationsLeftAndNothingElse) {
   expected.insert({"p.fb", "p.weights", "q.fb", "q.weights",
                    "p.weights.1111111111111111", "p.weights.2222222222222222"});
   EXPECT_EQ(folder(), expected);
+}
+
+// A plan of another version says nothing that we understand.
+TEST_F(PlanPairTest, WhatAPlanThatCannotBeReadMayNeedIsKept) {
+  PairPaths paths = resolve("p.fb");
+  std::string fresh = weightsText("p.fb", "fresh");
+  std::string staged = moert::stagedWeights("p.weights", hashOf(fresh));
+  dir.write(staged, fresh);
+  dir.write("p.fb", "of tomorrow");
+  ASSERT_TRUE(preparePair(paths).isOk());
+  EXPECT_EQ(folder(), (std::set<std::string>{"p.fb", staged}));
 }
 
 TEST_F(PlanPairTest, AFileInTheWayIsNotReplaced) {

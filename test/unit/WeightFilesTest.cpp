@@ -236,6 +236,35 @@ TEST_F(ContentTest, EachWeightIsNamed) {
   }
 }
 
+// Progress is that of all files together.
+TEST_F(ContentTest, ProgressGoesOnceFromNothingToEverything) {
+  auto &plan = sample_.builder.plan;
+  auto model = std::make_unique<moetest::fb::FileT>(*plan.files[0]);
+  model->kind = moetest::fb::FileKind::Model;
+  model->path = folder_.write("m.gguf", weights());
+  plan.files.push_back(std::move(model));
+  for (size_t i = 0; i < plan.weights.size(); i += 2)
+    plan.weights[i]->file = 1;
+  rewrite();
+  auto loaded = Plan::load(path_);
+  ASSERT_TRUE(loaded.isOk()) << loaded.status().message();
+  auto files = findWeightFiles(*loaded, {}, FileCheck::Header);
+  ASSERT_TRUE(files.isOk()) << files.status().message();
+  uint64_t last = 0, end = 0;
+  auto content =
+      verifyContent(*loaded, *files, {1, [&](uint64_t done, uint64_t total) {
+                                        EXPECT_GE(done, last);
+                                        EXPECT_LE(done, total);
+                                        last = done;
+                                        end = total;
+                                        return true;
+                                      }});
+  ASSERT_TRUE(content.isOk()) << content.status().message();
+  EXPECT_EQ(last, end);
+  EXPECT_EQ(end, (*content)[0].bytes + (*content)[1].bytes);
+  EXPECT_TRUE((*content)[0].isIntact() && (*content)[1].isIntact());
+}
+
 TEST_F(ContentTest, WithoutChecksumsSamplesAreCompared) {
   for (auto &weight : sample_.builder.plan.weights)
     weight->checksum.clear();
