@@ -1,4 +1,5 @@
 #include "kernels/Activation.h"
+#include "kernels/CopyArgs.h"
 #include "test/kernels/KernelTest.h"
 
 using namespace moek;
@@ -11,6 +12,7 @@ MOE_KERNEL_SUITE(RmsNormTest, RmsNorm);
 MOE_KERNEL_SUITE(QuantizeTest, Quantize);
 MOE_KERNEL_SUITE(SiluMulTest, SiluMul);
 MOE_KERNEL_SUITE(AddTest, Add);
+MOE_KERNEL_SUITE(CopyTest, Copy);
 MOE_KERNEL_SUITE(ExpertsCombineTest, ExpertsCombine);
 
 /// Any whole number of blocks: 1 for the float formats gives an odd tail.
@@ -261,6 +263,22 @@ TEST_P(ExpertsCombineTest, WeightedSumOfChoices) {
         return Wanted{sum, sumTolerance(topK, magnitude)};
       });
     }
+}
+
+// Whole shares and a tail, of rows per token and of fixed ones.
+TEST_P(CopyTest, BytesAreKept) {
+  for (int32_t tokens : {1, 3, 41}) {
+    SCOPED_TRACE(tokens);
+    Random random(5);
+    Matrix<float> x(tokens + 1, 301), out(tokens + 1, 301);
+    x.fill(random);
+    x.at(0, 7) = NAN;
+    CopyArgs args{reinterpret_cast<const uint8_t *>(x.data()),
+                  reinterpret_cast<uint8_t *>(out.data()), 301 * 4, 301 * 4};
+    runKernel(GetParam(), &args, {tokens, 0}, 0, {&out});
+    EXPECT_EQ(
+        std::memcmp(x.data(), out.data(), size_t(tokens + 1) * 301 * 4), 0);
+  }
 }
 
 } // namespace

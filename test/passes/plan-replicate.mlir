@@ -58,8 +58,8 @@ plan.program attributes {
     %h = plan.buffer "h" on %cpu0 f32 cols 512 rows [1, 0]
     %y = plan.buffer "y" on %cpu0 f32 cols 2048 rows [1, 0]
     %z = plan.buffer "z" on %cpu0 f32 cols 512 rows [1, 0]
-    plan.inst add on %cpu0 ["add_ref"] (x = %x, y = %x, out = %y) for %why
-    plan.inst add on %cpu0 ["add_ref"] (x = %h, y = %h, out = %z) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %x, y = %x, out = %y) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %h, y = %h, out = %z) for %why
     plan.bind input %x output %h
   }
 

@@ -91,13 +91,21 @@ def content(path):
         return file.read()
 
 
+def field_number(table, field):
+    """In plan.fbs."""
+    schema = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "runtime", "schema", "plan.fbs")
+    with open(schema) as file:
+        body = re.search(r"table %s \{(.*?)\n\}" % table, file.read(), re.S).group(1)
+    return re.findall(r"^  (\w+):", body, re.M).index(field)
+
+
 def forget_checksum(path):
     """A plan without its checksum is as good, and may be changed: Plan.checksum in plan.fbs."""
     with open(path, "r+b") as file:
         data = file.read()
         root = struct.unpack_from("<I", data)[0]
         table = root - struct.unpack_from("<i", data, root)[0]
-        entry = table + 4 + 2 * 24
+        entry = table + 4 + 2 * field_number("Plan", "checksum")
         for place, size in ((root + struct.unpack_from("<H", data, entry)[0], 8), (entry, 2)):
             file.seek(place)
             file.write(bytes(size))

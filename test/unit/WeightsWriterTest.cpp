@@ -42,7 +42,7 @@ struct WeightsWriter : testing::Test {
       model_hash = "m0del", model_name = "", options = "", parameters = 0 : i64,
       target = "", vocab = 1 : i64} {
       %d = plan.device "cpu0" cpu isa "ref" memory 0
-      %q = plan.queue compute of %d
+      %queue = plan.queue compute of %d
       %f = plan.file model ")" +
                        model + R"(" bytes )" + std::to_string(modelBytes) +
                        R"( header 64
@@ -54,7 +54,7 @@ struct WeightsWriter : testing::Test {
         %x = plan.buffer "x" on %d f32 cols 4 rows [1, 0] at 0
 )";
     for (const char *weight : used)
-      text += std::string("plan.inst linear on %q [\"l\", \"g\"] (act = %x, w "
+      text += std::string("plan.inst linear on %queue [\"l\", \"g\"] (act = %x, w "
                           "= %") +
               weight + ", out = %x) {accumulate = 0} for %e\n";
     text += "plan.bind input %x output %x\n}\n}\n";
