@@ -30,8 +30,8 @@ StatusOr<std::unique_ptr<Engine>> Engine::open(const std::string &planPath,
   return engine;
 }
 
-StatusOr<std::unique_ptr<Engine>>
-Engine::create(Plan plan, const EngineOptions &options) {
+StatusOr<std::unique_ptr<Engine>> Engine::create(Plan plan,
+                                                 const EngineOptions &options) {
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                        withFiles(std::move(plan), options));
   MOE_RETURN_IF_ERROR(engine->prepare(options));

@@ -208,7 +208,7 @@ private:
   RunnablePhase decode_, logits_;
   std::optional<RunnablePhase> prefill_, batch_;
   std::vector<moek::SequenceRows> rows_; ///< Of the running step.
-  std::vector<float> hidden_; ///< Rows between a phase and the head.
+  std::vector<float> hidden_;            ///< Rows between a phase and the head.
   int64_t hiddenSize_ = 0;
   int32_t vocab_ = 0, context_ = 0;
   StepObserver observer_;

@@ -45,9 +45,9 @@ void Engine::takePrefix(Request &request) {
   while (sequence.tokens_.size() == sequence.published_ * kKvPage &&
          request.tokens.size() > size_t(kKvPage)) {
     std::span<const int32_t> tokens = request.tokens.first(kKvPage);
-    int32_t page = pool_->find(
-        sequence.pages_.empty() ? KvPool::kNone : sequence.pages_.back(),
-        tokens);
+    int32_t page = pool_->find(sequence.pages_.empty() ? KvPool::kNone
+                                                       : sequence.pages_.back(),
+                               tokens);
     if (page == KvPool::kNone)
       return;
     sequence.pages_.push_back(page);
@@ -102,8 +102,7 @@ void Engine::publish(Sequence &sequence) {
   if (!sequence.options_.sharePrefixes)
     return;
   std::span<const int32_t> tokens = sequence.tokens_;
-  for (size_t &i = sequence.published_; (i + 1) * kKvPage <= tokens.size();
-       ++i)
+  for (size_t &i = sequence.published_; (i + 1) * kKvPage <= tokens.size(); ++i)
     sequence.pages_[i] = pool_->publish(
         sequence.pages_[i], i == 0 ? KvPool::kNone : sequence.pages_[i - 1],
         tokens.subspan(i * kKvPage, kKvPage));
@@ -214,8 +213,7 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
   std::vector<size_t> broken = gather(phase, requests, parts, wanted);
   if (!broken.empty()) {
     fill();
-    Status cause =
-        diagnose(plan_, *files_, *devices_, phase, step, cancel);
+    Status cause = diagnose(plan_, *files_, *devices_, phase, step, cancel);
     for (size_t index : broken)
       requests[index].status = cause;
   }
@@ -264,8 +262,8 @@ void Engine::advance(Request &request, int32_t count) {
   publish(sequence);
 }
 
-Status Engine::head(std::span<Request> requests,
-                    std::span<const Wanted> wanted, const LogitsSink &sink) {
+Status Engine::head(std::span<Request> requests, std::span<const Wanted> wanted,
+                    const LogitsSink &sink) {
   const float *hidden = hidden_.data();
   while (!wanted.empty()) {
     size_t rows = std::min(wanted.size(), size_t(logits_.maxTokens));
@@ -293,8 +291,7 @@ Status Engine::head(std::span<Request> requests,
     }
     if (!broken.empty()) {
       std::memcpy(logits_.input, hidden, bytes);
-      Status cause =
-          diagnose(plan_, *files_, *devices_, logits_, step, cancel);
+      Status cause = diagnose(plan_, *files_, *devices_, logits_, step, cancel);
       for (size_t index : broken)
         requests[index].status = cause;
     }
@@ -311,12 +308,11 @@ Engine::append(Sequence &sequence, std::span<const int32_t> tokens) {
   Request request{&sequence, tokens};
   std::span<const float> last;
   while (request.isOpen())
-    MOE_RETURN_IF_ERROR(
-        step({&request, 1},
-             [&](size_t, int32_t, std::span<const float> logits) {
-               last = logits;
-               return Status::ok();
-             }));
+    MOE_RETURN_IF_ERROR(step(
+        {&request, 1}, [&](size_t, int32_t, std::span<const float> logits) {
+          last = logits;
+          return Status::ok();
+        }));
   MOE_RETURN_IF_ERROR(request.status);
   return last;
 }

@@ -32,10 +32,10 @@ struct GenerateStats {
   double decodeRate() const; ///< Tokens per second; 0 without steps.
 };
 
-/// Appends `prompt` to the sequence and generates after it; `sink` receives text
-/// as it becomes certain, whole characters only. The sequence's cancel flag ends
-/// it with StopReason::Cancelled and ok; a failure of `sink` ends it as well
-/// and is returned.
+/// Appends `prompt` to the sequence and generates after it; `sink` receives
+/// text as it becomes certain, whole characters only. The sequence's cancel
+/// flag ends it with StopReason::Cancelled and ok; a failure of `sink` ends it
+/// as well and is returned.
 StatusOr<GenerateStats>
 generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
          std::span<const int32_t> prompt, const GenerateOptions &options,

@@ -4,8 +4,8 @@
 #define MOE_RUNTIME_KVPAGES_H
 
 #include "kernels/KvCache.h"
-#include "runtime/device/Device.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/device/Device.h"
 
 #include <cstddef>
 #include <cstring>
@@ -23,7 +23,8 @@ public:
     for (uint32_t i = 0; i < moert::count(plan.kv()); ++i) {
       const fb::Kv &kv = *plan.kv()->Get(i);
       int64_t row = moek::kvRowBytes(moek::KvType(kv.type()), kv.width());
-      caches_.push_back({memories[kv.device()].kv + kv.offset(), size_t(row * moek::kKvPage)});
+      caches_.push_back({memories[kv.device()].kv + kv.offset(),
+                         size_t(row * moek::kKvPage)});
       bytes_ += caches_.back().pageBytes;
     }
   }

@@ -109,9 +109,8 @@ void KvPool::unpublish(int32_t page) {
   if (gone.previous != kNone)
     std::erase(at(gone.previous).next, page);
   auto [begin, end] = index_.equal_range(hashOf(gone.previous, gone.tokens));
-  index_.erase(std::find_if(begin, end, [&](const auto &entry) {
-    return entry.second == page;
-  }));
+  index_.erase(std::find_if(
+      begin, end, [&](const auto &entry) { return entry.second == page; }));
   gone.published = false;
   gone.previous = kNone;
   gone.tokens.clear();

@@ -69,8 +69,8 @@ private:
     int32_t holders = 0;
     bool published = false;
     int32_t previous = kNone;
-    std::vector<int32_t> next;   ///< Published ones behind it.
-    std::vector<int32_t> tokens; ///< Of a published one.
+    std::vector<int32_t> next;         ///< Published ones behind it.
+    std::vector<int32_t> tokens;       ///< Of a published one.
     std::list<int32_t>::iterator idle; ///< In idle_, of one nobody holds.
   };
   Page &at(int32_t page) { return pages_[size_t(page)]; }

@@ -37,9 +37,9 @@ std::string contextHint(const fb::Plan &plan, std::string_view planPath,
                         std::span<const std::string> modelPaths = {});
 
 /// The end of a message about a plan that does not fit `available` bytes even
-/// when its `weights` are paged: what to do, and the line for it. `rest` is what
-/// all but weights and KV cache takes. Weights that leave room for a context
-/// that is worth it stay in memory.
+/// when its `weights` are paged: what to do, and the line for it. `rest` is
+/// what all but weights and KV cache takes. Weights that leave room for a
+/// context that is worth it stay in memory.
 std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
                        uint64_t rest, uint64_t weights, uint64_t available,
                        std::span<const std::string> modelPaths = {});

@@ -35,9 +35,7 @@ template <class T> std::span<const uint8_t> bytesOf(std::span<const T> values) {
 /// Hash over the hashes of parts.
 class Digest {
 public:
-  void add(std::span<const uint8_t> part) {
-    hashes_.push_back(hash64({part}));
-  }
+  void add(std::span<const uint8_t> part) { hashes_.push_back(hash64({part})); }
   uint64_t value() const {
     return hash64({bytesOf(std::span<const uint64_t>(hashes_))});
   }
@@ -77,8 +75,8 @@ Status Sequence::save(const std::string &path) const {
   header.tokens = uint32_t(tokens_.size());
   header.plan = hash64({engine_->plan_.bytes()});
   header.pageBytes = pages.bytes();
-  MOE_ASSIGN_OR_RETURN(
-      OutputFile file, OutputFile::create(path, OutputFile::Content::Binary));
+  MOE_ASSIGN_OR_RETURN(OutputFile file,
+                       OutputFile::create(path, OutputFile::Content::Binary));
   Digest digest;
   auto write = [&](std::span<const uint8_t> part) {
     digest.add(part);

@@ -276,10 +276,10 @@ moert_status moert_step(moert_engine *handle, moert_request *requests,
       if (!request.sequence || (!request.ids && request.count))
         return nullPointer();
       request.sequence->cancel = false;
-      wanted.push_back({&request.sequence->sequence,
-                        {request.ids, request.count},
-                        request.logits ? Request::Logits::Last
-                                       : Request::Logits::None});
+      wanted.push_back(
+          {&request.sequence->sequence,
+           {request.ids, request.count},
+           request.logits ? Request::Logits::Last : Request::Logits::None});
       if (request.count == 0)
         wanted.back().status =
             Status(StatusCode::Usage, "there are no tokens to process");

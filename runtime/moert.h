@@ -1,4 +1,5 @@
-/*===- moert.h - The runtime as a C library ----------------------*- C++ -*-===*\
+/*===- moert.h - The runtime as a C library ----------------------*- C++
+-*-===*\
 |*                                                                            *|
 |* An engine runs one plan; sequences are the texts that it works on. Every   *|
 |* function returns a moert_status; on failure moert_last_error(engine) tells *|
@@ -131,8 +132,8 @@ typedef struct moert_request {
 } moert_request;
 
 /* Appends one token of each sequence that has one left, and of the others as
- * many as one step takes, moert_ubatch() in all, in their order. Each request is
- * of another sequence. A failure of one sequence is in its request, with
+ * many as one step takes, moert_ubatch() in all, in their order. Each request
+ * is of another sequence. A failure of one sequence is in its request, with
  * moert_last_error() for the first of them; others go on. Returns OK then, too,
  * and a failure only where it is all sequences'. */
 moert_status moert_step(moert_engine *engine, moert_request *requests,

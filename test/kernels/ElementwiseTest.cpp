@@ -276,8 +276,8 @@ TEST_P(CopyTest, BytesAreKept) {
     CopyArgs args{reinterpret_cast<const uint8_t *>(x.data()),
                   reinterpret_cast<uint8_t *>(out.data()), 301 * 4, 301 * 4};
     runKernel(GetParam(), &args, {tokens, 0}, 0, {&out});
-    EXPECT_EQ(
-        std::memcmp(x.data(), out.data(), size_t(tokens + 1) * 301 * 4), 0);
+    EXPECT_EQ(std::memcmp(x.data(), out.data(), size_t(tokens + 1) * 301 * 4),
+              0);
   }
 }
 

@@ -32,7 +32,7 @@ public:
   /// What sequences have.
   struct Room {
     int32_t context = kContext;
-    int32_t pages = 0; ///< Of the cache; 0: a context's.
+    int32_t pages = 0;     ///< Of the cache; 0: a context's.
     int32_t sequences = 1; ///< Of which a batch phase takes a token each.
     int32_t ubatch = kUbatch;
     moek::KvType type = moek::KvType::F32;

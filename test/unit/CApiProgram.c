@@ -21,8 +21,7 @@ static int collect(void *user, const char *text, size_t bytes) {
 }
 
 /* Returns 0, or the number of the step that failed, with its message. */
-int runProgram(const char *plan, const char *saved, char *message,
-               size_t size);
+int runProgram(const char *plan, const char *saved, char *message, size_t size);
 
 #define STEP(number, condition)                                                \
   do {                                                                         \
@@ -63,8 +62,7 @@ int runProgram(const char *plan, const char *saved, char *message,
   STEP(30, moert_sequence_create(engine, NULL, &text) == MOERT_OK);
   STEP(31, moert_open(engine, plan, &options) == MOERT_USAGE);
 
-  STEP(10,
-       moert_tokenize(engine, "the a.", 6, 1, ids, 16, &count) == MOERT_OK);
+  STEP(10, moert_tokenize(engine, "the a.", 6, 1, ids, 16, &count) == MOERT_OK);
   STEP(11, count == 5 && ids[0] == 0 && ids[1] == 5);
   STEP(12,
        moert_tokenize(engine, "the a.", 6, 0, ids, 2, &count) == MOERT_USAGE);
@@ -87,16 +85,16 @@ int runProgram(const char *plan, const char *saved, char *message,
   generate.ignore_eos = 1;
   Collected all = {{0}, 0, 0, 0};
   moert_generate_stats stats;
-  STEP(19, moert_generate(text, tokens, 3, &generate, collect, &all,
-                          &stats) == MOERT_OK);
+  STEP(19, moert_generate(text, tokens, 3, &generate, collect, &all, &stats) ==
+               MOERT_OK);
   STEP(20, stats.prompt_tokens == 3 && stats.generated_tokens == 6);
   STEP(21, moert_sequence_position(text) == 8);
 
   /* The same again is the same; the callback may end it. */
   Collected part = {{0}, 0, 0, 1};
   STEP(22, moert_sequence_rewind(text, 0) == MOERT_OK);
-  STEP(23, moert_generate(text, tokens, 3, &generate, collect, &part,
-                          NULL) == MOERT_CANCELLED);
+  STEP(23, moert_generate(text, tokens, 3, &generate, collect, &part, NULL) ==
+               MOERT_CANCELLED);
   STEP(24, part.length > 0 && part.length < all.length &&
                memcmp(part.text, all.text, part.length) == 0);
 
@@ -105,8 +103,8 @@ int runProgram(const char *plan, const char *saved, char *message,
   STEP(25, moert_sequence_rewind(text, 0) == MOERT_OK);
   STEP(26, moert_evaluate(text, many, 25, NULL) == MOERT_DOES_NOT_FIT);
   generate.temperature = -1;
-  STEP(27, moert_generate(text, tokens, 3, &generate, collect, &part,
-                          NULL) == MOERT_USAGE);
+  STEP(27, moert_generate(text, tokens, 3, &generate, collect, &part, NULL) ==
+               MOERT_USAGE);
 
   /* Two sequences in a step, a fork, and a file. */
   moert_sequence *other = NULL, *third = NULL;

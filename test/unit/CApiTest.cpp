@@ -17,8 +17,8 @@ TEST(CApiTest, AProgramInC) {
   std::string path = sample.builder.write(folder);
   std::string saved = folder.path() + "/text.seq";
   char message[512] = "";
-  EXPECT_EQ(
-      runProgram(path.c_str(), saved.c_str(), message, sizeof(message)), 0)
+  EXPECT_EQ(runProgram(path.c_str(), saved.c_str(), message, sizeof(message)),
+            0)
       << message;
 }
 

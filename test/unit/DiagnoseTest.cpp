@@ -132,7 +132,8 @@ TEST_P(DiagnoseTest, NamesTheOutput) {
     return Status::ok();
   };
   ASSERT_TRUE(one.sequence.rewind(0).isOk());
-  expectRefused(one.engine->appendAll(one.sequence, tokens, sink), {": out holds"});
+  expectRefused(one.engine->appendAll(one.sequence, tokens, sink),
+                {": out holds"});
 }
 
 TEST_P(DiagnoseTest, NamesOpsAsTheExplanationDoes) {

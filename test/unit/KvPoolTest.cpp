@@ -155,9 +155,8 @@ private:
   };
 
   Sequence *any() {
-    return sequences_.empty()
-               ? nullptr
-               : &sequences_[random_.next() % sequences_.size()];
+    return sequences_.empty() ? nullptr
+                              : &sequences_[random_.next() % sequences_.size()];
   }
 
   void grow(Sequence &s) {
@@ -188,15 +187,14 @@ private:
       s.pages.pop_back();
       s.tokens.pop_back();
     }
-    if (s.pages.empty() || random_.next() % 4 ||
-        pool_.isShared(s.pages.back()))
+    if (s.pages.empty() || random_.next() % 4 || pool_.isShared(s.pages.back()))
       return;
     int32_t page = s.pages.back();
     pool_.withdraw(page);
     s.tokens.back() = int32_t(random_.next() % 3);
     written_[page] = s.tokens;
-    int32_t previous = s.pages.size() > 1 ? s.pages[s.pages.size() - 2]
-                                          : KvPool::kNone;
+    int32_t previous =
+        s.pages.size() > 1 ? s.pages[s.pages.size() - 2] : KvPool::kNone;
     s.pages.back() = pool_.publish(page, previous, pageOf(s.tokens.back()));
   }
 

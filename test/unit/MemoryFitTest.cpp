@@ -92,9 +92,8 @@ TEST_F(MemoryFitTest, PagingIsForMappedWeightsAlone) {
   std::vector<int32_t> tokens = {3, 10};
   Sequence one = (*engine)->sequence();
   EXPECT_TRUE((*engine)->append(one, tokens).isOk());
-  EXPECT_NE(
-      pagingNote((*engine)->plan(), (*engine)->fit()).find("an estimate"),
-      std::string::npos);
+  EXPECT_NE(pagingNote((*engine)->plan(), (*engine)->fit()).find("an estimate"),
+            std::string::npos);
   expectRefused(resident - 1, "--ubatch 1");
   options_.copyWeights = true;
   expectRefused(need(1, true).total() - 1, "leave out --no-mmap");

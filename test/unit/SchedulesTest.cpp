@@ -60,14 +60,13 @@ private:
     for (Text &text : texts_) {
       if (below(4) == 0)
         continue;
-      if (text.wanted.empty() &&
-          text.sequence.position() < engine_.context())
+      if (text.wanted.empty() && text.sequence.position() < engine_.context())
         text.wanted.push_back(token());
       if (text.wanted.empty())
         continue;
-      requests.push_back({&text.sequence, text.wanted,
-                          below(4) ? Request::Logits::Last
-                                   : Request::Logits::All});
+      requests.push_back(
+          {&text.sequence, text.wanted,
+           below(4) ? Request::Logits::Last : Request::Logits::All});
       of.push_back(&text);
       before.push_back(text.sequence.position());
     }
@@ -141,9 +140,9 @@ private:
             worst = std::max(worst, std::abs(expected[i] - row->second[i]));
           }
           if (worst > 1e-5f * scale)
-            return Status(StatusCode::Internal,
-                          fmt::format("position {}: {} of {}", position, worst,
-                                      scale));
+            return Status(
+                StatusCode::Internal,
+                fmt::format("position {}: {} of {}", position, worst, scale));
           return Status::ok();
         });
     ASSERT_TRUE(status.isOk()) << status.message();
@@ -168,15 +167,14 @@ Met runSchedules(SamplePlan &plan, uint64_t last) {
   options.threads = 1;
   Met met;
   auto engine = Engine::open(plan.builder.write(folder), options);
-  auto alone =
-      Engine::open(SamplePlan(plan.builder.isa(), room).builder.write(other),
-                   options);
+  auto alone = Engine::open(
+      SamplePlan(plan.builder.isa(), room).builder.write(other), options);
   EXPECT_TRUE(engine.isOk()) << engine.status().message();
   EXPECT_TRUE(alone.isOk()) << alone.status().message();
   if (!engine || !alone)
     return met;
-  for (uint64_t seed = 1;
-       seed <= last && !::testing::Test::HasFatalFailure(); ++seed) {
+  for (uint64_t seed = 1; seed <= last && !::testing::Test::HasFatalFailure();
+       ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Schedule schedule(**engine, **alone, seed);
     schedule.run(40);

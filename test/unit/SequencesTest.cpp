@@ -273,8 +273,7 @@ TEST_F(SequencesTest, NotANumberStopsOnlyWhoMetIt) {
   sample_ = SamplePlan(isa(), {kPage, 4, 4});
   sample_.fillRow("embed", 0, 39, NAN);
   Engine &engine = reopen();
-  Sequence a = engine.sequence(), b = engine.sequence(),
-           c = engine.sequence();
+  Sequence a = engine.sequence(), b = engine.sequence(), c = engine.sequence();
   std::vector<int32_t> one = {3}, bad = {39}, three = {5};
   Request requests[] = {{&a, one}, {&b, bad}, {&c, three}};
   ASSERT_TRUE(engine
@@ -303,10 +302,8 @@ TEST_F(SequencesTest, CancellationIsOfOneSequence) {
   Request requests[] = {{&a, text}, {&b, text}};
   ASSERT_TRUE(
       engine
-          .step(requests,
-                [](size_t, int32_t, std::span<const float>) {
-                  return Status::ok();
-                })
+          .step(requests, [](size_t, int32_t,
+                             std::span<const float>) { return Status::ok(); })
           .isOk());
   EXPECT_EQ(requests[0].status.code(), StatusCode::Cancelled);
   EXPECT_EQ(a.position(), 0);
@@ -326,10 +323,8 @@ TEST_F(SequencesTest, AStepRefusesWhatItCannotMean) {
   Request requests[] = {{&a, text}, {&a, text}, {&foreign, text}};
   ASSERT_TRUE(
       engine
-          .step(requests,
-                [](size_t, int32_t, std::span<const float>) {
-                  return Status::ok();
-                })
+          .step(requests, [](size_t, int32_t,
+                             std::span<const float>) { return Status::ok(); })
           .isOk());
   EXPECT_TRUE(requests[0].status.isOk());
   EXPECT_EQ(requests[1].status.code(), StatusCode::Usage);

@@ -54,9 +54,10 @@ struct WeightsWriter : testing::Test {
         %x = plan.buffer "x" on %d f32 cols 4 rows [1, 0] at 0
 )";
     for (const char *weight : used)
-      text += std::string("plan.inst linear on %queue [\"l\", \"g\"] (act = %x, w "
-                          "= %") +
-              weight + ", out = %x) {accumulate = 0} for %e\n";
+      text +=
+          std::string("plan.inst linear on %queue [\"l\", \"g\"] (act = %x, w "
+                      "= %") +
+          weight + ", out = %x) {accumulate = 0} for %e\n";
     text += "plan.bind input %x output %x\n}\n}\n";
     module = parseSourceString<ModuleOp>(text, &context);
     ASSERT_TRUE(module) << text;

@@ -67,13 +67,12 @@ Status checkRoom(const Engine &engine, const BatchedTest &test,
   if (pages <= engine.pages())
     return Status::ok();
   OptionChange change{"--sequences", std::to_string(sequences)};
-  return Status(StatusCode::DoesNotFit,
-                fmt::format("{} sequences of {} tokens need more than the "
-                            "plan's cache of {}; recompile for as many{}",
-                            sequences, tokens,
-                            int64_t(engine.pages()) * moek::kKvPage,
-                            recompileLine(plan, engine.plan().path(),
-                                          {&change, 1})));
+  return Status(
+      StatusCode::DoesNotFit,
+      fmt::format("{} sequences of {} tokens need more than the "
+                  "plan's cache of {}; recompile for as many{}",
+                  sequences, tokens, int64_t(engine.pages()) * moek::kKvPage,
+                  recompileLine(plan, engine.plan().path(), {&change, 1})));
 }
 
 struct Rates {
@@ -85,8 +84,8 @@ Rates ratesOf(const BatchedResult &result) {
   double genSeconds = median(result.genSeconds);
   double prompts = double(result.test.prompt) * result.sequences;
   double gens = double(result.test.gen) * result.sequences;
-  return {promptSeconds, genSeconds, prompts / promptSeconds,
-          gens / genSeconds, (prompts + gens) / (promptSeconds + genSeconds)};
+  return {promptSeconds, genSeconds, prompts / promptSeconds, gens / genSeconds,
+          (prompts + gens) / (promptSeconds + genSeconds)};
 }
 
 /// Bytes of weights per second that generating read, over what is possible;
@@ -139,9 +138,9 @@ StatusOr<BatchedResult> runBatched(Engine &engine, const BatchedTest &test,
   double runs = std::ceil(double(sequences) / step.tokens);
   const Plan &plan = engine.plan();
   result.bytesPerStep =
-      runs * (phaseWork(plan, engine.batch() > 1 ? "batch" : "decode", step)
-                  .bytes +
-              phaseWork(plan, "logits", step).bytes);
+      runs *
+      (phaseWork(plan, engine.batch() > 1 ? "batch" : "decode", step).bytes +
+       phaseWork(plan, "logits", step).bytes);
   auto measure = [&](int32_t gen) -> Status {
     Batch batch(engine, sequences, cancel);
     MOE_ASSIGN_OR_RETURN(double prompt, batch.append(test.prompt));
@@ -181,7 +180,8 @@ std::string batchedReport(const BenchSubject &subject,
     records.push_back(record(subject, result));
   if (format == "json")
     return nlohmann::ordered_json(records).dump(
-               2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+               2, ' ', false,
+               nlohmann::ordered_json::error_handler_t::replace) +
            "\n";
   if (format == "csv")
     return csvText(records);
@@ -196,8 +196,8 @@ std::string batchedReport(const BenchSubject &subject,
         {fmt::format("{}", result.test.prompt),
          fmt::format("{}", result.test.gen),
          fmt::format("{}", result.sequences),
-         fmt::format("{}", result.sequences *
-                               (result.test.prompt + result.test.gen)),
+         fmt::format("{}",
+                     result.sequences * (result.test.prompt + result.test.gen)),
          fmt::format("{:.3f}", rates.promptSeconds),
          fmt::format("{:.2f}", rates.prompt),
          fmt::format("{:.3f}", rates.genSeconds),

@@ -205,10 +205,10 @@ Status bench(BenchFlags flags) {
       BatchedTest test{flags.prompts.front(), flags.gens.front(),
                        flags.repetitions, flags.noWarmup};
       for (int32_t sequences : flags.parallel) {
-        MOE_ASSIGN_OR_RETURN(
-            BatchedResult result,
-            runBatched(*engine, test, sequences,
-                       calibrator ? &*calibrator : nullptr, cancel, progress));
+        MOE_ASSIGN_OR_RETURN(BatchedResult result,
+                             runBatched(*engine, test, sequences,
+                                        calibrator ? &*calibrator : nullptr,
+                                        cancel, progress));
         batched.push_back(std::move(result));
       }
       continue;

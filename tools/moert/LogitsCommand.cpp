@@ -37,11 +37,11 @@ Status writeLogits(const LogitsFlags &flags) {
       MOE_RETURN_IF_ERROR(npy.append(logits));
     }
   } else {
-    MOE_RETURN_IF_ERROR(engine->appendAll(
-        sequence, flags.tokens,
-        [&](size_t, int32_t, std::span<const float> logits) {
-          return npy.append(logits);
-        }));
+    MOE_RETURN_IF_ERROR(
+        engine->appendAll(sequence, flags.tokens,
+                          [&](size_t, int32_t, std::span<const float> logits) {
+                            return npy.append(logits);
+                          }));
   }
   MOE_RETURN_IF_ERROR(npy.commit());
   if (flags.json)

@@ -3,8 +3,8 @@
 #ifndef MOE_TOOLS_MOERT_PROFILE_H
 #define MOE_TOOLS_MOERT_PROFILE_H
 
-#include "runtime/PlanFacts.h"
 #include "runtime/Engine.h"
+#include "runtime/PlanFacts.h"
 #include "runtime/device/cpu/Calibrate.h"
 
 #include <cstdint>

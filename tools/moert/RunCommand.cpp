@@ -43,8 +43,9 @@ StatusOr<Sequence> earlierSequence(Engine &engine, const std::string &path,
     return engine.sequence();
   MOE_ASSIGN_OR_RETURN(Sequence sequence, engine.restore(path));
   size_t known = std::min(sequence.tokens().size(), prompt.size() - 1);
-  auto [differs, _] = std::mismatch(prompt.begin(), prompt.begin() + int64_t(known),
-                                    sequence.tokens().begin());
+  auto [differs, _] =
+      std::mismatch(prompt.begin(), prompt.begin() + int64_t(known),
+                    sequence.tokens().begin());
   MOE_RETURN_IF_ERROR(sequence.rewind(int32_t(differs - prompt.begin())));
   return sequence;
 }
@@ -67,9 +68,8 @@ std::string cutNote(const GenerateStats &stats, const Engine &engine) {
                      engine.contextHint(int64_t(engine.context()) + 1));
 }
 
-void printJson(const GenerateStats &stats, const Engine &engine,
-               int32_t known, const std::string &prompt,
-               const std::string &text) {
+void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
+               const std::string &prompt, const std::string &text) {
   nlohmann::ordered_json object = {
       {"prompt", prompt},
       {"text", text},

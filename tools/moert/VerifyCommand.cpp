@@ -130,9 +130,9 @@ Status verify(const VerifyFlags &flags) {
   std::vector<InputFile> files;
   MOE_RETURN_IF_ERROR(openWithPlan(path, [&](Plan loaded) -> Status {
     // Other weights are to be found out and named, not refused.
-    MOE_ASSIGN_OR_RETURN(files,
-                         findWeightFiles(loaded, flags.engine.options.files,
-                                         FileCheck::Header));
+    MOE_ASSIGN_OR_RETURN(
+        files,
+        findWeightFiles(loaded, flags.engine.options.files, FileCheck::Header));
     plan.emplace(std::move(loaded));
     return Status::ok();
   }));
