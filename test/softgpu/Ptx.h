@@ -1,0 +1,141 @@
+//===- Ptx.h - A PTX module as written --------------------------*- C++ -*-===//
+//
+// What the parser makes of PTX text: functions with their variables, labels and
+// instructions, nothing resolved yet. Every part knows its line.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_SOFTGPU_PTX_H
+#define MOE_TEST_SOFTGPU_PTX_H
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace softgpu {
+
+/// A load that failed; caught where a module is loaded. Its text names the
+/// line.
+struct PtxError {
+  int line;
+  std::string message;
+};
+
+enum class Space : uint8_t {
+  Reg,
+  Global,
+  Shared,
+  Local,
+  Param,
+  Const,
+  Generic
+};
+
+/// "f16x2" and the like. `bits` is of one element.
+struct PtxType {
+  enum Kind : uint8_t {
+    None,
+    Bits,
+    Unsigned,
+    Signed,
+    Float,
+    Bfloat,
+    Tf,
+    E4m3,
+    E5m2,
+    Pred
+  };
+  Kind kind = None;
+  uint8_t bits = 0;
+  bool pair = false; ///< x2: two elements in a register.
+
+  bool isInteger() const {
+    return kind == Bits || kind == Unsigned || kind == Signed;
+  }
+  bool isSigned() const { return kind == Signed; }
+  bool isFloat() const { return kind >= Float && kind <= E5m2; }
+  int bytes() const { return kind == Pred ? 0 : bits * (pair ? 2 : 1) / 8; }
+  bool operator==(const PtxType &) const = default;
+};
+
+/// The type that `name` ("u32", without its dot) stands for; None if it is not
+/// one.
+PtxType ptxType(std::string_view name);
+
+struct PtxOperand {
+  enum Kind { Name, Int, Float, Address, Vector, Sink };
+  Kind kind = Sink;
+  std::string name;  ///< Name; the base of an Address, empty if it is a number.
+  uint64_t bits = 0; ///< Int, Float (as binary64); Address: what is added.
+  bool isSingle = false;   ///< Float: written 0f..., so exactly a binary32.
+  bool negated = false;    ///< Name: "!%p1".
+  bool isNegative = false; ///< Int: had a minus sign.
+  std::vector<PtxOperand> parts; ///< Vector.
+};
+
+struct PtxInstruction {
+  int line = 0;
+  int sourceLine = 0; ///< Of the CUDA file, from .loc; 0 without.
+  std::string guard;  ///< A predicate register, or empty.
+  bool guardNegated = false;
+  std::string opcode;                 ///< "ld"
+  std::vector<std::string> modifiers; ///< "global", "v4", "f32"
+  std::vector<PtxOperand> operands;   ///< "%r1|%p1" is two of them.
+  std::string label;                  ///< A label instead of an instruction.
+  std::string text() const;           ///< "ld.global.v4.f32"
+};
+
+struct PtxVariable {
+  int line = 0;
+  Space space = Space::Reg;
+  std::string name;
+  PtxType type;
+  uint64_t align = 1;
+  uint64_t bytes = 0; ///< 0: an array without bounds, as of dynamic shared.
+  int registers = 0;  ///< "%r<10>": how many; 0 for one named register.
+  bool isExtern = false;
+  std::vector<uint8_t> data; ///< Initial bytes; may be short.
+  std::vector<std::pair<uint64_t, std::string>>
+      addresses; ///< (byte, variable) in `data`.
+};
+
+/// A scope ({ }) of a body. Names hide those outside.
+struct PtxScope {
+  std::vector<PtxVariable> variables;
+  struct Item { ///< In order; either an instruction or a scope.
+    PtxInstruction instruction;
+    int scope = -1; ///< Index in PtxFunction::scopes.
+  };
+  std::vector<Item> items;
+};
+
+struct PtxFunction {
+  int line = 0;
+  std::string name;
+  bool isEntry = false, hasBody = false;
+  std::vector<PtxVariable> params, results;
+  std::vector<PtxScope> scopes; ///< [0] is the body.
+  std::map<std::string, std::vector<std::string>> branchTargets;
+  uint32_t maxThreads[3] = {0, 0, 0};      ///< .maxntid; 0 without.
+  uint32_t requiredThreads[3] = {0, 0, 0}; ///< .reqntid
+  int minBlocksPerSm = 0, maxRegisters = 0;
+};
+
+struct PtxModule {
+  int versionMajor = 0, versionMinor = 0;
+  int arch = 0;        ///< 89 for sm_89.
+  char archSuffix = 0; ///< 'a' or 'f': runs on this arch (family) only.
+  std::vector<PtxVariable> variables;
+  std::vector<PtxFunction> functions;
+};
+
+/// Parses a module, or says which line is wrong or unknown.
+moert::StatusOr<PtxModule> parsePtx(std::string_view text);
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_PTX_H
