@@ -1,0 +1,147 @@
+//===- BlockRaces.cpp - Races between blocks on global memory -------------===//
+//
+// Each granule of 4 bytes remembers its last weak or strong writer and its last
+// reader in this launch, as a tag: launch (6 bits), agent (21), strong (1), the
+// bytes of the granule (4). Tags of an earlier launch say nothing; before their
+// numbers come again, an allocation's tags are cleared.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/softgpu/DeviceMemory.h"
+
+namespace softgpu {
+
+static constexpr uint32_t kAgents = 1u << 21;
+static constexpr uint32_t kMany =
+    kAgents - 1; ///< Readers of more than one agent.
+static constexpr uint32_t kStrong = 16;
+static constexpr uint32_t kLaunches = 64;
+
+void BlockClock::View::join(const View &other) {
+  for (auto [block, agent] : other.newest) {
+    uint32_t &mine = newest[block];
+    mine = std::max(mine, agent);
+  }
+}
+
+void BlockRaces::beginLaunch() {
+  ++launch_;
+  blocks_.assign(1, ~0u); // No agent is 0.
+  released_.clear();
+  hasFenced_ = false;
+}
+
+void BlockRaces::newAgent(BlockClock &clock) {
+  clock.agent = uint32_t(std::min<size_t>(blocks_.size(), kMany - 1));
+  if (blocks_.size() < kMany)
+    blocks_.push_back(clock.block);
+}
+
+void BlockRaces::beginBlock(BlockClock &clock, uint32_t block) {
+  clock = {};
+  clock.block = block;
+  newAgent(clock);
+}
+
+uint32_t BlockRaces::launchTag(Allocation &allocation) {
+  if (launch_ - allocation.raceBase >= kLaunches) {
+    allocation.racePages.clear();
+    allocation.raceBase = launch_ - 1;
+  }
+  return launch_ - allocation.raceBase;
+}
+
+/// Whether what `agent` did is known to `clock`'s block.
+bool BlockRaces::isBefore(uint32_t agent, const BlockClock &clock) const {
+  if (agent >= kMany - 1) // Too many to tell, unless nobody can be ordered.
+    return hasFenced_ || agent != kMany;
+  uint32_t block = blocks_[agent];
+  if (block == clock.block)
+    return true;
+  auto it = clock.known.newest.find(block);
+  return it != clock.known.newest.end() && it->second >= agent;
+}
+
+int64_t BlockRaces::read(Allocation &allocation, uint64_t offset,
+                         uint64_t bytes, const BlockClock &clock,
+                         bool isStrong) {
+  uint32_t launch = launchTag(allocation) << 26;
+  uint32_t mine = launch | clock.agent << 5 | (isStrong ? kStrong : 0);
+  for (uint64_t end = offset + bytes; offset < end;) {
+    uint64_t granule = offset >> 2;
+    uint32_t from = offset & 3;
+    uint32_t count = uint32_t(std::min<uint64_t>(4 - from, end - offset));
+    uint32_t touched = ((1u << count) - 1) << from;
+    offset += count;
+    uint32_t writer = allocation.writers[granule];
+    if ((writer ^ mine) >> 5 && (writer ^ launch) < 1u << 26 &&
+        (writer & touched) && !(isStrong && (writer & kStrong)) &&
+        !isBefore(writer >> 5 & (kAgents - 1), clock))
+      return blocks_[writer >> 5 & (kAgents - 1)];
+    uint32_t &reader = allocation.readers[granule];
+    if ((reader ^ launch) >= 1u << 26)
+      reader = mine | touched;
+    else if ((reader ^ mine) >> 5)
+      // The newer one, unless that would hide a reader: kept is what is not
+      // ordered.
+      reader = isBefore(reader >> 5 & (kAgents - 1), clock) &&
+                       (reader >> 5 & (kAgents - 1)) != kMany
+                   ? (mine | touched)
+                   : (launch | kMany << 5 | (reader & mine & kStrong) | 15);
+    else
+      reader = (reader | touched) & (isStrong ? ~0u : ~kStrong);
+  }
+  return -1;
+}
+
+int64_t BlockRaces::write(Allocation &allocation, uint64_t offset,
+                          uint64_t bytes, const BlockClock &clock,
+                          bool isStrong) {
+  uint32_t launch = launchTag(allocation) << 26;
+  uint32_t mine = launch | clock.agent << 5 | (isStrong ? kStrong : 0);
+  for (uint64_t end = offset + bytes; offset < end;) {
+    uint64_t granule = offset >> 2;
+    uint32_t from = offset & 3;
+    uint32_t count = uint32_t(std::min<uint64_t>(4 - from, end - offset));
+    uint32_t touched = ((1u << count) - 1) << from;
+    offset += count;
+    uint32_t &writer = allocation.writers[granule];
+    for (uint32_t other : {writer, allocation.readers[granule]}) {
+      uint32_t agent = other >> 5 & (kAgents - 1);
+      if ((other ^ launch) < 1u << 26 && agent != clock.agent &&
+          (other & touched) && !(isStrong && (other & kStrong)) &&
+          !isBefore(agent, clock))
+        return agent == kMany ? kSeveral : blocks_[agent];
+    }
+    bool same = (writer ^ mine) >> 5 == 0;
+    writer = (same ? writer | touched : mine | touched);
+    if (!isStrong)
+      writer &= ~kStrong;
+  }
+  return -1;
+}
+
+void BlockRaces::fence(BlockClock &clock) {
+  hasFenced_ = true;
+  clock.known.join(clock.pending);
+  clock.pending.newest.clear();
+  clock.fenced = clock.known;
+  clock.fenced.newest[clock.block] = clock.agent;
+  newAgent(clock);
+}
+
+/// A strong write: readers of it see what its block fenced before, or, if the
+/// write itself releases, all that the block has done.
+void BlockRaces::release(uint64_t address, BlockClock &clock, bool isOrdered) {
+  if (isOrdered)
+    fence(clock);
+  released_[address].join(clock.fenced);
+}
+
+void BlockRaces::acquire(uint64_t address, BlockClock &clock, bool isOrdered) {
+  auto it = released_.find(address);
+  if (it != released_.end())
+    (isOrdered ? clock.known : clock.pending).join(it->second);
+}
+
+} // namespace softgpu

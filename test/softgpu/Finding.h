@@ -1,0 +1,43 @@
+//===- Finding.h - What is wrong with a kernel ------------------*- C++ -*-===//
+
+#ifndef MOE_TEST_SOFTGPU_FINDING_H
+#define MOE_TEST_SOFTGPU_FINDING_H
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace softgpu {
+
+enum class FindingKind : uint8_t {
+  OutOfBounds, ///< No allocation there.
+  UseAfterFree,
+  Misaligned,
+  Uninitialised, ///< Memory or a register that nobody has written.
+  ReadOnly,      ///< A write where only reads are allowed.
+  SharedRace,    ///< Two threads of a block, no barrier between.
+  BlockRace,     ///< Two blocks of a grid, no release and acquire between.
+  WriteConflict, ///< Lanes of one store write different values to one byte.
+  DivergentBarrier,
+  DivergentWarp, ///< shfl, vote, mma, ... without all lanes that it names.
+  AsyncRead,     ///< A destination of cp.async touched before its wait.
+  BarrierDeadlock,
+  LaunchLimit,
+  Trap,
+  Endless
+};
+std::string_view findingName(FindingKind kind);
+
+/// `text` names kernel, PTX line, instruction, block, thread, address and
+/// allocation, as far as there are such.
+struct Finding {
+  FindingKind kind;
+  std::string text;
+  int line = 0; ///< Of PTX; 0: no instruction.
+  uint64_t address = 0;
+  uint32_t block[3] = {0, 0, 0}, thread[3] = {0, 0, 0};
+};
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_FINDING_H

@@ -1,0 +1,139 @@
+//===- SharedMemory.cpp ---------------------------------------------------===//
+
+#include "test/softgpu/SharedMemory.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace softgpu {
+
+static constexpr uint8_t kSeveral = 255; ///< Lanes of one warp.
+
+void SharedMemory::reset(uint64_t bytes, bool isChecked) {
+  // What a block finds in shared memory is not zero.
+  bytes_.assign(bytes, 0xA5);
+  granules_.clear();
+  granules_.resize(isChecked ? (bytes + 3) / 4 : 0);
+  barrierEpoch = 0;
+  atBarrier = {};
+}
+
+bool SharedMemory::isOrdered(const Access &before, const Who &who) {
+  if (before.warp != who.warp)
+    return who.clocks[before.warp] >= before.clock;
+  return before.lane == who.lane || who.clocks[who.warp] > before.clock;
+}
+
+/// Calls body(granule, touched bytes) for what a range covers.
+template <class Granules, class F>
+static void eachGranule(Granules &granules, uint64_t offset, uint64_t bytes,
+                        F body) {
+  for (uint64_t end = offset + bytes; offset < end;) {
+    uint32_t from = offset & 3;
+    uint32_t count = uint32_t(std::min<uint64_t>(4 - from, end - offset));
+    body(granules[offset >> 2], uint8_t(((1u << count) - 1) << from));
+    offset += count;
+  }
+}
+
+static SharedMemory::Conflict race(std::string_view mine,
+                                   std::string_view theirs, int warp, int lane,
+                                   bool sameWarp) {
+  std::string who = lane == kSeveral
+                        ? fmt::format("several lanes of warp {}", warp)
+                        : fmt::format("warp {} lane {}", warp, lane);
+  return {FindingKind::SharedRace,
+          fmt::format("{} what {} {}, with no {} between", mine, who, theirs,
+                      sameWarp ? "bar.warp.sync" : "barrier")};
+}
+
+static SharedMemory::Conflict pendingCopy(std::string_view mine) {
+  return {FindingKind::AsyncRead,
+          fmt::format("{} what a cp.async writes that nobody has waited for",
+                      mine)};
+}
+
+std::optional<SharedMemory::Conflict>
+SharedMemory::read(uint64_t offset, uint64_t bytes, const Who &who) {
+  std::optional<Conflict> conflict;
+  uint32_t mine = who.clocks[who.warp];
+  eachGranule(granules_, offset, bytes, [&](Granule &granule, uint8_t touched) {
+    const Access &writer = granule.writer;
+    if (granule.pending & touched)
+      conflict = pendingCopy("reads");
+    else if ((granule.written & touched) != touched)
+      conflict =
+          Conflict{FindingKind::Uninitialised, "reads what nobody has written"};
+    else if ((writer.bytes & touched) && !(writer.isStrong && who.isStrong) &&
+             !isOrdered(writer, who))
+      conflict = race("reads", "has written", writer.warp, writer.lane,
+                      writer.warp == who.warp);
+    Access &reader = granule.reader;
+    bool sameRead =
+        reader.bytes && reader.warp == who.warp && reader.clock == mine;
+    bool several = sameRead && reader.lane != who.lane;
+    uint8_t before = sameRead ? reader.bytes : 0;
+    bool strong = who.isStrong && (!sameRead || reader.isStrong);
+    reader = {mine, uint8_t(who.warp), several ? kSeveral : uint8_t(who.lane),
+              uint8_t(before | touched), strong};
+    if (granule.readerEpoch != barrierEpoch)
+      granule.readerWarps = 0;
+    granule.readerEpoch = barrierEpoch;
+    granule.readerWarps |= 1u << who.warp;
+  });
+  return conflict;
+}
+
+std::optional<SharedMemory::Conflict>
+SharedMemory::write(uint64_t offset, uint64_t bytes, const Who &who) {
+  std::optional<Conflict> conflict;
+  eachGranule(granules_, offset, bytes, [&](Granule &granule, uint8_t touched) {
+    const Access &writer = granule.writer, &reader = granule.reader;
+    if (granule.pending & touched)
+      conflict = pendingCopy("writes");
+    else if ((writer.bytes & touched) && !(writer.isStrong && who.isStrong) &&
+             !isOrdered(writer, who))
+      conflict = race("writes", "has written", writer.warp, writer.lane,
+                      writer.warp == who.warp);
+    else if ((reader.bytes & touched) && !(reader.isStrong && who.isStrong) &&
+             !isOrdered(reader, who))
+      conflict = race("writes", "has read", reader.warp, reader.lane,
+                      reader.warp == who.warp);
+    else if ((reader.bytes & touched) && !who.isStrong &&
+             granule.readerEpoch == barrierEpoch)
+      // An earlier reader: ordered only if this warp has heard of its warp
+      // since the block's last barrier.
+      for (int warp = 0; warp < 32; ++warp)
+        if (granule.readerWarps >> warp & 1 && warp != who.warp &&
+            warp != reader.warp && who.clocks[warp] <= atBarrier[warp])
+          conflict = race("writes", "has read", warp, kSeveral, false);
+    bool same =
+        writer.bytes && writer.warp == who.warp && writer.lane == who.lane;
+    granule.writer = {
+        who.clocks[who.warp], uint8_t(who.warp), uint8_t(who.lane),
+        uint8_t((same ? writer.bytes : 0) | touched), who.isStrong};
+    granule.written |= touched;
+    if (touched == 15)
+      granule.reader.bytes = 0, granule.readerWarps = 0;
+  });
+  return conflict;
+}
+
+std::optional<SharedMemory::Conflict>
+SharedMemory::issueCopy(uint64_t offset, uint64_t bytes, const Who &who) {
+  std::optional<Conflict> conflict = write(offset, bytes, who);
+  eachGranule(granules_, offset, bytes, [&](Granule &granule, uint8_t touched) {
+    granule.pending |= touched;
+  });
+  return conflict;
+}
+
+void SharedMemory::landCopy(uint64_t offset, uint64_t bytes, const Who &who) {
+  eachGranule(granules_, offset, bytes, [&](Granule &granule, uint8_t touched) {
+    granule.pending &= uint8_t(~touched);
+    granule.writer = {who.clocks[who.warp], uint8_t(who.warp),
+                      uint8_t(who.lane), touched, false};
+  });
+}
+
+} // namespace softgpu

@@ -1,0 +1,70 @@
+//===- SharedMemory.h - Shared memory of a block ----------------*- C++ -*-===//
+//
+// Each granule of 4 bytes knows its last writer and its readers since. Accesses
+// of two warps are ordered by barriers (vector clocks over warps), those of two
+// lanes of a warp by bar.warp.sync or a barrier only: PTX gives no other order.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_SOFTGPU_SHAREDMEMORY_H
+#define MOE_TEST_SOFTGPU_SHAREDMEMORY_H
+
+#include "test/softgpu/Finding.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace softgpu {
+
+class SharedMemory {
+public:
+  using Clocks = std::array<uint32_t, 32>;
+  struct Who { ///< One lane's access.
+    int warp, lane;
+    const Clocks &clocks;
+    bool isStrong = false; ///< Atomic or volatile.
+  };
+  struct Conflict {
+    FindingKind kind;
+    std::string what;
+  };
+
+  void reset(uint64_t bytes, bool isChecked);
+  uint8_t *data() { return bytes_.data(); }
+  uint64_t size() const { return bytes_.size(); }
+
+  std::optional<Conflict> read(uint64_t offset, uint64_t bytes, const Who &who);
+  std::optional<Conflict> write(uint64_t offset, uint64_t bytes,
+                                const Who &who);
+  /// A cp.async was issued, or its bytes are there for the thread that waited.
+  std::optional<Conflict> issueCopy(uint64_t offset, uint64_t bytes,
+                                    const Who &who);
+  void landCopy(uint64_t offset, uint64_t bytes, const Who &who);
+
+  uint32_t barrierEpoch = 0; ///< Barriers of the whole block so far.
+  Clocks atBarrier{};        ///< Of all warps, at the last of these.
+
+private:
+  struct Access {
+    uint32_t clock = 0;
+    uint8_t warp = 0, lane = 0;
+    uint8_t bytes = 0; ///< Of the granule, a bit each; 0: nobody.
+    bool isStrong = false;
+  };
+  struct Granule {
+    Access writer, reader;
+    uint32_t readerWarps = 0, readerEpoch = 0;
+    uint8_t written = 0, pending = 0; ///< By byte.
+  };
+  static bool isOrdered(const Access &before, const Who &who);
+
+  std::vector<uint8_t> bytes_;
+  std::vector<Granule> granules_;
+};
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_SHAREDMEMORY_H
