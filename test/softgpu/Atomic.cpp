@@ -1,0 +1,182 @@
+//===- Atomic.cpp - atom, red, fences -------------------------------------===//
+//
+// Lanes take their turn upward, or downward in a reversed schedule: sums of
+// floats that depend on it show.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/softgpu/Access.h"
+#include "test/softgpu/Decoder.h"
+#include "test/softgpu/Numbers.h"
+
+#include <bit>
+
+namespace softgpu {
+
+enum AtomicKind { Add, And, Or, Xor, Exch, Cas, Inc, Dec, Min, Max };
+
+template <class T> static T updated(AtomicKind kind, T old, T b, T c) {
+  if constexpr (std::is_integral_v<T>) {
+    switch (kind) {
+    case Add:
+      return T(std::make_unsigned_t<T>(old) + std::make_unsigned_t<T>(b));
+    case And:
+      return old & b;
+    case Or:
+      return old | b;
+    case Xor:
+      return old ^ b;
+    case Cas:
+      return old == b ? c : old;
+    case Inc:
+      return old >= b ? T(0) : T(old + 1);
+    case Dec:
+      return old == 0 || old > b ? b : T(old - 1);
+    case Min:
+      return std::min(old, b);
+    case Max:
+      return std::max(old, b);
+    default:
+      return b;
+    }
+  } else {
+    return kind == Add ? old + b : b;
+  }
+}
+
+namespace {
+/// Two elements of f16 or bf16, or one.
+template <bool IsBfloat, int N> struct HalfSum {
+  uint16_t value[N];
+  static HalfSum sum(HalfSum a, HalfSum b) {
+    FloatFormat format = IsBfloat ? kBfloat : kHalf;
+    for (int i = 0; i < N; ++i)
+      a.value[i] =
+          uint16_t(encodeFloat(addToOdd(decodeFloat(a.value[i], format),
+                                        decodeFloat(b.value[i], format)),
+                               format, Rounding::Nearest));
+    return a;
+  }
+};
+} // namespace
+
+template <class T, bool IsHalf>
+static void atomic(Warp &warp, const Op &op, Mask mask) {
+  Request request;
+  addressesOf(warp, op, 0, request.address);
+  int first = op.results + (op.addressBytes ? 1 : 0);
+  const T *b = warp.lanes<T>(op.r[first]);
+  const T *c = op.kind == Cas ? warp.lanes<T>(op.r[first + 1]) : b;
+  alignas(64) T olds[kLanes];
+  // Lane after lane: what one wrote, the next reads.
+  bool down = warp.launch->options->schedule == Schedule::Reversed;
+  resolve(warp, op, mask, sizeof(T), AccessKind::Atomic, request);
+  for (int i = 0; i < kLanes; ++i) {
+    int lane = down ? kLanes - 1 - i : i;
+    if (!(mask >> lane & 1))
+      continue;
+    T old, now;
+    std::memcpy(&old, request.host[lane], sizeof(T));
+    if constexpr (IsHalf)
+      now = T::sum(old, b[lane]);
+    else
+      now = updated<T>(AtomicKind(op.kind), old, b[lane], c[lane]);
+    std::memcpy(request.host[lane], &now, sizeof(T));
+    olds[lane] = old;
+  }
+  if (op.results)
+    store(warp.lanes<T>(op.r[0]), olds, mask);
+  if (!warp.launch->isChecked || !op.isGpuScope)
+    return;
+  BlockRaces &races = warp.launch->memory->races;
+  bool acquires =
+      op.order == Order::Acquire || op.order == Order::AcquireRelease;
+  bool releases =
+      op.order == Order::Release || op.order == Order::AcquireRelease;
+  for (Mask left = mask; left; left &= left - 1) {
+    uint64_t address = request.address[std::countr_zero(left)];
+    if (address >= DeviceMemory::kParamWindow)
+      continue;
+    races.acquire(address, warp.block->clock, acquires);
+    races.release(address, warp.block->clock, releases);
+  }
+}
+
+static Handler handlerOf(Decoder &decoder, PtxType type, AtomicKind kind) {
+  bool isSum = kind == Add;
+  if (type.kind == PtxType::Float && type.bits == 16 && isSum)
+    return type.pair ? atomic<HalfSum<false, 2>, true>
+                     : atomic<HalfSum<false, 1>, true>;
+  if (type.kind == PtxType::Bfloat && isSum)
+    return type.pair ? atomic<HalfSum<true, 2>, true>
+                     : atomic<HalfSum<true, 1>, true>;
+  if (type.kind == PtxType::Float && isSum)
+    return type.bits == 32 ? atomic<float, false> : atomic<double, false>;
+  bool isLogic =
+      kind == And || kind == Or || kind == Xor || kind == Exch || kind == Cas;
+  bool takes = type.kind == PtxType::Bits ? isLogic
+               : type.kind == PtxType::Unsigned
+                   ? !isLogic
+                   : kind == Add || kind == Min || kind == Max;
+  if (type.isInteger() && !type.pair && takes) {
+    if (type.bits == 32)
+      return type.isSigned() ? atomic<int32_t, false> : atomic<uint32_t, false>;
+    if (type.bits == 64 && kind != Inc && kind != Dec)
+      return type.isSigned() ? atomic<int64_t, false> : atomic<uint64_t, false>;
+    if (type.bits == 16 && kind == Cas)
+      return atomic<uint16_t, false>;
+  }
+  decoder.fail(
+      fmt::format("'{}' is not supported", decoder.instruction().text()));
+}
+
+void decodeAtomic(Decoder &decoder) {
+  bool returns = decoder.instruction().opcode == "atom";
+  if (decoder.peek() == "async")
+    decoder.fail(
+        fmt::format("unknown opcode '{}'", decoder.instruction().text()));
+  int order = decoder.chooseOr(0, {"relaxed", "acquire", "release", "acq_rel"});
+  int scope = decoder.chooseOr(2, {"cta", "cluster", "gpu", "sys"});
+  int space = decoder.chooseOr(-1, {"global", "shared", "shared::cta"});
+  AtomicKind kind = AtomicKind(decoder.choose(
+      {"add", "and", "or", "xor", "exch", "cas", "inc", "dec", "min", "max"}));
+  decoder.accept("noftz");
+  bool hasHint = decoder.accept("L2::cache_hint");
+  PtxType type = decoder.type();
+  Handler handler = handlerOf(decoder, type, kind);
+  size_t operands = (returns ? 1 : 0) + 2 + (kind == Cas ? 1 : 0);
+  decoder.needOperands(operands, operands + (hasHint ? 1 : 0));
+  Op &op = decoder.begin(handler, OpClass::Atomic);
+  op.isStrict = true;
+  op.kind = uint8_t(kind);
+  op.order = Order(order + 1);
+  op.isGpuScope = scope > 0;
+  op.space = space < 0    ? Space::Generic
+             : space == 0 ? Space::Global
+                          : Space::Shared;
+  size_t at = 0;
+  if (returns)
+    decoder.result(at++, type.bytes());
+  decoder.address(op, decoder.operand(at++));
+  decoder.source(at++, type);
+  if (kind == Cas)
+    decoder.source(at, type);
+}
+
+static void fence(Warp &warp, const Op &op, Mask) {
+  if (warp.launch->isChecked && op.isGpuScope)
+    warp.launch->memory->races.fence(warp.block->clock);
+}
+
+void decodeFence(Decoder &decoder) {
+  int scope;
+  if (decoder.instruction().opcode == "membar") {
+    scope = decoder.choose({"cta", "gl", "sys"});
+  } else {
+    decoder.chooseOr(-1, {"sc", "acq_rel", "acquire", "release"});
+    scope = decoder.choose({"cta", "cluster", "gpu", "sys"});
+  }
+  decoder.begin(fence, OpClass::Fence).isGpuScope = scope > 0;
+}
+
+} // namespace softgpu

@@ -1,0 +1,21 @@
+//===- Flow.h - Barriers of a warp and of a block ---------------*- C++ -*-===//
+
+#ifndef MOE_TEST_SOFTGPU_FLOW_H
+#define MOE_TEST_SOFTGPU_FLOW_H
+
+#include "test/softgpu/Warp.h"
+
+namespace softgpu {
+
+/// bar.warp.sync: orders the lanes' memory.
+void syncWarp(Warp &warp, const Op &op, Mask mask);
+
+// Op::kind of barriers: sync, arrive, red; << 2 popc, and, or; 16 negated.
+inline constexpr int kArrive = 1, kReduce = 2;
+
+/// Lanes of `mask` come to a barrier. Returns whether they wait there.
+bool arriveAtBarrier(Warp &warp, const Op &op, Mask mask);
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_FLOW_H

@@ -1,0 +1,235 @@
+//===- Interpreter.cpp - The loop over a warp's instructions --------------===//
+//
+// Lanes that part ways form groups. The group at the lowest place runs, until
+// it comes to where another waits and they go on as one: what lies between a
+// branch and the place where its ways meet runs before what lies behind it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/softgpu/Flow.h"
+#include "test/softgpu/Warp.h"
+
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+
+namespace softgpu {
+
+/// Takes the next group that may run, with those at the same place.
+static bool pickGroup(Warp &warp) {
+  const LaneGroup *best = nullptr;
+  for (const LaneGroup &group : warp.groups)
+    if (group.barrier < 0 &&
+        (!best || (warp.runsLast ? group.pc > best->pc : group.pc < best->pc)))
+      best = &group;
+  warp.active = 0;
+  warp.nextPc = ~0u;
+  if (!best)
+    return false;
+  warp.pc = best->pc;
+  std::erase_if(warp.groups, [&](const LaneGroup &group) {
+    bool joins = group.barrier < 0 && group.pc == warp.pc;
+    warp.active |= joins ? group.lanes : 0;
+    return joins;
+  });
+  if (!warp.runsLast)
+    for (const LaneGroup &group : warp.groups)
+      if (group.barrier < 0)
+        warp.nextPc = std::min(warp.nextPc, group.pc);
+  return true;
+}
+
+/// The running group steps back; false if no other may run.
+static bool switchGroup(Warp &warp) {
+  if (warp.active)
+    warp.groups.push_back({warp.pc, warp.active, -1});
+  return pickGroup(warp);
+}
+
+/// Lanes `taken` go to `target`, the others on.
+static void diverge(Warp &warp, Mask taken, uint32_t target) {
+  Mask others = warp.active & ~taken;
+  if (!others) {
+    warp.pc = target;
+    return;
+  }
+  warp.groups.push_back({target, taken, -1});
+  warp.active = others;
+  ++warp.pc;
+  switchGroup(warp);
+}
+
+static void branchIndexed(Warp &warp, const Op &op, Mask mask) {
+  const uint32_t *index = warp.lanes<uint32_t>(op.r[0]);
+  const Kernel &kernel = *warp.launch->kernel;
+  if (Mask others = warp.active & ~mask)
+    warp.groups.push_back({warp.pc + 1, others, -1});
+  for (Mask left = mask; left; left &= left - 1) {
+    int lane = std::countr_zero(left);
+    if (index[lane] >= uint64_t(op.imm))
+      report(warp, op, lane, FindingKind::OutOfBounds,
+             fmt::format("branch {} of {}", index[lane], op.imm));
+    warp.groups.push_back(
+        {kernel.targets[op.target + index[lane]], left & -left, -1});
+  }
+  warp.active = 0;
+  pickGroup(warp);
+}
+
+/// Acts on a control op; false if the warp has to stop for now.
+static bool act(Warp &warp, const Op &op, Mask mask) {
+  if (!mask) {
+    ++warp.pc;
+    return true;
+  }
+  switch (op.control) {
+  case Control::Branch:
+    if (op.isUniform && mask != warp.active && warp.launch->isChecked)
+      report(warp, op, std::countr_zero(mask), FindingKind::DivergentWarp,
+             fmt::format("bra.uni is taken by lanes {:#x} of {:#x}", mask,
+                         warp.active));
+    diverge(warp, mask, op.target);
+    return true;
+  case Control::Indexed:
+    branchIndexed(warp, op, mask);
+    return true;
+  case Control::Exit:
+    warp.live &= ~mask;
+    warp.active &= ~mask;
+    ++warp.pc;
+    return warp.active || pickGroup(warp);
+  case Control::Barrier: {
+    bool waits = arriveAtBarrier(warp, op, mask);
+    int id =
+        int(warp.lanes<uint32_t>(op.r[op.results])[std::countr_zero(mask)]);
+    ++warp.pc;
+    if (!waits)
+      return true;
+    warp.groups.push_back({warp.pc, mask, id});
+    warp.active &= ~mask;
+    return warp.active || pickGroup(warp);
+  }
+  case Control::Trap:
+    report(warp, op, std::countr_zero(mask), FindingKind::Trap, "trap");
+  case Control::Pause:
+    ++warp.pc;
+    switchGroup(warp);
+    return false;
+  case Control::None:
+    break;
+  }
+  return true;
+}
+
+/// Lanes of `mask` whose sources all were written.
+static Mask definedLanes(Warp &warp, const Op &op, Mask mask) {
+  Mask defined = ~Mask(0);
+  const Place *source = &op.r[op.results];
+  auto written = [&](Place place) {
+    return place & kConstant ? ~Mask(0) : warp.written[place / kUnit];
+  };
+  if (op.isSelect) {
+    Mask c = warp.predicate(source[2]);
+    return written(source[2]) &
+           ((c & written(source[0])) | (~c & written(source[1])));
+  }
+  for (int i = op.isShuffle ? 1 : 0; i < op.sources; ++i)
+    defined &= written(source[i]);
+  if (op.isStrict && (mask & ~defined))
+    report(warp, op, std::countr_zero(mask & ~defined),
+           FindingKind::Uninitialised,
+           "uses a register that nobody has written");
+  return defined;
+}
+
+template <bool Checked> static bool loop(Warp &warp, uint64_t quantum) {
+  const Op *ops = warp.launch->kernel->ops.data();
+  uint64_t *executed = warp.launch->executed.data();
+  uint64_t start = warp.executed, limit = start + quantum;
+  while (warp.executed < limit) {
+    const Op &op = ops[warp.pc];
+    Mask mask = warp.active;
+    if (op.guard != kNowhere) {
+      Mask guard = warp.predicate(op.guard);
+      mask &= op.guardNegated ? ~guard : guard;
+      if constexpr (Checked)
+        if (Mask unknown = warp.active & ~warp.written[op.guard / kUnit])
+          report(warp, op, std::countr_zero(unknown),
+                 FindingKind::Uninitialised,
+                 "is guarded by a predicate that nobody has written");
+    }
+    ++warp.executed;
+    if (mask) {
+      ++executed[warp.pc];
+      Mask defined = ~Mask(0);
+      if constexpr (Checked)
+        defined = definedLanes(warp, op, mask);
+      if (op.run)
+        op.run(warp, op, mask);
+      if constexpr (Checked) {
+        if (op.isShuffle)
+          defined &= ~warp.shuffleUndefined;
+        for (int i = 0; i < op.results; ++i) {
+          uint32_t &written = warp.written[op.r[i] / kUnit];
+          written = (written & ~mask) | (mask & defined);
+        }
+      }
+    }
+    if (op.control == Control::None)
+      ++warp.pc;
+    else if (!act(warp, op, mask))
+      return true;
+    if (warp.pc >= warp.nextPc)
+      switchGroup(warp);
+  }
+  return true;
+}
+
+bool runWarp(Warp &warp, uint64_t quantum) {
+  if (!warp.active && !pickGroup(warp))
+    return false;
+  uint64_t before = warp.executed;
+  warp.launch->isChecked ? loop<true>(warp, quantum)
+                         : loop<false>(warp, quantum);
+  if (warp.executed - before >= quantum) {
+    // One group may be waiting for another: turn about.
+    warp.runsLast = !warp.runsLast && !warp.groups.empty();
+    switchGroup(warp);
+  } else {
+    warp.runsLast = false;
+  }
+  return true;
+}
+
+void Block::thread(const Warp &warp, int lane, uint32_t out[3]) const {
+  const uint32_t *size = launch->shape.threads;
+  uint32_t linear = uint32_t(warp.index * kLanes + lane);
+  out[0] = linear % size[0];
+  out[1] = linear / size[0] % size[1];
+  out[2] = linear / size[0] / size[1];
+}
+
+void report(const Warp &warp, const Op &op, int lane, FindingKind kind,
+            std::string what, uint64_t address) {
+  const Launch &launch = *warp.launch;
+  const Block &block = *warp.block;
+  Finding finding;
+  finding.kind = kind;
+  finding.line = op.line;
+  finding.address = address;
+  std::copy_n(block.id, 3, finding.block);
+  block.thread(warp, lane, finding.thread);
+  // Handlers may work on copies of an op: its text is by the program counter.
+  const std::string &text = launch.kernel->texts[warp.pc];
+  std::string source =
+      op.sourceLine ? fmt::format(" (source line {})", op.sourceLine) : "";
+  finding.text =
+      fmt::format("{}: kernel '{}', PTX line {}{}, {}: block ({}, {}, {}) "
+                  "thread ({}, {}, {}) {}",
+                  findingName(kind), launch.kernel->name, op.line, source, text,
+                  block.id[0], block.id[1], block.id[2], finding.thread[0],
+                  finding.thread[1], finding.thread[2], what);
+  throw finding;
+}
+
+} // namespace softgpu

@@ -1,0 +1,192 @@
+//===- Program.h - A kernel as the interpreter runs it ----------*- C++ -*-===//
+//
+// PTX is decoded once. An Op works on whole warps: its handler is the loop over
+// 32 lanes for its types and modifiers, its operands are places of registers
+// that hold 32 lanes each. Calls are inlined, so a kernel is one list of Ops.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_TEST_SOFTGPU_PROGRAM_H
+#define MOE_TEST_SOFTGPU_PROGRAM_H
+
+#include "test/softgpu/Ptx.h"
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace softgpu {
+
+inline constexpr int kLanes = 32;
+using Mask = uint32_t; ///< A bit a lane.
+
+struct Warp;
+struct Op;
+using Handler = void (*)(Warp &, const Op &, Mask);
+
+/// What an Op costs on a GPU; counters are by class.
+enum class OpClass : uint8_t {
+  Integer,
+  Float,
+  Half,
+  Double,
+  Convert,
+  Special,
+  Move,
+  Predicate,
+  Control,
+  GlobalLoad,
+  GlobalStore,
+  SharedLoad,
+  SharedStore,
+  LocalAccess,
+  ConstLoad,
+  AsyncCopy,
+  Atomic,
+  Shuffle,
+  Vote,
+  Barrier,
+  Fence,
+  DotProduct,
+  MatrixLoad,
+  Mma,
+  Other
+};
+inline constexpr int kOpClasses = int(OpClass::Other) + 1;
+std::string_view opClassName(OpClass opClass);
+
+/// Where a register lives: bytes into the warp's frame, or into the kernel's
+/// constants where kConstant is set.
+using Place = uint32_t;
+inline constexpr Place kConstant = 1u << 31;
+inline constexpr Place kNowhere = ~0u; ///< "_", or no guard.
+/// Registers begin at multiples of this: a predicate, 8 or 16 bits take one
+/// unit, 32 bits two, 64 bits four.
+inline constexpr uint32_t kUnit = 64;
+
+enum class Control : uint8_t {
+  None,
+  Branch,
+  Indexed,
+  Exit,
+  Barrier,
+  Trap,
+  Pause
+};
+
+/// How an access is ordered: PTX's .weak, .volatile/.relaxed, .acquire,
+/// .release.
+enum class Order : uint8_t { Weak, Relaxed, Acquire, Release, AcquireRelease };
+
+struct Op {
+  Handler run = nullptr;
+  std::array<Place, 16> r{}; ///< Results, then sources.
+  uint8_t results = 0, sources = 0;
+  Control control = Control::None;
+  OpClass opClass = OpClass::Other;
+  Place guard = kNowhere;
+  bool guardNegated = false;
+  bool isStrict = false; ///< Every source must have been written.
+  bool isShuffle =
+      false;             ///< Says itself which lanes of its result are defined.
+  bool isSelect = false; ///< selp: only the source chosen counts.
+  bool isUniform = false; ///< .uni, .aligned: all live lanes come together.
+  // Of memory operations.
+  Space space = Space::Generic;
+  Order order = Order::Weak;
+  bool isGpuScope = false; ///< .gpu or .sys
+  bool isSigned = false;   ///< Loads extend the sign.
+  uint8_t bytes = 0;       ///< Of an element.
+  uint8_t count = 1; ///< Elements of a vector; matrices; address' register.
+  uint8_t registerBytes = 0;
+  uint8_t addressBytes =
+      8;            ///< Of the address register; 0: `imm` is the address.
+  uint8_t kind = 0; ///< Whatever the handler takes it for.
+  int64_t imm = 0;
+  uint32_t target = 0; ///< Of a branch; first of Kernel::targets when indexed.
+  int line = 0, sourceLine = 0;
+};
+
+enum class Special : uint8_t {
+  TidX,
+  TidY,
+  TidZ,
+  NtidX,
+  NtidY,
+  NtidZ,
+  CtaidX,
+  CtaidY,
+  CtaidZ,
+  NctaidX,
+  NctaidY,
+  NctaidZ,
+  LaneId,
+  WarpId,
+  NwarpId,
+  SmId,
+  NsmId,
+  GridId,
+  LanemaskEq,
+  LanemaskLt,
+  LanemaskLe,
+  LanemaskGt,
+  LanemaskGe,
+  DynamicShared,
+  TotalShared,
+  Clock,
+  Clock64,
+  ClockHi,
+  GlobalTimer,
+  GlobalTimerLo,
+  GlobalTimerHi
+};
+
+struct KernelParam {
+  uint64_t offset = 0, bytes = 0;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<Op> ops;
+  std::vector<std::string> texts; ///< As in PTX, by op.
+  std::vector<uint32_t> targets;  ///< Of indexed branches.
+  uint32_t frameBytes = 0;
+  std::vector<std::byte> constants; ///< 32 equal lanes each; aligned by user.
+  std::vector<std::pair<Special, Place>> specials; ///< Set when a warp starts.
+  std::vector<KernelParam> params;
+  uint64_t paramBytes = 0;
+  uint64_t sharedBytes = 0; ///< Static; dynamic shared follows.
+  uint64_t localBytes = 0;  ///< A thread.
+  uint32_t maxThreads[3] = {0, 0, 0}, requiredThreads[3] = {0, 0, 0};
+};
+
+/// Variables of a module and where they are.
+struct ModuleVariable {
+  std::string name;
+  Space space = Space::Global;
+  uint64_t address = 0, bytes = 0;
+};
+
+struct Program {
+  int arch = 0;
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  std::vector<ModuleVariable> variables;
+  const Kernel *find(std::string_view name) const {
+    for (const auto &kernel : kernels)
+      if (kernel->name == name)
+        return kernel.get();
+    return nullptr;
+  }
+};
+
+/// Decodes every entry of `module`. `variables` are its .global and .const
+/// ones, placed already. An unknown opcode or modifier is an error that names
+/// it.
+moert::StatusOr<Program> decodePtx(const PtxModule &module,
+                                   std::vector<ModuleVariable> variables);
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_PROGRAM_H

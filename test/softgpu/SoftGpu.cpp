@@ -1,0 +1,416 @@
+//===- SoftGpu.cpp - Loading modules and launching grids ------------------===//
+
+#include "test/softgpu/SoftGpu.h"
+
+#include "test/softgpu/Warp.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <fmt/format.h>
+#include <numeric>
+#include <random>
+
+namespace softgpu {
+
+std::string_view findingName(FindingKind kind) {
+  static constexpr std::string_view kNames[] = {"out of bounds",
+                                                "use after free",
+                                                "misaligned access",
+                                                "uninitialised read",
+                                                "write to read-only",
+                                                "shared memory race",
+                                                "race between blocks",
+                                                "write conflict",
+                                                "divergent barrier",
+                                                "divergent warp",
+                                                "cp.async not waited for",
+                                                "barrier deadlock",
+                                                "launch limit",
+                                                "trap",
+                                                "endless kernel"};
+  return kNames[size_t(kind)];
+}
+
+std::string_view opClassName(OpClass opClass) {
+  static constexpr std::string_view kNames[] = {
+      "integer",      "float",        "half",          "double",
+      "convert",      "special",      "move",          "predicate",
+      "control",      "global load",  "global store",  "shared load",
+      "shared store", "local access", "constant load", "async copy",
+      "atomic",       "shuffle",      "vote",          "barrier",
+      "fence",        "dot product",  "matrix load",   "mma",
+      "other"};
+  return kNames[size_t(opClass)];
+}
+
+uint64_t Counters::total() const {
+  return std::accumulate(instructions.begin(), instructions.end(), uint64_t(0));
+}
+
+uint64_t sharedLimit(int arch) {
+  switch (arch) {
+  case 75:
+    return 64 << 10;
+  case 80:
+  case 87:
+    return 163 << 10;
+  case 86:
+  case 88:
+  case 89:
+  case 120:
+  case 121:
+    return 99 << 10;
+  default:
+    return 227 << 10;
+  }
+}
+
+SoftGpu::SoftGpu(SoftGpuOptions options) : options_(options) {}
+
+moert::StatusOr<std::unique_ptr<Program>> SoftGpu::load(std::string_view ptx) {
+  MOE_ASSIGN_OR_RETURN(PtxModule module, parsePtx(ptx));
+  bool runs = module.archSuffix == 'a' ? module.arch == options_.arch
+              : module.archSuffix == 'f'
+                  ? module.arch / 10 == options_.arch / 10 &&
+                        module.arch <= options_.arch
+                  : module.arch <= options_.arch;
+  if (!runs)
+    return moert::Status(
+        moert::StatusCode::WrongMachine,
+        fmt::format("PTX for sm_{}{} does not run on sm_{}", module.arch,
+                    module.archSuffix ? std::string(1, module.archSuffix) : "",
+                    options_.arch));
+  std::vector<ModuleVariable> placed;
+  for (const PtxVariable &variable : module.variables) {
+    if (variable.space == Space::Shared)
+      continue;
+    if (variable.isExtern)
+      return moert::Status(moert::StatusCode::InvalidFile,
+                           fmt::format("PTX line {}: '{}' is defined nowhere",
+                                       variable.line, variable.name));
+    uint64_t address = memory_.allocate(variable.bytes, variable.name);
+    memory_.fill(address, 0, variable.bytes);
+    memory_.copyIn(address, variable.data.data(), variable.data.size());
+    placed.push_back({variable.name, variable.space, address, variable.bytes});
+  }
+  size_t at = 0;
+  for (const PtxVariable &variable : module.variables) {
+    if (variable.space == Space::Shared)
+      continue;
+    const ModuleVariable &self = placed[at++];
+    for (auto &[offset, name] : variable.addresses) {
+      auto target = std::find_if(
+          placed.begin(), placed.end(),
+          [&](const ModuleVariable &other) { return other.name == name; });
+      if (target == placed.end())
+        return moert::Status(
+            moert::StatusCode::InvalidFile,
+            fmt::format("PTX line {}: no variable '{}'", variable.line, name));
+      uint64_t value = 0;
+      memory_.copyOut(&value, self.address + offset, 8);
+      value += target->address;
+      memory_.copyIn(self.address + offset, &value, 8);
+    }
+    if (variable.space == Space::Const)
+      memory_.find(self.address)->isReadOnly = true;
+  }
+  MOE_ASSIGN_OR_RETURN(Program program, decodePtx(module, std::move(placed)));
+  return std::make_unique<Program>(std::move(program));
+}
+
+std::optional<Finding> SoftGpu::checkLimits(const Kernel &kernel,
+                                            const LaunchShape &shape) const {
+  auto refuse = [&](std::string what) {
+    Finding finding;
+    finding.kind = FindingKind::LaunchLimit;
+    finding.text = fmt::format("{}: kernel '{}' {}", findingName(finding.kind),
+                               kernel.name, what);
+    return finding;
+  };
+  auto list = [](const uint32_t *v) {
+    return fmt::format("({}, {}, {})", v[0], v[1], v[2]);
+  };
+  const uint32_t *grid = shape.grid, *threads = shape.threads;
+  if (!grid[0] || !grid[1] || !grid[2] || grid[0] > 0x7FFFFFFF ||
+      grid[1] > 65535 || grid[2] > 65535)
+    return refuse(fmt::format(
+        "with a grid of {}; at most (2147483647, 65535, 65535)", list(grid)));
+  uint64_t total = uint64_t(threads[0]) * threads[1] * threads[2];
+  uint64_t most = 1024;
+  if (kernel.maxThreads[0])
+    most = uint64_t(kernel.maxThreads[0]) * kernel.maxThreads[1] *
+           kernel.maxThreads[2];
+  if (!total || threads[0] > 1024 || threads[1] > 1024 || threads[2] > 64 ||
+      total > most)
+    return refuse(fmt::format("with {} threads a block; at most {}",
+                              list(threads), most));
+  if (kernel.requiredThreads[0] &&
+      !std::equal(threads, threads + 3, kernel.requiredThreads))
+    return refuse(fmt::format("with {} threads a block; it requires {}",
+                              list(threads), list(kernel.requiredThreads)));
+  if (kernel.sharedBytes > 48 << 10)
+    return refuse(
+        fmt::format("has {} bytes of static shared memory; at most 49152",
+                    kernel.sharedBytes));
+  uint64_t shared = kernel.sharedBytes + shape.dynamicSharedBytes;
+  if (shared > sharedLimit(options_.arch))
+    return refuse(
+        fmt::format("with {} bytes of shared memory a block; sm_{} has {}",
+                    shared, options_.arch, sharedLimit(options_.arch)));
+  return std::nullopt;
+}
+
+static void setSpecial(Warp &warp, Special special, Place place) {
+  const Launch &launch = *warp.launch;
+  const Block &block = *warp.block;
+  const LaunchShape &shape = launch.shape;
+  uint64_t shared = block.shared.size();
+  for (int lane = 0; lane < kLanes; ++lane) {
+    uint32_t thread[3];
+    block.thread(warp, lane, thread);
+    uint32_t bit = 1u << lane, value = 0;
+    int index = int(special);
+    if (index <= int(Special::TidZ))
+      value = thread[index];
+    else if (index <= int(Special::NtidZ))
+      value = shape.threads[index - int(Special::NtidX)];
+    else if (index <= int(Special::CtaidZ))
+      value = block.id[index - int(Special::CtaidX)];
+    else if (index <= int(Special::NctaidZ))
+      value = shape.grid[index - int(Special::NctaidX)];
+    switch (special) {
+    case Special::LaneId:
+      value = uint32_t(lane);
+      break;
+    case Special::WarpId:
+      value = uint32_t(warp.index);
+      break;
+    case Special::NwarpId:
+      value = uint32_t(block.warps.size());
+      break;
+    case Special::SmId:
+      value =
+          uint32_t(block.linear % uint64_t(launch.options->multiprocessors));
+      break;
+    case Special::NsmId:
+      value = uint32_t(launch.options->multiprocessors);
+      break;
+    case Special::LanemaskEq:
+      value = bit;
+      break;
+    case Special::LanemaskLt:
+      value = bit - 1;
+      break;
+    case Special::LanemaskLe:
+      value = bit | (bit - 1);
+      break;
+    case Special::LanemaskGt:
+      value = ~(bit | (bit - 1));
+      break;
+    case Special::LanemaskGe:
+      value = ~(bit - 1);
+      break;
+    case Special::DynamicShared:
+      value = shape.dynamicSharedBytes;
+      break;
+    case Special::TotalShared:
+      value = uint32_t(shared);
+      break;
+    case Special::GridId:
+      warp.lanes<uint64_t>(place)[lane] = launch.memory->races.launch();
+      continue;
+    default:
+      break;
+    }
+    warp.lanes<uint32_t>(place)[lane] = value;
+  }
+  warp.written[place / kUnit] = ~0u;
+}
+
+static constexpr uint64_t kAlign = 64;
+static std::byte *aligned(std::vector<std::byte> &bytes) {
+  auto address = reinterpret_cast<uintptr_t>(bytes.data());
+  return bytes.data() + (-address & (kAlign - 1));
+}
+
+static void startBlock(Block &block, Launch &launch, uint64_t linear) {
+  const Kernel &kernel = *launch.kernel;
+  const LaunchShape &shape = launch.shape;
+  block.launch = &launch;
+  block.linear = linear;
+  block.id[0] = uint32_t(linear % shape.grid[0]);
+  block.id[1] = uint32_t(linear / shape.grid[0] % shape.grid[1]);
+  block.id[2] = uint32_t(linear / shape.grid[0] / shape.grid[1]);
+  block.threads = shape.threads[0] * shape.threads[1] * shape.threads[2];
+  block.barriers = {};
+  block.shared.reset(kernel.sharedBytes + shape.dynamicSharedBytes,
+                     launch.isChecked);
+  launch.memory->races.beginBlock(block.clock, uint32_t(linear));
+  size_t warps = (block.threads + kLanes - 1) / kLanes;
+  size_t units = kernel.frameBytes / kUnit + 1;
+  block.frames.resize(warps * kernel.frameBytes + kAlign);
+  block.written.assign(warps * units, 0);
+  block.warps.resize(warps);
+  for (size_t i = 0; i < warps; ++i) {
+    Warp &warp = block.warps[i];
+    std::vector<uint8_t> local = std::move(warp.local),
+                         written = std::move(warp.localWritten);
+    warp = {};
+    warp.bases[0] = aligned(block.frames) + i * kernel.frameBytes;
+    warp.bases[1] = launch.constantBase;
+    warp.written = block.written.data() + i * units;
+    warp.index = int(i);
+    warp.block = &block;
+    warp.launch = &launch;
+    warp.clocks[i] = 1;
+    uint32_t threads =
+        std::min<uint32_t>(kLanes, block.threads - uint32_t(i) * kLanes);
+    warp.live = threads == kLanes ? ~0u : (1u << threads) - 1;
+    warp.active = warp.live;
+    warp.local = std::move(local);
+    warp.localWritten = std::move(written);
+    warp.local.resize(kernel.localBytes * kLanes);
+    warp.localWritten.assign(launch.isChecked ? kernel.localBytes * kLanes : 0,
+                             0);
+    for (auto [special, place] : kernel.specials)
+      setSpecial(warp, special, place);
+  }
+}
+
+static constexpr uint64_t kWarpQuantum = 20'000;
+static constexpr int kPasses = 64;
+
+/// Runs a block for a while; true when it has ended.
+static bool runBlock(Block &block, const std::vector<uint32_t> &order) {
+  Launch &launch = *block.launch;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    bool moved = false, done = true;
+    for (uint32_t index : order) {
+      Warp &warp = block.warps[index];
+      if (warp.isDone())
+        continue;
+      uint64_t before = warp.executed;
+      moved |= runWarp(warp, kWarpQuantum);
+      launch.instructions += warp.executed - before;
+      done &= warp.isDone();
+      moved |= releaseBarriers(block);
+    }
+    if (done)
+      return true;
+    for (Warp &warp : block.warps) {
+      if (moved || warp.isDone())
+        continue;
+      warp.pc = warp.groups[0].pc - 1;
+      report(warp, launch.kernel->ops[warp.pc], std::countr_zero(warp.live),
+             FindingKind::BarrierDeadlock,
+             fmt::format("waits at barrier {} for threads that do not come",
+                         warp.groups[0].barrier));
+    }
+    if (launch.instructions > launch.options->instructionLimit) {
+      for (Warp &warp : block.warps)
+        if (!warp.isDone())
+          report(warp, launch.kernel->ops[warp.pc], std::countr_zero(warp.live),
+                 FindingKind::Endless,
+                 fmt::format("still runs after {} instructions",
+                             launch.instructions));
+    }
+  }
+  return false;
+}
+
+template <class T>
+static std::vector<T> orderOf(T count, const SoftGpuOptions &options) {
+  std::vector<T> order(count);
+  std::iota(order.begin(), order.end(), T(0));
+  if (options.schedule == Schedule::Reversed)
+    std::reverse(order.begin(), order.end());
+  if (options.schedule == Schedule::Shuffled) {
+    std::mt19937_64 random(options.seed);
+    for (size_t i = order.size(); i > 1;
+         --i) // std::shuffle differs between libraries.
+      std::swap(order[i - 1], order[random() % i]);
+  }
+  return order;
+}
+
+static void runGrid(Launch &launch) {
+  const uint32_t *grid = launch.shape.grid;
+  uint64_t blocks = uint64_t(grid[0]) * grid[1] * grid[2];
+  // A grid may be too large to be written down in any order but these two.
+  bool isShuffled = launch.options->schedule == Schedule::Shuffled;
+  std::vector<uint64_t> order;
+  if (isShuffled)
+    order = orderOf<uint64_t>(blocks, *launch.options);
+  auto blockAt = [&](uint64_t i) {
+    return isShuffled                                       ? order[i]
+           : launch.options->schedule == Schedule::Reversed ? blocks - 1 - i
+                                                            : i;
+  };
+  uint32_t threads = launch.shape.threads[0] * launch.shape.threads[1] *
+                     launch.shape.threads[2];
+  std::vector<uint32_t> warps =
+      orderOf<uint32_t>((threads + kLanes - 1) / kLanes, *launch.options);
+  std::vector<std::unique_ptr<Block>> running, idle;
+  uint64_t next = 0;
+  while (next < blocks || !running.empty()) {
+    // Blocks that end in their first turn never need company.
+    if (next < blocks &&
+        running.size() < size_t(launch.options->multiprocessors)) {
+      if (idle.empty())
+        idle.push_back(std::make_unique<Block>());
+      running.push_back(std::move(idle.back()));
+      idle.pop_back();
+      startBlock(*running.back(), launch, blockAt(next++));
+      ++launch.counters.blocks;
+    }
+    for (size_t i = running.size(); i-- > 0;)
+      if (runBlock(*running[i], warps)) {
+        idle.push_back(std::move(running[i]));
+        running.erase(running.begin() + long(i));
+      }
+  }
+}
+
+LaunchResult SoftGpu::launch(const Kernel &kernel, const LaunchShape &shape,
+                             std::span<const void *const> arguments) {
+  LaunchResult result;
+  if ((result.finding = checkLimits(kernel, shape)))
+    return result;
+  Launch launch;
+  launch.kernel = &kernel;
+  launch.shape = shape;
+  launch.options = &options_;
+  launch.memory = &memory_;
+  launch.isChecked = options_.isChecked;
+  launch.isCounting = options_.isCounting;
+  launch.executed.resize(kernel.ops.size());
+  launch.params.resize(kernel.paramBytes);
+  if (arguments.size() != kernel.params.size()) {
+    result.finding = Finding{
+        FindingKind::LaunchLimit,
+        fmt::format("kernel '{}' with {} arguments; it takes {}", kernel.name,
+                    arguments.size(), kernel.params.size())};
+    return result;
+  }
+  for (size_t i = 0; i < arguments.size(); ++i)
+    std::memcpy(launch.params.data() + kernel.params[i].offset, arguments[i],
+                kernel.params[i].bytes);
+  launch.constants.resize(kernel.constants.size() + kAlign);
+  launch.constantBase = aligned(launch.constants);
+  std::copy(kernel.constants.begin(), kernel.constants.end(),
+            launch.constantBase);
+  memory_.races.beginLaunch();
+  try {
+    runGrid(launch);
+  } catch (const Finding &finding) {
+    result.finding = finding;
+  }
+  for (size_t i = 0; i < kernel.ops.size(); ++i)
+    launch.counters.instructions[size_t(kernel.ops[i].opClass)] +=
+        launch.executed[i];
+  result.counters = launch.counters;
+  return result;
+}
+
+} // namespace softgpu

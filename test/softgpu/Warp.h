@@ -1,0 +1,133 @@
+//===- Warp.h - What a running kernel is made of ----------------*- C++ -*-===//
+
+#ifndef MOE_TEST_SOFTGPU_WARP_H
+#define MOE_TEST_SOFTGPU_WARP_H
+
+#include "test/softgpu/Counters.h"
+#include "test/softgpu/DeviceMemory.h"
+#include "test/softgpu/Finding.h"
+#include "test/softgpu/SharedMemory.h"
+#include "test/softgpu/SoftGpu.h"
+
+#include <cstring>
+#include <vector>
+
+namespace softgpu {
+
+struct Block;
+struct Launch;
+
+/// Lanes at one place of the program.
+struct LaneGroup {
+  uint32_t pc = 0;
+  Mask lanes = 0;
+  int barrier = -1; ///< Waits there; -1: may run.
+  bool operator==(const LaneGroup &) const = default;
+};
+
+/// 16 bytes at most, from global to shared memory, not landed yet.
+struct AsyncCopy {
+  uint64_t source = 0; ///< Device address; 0: zeros only.
+  uint32_t destination = 0;
+  uint8_t bytes = 0, sourceBytes = 0, lane = 0;
+  bool hasLanded = false;
+};
+
+struct CopyGroup {
+  Mask lanes = 0; ///< Those that committed it.
+  std::vector<AsyncCopy> copies;
+};
+
+struct Warp {
+  std::byte *bases[2] = {}; ///< Frame, constants.
+  uint32_t *written =
+      nullptr; ///< Lanes that wrote a register, by Place / kUnit.
+  Mask live = 0, active = 0;
+  uint32_t pc = 0;
+  uint32_t nextPc = ~0u;         ///< Lowest of the groups that may run.
+  std::vector<LaneGroup> groups; ///< Those that are not running.
+  int index = 0;
+  Block *block = nullptr;
+  Launch *launch = nullptr;
+  std::vector<uint8_t> local; ///< Lane after lane.
+  std::vector<uint8_t> localWritten;
+  std::array<uint32_t, kLanes>
+      clocks{}; ///< What it knows of each warp, itself included.
+  std::vector<AsyncCopy> openCopies; ///< Since the last commit.
+  std::vector<CopyGroup> copyGroups; ///< Committed, oldest first.
+  uint64_t executed = 0;
+  Mask shuffleUndefined = 0; ///< Of the last shfl.
+  bool runsLast = false; ///< The group furthest on has its turn, not the first.
+
+  template <class T> T *lanes(Place place) {
+    return reinterpret_cast<T *>(bases[place >> 31] + (place & ~kConstant));
+  }
+  Mask &predicate(Place place) { return *lanes<Mask>(place); }
+  bool isDone() const { return !live; }
+};
+
+/// Stores the lanes of `mask`.
+template <class T> inline void store(T *to, const T *from, Mask mask) {
+  if (mask == ~Mask(0)) {
+    std::memcpy(to, from, sizeof(T) * kLanes);
+    return;
+  }
+  for (int i = 0; i < kLanes; ++i)
+    to[i] = mask >> i & 1 ? from[i] : to[i];
+}
+
+struct Barrier {
+  uint32_t lanes = 0; ///< That came.
+  uint32_t arrived =
+      0; ///< As a count of threads has them: whole warps where aligned.
+  uint32_t expected = 0; ///< A count of threads; 0: all of the block that live.
+  uint32_t count = 0;    ///< Of bar.red: lanes whose predicate held.
+  std::array<uint32_t, kLanes> clocks{};
+  Mask members = 0; ///< Warps that came.
+};
+
+struct Block {
+  Launch *launch = nullptr;
+  uint32_t id[3] = {0, 0, 0};
+  uint64_t linear = 0;
+  uint32_t threads = 0;
+  std::vector<Warp> warps;
+  std::vector<std::byte> frames;
+  std::vector<uint32_t> written;
+  SharedMemory shared;
+  std::array<Barrier, 16> barriers;
+  BlockClock clock; ///< What it knows of other blocks.
+
+  /// (x, y, z) of a lane's thread.
+  void thread(const Warp &warp, int lane, uint32_t out[3]) const;
+};
+
+struct Launch {
+  const Kernel *kernel = nullptr;
+  LaunchShape shape;
+  const SoftGpuOptions *options = nullptr;
+  DeviceMemory *memory = nullptr;
+  std::vector<uint8_t> params;
+  std::vector<std::byte> constants; ///< Kernel::constants, aligned.
+  std::byte *constantBase = nullptr;
+  std::vector<uint64_t> executed; ///< By op.
+  Counters counters;
+  uint64_t instructions = 0; ///< Serves as the clock.
+  bool isChecked = true, isCounting = true;
+};
+
+/// Throws a Finding at `lane` of `warp`, whose instruction is `op`.
+[[noreturn]] void report(const Warp &warp, const Op &op, int lane,
+                         FindingKind kind, std::string what,
+                         uint64_t address = 0);
+
+/// Runs `warp` until it waits, ends or has used `quantum` instructions.
+/// Returns whether it executed any.
+bool runWarp(Warp &warp, uint64_t quantum);
+
+/// Barriers that are complete let their lanes go; returns whether any was.
+bool releaseBarriers(Block &block);
+
+} // namespace softgpu
+
+#endif // MOE_TEST_SOFTGPU_WARP_H
