@@ -48,6 +48,17 @@ struct Fma {
   }
 };
 
+/// What is below the smallest normal is flushed before it is rounded, even up
+/// to that (sm_90).
+template <class F>
+static float flushed(float result, float a, float b, float c) {
+  float out = flush(result);
+  if (std::fabs(out) == 0x1p-126f &&
+      std::fabs(F::exact(a, b, c, Rounding::Zero)) < 0x1p-126)
+    return std::copysign(0.0f, out);
+  return out;
+}
+
 template <class F> static void single(Warp &warp, const Op &op, Mask mask) {
   const float *a = warp.lanes<float>(op.r[1]), *b = warp.lanes<float>(op.r[2]);
   const float *c = op.sources == 3 ? warp.lanes<float>(op.r[3]) : b;
@@ -56,22 +67,42 @@ template <class F> static void single(Warp &warp, const Op &op, Mask mask) {
     for (int i = 0; i < kLanes; ++i)
       out[i] = canonical(F::fast(a[i], b[i], c[i]));
   } else if (op.kind == kFtz) {
-    for (int i = 0; i < kLanes; ++i)
-      out[i] = canonical(flush(F::fast(flush(a[i]), flush(b[i]), flush(c[i]))));
-  } else {
-    auto flushed = [&](float x) { return op.kind & kFtz ? flush(x) : x; };
+    uint8_t isSmallest[kLanes];
     for (int i = 0; i < kLanes; ++i) {
-      float x = flushed(a[i]), y = flushed(b[i]), z = flushed(c[i]);
+      out[i] = canonical(flush(F::fast(flush(a[i]), flush(b[i]), flush(c[i]))));
+      isSmallest[i] = std::fabs(out[i]) == 0x1p-126f;
+    }
+    for (Mask left = maskOf(isSmallest); left; left &= left - 1) {
+      int i = std::countr_zero(left);
+      out[i] = flushed<F>(out[i], flush(a[i]), flush(b[i]), flush(c[i]));
+    }
+  } else {
+    bool ftz = op.kind & kFtz;
+    for (int i = 0; i < kLanes; ++i) {
+      float x = ftz ? flush(a[i]) : a[i], y = ftz ? flush(b[i]) : b[i],
+            z = ftz ? flush(c[i]) : c[i];
       float result = F::fast(x, y, z);
       if (roundingOf(op) != Rounding::Nearest && std::isfinite(x) &&
           std::isfinite(y) && std::isfinite(z))
         result = asFloat(encodeFloat(F::exact(x, y, z, roundingOf(op)), kSingle,
                                      roundingOf(op)));
-      result = flushed(canonical(result));
+      result = canonical(ftz ? flushed<F>(result, x, y, z) : result);
       out[i] = op.kind & kSat ? saturate(result) : result;
     }
   }
   store(warp.lanes<float>(op.r[0]), out, mask);
+}
+
+/// The NaN of a sum is the first of its operands', quiet; without one there it
+/// has a sign. (Which comes first was seen on sm_90.)
+static double withNan(double result, double first, double second,
+                      double third) {
+  if (result == result)
+    return result;
+  double nan = first != first ? first : second != second ? second : third;
+  uint64_t bits =
+      nan != nan ? std::bit_cast<uint64_t>(nan) : 0xFFF8000000000000;
+  return std::bit_cast<double>(bits | uint64_t(1) << 51);
 }
 
 template <class F> static void doubles(Warp &warp, const Op &op, Mask mask) {
@@ -81,6 +112,10 @@ template <class F> static void doubles(Warp &warp, const Op &op, Mask mask) {
   alignas(64) double out[kLanes];
   for (int i = 0; i < kLanes; ++i)
     out[i] = F::fast(a[i], b[i], c[i]);
+  constexpr bool kFma = std::is_same_v<F, Fma>;
+  for (int i = 0; i < kLanes; ++i)
+    out[i] = kFma ? withNan(out[i], b[i], c[i], a[i])
+                  : withNan(out[i], b[i], a[i], a[i]);
   store(warp.lanes<double>(op.r[0]), out, mask);
 }
 
@@ -95,15 +130,19 @@ static void half(Warp &warp, const Op &op, Mask mask) {
   bool ftz = op.kind & kFtz;
   widen<IsBfloat, kCount>(warp.lanes<uint16_t>(op.r[1]), x, ftz);
   widen<IsBfloat, kCount>(warp.lanes<uint16_t>(op.r[2]), y, ftz);
+  // What is below the smallest normal is flushed before it is rounded.
+  auto flushed = [ftz](auto value) {
+    return ftz && std::fabs(value) < 0x1p-14f ? std::copysign(0, value) : value;
+  };
   if constexpr (std::is_same_v<F, Fma>) {
     widen<IsBfloat, kCount>(warp.lanes<uint16_t>(op.r[3]), z, ftz);
     for (int i = 0; i < kCount; ++i)
-      out[i] =
-          uint16_t(encodeFloat(F::exact(x[i], y[i], z[i], Rounding::Nearest),
-                               IsBfloat ? kBfloat : kHalf, Rounding::Nearest));
+      out[i] = uint16_t(
+          encodeFloat(flushed(F::exact(x[i], y[i], z[i], Rounding::Nearest)),
+                      IsBfloat ? kBfloat : kHalf, Rounding::Nearest));
   } else {
     for (int i = 0; i < kCount; ++i)
-      x[i] = F::fast(x[i], y[i], 0);
+      x[i] = float(flushed(F::fast(x[i], y[i], 0)));
     narrow<IsBfloat, kCount>(x, out);
   }
   if (op.kind & (kFtz | kSat | kRelu))
@@ -187,13 +226,15 @@ template <class T, bool IsMax> static T pickOne(T a, T b) {
 
 template <class T, bool IsMax>
 static T extreme(T a, T b, bool propagates, bool xorSign) {
-  constexpr T kQuiet = std::numeric_limits<T>::quiet_NaN();
   bool negative = std::signbit(a) != std::signbit(b);
   if (xorSign)
     a = std::fabs(a), b = std::fabs(b);
   T out;
-  if (a != a || b != b)
-    out = propagates || (a != a && b != b) ? kQuiet : a != a ? b : a;
+  if (a != a || b != b) // Of two NaNs the second, quiet.
+    out = a != a && b != b ? b + b
+          : propagates     ? std::numeric_limits<T>::quiet_NaN()
+          : a != a         ? b
+                           : a;
   else
     out = pickOne<T, IsMax>(a, b);
   return xorSign ? std::copysign(out, negative ? T(-1) : T(1)) : out;
@@ -264,20 +305,27 @@ void decodeMinMax(Decoder &decoder) {
       kind;
 }
 
-// -- abs, neg: of the sign bit alone.
+// -- abs, neg. A NaN is canonical, of binary64 quiet but otherwise as it was.
 
-template <class T> static void signBit(Warp &warp, const Op &op, Mask mask) {
-  const T *a = warp.lanes<T>(op.r[1]);
-  T sign = T(op.imm);
+/// Elements of type E, whose infinity is op.imm; T is the register.
+template <class T, class E>
+static void signBit(Warp &warp, const Op &op, Mask mask) {
+  constexpr int kCount = kLanes * sizeof(T) / sizeof(E);
+  constexpr E kSign = E(E(1) << (sizeof(E) * 8 - 1));
+  const E *a = warp.lanes<E>(op.r[1]);
+  E infinity = E(op.imm);
   bool isNeg = op.kind & 1;
-  T out[kLanes];
-  for (int i = 0; i < kLanes; ++i)
-    out[i] = isNeg ? T(a[i] ^ sign) : T(a[i] & ~sign);
-  if constexpr (sizeof(T) == 4)
+  alignas(64) E out[kCount];
+  for (int i = 0; i < kCount; ++i) {
+    out[i] = isNeg ? E(a[i] ^ kSign) : E(a[i] & ~kSign);
+    if (E(a[i] & ~kSign) > infinity)
+      out[i] = sizeof(E) == 8 ? E(a[i] | uint64_t(1) << 51) : E(~kSign);
+  }
+  if constexpr (sizeof(E) == 4)
     if (op.kind & kFtz)
-      for (T &x : out)
+      for (E &x : out)
         x = asBits(flush(asFloat(x)));
-  store(warp.lanes<T>(op.r[0]), out, mask);
+  store(warp.lanes<T>(op.r[0]), reinterpret_cast<const T *>(out), mask);
 }
 
 void decodeAbsNeg(Decoder &decoder) {
@@ -290,12 +338,16 @@ void decodeAbsNeg(Decoder &decoder) {
     decoder.fail(
         fmt::format("'{}' is not supported", decoder.instruction().text()));
   int bytes = type.bytes();
-  Handler handler = bytes == 2   ? signBit<uint16_t>
-                    : bytes == 4 ? signBit<uint32_t>
-                                 : signBit<uint64_t>;
+  Handler handler = bytes == 2   ? signBit<uint16_t, uint16_t>
+                    : type.pair  ? signBit<uint32_t, uint16_t>
+                    : bytes == 4 ? signBit<uint32_t, uint32_t>
+                                 : signBit<uint64_t, uint64_t>;
   Op &op = decoder.simple(handler, classOf(type), bytes, {type});
   op.kind = uint8_t((isNeg ? 1 : 0) | (ftz ? kFtz : 0));
-  op.imm = type.pair ? 0x80008000 : int64_t(uint64_t(1) << (bytes * 8 - 1));
+  op.imm = type.kind == PtxType::Bfloat ? 0x7F80
+           : type.bits == 16            ? 0x7C00
+           : type.bits == 32            ? 0x7F800000
+                                        : 0x7FF0000000000000;
 }
 
 // -- div.
@@ -303,7 +355,8 @@ void decodeAbsNeg(Decoder &decoder) {
 template <class T>
 static constexpr auto kDivide = [](T a, T b) { return a / b; };
 
-/// kind: 8 flushes, 1 may err by 2 ulp: .full and .approx.
+/// kind: 8 flushes, 1 may err by 2 ulp: .full; 2 and is 0 for divisors past
+/// 2^126, NaN for an infinity by them: .approx.
 static void divide(Warp &warp, const Op &op, Mask mask) {
   const float *a = warp.lanes<float>(op.r[1]), *b = warp.lanes<float>(op.r[2]);
   float out[kLanes];
@@ -312,11 +365,13 @@ static void divide(Warp &warp, const Op &op, Mask mask) {
     float x = op.kind & kFtz ? flush(a[i]) : a[i],
           y = op.kind & kFtz ? flush(b[i]) : b[i];
     float q = x / y;
-    if (op.kind & 1 && error != ApproxError::Nominal && std::isnormal(q)) {
+    if (op.kind & 2 && std::isfinite(y) && std::fabs(y) > 0x1p126f)
+      q = std::isinf(x) ? asFloat(kNan) : q * 0.0f;
+    if (op.kind & 3 && error != ApproxError::Nominal && std::isfinite(q) && q) {
       float away = error == ApproxError::High
                        ? std::numeric_limits<float>::infinity()
                        : -std::numeric_limits<float>::infinity();
-      q = std::nextafter(q, away);
+      q = std::nextafter(std::nextafter(q, away), away);
     }
     out[i] = canonical(op.kind & kFtz ? flush(q) : q);
   }
@@ -337,7 +392,7 @@ void decodeDiv(Decoder &decoder) {
                         ? divide
                         : binary<kDivide<double>, double, double, double>;
   decoder.simple(handler, OpClass::Special, type.bytes(), {type, type}).kind =
-      uint8_t((how ? 1 : 0) | (ftz ? kFtz : 0));
+      uint8_t(how | (ftz ? kFtz : 0));
 }
 
 } // namespace softgpu

@@ -16,32 +16,40 @@ namespace softgpu {
 enum AtomicKind { Add, And, Or, Xor, Exch, Cas, Inc, Dec, Min, Max };
 
 template <class T> static T updated(AtomicKind kind, T old, T b, T c) {
-  if constexpr (std::is_integral_v<T>) {
-    switch (kind) {
-    case Add:
-      return T(std::make_unsigned_t<T>(old) + std::make_unsigned_t<T>(b));
-    case And:
-      return old & b;
-    case Or:
-      return old | b;
-    case Xor:
-      return old ^ b;
-    case Cas:
-      return old == b ? c : old;
-    case Inc:
-      return old >= b ? T(0) : T(old + 1);
-    case Dec:
-      return old == 0 || old > b ? b : T(old - 1);
-    case Min:
-      return std::min(old, b);
-    case Max:
-      return std::max(old, b);
-    default:
-      return b;
-    }
-  } else {
-    return kind == Add ? old + b : b;
+  switch (kind) {
+  case Add:
+    return T(std::make_unsigned_t<T>(old) + std::make_unsigned_t<T>(b));
+  case And:
+    return old & b;
+  case Or:
+    return old | b;
+  case Xor:
+    return old ^ b;
+  case Cas:
+    return old == b ? c : old;
+  case Inc:
+    return old >= b ? T(0) : T(old + 1);
+  case Dec:
+    return old == 0 || old > b ? b : T(old - 1);
+  case Min:
+    return std::min(old, b);
+  case Max:
+    return std::max(old, b);
+  default:
+    return b;
   }
+}
+
+/// Global memory's units flush subnormal f32, operands and sums, and pass a NaN
+/// of f64 on as it is; those of shared memory do neither (PTX ISA, sm_90).
+static double sum(double old, double b, bool isGlobal) {
+  if (isGlobal && (old != old || b != b))
+    return b != b ? b : old;
+  return old + b;
+}
+static float sum(float old, float b, bool isGlobal) {
+  return isGlobal ? canonical(flush(flush(old) + flush(b)))
+                  : canonical(old + b);
 }
 
 namespace {
@@ -79,6 +87,10 @@ static void atomic(Warp &warp, const Op &op, Mask mask) {
     std::memcpy(&old, request.host[lane], sizeof(T));
     if constexpr (IsHalf)
       now = T::sum(old, b[lane]);
+    else if constexpr (std::is_floating_point_v<T>)
+      now = sum(old, b[lane],
+                request.address[lane] < DeviceMemory::kParamWindow &&
+                    op.space != Space::Shared);
     else
       now = updated<T>(AtomicKind(op.kind), old, b[lane], c[lane]);
     std::memcpy(request.host[lane], &now, sizeof(T));
@@ -140,6 +152,9 @@ void decodeAtomic(Decoder &decoder) {
   int space = decoder.chooseOr(-1, {"global", "shared", "shared::cta"});
   AtomicKind kind = AtomicKind(decoder.choose(
       {"add", "and", "or", "xor", "exch", "cas", "inc", "dec", "min", "max"}));
+  if (!returns && (kind == Exch || kind == Cas))
+    decoder.fail(
+        fmt::format("'{}' is not supported", decoder.instruction().text()));
   decoder.accept("noftz");
   bool hasHint = decoder.accept("L2::cache_hint");
   PtxType type = decoder.type();

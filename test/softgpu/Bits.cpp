@@ -258,9 +258,9 @@ void decodeCount(Decoder &decoder) {
 /// The place of the n-th set bit of `word`, from `base` upward or downward.
 static uint32_t nthSet(uint32_t word, uint32_t base, int32_t n) {
   if (!n)
-    return word >> (base & 31) & 1 ? base : ~0u;
-  int step = n > 0 ? 1 : -1, left = n > 0 ? n : -n;
-  for (int at = int(base & 31); at >= 0 && at < 32; at += step)
+    return base < 32 && word >> base & 1 ? base : ~0u;
+  int64_t step = n > 0 ? 1 : -1, left = n > 0 ? n : -int64_t(n);
+  for (int64_t at = base; at >= 0 && at < 32; at += step)
     if (word >> at & 1 && !--left)
       return uint32_t(at);
   return ~0u;

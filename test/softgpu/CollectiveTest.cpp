@@ -218,7 +218,7 @@ TEST_F(CollectiveTest, SpecialRegisters) {
                              (1u << lane) - 1,
                              ~((1u << lane) - 1),
                              48,
-                             2};
+                             64}; // Of an H100's multiprocessor.
     for (int i = 0; i < 15; ++i)
       EXPECT_EQ(values[thread * 16 + i], want[i])
           << names[i] << " of thread " << thread;

@@ -15,6 +15,8 @@
 
 namespace softgpu {
 
+static constexpr uint32_t kTf32Nan = 0x7FFFE000;
+
 // Op::kind: types and how.
 static constexpr uint8_t kRounding = 7, kFtz = 8, kSat = 16, kRelu = 32,
                          kIntegral = 64;
@@ -68,6 +70,25 @@ static void storeLanes(Warp &warp, Place place, int registerBytes,
   : registerBytes == 2 ? put(uint16_t())
   : registerBytes == 4 ? put(uint32_t())
                        : put(uint64_t());
+}
+
+/// A NaN of `from` in `to`: canonical, but where binary64 is one of them, and
+/// from bf16 to f32, the sign and the upper bits of the payload stay.
+static uint64_t nanOf(uint64_t bits, PtxType from, PtxType to) {
+  FloatFormat f = formatOf(from), t = formatOf(to);
+  bool isWide = from.bits == 64 || to.bits == 64;
+  if (!isWide && !(from.kind == PtxType::Bfloat && to.bits == 32))
+    return encodeFloat(std::numeric_limits<double>::quiet_NaN(), t,
+                       Rounding::Nearest);
+  int fromMantissa = from.bits == 64 ? 52 : f.mantissaBits;
+  int toMantissa = to.bits == 64 ? 52 : t.mantissaBits;
+  int shift = fromMantissa - toMantissa;
+  uint64_t payload = bits & ((uint64_t(1) << fromMantissa) - 1);
+  payload = shift > 0 ? payload >> shift : payload << -shift;
+  payload |= isWide ? uint64_t(1) << (toMantissa - 1) : 0;
+  uint64_t ones = (uint64_t(1) << (to.bits - 1 - toMantissa)) - 1;
+  return (bits >> (from.bits - 1) & 1) << (to.bits - 1) | ones << toMantissa |
+         payload;
 }
 
 static uint64_t extend(uint64_t value, PtxType type) {
@@ -129,6 +150,23 @@ static uint64_t integerToInteger(uint64_t value, PtxType from, PtxType to,
                   ~uint64_t(0) >> (64 - to.bits + (to.isSigned() ? 1 : 0)));
 }
 
+/// binary64, rounded as said.
+static double integerToDouble(uint64_t value, bool isSigned,
+                              Rounding rounding) {
+  bool negative = isSigned && int64_t(value) < 0;
+  uint64_t magnitude = negative ? -value : value;
+  double nearest = double(magnitude);
+  // 2^64 is one more than the largest.
+  bool isAbove = nearest >= 0x1p64 || uint64_t(nearest) > magnitude;
+  bool isBelow = !isAbove && uint64_t(nearest) < magnitude;
+  if (isAbove && (rounding == Rounding::Zero ||
+                  rounding == (negative ? Rounding::Up : Rounding::Down)))
+    nearest = std::nextafter(nearest, 0.0);
+  if (isBelow && rounding == (negative ? Rounding::Down : Rounding::Up))
+    nearest = std::nextafter(nearest, INFINITY);
+  return negative ? -nearest : nearest;
+}
+
 static double integerValue(uint64_t value, bool isSigned) {
   bool negative = isSigned && int64_t(value) < 0;
   uint64_t magnitude = negative ? -value : value;
@@ -137,10 +175,8 @@ static double integerValue(uint64_t value, bool isSigned) {
   return negative ? -sum : sum;
 }
 
-static uint64_t toFloat(double value, PtxType to, const Op &op, bool isSingle) {
+static uint64_t toFloat(double value, PtxType to, const Op &op) {
   Rounding rounding = Rounding(op.kind & kRounding);
-  if (isSingle && op.kind & kFtz)
-    value = flush(float(value));
   if (op.kind & kIntegral && !std::isnan(value))
     value = std::copysign(roundIntegral(value, rounding), value);
   if (op.kind & kRelu && !std::isnan(value))
@@ -159,6 +195,11 @@ static uint64_t toFloat(double value, PtxType to, const Op &op, bool isSingle) {
   return bits;
 }
 
+/// .rna cuts a NaN off as it cuts numbers, the others make it canonical.
+static uint64_t tf32Nan(uint64_t bits, Rounding rounding) {
+  return rounding == Rounding::NearestAway ? bits & 0xFFFFE000 : kTf32Nan;
+}
+
 /// Any to any.
 static void convert(Warp &warp, const Op &op, Mask mask) {
   PtxType to = toType(op), from = fromType(op);
@@ -175,18 +216,25 @@ static void convert(Warp &warp, const Op &op, Mask mask) {
       }
       double value = integerValue(lane, from.isSigned());
       // binary64 cannot be reached by way of itself rounded to odd.
-      lane = to.bits == 64
-                 ? std::bit_cast<uint64_t>(
-                       from.isSigned() ? double(int64_t(lane)) : double(lane))
-                 : toFloat(value, to, op, false);
+      lane = to.bits == 64 ? std::bit_cast<uint64_t>(integerToDouble(
+                                 lane, from.isSigned(), rounding))
+                           : toFloat(value, to, op);
       continue;
     }
     double value = valueOf(lane, from);
-    if (isSingle && op.kind & kFtz)
+    // To f16 silicon flushes nothing (sm_90).
+    if (isSingle && op.kind & kFtz && !(to.isFloat() && to.bits == 16))
       value = flush(float(value));
+    if (std::isnan(value) && to.isFloat() && !(op.kind & kSat)) {
+      if (op.kind & kFtz && from.bits == 32) // It passed through f32.
+        lane = kNan;
+      lane = to.kind == PtxType::Tf ? tf32Nan(lane, rounding)
+                                    : nanOf(lane, from, to);
+      continue;
+    }
     lane = to.isInteger()
                ? extend(floatToInteger(value, from, to, rounding), to)
-               : toFloat(value, to, op, isSingle);
+               : toFloat(value, to, op);
   }
   storeLanes(warp, op.r[0], op.registerBytes, lanes, mask);
 }
@@ -198,8 +246,7 @@ static void pack(Warp &warp, const Op &op, Mask mask) {
               *low = warp.lanes<float>(op.r[2]);
   uint64_t out[kLanes];
   for (int i = 0; i < kLanes; ++i)
-    out[i] = toFloat(low[i], to, op, true) | toFloat(high[i], to, op, true)
-                                                 << to.bits;
+    out[i] = toFloat(low[i], to, op) | toFloat(high[i], to, op) << to.bits;
   storeLanes(warp, op.r[0], op.registerBytes, out, mask);
 }
 
@@ -226,7 +273,7 @@ static void unpackBytes(Warp &warp, const Op &op, Mask mask) {
     for (int part = 0; part < 2; ++part)
       out[i] |=
           uint32_t(toFloat(valueOf(from[i] >> 8 * part & 255, fromType(op)),
-                           {PtxType::Float, 16}, op, false))
+                           {PtxType::Float, 16}, op))
           << 16 * part;
   }
   store(warp.lanes<uint32_t>(op.r[0]), out, mask);
@@ -238,7 +285,7 @@ static constexpr auto kHalfToFloat = [](uint16_t a) {
   return canonical(floatOfHalf(a));
 };
 static constexpr auto kBfloatToFloat = [](uint16_t a) {
-  return canonical(floatOfBfloat(a));
+  return uint32_t(a) << 16; // NaNs as they are.
 };
 static void floatToHalf(Warp &warp, const Op &op, Mask mask) {
   alignas(64) uint16_t out[kLanes];
@@ -263,7 +310,7 @@ static Handler fastHandler(PtxType to, PtxType from, uint8_t kind) {
     if (is(from, PtxType::Float, 16))
       return unary<kHalfToFloat, float, uint16_t>;
     if (is(from, PtxType::Bfloat, 16))
-      return unary<kBfloatToFloat, float, uint16_t>;
+      return unary<kBfloatToFloat, uint32_t, uint16_t>;
   }
   if (nearest && is(from, PtxType::Float, 32)) {
     if (is(to, PtxType::Float, 16))
@@ -318,6 +365,17 @@ void decodeCvt(Decoder &decoder) {
   PtxType to = decoder.type(), from = decoder.type();
   if (to.kind == PtxType::Pred || from.kind == PtxType::Pred)
     decoder.fail("cvt of a predicate");
+  if ((to.kind == PtxType::Bfloat && from.bits == 8) ||
+      (from.kind == PtxType::Bfloat && to.bits == 8))
+    decoder.fail(
+        fmt::format("'{}' is not supported", decoder.instruction().text()));
+  // Only where a value may be out of range.
+  bool holdsAll = to.isInteger() && from.isInteger() &&
+                  (to.isSigned() || !from.isSigned()) &&
+                  to.bits - to.isSigned() >= from.bits - from.isSigned();
+  if (kind & kSat && holdsAll)
+    decoder.fail(
+        fmt::format("'{}' never saturates", decoder.instruction().text()));
   // Where bits are lost the direction must be said.
   bool narrows =
       to.isFloat() && (from.isInteger() || to.bits < from.bits ||

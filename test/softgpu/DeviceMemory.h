@@ -72,8 +72,8 @@ public:
   uint32_t launch() const { return launch_; }
   void beginBlock(BlockClock &clock, uint32_t block);
 
-  /// The block that it races with, kSeveral, or -1. `isStrong`: atomic, volatile,
-  /// relaxed.
+  /// The block that it races with, kSeveral, or -1. `isStrong`: atomic,
+  /// volatile, relaxed.
   int64_t read(Allocation &allocation, uint64_t offset, uint64_t bytes,
                const BlockClock &clock, bool isStrong);
   int64_t write(Allocation &allocation, uint64_t offset, uint64_t bytes,
@@ -89,7 +89,8 @@ private:
   uint32_t launchTag(Allocation &allocation);
 
   uint32_t launch_ = 0;
-  bool hasFenced_ = false; ///< Somebody, in this launch: else no block knows others.
+  bool hasFenced_ =
+      false; ///< Somebody, in this launch: else no block knows others.
   std::vector<uint32_t> blocks_;                            ///< By agent.
   std::unordered_map<uint64_t, BlockClock::View> released_; ///< By address.
 };

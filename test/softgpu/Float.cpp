@@ -50,13 +50,14 @@ static constexpr Bound kBounds[] = {
     {0x1.13p-23, 0},    // rsqrt: 2^-22.9
     {0x1p-22, 0},       // ex2
     {0x1p-22, 0x1p-22}, // lg2: absolute near 1
-    {0, 0x1.6ap-21},    // sin: 2^-20.5
+    {0, 0x1.6ap-21},    // sin: 2^-20.5 to two turns, see below
     {0, 0x1.6ap-21},    // cos
     {0x1p-11, 0},       // tanh
 };
 
+/// `wider` and `smallest`: of the result's format, if that is not f32.
 static double approximate(Function function, double x, ApproxError error,
-                          double wider) {
+                          double wider = 0, double smallest = 0) {
   double value = evaluate(function, x);
   if (error == ApproxError::Nominal || !std::isfinite(value) || value == 0)
     return value;
@@ -64,6 +65,10 @@ static double approximate(Function function, double x, ApproxError error,
   double reach = std::fabs(value) * std::max(bound.relative, wider);
   if (bound.absolute && (function != Lg2 || (x > 0.5 && x < 2)))
     reach = std::max(bound.absolute, reach);
+  if ((function == Sin || function == Cos) && std::fabs(x) > 2 * M_PI)
+    reach = 0x1.3bp-15; // 2^-14.7 to 100 pi; then PTX promises nothing.
+  if (wider > 0)        // Half a unit of the smallest, rounded to a whole one.
+    reach = std::max(reach, smallest);
   return error == ApproxError::High ? value + reach : value - reach;
 }
 
@@ -76,7 +81,7 @@ static void specialSingle(Warp &warp, const Op &op, Mask mask) {
   float out[kLanes];
   for (int i = 0; i < kLanes; ++i) {
     float x = op.kind & kFtz ? flush(a[i]) : a[i];
-    float y = mask >> i & 1 ? float(approximate(function, x, error, 0)) : 0.0f;
+    float y = mask >> i & 1 ? float(approximate(function, x, error)) : 0.0f;
     out[i] = canonical(op.kind & kFtz ? flush(y) : y);
   }
   store(warp.lanes<float>(op.r[0]), out, mask);
@@ -98,9 +103,9 @@ static void specialHalf(Warp &warp, const Op &op, Mask mask) {
   uint16_t out[kCount];
   widen<IsBfloat, kCount>(warp.lanes<uint16_t>(op.r[1]), x, op.kind & kFtz);
   for (int i = 0; i < kCount; ++i) {
-    double y = approximate(Function(op.kind & 7), x[i],
-                           warp.launch->options->approxError,
-                           IsBfloat ? 0x1p-7 : 0x1.12p-10);
+    double y = approximate(
+        Function(op.kind & 7), x[i], warp.launch->options->approxError,
+        IsBfloat ? 0x1p-7 : 0x1.12p-10, IsBfloat ? 0x1p-133 : 0x1p-24);
     out[i] =
         uint16_t(encodeFloat(y, IsBfloat ? kBfloat : kHalf, Rounding::Nearest));
   }
@@ -165,7 +170,7 @@ template <class T> static void testp(Warp &warp, const Op &op, Mask mask) {
               : op.kind == 1 ? kind == FP_INFINITE
               : op.kind == 2 ? kind != FP_NAN
               : op.kind == 3 ? kind == FP_NAN
-              : op.kind == 4 ? kind == FP_NORMAL
+              : op.kind == 4 ? kind == FP_NORMAL || kind == FP_ZERO
                              : kind == FP_SUBNORMAL;
     out |= Mask(is) << i;
   }

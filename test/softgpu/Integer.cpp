@@ -65,10 +65,8 @@ static Handler byType(Decoder &decoder, PtxType type, F body) {
   }
 }
 
-static uint32_t halves(uint32_t a, uint32_t b, bool subtracts) {
-  uint32_t low = subtracts ? a - b : a + b;
-  uint32_t high = subtracts ? (a >> 16) - (b >> 16) : (a >> 16) + (b >> 16);
-  return (low & 0xFFFF) | high << 16;
+static uint32_t addHalves(uint32_t a, uint32_t b) {
+  return ((a + b) & 0xFFFF) | ((a >> 16) + (b >> 16)) << 16;
 }
 
 /// Sums with a carry: the flag is a predicate register of the kernel's.
@@ -126,13 +124,12 @@ void decodeIntegerAdd(Decoder &decoder, bool subtracts, bool saturates) {
   if (saturates && !(type == PtxType{PtxType::Signed, 32}))
     decoder.fail(
         fmt::format("'{}': .sat is for s32", decoder.instruction().text()));
+  if (type.pair && subtracts)
+    decoder.fail(
+        fmt::format("'{}' is not supported", decoder.instruction().text()));
   Handler handler;
   if (type.pair)
-    handler =
-        subtracts
-            ? binary<[](uint32_t a, uint32_t b) { return halves(a, b, true); },
-                     uint32_t, uint32_t, uint32_t>
-            : binary<[](uint32_t a, uint32_t b) { return halves(a, b, false); },
+    handler = binary<[](uint32_t a, uint32_t b) { return addHalves(a, b); },
                      uint32_t, uint32_t, uint32_t>;
   else if (saturates)
     handler = subtracts ? binary<[](int32_t a, int32_t b) {
@@ -288,8 +285,8 @@ void decodeMul24(Decoder &decoder) {
   op.kind = saturates;
 }
 
-// -- div, rem. By zero: all ones, and the dividend. The most negative number by
-// -1 wraps.
+// -- div, rem. By zero PTX leaves it to the machine: all ones (sm_90). The most
+// negative number by -1 wraps.
 
 template <class T> static T quotient(T a, T b) {
   if (!b)
@@ -303,7 +300,7 @@ static constexpr auto kDiv = [](T a, T b) { return quotient(a, b); };
 template <class T>
 static constexpr auto kRem = [](T a, T b) {
   if (!b)
-    return a;
+    return T(-1);
   return std::is_signed_v<T> && b == T(-1) ? T(0) : T(a % b);
 };
 

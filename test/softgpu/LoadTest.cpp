@@ -11,7 +11,12 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-class LoadTest : public PtxTest {};
+class LoadTest : public PtxTest {
+  void SetUp() override {
+    if (isOnDriver())
+      GTEST_SKIP() << "a driver has other words";
+  }
+};
 
 TEST_F(LoadTest, UnknownNamesFailTheLoad) {
   EXPECT_EQ(loadError("\n\nwgmma.fence.sync.aligned;"),
@@ -33,6 +38,19 @@ TEST_F(LoadTest, UnknownNamesFailTheLoad) {
   EXPECT_THAT(loadError("mov.u32 %r0, %nosuch;"),
               HasSubstr("unknown name '%nosuch'"));
   EXPECT_THAT(loadError("bra NOWHERE;"), HasSubstr("no label 'NOWHERE'"));
+}
+
+/// What a driver's ptxas refused.
+TEST_F(LoadTest, WhatPtxDoesNotHaveFails) {
+  for (const char *text :
+       {"red.global.exch.b32 [%rd0], %r0;", "sub.u16x2 %r0, %r1, %r2;",
+        "red.global.cas.b32 [%rd0], %r0, %r1;", "cvt.rni.s8.bf16 %h0, %h1;",
+        "cvt.rn.bf16.u8 %h0, %h1;"})
+    EXPECT_THAT(loadError(text, 90), HasSubstr("is not supported")) << text;
+  EXPECT_THAT(loadError("cvt.sat.s32.u16 %r0, %h0;"),
+              HasSubstr("'cvt.sat.s32.u16' never saturates"));
+  EXPECT_EQ(loadError("cvt.sat.s16.u16 %h1, %h0; cvt.sat.u64.s8 %rd0, %h0;"),
+            "");
 }
 
 TEST_F(LoadTest, OperandsAreChecked) {

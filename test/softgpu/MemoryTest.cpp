@@ -79,10 +79,14 @@ TEST_F(MemoryTest, DynamicSharedFollowsStatic) {
                            4, 80, ".extern .shared .align 16 .b8 dynamic[];");
   uint64_t out = zeros(16), none = 0;
   ASSERT_TRUE(isClean(gpu.run(k, threads(1, 1, 64), out, none, none, none)));
-  EXPECT_EQ(download<uint32_t>(out, 3), (std::vector<uint32_t>{0, 32, 64}));
+  auto values = download<uint32_t>(out, 3);
+  EXPECT_EQ(values[1] - values[0], 32u); // GPUs keep some at 0 for themselves.
+  EXPECT_EQ(values[2], 64u);
 }
 
 TEST_F(MemoryTest, TensorsLargerThanTheMachine) {
+  if (isOnDriver())
+    GTEST_SKIP() << "its memory is real";
   uint64_t bytes = uint64_t(380) << 30;
   uint64_t tensor = gpu.memory().allocate(bytes, "experts"), none = 0;
   EXPECT_GE(tensor, uint64_t(1) << 40);
@@ -94,12 +98,14 @@ TEST_F(MemoryTest, TensorsLargerThanTheMachine) {
   const Kernel &wraps = kernel(
       start() + "mul.lo.s32 %r2, %r0, -2147483648; cvt.s64.s32 %rd4, %r2;"
                 "add.u64 %rd5, %rd0, %rd4; st.global.u32 [%rd5], %r0;");
-  EXPECT_TRUE(found(gpu.run(wraps, threads(32), tensor, none, none, none),
+  EXPECT_TRUE(found(gpu.run(wraps, threads(2), tensor, none, none, none),
                     FindingKind::OutOfBounds, {"before 'experts'"}));
   EXPECT_TRUE(gpu.memory().free(tensor));
 }
 
 TEST_F(MemoryTest, Atomics) {
+  if (isOnDriver())
+    GTEST_SKIP() << "its lanes come in its own order: SweepTest has one a cell";
   struct {
     const char *op;
     uint32_t start;
@@ -197,6 +203,8 @@ TEST_F(MemoryTest, AsyncCopiesLandAtTheirGroup) {
 }
 
 TEST_F(MemoryTest, BlocksRunInAnyOrder) {
+  if (isOnDriver())
+    GTEST_SKIP() << "it has its own order";
   // Each block says when it came.
   const Kernel &k = kernel(start() + R"(
     atom.global.add.u32 %r1, [%rd0], 1; mov.u32 %r2, %ctaid.x;
@@ -245,10 +253,12 @@ TEST_F(MemoryTest, BarriersReduceAndCount) {
   EXPECT_EQ(values[3 * 50], 10u);
   EXPECT_EQ(values[3 * 50 + 1], 0u);
   EXPECT_EQ(values[3 * 50 + 2], 1u);
-  EXPECT_EQ(result.counters[OpClass::Barrier], 8u);
+  EXPECT_EQ(result.counters[OpClass::Barrier], isOnDriver() ? 0u : 8u);
 }
 
 TEST_F(MemoryTest, SectorsAreCounted) {
+  if (isOnDriver())
+    GTEST_SKIP() << "no counters";
   auto traffic = [&](const std::string &address, const std::string &load) {
     const Kernel &k = kernel(start() + address + load);
     uint64_t in = zeros(1 << 16), none = 0;
@@ -278,6 +288,8 @@ TEST_F(MemoryTest, SectorsAreCounted) {
 }
 
 TEST_F(MemoryTest, BankConflictsAreCounted) {
+  if (isOnDriver())
+    GTEST_SKIP() << "no counters";
   auto banks = [&](int stride, const std::string &store) {
     const Kernel &k = kernel(start() +
                              fmt::format(R"(

@@ -3,7 +3,7 @@
 #ifndef MOE_TEST_SOFTGPU_PTXTEST_H
 #define MOE_TEST_SOFTGPU_PTXTEST_H
 
-#include "test/softgpu/SoftGpu.h"
+#include "test/softgpu/TestGpu.h"
 
 #include <bit>
 #include <cstdint>
@@ -27,6 +27,9 @@ struct Widths {
 
 class PtxTest : public ::testing::Test {
 protected:
+  /// Whether a driver runs the kernels: no findings but its errors, no
+  /// counters, no options.
+  static bool isOnDriver() { return TestGpu::driver() != nullptr; }
   /// "header + kernel k(.param .u64 p0, p1, ...) { registers; body; ret; }",
   /// with %r0-99 (b32), %rd0-99 (b64), %f0-99, %h0-99 (b16), %p0-99.
   std::string kernelText(const std::string &body, int params = 4, int arch = 80,
@@ -75,12 +78,7 @@ protected:
         const std::vector<std::string> &parts = {});
   static ::testing::AssertionResult isClean(const LaunchResult &result);
 
-  SoftGpu gpu{[] {
-    SoftGpuOptions options;
-    options.arch = 90;
-    return options;
-  }()};
-  std::vector<std::unique_ptr<Program>> programs;
+  TestGpu gpu;
 };
 
 inline float floatOf(uint64_t bits) {

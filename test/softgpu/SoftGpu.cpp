@@ -161,6 +161,14 @@ std::optional<Finding> SoftGpu::checkLimits(const Kernel &kernel,
   return std::nullopt;
 }
 
+/// %nwarpid is the most that there can be, not a block's.
+static uint32_t warpsOfMultiprocessor(int arch) {
+  if (arch < 80)
+    return 32;
+  bool isServer = arch == 80 || arch == 90 || arch == 100 || arch == 103;
+  return isServer ? 64 : 48;
+}
+
 static void setSpecial(Warp &warp, Special special, Place place) {
   const Launch &launch = *warp.launch;
   const Block &block = *warp.block;
@@ -187,7 +195,7 @@ static void setSpecial(Warp &warp, Special special, Place place) {
       value = uint32_t(warp.index);
       break;
     case Special::NwarpId:
-      value = uint32_t(block.warps.size());
+      value = warpsOfMultiprocessor(launch.options->arch);
       break;
     case Special::SmId:
       value =

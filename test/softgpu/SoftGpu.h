@@ -62,6 +62,10 @@ struct LaunchResult {
 /// Bytes of shared memory that a block may have at most on this architecture.
 uint64_t sharedLimit(int arch);
 
+/// Whether this CPU has what the interpreter is built for (AVX2, FMA and F16C
+/// on x86-64). Where it has not, nothing else here may be called.
+bool isSoftGpuSupported();
+
 class SoftGpu {
 public:
   explicit SoftGpu(SoftGpuOptions options = {});
