@@ -28,11 +28,11 @@ if(TARGET moe_faults)
   add_test(NAME pair-faults-nightly
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/e2e/pair_faults.py ${pair}
       --library $<TARGET_FILE:moe_faults> --work ${CMAKE_CURRENT_BINARY_DIR}/pair-faults --recover
-      --old "--target native --weights pack" --new "--target native --weights pack --experts 1")
+      --old "--target native --weights pack --mla factored" --new "--target native --weights pack --mla folded")
   set_tests_properties(pair-faults-nightly PROPERTIES LABELS nightly TIMEOUT 3600)
 endif()
 add_test(NAME pair-race-nightly
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/e2e/pair_race.py ${pair}
     --work ${CMAKE_CURRENT_BINARY_DIR}/pair-race --runs 1000 --compilers 2
-    --first "--target native --weights pack" --second "--target native --weights pack --experts 1")
+    --first "--target native --weights pack --mla factored" --second "--target native --weights pack --mla folded")
 set_tests_properties(pair-race-nightly PROPERTIES LABELS nightly TIMEOUT 3600)

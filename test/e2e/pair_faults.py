@@ -54,6 +54,11 @@ class Test:
         with open(npy, "rb") as file:
             return file.read()
 
+    @staticmethod
+    def weights(folder):
+        with open(os.path.join(folder, "plan.weights"), "rb") as file:
+            return file.read()
+
     def checked_compile(self, folder, compile_args):
         run = self.compile(folder, compile_args)
         if run.returncode != 0:
@@ -65,11 +70,14 @@ class Test:
         shutil.copy(self.options.model, os.path.join(self.start, "m.gguf"))
         # References: the new pair in a folder of its own, the old one to start from.
         self.checked_compile(self.start, self.options.new)
-        self.new = self.logits(self.start)
+        self.new, new_weights = self.logits(self.start), self.weights(self.start)
         self.checked_compile(self.start, self.options.old)
-        self.old = self.logits(self.start)
+        self.old, old_weights = self.logits(self.start), self.weights(self.start)
         if not isinstance(self.old, bytes) or not isinstance(self.new, bytes) or self.old == self.new:
             sys.exit("the references must run and differ")
+        # Else any plan would run on either.
+        if old_weights == new_weights:
+            sys.exit("the references must have different weights")
         for name, content in FOREIGN.items():
             with open(os.path.join(self.start, name), "wb") as file:
                 file.write(content)

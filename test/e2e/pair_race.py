@@ -37,12 +37,17 @@ def main():
         with open(npy, "rb") as file:
             return file.read()
 
-    failures, references = [], []
+    failures, references, weights = [], [], []
     for arguments in (options.first, options.second):
         failures += filter(None, [compile_with(arguments)])
         references.append(logits("reference.npy"))
+        with open(os.path.join(options.work, "plan.weights"), "rb") as file:
+            weights.append(file.read())
     if failures or references[0] == references[1] or not all(isinstance(r, bytes) for r in references):
         sys.exit(f"the references must run and differ: {failures} {references}"[:2000])
+    # Else any plan would run on either.
+    if weights[0] == weights[1]:
+        sys.exit("the references must have different weights")
 
     done = threading.Event()
     compilations = [0] * options.compilers
