@@ -63,6 +63,7 @@ std::string samplesHashOf(const std::string &file,
 /// Over and inside each other, with gaps, across blocks and pieces.
 const std::vector<Extent> kWeights = {
     {5 * kMiB + 77, 4 * kMiB},
+    {6 * kMiB, 100},
     {100, 3000},
     {3100, 10},
     {3000, 2 * kMiB},

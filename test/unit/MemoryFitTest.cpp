@@ -115,6 +115,9 @@ TEST_F(MemoryFitTest, WhatItCostsGrowsAsMemoryShrinks) {
   EXPECT_GT(half, 0);
   EXPECT_GT(most, half);
   EXPECT_LT(half, double(weights) / 2);
+  // A token reads one row of the embedding: half of it is half a row.
+  constexpr uint64_t row = SamplePlan::kHidden * 4;
+  EXPECT_NEAR(paged(weights - SamplePlan::kVocab / 2 * row), row / 2., 1);
   EXPECT_LT(most, double(weights));
   // With nothing kept, a token reads what decode and the head do: all but the
   // prefill phase's own and half of the experts.

@@ -215,6 +215,23 @@ TEST_F(PlanPairTest, CompletesWhatAKilledCompilationBegan) {
   EXPECT_EQ(folder(), (std::set<std::string>{"p.fb", "p.weights"}));
 }
 
+// Another compilation of this plan was killed after ours had begun.
+TEST_F(PlanPairTest, WhatWasKilledMeanwhileIsClearedUp) {
+  PairPaths paths = resolve("p.fb");
+  ASSERT_TRUE(preparePair(paths).isOk());
+  std::string weights = weightsText("p.fb", "ours"),
+              killed = weightsText("p.fb", "killed");
+  OutputFile plan = file(paths.plan, planText(paths, weights));
+  std::optional<NewWeights> output;
+  output.emplace(NewWeights{file(paths.weights, weights), hashOf(weights)});
+  dir.write("p.fb", planText(paths, killed));
+  dir.write(moert::stagedWeights("p.weights", hashOf(killed)), killed);
+  Status status = commitPair(paths, std::move(plan), std::move(output));
+  EXPECT_TRUE(status.isOk()) << status.message();
+  EXPECT_EQ(contentOf(paths.weights), weights);
+  EXPECT_EQ(folder(), (std::set<std::string>{"p.fb", "p.weights"}));
+}
+
 TEST_F(PlanPairTest, RemovesWhatKilledCompilationsLeftAndNothingElse) {
   PairPaths paths = resolve("p.fb");
   ASSERT_TRUE(compile(paths, "old").isOk());
