@@ -308,9 +308,13 @@ def a_model_that_does_not_fit(here):
     # 352 GiB of weights and 343 GiB of them placed; the rest is the cache's.
     tight = machine(here, f"tight {ODD}.json", 366)
     failed = here.fails(5, *V3, *tight, "--ctx", "163840", "--kv-type", "f32", *output)
+    assert "; it fits with a cache of 8 bits\n" in failed.err, failed
     command = here.pastes(failed)
     assert "--kv-type q8_0" in command and "--ctx 163840" in command, command
     assert "--verbose" in command and "--dump-phases ir" in command, command
+    command = here.pastes(here.fails(5, *V3, *tight, "--ctx", "163840", "--kv-type", "f32", "--emit", "placed",
+                                     "-o", "placed.mlir"))
+    assert "--emit placed" in command, command
     tighter = machine(here, "tighter.json", 356)
     command = here.pastes(here.fails(5, *V3, *tighter, "--ctx", "163840", *output))
     ctx = int(re.search(r"--ctx (\d+)", command).group(1))
@@ -360,9 +364,9 @@ def a_cache_that_does_not_fit(here):
 def a_form_of_attention_that_needs_weights(here):
     model = here.copy(LITE, f"{ODD}.gguf")
     failed = here.fails(2, "moec", "compile", model, "--target", "xeon", "--mla", "folded", "-w", "reference",
-                        "--ctx", "100", "-o", "p.fb")
+                        "--ctx", "100", "--checksums", "sampled", "-o", "p.fb")
     command = here.pastes(failed)
-    assert "--ctx 100" in command and "--weights reference" in command, command
+    assert "--ctx 100" in command and "--weights reference" in command and "--checksums sampled" in command, command
 
 
 @case
