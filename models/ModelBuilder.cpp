@@ -32,11 +32,11 @@ std::string supportedFormats() {
 template <typename Range> std::string fileOrder(const Range &dims) {
   return fmt::format("[{}]", fmt::join(dims, ", "));
 }
+} // namespace
 
 int64_t columnsOf(Value rows) {
   return cast<RankedTensorType>(rows.getType()).getShape().back();
 }
-} // namespace
 
 ModelBuilder::ModelBuilder(MLIRContext &context, const GgufModel &model)
     : model_(model), params_(model), builder_(&context),
@@ -155,8 +155,12 @@ StatusOr<Value> ModelBuilder::rmsNorm(Value x, const std::string &name,
 StatusOr<Value> ModelBuilder::linear(Value x, const std::string &name,
                                      int64_t outputs) {
   MOE_ASSIGN_OR_RETURN(Value matrix, weight(name, {outputs, columnsOf(x)}));
-  return create<moe::LinearOp>(name, rows(outputs), x, matrix,
-                               /*bias=*/nullptr, /*residual=*/nullptr)
+  Value bias;
+  if (model_.findTensor(name + ".bias")) {
+    MOE_ASSIGN_OR_RETURN(bias, vector(name + ".bias", outputs));
+  }
+  return create<moe::LinearOp>(name, rows(outputs), x, matrix, bias,
+                               /*residual=*/nullptr)
       .getResult();
 }
 

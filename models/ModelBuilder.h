@@ -27,6 +27,9 @@ struct ModelFacts {
   int64_t rope = 0;   ///< Elements of a head that are rotated.
 };
 
+/// Columns of rows [T, columns].
+int64_t columnsOf(mlir::Value rows);
+
 /// Builds a module from a file: weights by name with their shapes checked, and
 /// the pieces that architectures share. A weight `x` is the tensor `x.weight`.
 class ModelBuilder {
@@ -77,11 +80,11 @@ public:
   moert::StatusOr<mlir::Value> vector(const std::string &tensor,
                                       int64_t length);
 
-  //===--- pieces; each labels its op with the weight's name
-  //---------------===//
+  //===--- pieces: each labels its op with the weight's name --------------===//
 
   moert::StatusOr<mlir::Value> rmsNorm(mlir::Value x, const std::string &name,
                                        double eps);
+  /// With a bias where the file has `name`.bias.
   moert::StatusOr<mlir::Value> linear(mlir::Value x, const std::string &name,
                                       int64_t outputs);
   /// Weights `block`ffn_{gate,up,down}`suffix`.

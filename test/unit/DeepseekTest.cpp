@@ -256,6 +256,15 @@ TEST_F(Deepseek, SharedExpertsThatAreNotCounted) {
   find<moe::FfnOp>("blk.1.ffn_shared");
 }
 
+TEST_F(Deepseek, ABiasNextToAProjectionIsAdded) {
+  TinyDeepseek tiny;
+  tiny.tensors["blk.0.attn_output.bias"] = {{64}};
+  import(tiny);
+  EXPECT_EQ(tensorOf(find<moe::LinearOp>("blk.0.attn_output").getBias()),
+            "blk.0.attn_output.bias");
+  EXPECT_FALSE(find<moe::LinearOp>("blk.1.attn_output").getBias());
+}
+
 TEST_F(Deepseek, TiedOutput) {
   TinyDeepseek tiny;
   tiny.tensors.erase("output.weight");

@@ -1,0 +1,99 @@
+#include "models/Decoder.h"
+
+#include "models/Limits.h"
+#include "runtime/base/Text.h"
+
+#include <fmt/format.h>
+
+using mlir::Value;
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+namespace moe = mlir::moe;
+
+namespace moec {
+
+namespace {
+/// Entries of the vocabulary: the key, else the tokenizer's list.
+StatusOr<int64_t> readVocab(const ModelBuilder &model) {
+  if (model.params().has("vocab_size"))
+    return model.params().integer("vocab_size", 1, kMostTokens);
+  MOE_ASSIGN_OR_RETURN(
+      const GgufArray *tokens,
+      model.file().getArray("tokenizer.ggml.tokens", GgufType::String));
+  if (!tokens || tokens->count == 0 || tokens->count > uint64_t(kMostTokens))
+    return Status(
+        StatusCode::InvalidFile,
+        fmt::format("{}: neither the key {} nor a tokenizer.ggml.tokens of 1 "
+                    "to {} entries says how many tokens there are",
+                    model.file().paths().front(),
+                    moert::quoted(fmt::format("{}.vocab_size",
+                                              model.file().architecture())),
+                    kMostTokens));
+  return int64_t(tokens->count);
+}
+} // namespace
+
+StatusOr<Decoder> readDecoder(ModelBuilder &model) {
+  const HyperParams &params = model.params();
+  Decoder decoder;
+  MOE_ASSIGN_OR_RETURN(decoder.blocks,
+                       params.integer("block_count", 1, kMostLayers));
+  MOE_ASSIGN_OR_RETURN(
+      int64_t skipped,
+      params.integer("nextn_predict_layers", 0, decoder.blocks - 1, 0));
+  decoder.layers = decoder.blocks - skipped;
+  for (int64_t block = decoder.layers; block < decoder.blocks; ++block) {
+    model.skipTensors(fmt::format("blk.{}.", block));
+    model.note(fmt::format("blk.{} predicts further tokens ahead and is "
+                           "skipped",
+                           block));
+  }
+  MOE_ASSIGN_OR_RETURN(decoder.hidden,
+                       params.integer("embedding_length", 1, kMostSize));
+  MOE_ASSIGN_OR_RETURN(decoder.vocab, readVocab(model));
+  MOE_ASSIGN_OR_RETURN(decoder.eps,
+                       params.positive("attention.layer_norm_rms_epsilon"));
+  ModelFacts &facts = model.facts();
+  facts.hidden = decoder.hidden;
+  facts.vocab = decoder.vocab;
+  facts.layers = decoder.layers;
+  MOE_ASSIGN_OR_RETURN(facts.contextLength,
+                       params.integer("context_length", 1, INT32_MAX));
+  return decoder;
+}
+
+Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
+                    const DecoderParts &parts) {
+  mlir::Type hidden = model.rows(decoder.hidden);
+  Value ids = model.begin("forward", model.tokenIds(), hidden);
+  MOE_ASSIGN_OR_RETURN(
+      Value table, model.weight("token_embd", {decoder.vocab, decoder.hidden}));
+  Value x = model.create<moe::EmbeddingOp>("token_embd", hidden, ids, table);
+  for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+    std::string block = fmt::format("blk.{}.", layer);
+    MOE_ASSIGN_OR_RETURN(Value normed,
+                         model.rmsNorm(x, block + "attn_norm", decoder.eps));
+    MOE_ASSIGN_OR_RETURN(Value mixed, parts.attention(layer, block, normed));
+    x = model.create<moe::AddOp>(block + "attn_add", x, mixed);
+    MOE_ASSIGN_OR_RETURN(normed,
+                         model.rmsNorm(x, block + "ffn_norm", decoder.eps));
+    MOE_ASSIGN_OR_RETURN(mixed, parts.feedForward(layer, block, normed));
+    x = model.create<moe::AddOp>(block + "ffn_add", x, mixed);
+  }
+  model.end(x);
+
+  x = model.begin("logits", hidden, model.rows(decoder.vocab));
+  MOE_ASSIGN_OR_RETURN(x, model.rmsNorm(x, "output_norm", decoder.eps));
+  bool tied = !model.has("output");
+  if (tied)
+    model.note("output.weight is absent: token_embd.weight serves as both");
+  MOE_ASSIGN_OR_RETURN(Value head,
+                       model.weight(tied ? "token_embd" : "output",
+                                    {decoder.vocab, decoder.hidden}));
+  model.end(model.create<moe::LmHeadOp>("output", model.rows(decoder.vocab), x,
+                                        head));
+  return Status::ok();
+}
+
+} // namespace moec

@@ -1,0 +1,38 @@
+//===- Decoder.h - What surrounds attention and feed-forward ----*- C++ -*-===//
+
+#ifndef MOE_MODELS_DECODER_H
+#define MOE_MODELS_DECODER_H
+
+#include "models/ModelBuilder.h"
+
+namespace moec {
+
+/// A decoder-only transformer without its blocks' insides.
+struct Decoder {
+  int64_t hidden = 0, vocab = 0;
+  int64_t layers = 0; ///< That are run.
+  int64_t blocks = 0; ///< In the file: with those that predict further ahead.
+  double eps = 0;     ///< Of every RMS norm.
+};
+
+/// Reads the keys that every architecture has, notes them in the model's facts,
+/// and leaves out the blocks of multi-token prediction (nextn_predict_layers).
+moert::StatusOr<Decoder> readDecoder(ModelBuilder &model);
+
+/// How a block mixes. Each part maps normed rows [T, hidden] of layer `layer`,
+/// whose tensors begin with `block` ("blk.3."), to rows to add.
+struct DecoderParts {
+  using Part = llvm::function_ref<moert::StatusOr<mlir::Value>(
+      int64_t layer, const std::string &block, mlir::Value x)>;
+  Part attention, feedForward;
+};
+
+/// @forward: embedding, then x += attention(attn_norm(x)) and
+/// x += feedForward(ffn_norm(x)) per layer. @logits: output_norm and output,
+/// or the embedding's table where the file has no output.
+moert::Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
+                           const DecoderParts &parts);
+
+} // namespace moec
+
+#endif // MOE_MODELS_DECODER_H

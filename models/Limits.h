@@ -1,0 +1,22 @@
+//===- Limits.h - Bounds of a model's sizes ---------------------*- C++ -*-===//
+//
+// Products of two sizes stay far from overflow; real models stay two orders of
+// magnitude below.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_MODELS_LIMITS_H
+#define MOE_MODELS_LIMITS_H
+
+#include <cstdint>
+
+namespace moec {
+
+inline constexpr int64_t kMostLayers = 4096;
+inline constexpr int64_t kMostHeads = 1 << 14;
+inline constexpr int64_t kMostSize = 1 << 20;
+inline constexpr int64_t kMostTokens = 1 << 24;
+
+} // namespace moec
+
+#endif // MOE_MODELS_LIMITS_H

@@ -1,0 +1,35 @@
+//===- RoutedExperts.h - Router, routed and shared experts ------*- C++ -*-===//
+
+#ifndef MOE_MODELS_ROUTEDEXPERTS_H
+#define MOE_MODELS_ROUTEDEXPERTS_H
+
+#include "models/ModelBuilder.h"
+
+namespace moec {
+
+/// A feed-forward part in which each token uses `used` of `experts` FFNs, and
+/// all tokens the shared ones.
+struct RoutedExperts {
+  int64_t experts = 0, used = 0, groups = 1, groupsUsed = 1;
+  int64_t inner = 0;  ///< Rows of a routed expert's gate and up.
+  int64_t shared = 0; ///< Shared experts, stored as one wide FFN.
+  mlir::moe::Scoring scoring = mlir::moe::Scoring::Softmax;
+  bool normalize = false; ///< Weights of the used ones sum to 1.
+  double scale = 1;       ///< Of the weights.
+};
+
+/// The keys expert_*. Keys that are absent, or 0 where writers that know no
+/// value store 0, take what `defaults` says of scoring and normalize.
+moert::StatusOr<RoutedExperts> readRoutedExperts(const HyperParams &params,
+                                                 RoutedExperts defaults);
+
+/// Rows of `x` [T, hidden] through the experts of `block` ("blk.3."). A bias of
+/// the selection and shared experts are taken where the file has them.
+moert::StatusOr<mlir::Value> buildRoutedExperts(ModelBuilder &model,
+                                                const RoutedExperts &config,
+                                                const std::string &block,
+                                                mlir::Value x);
+
+} // namespace moec
+
+#endif // MOE_MODELS_ROUTEDEXPERTS_H
