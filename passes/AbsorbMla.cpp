@@ -4,6 +4,7 @@
 #include "llvm/Support/Format.h"
 #include "passes/KeyUp.h"
 #include "passes/Passes.h"
+#include "passes/Placement.h"
 #include "passes/Support.h"
 
 #include <array>
@@ -170,7 +171,8 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
     auto target = moec::targetOf(getOperation());
     if (failed(target))
       return signalPassFailure();
-    const moec::DeviceDesc &device = target->devices.front();
+    const moec::DeviceDesc &device =
+        gpuCount(*target) ? target->devices.front() : target->host();
     formInDecode.clear();
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       SmallVector<MlaAttentionOp> attentions;

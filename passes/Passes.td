@@ -106,6 +106,21 @@ def ReduceExpertsPass : Moe_Pass<"moe-reduce-experts"> {
   let statistics = [Statistic<"numRouters", "routers", "Routers changed">];
 }
 
+def ApplyRulesPass : Moe_Pass<"moe-apply-rules"> {
+  let summary = "the devices that the user's rules ask for";
+  let description = [{
+    PlacementRules.h says what a rule is. A layer's cache is one for all phases:
+    only rules for all of them place what appends to it or reads it, together.
+
+    Invariant: an op that a rule covers has the `moe.device` of the last such
+    rule, but for ops that use a cache, which have that of the last rule for any
+    of them in all phases, or none; every rule covers an op that it may place.
+    moe-place-devices leaves them there, and counts them.
+  }];
+  let options = [ListOption<"rules", "rules", "std::string", "The user's rules">];
+  let statistics = [Statistic<"numPlaced", "placed", "Ops placed">];
+}
+
 def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
   let summary = "a device for every op, within the memory of each";
   let description = [{
@@ -116,7 +131,8 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     `min-read-fraction` of the resident bytes stay on the host and leave the
     VRAM to the cache; the others go to the GPU in whole layers, as many from
     the first as fit. Several GPUs take contiguous runs of layers in proportion
-    to their memory. The host takes the rest.
+    to their memory. The host, the last of the CPUs, takes the rest. Ops that
+    have a device already stay there.
 
     Budgets count weights (once per device), the cache of all sequences,
     activations at the largest step, scratch and staging of transfers.

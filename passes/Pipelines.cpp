@@ -23,6 +23,10 @@ void moe::buildCompilePipeline(OpPassManager &manager,
   manager.addPass(createAbsorbMlaPass(absorb));
   if (options.experts != 0)
     manager.addPass(createReduceExpertsPass({.experts = options.experts}));
+  if (!options.place.empty()) {
+    SmallVector<std::string> rules(options.place.begin(), options.place.end());
+    manager.addPass(createApplyRulesPass({.rules = rules}));
+  }
   manager.addPass(createPlaceDevicesPass());
   // Fusion joins ops of one device only, so it follows placement.
   manager.addPass(createFusePass());

@@ -42,6 +42,8 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
                              llvm::cl::init("bf16")};
   Option<MlaForm> mla{*this, "mla", llvm::cl::desc("Form of latent attention"),
                       llvm::cl::init(MlaForm::Auto), mlaFormValues()};
+  ListOption<std::string> place{
+      *this, "place", llvm::cl::desc("Rules of devices: [PHASE:]OPS=DEVICE")};
   Option<WeightsMode> weights{
       *this, "weights", llvm::cl::desc("Whether weights may be packed"),
       llvm::cl::init(WeightsMode::Auto), weightsModeValues()};

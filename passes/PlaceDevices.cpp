@@ -27,28 +27,30 @@ struct Choice {
 };
 
 /// Which groups go to GPUs: as many layers as fit, in whole layers from the
-/// first.
+/// first. Groups that have a device stay there.
 class Placer {
 public:
   Placer(const PlacementProblem &problem, const moec::TargetDesc &target,
          double minReadFraction)
       : problem(problem), target(target), minReadFraction(minReadFraction),
-        host(int(target.devices.size()) - 1) {
+        host(int(target.devices.size()) - 1), gpus(int(gpuCount(target))) {
     for (const OpGroup &group : problem.groups())
       if (group.layer && paysOnGpu(group))
         layers.insert(*group.layer);
   }
 
-  /// Whether a token reads enough of the group's resident bytes.
+  /// Whether the group may go there, and a token reads enough of its resident
+  /// bytes.
   bool paysOnGpu(const OpGroup &group) const {
-    return group.weightBytes > 0 && group.readFraction >= minReadFraction;
+    return group.device < 0 && group.weightBytes > 0 &&
+           group.readFraction >= minReadFraction;
   }
   int64_t layerCount() const { return int64_t(layers.size()); }
 
   /// The choice that fits and saves the most time per decoded token.
   Choice choose() const {
     Choice best = evaluate(0, false);
-    if (host == 0)
+    if (gpus == 0)
       return best;
     for (bool globals : {true, false})
       for (int64_t count = layerCount(); count >= 0; --count) {
@@ -91,7 +93,7 @@ private:
     llvm::SmallDenseMap<int64_t, int64_t> layerBytes;
     int64_t globalBytes = 0;
     for (const OpGroup &group : problem.groups())
-      if (paysOnGpu(group) || group.kvBytes)
+      if (paysOnGpu(group) || (group.device < 0 && group.kvBytes))
         (group.layer ? layerBytes[*group.layer] : globalBytes) +=
             group.weightBytes + group.kvBytes;
 
@@ -99,7 +101,7 @@ private:
     for (int64_t layer : ArrayRef(layers.getArrayRef()).take_front(count))
       total += double(layerBytes[layer]);
     double memory = 0;
-    for (int gpu = 0; gpu < host; ++gpu)
+    for (int gpu = 0; gpu < gpus; ++gpu)
       memory += double(target.devices[gpu].budgetBytes());
 
     llvm::SmallDenseMap<int64_t, int> gpuOfLayer;
@@ -109,20 +111,24 @@ private:
     int gpu = 0;
     for (int64_t layer : ArrayRef(layers.getArrayRef()).take_front(count)) {
       double bytes = double(layerBytes[layer]);
-      while (gpu + 1 < host && before + bytes / 2 > share * total)
+      while (gpu + 1 < gpus && before + bytes / 2 > share * total)
         share += double(target.devices[++gpu].budgetBytes()) / memory;
       gpuOfLayer[layer] = gpu;
       before += bytes;
     }
     Assignment assignment(problem.groups().size(), host);
     for (auto [group, device] : llvm::zip_equal(problem.groups(), assignment)) {
+      if (group.device >= 0) {
+        device = group.device;
+        continue;
+      }
       if (group.weightBytes > 0 && !paysOnGpu(group))
         continue;
       if (group.layer) {
         auto it = gpuOfLayer.find(*group.layer);
         device = it == gpuOfLayer.end() ? host : it->second;
       } else if (group.weightBytes > 0 && globals) {
-        device = host - 1;
+        device = gpus - 1;
       }
     }
     follow(assignment);
@@ -132,7 +138,7 @@ private:
   /// Ops that have neither weights nor a layer go where their input is.
   void follow(Assignment &assignment) const {
     for (auto [group, device] : llvm::zip_equal(problem.groups(), assignment)) {
-      if (group.layer || group.weightBytes > 0)
+      if (group.device >= 0 || group.layer || group.weightBytes > 0)
         continue;
       for (Value operand : group.ops.front()->getOperands())
         if (Operation *producer = operand.getDefiningOp())
@@ -147,7 +153,7 @@ private:
   const PlacementProblem &problem;
   const moec::TargetDesc &target;
   double minReadFraction;
-  int host;
+  int host, gpus;
   llvm::SetVector<int64_t> layers;
 };
 
@@ -178,8 +184,11 @@ public:
         (group.readFraction < 1 ? formatPercent(group.readFraction) : "all") +
         " of its " + formatCapacity(double(group.weightBytes)) + " (" +
         twoDecimals(group.intensity()) + " FLOPs per resident byte and token)";
-    if (target.devices.size() == 1) {
-      os << "the target's only device; " << reads << ".";
+    if (gpuCount(target) == 0) {
+      os << (target.devices.size() == 1
+                 ? "the target's only device; "
+                 : "the host, as no rule says otherwise; ")
+         << reads << ".";
       return text;
     }
     const moec::DeviceDesc &other = device.kind == moec::DeviceKind::Cuda
@@ -226,13 +235,14 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto target = moec::targetOf(module);
-    if (failed(target) || failed(checkPhases(module)))
+    if (failed(target) || failed(checkPhases(module)) ||
+        failed(checkPlaced(module, *target)))
       return signalPassFailure();
 
     PlacementProblem problem(module, *target);
     Placer placer(problem, *target, minReadFraction);
     Choice choice = placer.choose();
-    if (failed(checkHost(module, *target, problem, choice)))
+    if (failed(checkFit(module, *target, problem, choice)))
       return signalPassFailure();
     record(problem, *target, placer, choice);
     report(module, *target, problem, placer, choice);
@@ -248,21 +258,39 @@ private:
     return success();
   }
 
-  LogicalResult checkHost(ModuleOp module, const moec::TargetDesc &target,
-                          const PlacementProblem &problem,
-                          const Choice &choice) {
-    const moec::DeviceDesc &host = target.host();
-    if (choice.use.back().total() <= int64_t(host.budgetBytes()))
+  /// Whether the devices that ops have already are the target's.
+  LogicalResult checkPlaced(ModuleOp module, const moec::TargetDesc &target) {
+    LogicalResult result = success();
+    module.walk([&](CostOpInterface op) {
+      auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
+      if (device && !target.find(std::string_view(device.getValue())))
+        result = op.emitError()
+                 << labelOf(op) << " is on " << device << ", which "
+                 << target.name << " does not have";
+    });
+    return result;
+  }
+
+  LogicalResult checkFit(ModuleOp module, const moec::TargetDesc &target,
+                         const PlacementProblem &problem,
+                         const Choice &choice) {
+    // One line for each device, those that are short first.
+    std::string shortOf, others;
+    for (auto [device, use] : llvm::zip_equal(target.devices, choice.use)) {
+      bool fits = use.total() <= int64_t(device.budgetBytes());
+      (fits ? others : shortOf) += line(device, use, problem.kvRows());
+    }
+    if (shortOf.empty())
       return success();
-    // One line for each device, the one that is short first.
-    std::string cause = "the model does not fit " + target.name +
-                        line(host, choice.use.back(), problem.kvRows());
-    for (auto [device, use] : llvm::zip_equal(target.devices, choice.use))
-      if (&device != &host)
-        cause += line(device, use, problem.kvRows());
-    return userError(module, cause,
-                     "use a target with more memory, or a model file with "
-                     "fewer bits per weight");
+    std::string fix = "use a target with more memory, or a model file with "
+                      "fewer bits per weight";
+    if (target.devices.size() > gpuCount(target) + 1 ||
+        llvm::any_of(problem.groups(),
+                     [](const OpGroup &group) { return group.device >= 0; }))
+      fix = "place other ops on other devices, " + fix;
+    return userError(module,
+                     "the model does not fit " + target.name + shortOf + others,
+                     fix);
   }
 
   /// Need, budget and what the need is made of.
@@ -288,7 +316,8 @@ private:
       for (Operation *op : group.ops) {
         op->setAttr(kDeviceAttr,
                     StringAttr::get(op->getContext(), device.name));
-        appendReason(op, reason);
+        if (group.device < 0)
+          appendReason(op, reason);
         (device.kind == moec::DeviceKind::Cuda ? numGpu : numHost) += 1;
       }
     }
@@ -302,7 +331,7 @@ private:
                           << formatCapacity(double(use.total())) << " of "
                           << formatCapacity(double(device.budgetBytes()))
                           << ": " << describe(use, problem.kvRows());
-    if (target.devices.size() == 1)
+    if (gpuCount(target) == 0)
       return;
     if (choice.layersOnGpu < placer.layerCount())
       module.emitRemark() << "only " << choice.layersOnGpu << " of "

@@ -97,6 +97,12 @@ int64_t scratchBytes(Operation *op) {
 
 } // namespace
 
+size_t moe::gpuCount(const moec::TargetDesc &target) {
+  return size_t(llvm::count_if(target.devices, [](const auto &device) {
+    return device.kind == moec::DeviceKind::Cuda;
+  }));
+}
+
 //===----------------------------------------------------------------------===//
 // Groups
 //===----------------------------------------------------------------------===//
@@ -109,10 +115,10 @@ PlacementProblem::PlacementProblem(ModuleOp module,
   for (func::FuncOp function : functions)
     context = std::max(context, phaseOf(function).getContextLength());
   kvRowCount = kvRowsOf(module, context);
-  llvm::DenseMap<StringAttr, int> byLabel;
+  GroupIndex known;
   for (func::FuncOp function : functions) {
     PhaseAttr phase = phaseOf(function);
-    function.walk([&](CostOpInterface op) { addOp(op, phase, byLabel); });
+    function.walk([&](CostOpInterface op) { addOp(op, phase, known); });
   }
   for (OpGroup &group : groupList)
     for (auto [name, bytes] : group.weights)
@@ -120,15 +126,20 @@ PlacementProblem::PlacementProblem(ModuleOp module,
 }
 
 void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
-                             llvm::DenseMap<StringAttr, int> &byLabel) {
+                             GroupIndex &known) {
   int index = int(groupList.size());
+  auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
   // An op without a label is a group of its own.
   if (auto label = op->getAttrOfType<StringAttr>(kLabelAttr))
-    index = byLabel.try_emplace(label, index).first->second;
+    index = known.try_emplace({label, device}, index).first->second;
   if (index == int(groupList.size())) {
     groupList.emplace_back();
     groupList.back().label = labelOf(op);
     groupList.back().layer = layerOf(op);
+    if (device)
+      groupList.back().device =
+          int(target.find(std::string_view(device.getValue())) -
+              target.devices.data());
   }
   groupIndex[op] = index;
   OpGroup &group = groupList[index];
@@ -234,10 +245,10 @@ void PlacementProblem::addFunction(func::FuncOp function,
     int64_t inside = innerBytes(&op, tokens);
     change[device][index] += inside;
     change[device][index + 1] -= inside;
-    if (device == hostIndex())
-      use[device].scratch =
-          std::max(use[device].scratch,
-                   scratchBytes(&op) * int64_t(target.host().cores));
+    if (const moec::DeviceDesc &desc = target.devices[device];
+        desc.kind == moec::DeviceKind::Cpu)
+      use[device].scratch = std::max(use[device].scratch,
+                                     scratchBytes(&op) * int64_t(desc.cores));
   }
   for (size_t device = 0; device < devices; ++device) {
     int64_t live = 0, peak = 0;
@@ -263,9 +274,9 @@ PlacementProblem::transfersPerToken(const Assignment &assignment) const {
           if (int device = deviceOf(user, assignment);
               device != home && destinations.insert(device).second) {
             // The link of the GPU that sends or receives.
-            int gpu = device == hostIndex() ? home : device;
+            int other = device == hostIndex() ? home : device;
             transfers.seconds +=
-                moec::transferSeconds(double(bytes), target.devices[gpu]);
+                moec::transferSeconds(double(bytes), target.devices[other]);
             ++transfers.count;
           }
     };

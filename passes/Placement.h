@@ -19,16 +19,23 @@
 
 namespace mlir::moe {
 
+/// How many of a target's devices are GPUs; they are the first.
+size_t gpuCount(const moec::TargetDesc &target);
+
 /// Weights by name with the bytes that must be resident. Views of one tensor
 /// are that tensor.
 using WeightSet = llvm::MapVector<StringAttr, int64_t>;
 
 /// The ops of one label in all phases: the unit of placement. An attention may
 /// have another form and other labels in another phase; its layer holds them
-/// together.
+/// together. Ops of one label that are on different devices already are groups
+/// of their own.
 struct OpGroup {
   StringRef label;
   std::optional<int64_t> layer;
+  /// The device that the ops are on already, as an index into the target's;
+  /// -1: placement decides.
+  int device = -1;
   SmallVector<Operation *> ops;
   WeightSet weights;
   int64_t weightBytes = 0;
@@ -91,8 +98,9 @@ public:
                        const moec::DeviceDesc &device) const;
 
 private:
-  void addOp(Operation *op, PhaseAttr phase,
-             llvm::DenseMap<StringAttr, int> &byLabel);
+  /// Groups by label and device; a missing one is null.
+  using GroupIndex = llvm::DenseMap<std::pair<Attribute, Attribute>, int>;
+  void addOp(Operation *op, PhaseAttr phase, GroupIndex &known);
   void addFunction(func::FuncOp function, const Assignment &assignment,
                    std::vector<DeviceUse> &use) const;
   /// Where `op` runs; what has no group (arguments, returns) is the host's.

@@ -2,6 +2,7 @@
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "passes/Passes.h"
+#include "passes/Placement.h"
 #include "passes/Support.h"
 #include "runtime/base/Text.h"
 #include "runtime/schema/OpTable.h"
@@ -124,7 +125,7 @@ private:
     if (!module->hasAttr(kTargetAttr))
       return false;
     FailureOr<moec::TargetDesc> target = moec::targetOf(module);
-    return succeeded(target) && target->devices.size() > 1;
+    return succeeded(target) && gpuCount(*target) > 0;
   }
 
   /// Whether a weight's elements are codes of at most 8 bits.

@@ -27,6 +27,17 @@ std::vector<int32_t> teamsOf(const fb::Plan &plan, int threads) {
   return teams;
 }
 
+std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
+                                       std::span<const int> workers) {
+  std::vector<std::vector<int>> lists;
+  for (int32_t team : teams) {
+    auto own = workers.first(std::min(size_t(team), workers.size()));
+    lists.emplace_back(own.begin(), own.end());
+    workers = workers.subspan(own.size());
+  }
+  return lists;
+}
+
 StatusOr<std::unique_ptr<Devices>> Devices::create(const Plan &plan,
                                                    const WeightFiles &files,
                                                    DevicesOptions options) {
@@ -35,22 +46,17 @@ StatusOr<std::unique_ptr<Devices>> Devices::create(const Plan &plan,
   result->threads_ = std::accumulate(teams.begin(), teams.end(), 0);
   // The caller works where it waits longest: with the largest team.
   result->callers_ = size_t(std::ranges::max_element(teams) - teams.begin());
-  size_t first = 0;
-  auto slice = [&](const std::vector<int> &all, size_t size) {
-    size_t begin = std::min(first, all.size());
-    size_t end = std::min(first + size, all.size());
-    return std::vector<int>(all.begin() + long(begin), all.begin() + long(end));
-  };
+  auto cpus = byDevice(teams, options.cpus);
+  auto nodes = byDevice(teams, options.nodes);
   for (uint32_t i = 0; i < teams.size(); ++i) {
     CpuDeviceOptions device;
     device.team = teams[i];
     device.first =
         i == result->callers_ ? FirstWorker::Caller : FirstWorker::Thread;
-    device.cpus = slice(options.cpus, size_t(teams[i]));
-    device.nodes = slice(options.nodes, size_t(teams[i]));
+    device.cpus = std::move(cpus[i]);
+    device.nodes = std::move(nodes[i]);
     device.fixedTeam = teams.size() > 1;
     device.instrument = options.instrument;
-    first += size_t(teams[i]);
     MOE_ASSIGN_OR_RETURN(std::unique_ptr<CpuDevice> created,
                          CpuDevice::create(plan, i, files, std::move(device)));
     result->memories_.push_back(created->hostMemory());

@@ -41,6 +41,11 @@ struct RunnablePhase {
 /// devices' cores: at least one each.
 std::vector<int32_t> teamsOf(const fb::Plan &plan, int threads);
 
+/// What is listed by worker of all devices, by device; those for whom the list
+/// has nothing get nothing.
+std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
+                                       std::span<const int> workers);
+
 class Devices {
 public:
   /// Of a plan that passed checkMachine(). `plan` and `files` outlive it. Fails

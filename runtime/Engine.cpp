@@ -60,7 +60,8 @@ Status Engine::prepare(const EngineOptions &options) {
       devices.nodes.push_back(place.node);
     }
   if (options.copyWeights)
-    MOE_RETURN_IF_ERROR(files_->copyToMemory(nodeParts(table, devices.nodes)));
+    MOE_RETURN_IF_ERROR(files_->copyToMemory(
+        nodeParts(table, byDevice(teamsOf(table, threads), devices.nodes))));
   MOE_RETURN_IF_ERROR(createDevices(std::move(devices)));
   kvPages_ = KvPages(table, devices_->memories());
   pool_.emplace(kvPages_.count());

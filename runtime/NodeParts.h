@@ -16,10 +16,11 @@ struct Plan;
 
 /// For each file of the plan, the bytes that one node's workers read and no
 /// others: its rows of every matrix and of every expert that a gemm multiplies.
-/// Ascending and apart. `nodes` is as Executor::create() takes it. What is in
-/// no part is read by all.
-std::vector<std::vector<NodeBytes>> nodeParts(const fb::Plan &plan,
-                                              std::span<const int> nodes);
+/// Ascending and apart. `nodes` is by device, each as Executor::create() takes
+/// it. What is in no part is read by all; of what two devices read, the first
+/// has its way.
+std::vector<std::vector<NodeBytes>>
+nodeParts(const fb::Plan &plan, std::span<const std::vector<int>> nodes);
 
 } // namespace moert
 

@@ -24,12 +24,19 @@ struct ShapingOption {
   Kind kind = Word; ///< Paths are recorded as those of models are: plan.fbs.
 };
 constexpr ShapingOption kShapingOptions[] = {
-    {"--target"},  {"--target-file", ShapingOption::Path},
-    {"--ctx"},     {"--sequences"},
-    {"--ubatch"},  {"--kv-budget"},
-    {"--kv-type"}, {"--mla"},
-    {"--weights"}, {"--checksums"},
-    {"--experts"}, {"--no-tokenizer", ShapingOption::Flag},
+    {"--target"},
+    {"--target-file", ShapingOption::Path},
+    {"--ctx"},
+    {"--sequences"},
+    {"--ubatch"},
+    {"--kv-budget"},
+    {"--kv-type"},
+    {"--mla"},
+    {"--weights"},
+    {"--checksums"},
+    {"--experts"},
+    {"--place"},
+    {"--no-tokenizer", ShapingOption::Flag},
 };
 
 const ShapingOption *findOption(std::string_view name) {
@@ -128,10 +135,12 @@ std::string recompileLine(const fb::Plan &plan, std::string_view planPath,
                           std::span<const std::string> modelPaths) {
   std::vector<OptionChange> options = optionsOf(plan, planPath);
   for (const OptionChange &change : changes) {
-    // A machine is named or described, not both.
+    // A machine is named or described, not both; rules name devices of the one
+    // before.
     if (change.name == "--target")
-      std::erase_if(options,
-                    [](auto &old) { return old.name == "--target-file"; });
+      std::erase_if(options, [](auto &old) {
+        return old.name == "--target-file" || old.name == "--place";
+      });
     auto old = std::ranges::find(options, change.name, &OptionChange::name);
     if (old == options.end())
       options.push_back(change);

@@ -56,6 +56,8 @@ std::string commandLine(const CompileRequest &request) {
   addText("--kv-type", &CompileRequest::kvType);
   addText("--mla", &CompileRequest::mla);
   addText("--weights", &CompileRequest::weights);
+  for (const std::string &rule : request.place)
+    add("--place", moert::shellWord(rule));
   addText("--checksums", &CompileRequest::checksums);
   if (!request.weightsFile.empty())
     add("--weights-file", moert::shellPath(request.weightsFile));
@@ -86,16 +88,19 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
     }
     machine = "--target-file " + moert::shellWord(path);
   }
+  std::string rules;
+  for (const std::string &rule : request.place)
+    rules += " --place " + moert::shellWord(rule);
   return fmt::format(
       "{} --ctx {}{}{} --ubatch {} --kv-type {} --mla {} "
-      "--weights {}{}{}{}",
+      "--weights {}{}{}{}{}",
       machine, context,
       request.sequences > 1 ? fmt::format(" --sequences {}", request.sequences)
                             : "",
       request.kvBudget
           ? " --kv-budget " + moert::sizeWord(uint64_t(request.kvBudget))
           : "",
-      request.ubatch, request.kvType, request.mla, request.weights,
+      request.ubatch, request.kvType, request.mla, request.weights, rules,
       request.checksums == "auto" ? "" : " --checksums " + request.checksums,
       request.experts ? fmt::format(" --experts {}", request.experts) : "",
       request.tokenizer ? "" : " --no-tokenizer");

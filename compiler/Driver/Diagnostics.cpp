@@ -24,6 +24,7 @@ std::optional<StatusCode> userFailureOf(std::string_view pass) {
       {"moe-specialize-phases", StatusCode::DoesNotFit},
       {"moe-absorb-mla", StatusCode::Usage},
       {"moe-reduce-experts", StatusCode::Usage},
+      {"moe-apply-rules", StatusCode::Usage},
       {"moe-place-devices", StatusCode::DoesNotFit},
       {"moe-select-kernels", StatusCode::Unsupported},
   };

@@ -63,6 +63,8 @@ void fillOptions(const CompileRequest &request, int64_t context,
   options.kvBudget = request.kvBudget;
   options.ubatch = std::min(request.ubatch, context);
   options.experts = request.experts;
+  for (const std::string &rule : request.place)
+    options.place.push_back(rule);
   options.kvType = request.kvType;
   options.mla = request.mla == "none"       ? MlaForm::None
                 : request.mla == "factored" ? MlaForm::Factored

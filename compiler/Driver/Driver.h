@@ -39,6 +39,8 @@ struct CompileRequest {
   std::string weightsFile; ///< "" for one beside the plan.
   /// Of weights that stay in the model file: auto, full or sampled.
   std::string checksums = "auto";
+  /// Rules "[PHASE:]OPS=DEVICE", the last that matches an op decides.
+  std::vector<std::string> place;
   bool tokenizer = true; ///< Whether the plan file carries the vocabulary.
   /// auto: q8_0 on a CPU where attention weights are quantised, otherwise f16.
   /// It alone moves logits by 0.5 % in q8_0, 0.4 % in bf16, 0.1 % in f16, which

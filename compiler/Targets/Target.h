@@ -56,7 +56,7 @@ struct DeviceDesc {
 
 struct TargetDesc {
   std::string name;                ///< As the user wrote it.
-  std::vector<DeviceDesc> devices; ///< GPUs first; exactly one CPU, last.
+  std::vector<DeviceDesc> devices; ///< GPUs first, then CPUs; the host last.
   /// What the user should know of how it was resolved.
   std::vector<std::string> notes;
 
@@ -77,8 +77,8 @@ moert::StatusOr<TargetDesc> describeParts(std::string_view spec);
 moert::StatusOr<TargetDesc> resolveTarget(std::string_view spec);
 
 /// Reads a description from a file (--target-file), "-" or a FIFO: one device
-/// object, or
-/// {"devices": [...]}. Unknown keys and wrong types are errors.
+/// object or {"devices": [...]}, where several CPUs share the machine's cores.
+/// Unknown keys and wrong types are errors.
 moert::StatusOr<TargetDesc> loadTargetFile(const std::string &path);
 
 /// One device's or target's description as JSON text, as loadTargetFile reads.

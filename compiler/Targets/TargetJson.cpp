@@ -132,22 +132,21 @@ Status parseReadByCores(const Json &object, const JsonPlace &place,
 Status checkAgreement(const DeviceDesc &device, std::string_view isa,
                       const JsonPlace &place) {
   if (device.reservedBytes >= device.memoryBytes)
-    return place.error(
-                   fmt::format("\"reserved_gib\" is {}, but \"memory_gib\""
-                               " is {}: nothing is left to plan with",
-                               double(device.reservedBytes) / kGiB,
-                               double(device.memoryBytes) / kGiB));
+    return place.error(fmt::format("\"reserved_gib\" is {}, but \"memory_gib\""
+                                   " is {}: nothing is left to plan with",
+                                   double(device.reservedBytes) / kGiB,
+                                   double(device.memoryBytes) / kGiB));
   if (device.kind == DeviceKind::Cuda) {
     if (device.linkBytesPerSecond <= 0 || device.arch == 0)
-      return place.error( "a cuda device needs \"arch\" and \"link_gbps\"");
+      return place.error("a cuda device needs \"arch\" and \"link_gbps\"");
     if (!isa.empty())
-      return place.error( "\"isa\" is for a cpu; a cuda device has \"arch\"");
+      return place.error("\"isa\" is for a cpu; a cuda device has \"arch\"");
     return Status::ok();
   }
   if (device.linkBytesPerSecond > 0 || device.linkLatencySeconds > 0 ||
       device.arch != 0)
-    return place.error( "\"arch\", \"link_gbps\" and \"link_latency_us\" are "
-                          "for a cuda device, and this is a cpu");
+    return place.error("\"arch\", \"link_gbps\" and \"link_latency_us\" are "
+                       "for a cuda device, and this is a cpu");
   return Status::ok();
 }
 
@@ -264,7 +263,16 @@ StatusOr<TargetDesc> loadTargetFile(const std::string &path) {
                        parseDevices(text, moert::inputName(path)));
   std::string name = moert::inputName(path);
   name = name.substr(name.find_last_of('/') + 1);
-  return makeTarget(name.substr(0, name.find_last_of('.')), std::move(devices));
+  name = name.substr(0, name.find_last_of('.'));
+  auto cpus = std::ranges::count(devices, DeviceKind::Cpu, &DeviceDesc::kind);
+  if (cpus <= 1)
+    return makeTarget(std::move(name), std::move(devices));
+  // Several CPUs share one machine's cores; the first is the host.
+  TargetDesc target = joinDevices(std::move(name), std::move(devices));
+  auto first =
+      std::ranges::find(target.devices, DeviceKind::Cpu, &DeviceDesc::kind);
+  std::rotate(first, first + 1, target.devices.end());
+  return target;
 }
 
 std::string toJson(const TargetDesc &target) {

@@ -5,6 +5,7 @@
 #include "runtime/base/Topology.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
+#include "test/support/SplitPlan.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -27,7 +28,9 @@ protected:
 TEST_F(NodePartsTest, OneNodeHasNoParts) {
   StatusOr<Plan> plan = Plan::load(sample_.builder.write(folder_));
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
-  for (std::vector<int> nodes : {std::vector<int>{}, {0, 0, 0}})
+  using Nodes = std::vector<std::vector<int>>;
+  for (const Nodes &nodes :
+       {Nodes{}, Nodes{{}}, Nodes{{0, 0, 0}}, Nodes{{1}, {1}}})
     for (const auto &file : nodeParts(plan->table(), nodes))
       EXPECT_TRUE(file.empty());
 }
@@ -41,7 +44,8 @@ TEST_F(NodePartsTest, EveryByteOfEveryExpertIsOneNodes) {
   const fb::Plan &table = plan->table();
   for (std::vector<int> nodes :
        {std::vector<int>{0, 0, 1, 1}, {0, 1, 2, 3}, {0, 0, 0, 5}}) {
-    std::vector<std::vector<NodeBytes>> parts = nodeParts(table, nodes);
+    std::vector<std::vector<int>> ofOne{nodes};
+    std::vector<std::vector<NodeBytes>> parts = nodeParts(table, ofOne);
     ASSERT_EQ(parts.size(), table.files()->size());
     for (const auto &file : parts)
       for (size_t i = 0; i < file.size(); ++i) {
@@ -77,10 +81,46 @@ TEST_F(NodePartsTest, EveryByteOfEveryExpertIsOneNodes) {
   }
 }
 
+bool isExperts(const fb::InstructionT &instruction) {
+  return findOp(instruction.op)->name.starts_with("expert");
+}
+
+/// Of two devices, each has what its instructions read on its own nodes.
+TEST_F(NodePartsTest, DevicesReadTheirOwnNodes) {
+  moetest::splitPlan(sample_.builder.plan,
+                     [](const fb::PhaseT &, const fb::InstructionT &i) {
+                       return uint32_t(isExperts(i));
+                     });
+  StatusOr<Plan> plan = Plan::load(sample_.builder.write(folder_));
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+  const fb::Plan &table = plan->table();
+  std::vector<std::vector<int>> nodes = {{3, 3}, {5, 6}};
+  auto parts = nodeParts(table, nodes);
+  std::map<std::string, std::set<int>> nodesOf;
+  for (const fb::Weight *weight : *table.weights())
+    for (const NodeBytes &part : parts[weight->file()])
+      if (part.begin < weight->offset() +
+                           uint64_t(weight->outer() * weight->outer_stride()) &&
+          weight->offset() < part.end)
+        nodesOf[std::string(text(weight->name()))].insert(part.node);
+  EXPECT_EQ(nodesOf["wo"], (std::set<int>{3}));
+  EXPECT_EQ(nodesOf["dense_down"], (std::set<int>{3}));
+  EXPECT_EQ(nodesOf["down"], (std::set<int>{5, 6}));
+  // Its rows are one grain, which is not divided.
+  EXPECT_EQ(nodesOf["gate"], (std::set<int>{6}));
+}
+
 // An engine on a machine that says that its CPUs are on nodes of their own,
 // with weights mapped and copied: the same bits as anywhere.
 TEST_F(NodePartsTest, EnginesOnSimulatedNodesComputeTheSame) {
+  SamplePlan split;
+  moetest::splitPlan(split.builder.plan,
+                     [](const fb::PhaseT &, const fb::InstructionT &i) {
+                       return uint32_t(isExperts(i));
+                     });
+  TempDir other;
   std::string planPath = sample_.builder.write(folder_);
+  std::string splitPath = split.builder.write(other);
   std::vector<int> cpus = allowedCpus();
   for (size_t i = 0; i < cpus.size(); ++i) {
     std::string node = "devices/system/node/node" + std::to_string(i);
@@ -108,6 +148,8 @@ TEST_F(NodePartsTest, EnginesOnSimulatedNodesComputeTheSame) {
   EXPECT_EQ(logits(options), expected);
   options.copyWeights = true;
   EXPECT_EQ(logits(options), expected);
+  std::swap(planPath, splitPath);
+  EXPECT_EQ(logits(options), expected) << "on two devices";
 }
 
 } // namespace

@@ -54,6 +54,18 @@ TEST_F(RecompileTest, ANamedMachineReplacesADescribedOne) {
                     "-o plan.fb");
 }
 
+TEST_F(RecompileTest, RulesAreForTheMachineThatTheyName) {
+  sample_.builder.plan.options =
+      "--target-file two.json --place 'blk.*=cpu1' --place 'prefill:*=cpu0'";
+  OptionChange longer{"--ctx", "48"}, native{"--target", "native"};
+  EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {&longer, 1}),
+            lead_ +
+                "moec compile MODEL --target-file two.json --place "
+                "'blk.*=cpu1' --place 'prefill:*=cpu0' --ctx 48 -o plan.fb");
+  EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {&native, 1}),
+            lead_ + "moec compile MODEL --target native -o plan.fb");
+}
+
 TEST_F(RecompileTest, OptionsThatCannotBeReadAreNone) {
   sample_.builder.plan.options = "--ctx 'open";
   EXPECT_EQ(recompileLine(plan().table(), "plan.fb"),

@@ -211,6 +211,16 @@ void addCompileCommand(moetool::Tool &tool) {
             "Most tokens of a prefill step");
   add("Decisions", "--mla", r.mla, "Form of latent attention")
       ->check(CLI::IsMember({"auto", "none", "factored", "folded"}));
+  options->shaping.push_back(
+      command
+          ->add_option(
+              "--place", r.place,
+              "[PHASE:]OPS=DEVICE, for example blk.*.ffn_experts=cpu1 "
+              "or prefill:blk.*=cpu0: where ops go that this names; of "
+              "several rules the last that matches decides")
+          ->group("Decisions")
+          ->allow_extra_args(false)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
   add("Decisions", "-w,--weights", r.weights,
       "auto: write to plan.weights what is computed or laid out anew; pack: "
       "everything, the plan then needs no GGUF; reference: nothing")

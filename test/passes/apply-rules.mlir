@@ -1,0 +1,92 @@
+// RUN: moe-opt %s -moe-apply-rules='rules=blk.*.ffn=cpu1,decode:blk.1.*=cpu0' | FileCheck %s
+// RUN: moe-opt %s -moe-apply-rules='rules=blk.0.attn=cpu1' | FileCheck %s --check-prefix=CACHE
+// RUN: moe-opt %s -moe-apply-rules='rules=prefill:blk.0.*=cpu1' | FileCheck %s --check-prefix=PHASE
+// RUN: moe-opt %s -moe-apply-rules='rules=*=cpu0,blk.0.attn_kv=cpu1,decode:blk.0.a*=cpu0' | FileCheck %s --check-prefix=LAST
+// RUN: moe-opt %s -moe-apply-rules='rules=blk.0.*=cpu1' -moe-place-devices -moe-insert-transfers | FileCheck %s --check-prefix=THEN
+
+// The last rule that names an op in its phase decides; what none names is left
+// to moe-place-devices.
+// CHECK-LABEL: func.func @decode
+// CHECK: moe.linear
+// CHECK-NOT: moe.device
+// CHECK: moe.label = "blk.0.a"
+// CHECK: moe.ffn {{.*}}moe.device = "cpu1", moe.label = "blk.0.ffn", moe.reason = "On cpu1: the rule 'blk.*.ffn=cpu1' asks for it."
+// CHECK: moe.ffn {{.*}}moe.device = "cpu0", moe.label = "blk.1.ffn", moe.reason = "On cpu0: the rule 'decode:blk.1.*=cpu0' asks for it."
+// CHECK-LABEL: func.func @prefill
+// CHECK: moe.ffn {{.*}}moe.device = "cpu1", moe.label = "blk.0.ffn"
+// CHECK: moe.ffn {{.*}}moe.device = "cpu1", moe.label = "blk.1.ffn"
+
+// A layer's cache, and what uses it, is on one device in all phases: the rule
+// for an attention moves what appends to its cache too, and nothing else.
+// CACHE-LABEL: func.func @decode
+// CACHE: moe.linear
+// CACHE-NOT: moe.device
+// CACHE: moe.mla_latent {{.*}}moe.device = "cpu1", moe.label = "blk.0.attn_kv", moe.reason = "On cpu1: the rule 'blk.0.attn=cpu1' asks for it of its layer's cache."
+// CACHE: moe.latent_attention {{.*}}moe.device = "cpu1"
+// CACHE-NOT: moe.device
+// CACHE-LABEL: func.func @prefill
+// CACHE: moe.mla_latent {{.*}}moe.device = "cpu1"
+// CACHE: moe.latent_attention {{.*}}moe.device = "cpu1"
+
+// A rule for one phase leaves it where it is.
+// PHASE-LABEL: func.func @decode
+// PHASE-NOT: moe.device
+// PHASE-LABEL: func.func @prefill
+// PHASE: moe.linear {{.*}}moe.device = "cpu1", moe.label = "blk.0.a"
+// PHASE: moe.mla_latent
+// PHASE-NOT: moe.device
+// PHASE: moe.reason = "With its layer's cache, which all phases share: the rule 'prefill:blk.0.*=cpu1' does not move it."
+// PHASE: moe.latent_attention
+// PHASE-NOT: moe.device
+// PHASE: moe.ffn {{.*}}moe.device = "cpu1", moe.label = "blk.0.ffn"
+
+// Of the rules for all phases, too, the last decides.
+// LAST-LABEL: func.func @decode
+// LAST: moe.linear {{.*}}moe.device = "cpu0", moe.label = "blk.0.a"
+// LAST: moe.mla_latent {{.*}}moe.device = "cpu1"
+// LAST: moe.latent_attention {{.*}}moe.device = "cpu1"
+// LAST: moe.ffn {{.*}}moe.device = "cpu0", moe.label = "blk.1.ffn"
+// LAST-LABEL: func.func @prefill
+// LAST: moe.linear {{.*}}moe.device = "cpu0", moe.label = "blk.0.a"
+
+// The others go to the host, the target's last CPU, and what crosses is copied
+// by the CPU that is not the host.
+// THEN-LABEL: func.func @decode
+// THEN: moe.transfer %{{.*}} from "cpu0" to "cpu1" {moe.device = "cpu1"
+// THEN: moe.transfer %{{.*}} from "cpu1" to "cpu0" {moe.device = "cpu1"
+// THEN: moe.ffn {{.*}}moe.device = "cpu0", moe.label = "blk.1.ffn", moe.reason = "On cpu0: the host, as no rule says otherwise; a token reads all of its 512.0 KiB
+
+#target = {name = "two", devices = [
+  {name = "cpu1", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64},
+  {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
+
+module attributes {moe.target = #target} {
+func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {
+  %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %g1 = moe.weight <"blk.1.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %d1 = moe.weight <"blk.1.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %a = moe.weight <"blk.0.a", file = 0, offset = 0> : tensor<40x256xf32>
+  %n = moe.weight <"blk.0.n", file = 0, offset = 0> : tensor<32xf32>
+  %u = moe.linear %x, %a {moe.label = "blk.0.a"} : (tensor<?x256xf32>, tensor<40x256xf32>) -> tensor<?x40xf32>
+  %kv = moe.mla_latent %u, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
+  %o = moe.latent_attention %u, %kv {heads = 1, latent = 32, rope = 8, scale = 0.25, moe.label = "blk.0.attn"} : (tensor<?x40xf32>, !moe.kv<40>) -> tensor<?x32xf32>
+  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = "blk.0.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = "blk.1.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  return %y1 : tensor<?x256xf32>
+}
+func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 16, context = 1024>} {
+  %g0 = moe.weight <"blk.0.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %g1 = moe.weight <"blk.1.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %d1 = moe.weight <"blk.1.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
+  %a = moe.weight <"blk.0.a", file = 0, offset = 0> : tensor<40x256xf32>
+  %n = moe.weight <"blk.0.n", file = 0, offset = 0> : tensor<32xf32>
+  %u = moe.linear %x, %a {moe.label = "blk.0.a"} : (tensor<?x256xf32>, tensor<40x256xf32>) -> tensor<?x40xf32>
+  %kv = moe.mla_latent %u, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
+  %o = moe.latent_attention %u, %kv {heads = 1, latent = 32, rope = 8, scale = 0.25, moe.label = "blk.0.attn"} : (tensor<?x40xf32>, !moe.kv<40>) -> tensor<?x32xf32>
+  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = "blk.0.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = "blk.1.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  return %y1 : tensor<?x256xf32>
+}
+}
