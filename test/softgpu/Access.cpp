@@ -169,6 +169,10 @@ void resolveGlobal(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
              runs[i].begin);
     if (kind != AccessKind::Read)
       allocation.markWritten(offset, length);
+    if (launch.touched && !isStrong)
+      (kind == AccessKind::Read ? launch.touched->reads
+                                : launch.touched->writes)
+          .add(runs[i].begin, runs[i].end);
   }
 }
 

@@ -93,18 +93,6 @@ template <class F> static void single(Warp &warp, const Op &op, Mask mask) {
   store(warp.lanes<float>(op.r[0]), out, mask);
 }
 
-/// The NaN of a sum is the first of its operands', quiet; without one there it
-/// has a sign. (Which comes first was seen on sm_90.)
-static double withNan(double result, double first, double second,
-                      double third) {
-  if (result == result)
-    return result;
-  double nan = first != first ? first : second != second ? second : third;
-  uint64_t bits =
-      nan != nan ? std::bit_cast<uint64_t>(nan) : 0xFFF8000000000000;
-  return std::bit_cast<double>(bits | uint64_t(1) << 51);
-}
-
 template <class F> static void doubles(Warp &warp, const Op &op, Mask mask) {
   const double *a = warp.lanes<double>(op.r[1]),
                *b = warp.lanes<double>(op.r[2]);

@@ -45,7 +45,7 @@ template <class T> static T updated(AtomicKind kind, T old, T b, T c) {
 static double sum(double old, double b, bool isGlobal) {
   if (isGlobal && (old != old || b != b))
     return b != b ? b : old;
-  return old + b;
+  return withNan(old + b, old, b, b);
 }
 static float sum(float old, float b, bool isGlobal) {
   return isGlobal ? canonical(flush(flush(old) + flush(b)))

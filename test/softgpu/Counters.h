@@ -50,6 +50,8 @@ struct Counters {
   /// of k that is all zero, as padding of a tile is.
   uint64_t macs = 0, usefulMacs = 0;
   uint64_t blocks = 0;
+
+  Counters &operator+=(const Counters &other);
 };
 
 } // namespace softgpu

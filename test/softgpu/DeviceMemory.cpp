@@ -35,6 +35,8 @@ static uint64_t bitsOf(uint64_t count) {
 }
 
 bool Allocation::isWritten(uint64_t offset, uint64_t count) const {
+  if (!valid)
+    return true;
   while (count) {
     uint64_t bit = offset & 63;
     uint64_t now = std::min<uint64_t>(count, 64 - bit);
@@ -48,6 +50,8 @@ bool Allocation::isWritten(uint64_t offset, uint64_t count) const {
 }
 
 void Allocation::markWritten(uint64_t offset, uint64_t count) {
+  if (!valid)
+    return;
   while (count) {
     uint64_t bit = offset & 63;
     uint64_t now = std::min<uint64_t>(count, 64 - bit);
@@ -60,19 +64,31 @@ void Allocation::markWritten(uint64_t offset, uint64_t count) {
 uint64_t DeviceMemory::allocate(uint64_t bytes, std::string name) {
   auto allocation = std::make_unique<Allocation>();
   allocation->name = std::move(name);
-  allocation->base = next_;
   allocation->bytes = bytes;
   allocation->pages = LazyPages(bytes);
   allocation->validPages = LazyPages(bytes / 8 + 16);
-  uint64_t granules = bytes / 4 + 8;
-  allocation->racePages = LazyPages(granules * 8);
   allocation->host = static_cast<uint8_t *>(allocation->pages.data());
   allocation->valid = static_cast<uint64_t *>(allocation->validPages.data());
+  liveBytes_ += bytes;
+  return place(std::move(allocation));
+}
+
+uint64_t DeviceMemory::map(void *host, uint64_t bytes, std::string name) {
+  auto allocation = std::make_unique<Allocation>();
+  allocation->name = std::move(name);
+  allocation->bytes = bytes;
+  allocation->host = static_cast<uint8_t *>(host);
+  allocation->isHost = true;
+  return place(std::move(allocation));
+}
+
+uint64_t DeviceMemory::place(std::unique_ptr<Allocation> allocation) {
+  uint64_t base = allocation->base = next_;
+  uint64_t granules = allocation->bytes / 4 + 8;
+  allocation->racePages = LazyPages(granules * 8);
   allocation->writers = static_cast<uint32_t *>(allocation->racePages.data());
   allocation->readers = allocation->writers + granules;
-  next_ = (next_ + bytes + kGap + 255) & ~uint64_t(255);
-  liveBytes_ += bytes;
-  uint64_t base = allocation->base;
+  next_ = (next_ + allocation->bytes + kGap + 255) & ~uint64_t(255);
   allocations_.emplace(base, std::move(allocation));
   return base;
 }
@@ -84,7 +100,7 @@ bool DeviceMemory::free(uint64_t address) {
   Allocation &allocation = *it->second;
   // Its addresses are never used again, so that later accesses are recognised.
   allocation.isFreed = true;
-  liveBytes_ -= allocation.bytes;
+  liveBytes_ -= allocation.isHost ? 0 : allocation.bytes;
   allocation.pages = LazyPages();
   allocation.validPages = LazyPages();
   allocation.racePages = LazyPages();
@@ -94,16 +110,20 @@ bool DeviceMemory::free(uint64_t address) {
 Allocation *DeviceMemory::find(uint64_t address) {
   if (last_ && address - last_->base < last_->bytes)
     return last_;
+  if (Allocation *allocation = lookup(address))
+    return last_ = allocation;
+  return nullptr;
+}
+
+Allocation *DeviceMemory::lookup(uint64_t address) const {
   auto it = allocations_.upper_bound(address);
   if (it == allocations_.begin())
     return nullptr;
   Allocation *allocation = std::prev(it)->second.get();
-  if (address - allocation->base >= allocation->bytes)
-    return nullptr;
-  return last_ = allocation;
+  return address - allocation->base < allocation->bytes ? allocation : nullptr;
 }
 
-std::string DeviceMemory::describe(uint64_t address) {
+std::string DeviceMemory::describe(uint64_t address) const {
   auto it = allocations_.upper_bound(address);
   auto of = [](const Allocation &a) {
     return fmt::format("{}'{}' ({} bytes at {:#x})", a.isFreed ? "freed " : "",

@@ -41,7 +41,8 @@ struct Allocation {
   uint64_t base = 0, bytes = 0;
   uint8_t *host = nullptr; ///< Where its bytes are.
   bool isFreed = false, isReadOnly = false;
-  uint64_t *valid = nullptr;   ///< A bit a byte: written once.
+  bool isHost = false;         ///< Mapped: `host` is not ours.
+  uint64_t *valid = nullptr;   ///< A bit a byte: written once. Null: all were.
   uint32_t *writers = nullptr; ///< By granules of 4 bytes: RaceTags.
   uint32_t *readers = nullptr;
   uint32_t raceBase = 0; ///< Launch at which tags were cleared.
@@ -105,16 +106,23 @@ public:
   static constexpr uint64_t kParamWindow = uint64_t(0x7D) << 52;
   static constexpr uint64_t kWindowBytes = uint64_t(1) << 24;
 
+  /// Addresses begin at kBase + offset.
+  explicit DeviceMemory(uint64_t offset = 0) : next_(kBase + offset) {}
+
   /// 256-byte aligned, 0 bytes make an address too.
   uint64_t allocate(uint64_t bytes, std::string name);
+  /// An address of memory of the host's, until it is freed.
+  uint64_t map(void *host, uint64_t bytes, std::string name);
   /// False if nothing is allocated at exactly `address`.
   bool free(uint64_t address);
   uint64_t liveBytes() const { return liveBytes_; }
 
   /// The allocation, freed or not, that holds `address`; null in a gap.
   Allocation *find(uint64_t address);
+  /// The same for threads other than the one that runs kernels.
+  Allocation *lookup(uint64_t address) const;
   /// "8 bytes past the end of 'x' (4096 bytes at 0x1000000000000)".
-  std::string describe(uint64_t address);
+  std::string describe(uint64_t address) const;
 
   /// What the host does; false if the range is not inside one allocation.
   bool copyIn(uint64_t to, const void *from, uint64_t bytes);
@@ -125,10 +133,11 @@ public:
 
 private:
   Allocation *range(uint64_t address, uint64_t bytes);
+  uint64_t place(std::unique_ptr<Allocation> allocation);
 
   std::map<uint64_t, std::unique_ptr<Allocation>> allocations_;
   Allocation *last_ = nullptr;
-  uint64_t next_ = kBase;
+  uint64_t next_;
   uint64_t liveBytes_ = 0;
 };
 

@@ -154,6 +154,18 @@ inline uint16_t bfloatOfFloat(float value) {
   return value == value ? uint16_t(rounded) : uint16_t(0x7FFF);
 }
 
+/// The NaN of a sum is the first of its operands', quiet; without one there it
+/// has a sign. (Which comes first was seen on sm_90.)
+inline double withNan(double result, double first, double second,
+                      double third) {
+  if (result == result)
+    return result;
+  double nan = first != first ? first : second != second ? second : third;
+  uint64_t bits =
+      nan != nan ? std::bit_cast<uint64_t>(nan) : 0xFFF8000000000000;
+  return std::bit_cast<double>(bits | uint64_t(1) << 51);
+}
+
 /// a + b rounded to odd: the last bit says that something was lost.
 inline double addToOdd(double a, double b) {
   double sum = a + b;

@@ -66,7 +66,33 @@ uint64_t sharedLimit(int arch) {
   }
 }
 
-SoftGpu::SoftGpu(SoftGpuOptions options) : options_(options) {}
+Counters &Counters::operator+=(const Counters &other) {
+  for (size_t i = 0; i < instructions.size(); ++i)
+    instructions[i] += other.instructions[i];
+  auto addTraffic = [](Traffic &to, const Traffic &from) {
+    to.requests += from.requests;
+    to.sectors += from.sectors;
+    to.usefulBytes += from.usefulBytes;
+  };
+  addTraffic(globalLoads, other.globalLoads);
+  addTraffic(globalStores, other.globalStores);
+  addTraffic(globalAtomics, other.globalAtomics);
+  auto addBanks = [](Banks &to, const Banks &from) {
+    to.requests += from.requests;
+    to.wavefronts += from.wavefronts;
+    to.idealWavefronts += from.idealWavefronts;
+  };
+  addBanks(sharedLoads, other.sharedLoads);
+  addBanks(sharedStores, other.sharedStores);
+  addBanks(matrixLoads, other.matrixLoads);
+  macs += other.macs;
+  usefulMacs += other.usefulMacs;
+  blocks += other.blocks;
+  return *this;
+}
+
+SoftGpu::SoftGpu(SoftGpuOptions options, uint64_t addressOffset)
+    : options_(options), memory_(addressOffset) {}
 
 moert::StatusOr<std::unique_ptr<Program>> SoftGpu::load(std::string_view ptx) {
   MOE_ASSIGN_OR_RETURN(PtxModule module, parsePtx(ptx));
@@ -381,7 +407,8 @@ static void runGrid(Launch &launch) {
 }
 
 LaunchResult SoftGpu::launch(const Kernel &kernel, const LaunchShape &shape,
-                             std::span<const void *const> arguments) {
+                             std::span<const void *const> arguments,
+                             Touched *touched) {
   LaunchResult result;
   if ((result.finding = checkLimits(kernel, shape)))
     return result;
@@ -392,6 +419,7 @@ LaunchResult SoftGpu::launch(const Kernel &kernel, const LaunchShape &shape,
   launch.memory = &memory_;
   launch.isChecked = options_.isChecked;
   launch.isCounting = options_.isCounting;
+  launch.touched = touched;
   launch.executed.resize(kernel.ops.size());
   launch.params.resize(kernel.paramBytes);
   if (arguments.size() != kernel.params.size()) {

@@ -13,6 +13,7 @@
 #include "test/softgpu/DeviceMemory.h"
 #include "test/softgpu/Finding.h"
 #include "test/softgpu/Program.h"
+#include "test/softgpu/Ranges.h"
 
 #include <optional>
 #include <span>
@@ -68,7 +69,8 @@ bool isSoftGpuSupported();
 
 class SoftGpu {
 public:
-  explicit SoftGpu(SoftGpuOptions options = {});
+  /// Its addresses begin `addressOffset` above DeviceMemory::kBase.
+  explicit SoftGpu(SoftGpuOptions options = {}, uint64_t addressOffset = 0);
 
   SoftGpuOptions &options() { return options_; }
   DeviceMemory &memory() { return memory_; }
@@ -77,9 +79,15 @@ public:
   moert::StatusOr<std::unique_ptr<Program>> load(std::string_view ptx);
 
   /// Runs a grid to its end. `arguments` are the kernel's, each of its
-  /// parameter's size.
+  /// parameter's size. `touched` gets what it read and wrote of global memory,
+  /// if checks are on.
   LaunchResult launch(const Kernel &kernel, const LaunchShape &shape,
-                      std::span<const void *const> arguments);
+                      std::span<const void *const> arguments,
+                      Touched *touched = nullptr);
+
+  /// What is wrong with such a launch before it runs.
+  std::optional<Finding> checkLimits(const Kernel &kernel,
+                                     const LaunchShape &shape) const;
 
   template <class... Args>
   LaunchResult run(const Kernel &kernel, const LaunchShape &shape,
@@ -89,9 +97,6 @@ public:
   }
 
 private:
-  std::optional<Finding> checkLimits(const Kernel &kernel,
-                                     const LaunchShape &shape) const;
-
   SoftGpuOptions options_;
   DeviceMemory memory_;
 };

@@ -114,6 +114,7 @@ struct Launch {
   Counters counters;
   uint64_t instructions = 0; ///< Serves as the clock.
   bool isChecked = true, isCounting = true;
+  Touched *touched = nullptr; ///< Of the caller; null: nobody wants it.
 };
 
 /// Throws a Finding at `lane` of `warp`, whose instruction is `op`.

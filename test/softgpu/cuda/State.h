@@ -1,0 +1,227 @@
+//===- State.h - What a driver holds ----------------------------*- C++ -*-===//
+
+#ifndef MOE_TEST_SOFTGPU_CUDA_STATE_H
+#define MOE_TEST_SOFTGPU_CUDA_STATE_H
+
+#include "test/softgpu/cuda/Timeline.h"
+
+#include <set>
+
+namespace softcuda {
+
+enum Result : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kInvalidImage = 200,
+  kInvalidContext = 201,
+  kNoBinaryForGpu = 209,
+  kInvalidPtx = 218,
+  kUnsupportedPtxVersion = 222,
+  kInvalidHandle = 400,
+  kNotFound = 500,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kOutOfResources = 701,
+  kTimeout = 702,
+  kAlreadyRegistered = 712,
+  kNotRegistered = 713,
+  kMisaligned = 716,
+  kLaunchFailed = 719,
+  kNotPermitted = 800,
+  kNotSupported = 801,
+  kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
+  kCaptureUnmatched = 903,
+  kCaptureUnjoined = 904,
+  kCaptureIsolation = 905,
+  kCapturedEvent = 907,
+  kUpdateFailure = 910
+};
+
+struct Gpu {
+  int ordinal = 0;
+  GpuOptions options;
+  std::unique_ptr<softgpu::SoftGpu> soft;
+  /// Held while an operation runs, and by calls that change its memory.
+  std::mutex running;
+  std::map<uint64_t, uint64_t> allocations; ///< Bytes by address.
+  uint64_t allocatedBytes = 0;
+  int retained = 0;
+  Result error = kSuccess; ///< Of a kernel; every call fails from then on.
+};
+
+struct Module {
+  Gpu *gpu = nullptr;
+  std::unique_ptr<softgpu::Program> program;
+  struct Function {
+    Gpu *gpu;
+    const softgpu::Kernel *kernel;
+    uint32_t dynamicShared = 48 << 10; ///< At most.
+    bool wasLaunched = false;
+  };
+  std::vector<std::unique_ptr<Function>> functions;
+};
+using Function = Module::Function;
+
+/// What an operation does, as often as a graph launches it.
+struct Work {
+  enum Kind : uint8_t {
+    Kernel,
+    Copy,
+    Set,
+    Host,
+    Wait,
+    Write,
+    Empty
+  } kind = Empty;
+  Gpu *gpu = nullptr;
+  std::string name;
+  std::function<void(Operation &)> run;
+  std::function<bool()> isThere;
+  std::function<void(Operation &)> prepare;
+  softgpu::Range hostReads, hostWrites; ///< As Operation's.
+  bool isMapped = false;
+  const Function *function = nullptr; ///< Of a kernel.
+};
+
+struct Graph;
+struct Node {
+  Work work;
+  std::vector<size_t> after;    ///< Nodes of the same graph.
+  const void *stream = nullptr; ///< That it was captured on.
+};
+
+struct Graph {
+  std::vector<std::unique_ptr<Node>> nodes;
+};
+
+struct Exec {
+  std::vector<std::unique_ptr<Node>> nodes;
+  std::vector<const Node *> origins; ///< Handles of the graph's nodes.
+  std::map<std::pair<const void *, const void *>, uint32_t> chains;
+  OperationPtr last;
+};
+
+/// Under way on some streams.
+struct Capture {
+  std::unique_ptr<Graph> graph = std::make_unique<Graph>();
+  int mode = 0; ///< 0 global, 1 of this thread, 2 relaxed.
+  const void *origin = nullptr;
+  bool isInvalid = false;
+  std::set<size_t> open; ///< Nodes that nothing follows.
+};
+
+struct Stream {
+  Gpu *gpu = nullptr;
+  bool isBlocking = true; ///< Ordered with the default stream.
+  uint32_t chain = 0;
+  OperationPtr last;
+  std::vector<OperationPtr> waits; ///< Of the next operation.
+  std::shared_ptr<Capture> capture;
+  std::vector<size_t> captured; ///< Nodes that the next one follows.
+};
+
+struct Event {
+  Gpu *gpu = nullptr;
+  OperationPtr last; ///< Null: never recorded.
+  std::shared_ptr<Capture> capture;
+  std::vector<size_t> captured;
+};
+
+/// Memory of the host that GPUs know.
+struct HostRange {
+  uint64_t bytes = 0;
+  bool isOwned = false; ///< By us: cuMemHostAlloc.
+  bool isMapped = false;
+  std::vector<uint64_t> addresses; ///< By GPU.
+};
+
+struct State {
+  Options options;
+  Totals totals;
+  std::vector<std::string> findings;
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  std::map<const void *, std::unique_ptr<Stream>> streams;
+  std::map<const void *, std::unique_ptr<Event>> events;
+  std::map<const void *, std::unique_ptr<Module>> modules;
+  std::map<const void *, std::unique_ptr<Graph>> graphs;
+  std::map<const void *, std::unique_ptr<Exec>> execs;
+  std::vector<std::unique_ptr<Stream>> defaults; ///< Streams, by GPU.
+  std::map<uint64_t, HostRange> host;            ///< By address.
+  std::set<std::shared_ptr<Capture>> captures;
+  AccessOrder order; ///< Of all GPUs' memory, and the host's that they know.
+  std::unique_ptr<Timeline> timeline;
+  /// Guards `findings`, `order` and `totals`, which operations change.
+  std::mutex log;
+
+  void find(std::string what);
+};
+
+/// The one of this process, and the lock that every call holds but while it
+/// waits.
+State &state();
+std::unique_lock<std::mutex> &lockOfThisThread();
+
+/// The GPU of this thread's current context; null without one.
+Gpu *currentGpu();
+
+/// Counts the call. What it returns at once, if anything: a failure that the
+/// test asked for, no context, an earlier error.
+std::optional<Result> begin(const char *symbol, bool needsContext);
+
+/// Every entry point begins with one of these.
+#define SOFTCUDA_BEGIN(needsContext)                                           \
+  softcuda::Entry entry;                                                       \
+  if (auto early = softcuda::begin(__func__, needsContext))                    \
+  return *early
+
+/// Holds the lock of all calls.
+class Entry {
+public:
+  Entry();
+  ~Entry();
+};
+
+/// The same while the host waits for an operation: others may call.
+void waitFor(const OperationPtr &operation);
+bool hasEnded(const OperationPtr &operation);
+
+/// What a capture forbids: allocation, synchronisation. Ends it.
+std::optional<Result> refuseInCapture(const char *symbol);
+
+/// A stream's handle; null is the current GPU's default one.
+Stream *streamOf(void *handle);
+
+OperationPtr operationOf(const Work &work, uint32_t chain);
+const std::string *ptxOfCubin(std::string_view cubin);
+std::vector<Gpu *> &contextsOfThisThread();
+
+/// Puts work on a stream, or into the graph that it captures.
+Result submit(Stream &stream, Work work, OperationPtr *operation = nullptr);
+
+/// Everything on a GPU has ended.
+void drain(Gpu &gpu);
+
+/// Bytes of memory of a GPU or the host, by their address, and whose they are.
+struct Bytes {
+  uint8_t *data = nullptr; ///< Null: nobody's.
+  Gpu *gpu = nullptr;      ///< Null: the host's.
+  bool isPinned = false;
+  bool isMapped = false; ///< A GPU has its address.
+  softgpu::Allocation *allocation = nullptr;
+};
+Bytes bytesAt(uint64_t address, uint64_t bytes);
+
+/// The address by which `state().order` knows a byte: the host's, where it is
+/// mapped.
+uint64_t orderedAddress(uint64_t address);
+
+/// An operation touched these: what nothing orders is found.
+void touch(Operation &operation, softgpu::Touched &touched);
+
+} // namespace softcuda
+
+#endif // MOE_TEST_SOFTGPU_CUDA_STATE_H

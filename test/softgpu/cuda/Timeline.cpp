@@ -1,0 +1,177 @@
+//===- Timeline.cpp -------------------------------------------------------===//
+
+#include "test/softgpu/cuda/Timeline.h"
+
+#include <algorithm>
+
+namespace softcuda {
+
+/// The host seems to do something else, or to wait without calling us.
+static constexpr auto kIdle = std::chrono::milliseconds(2);
+/// How long an eager GPU lets the host wait after it enqueued.
+static constexpr auto kEager = std::chrono::milliseconds(20);
+
+Timeline::Timeline(const Options &options)
+    : options_(options), random_(options.seed) {
+  thread_ = std::thread([this] { loop(); });
+}
+
+Timeline::~Timeline() {
+  {
+    std::lock_guard lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+OperationPtr Timeline::enqueue(OperationPtr operation) {
+  std::unique_lock lock(mutex_);
+  operation->clock = host_;
+  operation->followsHost = operation->isOfHost || operation->isThere != nullptr;
+  for (const OperationPtr &before : operation->after)
+    operation->followsHost |= !before->isDone && before->followsHost;
+  if (operation->prepare && mayPrepare(*operation))
+    operation->prepare(*operation);
+  pending_.push_back(operation);
+  ++enqueued_;
+  changed_.notify_all();
+  bool settles = options_.timing == Timing::Early ||
+                 (options_.timing == Timing::Seeded && random_() % 4 == 0);
+  if (settles)
+    changed_.wait_for(lock, kEager, [&] {
+      return !isRunning_ &&
+             std::none_of(pending_.begin(), pending_.end(),
+                          [&](auto &other) { return isReady(*other); });
+    });
+  return operation;
+}
+
+/// Whether nobody else changes or reads the host's bytes before it runs.
+bool Timeline::mayPrepare(const Operation &operation) const {
+  if (operation.followsHost)
+    return false;
+  auto meet = [](softgpu::Range a, softgpu::Range b) {
+    return a.begin < b.end && b.begin < a.end;
+  };
+  return std::none_of(pending_.begin(), pending_.end(),
+                      [&](const OperationPtr &other) {
+                        return (other->isKernel && operation.isMapped) ||
+                               meet(other->hostWrites, operation.hostReads) ||
+                               meet(other->hostWrites, operation.hostWrites) ||
+                               meet(other->hostReads, operation.hostWrites);
+                      });
+}
+
+void Timeline::want(Operation &operation) {
+  if (operation.isWanted || operation.isDone)
+    return;
+  operation.isWanted = true;
+  for (const OperationPtr &before : operation.after)
+    want(*before);
+}
+
+void Timeline::wait(const OperationPtr &operation) {
+  std::unique_lock lock(mutex_);
+  want(*operation);
+  bool isIdle = false;
+  while (!operation->isDone && !ends_)
+    if (!runOne(lock, isIdle))
+      isIdle = changed_.wait_for(lock, kIdle) == std::cv_status::timeout;
+  host_.join(operation->clock);
+}
+
+bool Timeline::hasEnded(const OperationPtr &operation) {
+  std::unique_lock lock(mutex_);
+  if (operation->isDone)
+    host_.join(operation->clock);
+  else
+    want(*operation); // Who polls waits.
+  changed_.notify_all();
+  return operation->isDone;
+}
+
+bool Timeline::isHere() {
+  std::lock_guard lock(mutex_);
+  return runner_ == std::this_thread::get_id();
+}
+
+void Timeline::pass(double seconds) {
+  std::lock_guard lock(mutex_);
+  now_ += seconds;
+}
+
+bool Timeline::isReady(const Operation &operation) const {
+  for (const OperationPtr &before : operation.after)
+    if (!before->isDone)
+      return false;
+  return !operation.isThere || operation.isThere();
+}
+
+OperationPtr Timeline::pick(bool isIdle) {
+  std::vector<OperationPtr> ready;
+  for (const OperationPtr &operation : pending_)
+    if (isReady(*operation) &&
+        (operation->isWanted || isIdle || options_.timing != Timing::Late))
+      ready.push_back(operation);
+  if (ready.empty())
+    return nullptr;
+  switch (options_.timing) {
+  case Timing::Late: // Of those that must, what came last.
+    return ready.back();
+  case Timing::Seeded:
+    return ready[random_() % ready.size()];
+  default:
+    return ready.front();
+  }
+}
+
+bool Timeline::runOne(std::unique_lock<std::mutex> &lock, bool isIdle) {
+  if (isRunning_)
+    return false;
+  OperationPtr operation = pick(isIdle);
+  if (!operation)
+    return false;
+  isRunning_ = true;
+  runner_ = std::this_thread::get_id();
+  Operation &op = *operation;
+  for (const OperationPtr &before : op.after) {
+    op.clock.join(before->clock);
+    op.end = std::max(op.end, before->end);
+  }
+  if (numbers_.size() <= op.chain)
+    numbers_.resize(op.chain + 1);
+  op.stamp = {op.chain, ++numbers_[op.chain]};
+  op.clock.add(op.stamp);
+  lock.unlock();
+  if (op.run)
+    op.run(op);
+  lock.lock();
+  op.end = now_;
+  op.isDone = true;
+  op.after.clear();
+  op.run = nullptr;
+  std::erase(pending_, operation);
+  isRunning_ = false;
+  runner_ = {};
+  changed_.notify_all();
+  return true;
+}
+
+void Timeline::loop() {
+  std::unique_lock lock(mutex_);
+  bool isIdle = false;
+  while (!ends_) {
+    if (runOne(lock, isIdle)) {
+      isIdle = isIdle && !pending_.empty();
+      continue;
+    }
+    // Flags in memory change without a word, so look again in any case.
+    uint64_t before = enqueued_;
+    auto pause = pending_.empty() ? std::chrono::milliseconds(1000) : kIdle;
+    bool isQuiet = changed_.wait_for(lock, pause) == std::cv_status::timeout;
+    isIdle = isQuiet && before == enqueued_ && !pending_.empty();
+  }
+}
+
+} // namespace softcuda
