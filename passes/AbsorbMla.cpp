@@ -1,8 +1,8 @@
-#include "compiler/CostModel/CostModel.h"
 #include "compiler/Targets/TargetAttr.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 #include "passes/KeyUp.h"
+#include "passes/OpSeconds.h"
 #include "passes/Passes.h"
 #include "passes/Placement.h"
 #include "passes/Support.h"
@@ -177,6 +177,9 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       SmallVector<MlaAttentionOp> attentions;
       function.walk([&](MlaAttentionOp op) { attentions.push_back(op); });
+      // Once, as it adds up the weights of all layers.
+      if (PhaseAttr phase = phaseOf(function); phase && !attentions.empty())
+        situation = situationOf(function, typicalStep(phase), device);
       for (MlaAttentionOp op : attentions)
         if (failed(rewrite(op, device)))
           signalPassFailure(); // A cause of all layers is told of all.
@@ -184,6 +187,7 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
   }
 
 private:
+  moec::Situation situation; ///< Of the function's typical step.
   /// By label: a batch is of decoded tokens, and weights that are resident for
   /// those serve it too.
   llvm::StringMap<MlaForm> formInDecode;
@@ -247,14 +251,12 @@ private:
     return success();
   }
 
-  static FormCost measure(const Attention &attention, const KeyUp &keyUp,
-                          MlaForm form, TypicalStep step,
-                          const moec::DeviceDesc &device) {
+  FormCost measure(const Attention &attention, const KeyUp &keyUp, MlaForm form,
+                   const moec::DeviceDesc &device) {
     FormCost cost{form};
     auto seconds = [&](Operation *op) {
-      auto costed = dyn_cast<CostOpInterface>(op);
-      return costed ? moec::opSeconds(costed, step.tokens, step.cached, device)
-                    : 0;
+      return opSeconds(op, situation, device,
+                       weights != WeightsMode::Reference);
     };
     auto bytes = [](Value weight) {
       return getTensorBytes(cast<RankedTensorType>(weight.getType()));
@@ -291,7 +293,8 @@ private:
     SmallVector<FormCost> costs;
     for (MlaForm candidate : kForms)
       if (candidate != MlaForm::Folded || canFold)
-        costs.push_back(measure(attention, keyUp, candidate, step, device));
+        costs.push_back(
+            measure(attention, keyUp, candidate, device));
     const FormCost *best = &costs.front();
     for (const FormCost &cost : costs)
       if (cost.seconds < best->seconds)

@@ -85,7 +85,8 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// What the fused kernels need: one shape, one encoding of the activation.
-bool gateFitsUp(Value gate, Value up, moek::Isa isa, PhaseAttr phase) {
+bool gateFitsUp(Value gate, Value up, const moec::DeviceDesc &device,
+                PhaseAttr phase) {
   auto gateType = cast<RankedTensorType>(gate.getType());
   auto upType = cast<RankedTensorType>(up.getType());
   if (gateType.getShape() != upType.getShape())
@@ -93,7 +94,7 @@ bool gateFitsUp(Value gate, Value up, moek::Isa isa, PhaseAttr phase) {
   auto gemmFor = [&](RankedTensorType type) -> const moek::GemmInfo * {
     auto format = getFormat(type.getElementType());
     // Other layouts are only chosen if their gemms read the same encoding.
-    return format ? chooseGemm(*format, moek::Layout::Gguf, isa,
+    return format ? chooseGemm(*format, moek::Layout::Gguf, device,
                                phase.getMinTokens(), phase.getMaxTokens())
                   : nullptr;
   };
@@ -138,7 +139,7 @@ private:
     const moec::DeviceDesc *device =
         name ? target.find(std::string_view(name.getValue())) : &target.host();
     if (!phase || !device || !chooseKernel(fused, device->isa) ||
-        !gateFitsUp(op.getGate(), op.getUp(), device->isa, phase))
+        !gateFitsUp(op.getGate(), op.getUp(), *device, phase))
       return;
     op.setFused(true);
     ++numGateUp;

@@ -1,5 +1,7 @@
 #include "passes/KernelSelection.h"
 
+#include "compiler/CostModel/CostModel.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -49,14 +51,30 @@ const KernelInfo *moe::chooseKernel(moek::OpCode op, Isa isa) {
   return best;
 }
 
+bool moe::clearlySlower(const GemmInfo &a, const GemmInfo &b, int64_t rows,
+                        const moec::DeviceDesc &device) {
+  auto seconds = [&](const GemmInfo &gemm) {
+    return moec::measuredSecondsPerByte(gemm, double(rows), /*cached=*/false,
+                                        device);
+  };
+  auto ofA = seconds(a), ofB = seconds(b);
+  return ofA && ofB && *ofA > 1.05 * *ofB;
+}
+
 const GemmInfo *moe::chooseGemm(moek::Format format, moek::Layout layout,
-                                Isa isa, int64_t minTokens, int64_t maxTokens) {
-  isa = gemmIsa(isa, maxTokens);
+                                const moec::DeviceDesc &device,
+                                int64_t minTokens, int64_t maxTokens) {
+  Isa isa = gemmIsa(device.isa, maxTokens);
   const GemmInfo *best = nullptr;
+  auto better = [&](const GemmInfo &info) {
+    return !best || (info.isa > best->isa
+                         ? !clearlySlower(info, *best, maxTokens, device)
+                         : clearlySlower(*best, info, maxTokens, device));
+  };
   for (const GemmInfo &info : moek::gemmTable())
     if (info.format == format && info.layout == layout &&
         runsOn(info.isa, isa) && info.minTokens <= minTokens &&
-        info.maxTokens >= maxTokens && (!best || info.isa > best->isa))
+        info.maxTokens >= maxTokens && better(info))
       best = &info;
   return best;
 }
@@ -128,7 +146,8 @@ moek::Layout SelectedStep::layoutOf(Value weight) const {
   return moek::Layout::Gguf;
 }
 
-FailureOr<SmallVector<SelectedStep>> moe::selectedSteps(Operation *op) {
+FailureOr<SmallVector<SelectedStep>>
+moe::selectedSteps(Operation *op, int64_t tokens, int64_t cached) {
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
   if (!lowerable)
     return op->emitError("lowers to no instruction");
@@ -151,6 +170,10 @@ FailureOr<SmallVector<SelectedStep>> moe::selectedSteps(Operation *op) {
 
   SmallVector<SelectedStep> selected;
   ArrayRef<const GemmInfo *> rest = *gemms;
+  SmallVector<StepWork> works;
+  if (auto costed = dyn_cast<CostOpInterface>(op))
+    works = costed.getWork(tokens, cached);
+  const StepWork *work = works.begin();
   for (auto [step, driver] : llvm::zip_equal(steps, *kernels)) {
     if (driver->op != step.op)
       return op->emitError() << kKernelsAttr << " names " << toRef(driver->name)
@@ -163,6 +186,9 @@ FailureOr<SmallVector<SelectedStep>> moe::selectedSteps(Operation *op) {
       return op->emitError() << "gemms of " << toRef(driver->name)
                              << " read different encodings";
     selected.push_back({step, driver, {own.begin(), own.end()}});
+    // withQuantize() added instructions that the op knows nothing of.
+    if (step.op != moek::OpCode::Quantize && work != works.end())
+      selected.back().work = *work++;
   }
   return selected;
 }

@@ -21,6 +21,7 @@
 #ifndef MOE_PASSES_KERNELSELECTION_H
 #define MOE_PASSES_KERNELSELECTION_H
 
+#include "compiler/Targets/Target.h"
 #include "dialects/moe/Moe.h"
 #include "kernels/Activation.h"
 #include "kernels/Registry.h"
@@ -38,6 +39,9 @@ struct SelectedStep {
   moek::Encoding activation() const {
     return gemms.empty() ? moek::Encoding::F32 : gemms.front()->activation;
   }
+  /// What the instruction does in the step that selectedSteps() was asked
+  /// about.
+  StepWork work = {};
   /// In which layout the instruction reads `weight`.
   moek::Layout layoutOf(Value weight) const;
 };
@@ -49,9 +53,11 @@ struct SelectedStep {
 SmallVector<PlanStep> withQuantize(ArrayRef<PlanStep> steps,
                                    ArrayRef<const moek::GemmInfo *> gemms);
 
-/// Reads moe.kernels and moe.gemms of an op back. Emits an error on `op` if
-/// they are missing, name no kernel, or do not fit the op's instructions.
-FailureOr<SmallVector<SelectedStep>> selectedSteps(Operation *op);
+/// Reads moe.kernels and moe.gemms of an op back, with the work of a step of
+/// `tokens` after `cached` others. Emits an error on `op` if they are missing,
+/// name no kernel, or do not fit the op's instructions.
+FailureOr<SmallVector<SelectedStep>>
+selectedSteps(Operation *op, int64_t tokens = 1, int64_t cached = 0);
 
 /// Whether a device whose best instruction set is `device` runs a kernel of
 /// `kernel`: a CPU runs every set below its best, a CUDA device only its own.
@@ -70,10 +76,17 @@ bool shareActivation(const moek::GemmInfo &a, const moek::GemmInfo &b);
 const moek::KernelInfo *chooseKernel(moek::OpCode op, moek::Isa isa);
 
 /// The gemm for a weight of `format` in `layout` whose token range holds
-/// minTokens .. maxTokens, of the best instruction set, or null.
+/// minTokens .. maxTokens: of the best instruction set, unless another is known
+/// to be clearly faster with maxTokens. Null if there is none.
 const moek::GemmInfo *chooseGemm(moek::Format format, moek::Layout layout,
-                                 moek::Isa isa, int64_t minTokens,
-                                 int64_t maxTokens);
+                                 const moec::DeviceDesc &device,
+                                 int64_t minTokens, int64_t maxTokens);
+
+/// Whether `a` is known to take more than a twentieth longer than `b` over a
+/// byte of weights and `rows` rows: less is what measurements differ by. False
+/// unless both were measured on `device`.
+bool clearlySlower(const moek::GemmInfo &a, const moek::GemmInfo &b,
+                   int64_t rows, const moec::DeviceDesc &device);
 
 /// Whether a device whose best instruction set is `isa` has gemms for another
 /// layout than the model file's: for any format, or for `format` with rows of

@@ -114,8 +114,8 @@ private:
     tables.sort();
     for (func::FuncOp function : functions)
       function.erase();
-    for (StringRef name :
-         {kModelAttr, kFilesAttr, kTargetAttr, kNotesAttr, kKvRowsAttr})
+    // The target stays: plan-overhead asks it.
+    for (StringRef name : {kModelAttr, kFilesAttr, kNotesAttr, kKvRowsAttr})
       module->removeAttr(name);
     return success();
   }
@@ -165,7 +165,9 @@ private:
     for (Operation &op : block.without_terminator()) {
       if (!isa<LowerableOpInterface>(op))
         continue; // Weights are lowered where they are used.
-      FailureOr<SmallVector<SelectedStep>> steps = selectedSteps(&op);
+      TypicalStep typical = typicalStep(phaseOf(function));
+      FailureOr<SmallVector<SelectedStep>> steps =
+          selectedSteps(&op, typical.tokens, typical.cached);
       if (mlir::failed(steps) || mlir::failed(emitter.begin(&op, *steps)) ||
           mlir::failed(lowerings.lower(&op, *steps, emitter)))
         return failure();

@@ -1,6 +1,5 @@
 #include "passes/PhaseEmitter.h"
 
-#include "compiler/CostModel/CostModel.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "passes/Support.h"
@@ -47,24 +46,35 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   loc_ = op->getLoc();
   label_ = labelOf(op).str();
 
+  // The bytes of all its weights are added up once per phase and device.
+  const moec::DeviceDesc &desc = *tables_.target().find(name.strref());
+  auto [known, isNew] = situations_.try_emplace(name);
+  if (isNew)
+    known->second = situationOf(op->getParentOfType<func::FuncOp>(),
+                                typicalStep(attr_), desc);
+  situation_ = known->second;
+
   explain_ = explain(op, steps, attr_.getName(), typicalStep(attr_));
   // A batch ends with the logits of all its rows, which no phase of its own
   // computes.
-  if (attr_.getName() == kLogitsName && attr_.getSequences() > 1)
-    explain(op, steps, kBatchName, {attr_.getSequences(), 0});
+  if (attr_.getName() == kLogitsName && attr_.getSequences() > 1) {
+    moec::Situation rows = situation_;
+    rows.tokens = attr_.getSequences();
+    explain(op, steps, kBatchName, {rows.tokens, 0})
+        .setSeconds(APFloat(opSeconds(op, rows, desc)));
+  }
   return success();
 }
 
-Value PhaseEmitter::explain(Operation *op, ArrayRef<SelectedStep> steps,
+plan::ExplainOp PhaseEmitter::explain(Operation *op, ArrayRef<SelectedStep> steps,
                             StringRef phase, TypicalStep step) {
   auto costly = cast<CostOpInterface>(op);
-  StringRef device = op->getAttrOfType<StringAttr>(kDeviceAttr).getValue();
+  StringAttr device = op->getAttrOfType<StringAttr>(kDeviceAttr);
   Cost cost = costly.getCost(step.tokens, step.cached);
-  const moec::DeviceDesc &desc = *tables_.target().find(device);
-  double seconds =
-      isa<TransferOp>(op)
-          ? moec::transferSeconds(cost.activationBytes, desc)
-          : moec::opSeconds(costly, step.tokens, step.cached, desc);
+  const moec::DeviceDesc &desc = *tables_.target().find(device.strref());
+  double seconds = isa<TransferOp>(op)
+                       ? moec::transferSeconds(cost.activationBytes, desc)
+                       : 0;
   auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
   return tables_.builder().create<plan::ExplainOp>(
       loc_, label_, phase, device, kernelNames(steps),
@@ -142,8 +152,30 @@ Value PhaseEmitter::ropeTable(const SelectedStep &step, RopeAttr rope) {
   return table;
 }
 
+void PhaseEmitter::addSeconds(const SelectedStep &step,
+                              ArrayRef<Value> operands) {
+  auto explain = explain_.getDefiningOp<plan::ExplainOp>();
+  StepWork work = step.work;
+  if (step.step.op == OpCode::Copy)
+    return; // The op's bytes, whose seconds begin() has.
+  if (step.step.op == OpCode::Quantize) {
+    auto out = operands.back().getDefiningOp<plan::BufferOp>();
+    // A float read, a code written.
+    work.activationBytes = 5.0 * double(out.getCols()) *
+                           double(out.getRowsPerToken()) *
+                           double(situation_.tokens);
+  }
+  const moec::DeviceDesc &desc = *tables_.target().find(
+      std::string_view(explain.getDevice().data(), explain.getDevice().size()));
+  double seconds = moec::instructionSeconds(
+      step.step.op, work, {step.driver, step.gemms}, situation_, desc);
+  explain.setSeconds(
+      APFloat(explain.getSeconds().convertToDouble() + seconds));
+}
+
 void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
                         ArrayRef<int64_t> ints, ArrayRef<double> floats) {
+  addSeconds(step, operands);
   SmallVector<StringRef> kernels{ref(step.driver->name)};
   tables_.noteKernel(device_, step.driver->isa);
   for (const moek::GemmInfo *gemm : step.gemms) {

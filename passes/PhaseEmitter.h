@@ -8,7 +8,7 @@
 #ifndef MOE_PASSES_PHASEEMITTER_H
 #define MOE_PASSES_PHASEEMITTER_H
 
-#include "passes/KernelSelection.h"
+#include "passes/OpSeconds.h"
 #include "passes/PlanTables.h"
 #include "passes/Support.h"
 
@@ -20,7 +20,8 @@ public:
   PhaseEmitter(PlanTables &tables, Location loc, PhaseAttr attr);
 
   /// What follows belongs to `op`: its device, its label, its explanation.
-  /// Emits an error on `op` if its device is unknown.
+  /// Emits an error on `op` if its device is unknown. The seconds of its
+  /// explanation are those of the instructions that are then emitted.
   LogicalResult begin(Operation *op, ArrayRef<SelectedStep> steps);
   PhaseAttr phase() const { return attr_; }
 
@@ -84,16 +85,22 @@ public:
   PlanTables &tables() { return tables_; }
 
 private:
-  /// What `op` costs in a step of `phase`.
-  Value explain(Operation *op, ArrayRef<SelectedStep> steps, StringRef phase,
-                TypicalStep step);
+  /// What `op` costs in a step of `phase`, without its seconds.
+  plan::ExplainOp explain(Operation *op, ArrayRef<SelectedStep> steps,
+                          StringRef phase, TypicalStep step);
 
   PlanTables &tables_;
   PhaseAttr attr_;
   plan::PhaseOp phase_;
   OpBuilder builder_;
   Location loc_;
+  /// Adds the seconds of an instruction to the op's explanation.
+  void addSeconds(const SelectedStep &step, ArrayRef<Value> operands);
+
   Value device_, explain_;
+  /// Of the phase's typical step on the current device, and on each.
+  moec::Situation situation_;
+  llvm::DenseMap<StringAttr, moec::Situation> situations_;
   std::string label_;
   bool failed_ = false;
 

@@ -1,9 +1,9 @@
 #include "passes/Placement.h"
 
-#include "compiler/CostModel/CostModel.h"
 #include "kernels/Activation.h"
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
+#include "passes/OpSeconds.h"
 #include "passes/PlanScratch.h"
 #include "passes/Support.h"
 
@@ -164,12 +164,25 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
 
 double PlacementProblem::decodeSeconds(const OpGroup &group,
                                        const moec::DeviceDesc &device) const {
+  auto [known, isNew] = secondsOf.try_emplace({&group, &device}, 0.0);
+  if (isNew)
+    known->second = computeSeconds(group, device);
+  return known->second;
+}
+
+double PlacementProblem::computeSeconds(const OpGroup &group,
+                                        const moec::DeviceDesc &device) const {
   double seconds = 0;
   for (Operation *op : group.ops) {
     PhaseAttr phase = phaseOf(op);
-    if (isOfOneToken(phase))
-      seconds += moec::opSeconds(cast<CostOpInterface>(op), 1,
-                                 typicalStep(phase).cached, device);
+    if (isOfOneToken(phase)) {
+      auto function = op->getParentOfType<func::FuncOp>();
+      auto [known, isNew] = situations.try_emplace({function, &device});
+      if (isNew)
+        known->second = situationOf(
+            function, {1, typicalStep(phase).cached}, device);
+      seconds += opSeconds(op, known->second, device);
+    }
   }
   return seconds;
 }

@@ -7,6 +7,7 @@
 #ifndef MOE_PASSES_PLACEMENT_H
 #define MOE_PASSES_PLACEMENT_H
 
+#include "compiler/CostModel/CostModel.h"
 #include "compiler/Targets/Target.h"
 #include "dialects/moe/Moe.h"
 #include "llvm/ADT/DenseMap.h"
@@ -98,6 +99,8 @@ public:
                        const moec::DeviceDesc &device) const;
 
 private:
+  double computeSeconds(const OpGroup &group,
+                        const moec::DeviceDesc &device) const;
   /// Groups by label and device; a missing one is null.
   using GroupIndex = llvm::DenseMap<std::pair<Attribute, Attribute>, int>;
   void addOp(Operation *op, PhaseAttr phase, GroupIndex &known);
@@ -114,6 +117,13 @@ private:
   llvm::DenseMap<Operation *, int> groupIndex;
   int64_t kvRowCount = 0;
   moek::KvType kvType;
+  // Asked for again with every assignment that is looked at.
+  mutable llvm::DenseMap<std::pair<const OpGroup *, const moec::DeviceDesc *>,
+                         double>
+      secondsOf;
+  mutable llvm::DenseMap<std::pair<Operation *, const moec::DeviceDesc *>,
+                         moec::Situation>
+      situations;
 };
 
 } // namespace mlir::moe

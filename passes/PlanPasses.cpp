@@ -16,6 +16,8 @@ void plan::buildPlanPipeline(OpPassManager &manager,
   manager.addPass(createPlanOrderPass());
   manager.addPass(createPlanAllocatePass());
   manager.addPass(createPlanSchedulePass());
+  // What barriers cost is known once they are there.
+  manager.addPass(createPlanOverheadPass());
 }
 
 void plan::registerPlanPassesAndPipeline() {

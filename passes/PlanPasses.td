@@ -128,4 +128,17 @@ def PlanSchedulePass : Plan_Pass<"plan-schedule"> {
   ];
 }
 
+def PlanOverheadPass : Plan_Pass<"plan-overhead"> {
+  let summary = "what a step takes beside its instructions";
+  let description = [{
+    Waking the workers, going from instruction to instruction and meeting at the
+    barriers that plan-schedule set, at what the target says each takes.
+
+    Invariant: each phase has a `plan.explain` called "overhead" for every device
+    that it uses, which says where the seconds of the others come from too; the
+    target is gone.
+  }];
+  let statistics = [Statistic<"numEntries", "entries", "Explanations added">];
+}
+
 #endif // MOE_PASSES_PLANPASSES_TD

@@ -89,7 +89,7 @@ private:
       return nullptr;
     TokenRange tokens = gemmTokens(weight, phase);
     return chooseGemm(*format, layouts.choose(weight, device).layout,
-                      device.isa, tokens.min, tokens.max);
+                      device, tokens.min, tokens.max);
   }
 
   /// Says where the op's weights are, each by its name if they differ.

@@ -1,6 +1,5 @@
 #include "passes/Support.h"
 
-#include "compiler/CostModel/TypicalStep.h"
 #include "kernels/KvCache.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -15,10 +14,8 @@ using namespace mlir::moe;
 
 TypicalStep moe::typicalStep(PhaseAttr phase) {
   StringRef name = phase.getName();
-  auto [tokens, cached] =
-      moec::typicalStep(std::string_view(name.data(), name.size()),
-                        phase.getMaxTokens(), phase.getContextLength());
-  return {tokens, cached};
+  return moec::typicalStep(std::string_view(name.data(), name.size()),
+                           phase.getMaxTokens(), phase.getContextLength());
 }
 
 PhaseAttr moe::phaseOf(Operation *op) {

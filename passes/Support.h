@@ -3,6 +3,7 @@
 #ifndef MOE_PASSES_SUPPORT_H
 #define MOE_PASSES_SUPPORT_H
 
+#include "compiler/CostModel/TypicalStep.h"
 #include "compiler/Targets/Target.h"
 #include "dialects/moe/Moe.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -21,10 +22,7 @@ inline constexpr llvm::StringLiteral kBatchName = "batch";
 inline constexpr llvm::StringLiteral kLogitsName = "logits";
 
 /// The step that costs of a phase are compared for.
-struct TypicalStep {
-  int64_t tokens;
-  int64_t cached; ///< Positions before the step.
-};
+using moec::TypicalStep;
 
 /// As compiler/CostModel/TypicalStep.h says.
 TypicalStep typicalStep(PhaseAttr phase);

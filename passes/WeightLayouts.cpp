@@ -20,16 +20,20 @@ static bool wastesRows(Layout layout, int64_t rows) {
   return moek::storedRows(layout, rows) - rows > rows / 8;
 }
 
-/// Whether each use has a gemm that is no worse than the one on GGUF rows.
-static bool hasGemms(Layout layout, moek::Format format, moek::Isa isa,
+/// Whether each use has a gemm that is no worse than the one on GGUF rows, and
+/// is not known to be slower.
+static bool hasGemms(Layout layout, moek::Format format,
+                     const moec::DeviceDesc &device,
                      ArrayRef<TokenRange> uses) {
   return llvm::all_of(uses, [&](TokenRange tokens) {
     const GemmInfo *other =
-        chooseGemm(format, layout, isa, tokens.min, tokens.max);
+        chooseGemm(format, layout, device, tokens.min, tokens.max);
     const GemmInfo *gguf =
-        chooseGemm(format, Layout::Gguf, isa, tokens.min, tokens.max);
+        chooseGemm(format, Layout::Gguf, device, tokens.min, tokens.max);
     return other && (!gguf || (other->isa >= gguf->isa &&
-                               shareActivation(*other, *gguf)));
+                               shareActivation(*other, *gguf) &&
+                               !clearlySlower(*other, *gguf, tokens.max,
+                                              device)));
   });
 }
 
@@ -55,7 +59,7 @@ WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
   for (uint32_t number = 1; auto layout = moek::layoutFromNumber(number);
        ++number) {
     if (!moek::hasLayout(*layout, *format, cols) ||
-        !hasGemms(*layout, *format, device.isa, uses->second))
+        !hasGemms(*layout, *format, device, uses->second))
       continue;
     std::string name = text(moek::layoutName(*layout));
     if (!wastesRows(*layout, rows))

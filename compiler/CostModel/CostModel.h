@@ -1,9 +1,11 @@
-//===- CostModel.h - Seconds from work, traffic and rates -------*- C++ -*-===//
+//===- CostModel.h - Seconds of an instruction ------------------*- C++ -*-===//
 //
-// The roofline (Williams et al., CACM 2009): an op takes the longer of its
-// arithmetic at the device's rate and its traffic at the device's bandwidth.
-// What an op costs is the op's CostOpInterface; what a device does per second
-// is its description. No other constants.
+// The one place that turns work into seconds. What an instruction does is the
+// op's CostOpInterface; what its kernels do per second at that size is in the
+// target, measured (runtime/device/cpu/KernelRates.h). Where a target has no
+// rates of a kernel, the kernel takes the longer of its arithmetic and its
+// traffic at the stated share of the device's peaks (the roofline of Williams
+// et al., CACM 2009).
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,17 +17,43 @@
 
 namespace moec {
 
-/// Seconds for one execution on `device`. `integer`: the op's kernels multiply
-/// 8-bit integers (quantised weights), so the int8 rate applies.
-double opSeconds(const mlir::moe::Cost &cost, const DeviceDesc &device,
-                 bool integer);
+/// Of a step, what seconds depend on besides the work.
+struct Situation {
+  int64_t tokens = 1;
+  int64_t cached = 0; ///< Positions before the step, of each sequence.
+  moek::KvType kvType = moek::KvType::BF16;
+  /// What the step reads of its device's weights is still in the cache from
+  /// the step before.
+  bool weightsInCache = false;
+  int64_t sequences = 1; ///< That as many of the tokens each belong to.
+};
 
-/// Same, with the cost and the kind of arithmetic taken from the op.
-double opSeconds(mlir::moe::CostOpInterface op, int64_t tokens, int64_t context,
-                 const DeviceDesc &device);
+/// The kernels of an instruction. Null where there is none: then the device's
+/// peaks tell.
+struct KernelChoice {
+  const moek::KernelInfo *driver = nullptr;
+  /// Parallel to the work's products; fewer where the driver multiplies some
+  /// itself.
+  llvm::ArrayRef<const moek::GemmInfo *> gemms = {};
+};
+
+/// Seconds of one instruction on all cores of `device`.
+double instructionSeconds(moek::OpCode op, const mlir::moe::StepWork &work,
+                          const KernelChoice &kernels,
+                          const Situation &situation, const DeviceDesc &device);
+
+/// Seconds in which `gemm` reads a byte of weights and multiplies it with
+/// `rows` rows of activations. None where that was not measured.
+std::optional<double> measuredSecondsPerByte(const moek::GemmInfo &gemm,
+                                             double rows, bool cached,
+                                             const DeviceDesc &device);
 
 /// Seconds to move `bytes` over the device's link to the host.
 double transferSeconds(double bytes, const DeviceDesc &device);
+
+/// Whether `bytes` of weights that every step reads stay in the cache that the
+/// cores share.
+bool stayInCache(double bytes, const DeviceDesc &device);
 
 } // namespace moec
 

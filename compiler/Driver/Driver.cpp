@@ -31,6 +31,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iterator>
 #include <optional>
 
@@ -55,9 +56,34 @@ void loadDialects(mlir::MLIRContext &context) {
                       mlir::func::FuncDialect>();
 }
 
+template <typename T> using Words = std::pair<std::string_view, T>;
+constexpr Words<MlaForm> mlaForms[] = {{"auto", MlaForm::Auto},
+                                       {"none", MlaForm::None},
+                                       {"factored", MlaForm::Factored},
+                                       {"folded", MlaForm::Folded}};
+constexpr Words<WeightsMode> weightsModes[] = {
+    {"auto", WeightsMode::Auto},
+    {"pack", WeightsMode::Pack},
+    {"reference", WeightsMode::Reference}};
+
+/// What `word` stands for; a Usage error for a word that is none of `words`.
+template <typename T, size_t N>
+StatusOr<T> meaningOf(std::string_view option, const std::string &word,
+                      const Words<T> (&words)[N]) {
+  std::vector<std::string_view> known;
+  for (const auto &[name, value] : words) {
+    if (name == word)
+      return value;
+    known.push_back(name);
+  }
+  return Status(StatusCode::Usage,
+                fmt::format("{} is {}, expected one of: {}", option,
+                            moert::quoted(word), fmt::join(known, ", ")));
+}
+
 /// The pass manager's options from the user's.
-void fillOptions(const CompileRequest &request, int64_t context,
-                 mlir::moe::CompileOptions &options) {
+Status fillOptions(const CompileRequest &request, int64_t context,
+                   mlir::moe::CompileOptions &options) {
   options.context = context;
   options.sequences = request.sequences;
   options.kvBudget = request.kvBudget;
@@ -66,13 +92,12 @@ void fillOptions(const CompileRequest &request, int64_t context,
   for (const std::string &rule : request.place)
     options.place.push_back(rule);
   options.kvType = request.kvType;
-  options.mla = request.mla == "none"       ? MlaForm::None
-                : request.mla == "factored" ? MlaForm::Factored
-                : request.mla == "folded"   ? MlaForm::Folded
-                                            : MlaForm::Auto;
-  options.weights = request.weights == "pack"        ? WeightsMode::Pack
-                    : request.weights == "reference" ? WeightsMode::Reference
-                                                     : WeightsMode::Auto;
+  MOE_ASSIGN_OR_RETURN(MlaForm form, meaningOf("mla", request.mla, mlaForms));
+  MOE_ASSIGN_OR_RETURN(WeightsMode mode,
+                       meaningOf("weights", request.weights, weightsModes));
+  options.mla = form;
+  options.weights = mode;
+  return Status::ok();
 }
 
 /// --ctx, checked against the context the model was trained for.
@@ -193,8 +218,13 @@ std::string outputOf(const CompileRequest &request) {
 }
 
 StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
-  return request.targetFile.empty() ? resolveTarget(request.target)
-                                    : loadTargetFile(request.targetFile);
+  if (!request.targetFile.empty())
+    return loadTargetFile(request.targetFile);
+  StatusOr<TargetDesc> target =
+      resolveTarget(request.target, request.measuring);
+  if (request.measuring)
+    request.measuring("");
+  return target;
 }
 
 /// Does with the vocabulary what moert will do, before hours of packing. A file
@@ -307,10 +337,10 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
 
   MOE_ASSIGN_OR_RETURN(int64_t positions, contextOf(request, *module));
   (*module)->setAttr(mlir::moe::kTargetAttr, toAttr(&context, target));
+  mlir::moe::CompileOptions options;
+  MOE_RETURN_IF_ERROR(fillOptions(request, positions, options));
   PassRunner runner(*module, request.dumpFolder, inputs);
   Status placed = runner.run([&](mlir::PassManager &manager) {
-    mlir::moe::CompileOptions options;
-    fillOptions(request, positions, options);
     mlir::moe::buildCompilePipeline(manager, options);
   });
   if (runner.failure())

@@ -52,6 +52,9 @@ struct CompileRequest {
   /// Called with what takes long (packing weights), and the bytes of it done so
   /// far and in all; false gives up. May be empty.
   std::function<bool(const char *what, uint64_t done, uint64_t total)> progress;
+  /// Called with what is measured of this machine, where it has to be, and with
+  /// "" at the end. May be empty.
+  std::function<void(const std::string &)> measuring;
 };
 
 struct CompileReport {

@@ -3,17 +3,21 @@
 #include "compiler/Targets/NativeGpu.h"
 #include "compiler/Targets/TargetJson.h"
 #include "runtime/base/HostCpu.h"
+#include "runtime/base/MappedFile.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/Topology.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fstream>
 #include <optional>
+#include <unistd.h>
 
 using moert::Status;
 using moert::StatusCode;
@@ -24,6 +28,11 @@ namespace moec {
 namespace {
 /// Of a measurement while a compile waits for it.
 constexpr double kQuickSeconds = 0.05;
+/// Of a size of a kernel, while a compile waits for it: some of the smaller
+/// calls, and two of the largest.
+constexpr double kBriefKernelSeconds = 0.0015;
+/// After which no further round over the kernels begins, busy or not.
+constexpr std::chrono::duration<double> kMostKernelTime{8};
 /// Copies repeat to within a percent sooner than reads by many cores do.
 constexpr double kGpuShareOfSeconds = 0.3;
 
@@ -67,14 +76,73 @@ StatusOr<moert::Disturbance>
 measureDevice(DeviceDesc &device, const CpuMeasurement &cpu, double seconds) {
   MOE_ASSIGN_OR_RETURN(moert::CpuLimits limits,
                        cpu.limits(device.cores, seconds));
-  auto raise = [](double &rate, double measured) {
-    rate = std::max(rate, measured);
+  auto raise = [](Peak &peak, double measured, const char *by) {
+    peak.perSecond = std::max(peak.perSecond, measured);
+    if (measured > 0)
+      peak.source = fmt::format("measured: {}, all cores", by);
   };
-  raise(device.readBytesPerSecond, limits.readBytesPerSecond);
-  raise(device.int8OpsPerSecond, limits.int8OpsPerSecond);
-  raise(device.floatOpsPerSecond, limits.floatOpsPerSecond);
-  raise(device.bf16OpsPerSecond, limits.bf16OpsPerSecond);
+  raise(device.read, limits.readBytesPerSecond, "a streaming read");
+  raise(device.int8, limits.int8OpsPerSecond, "a loop of dot products");
+  raise(device.float32, limits.floatOpsPerSecond, "a loop of FMAs");
+  raise(device.bf16, limits.bf16OpsPerSecond, "a loop of dot products");
   return limits.disturbance;
+}
+
+/// What every kernel does: at least two rounds if there is time for that, and
+/// up to `most` until one is quiet.
+StatusOr<moert::Disturbance>
+measureKernels(DeviceDesc &device, const CpuMeasurement &cpu, bool brief,
+               int most, const CalibrationProgress &progress,
+               const CalibrationProgress &detail) {
+  moert::Disturbance seen;
+  if (!cpu.kernels)
+    return seen;
+  moert::KernelRates best;
+  int least = brief ? 1 : std::min(most, 2);
+  auto begin = std::chrono::steady_clock::now();
+  for (int round = 1; round <= most; ++round) {
+    std::string what =
+        round == 1 ? "kernels" : fmt::format("kernels, round {}", round);
+    if (progress)
+      progress(what);
+    MOE_ASSIGN_OR_RETURN(
+        moert::KernelRates rates,
+        cpu.kernels(device.cores, brief, [&](std::string_view kernel) {
+          if (detail)
+            detail(fmt::format("measuring {}: {}", what, kernel));
+        }));
+    seen = rates.disturbance;
+    keepBest(best, rates);
+    std::chrono::duration<double> spent =
+        std::chrono::steady_clock::now() - begin;
+    if (round >= least && (seen.isQuiet() || spent > kMostKernelTime))
+      break;
+  }
+  device.kernels = std::move(best.kernels);
+  device.overheads = best.overheads;
+  return seen;
+}
+
+/// Whether files in `folder` are mapped in large pages, as a plan's weights
+/// then are too.
+bool mapsLargePages(const std::filesystem::path &folder) {
+  constexpr size_t bytes = size_t(8) << 20;
+  std::string path =
+      (folder / fmt::format(".moec-pages-{}", ::getpid())).string();
+  bool large = false;
+  if (std::ofstream file(path, std::ios::binary); file) {
+    file << std::string(bytes, 1);
+    file.close();
+    if (auto mapped = moert::MappedFile::open(path)) {
+      uint64_t sum = 0;
+      for (uint8_t byte : mapped->bytes())
+        sum += byte;
+      large = sum == bytes && 2 * mapped->pageUse().huge > bytes;
+    }
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+  }
+  return large;
 }
 
 /// The same for read bandwidth by number of cores.
@@ -113,6 +181,7 @@ std::string differenceFromHere(const DeviceDesc &device) {
 /// What an earlier call kept, if it is of use here. Otherwise none, and a note
 /// why; without one where there is no such file.
 std::optional<TargetDesc> cachedTarget(const std::string &path,
+                                       bool wantsKernels,
                                        std::vector<std::string> &notes) {
   std::error_code ignored;
   if (path.empty() || !std::filesystem::exists(path, ignored))
@@ -120,8 +189,14 @@ std::optional<TargetDesc> cachedTarget(const std::string &path,
   auto cached = loadTargetFile(path);
   std::string trouble = cached.isOk() ? differenceFromHere(cached->host())
                                       : cached.status().message();
-  if (trouble.empty())
-    return *std::move(cached);
+  if (trouble.empty()) {
+    if (!wantsKernels || !cached->host().kernels.empty())
+      return *std::move(cached);
+    notes.push_back(fmt::format("{}: has no rates of kernels, as an earlier "
+                                "version wrote it; measured again",
+                                path));
+    return std::nullopt;
+  }
   notes.push_back(
       cached.isOk()
           ? fmt::format("{}: describes another machine ({}); measured again",
@@ -132,6 +207,15 @@ std::optional<TargetDesc> cachedTarget(const std::string &path,
   return std::nullopt;
 }
 } // namespace
+
+/// Made if it is not there, and empty if there is none.
+static std::filesystem::path nativeTargetFolder() {
+  std::filesystem::path folder =
+      std::filesystem::path(nativeTargetFile()).parent_path();
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  return folder;
+}
 
 std::string nativeTargetFile() {
   std::filesystem::path folder;
@@ -175,6 +259,15 @@ CpuMeasurement CpuMeasurement::ofThisMachine() {
       [=](int cores, double seconds, const std::function<void(int)> &progress) {
         return moert::readBandwidthByThreads(cores, forSeconds(seconds),
                                              progress);
+      },
+      [](int cores, bool brief,
+         const std::function<void(std::string_view)> &progress) {
+        moert::KernelRateOptions options;
+        options.brief = brief;
+        if (brief) // a compile waits for it
+          options.seconds = kBriefKernelSeconds;
+        options.largePages = mapsLargePages(nativeTargetFolder());
+        return moert::measureKernels(cores, options, progress);
       }};
 }
 
@@ -212,9 +305,13 @@ StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
                 });
           },
           again));
+  MOE_ASSIGN_OR_RETURN(moert::Disturbance ofKernels,
+                       measureKernels(device, options.cpu, /*brief=*/false,
+                                      options.measurements, progress,
+                                      options.detail));
   // Two measurements of the same thing: the better is nearer to the limit.
   double &all = device.readBytesPerSecondByCores.back();
-  all = device.readBytesPerSecond = std::max(all, device.readBytesPerSecond);
+  all = device.read.perSecond = std::max(all, device.read.perSecond);
 
   NativeGpus gpus = measureGpus(
       options.cudaLibrary, {.seconds = options.seconds * kGpuShareOfSeconds},
@@ -223,7 +320,8 @@ StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
   MOE_ASSIGN_OR_RETURN(TargetDesc target,
                        makeTarget("native", std::move(gpus.devices)));
   target.notes = std::move(gpus.notes);
-  return Calibration{std::move(target), worse(ofAll, ofEach)};
+  return Calibration{std::move(target),
+                     worse(worse(ofAll, ofEach), ofKernels)};
 }
 
 std::string unusedGpuNote(const TargetDesc &native) {
@@ -239,10 +337,11 @@ std::string unusedGpuNote(const TargetDesc &native) {
                      moert::shellPath(nativeTargetFile()));
 }
 
-StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu) {
+StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
+                                  const CalibrationProgress &progress) {
   std::string path = nativeTargetFile();
   std::vector<std::string> notes;
-  if (auto cached = cachedTarget(path, notes))
+  if (auto cached = cachedTarget(path, bool(cpu.kernels), notes))
     return *std::move(cached);
   DeviceDesc device = detectDevice();
   std::string before;
@@ -252,6 +351,10 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu) {
           kMeasurements,
           [&] { return measureDevice(device, cpu, kQuickSeconds); },
           [&](const moert::Disturbance &seen) { before = seen.text(); }));
+  MOE_ASSIGN_OR_RETURN(moert::Disturbance ofKernels,
+                       measureKernels(device, cpu, /*brief=*/true,
+                                      /*most=*/1, {}, progress));
+  disturbance = worse(disturbance, ofKernels);
   MOE_ASSIGN_OR_RETURN(TargetDesc target, makeTarget("native", {device}));
   target.notes = std::move(notes);
   if (!disturbance.isQuiet()) {

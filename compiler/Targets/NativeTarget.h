@@ -20,6 +20,12 @@ struct CpuMeasurement {
   std::function<moert::StatusOr<std::vector<moert::Rate>>(
       int cores, double seconds, const std::function<void(int)> &progress)>
       readByCores;
+  /// One round over the kernels, with fewer sizes if `brief`. Absent: rates of
+  /// kernels are not measured.
+  std::function<moert::StatusOr<moert::KernelRates>(
+      int cores, bool brief,
+      const std::function<void(std::string_view)> &progress)>
+      kernels = {};
 
   static CpuMeasurement ofThisMachine();
 };
@@ -28,25 +34,25 @@ struct CpuMeasurement {
 inline constexpr int kMeasurements = 3;
 
 /// This machine: its CPU's ISA, cores and memory as detected, rates as measured
-/// by short runs (about half a second), unless the user's cache folder has what
+/// by short runs of every kernel (some seconds), unless the user's cache folder has what
 /// an earlier call or `moec calibrate` found on this machine. It is kept so
 /// that compiling twice gives the same plan; but not what was measured on a
 /// busy machine. GPUs only where `moec calibrate` found them. Notes tell of a
 /// busy machine, why what was kept is of no use (damaged, of another version or
 /// machine), and that nothing can be kept.
 moert::StatusOr<TargetDesc>
-nativeTarget(const CpuMeasurement &cpu = CpuMeasurement::ofThisMachine());
+nativeTarget(const CpuMeasurement &cpu = CpuMeasurement::ofThisMachine(),
+             const CalibrationProgress &progress = {});
 
 /// One line for the user: the GPUs of `native` are not planned for, as moert
 /// cannot run on them. "" where it has none.
 std::string unusedGpuNote(const TargetDesc &native);
 
-/// Told what is measured next: "read bandwidth of 2 of 8 cores".
-using CalibrationProgress = std::function<void(const std::string &)>;
-
 struct NativeOptions {
-  double seconds = 1; ///< Of a measurement.
+  double seconds = 0.5; ///< Of a measurement of peaks and bandwidth.
   int measurements = kMeasurements;
+  /// Told the names of kernels as they are measured, dozens a second.
+  CalibrationProgress detail = {};
   std::string cudaLibrary = moert::CudaDriver::kLibrary;
   CpuMeasurement cpu = CpuMeasurement::ofThisMachine();
 };
@@ -58,8 +64,8 @@ struct Calibration {
   moert::Disturbance disturbance;
 };
 
-/// This machine from longer runs, with read bandwidth by number of cores, and
-/// its GPUs. Not stored.
+/// This machine from longer runs, with read bandwidth by number of cores, what
+/// each kernel does at more sizes, and its GPUs. Not stored.
 moert::StatusOr<Calibration>
 calibrateNative(const CalibrationProgress &progress,
                 const NativeOptions &options = {});

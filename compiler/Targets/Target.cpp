@@ -22,7 +22,7 @@ namespace {
 
 /// Appends the devices and notes of one "[Nx]name" part of a target.
 Status appendPart(std::string_view part, std::string_view spec,
-                  TargetDesc &target) {
+                  const CalibrationProgress &progress, TargetDesc &target) {
   std::vector<DeviceDesc> &devices = target.devices;
   unsigned count = 1;
   std::string_view name = part;
@@ -49,7 +49,8 @@ Status appendPart(std::string_view part, std::string_view spec,
     return Status::ok();
   }
   if (name == "native") {
-    MOE_ASSIGN_OR_RETURN(TargetDesc native, nativeTarget());
+    MOE_ASSIGN_OR_RETURN(TargetDesc native, nativeTarget(CpuMeasurement::ofThisMachine(),
+                                      progress));
     devices.push_back(native.host());
     std::ranges::move(native.notes, std::back_inserter(target.notes));
     if (std::string note = unusedGpuNote(native); !note.empty())
@@ -83,12 +84,13 @@ std::vector<std::string> targetNames() {
   return names;
 }
 
-StatusOr<TargetDesc> describeParts(std::string_view spec) {
+StatusOr<TargetDesc> describeParts(std::string_view spec,
+                                   const CalibrationProgress &progress) {
   TargetDesc parts;
   std::string_view rest = spec;
   while (true) {
     size_t plus = rest.find('+');
-    MOE_RETURN_IF_ERROR(appendPart(rest.substr(0, plus), spec, parts));
+    MOE_RETURN_IF_ERROR(appendPart(rest.substr(0, plus), spec, progress, parts));
     if (plus == std::string_view::npos)
       break;
     rest.remove_prefix(plus + 1);
@@ -98,8 +100,9 @@ StatusOr<TargetDesc> describeParts(std::string_view spec) {
   return target;
 }
 
-StatusOr<TargetDesc> resolveTarget(std::string_view spec) {
-  MOE_ASSIGN_OR_RETURN(TargetDesc parts, describeParts(spec));
+StatusOr<TargetDesc> resolveTarget(std::string_view spec,
+                                   const CalibrationProgress &progress) {
+  MOE_ASSIGN_OR_RETURN(TargetDesc parts, describeParts(spec, progress));
   MOE_ASSIGN_OR_RETURN(TargetDesc target,
                        makeTarget(parts.name, std::move(parts.devices)));
   target.notes = std::move(parts.notes);

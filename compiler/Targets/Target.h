@@ -11,8 +11,10 @@
 
 #include "kernels/Registry.h"
 #include "runtime/base/Status.h"
+#include "runtime/device/cpu/KernelRates.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +23,25 @@ namespace moec {
 
 enum class DeviceKind { Cpu, Cuda };
 
-/// One memory with the processors that read it at full speed. Rates are
-/// measured (sustained), not vendor peaks.
+/// A limit of a device: what it does at best and which part of that kernels
+/// reach, where they were not measured themselves.
+struct Peak {
+  double perSecond = 0;
+  double efficiency = 0; ///< 0: not stated; kAssumed is taken.
+  std::string source;    ///< For people: measured, computed, published by whom.
+
+  /// Of a file that states none: what our kernels reach of peaks measured by
+  /// loops that do nothing else (bytes read from memory, dot products in
+  /// registers), on the machines they were made on.
+  static constexpr double kAssumed = 0.5;
+  static constexpr double kAssumedRead = 0.85;
+
+  double planned(double assumed = kAssumed) const {
+    return perSecond * (efficiency > 0 ? efficiency : assumed);
+  }
+};
+
+/// One memory with the processors that read it at full speed.
 struct DeviceDesc {
   std::string name;  ///< Unique in a target: "cpu0", "gpu0", "gpu1".
   std::string model; ///< "xeon", "4090": the description's name.
@@ -37,16 +56,20 @@ struct DeviceDesc {
   uint64_t reservedBytes = 0;
   /// Data caches: l1 and l2 of a core, l3 of all that share one; 0: not known.
   uint64_t l1Bytes = 0, l2Bytes = 0, l3Bytes = 0;
-  double readBytesPerSecond = 0; ///< All cores together.
+  Peak read; ///< Bytes, all cores together.
   /// Of 1, 2, ... cores; empty where not measured.
   std::vector<double> readBytesPerSecondByCores;
-  double int8OpsPerSecond = 0;  ///< Multiply and add counted as 2.
-  double floatOpsPerSecond = 0; ///< F32 or BF16, whichever kernels use.
-  double bf16OpsPerSecond = 0;  ///< BF16 dot products; 0: has none.
+  Peak int8;  ///< Operations, multiply and add counted as 2.
+  Peak float32; ///< F32, on a GPU whichever kernels use.
+  Peak bf16;  ///< BF16 dot products; 0: has none.
   /// To the host (a CPU has none: 0).
-  double linkBytesPerSecond = 0;
+  Peak link;
   double linkLatencySeconds = 0;
-  /// Where the figures come from, for people: measured, computed, published.
+  /// Measured, of every kernel that plans for it may name. Empty where that
+  /// was not done: kernels then reach their share of the peaks above.
+  std::vector<moert::KernelRate> kernels;
+  moert::StepOverheads overheads;
+  /// What one sentence says of all figures.
   std::string source;
 
   uint64_t budgetBytes() const {
@@ -67,14 +90,19 @@ struct TargetDesc {
 /// Names of the shipped descriptions, in alphabetical order.
 std::vector<std::string> targetNames();
 
+/// Told what is measured next: "read bandwidth of 2 of 8 cores".
+using CalibrationProgress = std::function<void(const std::string &)>;
+
 /// The devices of "[Nx]name[+[Nx]name...]", which need not make a machine: to
 /// show and to edit. An unknown name is a Usage error that suggests the nearest
-/// one.
-moert::StatusOr<TargetDesc> describeParts(std::string_view spec);
+/// one. `progress` hears of what "native" has to measure.
+moert::StatusOr<TargetDesc>
+describeParts(std::string_view spec, const CalibrationProgress &progress = {});
 
 /// describeParts() for a machine to compile for: two CPUs or none are a Usage
 /// error too.
-moert::StatusOr<TargetDesc> resolveTarget(std::string_view spec);
+moert::StatusOr<TargetDesc>
+resolveTarget(std::string_view spec, const CalibrationProgress &progress = {});
 
 /// Reads a description from a file (--target-file), "-" or a FIFO: one device
 /// object or {"devices": [...]}, where several CPUs share the machine's cores.

@@ -13,9 +13,15 @@ struct IntField {
   void (*set)(DeviceDesc &, int64_t);
   int64_t (*get)(const DeviceDesc &);
 };
-struct FloatField {
+struct PeakField {
   StringRef key;
-  double DeviceDesc::*member;
+  Peak DeviceDesc::*member;
+  double assumed; ///< Efficiency where none is stated.
+};
+struct SecondsField {
+  StringRef key;
+  void (*set)(DeviceDesc &, double);
+  double (*get)(const DeviceDesc &);
 };
 
 const IntField intFields[] = {
@@ -31,13 +37,30 @@ const IntField intFields[] = {
     {"reserved_bytes",
      [](DeviceDesc &d, int64_t v) { d.reservedBytes = uint64_t(v); },
      [](const DeviceDesc &d) { return int64_t(d.reservedBytes); }},
+    {"l2_bytes", [](DeviceDesc &d, int64_t v) { d.l2Bytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return int64_t(d.l2Bytes); }},
+    {"l3_bytes", [](DeviceDesc &d, int64_t v) { d.l3Bytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return int64_t(d.l3Bytes); }},
 };
-const FloatField floatFields[] = {
-    {"read_bps", &DeviceDesc::readBytesPerSecond},
-    {"int8_ops", &DeviceDesc::int8OpsPerSecond},
-    {"float_ops", &DeviceDesc::floatOpsPerSecond},
-    {"link_bps", &DeviceDesc::linkBytesPerSecond},
-    {"link_latency", &DeviceDesc::linkLatencySeconds},
+const PeakField peakFields[] = {
+    {"read_bps", &DeviceDesc::read, Peak::kAssumedRead},
+    {"int8_ops", &DeviceDesc::int8, Peak::kAssumed},
+    {"float_ops", &DeviceDesc::float32, Peak::kAssumed},
+    {"bf16_ops", &DeviceDesc::bf16, Peak::kAssumed},
+    {"link_bps", &DeviceDesc::link, Peak::kAssumedRead},
+};
+const SecondsField secondsFields[] = {
+    {"link_latency",
+     [](DeviceDesc &d, double v) { d.linkLatencySeconds = v; },
+     [](const DeviceDesc &d) { return d.linkLatencySeconds; }},
+    {"step_seconds", [](DeviceDesc &d, double v) { d.overheads.step = v; },
+     [](const DeviceDesc &d) { return d.overheads.step; }},
+    {"instruction_seconds",
+     [](DeviceDesc &d, double v) { d.overheads.instruction = v; },
+     [](const DeviceDesc &d) { return d.overheads.instruction; }},
+    {"meeting_seconds",
+     [](DeviceDesc &d, double v) { d.overheads.meeting = v; },
+     [](const DeviceDesc &d) { return d.overheads.meeting; }},
 };
 
 FailureOr<std::string> stringOf(ModuleOp module, DictionaryAttr dict,
@@ -46,6 +69,46 @@ FailureOr<std::string> stringOf(ModuleOp module, DictionaryAttr dict,
     return text.str();
   return module.emitError(moe::kTargetAttr)
          << ": expected a string \"" << key << "\"";
+}
+
+/// A kernel's rates in both directions.
+DictionaryAttr kernelAttr(Builder &b, const moert::KernelRate &rate) {
+  NamedAttrList list;
+  list.set("kernel", b.getStringAttr(rate.kernel));
+  if (!rate.variant.empty())
+    list.set("variant", b.getStringAttr(rate.variant));
+  list.set("at", b.getDenseF64ArrayAttr(rate.at));
+  list.set("memory", b.getDenseF64ArrayAttr(rate.memory));
+  if (!rate.cache.empty())
+    list.set("cache", b.getDenseF64ArrayAttr(rate.cache));
+  return list.getDictionary(b.getContext());
+}
+
+FailureOr<moert::KernelRate> kernelOf(ModuleOp module, Attribute entry) {
+  auto dict = dyn_cast<DictionaryAttr>(entry);
+  auto name = dict ? dict.getAs<StringAttr>("kernel") : StringAttr();
+  auto numbers = [&](StringRef key) -> std::vector<double> {
+    auto list = dict ? dict.getAs<DenseF64ArrayAttr>(key) : DenseF64ArrayAttr();
+    return list ? std::vector<double>(list.asArrayRef().begin(),
+                                      list.asArrayRef().end())
+                : std::vector<double>();
+  };
+  moert::KernelRate rate;
+  rate.at = numbers("at");
+  rate.memory = numbers("memory");
+  rate.cache = numbers("cache");
+  bool positive =
+      llvm::all_of(llvm::concat<double>(rate.at, rate.memory, rate.cache),
+                   [](double value) { return value > 0; });
+  if (!name || rate.at.empty() || rate.memory.size() != rate.at.size() ||
+      (!rate.cache.empty() && rate.cache.size() != rate.at.size()) || !positive)
+    return module.emitError(moe::kTargetAttr)
+           << ": a kernel needs its name and as many rates in \"memory\" as "
+              "sizes in \"at\", all above 0";
+  rate.kernel = name.str();
+  if (auto variant = dict.getAs<StringAttr>("variant"))
+    rate.variant = variant.str();
+  return rate;
 }
 
 FailureOr<DeviceDesc> deviceOf(ModuleOp module, DictionaryAttr dict) {
@@ -69,10 +132,20 @@ FailureOr<DeviceDesc> deviceOf(ModuleOp module, DictionaryAttr dict) {
   for (const IntField &field : intFields)
     if (auto value = dict.getAs<IntegerAttr>(field.key))
       field.set(device, value.getInt());
-  for (const FloatField &field : floatFields)
+  for (const PeakField &field : peakFields)
     if (auto value = dict.getAs<FloatAttr>(field.key))
-      device.*field.member = value.getValueAsDouble();
-  if (device.memoryBytes == 0 || device.readBytesPerSecond <= 0)
+      device.*field.member = {value.getValueAsDouble(), 1, {}};
+  for (const SecondsField &field : secondsFields)
+    if (auto value = dict.getAs<FloatAttr>(field.key))
+      field.set(device, value.getValueAsDouble());
+  if (auto kernels = dict.getAs<ArrayAttr>("kernels"))
+    for (Attribute entry : kernels) {
+      auto rate = kernelOf(module, entry);
+      if (failed(rate))
+        return failure();
+      device.kernels.push_back(std::move(*rate));
+    }
+  if (device.memoryBytes == 0 || device.read.perSecond <= 0)
     return module.emitError(moe::kTargetAttr)
            << ": " << device.name << " needs memory_bytes and read_bps above 0";
   return device;
@@ -93,8 +166,16 @@ DictionaryAttr toAttr(MLIRContext *context, const TargetDesc &target) {
     list.set("isa", b.getStringAttr(StringRef(isa.data(), isa.size())));
     for (const IntField &field : intFields)
       list.set(field.key, b.getI64IntegerAttr(field.get(device)));
-    for (const FloatField &field : floatFields)
-      list.set(field.key, b.getF64FloatAttr(device.*field.member));
+    for (const PeakField &field : peakFields)
+      list.set(field.key, b.getF64FloatAttr(
+                              (device.*field.member).planned(field.assumed)));
+    for (const SecondsField &field : secondsFields)
+      list.set(field.key, b.getF64FloatAttr(field.get(device)));
+    SmallVector<Attribute> kernels;
+    for (const moert::KernelRate &rate : device.kernels)
+      kernels.push_back(kernelAttr(b, rate));
+    if (!kernels.empty())
+      list.set("kernels", b.getArrayAttr(kernels));
     devices.push_back(list.getDictionary(context));
   }
   NamedAttrList root;

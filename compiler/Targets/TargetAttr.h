@@ -14,7 +14,11 @@ namespace moec {
 ///    kind = "cuda", isa = "cuda", arch = 89 : i64, cores = 128 : i64,
 ///    memory_bytes = ... : i64, reserved_bytes = ... : i64,
 ///    read_bps = ... : f64, int8_ops = ... : f64, float_ops = ... : f64,
-///    link_bps = ... : f64, link_latency = ... : f64}, ...]}
+///    link_bps = ... : f64, link_latency = ... : f64,
+///    kernels = [{kernel = "gemm_q4_k_avx512", at = array<f64: 1, 64>,
+///                memory = array<f64: ...>, cache = array<f64: ...>}, ...]},
+///   ...]}
+/// Peaks are what is planned with: their efficiencies are multiplied in.
 mlir::DictionaryAttr toAttr(mlir::MLIRContext *context,
                             const TargetDesc &target);
 

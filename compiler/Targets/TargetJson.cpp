@@ -56,26 +56,66 @@ constexpr NumberKey numberKeys[] = {
      [](DeviceDesc &d, double v) { d.l3Bytes = uint64_t(v); },
      [](const DeviceDesc &d) { return double(d.l3Bytes); }},
     {"read_gbps", kGiga, 0.01, 1e6, true, false,
-     [](DeviceDesc &d, double v) { d.readBytesPerSecond = v; },
-     [](const DeviceDesc &d) { return d.readBytesPerSecond; }},
+     [](DeviceDesc &d, double v) { d.read.perSecond = v; },
+     [](const DeviceDesc &d) { return d.read.perSecond; }},
     {"int8_tops", kTera, 1e-4, 1e6, true, false,
-     [](DeviceDesc &d, double v) { d.int8OpsPerSecond = v; },
-     [](const DeviceDesc &d) { return d.int8OpsPerSecond; }},
+     [](DeviceDesc &d, double v) { d.int8.perSecond = v; },
+     [](const DeviceDesc &d) { return d.int8.perSecond; }},
     {"float_tflops", kTera, 1e-4, 1e6, true, false,
-     [](DeviceDesc &d, double v) { d.floatOpsPerSecond = v; },
-     [](const DeviceDesc &d) { return d.floatOpsPerSecond; }},
+     [](DeviceDesc &d, double v) { d.float32.perSecond = v; },
+     [](const DeviceDesc &d) { return d.float32.perSecond; }},
     {"bf16_tflops", kTera, 1e-4, 1e6, false, false,
-     [](DeviceDesc &d, double v) { d.bf16OpsPerSecond = v; },
-     [](const DeviceDesc &d) { return d.bf16OpsPerSecond; }},
+     [](DeviceDesc &d, double v) { d.bf16.perSecond = v; },
+     [](const DeviceDesc &d) { return d.bf16.perSecond; }},
     {"link_gbps", kGiga, 0.001, 1e5, false, false,
-     [](DeviceDesc &d, double v) { d.linkBytesPerSecond = v; },
-     [](const DeviceDesc &d) { return d.linkBytesPerSecond; }},
+     [](DeviceDesc &d, double v) { d.link.perSecond = v; },
+     [](const DeviceDesc &d) { return d.link.perSecond; }},
     {"link_latency_us", kMicro, 0, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.linkLatencySeconds = v; },
      [](const DeviceDesc &d) { return d.linkLatencySeconds; }},
+    {"step_us", kMicro, 0, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.overheads.step = v; },
+     [](const DeviceDesc &d) { return d.overheads.step; }},
+    {"instruction_us", kMicro, 0, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.overheads.instruction = v; },
+     [](const DeviceDesc &d) { return d.overheads.instruction; }},
+    {"meeting_us", kMicro, 0, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.overheads.meeting = v; },
+     [](const DeviceDesc &d) { return d.overheads.meeting; }},
 };
 constexpr std::string_view textKeys[] = {"name", "model", "title",
                                          "kind", "isa",   "source"};
+
+/// What "read_efficiency", "read_source" and so on are about.
+struct PeakKey {
+  std::string_view name;
+  Peak DeviceDesc::*peak;
+};
+constexpr PeakKey peakKeys[] = {{"read", &DeviceDesc::read},
+                                {"int8", &DeviceDesc::int8},
+                                {"float", &DeviceDesc::float32},
+                                {"bf16", &DeviceDesc::bf16},
+                                {"link", &DeviceDesc::link}};
+constexpr std::string_view efficiencySuffix = "_efficiency",
+                           sourceSuffix = "_source";
+
+std::string peakKey(const PeakKey &peak, std::string_view suffix) {
+  return std::string(peak.name).append(suffix);
+}
+
+bool isPeakKey(std::string_view key) {
+  return std::ranges::any_of(peakKeys, [&](const PeakKey &peak) {
+    return key == peakKey(peak, efficiencySuffix) ||
+           key == peakKey(peak, sourceSuffix);
+  });
+}
+
+/// A list of objects, one for each kernel and variant.
+constexpr const char *kernelsKey = "kernels";
+constexpr std::string_view kernelKeys[] = {"kernel", "variant", "at",
+                                           "memory", "cache"};
+/// More than any measurement makes.
+constexpr size_t mostPoints = 64;
 
 /// A list of numbers, for 1, 2, ... cores.
 constexpr const char *readByCoresKey = "read_gbps_by_cores";
@@ -97,7 +137,7 @@ Status unknownKey(const JsonPlace &place, const std::string &key) {
 
 Status checkKeys(const Json &object, const JsonPlace &place) {
   for (const auto &[key, value] : object.items()) {
-    bool known = key == readByCoresKey ||
+    bool known = key == readByCoresKey || key == kernelsKey || isPeakKey(key) ||
                  std::ranges::find(textKeys, key) != std::end(textKeys) ||
                  std::ranges::any_of(numberKeys, [&](const NumberKey &n) {
                    return n.key == key;
@@ -128,6 +168,85 @@ Status parseReadByCores(const Json &object, const JsonPlace &place,
   return Status::ok();
 }
 
+Status parsePeaks(const Json &object, const JsonPlace &place,
+                  DeviceDesc &device) {
+  for (const PeakKey &key : peakKeys) {
+    Peak &peak = device.*key.peak;
+    MOE_ASSIGN_OR_RETURN(
+        peak.source, textOf(object, peakKey(key, sourceSuffix), place));
+    std::string name = peakKey(key, efficiencySuffix);
+    auto it = object.find(name);
+    if (it == object.end())
+      continue;
+    double value = it->is_number() ? it->get<double>() : 0;
+    if (!(value >= 0.01 && value <= 1))
+      return (place / name)
+          .error(fmt::format("\"{}\" must be a number from 0.01 to 1", name));
+    peak.efficiency = value;
+  }
+  return Status::ok();
+}
+
+/// Numbers above 0 under `key`, none when absent.
+StatusOr<std::vector<double>> numbersOf(const Json &object,
+                                        std::string_view key, double unit,
+                                        const JsonPlace &place) {
+  std::vector<double> numbers;
+  auto list = object.find(key);
+  if (list == object.end())
+    return numbers;
+  auto isNumber = [](const Json &value) {
+    return value.is_number() && value.get<double>() >= 1e-9 &&
+           value.get<double>() <= 1e9;
+  };
+  if (!list->is_array() || list->size() > mostPoints ||
+      !std::ranges::all_of(*list, isNumber))
+    return (place / key).error(fmt::format(
+        "\"{}\" must be a list of at most {} numbers above 0", key, mostPoints));
+  for (const Json &value : *list)
+    numbers.push_back(value.get<double>() * unit);
+  return numbers;
+}
+
+StatusOr<moert::KernelRate> parseKernel(const Json &object,
+                                        const JsonPlace &place) {
+  if (!object.is_object())
+    return place.error("a kernel must be a JSON object");
+  for (const auto &[key, value] : object.items())
+    if (std::ranges::find(kernelKeys, key) == std::end(kernelKeys))
+      return unknownKey(place, key);
+  moert::KernelRate rate;
+  MOE_ASSIGN_OR_RETURN(rate.kernel, textOf(object, "kernel", place));
+  MOE_ASSIGN_OR_RETURN(rate.variant, textOf(object, "variant", place));
+  MOE_ASSIGN_OR_RETURN(rate.at, numbersOf(object, "at", 1, place));
+  MOE_ASSIGN_OR_RETURN(rate.memory, numbersOf(object, "memory", kGiga, place));
+  MOE_ASSIGN_OR_RETURN(rate.cache, numbersOf(object, "cache", kGiga, place));
+  bool rises = std::ranges::adjacent_find(rate.at, std::greater_equal<>{}) ==
+               rate.at.end();
+  if (rate.kernel.empty() || rate.at.empty() || !rises ||
+      rate.memory.size() != rate.at.size() ||
+      (!rate.cache.empty() && rate.cache.size() != rate.at.size()))
+    return place.error("a kernel needs \"kernel\", its name, \"at\", rising "
+                       "sizes, and as many rates in \"memory\"");
+  return rate;
+}
+
+Status parseKernels(const Json &object, const JsonPlace &place,
+                    DeviceDesc &device) {
+  auto list = object.find(kernelsKey);
+  if (list == object.end())
+    return Status::ok();
+  JsonPlace all = place / kernelsKey;
+  if (!list->is_array())
+    return all.error("\"kernels\" must be a list");
+  for (size_t i = 0; i < list->size(); ++i) {
+    MOE_ASSIGN_OR_RETURN(moert::KernelRate rate,
+                         parseKernel((*list)[i], all / i));
+    device.kernels.push_back(std::move(rate));
+  }
+  return Status::ok();
+}
+
 /// What no single key shows to be impossible.
 Status checkAgreement(const DeviceDesc &device, std::string_view isa,
                       const JsonPlace &place) {
@@ -137,13 +256,13 @@ Status checkAgreement(const DeviceDesc &device, std::string_view isa,
                                    double(device.reservedBytes) / kGiB,
                                    double(device.memoryBytes) / kGiB));
   if (device.kind == DeviceKind::Cuda) {
-    if (device.linkBytesPerSecond <= 0 || device.arch == 0)
+    if (device.link.perSecond <= 0 || device.arch == 0)
       return place.error("a cuda device needs \"arch\" and \"link_gbps\"");
     if (!isa.empty())
       return place.error("\"isa\" is for a cpu; a cuda device has \"arch\"");
     return Status::ok();
   }
-  if (device.linkBytesPerSecond > 0 || device.linkLatencySeconds > 0 ||
+  if (device.link.perSecond > 0 || device.linkLatencySeconds > 0 ||
       device.arch != 0)
     return place.error("\"arch\", \"link_gbps\" and \"link_latency_us\" are "
                        "for a cuda device, and this is a cpu");
@@ -202,6 +321,8 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, const JsonPlace &place) {
     number.set(device, value * number.unit);
   }
   MOE_RETURN_IF_ERROR(parseReadByCores(object, place, device));
+  MOE_RETURN_IF_ERROR(parsePeaks(object, place, device));
+  MOE_RETURN_IF_ERROR(parseKernels(object, place, device));
   MOE_RETURN_IF_ERROR(checkAgreement(device, isa, place));
   return device;
 }
@@ -209,8 +330,8 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, const JsonPlace &place) {
 
 StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
                                                std::string_view name) {
-  // Descriptions are flat: a target, its list, a device, its list.
-  MOE_ASSIGN_OR_RETURN(Json root, parseJson(name, json, /*depth=*/4));
+  // A target, its list, a device, its list of kernels, a kernel, its list.
+  MOE_ASSIGN_OR_RETURN(Json root, parseJson(name, json, /*depth=*/6));
   JsonPlace place(name, json);
   std::vector<DeviceDesc> devices;
   if (!root.is_object() || !root.contains("devices")) {
@@ -275,6 +396,30 @@ StatusOr<TargetDesc> loadTargetFile(const std::string &path) {
   return target;
 }
 
+namespace {
+/// Four digits: more would only be noise.
+double rounded(double value) {
+  if (!(value > 0))
+    return 0;
+  double unit = std::pow(10, 3 - std::floor(std::log10(value)));
+  return std::round(value * unit) / unit;
+}
+
+Json kernelJson(const moert::KernelRate &rate) {
+  Json object = {{"kernel", rate.kernel}};
+  if (!rate.variant.empty())
+    object["variant"] = rate.variant;
+  object["at"] = rate.at;
+  auto add = [&](const char *key, const std::vector<double> &rates) {
+    for (double value : rates)
+      object[key].push_back(rounded(value / kGiga));
+  };
+  add("memory", rate.memory);
+  add("cache", rate.cache);
+  return object;
+}
+} // namespace
+
 std::string toJson(const TargetDesc &target) {
   Json list = Json::array();
   for (const DeviceDesc &device : target.devices) {
@@ -294,8 +439,17 @@ std::string toJson(const TargetDesc &target) {
       }
     for (double rate : device.readBytesPerSecondByCores)
       object[readByCoresKey].push_back(rate / kGiga);
+    for (const PeakKey &key : peakKeys) {
+      const Peak &peak = device.*key.peak;
+      if (peak.efficiency > 0)
+        object[peakKey(key, efficiencySuffix)] = peak.efficiency;
+      if (!peak.source.empty())
+        object[peakKey(key, sourceSuffix)] = peak.source;
+    }
     if (!device.source.empty())
       object["source"] = device.source;
+    for (const moert::KernelRate &rate : device.kernels)
+      object[kernelsKey].push_back(kernelJson(rate));
     list.push_back(std::move(object));
   }
   Json root;

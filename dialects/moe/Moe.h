@@ -50,6 +50,29 @@ struct Cost {
   }
 };
 
+/// Matrices of a weight, each multiplied with rows of activations.
+struct Product {
+  Value weight;       ///< [..., rows, columns]
+  double matrices;    ///< Those of the outer dimension that a step reads.
+  double rows;        ///< Of activations, that each of them is multiplied with.
+
+  double elements() const; ///< Of the weight, that are read.
+  double bytes() const;    ///< The same as they are stored in the model.
+  double flops() const { return 2 * rows * elements(); }
+};
+
+/// What one instruction of an op does in a step.
+struct StepWork {
+  SmallVector<Product, 2> products;
+  double ops = 0; ///< Arithmetic besides the products.
+  double weightBytes = 0; ///< Besides the products' matrices.
+  double activationBytes = 0, kvBytes = 0;
+
+  Cost cost() const;
+};
+
+Cost sumWork(ArrayRef<StepWork> works);
+
 /// The format of a tensor's element type, or none if no kernel reads it.
 std::optional<moek::Format> getFormat(Type elementType);
 /// The element type of a format; null for formats known by size only.

@@ -1,6 +1,7 @@
 //===- MoeCost.cpp - What ops cost ----------------------------------------===//
 //
-// FLOPs and bytes by counting the arithmetic of each op's definition: a
+// What each instruction of an op does, by counting the arithmetic of the op's
+// definition: a
 // multiply-accumulate is 2, an exponential or a division 1. Every weight byte
 // an op needs is counted once per execution, every activation that it reads or
 // writes once as F32; what a blocked kernel keeps in its cache is not traffic.
@@ -66,25 +67,64 @@ struct Seen {
   }
 };
 
-/// T times a [rows, K] matrix, with one add each for bias and residual.
-Cost matrixCost(double tokens, Value x, Value weight, Value bias,
-                Value residual, Value result) {
-  double outputs = double(columns(result));
-  Cost cost;
-  cost.flops = tokens * outputs *
-               (2 * double(columns(x)) + (bias ? 1 : 0) + (residual ? 1 : 0));
-  cost.weightBytes = bytesOf(weight) + bytesOf(bias);
-  cost.activationBytes = rowBytes(tokens, {x, residual, result});
-  return cost;
+using Works = SmallVector<StepWork>;
+
+/// `matrices` of `weight` times `rows` rows of activations each.
+Product product(Value weight, double rows, double matrices = 1) {
+  return {weight, matrices, rows};
 }
 
-/// A gated FFN of `rows` rows of `hidden` columns through `inner`. `fused`:
-/// the product of gate and up is written and read; otherwise both factors too.
-Cost gatedCost(double rows, double hidden, double inner, bool fused) {
-  Cost cost;
-  cost.flops = rows * inner * (6 * hidden + kSiluMulFlops);
-  cost.activationBytes = rows * inner * kF32Bytes * (fused ? 2 : 6);
-  return cost;
+StepWork moving(double ops, double activationBytes) {
+  StepWork work;
+  work.ops = ops;
+  work.activationBytes = activationBytes;
+  return work;
+}
+
+/// `residual` added to what the last of `works` writes, or by an instruction
+/// of its own.
+void addResidual(Works &works, Operation *op, Value residual, double tokens) {
+  if (!residual)
+    return;
+  if (!residualDiesIn(op, residual))
+    works.emplace_back();
+  works.back().ops += tokens * double(columns(residual));
+  works.back().activationBytes += rowBytes(tokens, {residual});
+}
+
+/// T times a [rows, K] matrix, with one add for the bias.
+Works matrixWork(double tokens, Value x, Value weight, Value bias,
+                 Value result) {
+  StepWork work = moving(bias ? tokens * double(columns(result)) : 0,
+                         rowBytes(tokens, {x, result}));
+  work.products = {product(weight, tokens)};
+  work.weightBytes = bytesOf(bias);
+  return {work};
+}
+
+/// A gated FFN of `rows` rows of `inner` columns, each of the weights' matrices
+/// with rows / matrices of them. Fused, the product of gate and up is written
+/// and read; otherwise both factors too.
+template <typename Op>
+Works gatedWork(Op op, double rows, double matrices, double inner) {
+  double each = rows / matrices, bytes = rows * inner * kF32Bytes;
+  double siluMul = rows * inner * kSiluMulFlops;
+  Product gate = product(op.getGate(), each, matrices);
+  Product up = product(op.getUp(), each, matrices);
+  Works works;
+  if (op.getFused()) {
+    works.push_back(moving(siluMul, bytes));
+    works.back().products = {gate, up};
+  } else {
+    for (const Product &factor : {gate, up}) {
+      works.push_back(moving(0, bytes));
+      works.back().products = {factor};
+    }
+    works.push_back(moving(siluMul, 3 * bytes));
+  }
+  works.push_back(moving(0, bytes));
+  works.back().products = {product(op.getDown(), each, matrices)};
+  return works;
 }
 } // namespace
 
@@ -116,135 +156,146 @@ int64_t moe::sumWeightBytes(Operation *op) {
   return bytes;
 }
 
+double Product::elements() const {
+  auto type = cast<RankedTensorType>(weight.getType());
+  double outer = type.getRank() > 2 ? double(type.getDimSize(0)) : 1;
+  return matrices / outer * double(type.getNumElements());
+}
+
+double Product::bytes() const {
+  auto type = cast<RankedTensorType>(weight.getType());
+  double outer = type.getRank() > 2 ? double(type.getDimSize(0)) : 1;
+  return matrices / outer * bytesOf(weight);
+}
+
+Cost StepWork::cost() const {
+  Cost cost{ops, weightBytes, activationBytes, kvBytes};
+  for (const Product &product : products) {
+    cost.flops += product.flops();
+    cost.weightBytes += product.bytes();
+  }
+  return cost;
+}
+
+Cost moe::sumWork(ArrayRef<StepWork> works) {
+  Cost cost;
+  for (const StepWork &work : works)
+    cost += work.cost();
+  return cost;
+}
+
 //===----------------------------------------------------------------------===//
 // Whole-row ops
 //===----------------------------------------------------------------------===//
 
 /// Reads only the rows of the step's tokens.
-Cost EmbeddingOp::getCost(int64_t tokens, int64_t context) {
+Works EmbeddingOp::getWork(int64_t tokens, int64_t context) {
   double rows = double(dim(getTable(), 0));
-  Cost cost;
-  cost.weightBytes = bytesOf(getTable()) / rows * double(tokens);
-  cost.activationBytes =
-      rowBytes(tokens, {getResult()}) + double(tokens) * sizeof(int32_t);
-  return cost;
+  StepWork work = moving(0, rowBytes(tokens, {getResult()}) +
+                                double(tokens) * sizeof(int32_t));
+  work.weightBytes = bytesOf(getTable()) / rows * double(tokens);
+  return {work};
 }
 
-Cost RmsNormOp::getCost(int64_t tokens, int64_t context) {
-  Cost cost;
-  cost.flops = 4.0 * double(tokens) * double(columns(getX()));
-  cost.weightBytes = bytesOf(getWeight());
-  cost.activationBytes = rowBytes(tokens, {getX(), getResult()});
-  return cost;
+Works RmsNormOp::getWork(int64_t tokens, int64_t context) {
+  StepWork work = moving(4.0 * double(tokens) * double(columns(getX())),
+                         rowBytes(tokens, {getX(), getResult()}));
+  work.weightBytes = bytesOf(getWeight());
+  return {work};
 }
 
-Cost LinearOp::getCost(int64_t tokens, int64_t context) {
-  return matrixCost(tokens, getX(), getWeight(), getBias(), getResidual(),
-                    getResult());
+Works LinearOp::getWork(int64_t tokens, int64_t context) {
+  Works works =
+      matrixWork(tokens, getX(), getWeight(), getBias(), getResult());
+  addResidual(works, getOperation(), getResidual(), tokens);
+  return works;
 }
 
-Cost AddOp::getCost(int64_t tokens, int64_t context) {
-  Cost cost;
-  cost.flops = double(tokens) * double(columns(getLhs()));
-  cost.activationBytes = rowBytes(tokens, {getLhs(), getRhs(), getResult()});
-  return cost;
+Works AddOp::getWork(int64_t tokens, int64_t context) {
+  return {moving(double(tokens) * double(columns(getLhs())),
+                 rowBytes(tokens, {getLhs(), getRhs(), getResult()}))};
 }
 
-Cost FfnOp::getCost(int64_t tokens, int64_t context) {
-  Cost cost = gatedCost(tokens, columns(getX()), dim(getGate(), 0), getFused());
-  cost.weightBytes = bytesOf(getGate()) + bytesOf(getUp()) + bytesOf(getDown());
-  cost.activationBytes +=
-      rowBytes(tokens, {getX(), getResidual(), getResult()});
-  if (getResidual())
-    cost.flops += double(tokens) * double(columns(getResult()));
-  return cost;
+Works FfnOp::getWork(int64_t tokens, int64_t context) {
+  Works works = gatedWork(*this, tokens, 1, dim(getGate(), 0));
+  works.front().activationBytes += rowBytes(tokens, {getX()});
+  works.back().activationBytes += rowBytes(tokens, {getResult()});
+  addResidual(works, getOperation(), getResidual(), tokens);
+  return works;
 }
 
-Cost LmHeadOp::getCost(int64_t tokens, int64_t context) {
-  return matrixCost(tokens, getX(), getWeight(), /*bias=*/nullptr,
-                    /*residual=*/nullptr, getResult());
+Works LmHeadOp::getWork(int64_t tokens, int64_t context) {
+  return matrixWork(tokens, getX(), getWeight(), /*bias=*/nullptr, getResult());
 }
 
 /// The bytes that cross the link, once.
-Cost TransferOp::getCost(int64_t tokens, int64_t context) {
-  Cost cost;
+Works TransferOp::getWork(int64_t tokens, int64_t context) {
   auto type = cast<RankedTensorType>(getX().getType());
   double elements = double(tokens);
   for (int64_t size : type.getShape().drop_front())
     elements *= double(size);
-  cost.activationBytes = elements * type.getElementTypeBitWidth() / 8;
-  return cost;
+  return {moving(0, elements * type.getElementTypeBitWidth() / 8)};
 }
 
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
 
-/// Per pair of elements 4 multiplications and 2 additions; in place.
-Cost RopeOp::getCost(int64_t tokens, int64_t context) {
+/// Per pair of elements 4 multiplications and 2 additions; in place. The table
+/// is the function's.
+Works RopeOp::getWork(int64_t tokens, int64_t context) {
   double turned = double(tokens) * double(getHeads()) * getRope().getDim();
-  Cost cost;
-  cost.flops = 3 * turned;
-  cost.activationBytes = 2 * turned * kF32Bytes;
-  return cost;
+  return {{}, moving(3 * turned, 2 * turned * kF32Bytes)};
 }
 
-Cost MlaLatentOp::getCost(int64_t tokens, int64_t context) {
-  Cost cost;
+Works MlaLatentOp::getWork(int64_t tokens, int64_t context) {
   double latent = double(columns(getWeight()));
-  cost.flops = double(tokens) * (4 * latent + 3.0 * getRope().getDim());
-  cost.weightBytes = bytesOf(getWeight());
-  cost.activationBytes = rowBytes(tokens, {getX()});
-  cost.kvBytes = kvRowsBytes(*this, double(tokens), columns(getX()));
-  return cost;
+  StepWork work =
+      moving(double(tokens) * (4 * latent + 3.0 * getRope().getDim()),
+             rowBytes(tokens, {getX()}));
+  work.weightBytes = bytesOf(getWeight());
+  work.kvBytes = kvRowsBytes(*this, double(tokens), columns(getX()));
+  return {{}, work};
 }
 
 /// Decompresses K and V of all C + T cached rows in every execution, which
 /// reads W_UK and W_UV again: that is what makes it dear for decode. The
 /// decompressed rows are written and read once.
-Cost MlaAttentionOp::getCost(int64_t tokens, int64_t context) {
+Works MlaAttentionOp::getWork(int64_t tokens, int64_t context) {
   double heads = double(getHeads()), nope = double(getNope());
   double rope = double(getRope()), value = double(getValue());
   const Seen seen(*this, tokens, context);
   double decompressed = seen.rows * heads * (nope + value);
-  Cost cost;
-  cost.flops =
-      2 * decompressed * double(getLatent()) +
-      seen.pairs * heads * (2 * (nope + rope) + 2 * value + kSoftmaxFlops);
-  cost.weightBytes = bytesOf(getWk()) + bytesOf(getWv());
-  cost.activationBytes =
-      rowBytes(tokens, {getQ(), getResult()}) + 2 * decompressed * kF32Bytes;
-  cost.kvBytes = seen.bytes(*this, getKv());
-  return cost;
+  StepWork work = moving(
+      seen.pairs * heads * (2 * (nope + rope) + 2 * value + kSoftmaxFlops),
+      rowBytes(tokens, {getQ(), getResult()}) + 2 * decompressed * kF32Bytes);
+  work.products = {product(getWk(), seen.rows, heads),
+                   product(getWv(), seen.rows, heads)};
+  work.kvBytes = seen.bytes(*this, getKv());
+  return {work};
 }
 
-Cost AbsorbQueryOp::getCost(int64_t tokens, int64_t context) {
-  Cost cost;
-  cost.flops = 2.0 * double(tokens) * double(getHeads()) * double(getNope()) *
-               double(getLatent());
-  cost.weightBytes = bytesOf(getWk());
-  cost.activationBytes = rowBytes(tokens, {getQ(), getResult()});
-  return cost;
+Works AbsorbQueryOp::getWork(int64_t tokens, int64_t context) {
+  StepWork work = moving(0, rowBytes(tokens, {getQ(), getResult()}));
+  work.products = {product(getWk(), tokens, double(getHeads()))};
+  return {work};
 }
 
-Cost LatentAttentionOp::getCost(int64_t tokens, int64_t context) {
+/// Adding spans up is part of what is measured of the first instruction.
+Works LatentAttentionOp::getWork(int64_t tokens, int64_t context) {
   double latent = double(getLatent()), rope = double(getRope());
   const Seen seen(*this, tokens, context);
-  Cost cost;
-  cost.flops = seen.pairs * double(getHeads()) *
-               (2 * (latent + rope) + 2 * latent + kSoftmaxFlops);
-  cost.activationBytes = rowBytes(tokens, {getQ(), getResult()});
-  cost.kvBytes = seen.bytes(*this, getKv());
-  return cost;
+  StepWork work = moving(seen.pairs * double(getHeads()) *
+                             (2 * (latent + rope) + 2 * latent + kSoftmaxFlops),
+                         rowBytes(tokens, {getQ(), getResult()}));
+  work.kvBytes = seen.bytes(*this, getKv());
+  return {work, {}};
 }
 
-Cost ExpandValueOp::getCost(int64_t tokens, int64_t context) {
-  Cost cost;
-  cost.flops = 2.0 * double(tokens) * double(getHeads()) * double(getLatent()) *
-               double(getValue());
-  cost.weightBytes = bytesOf(getWv());
-  cost.activationBytes = rowBytes(tokens, {getX(), getResult()});
-  return cost;
+Works ExpandValueOp::getWork(int64_t tokens, int64_t context) {
+  StepWork work = moving(0, rowBytes(tokens, {getX(), getResult()}));
+  work.products = {product(getWv(), tokens, double(getHeads()))};
+  return {work};
 }
 
 //===----------------------------------------------------------------------===//
@@ -252,32 +303,31 @@ Cost ExpandValueOp::getCost(int64_t tokens, int64_t context) {
 //===----------------------------------------------------------------------===//
 
 /// Scores like a softmax over the experts, whichever function it is.
-Cost RouterOp::getCost(int64_t tokens, int64_t context) {
+Works RouterOp::getWork(int64_t tokens, int64_t context) {
   double experts = double(dim(getWeight(), 0));
-  Cost cost;
-  cost.flops =
-      double(tokens) * experts * (2 * double(columns(getX())) + kSoftmaxFlops);
-  cost.weightBytes = bytesOf(getWeight()) + bytesOf(getBias());
-  cost.activationBytes = rowBytes(tokens, {getX(), getIds(), getWeights()});
-  return cost;
+  StepWork logits = moving(0, rowBytes(tokens, {getX()}));
+  logits.products = {product(getWeight(), tokens)};
+  StepWork choose = moving(double(tokens) * experts * kSoftmaxFlops,
+                           rowBytes(tokens, {getIds(), getWeights()}));
+  choose.weightBytes = bytesOf(getBias());
+  return {logits, choose, {}};
 }
 
 /// With k of E experts per token, chosen uniformly and independently, T tokens
 /// touch E * (1 - (1 - k/E)^T) different ones.
-Cost ExpertsOp::getCost(int64_t tokens, int64_t context) {
-  double experts = double(dim(getGate(), 0));
-  double slots = double(tokens) * double(columns(getIds()));
-  double share =
-      1 - std::pow(1 - double(columns(getIds())) / experts, double(tokens));
-  Cost cost = gatedCost(slots, columns(getX()), dim(getGate(), 1), getFused());
-  // Weighted sum of the slots' rows, each written and read once.
-  cost.flops += 2 * slots * double(columns(getX()));
-  cost.activationBytes += 2 * rowBytes(slots, {getResult()});
-  cost.weightBytes =
-      share * (bytesOf(getGate()) + bytesOf(getUp()) + bytesOf(getDown()));
-  cost.activationBytes += rowBytes(
-      tokens, {getX(), getIds(), getWeights(), getResidual(), getResult()});
-  if (getResidual())
-    cost.flops += double(tokens) * double(columns(getResult()));
-  return cost;
+Works ExpertsOp::getWork(int64_t tokens, int64_t context) {
+  double experts = double(dim(getGate(), 0)), used = double(columns(getIds()));
+  double slots = double(tokens) * used;
+  double touched =
+      experts * (1 - std::pow(1 - used / experts, double(tokens)));
+  Works works = gatedWork(*this, slots, touched, dim(getGate(), 1));
+  double results = rowBytes(slots, {getResult()});
+  works.front().activationBytes +=
+      rowBytes(tokens, {getX(), getIds(), getWeights()});
+  works.back().activationBytes += results;
+  // The weighted sum of the slots' rows, each written and read once.
+  works.push_back(moving(2 * slots * double(columns(getX())),
+                         results + rowBytes(tokens, {getResult()})));
+  addResidual(works, getOperation(), getResidual(), tokens);
+  return works;
 }

@@ -42,13 +42,17 @@ def Moe_CostOpInterface : OpInterface<"CostOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-        FLOPs (a multiply-accumulate is 2), bytes of weights that must be read
-        (for routed experts the expectation over independent uniform choices),
-        bytes of activations read and written, bytes of KV cache read and
-        written, for `tokens` tokens after `context` cached positions of the
-        sequence of each.
+        What each of the op's instructions (getPlanSteps(), in their order) does
+        for `tokens` tokens after `context` cached positions of the sequence of
+        each: FLOPs (a multiply-accumulate is 2), weights that must be read (for
+        routed experts the expectation over independent uniform choices), bytes
+        of activations and of KV cache read and written.
       }],
-      "::mlir::moe::Cost", "getCost", (ins "int64_t":$tokens, "int64_t":$context)>,
+      "::llvm::SmallVector<::mlir::moe::StepWork>", "getWork",
+      (ins "int64_t":$tokens, "int64_t":$context)>,
+    InterfaceMethod<"The sum of getWork().",
+      "::mlir::moe::Cost", "getCost", (ins "int64_t":$tokens, "int64_t":$context), [{}],
+      [{ return ::mlir::moe::sumWork($_op.getWork(tokens, context)); }]>,
     InterfaceMethod<"Bytes of weights that must be resident to run the op.",
       "int64_t", "getResidentWeightBytes", (ins), [{}],
       [{ return ::mlir::moe::sumWeightBytes($_op.getOperation()); }]>,

@@ -14,7 +14,7 @@ class Moe_Op<string mnemonic, list<Trait> traits = []> : Op<Moe_Dialect, mnemoni
 }
 class Moe_ComputeOp<string mnemonic, list<Trait> traits = []>
     : Moe_Op<mnemonic, !listconcat([Pure,
-          DeclareOpInterfaceMethods<Moe_CostOpInterface, ["getCost"]>,
+          DeclareOpInterfaceMethods<Moe_CostOpInterface>,
           DeclareOpInterfaceMethods<Moe_LowerableOpInterface>], traits)>;
 
 // [T, columns] activations, token ids, and weights of any format.

@@ -1,11 +1,14 @@
 // Measurements give plausible numbers; how large is the machine's affair.
 #include "runtime/device/cpu/Calibrate.h"
 
+#include "runtime/device/cpu/KernelRates.h"
+
 #include "runtime/base/HostCpu.h"
 #include "runtime/device/cpu/Pinning.h"
 
 #include <atomic>
 #include <cmath>
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -104,6 +107,45 @@ TEST(Calibrate, CachesGrowFromLevelToLevel) {
   if (caches.l1Bytes != 0 && caches.l2Bytes != 0) {
     EXPECT_LE(caches.l1Bytes, caches.l2Bytes);
   }
+}
+
+TEST(KernelRatesTest, KernelsOfThisMachineRunAtEverySize) {
+  for (const char *only : {"gemm_q8_0", "attention", "rms_norm", "router",
+                           "absorb_query"}) {
+    StatusOr<KernelRates> rates = measureKernels(
+        1, {.seconds = 1e-5, .brief = true, .only = only,
+            .memoryBytes = 1 << 20});
+    ASSERT_TRUE(rates.isOk()) << rates.status().message();
+    EXPECT_FALSE(rates->kernels.empty()) << only;
+    for (const KernelRate &rate : rates->kernels) {
+      EXPECT_NE(rate.kernel.find(only), std::string::npos);
+      ASSERT_FALSE(rate.at.empty()) << rate.kernel;
+      EXPECT_TRUE(std::is_sorted(rate.at.begin(), rate.at.end()));
+      ASSERT_EQ(rate.memory.size(), rate.at.size());
+      for (double perSecond : rate.memory)
+        EXPECT_GT(perSecond, 0) << rate.kernel << " " << rate.variant;
+      for (double perSecond : rate.cache)
+        EXPECT_GT(perSecond, 0) << rate.kernel << " " << rate.variant;
+    }
+    EXPECT_GT(rates->overheads.step, 0);
+    EXPECT_GT(rates->overheads.instruction, 0);
+  }
+}
+
+TEST(KernelRatesTest, TheBetterOfTwoRoundsStaysAtEachPoint) {
+  KernelRates best;
+  keepBest(best, {{{"k", "a", {1, 2}, {10, 20}, {30, 40}}}, {3, 2, 1}, {0.5}});
+  keepBest(best, {{{"k", "a", {1, 2}, {15, 15}, {35, 35}},
+                   {"k", "b", {1, 2}, {99, 99}, {}}},
+                  {2, 3, 0.5},
+                  {0.1}});
+  ASSERT_EQ(best.kernels.size(), 1u);
+  EXPECT_EQ(best.kernels[0],
+            (KernelRate{"k", "a", {1, 2}, {15, 20}, {35, 40}}));
+  EXPECT_EQ(best.overheads.step, 2);
+  EXPECT_EQ(best.overheads.instruction, 2);
+  EXPECT_EQ(best.overheads.meeting, 0.5);
+  EXPECT_EQ(best.disturbance.spread, 0.1);
 }
 
 } // namespace

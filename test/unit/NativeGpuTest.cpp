@@ -55,11 +55,11 @@ TEST_F(NativeGpuTest, ADeviceInTheUnitsOfATarget) {
   EXPECT_EQ(gpu.memoryBytes, uint64_t(24) << 30);
   // 1 GiB in use and the headroom.
   EXPECT_EQ(gpu.reservedBytes, uint64_t(1536) << 20);
-  EXPECT_NEAR(gpu.readBytesPerSecond, 920e9, 1e6);
-  EXPECT_NEAR(gpu.linkBytesPerSecond, 25e9, 1e5); // the slower direction
+  EXPECT_NEAR(gpu.read.perSecond, 920e9, 1e6);
+  EXPECT_NEAR(gpu.link.perSecond, 25e9, 1e5); // the slower direction
   EXPECT_GT(gpu.linkLatencySeconds, 0);
-  EXPECT_NEAR(gpu.int8OpsPerSecond, 660.6e12, 1e11);
-  EXPECT_NEAR(gpu.floatOpsPerSecond, 165.2e12, 1e11);
+  EXPECT_NEAR(gpu.int8.perSecond, 660.6e12, 1e11);
+  EXPECT_NEAR(gpu.float32.perSecond, 165.2e12, 1e11);
   EXPECT_THAT(gpu.source, HasSubstr("91 % of the 1008 GB/s"));
   EXPECT_THAT(gpu.source, HasSubstr("26.0 GB/s to the device and 25.0 GB/s"));
   EXPECT_THAT(gpu.source, HasSubstr("computed, not measured: 128 SMs x 2048"));

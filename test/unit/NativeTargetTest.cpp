@@ -71,7 +71,7 @@ TEST_F(NativeTargetTest, AQuietMachineIsMeasuredOnceAndKept) {
   for (int compile = 0; compile < 2; ++compile) {
     StatusOr<TargetDesc> target = nativeTarget(cpu);
     ASSERT_TRUE(target.isOk()) << target.status().message();
-    EXPECT_EQ(target->host().readBytesPerSecond, 1e9);
+    EXPECT_EQ(target->host().read.perSecond, 1e9);
     EXPECT_THAT(target->notes, IsEmpty());
     EXPECT_TRUE(cached());
   }
@@ -86,14 +86,14 @@ TEST_F(NativeTargetTest, ABusyMachineIsMeasuredAgainUntilItIsQuiet) {
     StatusOr<TargetDesc> target = nativeTarget(cpu);
     ASSERT_TRUE(target.isOk()) << target.status().message();
     EXPECT_EQ(limitCalls_, 2);
-    EXPECT_EQ(target->host().readBytesPerSecond, 2e9);
+    EXPECT_EQ(target->host().read.perSecond, 2e9);
     EXPECT_THAT(target->notes,
                 ElementsAre(HasSubstr("other programs used this machine (rates "
                                       "spread by ")));
     // Kept, as it is; the note is not.
     StatusOr<TargetDesc> again = nativeTarget(cpu);
     ASSERT_TRUE(again.isOk()) << again.status().message();
-    EXPECT_EQ(again->host().readBytesPerSecond, 2e9);
+    EXPECT_EQ(again->host().read.perSecond, 2e9);
     EXPECT_THAT(again->notes, IsEmpty());
     EXPECT_EQ(limitCalls_, 2);
   }
@@ -106,8 +106,8 @@ TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedButNotKept) {
     ASSERT_TRUE(target.isOk()) << target.status().message();
     // The best of three measurements; the next compile makes three more.
     EXPECT_EQ(limitCalls_, kMeasurements * compile);
-    EXPECT_EQ(target->host().readBytesPerSecond, 1e9 * limitCalls_);
-    EXPECT_EQ(target->host().int8OpsPerSecond, 1e10 * limitCalls_);
+    EXPECT_EQ(target->host().read.perSecond, 1e9 * limitCalls_);
+    EXPECT_EQ(target->host().int8.perSecond, 1e10 * limitCalls_);
     EXPECT_THAT(target->notes,
                 ElementsAre(testing::AllOf(
                     HasSubstr("other programs use this machine (rates spread "
@@ -166,8 +166,8 @@ TEST_F(NativeTargetTest, EarlierAndBetterFiguresStay) {
   };
   StatusOr<TargetDesc> target = nativeTarget(cpu);
   ASSERT_TRUE(target.isOk()) << target.status().message();
-  EXPECT_EQ(target->host().readBytesPerSecond, 9e9);
-  EXPECT_EQ(target->host().floatOpsPerSecond, 3e9);
+  EXPECT_EQ(target->host().read.perSecond, 9e9);
+  EXPECT_EQ(target->host().float32.perSecond, 3e9);
 }
 
 TEST_F(NativeTargetTest, CalibrationRepeatsWhatWasDisturbed) {
@@ -208,6 +208,77 @@ TEST_F(NativeTargetTest, CalibrationMayBeContentWithWhatItGets) {
   ASSERT_TRUE(once.isOk()) << once.status().message();
   EXPECT_FALSE(once->disturbance.isQuiet());
   EXPECT_EQ(limitCalls_ + readCalls_, 2);
+}
+
+/// One kernel, whose rate rises from round to round, and these disturbances.
+class KernelsOfThisMachineTest : public NativeTargetTest {
+protected:
+  CpuMeasurement measuringKernels(std::vector<Disturbance> disturbances) {
+    CpuMeasurement cpu = measuring({kQuiet});
+    cpu.kernels = [=, this](int, bool brief, const auto &progress)
+        -> StatusOr<moert::KernelRates> {
+      progress("gemm_q4_k_avx512");
+      brief_ = brief;
+      double rate = 1e9 * ++rounds_;
+      moert::KernelRates rates;
+      rates.kernels = {{"gemm_q4_k_avx512", "", {1, 64}, {rate, 5e17 / rate},
+                        {2 * rate, 1}}};
+      rates.overheads = {1e-6 * rounds_, 1e-8, 1e-7};
+      rates.disturbance = disturbances[std::min(
+          size_t(rounds_ - 1), disturbances.size() - 1)];
+      return rates;
+    };
+    return cpu;
+  }
+
+  int rounds_ = 0;
+  bool brief_ = false;
+};
+
+TEST_F(KernelsOfThisMachineTest, ACompileMeasuresThemOnceAndKeepsThem) {
+  CpuMeasurement cpu = measuringKernels({kQuiet});
+  for (int compile = 0; compile < 2; ++compile) {
+    StatusOr<TargetDesc> target = nativeTarget(cpu);
+    ASSERT_TRUE(target.isOk()) << target.status().message();
+    ASSERT_EQ(target->host().kernels.size(), 1u);
+    EXPECT_EQ(target->host().kernels[0].at, (std::vector<double>{1, 64}));
+    EXPECT_EQ(target->host().kernels[0].memory.front(), 1e9);
+    EXPECT_EQ(target->host().kernels[0].cache.front(), 2e9);
+    EXPECT_DOUBLE_EQ(target->host().overheads.step, 1e-6);
+    EXPECT_THAT(target->notes, IsEmpty());
+  }
+  EXPECT_EQ(rounds_, 1);
+  EXPECT_TRUE(brief_);
+}
+
+TEST_F(KernelsOfThisMachineTest, AFileOfAnEarlierVersionIsMeasuredAgain) {
+  ASSERT_TRUE(nativeTarget(measuring({kQuiet})).isOk());
+  StatusOr<TargetDesc> target = nativeTarget(measuringKernels({kQuiet}));
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  EXPECT_EQ(rounds_, 1);
+  EXPECT_THAT(target->notes, ElementsAre(HasSubstr("has no rates of kernels")));
+  target = nativeTarget(measuringKernels({kQuiet}));
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  EXPECT_EQ(rounds_, 1);
+  EXPECT_THAT(target->notes, IsEmpty());
+}
+
+TEST_F(KernelsOfThisMachineTest, CalibrationTakesTheBestOfRoundsUntilOneIsQuiet) {
+  StatusOr<Calibration> quiet = calibrate(measuringKernels({kQuiet}));
+  ASSERT_TRUE(quiet.isOk()) << quiet.status().message();
+  EXPECT_EQ(rounds_, 2);
+  EXPECT_FALSE(brief_);
+  // Each point by itself, and the least of what is spent beside kernels.
+  const moert::KernelRate &best = quiet->target.host().kernels.at(0);
+  EXPECT_EQ(best.memory, (std::vector<double>{2e9, 5e8}));
+  EXPECT_DOUBLE_EQ(quiet->target.host().overheads.step, 1e-6);
+
+  rounds_ = 0;
+  StatusOr<Calibration> busy =
+      calibrate(measuringKernels({kQuiet, kSpread, kQueued}));
+  ASSERT_TRUE(busy.isOk()) << busy.status().message();
+  EXPECT_EQ(rounds_, kMeasurements);
+  EXPECT_FALSE(busy->disturbance.isQuiet());
 }
 
 // Only one of its measurements: still not to be kept.

@@ -21,7 +21,14 @@ Status calibrate(const CalibrateFlags &flags) {
                            [](const std::string &what) {
                              moetool::note("measuring {}\n", what);
                            },
-                           {.measurements = flags.force ? 1 : kMeasurements}));
+                           {.measurements = flags.force ? 1 : kMeasurements,
+                            .detail = moetool::stderrIsTerminal()
+                                          ? [](const std::string &what) {
+                                              moetool::redrawLine(what);
+                                            }
+                                          : CalibrationProgress()}));
+  if (moetool::stderrIsTerminal())
+    moetool::redrawLine("");
   const TargetDesc &target = calibration.target;
   // Standard output is for the description alone if it goes there.
   bool piped = flags.json || flags.output == "-";

@@ -125,6 +125,13 @@ Status run(Options &options) {
     progress->update(done, total);
     return !*interrupted;
   };
+  if (moetool::stderrIsTerminal())
+    options.request.measuring = [shown = false](
+                                    const std::string &what) mutable {
+      if (shown || !what.empty())
+        moetool::redrawLine(what);
+      shown = !what.empty();
+    };
   MOE_ASSIGN_OR_RETURN(CompileReport report, compileModel(options.request));
   progress.reset();
   moetool::printText(report.text);

@@ -4,6 +4,43 @@
 
 namespace moec {
 
+namespace {
+/// One figure: what the device does at best, the part of it that kernels are
+/// taken to reach, and who says so.
+void printPeak(const char *name, const Peak &peak, double unit,
+               const char *unitName, double assumed, bool measured) {
+  if (peak.perSecond <= 0)
+    return;
+  double planned = peak.planned(assumed);
+  moetool::print("    {:<6} {:.4g} {}", name, peak.perSecond / unit, unitName);
+  if (!measured)
+    moetool::print(" x {:.0f} %{} = {:.4g} {}", 100 * planned / peak.perSecond,
+                   peak.efficiency > 0 ? "" : " (assumed)", planned / unit,
+                   unitName);
+  if (!peak.source.empty())
+    moetool::print("; {}", peak.source);
+  moetool::print("\n");
+}
+
+void printRates(const DeviceDesc &device) {
+  bool measured = !device.kernels.empty();
+  if (measured)
+    moetool::print("  plans go by {} measured rates of kernels; a step takes "
+                   "{:.2g} us, a meeting {:.2g} us; beside them\n",
+                   device.kernels.size(), device.overheads.step * 1e6,
+                   device.overheads.meeting * 1e6);
+  else
+    moetool::print("  no kernel was measured: plans go by peaks x what kernels "
+                   "are taken to reach\n");
+  double tera = 1e12, giga = 1e9, some = Peak::kAssumed;
+  printPeak("read", device.read, giga, "GB/s", Peak::kAssumedRead, measured);
+  printPeak("int8", device.int8, tera, "TOPS", some, measured);
+  printPeak("float", device.float32, tera, "TFLOPS", some, measured);
+  printPeak("bf16", device.bf16, tera, "TFLOPS", some, measured);
+  printPeak("link", device.link, giga, "GB/s", Peak::kAssumedRead, measured);
+}
+} // namespace
+
 void printTarget(const TargetDesc &target) {
   for (const DeviceDesc &device : target.devices) {
     moetool::print("{}: {}\n", device.name,
@@ -16,10 +53,10 @@ void printTarget(const TargetDesc &target) {
     moetool::print(
         "  kernels: {}; read {:.1f} GB/s, int8 {:.2f} TOPS, float {:.2f} "
         "TFLOPS",
-        moek::isaName(device.isa), device.readBytesPerSecond / 1e9,
-        device.int8OpsPerSecond / 1e12, device.floatOpsPerSecond / 1e12);
-    if (device.bf16OpsPerSecond > 0)
-      moetool::print(", bf16 {:.2f} TFLOPS", device.bf16OpsPerSecond / 1e12);
+        moek::isaName(device.isa), device.read.perSecond / 1e9,
+        device.int8.perSecond / 1e12, device.float32.perSecond / 1e12);
+    if (device.bf16.perSecond > 0)
+      moetool::print(", bf16 {:.2f} TFLOPS", device.bf16.perSecond / 1e12);
     moetool::print("\n");
     if (!device.readBytesPerSecondByCores.empty()) {
       moetool::print("  read by cores:");
@@ -32,10 +69,11 @@ void printTarget(const TargetDesc &target) {
                      device.l1Bytes >> 10, device.l2Bytes >> 10,
                      device.l3Bytes >> 10, device.numaNodes,
                      device.numaNodes == 1 ? "node" : "nodes");
-    if (device.linkBytesPerSecond > 0)
+    if (device.link.perSecond > 0)
       moetool::print("  link to the host: {:.1f} GB/s, {:.0f} us\n",
-                     device.linkBytesPerSecond / 1e9,
+                     device.link.perSecond / 1e9,
                      device.linkLatencySeconds * 1e6);
+    printRates(device);
     if (!device.source.empty())
       moetool::print("  source: {}\n", device.source);
   }

@@ -1,0 +1,411 @@
+#include "runtime/device/cpu/KernelBench.h"
+
+#include "kernels/Activation.h"
+#include "kernels/KvCache.h"
+#include "kernels/Scratch.h"
+#include "runtime/base/HostCpu.h"
+#include "runtime/base/MappedFile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace moert {
+
+using namespace moek;
+
+namespace {
+/// Of the weights that gemms are measured with; of an expert of a middling
+/// model. One matrix of 4 bits is 2.3 MiB, 100 us of reading: as long as an
+/// instruction of a decoded token takes.
+constexpr int64_t kCols = 2048, kMatrixRows = 2048;
+/// Of plain C++, whose speed no size changes.
+constexpr int64_t kFewMatrixRows = 64;
+/// DeepSeek's latent attention; heads as the Lite model has them. Rates of
+/// other shapes go by operations.
+constexpr int32_t kHeads = 16, kNope = 128, kRope = 64, kLatent = 512,
+                  kValue = 128;
+constexpr int32_t kExperts = 64, kTopK = 6;
+/// Every byte of weights and activations: 0.0115 as F32 and BF16, 1.06 as F16.
+constexpr int kFill = 0x3c;
+/// Room for an F32 matrix, 16 MiB, and for a cache of 8192 F32 rows, 18 MiB.
+constexpr uint64_t kLeastBytes = 20u << 20;
+constexpr size_t kMostCalls = 64;
+/// Of a measurement that calls take little of.
+constexpr double kRuns = 5;
+constexpr uint64_t kActivationBytes = 64u << 20;
+
+double secondsNow() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+uint64_t memoryBytesFor(int threads, uint64_t asked) {
+  if (asked != 0)
+    return asked;
+  uint64_t least = uint64_t(threads) * (64u << 20);
+  uint64_t bytes = std::max(least, 4 * hostCaches().l3Bytes);
+  uint64_t memory = hostMemoryBytes();
+  return memory == 0 ? least : std::min(bytes, memory / 8);
+}
+
+/// Larger than the cores' own caches, well inside the one they share.
+uint64_t cacheBytesFor(int threads, uint64_t most) {
+  CacheSizes caches = hostCaches();
+  uint64_t own = 2 * caches.l2Bytes * uint64_t(threads);
+  uint64_t bytes = std::max(own, caches.l3Bytes / 8);
+  return std::min(std::max<uint64_t>(bytes, 1 << 20), most);
+}
+
+KvView cacheView(KvType type, std::byte *data, int64_t rows) {
+  int64_t width = kLatent + kRope;
+  return {reinterpret_cast<uint8_t *>(data), width, rows,
+          kvRowBytes(type, width), type};
+}
+
+/// (query, visible row) pairs of a step.
+double pairsOf(const Step &step) {
+  return double(step.tokens) *
+         (double(step.position) + (double(step.tokens) + 1) / 2);
+}
+} // namespace
+
+StatusOr<KernelBench> KernelBench::create(int threads,
+                                          const KernelRateOptions &options) {
+  KernelBench bench;
+  bench.options_ = options;
+  MOE_ASSIGN_OR_RETURN(bench.pool_,
+                       WorkerPool::create(threads, physicalCores()));
+  uint64_t share = memoryBytesFor(threads, options.memoryBytes) /
+                   uint64_t(threads) / 4096 * 4096;
+  share = std::max(share, kLeastBytes / uint64_t(threads) / 4096 * 4096 + 4096);
+  MOE_ASSIGN_OR_RETURN(
+      bench.weights_,
+      HostMemory::allocate(share * uint64_t(threads),
+                           "the measurement of kernels' speed"));
+  // Plans map their weights from files, which few file systems do in large
+  // pages: decode is some 8 % slower then.
+  (void)::madvise(bench.weights_.data(), bench.weights_.size(),
+                  options.largePages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  for (HostMemory *memory : {&bench.inputs_, &bench.outputs_}) {
+    MOE_ASSIGN_OR_RETURN(
+        *memory, HostMemory::allocate(kActivationBytes,
+                                      "the measurement of kernels' speed"));
+    std::memset(memory->data(), kFill, memory->size());
+  }
+  bench.scratchEach_ = std::max(
+      {gateUpScratchBytes(), latentAttentionScratchBytes(kHeads, kLatent, kRope),
+       mlaAttentionScratchBytes(kNope, kRope, kLatent, kValue),
+       absorbQueryScratchBytes(kLatent), routerScratchBytes(kExperts)});
+  bench.scratchEach_ = (bench.scratchEach_ + 4095) / 4096 * 4096;
+  MOE_ASSIGN_OR_RETURN(
+      bench.scratch_,
+      HostMemory::allocate(bench.scratchEach_ * uint64_t(threads),
+                           "the measurement of kernels' speed"));
+  bench.tickets_.assign(size_t(threads) * kMostCalls, 0);
+  bench.pool_->run([&](int32_t worker) {
+    std::memset(bench.weights_.data() + uint64_t(worker) * share, kFill,
+                share);
+  });
+  bench.queuedBefore_ = bench.pool_->secondsQueued();
+  return bench;
+}
+
+double KernelBench::run(const std::vector<Call> &calls, size_t first,
+                        size_t count) {
+  size_t stride = kMostCalls;
+  std::ranges::fill(tickets_, 0u);
+  double start = 0, end = 0;
+  int32_t team = pool_->team();
+  pool_->run([&](int32_t index) {
+    Worker worker{index, team, scratch_.data() + uint64_t(index) * scratchEach_};
+    worker.ticketStride = int64_t(stride);
+    pool_->barrier().arriveAndWait([&] { start = secondsNow(); });
+    for (size_t i = 0; i < count; ++i) {
+      const Call &call = calls[(first + i) % calls.size()];
+      worker.tickets = tickets_.data() + i;
+      call.function(call.args, call.step, worker);
+      pool_->barrier().arriveAndWait([&] {
+        if (i + 1 == count)
+          end = secondsNow();
+      });
+    }
+  });
+  return end - start;
+}
+
+double KernelBench::secondsOf(const std::vector<Call> &calls, size_t group) {
+  // The first call finds caches cold.
+  double estimate = run(calls, 0, group) / double(group);
+  // Short enough to fall between other programs' slices of CPU time, and long
+  // enough to fill a pipeline.
+  size_t count = std::clamp(
+      size_t(options_.seconds / kRuns / std::max(estimate, 1e-7)), size_t(1),
+      kMostCalls);
+  count = (count + group - 1) / group * group;
+  std::vector<double> each;
+  double spent = 0;
+  for (size_t next = group; each.size() < 2 || spent < options_.seconds;
+       next += count) {
+    double seconds = run(calls, next, count);
+    each.push_back(seconds / double(count));
+    spent += seconds;
+  }
+  std::ranges::sort(each);
+  // Others only ever slow a run down; but the very fastest is chance.
+  double typical = each[each.size() / 4];
+  // How far what is taken may be from what the machine can do.
+  spread_ += 1 - each.front() / typical;
+  ++measured_;
+  // Never nothing: a clock's tick may be as long as a call.
+  return std::max(typical - meeting_, typical / 5);
+}
+
+Disturbance KernelBench::disturbance() {
+  double queued = pool_->secondsQueued() - queuedBefore_;
+  double all = secondsNow() - begin_;
+  return {measured_ ? spread_ / double(measured_) : 0,
+          std::max(queued, 0.0) / std::max(all, 1e-9)};
+}
+
+StepOverheads KernelBench::overheads() {
+  begin_ = secondsNow();
+  auto best = [&](int times, auto measure) {
+    double fastest = 1;
+    for (int i = 0; i < times; ++i)
+      fastest = std::min(fastest, measure());
+    return fastest;
+  };
+  StepOverheads seconds;
+  constexpr int kMany = 500;
+  seconds.step = best(5, [&] {
+    double begin = secondsNow();
+    for (int i = 0; i < kMany; ++i)
+      pool_->run([](int32_t) {});
+    return (secondsNow() - begin) / kMany;
+  });
+  seconds.meeting = best(5, [&] {
+    double begin = secondsNow();
+    pool_->run([&](int32_t) {
+      for (int i = 0; i < kMany; ++i)
+        pool_->barrier().arriveAndWait();
+    });
+    return std::max(secondsNow() - begin - seconds.step, 0.0) / kMany;
+  });
+  // Of a kernel that has nothing to do.
+  startOver();
+  AddArgs add{input<float>(16), input<float>(16), output<float>(16), 16};
+  const KernelInfo *driver = nullptr;
+  for (const KernelInfo &kernel : kernelTable())
+    if (kernel.op == OpCode::Add && kernel.isa <= bestHostIsa())
+      driver = !driver || kernel.isa > driver->isa ? &kernel : driver;
+  KernelFn function = resolveKernel(driver->name);
+  seconds.instruction = best(5, [&] {
+    Worker alone{0, 1, scratch_.data()};
+    double begin = secondsNow();
+    for (int i = 0; i < kMany; ++i)
+      function(&add, {1, 0}, alone);
+    return (secondsNow() - begin) / kMany;
+  });
+  meeting_ = seconds.meeting;
+  return seconds;
+}
+
+double KernelBench::gemm(const GemmInfo &gemm, const KernelInfo &linear,
+                         int32_t tokens, bool cached) {
+  startOver();
+  int64_t rows = gemm.isa == Isa::Ref ? kFewMatrixRows : kMatrixRows;
+  int64_t stride = int64_t(rowBytes(gemm.format, uint64_t(kCols)));
+  uint64_t matrixBytes = uint64_t(rows * stride);
+  uint64_t bytes = weights_.size();
+  if (cached)
+    bytes = std::max(cacheBytesFor(pool_->team(), bytes), matrixBytes);
+  LinearArgs args{};
+  args.actStride = encodedRowBytes(gemm.activation, kCols);
+  args.act = input<uint8_t>(tokens * args.actStride);
+  args.gemm = resolveGemm(gemm.name);
+  args.out = output<float>(tokens * rows);
+  args.outStride = rows;
+  // So many that the first has left the cache before its next turn.
+  std::vector<LinearArgs> all(bytes / matrixBytes, args);
+  std::vector<Call> calls;
+  KernelFn function = resolveKernel(linear.name);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].w = {reinterpret_cast<const uint8_t *>(weights_.data()) +
+                    i * matrixBytes,
+                1, rows, kCols, rows * stride, stride, gemm.format};
+    calls.push_back({function, &all[i], {tokens, 0}});
+  }
+  if (cached) // what is in the cache is what a turn has read
+    run(calls, 0, std::min(calls.size(), kMostCalls));
+  return double(matrixBytes) / secondsOf(calls);
+}
+
+double KernelBench::driver(const KernelInfo &driver, int32_t tokens) {
+  startOver();
+  KernelFn function = resolveKernel(driver.name);
+  auto rate = [&](const auto &args, double units) {
+    return units / secondsOf({{function, &args, {tokens, 0}}});
+  };
+  double values = double(tokens) * kCols;
+  switch (driver.op) {
+  case OpCode::RmsNorm: {
+    RmsNormArgs a{};
+    a.x = input<float>(tokens * kCols), a.weight = input<float>(kCols);
+    a.out = output<float>(tokens * kCols);
+    a.xStride = a.outStride = a.cols = kCols, a.groups = 1, a.eps = 1e-6f;
+    return rate(a, 8 * values);
+  }
+  case OpCode::Quantize: {
+    QuantizeArgs a{};
+    a.x = input<float>(tokens * kCols), a.xStride = a.cols = kCols;
+    a.outStride = a8RowBytes(kCols);
+    a.out = output<uint8_t>(tokens * a.outStride);
+    a.rowsPerToken = 1, a.blockCols = kA8Block;
+    return rate(a, 5 * values);
+  }
+  case OpCode::SiluMul: {
+    SiluMulArgs a{};
+    a.gate = input<float>(tokens * kCols), a.up = input<float>(tokens * kCols);
+    a.out = output<float>(tokens * kCols), a.cols = kCols, a.rowsPerToken = 1;
+    return rate(a, 12 * values);
+  }
+  case OpCode::Add: {
+    AddArgs a{input<float>(tokens * kCols), input<float>(tokens * kCols),
+              output<float>(tokens * kCols), kCols};
+    return rate(a, 12 * values);
+  }
+  case OpCode::Rope: {
+    RopeArgs a{};
+    a.heads = kHeads, a.headStride = kNope + kRope, a.offset = kNope;
+    a.dim = kRope, a.stride = a.heads * a.headStride;
+    a.x = output<float>(tokens * a.stride);
+    // Turned by nothing, so that repeating it changes nothing.
+    auto *table = output<float>(tokens * kRope);
+    for (int64_t i = 0; i < int64_t(tokens) * kRope; ++i)
+      table[i] = i % kRope < kRope / 2 ? 1.0f : 0.0f;
+    a.table = table;
+    return rate(a, 8.0 * tokens * kHeads * kRope);
+  }
+  case OpCode::MlaLatent: {
+    MlaLatentArgs a{};
+    a.latent = kLatent, a.rope = kRope, a.stride = kLatent + kRope;
+    a.eps = 1e-6f;
+    a.x = input<float>(tokens * a.stride), a.weight = input<float>(kLatent);
+    a.table = input<float>(tokens * kRope);
+    a.kv = cacheView(KvType::F16, output<std::byte>(tokens * a.stride * 2),
+                     tokens);
+    return rate(a, double(tokens * a.stride) * (4 + 2));
+  }
+  case OpCode::Router: {
+    RouterArgs a{};
+    auto *logits = output<float>(tokens * kExperts);
+    for (int64_t i = 0; i < int64_t(tokens) * kExperts; ++i)
+      logits[i] = float((i * 37) % 101) / 50 - 1;
+    a.logits = logits, a.stride = kExperts;
+    a.experts = kExperts, a.topK = kTopK, a.groups = a.groupsUsed = 1;
+    a.scoring = Scoring::Softmax, a.scale = 1;
+    a.ids = output<int32_t>(tokens * kTopK);
+    a.weights = output<float>(tokens * kTopK);
+    return rate(a, 4.0 * tokens * kExperts);
+  }
+  case OpCode::ExpertsCombine: {
+    ExpertsCombineArgs a{};
+    a.y = input<float>(tokens * kTopK * kCols);
+    a.weights = input<float>(tokens * kTopK);
+    a.out = output<float>(tokens * kCols), a.cols = kCols, a.topK = kTopK;
+    return rate(a, 4 * values * (kTopK + 1));
+  }
+  case OpCode::AbsorbQuery: {
+    AbsorbQueryArgs a{};
+    a.heads = kHeads, a.nope = kNope, a.rope = kRope, a.latent = kLatent;
+    a.qStride = kHeads * (kNope + kRope);
+    a.outStride = kHeads * (kLatent + kRope);
+    a.q = input<float>(tokens * a.qStride);
+    a.out = output<float>(tokens * a.outStride);
+    int64_t stride = int64_t(rowBytes(Format::Q8_0, uint64_t(kLatent)));
+    a.w = {reinterpret_cast<const uint8_t *>(weights_.data()), kHeads, kNope,
+           kLatent, kNope * stride, stride, Format::Q8_0};
+    return rate(a, double(kHeads) * kNope * kLatent);
+  }
+  default:
+    return 0;
+  }
+}
+
+double KernelBench::latent(const KernelInfo &driver, const KernelInfo *combine,
+                           KvType type, int32_t tokens, int32_t depth) {
+  startOver();
+  Step step{tokens, depth - tokens};
+  LatentAttentionArgs a{};
+  a.heads = kHeads, a.latent = kLatent, a.rope = kRope, a.scale = 0.07f;
+  a.qStride = kHeads * (kLatent + kRope);
+  a.q = input<float>(tokens * a.qStride);
+  a.splits = combine ? std::clamp(pool_->team(), 8, int(kLatentSplits)) : 1;
+  a.outStride = combine ? kHeads * (kLatent + 2) : kHeads * kLatent;
+  a.out = output<float>(tokens * a.splits * a.outStride);
+  LatentCombineArgs sum{};
+  sum.heads = kHeads, sum.latent = kLatent, sum.splits = a.splits;
+  sum.x = a.out, sum.xStride = a.outStride;
+  sum.out = output<float>(tokens * kHeads * kLatent);
+  sum.outStride = kHeads * kLatent;
+  // A layer's cache each, out of the cache before its next turn.
+  auto bytes = uint64_t(kvBytes(type, kLatent + kRope, depth) + 63) / 64 * 64;
+  size_t layers = std::clamp<size_t>(weights_.size() / bytes, 1, 64);
+  std::vector<LatentAttentionArgs> all(layers, a);
+  std::vector<Call> calls;
+  for (size_t i = 0; i < layers; ++i) {
+    all[i].kv = cacheView(type, weights_.data() + i * bytes, depth);
+    calls.push_back({resolveKernel(driver.name), &all[i], step});
+    if (combine)
+      calls.push_back({resolveKernel(combine->name), &sum, step});
+  }
+  double group = combine ? 2 : 1;
+  double each = secondsOf(calls, size_t(group)) * group;
+  return 2 * pairsOf(step) * kHeads * (2 * kLatent + kRope) / each;
+}
+
+MlaRates KernelBench::mla(const KernelInfo &driver, KvType type,
+                          int32_t depth) {
+  const GemmInfo *gemm = nullptr;
+  for (const GemmInfo &info : gemmTable())
+    if (info.format == Format::Q8_0 && info.isa <= driver.isa &&
+        hostSupports(info.isa) && (!gemm || info.isa >= gemm->isa))
+      gemm = &info;
+  auto seconds = [&](Step step, bool keys) {
+    startOver();
+    MlaAttentionArgs a{};
+    a.heads = kHeads, a.nope = kNope, a.rope = kRope, a.latent = kLatent;
+    a.value = kValue, a.scale = 0.07f;
+    a.qStride = kHeads * (kNope + kRope), a.outStride = kHeads * kValue;
+    a.q = input<float>(step.tokens * a.qStride);
+    a.out = output<float>(step.tokens * a.outStride);
+    a.valueGemm = resolveGemm(gemm->name);
+    a.keyGemm = keys ? a.valueGemm : nullptr;
+    a.encoding = gemm->activation;
+    auto matrix = [&](int64_t at, int64_t rows, int64_t cols) -> WeightView {
+      int64_t stride = int64_t(rowBytes(Format::Q8_0, uint64_t(cols)));
+      return {reinterpret_cast<const uint8_t *>(weights_.data()) + at, kHeads,
+              rows, cols, rows * stride, stride, Format::Q8_0};
+    };
+    a.wk = keys ? matrix(0, kNope, kLatent) : matrix(0, kLatent, kNope);
+    a.wv = matrix(2 << 20, kValue, kLatent);
+    a.kv = cacheView(type, weights_.data() + (4 << 20),
+                     step.position + step.tokens);
+    return secondsOf({{resolveKernel(driver.name), &a, step}});
+  };
+  double products = 2.0 * depth * kHeads * (kNope + kValue) * kLatent;
+  // One query: next to nothing but decompressing. Tokens in whole tiles of
+  // queries; half of the rows are theirs.
+  double rows = seconds({1, depth - 1}, true);
+  double floats = seconds({1, depth - 1}, false);
+  Step many{depth, 0};
+  double all = seconds(many, true);
+  double pairs = std::max(all - rows, all / 20);
+  return {products / rows, products / floats,
+          2 * pairsOf(many) * kHeads * (kNope + kRope + kValue) / pairs};
+}
+
+} // namespace moert

@@ -1,0 +1,203 @@
+#include "runtime/device/cpu/KernelRates.h"
+
+#include "runtime/device/cpu/KernelBench.h"
+
+#include <algorithm>
+
+namespace moert {
+
+using moek::GemmInfo;
+using moek::Isa;
+using moek::KernelInfo;
+using moek::OpCode;
+
+namespace {
+/// Kernels have their kinks between 4 and 5 rows and between 11 and 12.
+const std::vector<int32_t> kRows = {1, 2, 4, 8, 16, 32, 64, 512};
+const std::vector<int32_t> kFewRows = {1, 4, 16, 64, 512};
+/// With so many, where weights come from makes no difference.
+constexpr int32_t kCacheRows = 64;
+
+/// What a device whose best instruction set is `best` may take for a format and
+/// layout: the best, and with AMX the next too, which does few tokens.
+std::vector<const GemmInfo *> gemmsOf(Isa best) {
+  std::vector<const GemmInfo *> all;
+  for (const GemmInfo &gemm : moek::gemmTable()) {
+    if (gemm.isa > best || gemm.isa == Isa::Cuda)
+      continue;
+    bool bettered = std::ranges::any_of(
+        moek::gemmTable(), [&](const GemmInfo &other) {
+          return other.format == gemm.format && other.layout == gemm.layout &&
+                 other.isa > gemm.isa && other.isa <= best &&
+                 other.isa != Isa::Amx && other.isa != Isa::Cuda;
+        });
+    if (!bettered)
+      all.push_back(&gemm);
+  }
+  return all;
+}
+
+const KernelInfo *driverOf(OpCode op, Isa best) {
+  const KernelInfo *found = nullptr;
+  for (const KernelInfo &kernel : moek::kernelTable())
+    if (kernel.op == op && kernel.isa <= best && kernel.isa != Isa::Cuda &&
+        (!found || kernel.isa > found->isa))
+      found = &kernel;
+  return found;
+}
+
+/// Runs what there is to measure, one kernel after another.
+class Round {
+public:
+  Round(KernelBench &bench, Isa best, const KernelRateOptions &options,
+        const std::function<void(std::string_view)> &progress)
+      : bench(bench), best(best), options(options), progress(progress) {}
+
+  Status run() {
+    result.overheads = bench.overheads();
+    for (const GemmInfo *gemm : gemmsOf(best))
+      if (wanted(gemm->name))
+        MOE_RETURN_IF_ERROR(measureGemm(*gemm));
+    for (OpCode op :
+         {OpCode::RmsNorm, OpCode::Quantize, OpCode::SiluMul, OpCode::Add,
+          OpCode::Rope, OpCode::MlaLatent, OpCode::Router,
+          OpCode::ExpertsCombine, OpCode::AbsorbQuery})
+      if (const KernelInfo *driver = driverOf(op, best);
+          driver && wanted(driver->name))
+        measureDriver(*driver);
+    for (unsigned type = 0; type < moek::kKvTypeCount; ++type) {
+      measureLatent(moek::KvType(type));
+      measureMla(moek::KvType(type));
+    }
+    return Status::ok();
+  }
+
+  KernelRates result;
+
+private:
+  bool wanted(std::string_view name) {
+    if (name.find(options.only) == name.npos)
+      return false;
+    if (progress)
+      progress(name);
+    return true;
+  }
+
+  const std::vector<int32_t> &rows() const {
+    // Plain C++ takes seconds for hundreds.
+    static const std::vector<int32_t> ofRef = {1, 8};
+    return best == Isa::Ref ? ofRef : options.brief ? kFewRows : kRows;
+  }
+
+  Status measureGemm(const GemmInfo &gemm) {
+    const KernelInfo *driver = driverOf(OpCode::Linear, gemm.isa);
+    KernelRate rate{std::string(gemm.name), {}, {}, {}, {}};
+    for (int32_t tokens : rows()) {
+      rate.at.push_back(tokens);
+      double memory = bench.gemm(gemm, *driver, tokens, /*cached=*/false);
+      rate.memory.push_back(memory);
+      rate.cache.push_back(
+          tokens > kCacheRows
+              ? memory
+              : bench.gemm(gemm, *driver, tokens, /*cached=*/true));
+    }
+    result.kernels.push_back(std::move(rate));
+    return Status::ok();
+  }
+
+  void measureDriver(const KernelInfo &driver) {
+    KernelRate rate{std::string(driver.name), {}, {}, {}, {}};
+    for (int32_t tokens : {1, 16, 512}) {
+      if (best == Isa::Ref && tokens > 16)
+        break;
+      rate.at.push_back(tokens);
+      rate.memory.push_back(bench.driver(driver, tokens));
+    }
+    result.kernels.push_back(std::move(rate));
+  }
+
+  void measureLatent(moek::KvType type) {
+    const KernelInfo *driver = driverOf(OpCode::LatentAttention, best);
+    const KernelInfo *combine = driverOf(OpCode::LatentCombine, best);
+    if (!driver || !combine || !wanted(driver->name))
+      return;
+    for (int32_t tokens : {1, 16}) {
+      KernelRate rate{std::string(driver->name),
+                      std::string(moek::kvTypeName(type)) +
+                          (tokens == 1 ? " one" : " many"),
+                      {},
+                      {},
+                      {}};
+      for (int32_t depth : {256, 1024, 8192}) {
+        if (depth > 1024 && (tokens > 1 || best == Isa::Ref))
+          break;
+        rate.at.push_back(depth);
+        rate.memory.push_back(bench.latent(*driver, tokens == 1 ? combine
+                                                                : nullptr,
+                                           type, tokens, depth));
+      }
+      result.kernels.push_back(std::move(rate));
+    }
+  }
+
+  void measureMla(moek::KvType type) {
+    const KernelInfo *driver = driverOf(OpCode::MlaAttention, best);
+    if (!driver || !wanted(driver->name))
+      return;
+    int32_t depth = best == Isa::Ref ? 64 : 512;
+    MlaRates rates = bench.mla(*driver, type, depth);
+    auto add = [&](const char *what, double value) {
+      result.kernels.push_back(
+          {std::string(driver->name),
+           std::string(moek::kvTypeName(type)) + " " + what,
+           {double(depth)},
+           {value},
+           {}});
+    };
+    add("rows", rates.rows);
+    add("floats", rates.floats);
+    add("pairs", rates.pairs);
+  }
+
+  KernelBench &bench;
+  Isa best;
+  const KernelRateOptions &options;
+  const std::function<void(std::string_view)> &progress;
+};
+} // namespace
+
+StatusOr<KernelRates>
+measureKernels(int threads, const KernelRateOptions &options,
+               const std::function<void(std::string_view)> &progress) {
+  MOE_ASSIGN_OR_RETURN(KernelBench bench,
+                       KernelBench::create(threads, options));
+  Round round(bench, bestHostIsa(), options, progress);
+  MOE_RETURN_IF_ERROR(round.run());
+  round.result.disturbance = bench.disturbance();
+  return std::move(round.result);
+}
+
+void keepBest(KernelRates &into, const KernelRates &other) {
+  if (into.kernels.empty()) {
+    into = other;
+    return;
+  }
+  auto raise = [](std::vector<double> &to, const std::vector<double> &from) {
+    for (size_t i = 0; i < std::min(to.size(), from.size()); ++i)
+      to[i] = std::max(to[i], from[i]);
+  };
+  for (KernelRate &rate : into.kernels)
+    for (const KernelRate &found : other.kernels)
+      if (found.kernel == rate.kernel && found.variant == rate.variant &&
+          found.at == rate.at) {
+        raise(rate.memory, found.memory);
+        raise(rate.cache, found.cache);
+      }
+  auto lower = [](double &to, double from) { to = std::min(to, from); };
+  lower(into.overheads.step, other.overheads.step);
+  lower(into.overheads.instruction, other.overheads.instruction);
+  lower(into.overheads.meeting, other.overheads.meeting);
+  into.disturbance = other.disturbance;
+}
+
+} // namespace moert

@@ -1,0 +1,179 @@
+// Seconds of instructions on a made-up machine: exact sums.
+#include "compiler/CostModel/CostModel.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using moe::Product;
+using moe::StepWork;
+using moec::DeviceDesc;
+using moec::Situation;
+using moek::OpCode;
+
+namespace {
+
+class CostModelTest : public testing::Test {
+protected:
+  CostModelTest() {
+    context_.loadDialect<moe::MoeDialect>();
+    device_.isa = moek::Isa::Avx512;
+    device_.read = {100e9, 0.9, {}};
+    device_.int8 = {10e12, 0.5, {}};
+    device_.float32 = {2e12, 0.25, {}};
+    device_.l3Bytes = 1000;
+  }
+
+  /// Of Q8_0: 34 bytes for 32 elements.
+  Value weight(ArrayRef<int64_t> shape) {
+    OpBuilder builder(module_->getBodyRegion());
+    auto type = RankedTensorType::get(shape, moe::Q8_0Type::get(&context_));
+    auto ref = moe::WeightRefAttr::get(
+        &context_, StringAttr::get(&context_, "w"), 0, 0);
+    return builder.create<moe::WeightOp>(UnknownLoc::get(&context_), type, ref);
+  }
+  StepWork multiplying(double rows, double matrices = 1) {
+    StepWork work;
+    work.products = {Product{weight({8, 16, 64}), matrices, rows}};
+    return work;
+  }
+  double seconds(OpCode op, const StepWork &work, std::string_view driver,
+                 Situation situation = {},
+                 ArrayRef<std::string_view> gemmNames = {}) {
+    SmallVector<const moek::GemmInfo *> gemms;
+    for (std::string_view name : gemmNames)
+      gemms.push_back(moek::findGemm(name));
+    return moec::instructionSeconds(op, work,
+                                    {moek::findKernel(driver), gemms},
+                                    situation, device_);
+  }
+  double linear(double rows, bool cached = false) {
+    return seconds(OpCode::Linear, multiplying(rows), "linear_avx512",
+                   {.weightsInCache = cached}, {"gemm_q8_0_avx512"});
+  }
+
+  MLIRContext context_;
+  OwningOpRef<ModuleOp> module_ = ModuleOp::create(UnknownLoc::get(&context_));
+  DeviceDesc device_;
+  /// Of one of the eight matrices.
+  static constexpr double kElements = 16 * 64, kBytes = kElements / 32 * 34;
+};
+
+TEST_F(CostModelTest, GemmsGoByTheirOwnRatesBetweenMeasuredRows) {
+  device_.kernels = {{"gemm_q8_0_avx512", "", {1, 5, 13}, {10, 5, 2}, {20, 5, 2}}};
+  EXPECT_DOUBLE_EQ(linear(1), kBytes / 10);
+  EXPECT_DOUBLE_EQ(linear(5), kBytes / 5);
+  // Half way between 1/5 and 1/2 of a second a byte.
+  EXPECT_DOUBLE_EQ(linear(9), kBytes * (0.2 + 0.5) / 2);
+  // And on from there.
+  EXPECT_DOUBLE_EQ(linear(21), kBytes * (0.5 + 0.3));
+  // Fewer rows are no faster.
+  EXPECT_DOUBLE_EQ(linear(0.5), kBytes / 10);
+  EXPECT_DOUBLE_EQ(linear(1, /*cached=*/true), kBytes / 20);
+  EXPECT_DOUBLE_EQ(linear(5, /*cached=*/true), kBytes / 5);
+}
+
+TEST_F(CostModelTest, ExpertsReadTheMatricesThatTokensTouch) {
+  device_.kernels = {{"gemm_q8_0_avx512", "", {1}, {10}, {}}};
+  StepWork work = multiplying(1, /*matrices=*/2.5);
+  work.products.push_back(work.products.front());
+  double each = 2.5 * kBytes / 10;
+  EXPECT_DOUBLE_EQ(seconds(OpCode::ExpertsGateUp, work,
+                           "experts_gate_up_avx512", {},
+                           {"gemm_q8_0_avx512", "gemm_q8_0_avx512"}),
+                   2 * each);
+}
+
+TEST_F(CostModelTest, OtherDriversGoByBytesAndTokens) {
+  device_.kernels = {{"rms_norm_avx512", "", {1, 11}, {10, 110}, {}},
+                     {"router_avx512", "", {1}, {4}, {}}};
+  StepWork work;
+  work.activationBytes = 600;
+  work.ops = 100;
+  auto norm = [&](int64_t tokens) {
+    return seconds(OpCode::RmsNorm, work, "rms_norm_avx512",
+                   {.tokens = tokens});
+  };
+  EXPECT_DOUBLE_EQ(norm(1), 60);
+  // A call takes as long with 11 tokens as with 1: all of it is fixed.
+  EXPECT_DOUBLE_EQ(norm(11), 600.0 / 110);
+  EXPECT_DOUBLE_EQ(norm(6), 600.0 / 60);
+  EXPECT_DOUBLE_EQ(seconds(OpCode::Router, work, "router_avx512"), 25);
+}
+
+TEST_F(CostModelTest, AttentionGoesByTheTypeOfTheCacheAndItsDepth) {
+  device_.kernels = {
+      {"latent_attention_avx512", "q8_0 one", {100, 200}, {10, 20}, {}},
+      {"latent_attention_avx512", "q8_0 many", {100}, {40}, {}},
+      {"mla_attention_avx512", "q8_0 rows", {100}, {50}, {}},
+      {"mla_attention_avx512", "q8_0 floats", {100}, {5}, {}},
+      {"mla_attention_avx512", "q8_0 pairs", {100}, {25}, {}}};
+  StepWork work;
+  work.ops = 1000;
+  Situation situation{.tokens = 1, .cached = 99,
+                      .kvType = moek::KvType::Q8_0};
+  auto latent = [&] {
+    return seconds(OpCode::LatentAttention, work, "latent_attention_avx512",
+                   situation);
+  };
+  EXPECT_DOUBLE_EQ(latent(), 100);
+  situation.cached = 199;
+  EXPECT_DOUBLE_EQ(latent(), 50);
+  situation.tokens = 9;
+  EXPECT_DOUBLE_EQ(latent(), 25);
+
+  StepWork mla = multiplying(100, 8);
+  mla.products.push_back(mla.products.front());
+  mla.ops = 1000;
+  double flops = 2 * 2 * 100 * 8 * kElements;
+  EXPECT_DOUBLE_EQ(seconds(OpCode::MlaAttention, mla, "mla_attention_avx512",
+                           situation, {"gemm_q8_0_avx512", "gemm_q8_0_avx512"}),
+                   flops / 50 + 1000.0 / 25);
+  // W_UK without a gemm.
+  EXPECT_DOUBLE_EQ(seconds(OpCode::MlaAttention, mla, "mla_attention_avx512",
+                           situation, {"gemm_q8_0_avx512"}),
+                   flops / 5 + 1000.0 / 25);
+}
+
+TEST_F(CostModelTest, WithoutRatesKernelsReachTheirShareOfThePeaks) {
+  // One row is bound by 90 % of the read bandwidth, many by half of the int8
+  // peak; floats by their own.
+  EXPECT_DOUBLE_EQ(linear(1), kBytes / 90e9);
+  EXPECT_DOUBLE_EQ(linear(1e6), 2e6 * kElements / 5e12);
+  StepWork work;
+  work.ops = 1e12;
+  EXPECT_DOUBLE_EQ(seconds(OpCode::Router, work, "router_avx512"), 2);
+  // Attention multiplies a cache of 8 bits as integers, others as floats.
+  Situation situation{.cached = 99, .kvType = moek::KvType::Q8_0};
+  auto latent = [&] {
+    return seconds(OpCode::LatentAttention, work, "latent_attention_avx512",
+                   situation);
+  };
+  EXPECT_DOUBLE_EQ(latent(), 0.2);
+  situation.kvType = moek::KvType::F16;
+  EXPECT_DOUBLE_EQ(latent(), 2);
+  // What nobody stated is assumed.
+  device_.int8.efficiency = 0;
+  EXPECT_DOUBLE_EQ(linear(1e6),
+                   2e6 * kElements / (10e12 * moec::Peak::kAssumed));
+}
+
+TEST_F(CostModelTest, CacheHoldsWhatTakesHalfOfIt) {
+  EXPECT_TRUE(moec::stayInCache(500, device_));
+  EXPECT_FALSE(moec::stayInCache(501, device_));
+  device_.l3Bytes = 0; // not known
+  EXPECT_FALSE(moec::stayInCache(1, device_));
+}
+
+TEST_F(CostModelTest, LinksTakeTheirLatencyAndTheirShare) {
+  EXPECT_EQ(moec::transferSeconds(1e9, device_), 0);
+  device_.link = {20e9, 0.5, {}};
+  device_.linkLatencySeconds = 1;
+  EXPECT_DOUBLE_EQ(moec::transferSeconds(20e9, device_), 3);
+}
+
+} // namespace
