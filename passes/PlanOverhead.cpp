@@ -25,7 +25,7 @@ struct PlanOverhead : plan::impl::PlanOverheadPassBase<PlanOverhead> {
   using PlanOverheadPassBase::PlanOverheadPassBase;
 
   void runOnOperation() override {
-    ModuleOp module = getOperation();
+    mlir::ModuleOp module = getOperation();
     if (!module->hasAttr(moe::kTargetAttr))
       return; // Of text, for which nothing can be predicted.
     auto target = moec::targetOf(module);
@@ -65,16 +65,16 @@ private:
     // Behind the explanations of ops, before what refers to them.
     OpBuilder builder(phase);
     Operation *last = nullptr;
-    for (ExplainOp entry : phase->getParentOfType<ProgramOp>()
-                               .getBody()
-                               .getOps<ExplainOp>())
+    for (ExplainOp entry :
+         phase->getParentOfType<ProgramOp>().getBody().getOps<ExplainOp>())
       last = entry;
     if (last)
       builder.setInsertionPointAfter(last);
     APFloat none(0.0);
     builder.create<ExplainOp>(phase.getLoc(), "overhead", phase.getName(),
                               device.name, "", reason, none, none, none, none,
-                              none, APFloat(overhead.seconds(device.overheads)));
+                              none,
+                              APFloat(overhead.seconds(device.overheads)));
     ++numEntries;
   }
 };

@@ -26,6 +26,7 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/ShellCommand.h"
+#include "runtime/base/Text.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <algorithm>

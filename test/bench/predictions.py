@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Predicted against measured speed, decode and prefill, of several models.
+"""Predicted against measured speed, of prompts and of decoding, of several models.
 
-    python3 test/bench/predictions.py model.gguf other.gguf --depth 0,2048
+    python3 test/bench/predictions.py model.gguf other.gguf --depth 2048 --ubatch 32,128,512 --sequences 1,4,8
 
 Each model is compiled for this machine (`--target native`: run `moec calibrate`
-first, on a quiet machine) with a context whose typical step is at the depth,
-and run by `moert bench` at that depth. Predictions are what `moec explain`
-says: of a prompt's step of --ubatch tokens, and of a decoded token, logits
-included. Ends with 1 if a ratio of predicted to measured speed is outside
-1 / (1 + T) to 1 + T, T being --tolerance.
+first, on a quiet machine), once for each number of rows that a step has: prompts
+in steps of --ubatch tokens, and decoding of --sequences at once. The context is
+such that the step which predictions are about (compiler/CostModel/TypicalStep.h)
+is at --depth, and `moert bench` measures there. Predictions are what `moec
+explain` says; a decoded token's includes its logits.
+
+Ends with 1 if a ratio of predicted to measured speed is outside 1 / (1 + T) to
+1 + T, T being --tolerance.
 """
 import argparse
 import json
@@ -28,8 +31,11 @@ parser = argparse.ArgumentParser(description=__doc__,
 parser.add_argument("models", nargs="+", metavar="MODEL.gguf")
 parser.add_argument("--depth", type=numbers, default=[2048], metavar="N,...",
                     help="tokens in the cache before a decoded one (2048); prompts begin after half of them")
+parser.add_argument("--ubatch", type=numbers, default=[32, 128, 512], metavar="N,...",
+                    help="tokens of a prompt's step (32,128,512)")
+parser.add_argument("--sequences", type=numbers, default=[1], metavar="N,...",
+                    help="decoded at once (1); several of them each begin with a prompt of the depth")
 parser.add_argument("--gen", type=int, default=32, help="tokens decoded in a run (32)")
-parser.add_argument("--ubatch", type=int, default=512, help="tokens of a prompt (512)")
 parser.add_argument("--repetitions", type=int, default=5, help="runs; their median counts (5)")
 parser.add_argument("--target", default="native", help="of moec compile (native)")
 parser.add_argument("--target-file", help="instead of --target")
@@ -42,15 +48,17 @@ parser.add_argument("--best", action="store_true", help="compare with the fastes
 parser.add_argument("--json", action="store_true", help="one document instead of a table")
 arguments = parser.parse_args()
 moec, moert = (os.path.join(arguments.bin, tool) for tool in ("moec", "moert"))
+target = (["--target-file", arguments.target_file] if arguments.target_file
+          else ["--target", arguments.target])
+typical = max if arguments.best else statistics.median
 
 
 def run(*command):
     return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def measured(plan, *options):
-    rows = json.loads(run(moert, "bench", plan, "--no-limits", "-o", "json", "-r", arguments.repetitions, *options))
-    return (max if arguments.best else statistics.median)(rows[0]["samples_ts"])
+def bench(*options):
+    return json.loads(run(moert, "bench", plan, "--no-limits", "-o", "json", "-r", arguments.repetitions, *options))[0]
 
 
 def part_of(label):
@@ -58,16 +66,18 @@ def part_of(label):
     return label.split(".", 2)[2] if label.startswith("blk.") else label
 
 
-def by_op(plan, explained):
+def by_op(explained, ubatch):
     """Predicted and measured milliseconds of a step, by part."""
-    profile = json.loads(run(moert, "profile", plan, "-p", arguments.ubatch, "-n", arguments.gen, "--no-limits", "--json"))
+    profile = json.loads(run(moert, "profile", plan, "-p", ubatch, "-n", arguments.gen, "--no-limits", "--json"))
     steps = {phase["phase"]: phase["steps"] for phase in profile["phases"]}
     for phase in explained["phases"]:
         name, parts = phase["name"], {}
+        if name not in steps:
+            continue
         for op in phase["ops"]:
             parts.setdefault(part_of(op["op"]), [0, 0])[0] += op["seconds"]
         for row in profile["by_label"]:
-            if row["phase"] == name and name in steps:
+            if row["phase"] == name:
                 parts.setdefault(part_of(row["name"]), [0, 0])[1] += row["seconds"] / steps[name]
         print(f"  {name}, ms: predicted, measured (in instructions, from an empty cache)")
         for part, (predicted, seen) in sorted(parts.items(), key=lambda item: -item[1][1]):
@@ -75,33 +85,56 @@ def by_op(plan, explained):
 
 
 results = []
+
+
+def compare(model, phase, rows, depth, predicted, speed):
+    results.append({"model": os.path.basename(model), "phase": phase, "rows": rows, "depth": depth,
+                    "predicted": predicted, "measured": speed, "ratio": predicted / speed})
+    if not arguments.json:
+        print(f"{results[-1]['model']:32} {phase:8} {rows:5} {depth:6} {predicted:10.2f} {speed:10.2f} "
+              f"{predicted / speed:7.3f}", flush=True)
+
+
+def compiled(model, context, ubatch, sequences=1):
+    """The explanation of a plan for steps of that many rows."""
+    run(moec, "compile", model, *target, "--ctx", context, "--ubatch", ubatch, "--sequences", sequences, "-o", plan)
+    return json.loads(run(moec, "explain", plan, "--json"))
+
+
+def compare_prompts(model, ubatch, depth):
+    explained = compiled(model, max(2 * depth, 4 * ubatch), ubatch)
+    before = max(2 * depth, 4 * ubatch) // 4
+    speed = typical(bench("-p", ubatch, "-n", 0, "-d", before)["samples_ts"])
+    compare(model, "prefill", ubatch, before, explained["prefill_tokens_per_second"], speed)
+    return explained
+
+
+def compare_decoding(model, sequences, depth):
+    before = max(depth - arguments.gen // 2, 1)
+    ubatch = max(arguments.ubatch)
+    explained = compiled(model, max(2 * depth, 2 * arguments.gen), ubatch, sequences)
+    if sequences == 1:
+        predicted = explained["decode_tokens_per_second"]
+        speed = typical(bench("-p", 0, "-n", arguments.gen, "-d", before)["samples_ts"])
+    else:
+        predicted = explained["batch_tokens_per_second"]
+        samples = bench("-p", before, "-n", arguments.gen, "--parallel", sequences)["samples_t_tg"]
+        speed = typical([sequences * arguments.gen / seconds for seconds in samples])
+    compare(model, "decode", sequences, before, predicted, speed)
+
+
 with tempfile.TemporaryDirectory(dir=arguments.plans) as folder:
     plan = os.path.join(folder, "plan.fb")
-    target = (["--target-file", arguments.target_file] if arguments.target_file
-              else ["--target", arguments.target])
+    if not arguments.json:
+        print(f"{'model':32} {'phase':8} {'rows':>5} {'depth':>6} {'predicted':>10} {'measured':>10} {'ratio':>7}")
     for model in arguments.models:
         for depth in arguments.depth:
-            # The typical step decodes after half of the context, and prompts
-            # after a quarter of it (compiler/CostModel/TypicalStep.h).
-            context = max(2 * depth, 2 * arguments.ubatch, 2 * arguments.gen)
-            run(moec, "compile", model, *target, "--ctx", context, "--ubatch", arguments.ubatch, "-o", plan)
-            explained = json.loads(run(moec, "explain", plan, "--json"))
-            decode_depth = max(context // 2 - arguments.gen // 2, 0)
-            for name, options, predicted in (
-                ("prefill", ["-p", arguments.ubatch, "-n", 0, "-d", context // 4],
-                 explained["prefill_tokens_per_second"]),
-                ("decode", ["-p", 0, "-n", arguments.gen, "-d", decode_depth],
-                 explained["decode_tokens_per_second"])):
-                speed = measured(plan, *options)
-                results.append({"model": os.path.basename(model), "phase": name,
-                                "depth": options[-1], "predicted": predicted,
-                                "measured": speed, "ratio": predicted / speed})
-                if not arguments.json:
-                    row = results[-1]
-                    print(f"{row['model']:36} {name:8} @ {row['depth']:6}: predicted {predicted:9.2f} t/s, "
-                          f"measured {speed:9.2f} t/s, ratio {row['ratio']:.3f}", flush=True)
-            if arguments.by_op:
-                by_op(plan, explained)
+            for ubatch in arguments.ubatch:
+                explained = compare_prompts(model, ubatch, depth)
+                if arguments.by_op:
+                    by_op(explained, ubatch)
+            for sequences in arguments.sequences:
+                compare_decoding(model, sequences, depth)
 
 if arguments.json:
     print(json.dumps(results, indent=2))

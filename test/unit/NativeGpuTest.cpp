@@ -112,8 +112,10 @@ TEST_F(NativeGpuTest, AFailingMeasurementLeavesOutEveryGpuWithItsReason) {
 TEST_F(NativeGpuTest, ATargetHasTheGpusFirstAndReadsBack) {
   cuda.gpus.resize(2);
   cuda.gpus[1].name = "Second";
-  StatusOr<Calibration> calibration =
-      calibrateNative({}, {.seconds = 0, .cudaLibrary = MOE_FAKE_CUDA});
+  CpuMeasurement cpu = CpuMeasurement::ofThisMachine();
+  cpu.kernels = {}; // of which GPUs know nothing, and which take seconds
+  StatusOr<Calibration> calibration = calibrateNative(
+      {}, {.seconds = 0, .cudaLibrary = MOE_FAKE_CUDA, .cpu = cpu});
   ASSERT_TRUE(calibration.isOk()) << calibration.status().message();
   const TargetDesc *target = &calibration->target;
   ASSERT_EQ(target->devices.size(), 3u);

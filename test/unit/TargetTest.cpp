@@ -76,6 +76,46 @@ TEST_F(TargetFileTest, ACudaDeviceHasNoIsa) {
   EXPECT_TRUE(both.isOk()) << both.message();
 }
 
+// A peak is no rate: each comes with the part of it that kernels reach, and with
+// who says so.
+TEST(TargetNamesTest, EveryFigureOfAShippedTargetHasItsSource) {
+  for (const std::string &name : targetNames()) {
+    if (name == "native")
+      continue;
+    auto target = describeParts(name);
+    ASSERT_TRUE(target.isOk()) << target.status().message();
+    for (const DeviceDesc &device : target->devices) {
+      struct {
+        const char *name;
+        const Peak &peak;
+        bool required;
+      } figures[] = {{"read", device.read, true},
+                     {"int8", device.int8, true},
+                     {"float", device.float32, true},
+                     {"bf16", device.bf16, device.isa == moek::Isa::Amx},
+                     {"link", device.link, device.kind == DeviceKind::Cuda}};
+      for (const auto &[figure, peak, required] : figures) {
+        EXPECT_EQ(peak.perSecond > 0, required) << name << " " << figure;
+        EXPECT_EQ(peak.efficiency > 0, required) << name << " " << figure;
+        EXPECT_LT(peak.efficiency, 1) << name << " " << figure;
+        if (required) {
+          EXPECT_THAT(peak.source, HasSubstr("efficiency: "))
+              << name << " " << figure;
+        }
+      }
+      EXPECT_NE(device.source, "") << name;
+    }
+  }
+}
+
+// Dense int8 with int32 sums: 128 SMs x 2048 operations at 2.52 GHz.
+TEST(TargetNamesTest, A4090IsDescribedAsCalibratingOneWouldDoIt) {
+  auto target = describeParts("4090");
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  EXPECT_NEAR(target->devices[0].int8.perSecond, 660.6e12, 1e11);
+  EXPECT_NEAR(target->devices[0].int8.planned(), 0.23 * 660.6e12, 1e11);
+}
+
 TEST(TargetNamesTest, PartsAloneAreDescribedButNoMachine) {
   auto gpus = describeParts("2x4090");
   ASSERT_TRUE(gpus.isOk()) << gpus.status().message();

@@ -96,7 +96,8 @@ StatusOr<KernelBench> KernelBench::create(int threads,
     std::memset(memory->data(), kFill, memory->size());
   }
   bench.scratchEach_ = std::max(
-      {gateUpScratchBytes(), latentAttentionScratchBytes(kHeads, kLatent, kRope),
+      {gateUpScratchBytes(),
+       latentAttentionScratchBytes(kHeads, kLatent, kRope),
        mlaAttentionScratchBytes(kNope, kRope, kLatent, kValue),
        absorbQueryScratchBytes(kLatent), routerScratchBytes(kExperts)});
   bench.scratchEach_ = (bench.scratchEach_ + 4095) / 4096 * 4096;
@@ -106,8 +107,7 @@ StatusOr<KernelBench> KernelBench::create(int threads,
                            "the measurement of kernels' speed"));
   bench.tickets_.assign(size_t(threads) * kMostCalls, 0);
   bench.pool_->run([&](int32_t worker) {
-    std::memset(bench.weights_.data() + uint64_t(worker) * share, kFill,
-                share);
+    std::memset(bench.weights_.data() + uint64_t(worker) * share, kFill, share);
   });
   bench.queuedBefore_ = bench.pool_->secondsQueued();
   return bench;
@@ -120,7 +120,8 @@ double KernelBench::run(const std::vector<Call> &calls, size_t first,
   double start = 0, end = 0;
   int32_t team = pool_->team();
   pool_->run([&](int32_t index) {
-    Worker worker{index, team, scratch_.data() + uint64_t(index) * scratchEach_};
+    Worker worker{index, team,
+                  scratch_.data() + uint64_t(index) * scratchEach_};
     worker.ticketStride = int64_t(stride);
     pool_->barrier().arriveAndWait([&] { start = secondsNow(); });
     for (size_t i = 0; i < count; ++i) {
@@ -137,17 +138,20 @@ double KernelBench::run(const std::vector<Call> &calls, size_t first,
 }
 
 double KernelBench::secondsOf(const std::vector<Call> &calls, size_t group) {
-  // The first call finds caches cold.
+  // The first call finds caches cold, which is of no matter to a long one.
   double estimate = run(calls, 0, group) / double(group);
   // Short enough to fall between other programs' slices of CPU time, and long
   // enough to fill a pipeline.
-  size_t count = std::clamp(
-      size_t(options_.seconds / kRuns / std::max(estimate, 1e-7)), size_t(1),
-      kMostCalls);
+  size_t count =
+      std::clamp(size_t(options_.seconds / kRuns / std::max(estimate, 1e-7)),
+                 size_t(1), kMostCalls);
   count = (count + group - 1) / group * group;
   std::vector<double> each;
   double spent = 0;
-  for (size_t next = group; each.size() < 2 || spent < options_.seconds;
+  if (estimate > options_.seconds)
+    each.push_back(estimate);
+  size_t least = options_.brief ? 1 : 2;
+  for (size_t next = group; each.size() < least || spent < options_.seconds;
        next += count) {
     double seconds = run(calls, next, count);
     each.push_back(seconds / double(count));
@@ -179,7 +183,7 @@ StepOverheads KernelBench::overheads() {
     return fastest;
   };
   StepOverheads seconds;
-  constexpr int kMany = 500;
+  constexpr int kMany = 100; // a millisecond of waking the team
   seconds.step = best(5, [&] {
     double begin = secondsNow();
     for (int i = 0; i < kMany; ++i)
@@ -235,7 +239,12 @@ double KernelBench::gemm(const GemmInfo &gemm, const KernelInfo &linear,
   for (size_t i = 0; i < all.size(); ++i) {
     all[i].w = {reinterpret_cast<const uint8_t *>(weights_.data()) +
                     i * matrixBytes,
-                1, rows, kCols, rows * stride, stride, gemm.format};
+                1,
+                rows,
+                kCols,
+                rows * stride,
+                stride,
+                gemm.format};
     calls.push_back({function, &all[i], {tokens, 0}});
   }
   if (cached) // what is in the cache is what a turn has read
@@ -326,8 +335,13 @@ double KernelBench::driver(const KernelInfo &driver, int32_t tokens) {
     a.q = input<float>(tokens * a.qStride);
     a.out = output<float>(tokens * a.outStride);
     int64_t stride = int64_t(rowBytes(Format::Q8_0, uint64_t(kLatent)));
-    a.w = {reinterpret_cast<const uint8_t *>(weights_.data()), kHeads, kNope,
-           kLatent, kNope * stride, stride, Format::Q8_0};
+    a.w = {reinterpret_cast<const uint8_t *>(weights_.data()),
+           kHeads,
+           kNope,
+           kLatent,
+           kNope * stride,
+           stride,
+           Format::Q8_0};
     return rate(a, double(kHeads) * kNope * kLatent);
   }
   default:
@@ -387,8 +401,13 @@ MlaRates KernelBench::mla(const KernelInfo &driver, KvType type,
     a.encoding = gemm->activation;
     auto matrix = [&](int64_t at, int64_t rows, int64_t cols) -> WeightView {
       int64_t stride = int64_t(rowBytes(Format::Q8_0, uint64_t(cols)));
-      return {reinterpret_cast<const uint8_t *>(weights_.data()) + at, kHeads,
-              rows, cols, rows * stride, stride, Format::Q8_0};
+      return {reinterpret_cast<const uint8_t *>(weights_.data()) + at,
+              kHeads,
+              rows,
+              cols,
+              rows * stride,
+              stride,
+              Format::Q8_0};
     };
     a.wk = keys ? matrix(0, kNope, kLatent) : matrix(0, kLatent, kNope);
     a.wv = matrix(2 << 20, kValue, kLatent);

@@ -14,9 +14,9 @@ using moek::OpCode;
 namespace {
 /// Kernels have their kinks between 4 and 5 rows and between 11 and 12.
 const std::vector<int32_t> kRows = {1, 2, 4, 8, 16, 32, 64, 512};
-const std::vector<int32_t> kFewRows = {1, 4, 16, 64, 512};
+const std::vector<int32_t> kFewRows = {1, 4, 16, 512};
 /// With so many, where weights come from makes no difference.
-constexpr int32_t kCacheRows = 64;
+constexpr int32_t kCacheRows = 64, kFewCacheRows = 4;
 
 /// What a device whose best instruction set is `best` may take for a format and
 /// layout: the best, and with AMX the next too, which does few tokens.
@@ -25,8 +25,8 @@ std::vector<const GemmInfo *> gemmsOf(Isa best) {
   for (const GemmInfo &gemm : moek::gemmTable()) {
     if (gemm.isa > best || gemm.isa == Isa::Cuda)
       continue;
-    bool bettered = std::ranges::any_of(
-        moek::gemmTable(), [&](const GemmInfo &other) {
+    bool bettered =
+        std::ranges::any_of(moek::gemmTable(), [&](const GemmInfo &other) {
           return other.format == gemm.format && other.layout == gemm.layout &&
                  other.isa > gemm.isa && other.isa <= best &&
                  other.isa != Isa::Amx && other.isa != Isa::Cuda;
@@ -97,7 +97,7 @@ private:
       double memory = bench.gemm(gemm, *driver, tokens, /*cached=*/false);
       rate.memory.push_back(memory);
       rate.cache.push_back(
-          tokens > kCacheRows
+          tokens > (options.brief ? kFewCacheRows : kCacheRows)
               ? memory
               : bench.gemm(gemm, *driver, tokens, /*cached=*/true));
     }
@@ -132,9 +132,8 @@ private:
         if (depth > 1024 && (tokens > 1 || best == Isa::Ref))
           break;
         rate.at.push_back(depth);
-        rate.memory.push_back(bench.latent(*driver, tokens == 1 ? combine
-                                                                : nullptr,
-                                           type, tokens, depth));
+        rate.memory.push_back(bench.latent(
+            *driver, tokens == 1 ? combine : nullptr, type, tokens, depth));
       }
       result.kernels.push_back(std::move(rate));
     }
