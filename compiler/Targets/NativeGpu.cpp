@@ -43,8 +43,8 @@ std::string sourceOf(const CudaDevice &device, const CudaLimits &limits,
       "names them)",
       share, limits.toDeviceBytesPerSecond / 1e9,
       limits.toHostBytesPerSecond / 1e9, link.empty() ? "" : " (" + link + ")",
-      device.multiprocessors, peak.int8Ops, peak.floatOps,
-      device.clockHz / 1e9, 100 * kInt8Efficiency, 100 * kFloatEfficiency);
+      device.multiprocessors, peak.int8Ops, peak.floatOps, device.clockHz / 1e9,
+      100 * kInt8Efficiency, 100 * kFloatEfficiency);
 }
 
 DeviceDesc descriptionOf(const CudaDevice &device, const CudaLimits &limits,
