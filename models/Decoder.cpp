@@ -71,7 +71,7 @@ Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
       Value table, model.weight("token_embd", {decoder.vocab, decoder.hidden}));
   Value x = model.create<moe::EmbeddingOp>("token_embd", hidden, ids, table);
   for (int64_t layer = 0; layer < decoder.layers; ++layer) {
-    std::string block = fmt::format("blk.{}.", layer);
+    const std::string &block = model.beginLayer(layer);
     MOE_ASSIGN_OR_RETURN(Value normed,
                          model.rmsNorm(x, block + "attn_norm", decoder.eps));
     MOE_ASSIGN_OR_RETURN(Value mixed, parts.attention(layer, block, normed));
@@ -81,6 +81,7 @@ Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
     MOE_ASSIGN_OR_RETURN(mixed, parts.feedForward(layer, block, normed));
     x = model.create<moe::AddOp>(block + "ffn_add", x, mixed);
   }
+  model.endLayers();
   model.end(x);
 
   x = model.begin("logits", hidden, model.rows(decoder.vocab));

@@ -70,6 +70,22 @@ Value ModelBuilder::begin(StringRef name, Type argument, Type result) {
   return body->getArgument(0);
 }
 
+const std::string &ModelBuilder::beginLayer(int64_t layer) {
+  layer_ = layer;
+  return block_ = fmt::format("blk.{}.", layer);
+}
+
+void ModelBuilder::endLayers() { layer_.reset(); }
+
+moe::LabelAttr ModelBuilder::labelOf(StringRef name) {
+  if (layer_ && name.consume_front(block_))
+    return moe::LabelAttr::get(builder_.getContext(),
+                               builder_.getStringAttr(name), *layer_);
+  return moe::LabelAttr::get(builder_.getContext(),
+                             builder_.getStringAttr(name),
+                             moe::LabelAttr::kNoLayer);
+}
+
 void ModelBuilder::end(Value result) {
   builder_.create<func::ReturnOp>(result.getLoc(), result);
 }

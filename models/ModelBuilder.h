@@ -59,13 +59,18 @@ public:
                     mlir::Type result);
   void end(mlir::Value result);
 
-  /// An op labelled `label`.
+  /// What follows belongs to this layer, until the next one or endLayers().
+  /// Returns what the names of its tensors begin with: "blk.3.".
+  const std::string &beginLayer(int64_t layer);
+  void endLayers();
+
+  /// An op labelled `name`, which begins as its layer's tensors do.
   template <typename OpT, typename... Args>
-  OpT create(llvm::StringRef label, Args &&...args) {
-    auto name = builder_.getStringAttr(label);
-    auto op = builder_.create<OpT>(mlir::NameLoc::get(name),
-                                   std::forward<Args>(args)...);
-    op->setAttr(mlir::moe::kLabelAttr, name);
+  OpT create(llvm::StringRef name, Args &&...args) {
+    auto op =
+        builder_.create<OpT>(mlir::NameLoc::get(builder_.getStringAttr(name)),
+                             std::forward<Args>(args)...);
+    op->setAttr(mlir::moe::kLabelAttr, labelOf(name));
     return op;
   }
 
@@ -96,6 +101,7 @@ public:
   moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> finish();
 
 private:
+  mlir::moe::LabelAttr labelOf(llvm::StringRef name);
   moert::StatusOr<mlir::Value> load(const std::string &tensor,
                                     llvm::ArrayRef<int64_t> shape);
   moert::Status error(moert::StatusCode code, const GgufTensor &tensor,
@@ -109,6 +115,8 @@ private:
   ModelFacts facts_;
   mlir::OpBuilder builder_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;
+  std::optional<int64_t> layer_;
+  std::string block_; ///< "blk.3." in layer 3.
   std::vector<std::string> notes_, skipped_;
   std::set<std::string, std::less<>> used_;
   int64_t parameters_ = 0;

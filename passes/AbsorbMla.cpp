@@ -85,9 +85,8 @@ private:
                                  builder.getF32Type());
   }
   Value record(Operation *made, Operation *labelled, StringRef suffix = "") {
-    if (auto label = labelled->getAttrOfType<StringAttr>(kLabelAttr))
-      made->setAttr(kLabelAttr,
-                    builder.getStringAttr(label.getValue() + suffix));
+    if (auto label = labelled->getAttrOfType<LabelAttr>(kLabelAttr))
+      made->setAttr(kLabelAttr, suffix.empty() ? label : label.of(suffix));
     created.push_back(made);
     return made->getResult(0);
   }
@@ -105,7 +104,7 @@ private:
                       op.getLoc(), rows(latentRows()), op.getQ(), wk,
                       op.getHeads(), op.getNope(), op.getRope(), op.getLatent(),
                       op.getKTransposed() || keyUp.copy),
-                  op, ".absorb_query");
+                  op, "absorb_query");
   }
 
   Value fold() {
@@ -138,14 +137,14 @@ private:
                       op.getLoc(), rows(op.getHeads() * op.getLatent()), query,
                       op.getKv(), op.getHeads(), op.getLatent(), op.getRope(),
                       op.getScale()),
-                  op, ".latent");
+                  op, "latent");
   }
 
   Value expand(Value latents) {
     return record(builder.create<ExpandValueOp>(
                       op.getLoc(), op.getResult().getType(), latents,
                       op.getWv(), op.getHeads(), op.getLatent(), op.getValue()),
-                  op, ".expand_value");
+                  op, "expand_value");
   }
 
   const Attention &attention;

@@ -68,9 +68,10 @@ private:
       return failure();
     rewriter.modifyOpInPlace(taker, [&] {
       taker.getResidualMutable().assign(addend);
-      appendReason(taker, "Adds " +
-                              (producer ? labelOf(producer) : "the input") +
-                              " as it writes its result.");
+      appendReason(
+          taker, "Adds " +
+                     (producer ? labelOf(producer) : std::string("the input")) +
+                     " as it writes its result.");
     });
     rewriter.replaceOp(add, sum);
     ++count;

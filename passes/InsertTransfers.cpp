@@ -68,13 +68,18 @@ private:
     // A GPU's queue does the copy; of two, the one that receives.
     transfer->setAttr(kDeviceAttr, to == host ? from : to);
     Operation *producer = value.getDefiningOp();
-    std::string source = producer ? labelOf(producer).str() : "input";
+    auto label =
+        producer ? producer->getAttrOfType<LabelAttr>(kLabelAttr) : LabelAttr();
+    if (!label)
+      label = LabelAttr::get(value.getContext(),
+                             producer ? producer->getName().getIdentifier()
+                                      : builder.getStringAttr("input"),
+                             LabelAttr::kNoLayer);
     // A router's ids and weights travel apart.
     if (auto result = dyn_cast<OpResult>(value);
         result && result.getResultNumber() > 0)
-      source += "." + std::to_string(result.getResultNumber());
-    transfer->setAttr(kLabelAttr,
-                      builder.getStringAttr(source + ".to_" + to.getValue()));
+      label = label.of(std::to_string(result.getResultNumber()));
+    transfer->setAttr(kLabelAttr, label.of(("to_" + to.getValue()).str()));
     auto type = cast<RankedTensorType>(value.getType());
     int64_t bytes = type.getElementTypeBitWidth() / 8;
     for (int64_t dim : type.getShape())

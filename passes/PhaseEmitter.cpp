@@ -44,7 +44,7 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
     return failure();
   device_ = *device;
   loc_ = op->getLoc();
-  label_ = labelOf(op).str();
+  label_ = labelOf(op);
 
   // The bytes of all its weights are added up once per phase and device.
   const moec::DeviceDesc &desc = *tables_.target().find(name.strref());

@@ -130,7 +130,7 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
   int index = int(groupList.size());
   auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
   // An op without a label is a group of its own.
-  if (auto label = op->getAttrOfType<StringAttr>(kLabelAttr))
+  if (auto label = op->getAttrOfType<LabelAttr>(kLabelAttr))
     index = known.try_emplace({label, device}, index).first->second;
   if (index == int(groupList.size())) {
     groupList.emplace_back();
@@ -148,10 +148,8 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
   for (Value operand : op->getOperands())
     if (isWeight(operand))
       group.weights.insert(residentTensor(operand));
-  if (auto latent = dyn_cast<MlaLatentOp>(op))
-    group.kvBytes = moek::kvBytes(
-        kvType, cast<KvType>(latent.getResult().getType()).getWidth(),
-        kvRowCount);
+  if (auto cache = dyn_cast<CacheOpInterface>(op))
+    group.kvBytes = cache.getCacheBytes(kvRowCount);
 
   auto costed = cast<CostOpInterface>(op);
   Cost cost = costed.getCost(1, typicalStep(phase).cached);

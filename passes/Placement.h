@@ -32,7 +32,7 @@ using WeightSet = llvm::MapVector<StringAttr, int64_t>;
 /// together. Ops of one label that are on different devices already are groups
 /// of their own.
 struct OpGroup {
-  StringRef label;
+  std::string label;
   std::optional<int64_t> layer;
   /// The device that the ops are on already, as an index into the target's;
   /// -1: placement decides.

@@ -43,9 +43,9 @@ private:
     function.walk([&](CostOpInterface op) {
       Cost cost = op.getCost(tokens, context);
       int64_t bytes = op.getResidentWeightBytes();
-      auto label = op->getAttrOfType<StringAttr>(kLabelAttr);
-      print(os, label ? label.getValue() : "-", op->getName().getStringRef(),
-            cost, bytes);
+      auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
+      print(os, label ? label.text() : "-", op->getName().getStringRef(), cost,
+            bytes);
       total += cost;
       resident += bytes;
     });

@@ -63,18 +63,21 @@ public:
       }
 
     MLIRContext *context = op.getContext();
-    SmallVector<Attribute> kernelNames, gemmNames;
+    SmallVector<KernelCallAttr> calls;
+    ArrayRef<const GemmInfo *> rest = gemms;
     for (const PlanStep &step : withQuantize(steps, gemms)) {
-      const KernelInfo *kernel = chooseKernel(step.op, device->isa);
-      if (!kernel)
+      const KernelInfo *driver = chooseKernel(step.op, device->isa);
+      if (!driver)
         return reportKernel(op, step.op, *device);
-      kernelNames.push_back(nameAttr(context, kernel->name));
+      SmallVector<StringAttr> names;
+      for (const GemmInfo *gemm : rest.take_front(step.gemmWeights.size()))
+        names.push_back(nameAttr(context, gemm->name));
+      rest = rest.drop_front(names.size());
+      calls.push_back(
+          KernelCallAttr::get(context, nameAttr(context, driver->name), names));
     }
-    for (const GemmInfo *gemm : gemms)
-      gemmNames.push_back(nameAttr(context, gemm->name));
     explainLayouts(op, steps, *device);
-    op->setAttr(kKernelsAttr, ArrayAttr::get(context, kernelNames));
-    op->setAttr(kGemmsAttr, ArrayAttr::get(context, gemmNames));
+    op->setAttr(kKernelsAttr, KernelsAttr::get(context, calls));
     gemmCount += gemms.size();
     return success();
   }

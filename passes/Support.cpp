@@ -43,29 +43,11 @@ int64_t moe::kvPageBytes(ModuleOp module) {
   int64_t most = 0;
   for (auto function : module.getOps<func::FuncOp>()) {
     int64_t bytes = 0;
-    function.walk([&](MlaLatentOp op) {
-      bytes += moek::kvBytes(kvTypeOf(op),
-                             cast<KvType>(op.getResult().getType()).getWidth(),
-                             moek::kKvPage);
-    });
+    function.walk(
+        [&](CacheOpInterface op) { bytes += op.getCacheBytes(moek::kKvPage); });
     most = std::max(most, bytes);
   }
   return most;
-}
-
-StringRef moe::labelOf(Operation *op) {
-  if (auto label = op->getAttrOfType<StringAttr>(kLabelAttr))
-    return label;
-  return op->getName().getStringRef();
-}
-
-std::optional<int64_t> moe::layerOf(Operation *op) {
-  StringRef label = labelOf(op);
-  int64_t layer;
-  if (!label.consume_front("blk.") || label.consumeInteger(10, layer) ||
-      !label.starts_with("."))
-    return std::nullopt;
-  return layer;
 }
 
 Attribute moe::weightKey(Value weight) {

@@ -41,11 +41,6 @@ int64_t kvRowsOf(ModuleOp module, int64_t context);
 /// phases.
 int64_t kvPageBytes(ModuleOp module);
 
-/// The name users see: moe.label, else the op's own name.
-StringRef labelOf(Operation *op);
-/// N of a label "blk.N.rest".
-std::optional<int64_t> layerOf(Operation *op);
-
 /// What identifies a weight, stored or computed, across functions.
 Attribute weightKey(Value weight);
 

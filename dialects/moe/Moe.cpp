@@ -1,7 +1,6 @@
 //===- Moe.cpp - Dialect registration and attributes ----------------------===//
 
-#include "dialects/moe/Moe.h"
-
+#include "dialects/moe/KernelCalls.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -66,6 +65,84 @@ LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (sequences > 1)
     error << " for each of " << sequences << " sequences";
   return error;
+}
+
+//===----------------------------------------------------------------------===//
+// Labels
+//===----------------------------------------------------------------------===//
+
+LogicalResult LabelAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                StringAttr part, int64_t layer) {
+  if (!part || part.empty())
+    return emitError() << "expected the name of a part";
+  if (layer < kNoLayer)
+    return emitError() << "expected layer not negative, got " << layer;
+  return success();
+}
+
+std::string LabelAttr::text() const {
+  std::string part = getPart().str();
+  return layer() ? "blk." + std::to_string(*layer()) + "." + part : part;
+}
+
+LabelAttr LabelAttr::of(StringRef suffix) const {
+  return get(getContext(),
+             StringAttr::get(getContext(), getPart().strref() + "." + suffix),
+             getLayer());
+}
+
+std::string moe::labelOf(Operation *op) {
+  if (auto label = op->getAttrOfType<LabelAttr>(kLabelAttr))
+    return label.text();
+  return op->getName().getStringRef().str();
+}
+
+std::optional<int64_t> moe::layerOf(Operation *op) {
+  auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
+  return label ? label.layer() : std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Discardable attributes
+//===----------------------------------------------------------------------===//
+
+template <typename AttrT> static bool isKind(Attribute value) {
+  return isa<AttrT>(value);
+}
+
+LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
+                                                   NamedAttribute attribute) {
+  struct Known {
+    StringRef name;
+    bool (*isKind)(Attribute);
+    StringRef kind;
+  };
+  static constexpr Known table[] = {
+      {kLabelAttr, isKind<LabelAttr>, "a #moe.label"},
+      {kDeviceAttr, isKind<StringAttr>, "a device's name"},
+      {kKernelsAttr, isKind<KernelsAttr>, "#moe.kernels"},
+      {kReasonAttr, isKind<StringAttr>, "a text"},
+      {kPhaseAttr, isKind<PhaseAttr>, "a #moe.phase"},
+      {kModelAttr, isKind<DictionaryAttr>, "a dictionary"},
+      {kFilesAttr, isKind<ArrayAttr>, "an array"},
+      {kTargetAttr, isKind<DictionaryAttr>, "a dictionary"},
+      {kNotesAttr, isKind<ArrayAttr>, "an array"},
+      {kKvTypeAttr, isKind<StringAttr>, "a type's name"},
+      {kKvRowsAttr, isKind<IntegerAttr>, "an integer"},
+  };
+  for (const Known &known : table) {
+    if (attribute.getName() != known.name)
+      continue;
+    if (!known.isKind(attribute.getValue()))
+      return op->emitError() << "expected " << known.name << " to be "
+                             << known.kind << ", got " << attribute.getValue();
+    // Kernels fit the op's instructions, or they are none of its.
+    bool fits =
+        attribute.getName() != kKernelsAttr || succeeded(selectedSteps(op));
+    return success(fits);
+  }
+  return op->emitError() << attribute.getName()
+                         << " is no attribute of the dialect";
 }
 
 void MoeDialect::initialize() {

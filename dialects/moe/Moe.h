@@ -16,6 +16,11 @@
 
 #include <optional>
 
+namespace moek {
+struct KernelInfo;
+struct GemmInfo;
+} // namespace moek
+
 namespace mlir::moe {
 
 /// A double as a parameter of attributes: hashed and compared by value.
@@ -52,9 +57,9 @@ struct Cost {
 
 /// Matrices of a weight, each multiplied with rows of activations.
 struct Product {
-  Value weight;       ///< [..., rows, columns]
-  double matrices;    ///< Those of the outer dimension that a step reads.
-  double rows;        ///< Of activations, that each of them is multiplied with.
+  Value weight;    ///< [..., rows, columns]
+  double matrices; ///< Those of the outer dimension that a step reads.
+  double rows;     ///< Of activations, that each of them is multiplied with.
 
   double elements() const; ///< Of the weight, that are read.
   double bytes() const;    ///< The same as they are stored in the model.
@@ -64,7 +69,7 @@ struct Product {
 /// What one instruction of an op does in a step.
 struct StepWork {
   SmallVector<Product, 2> products;
-  double ops = 0; ///< Arithmetic besides the products.
+  double ops = 0;         ///< Arithmetic besides the products.
   double weightBytes = 0; ///< Besides the products' matrices.
   double activationBytes = 0, kvBytes = 0;
 
@@ -87,9 +92,7 @@ bool isWeight(Value value);
 /// Names of the discardable attributes that passes record decisions in.
 inline constexpr llvm::StringLiteral kLabelAttr = "moe.label";
 inline constexpr llvm::StringLiteral kDeviceAttr = "moe.device";
-/// Arrays of strings: passes/KernelSelection.h says which.
 inline constexpr llvm::StringLiteral kKernelsAttr = "moe.kernels";
-inline constexpr llvm::StringLiteral kGemmsAttr = "moe.gemms";
 inline constexpr llvm::StringLiteral kReasonAttr = "moe.reason";
 /// On functions: the #moe.phase they are compiled for.
 inline constexpr llvm::StringLiteral kPhaseAttr = "moe.phase";
@@ -102,6 +105,10 @@ inline constexpr llvm::StringLiteral kNotesAttr = "moe.notes";
 inline constexpr llvm::StringLiteral kKvTypeAttr = "moe.kv_type";
 /// On the module: the rows of each layer's cache, for all sequences.
 inline constexpr llvm::StringLiteral kKvRowsAttr = "moe.kv_rows";
+/// What users call `op`: the text of its kLabelAttr, else the op's name.
+std::string labelOf(Operation *op);
+/// The layer of its kLabelAttr.
+std::optional<int64_t> layerOf(Operation *op);
 /// What leaves the choice of a type to a pass.
 inline constexpr llvm::StringLiteral kAutoKvType = "auto";
 /// As kKvTypeAttr of `op` or the nearest op around it says.

@@ -68,6 +68,56 @@ def Moe_PhaseAttr : Moe_Attr<"Phase", "phase"> {
   let genVerifyDecl = 1;
 }
 
+def Moe_LabelAttr : Moe_Attr<"Label", "label"> {
+  let summary = "what users call an op: its part of the model, and the layer";
+  let description = [{
+    `#moe.label<"attn_q", layer = 3>` reads "blk.3.attn_q", `#moe.label<"output">`
+    is outside the layers. Unique in a function.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$part,
+                        DefaultValuedParameter<"int64_t", "kNoLayer">:$layer);
+  let assemblyFormat = "`<` $part (`,` `layer` `=` $layer^)? `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    static constexpr int64_t kNoLayer = -1;
+    /// As GGUF names tensors.
+    std::string text() const;
+    std::optional<int64_t> layer() const {
+      return getLayer() == kNoLayer ? std::nullopt : std::optional(getLayer());
+    }
+    /// The label of an op that is made of this one's: "<part>.<suffix>".
+    LabelAttr of(::llvm::StringRef suffix) const;
+  }];
+}
+
+def Moe_KernelCallAttr : Moe_Attr<"KernelCall", "kernel_call"> {
+  let summary = "the kernels of one instruction";
+  let description = [{
+    `<linear_avx512(gemm_q4_k_rows16_avx512)>`: the driver, and a gemm for each
+    of the weights that the instruction multiplies. All names are in
+    kernels/Kernels.def, and the gemms read one encoding of the activations.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$driver,
+                        OptionalArrayRefParameter<"::mlir::StringAttr">:$gemms);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    const ::moek::KernelInfo &driver() const;
+    ::llvm::SmallVector<const ::moek::GemmInfo *, 2> gemms() const;
+  }];
+}
+
+def Moe_KernelsAttr : Moe_Attr<"Kernels", "kernels"> {
+  let summary = "the kernels of an op, one call per instruction";
+  let description = [{
+    `moe.kernels = #moe.kernels<quantize_avx512, linear_avx512(gemm_q8_0_avx512)>`
+    on an op with LowerableOpInterface: its instructions in order, with the
+    Quantize that the gemms ask for (dialects/moe/KernelCalls.h).
+  }];
+  let parameters = (ins OptionalArrayRefParameter<"::mlir::moe::KernelCallAttr">:$calls);
+  let hasCustomAssemblyFormat = 1;
+}
+
 def Moe_Scoring : I32EnumAttr<"Scoring", "how router logits become scores", [
     I32EnumAttrCase<"Softmax", 1, "softmax">,
     I32EnumAttrCase<"Sigmoid", 2, "sigmoid">,

@@ -205,8 +205,7 @@ Works RmsNormOp::getWork(int64_t tokens, int64_t context) {
 }
 
 Works LinearOp::getWork(int64_t tokens, int64_t context) {
-  Works works =
-      matrixWork(tokens, getX(), getWeight(), getBias(), getResult());
+  Works works = matrixWork(tokens, getX(), getWeight(), getBias(), getResult());
   addResidual(works, getOperation(), getResidual(), tokens);
   return works;
 }
@@ -246,6 +245,10 @@ Works TransferOp::getWork(int64_t tokens, int64_t context) {
 Works RopeOp::getWork(int64_t tokens, int64_t context) {
   double turned = double(tokens) * double(getHeads()) * getRope().getDim();
   return {{}, moving(3 * turned, 2 * turned * kF32Bytes)};
+}
+
+int64_t MlaLatentOp::getCacheBytes(int64_t rows) {
+  return moek::kvBytes(kvTypeOf(*this), getType().getWidth(), rows);
 }
 
 Works MlaLatentOp::getWork(int64_t tokens, int64_t context) {
@@ -318,8 +321,7 @@ Works RouterOp::getWork(int64_t tokens, int64_t context) {
 Works ExpertsOp::getWork(int64_t tokens, int64_t context) {
   double experts = double(dim(getGate(), 0)), used = double(columns(getIds()));
   double slots = double(tokens) * used;
-  double touched =
-      experts * (1 - std::pow(1 - used / experts, double(tokens)));
+  double touched = experts * (1 - std::pow(1 - used / experts, double(tokens)));
   Works works = gatedWork(*this, slots, touched, dim(getGate(), 1));
   double results = rowBytes(slots, {getResult()});
   works.front().activationBytes +=

@@ -16,13 +16,15 @@ def Moe_Dialect : Dialect {
     (`moe.weight`); their element type carries the quantised format, as in
     `tensor<64x1408x2048x!moe.q4_k>`, rows first, columns contiguous.
 
-    Decisions of passes are recorded as discardable attributes:
-    `moe.label` (the name users see), `moe.device`, `moe.kernels`, `moe.gemms`,
-    and `moe.reason`.
+    Decisions of passes are recorded as discardable attributes, whose types and
+    values are verified: `moe.label` (#moe.label: the name users see and the
+    layer), `moe.device` and `moe.reason` (strings), `moe.kernels`
+    (#moe.kernels). An attribute of the dialect with another name is an error.
   }];
   let useDefaultTypePrinterParser = 1;
   let extraClassDeclaration = "void registerTypes();";
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 #endif // MOE_DIALECTS_MOE_DIALECT_TD

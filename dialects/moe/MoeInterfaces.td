@@ -33,6 +33,18 @@ def Moe_ResidualOpInterface : OpInterface<"ResidualOpInterface"> {
   ];
 }
 
+def Moe_CacheOpInterface : OpInterface<"CacheOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    The op appends a row per token to the cache of its layer. The only place
+    that knows what a cache is made of.
+  }];
+  let methods = [
+    InterfaceMethod<"Bytes of `rows` rows in the module's type of the cache.",
+                    "int64_t", "getCacheBytes", (ins "int64_t":$rows)>,
+  ];
+}
+
 def Moe_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{

@@ -167,7 +167,8 @@ def Moe_RopeOp : Moe_ComputeOp<"rope", [AllTypesMatch<["x", "result"]>]> {
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
-def Moe_MlaLatentOp : Moe_ComputeOp<"mla_latent"> {
+def Moe_MlaLatentOp : Moe_ComputeOp<"mla_latent",
+    [DeclareOpInterfaceMethods<Moe_CacheOpInterface>]> {
   let summary = "norm of the latent and RoPE of the shared key, appended to the cache";
   let description = [{
     `x` [T, latent + rope] from attn_kv_a_mqa. Row: [rms_norm(x[:latent]) |

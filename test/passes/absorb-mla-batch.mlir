@@ -26,11 +26,11 @@ func.func @decode(%x: tensor<?x2048xf32>, %a: tensor<?x576xf32>) -> tensor<?x204
   %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<3072x2048xbf16>
   %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<512xf32>
   %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<4096x512xbf16>
-  %q = moe.linear %x, %wq {moe.label = "blk.0.attn_q"} : (tensor<?x2048xf32>, tensor<3072x2048xbf16>) -> tensor<?x3072xf32>
-  %qr = moe.rope %q {heads = 16, offset = 128, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = "blk.0.attn_q_rope"} : tensor<?x3072xf32>
-  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x576xf32>, tensor<512xf32>) -> !moe.kv<576>
+  %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x2048xf32>, tensor<3072x2048xbf16>) -> tensor<?x3072xf32>
+  %qr = moe.rope %q {heads = 16, offset = 128, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_q_rope", layer = 0>} : tensor<?x3072xf32>
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x576xf32>, tensor<512xf32>) -> !moe.kv<576>
   %wk, %wv = moe.split_kv_b %wkv {heads = 16, nope = 128} : (tensor<4096x512xbf16>) -> (tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
-  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 16, nope = 128, rope = 64, latent = 512, value = 128, scale = 0.072168783648703216, moe.label = "blk.0.attn"} : (tensor<?x3072xf32>, !moe.kv<576>, tensor<16x128x512xbf16>, tensor<16x128x512xbf16>) -> tensor<?x2048xf32>
+  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 16, nope = 128, rope = 64, latent = 512, value = 128, scale = 0.072168783648703216, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x3072xf32>, !moe.kv<576>, tensor<16x128x512xbf16>, tensor<16x128x512xbf16>) -> tensor<?x2048xf32>
   return %o : tensor<?x2048xf32>
 }
 
@@ -38,11 +38,11 @@ func.func @batch(%x: tensor<?x2048xf32>, %a: tensor<?x576xf32>) -> tensor<?x2048
   %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<3072x2048xbf16>
   %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<512xf32>
   %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<4096x512xbf16>
-  %q = moe.linear %x, %wq {moe.label = "blk.0.attn_q"} : (tensor<?x2048xf32>, tensor<3072x2048xbf16>) -> tensor<?x3072xf32>
-  %qr = moe.rope %q {heads = 16, offset = 128, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = "blk.0.attn_q_rope"} : tensor<?x3072xf32>
-  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x576xf32>, tensor<512xf32>) -> !moe.kv<576>
+  %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x2048xf32>, tensor<3072x2048xbf16>) -> tensor<?x3072xf32>
+  %qr = moe.rope %q {heads = 16, offset = 128, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_q_rope", layer = 0>} : tensor<?x3072xf32>
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x576xf32>, tensor<512xf32>) -> !moe.kv<576>
   %wk, %wv = moe.split_kv_b %wkv {heads = 16, nope = 128} : (tensor<4096x512xbf16>) -> (tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
-  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 16, nope = 128, rope = 64, latent = 512, value = 128, scale = 0.072168783648703216, moe.label = "blk.0.attn"} : (tensor<?x3072xf32>, !moe.kv<576>, tensor<16x128x512xbf16>, tensor<16x128x512xbf16>) -> tensor<?x2048xf32>
+  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 16, nope = 128, rope = 64, latent = 512, value = 128, scale = 0.072168783648703216, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x3072xf32>, !moe.kv<576>, tensor<16x128x512xbf16>, tensor<16x128x512xbf16>) -> tensor<?x2048xf32>
   return %o : tensor<?x2048xf32>
 }
 }

@@ -19,10 +19,10 @@ func.func @decode(%x: tensor<?x2048xf32>, %a: tensor<?x64xf32>) -> tensor<?x1024
   %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<32xf32>
   %wk = moe.weight <"blk.0.attn_k_b.weight", file = 0, offset = 0> : tensor<8x32x128xf32>
   %wv = moe.weight <"blk.0.attn_v_b.weight", file = 0, offset = 0> : tensor<8x128x32xf32>
-  %q = moe.linear %x, %wq {moe.label = "blk.0.attn_q"} : (tensor<?x2048xf32>, tensor<1280x2048xf32>) -> tensor<?x1280xf32>
-  %qr = moe.rope %q {heads = 8, offset = 128, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_q_rope"} : tensor<?x1280xf32>
-  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x64xf32>, tensor<32xf32>) -> !moe.kv<64>
-  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 8, nope = 128, rope = 32, latent = 32, value = 128, scale = 0.1, k_transposed, moe.label = "blk.0.attn"} : (tensor<?x1280xf32>, !moe.kv<64>, tensor<8x32x128xf32>, tensor<8x128x32xf32>) -> tensor<?x1024xf32>
+  %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x2048xf32>, tensor<1280x2048xf32>) -> tensor<?x1280xf32>
+  %qr = moe.rope %q {heads = 8, offset = 128, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = #moe.label<"attn_q_rope", layer = 0>} : tensor<?x1280xf32>
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x64xf32>, tensor<32xf32>) -> !moe.kv<64>
+  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 8, nope = 128, rope = 32, latent = 32, value = 128, scale = 0.1, k_transposed, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x1280xf32>, !moe.kv<64>, tensor<8x32x128xf32>, tensor<8x128x32xf32>) -> tensor<?x1024xf32>
   return %o : tensor<?x1024xf32>
 }
 }

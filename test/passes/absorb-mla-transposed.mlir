@@ -24,7 +24,7 @@ module attributes {moe.target = #xeon} {
 func.func @decode(%q: tensor<?x2560xf32>, %kv: !moe.kv<544>) -> tensor<?x512xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>} {
   %w = moe.weight <"kv", file = 0, offset = 0> : tensor<2560x512x!moe.q4_k>
   %wk, %wv = moe.split_kv_b %w {heads = 16, nope = 128} : (tensor<2560x512x!moe.q4_k>) -> (tensor<16x128x512x!moe.q4_k>, tensor<16x32x512x!moe.q4_k>)
-  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 16, nope = 128, rope = 32, latent = 512, value = 32, scale = 0.1, moe.label = "blk.0.attn"} : (tensor<?x2560xf32>, !moe.kv<544>, tensor<16x128x512x!moe.q4_k>, tensor<16x32x512x!moe.q4_k>) -> tensor<?x512xf32>
+  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 16, nope = 128, rope = 32, latent = 512, value = 32, scale = 0.1, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x2560xf32>, !moe.kv<544>, tensor<16x128x512x!moe.q4_k>, tensor<16x32x512x!moe.q4_k>) -> tensor<?x512xf32>
   return %o : tensor<?x512xf32>
 }
 }
@@ -40,7 +40,7 @@ module attributes {moe.target = #xeon} {
 func.func @decode(%q: tensor<?x160xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>} {
   %w = moe.weight <"kv", file = 0, offset = 0> : tensor<160x64xf16>
   %wk, %wv = moe.split_kv_b %w {heads = 2, nope = 48} : (tensor<160x64xf16>) -> (tensor<2x48x64xf16>, tensor<2x32x64xf16>)
-  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 48, rope = 32, latent = 64, value = 32, scale = 0.1, moe.label = "blk.0.attn"} : (tensor<?x160xf32>, !moe.kv<96>, tensor<2x48x64xf16>, tensor<2x32x64xf16>) -> tensor<?x64xf32>
+  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 48, rope = 32, latent = 64, value = 32, scale = 0.1, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x160xf32>, !moe.kv<96>, tensor<2x48x64xf16>, tensor<2x32x64xf16>) -> tensor<?x64xf32>
   return %o : tensor<?x64xf32>
 }
 }
@@ -58,7 +58,7 @@ module attributes {moe.target = #xeon} {
 func.func @decode(%q: tensor<?x192xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>} {
   %w = moe.weight <"kv", file = 0, offset = 0> : tensor<192x64xf32>
   %wk, %wv = moe.split_kv_b %w {heads = 2, nope = 64} : (tensor<192x64xf32>) -> (tensor<2x64x64xf32>, tensor<2x32x64xf32>)
-  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 64, rope = 32, latent = 64, value = 32, scale = 0.1, moe.label = "blk.0.attn"} : (tensor<?x192xf32>, !moe.kv<96>, tensor<2x64x64xf32>, tensor<2x32x64xf32>) -> tensor<?x64xf32>
+  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 64, rope = 32, latent = 64, value = 32, scale = 0.1, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x192xf32>, !moe.kv<96>, tensor<2x64x64xf32>, tensor<2x32x64xf32>) -> tensor<?x64xf32>
   return %o : tensor<?x64xf32>
 }
 }
@@ -76,7 +76,7 @@ module attributes {moe.target = #xeon} {
 func.func @decode(%q: tensor<?x160xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>} {
   %w = moe.weight <"kv", file = 0, offset = 0> : tensor<160x64x!moe.q8_0>
   %wk, %wv = moe.split_kv_b %w {heads = 2, nope = 48} : (tensor<160x64x!moe.q8_0>) -> (tensor<2x48x64x!moe.q8_0>, tensor<2x32x64x!moe.q8_0>)
-  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 48, rope = 32, latent = 64, value = 32, scale = 0.1, moe.label = "blk.0.attn"} : (tensor<?x160xf32>, !moe.kv<96>, tensor<2x48x64x!moe.q8_0>, tensor<2x32x64x!moe.q8_0>) -> tensor<?x64xf32>
+  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 48, rope = 32, latent = 64, value = 32, scale = 0.1, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x160xf32>, !moe.kv<96>, tensor<2x48x64x!moe.q8_0>, tensor<2x32x64x!moe.q8_0>) -> tensor<?x64xf32>
   return %o : tensor<?x64xf32>
 }
 }
@@ -92,7 +92,7 @@ module attributes {moe.target = #xeon} {
 func.func @decode(%q: tensor<?x192xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>} {
   %wk = moe.weight <"k", file = 0, offset = 0> : tensor<2x64x64x!moe.q8_0>
   %wv = moe.weight <"v", file = 0, offset = 0> : tensor<2x32x64x!moe.q8_0>
-  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 64, rope = 32, latent = 64, value = 32, scale = 0.1, k_transposed, moe.label = "blk.0.attn"} : (tensor<?x192xf32>, !moe.kv<96>, tensor<2x64x64x!moe.q8_0>, tensor<2x32x64x!moe.q8_0>) -> tensor<?x64xf32>
+  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 64, rope = 32, latent = 64, value = 32, scale = 0.1, k_transposed, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x192xf32>, !moe.kv<96>, tensor<2x64x64x!moe.q8_0>, tensor<2x32x64x!moe.q8_0>) -> tensor<?x64xf32>
   return %o : tensor<?x64xf32>
 }
 }
@@ -110,7 +110,7 @@ module attributes {moe.target = #plain} {
 func.func @decode(%q: tensor<?x192xf32>, %kv: !moe.kv<96>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>} {
   %w = moe.weight <"kv", file = 0, offset = 0> : tensor<192x64x!moe.q8_0>
   %wk, %wv = moe.split_kv_b %w {heads = 2, nope = 64} : (tensor<192x64x!moe.q8_0>) -> (tensor<2x64x64x!moe.q8_0>, tensor<2x32x64x!moe.q8_0>)
-  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 64, rope = 32, latent = 64, value = 32, scale = 0.1, moe.label = "blk.0.attn"} : (tensor<?x192xf32>, !moe.kv<96>, tensor<2x64x64x!moe.q8_0>, tensor<2x32x64x!moe.q8_0>) -> tensor<?x64xf32>
+  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 64, rope = 32, latent = 64, value = 32, scale = 0.1, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x192xf32>, !moe.kv<96>, tensor<2x64x64x!moe.q8_0>, tensor<2x32x64x!moe.q8_0>) -> tensor<?x64xf32>
   return %o : tensor<?x64xf32>
 }
 }

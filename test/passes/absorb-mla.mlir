@@ -41,9 +41,9 @@ module attributes {moe.target = #xeon} {
 // FACTORED: %[[KV:.*]] = moe.mla_latent
 // FACTORED: %[[K:.*]], %[[V:.*]] = moe.split_kv_b
 // FACTORED: %[[KT:.*]] = moe.transpose %[[K]] : (tensor<16x128x512xbf16>) -> tensor<16x512x128xbf16>
-// FACTORED: %[[QL:.*]] = moe.absorb_query %[[Q]], %[[KT]] {heads = 16 : i64, k_transposed, latent = 512 : i64, moe.label = "blk.0.attn.absorb_query", moe.reason = "{{.*}}", nope = 128 : i64, rope = 64 : i64} : {{.*}} -> tensor<?x9216xf32>
-// FACTORED: %[[O:.*]] = moe.latent_attention %[[QL]], %[[KV]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn.latent", moe.reason = "{{.*}}", rope = 64 : i64, scale = 0.072168783648703216 : f64} : {{.*}} -> tensor<?x8192xf32>
-// FACTORED: %[[R:.*]] = moe.expand_value %[[O]], %[[V]] {heads = 16 : i64, latent = 512 : i64, moe.label = "blk.0.attn.expand_value", moe.reason = "{{.*}}", value = 128 : i64} : {{.*}} -> tensor<?x2048xf32>
+// FACTORED: %[[QL:.*]] = moe.absorb_query %[[Q]], %[[KT]] {heads = 16 : i64, k_transposed, latent = 512 : i64, moe.label = #moe.label<"attn.absorb_query", layer = 0>, moe.reason = "{{.*}}", nope = 128 : i64, rope = 64 : i64} : {{.*}} -> tensor<?x9216xf32>
+// FACTORED: %[[O:.*]] = moe.latent_attention %[[QL]], %[[KV]] {heads = 16 : i64, latent = 512 : i64, moe.label = #moe.label<"attn.latent", layer = 0>, moe.reason = "{{.*}}", rope = 64 : i64, scale = 0.072168783648703216 : f64} : {{.*}} -> tensor<?x8192xf32>
+// FACTORED: %[[R:.*]] = moe.expand_value %[[O]], %[[V]] {heads = 16 : i64, latent = 512 : i64, moe.label = #moe.label<"attn.expand_value", layer = 0>, moe.reason = "{{.*}}", value = 128 : i64} : {{.*}} -> tensor<?x2048xf32>
 // FACTORED: return %[[R]]
 
 // The rope part of a head now starts behind the latent, and the old projection
@@ -53,8 +53,8 @@ module attributes {moe.target = #xeon} {
 // FOLDED-DAG: %[[WQ:.*]] = moe.weight {{.*}}"blk.0.attn_q.weight"
 // FOLDED-DAG: %[[K:.*]], %[[V:.*]] = moe.split_kv_b
 // FOLDED: %[[W:.*]] = moe.fold_query %[[WQ]], %[[K]] {heads = 16 : i64, latent = 512 : i64, nope = 128 : i64, rope = 64 : i64} : {{.*}} -> tensor<9216x2048xbf16>
-// FOLDED-NEXT: %[[Q:.*]] = moe.linear %[[X]], %[[W]] {moe.label = "blk.0.attn_q"
-// FOLDED-NEXT: %[[ROT:.*]] = moe.rope %[[Q]] {heads = 16 : i64, moe.label = "blk.0.attn_q_rope", moe.reason = "{{.*}}", offset = 512 : i64,
+// FOLDED-NEXT: %[[Q:.*]] = moe.linear %[[X]], %[[W]] {moe.label = #moe.label<"attn_q", layer = 0>
+// FOLDED-NEXT: %[[ROT:.*]] = moe.rope %[[Q]] {heads = 16 : i64, moe.label = #moe.label<"attn_q_rope", layer = 0>, moe.reason = "{{.*}}", offset = 512 : i64,
 // FOLDED-NEXT: %[[O:.*]] = moe.latent_attention %[[ROT]],
 // FOLDED-NEXT: moe.expand_value %[[O]], %[[V]]
 // FOLDED-NOT: moe.absorb_query
@@ -69,11 +69,11 @@ func.func @decode(%x: tensor<?x2048xf32>, %a: tensor<?x576xf32>) -> tensor<?x204
   %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<3072x2048xbf16>
   %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<512xf32>
   %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<4096x512xbf16>
-  %q = moe.linear %x, %wq {moe.label = "blk.0.attn_q"} : (tensor<?x2048xf32>, tensor<3072x2048xbf16>) -> tensor<?x3072xf32>
-  %qr = moe.rope %q {heads = 16, offset = 128, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = "blk.0.attn_q_rope"} : tensor<?x3072xf32>
-  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x576xf32>, tensor<512xf32>) -> !moe.kv<576>
+  %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x2048xf32>, tensor<3072x2048xbf16>) -> tensor<?x3072xf32>
+  %qr = moe.rope %q {heads = 16, offset = 128, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_q_rope", layer = 0>} : tensor<?x3072xf32>
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x576xf32>, tensor<512xf32>) -> !moe.kv<576>
   %wk, %wv = moe.split_kv_b %wkv {heads = 16, nope = 128} : (tensor<4096x512xbf16>) -> (tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
-  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 16, nope = 128, rope = 64, latent = 512, value = 128, scale = 0.072168783648703216, moe.label = "blk.0.attn"} : (tensor<?x3072xf32>, !moe.kv<576>, tensor<16x128x512xbf16>, tensor<16x128x512xbf16>) -> tensor<?x2048xf32>
+  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 16, nope = 128, rope = 64, latent = 512, value = 128, scale = 0.072168783648703216, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x3072xf32>, !moe.kv<576>, tensor<16x128x512xbf16>, tensor<16x128x512xbf16>) -> tensor<?x2048xf32>
   return %o : tensor<?x2048xf32>
 }
 
@@ -81,11 +81,11 @@ func.func @prefill(%x: tensor<?x2048xf32>, %a: tensor<?x576xf32>) -> tensor<?x20
   %wq = moe.weight <"blk.0.attn_q.weight", file = 0, offset = 0> : tensor<3072x2048xbf16>
   %norm = moe.weight <"blk.0.attn_kv_a_norm.weight", file = 0, offset = 0> : tensor<512xf32>
   %wkv = moe.weight <"blk.0.attn_kv_b.weight", file = 0, offset = 0> : tensor<4096x512xbf16>
-  %q = moe.linear %x, %wq {moe.label = "blk.0.attn_q"} : (tensor<?x2048xf32>, tensor<3072x2048xbf16>) -> tensor<?x3072xf32>
-  %qr = moe.rope %q {heads = 16, offset = 128, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = "blk.0.attn_q_rope"} : tensor<?x3072xf32>
-  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x576xf32>, tensor<512xf32>) -> !moe.kv<576>
+  %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x2048xf32>, tensor<3072x2048xbf16>) -> tensor<?x3072xf32>
+  %qr = moe.rope %q {heads = 16, offset = 128, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_q_rope", layer = 0>} : tensor<?x3072xf32>
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x576xf32>, tensor<512xf32>) -> !moe.kv<576>
   %wk, %wv = moe.split_kv_b %wkv {heads = 16, nope = 128} : (tensor<4096x512xbf16>) -> (tensor<16x128x512xbf16>, tensor<16x128x512xbf16>)
-  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 16, nope = 128, rope = 64, latent = 512, value = 128, scale = 0.072168783648703216, moe.label = "blk.0.attn"} : (tensor<?x3072xf32>, !moe.kv<576>, tensor<16x128x512xbf16>, tensor<16x128x512xbf16>) -> tensor<?x2048xf32>
+  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 16, nope = 128, rope = 64, latent = 512, value = 128, scale = 0.072168783648703216, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x3072xf32>, !moe.kv<576>, tensor<16x128x512xbf16>, tensor<16x128x512xbf16>) -> tensor<?x2048xf32>
   return %o : tensor<?x2048xf32>
 }
 }

@@ -12,24 +12,24 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
 // CHECK-LABEL: func.func @decode
-// CHECK: %[[X0:.*]] = moe.embedding {{.*}}moe.device = "cpu0", moe.gemms = [], moe.kernels = ["embed_avx512"]
+// CHECK: %[[X0:.*]] = moe.embedding {{.*}}moe.device = "cpu0", moe.kernels = #moe.kernels<embed_avx512>
 // CHECK: %[[X:.*]] = moe.transfer %[[X0]] from "cpu0" to "gpu0"
-// CHECK: moe.linear %[[X]], {{.*}} moe.gemms = ["gemm_q8_0_cuda"], moe.kernels = ["linear_cuda"], moe.label = "blk.0.attn_q"
-// CHECK: moe.absorb_query {{.*}}moe.kernels = ["absorb_query_cuda"]
+// CHECK: moe.linear %[[X]], {{.*}} moe.kernels = #moe.kernels<linear_cuda(gemm_q8_0_cuda)>, moe.label = #moe.label<"attn_q", layer = 0>
+// CHECK: moe.absorb_query {{.*}}moe.kernels = #moe.kernels<absorb_query_cuda>
 // The first residual comes from the host: a sum of its own.
-// CHECK: %[[P:.*]] = moe.linear {{.*}}moe.label = "blk.0.attn_output"
+// CHECK: %[[P:.*]] = moe.linear {{.*}}moe.label = #moe.label<"attn_output", layer = 0>
 // CHECK: %[[H:.*]] = moe.add %[[P]], %[[X]]
 // CHECK: moe.router %[[H]]
-// CHECK: %[[E0:.*]] = moe.experts {{.*}} {fused, moe.device = "cpu0", moe.gemms = ["gemm_q8_0_rows16_avx512", "gemm_q8_0_rows16_avx512", "gemm_q8_0_rows16_avx512"]
+// CHECK: %[[E0:.*]] = moe.experts {{.*}} {fused, moe.device = "cpu0", moe.kernels = #moe.kernels<{{.*}}experts_gate_up_avx512(gemm_q8_0_rows16_avx512, gemm_q8_0_rows16_avx512), quantize_avx512, experts_linear_avx512(gemm_q8_0_rows16_avx512)
 // CHECK: %[[E:.*]] = moe.transfer %[[E0]] from "cpu0" to "gpu0"
 // CHECK: %[[S:.*]] = moe.ffn %[[H]], {{.*}} residual %[[H]] {fused, moe.device = "gpu0"
 // CHECK: %[[Y:.*]] = moe.add %[[E]], %[[S]]
 // CHECK: %[[R:.*]] = moe.transfer %[[Y]] from "gpu0" to "cpu0"
 // CHECK: return %[[R]]
 // CHECK-LABEL: func.func @prefill
-// CHECK: moe.kernels = ["embed_avx512"]
+// CHECK: moe.kernels = #moe.kernels<embed_avx512>
 // CHECK-LABEL: func.func @logits
-// CHECK: moe.lm_head {{.*}}moe.kernels = ["linear_cuda"]
+// CHECK: moe.lm_head {{.*}}moe.kernels = #moe.kernels<linear_cuda({{[a-z0-9_, ]+}})>
 // CHECK-NOT: @forward
 
 // OPTIONS-LABEL: func.func @decode
@@ -38,7 +38,7 @@
 // OPTIONS-LABEL: func.func @prefill
 // OPTIONS: moe.fold_query
 
-// REFERENCE: moe.experts {{.*}} moe.gemms = ["gemm_q8_0_avx512", "gemm_q8_0_avx512", "gemm_q8_0_avx512"]
+// REFERENCE: moe.experts {{.*}} moe.kernels = #moe.kernels<{{.*}}experts_gate_up_avx512(gemm_q8_0_avx512, gemm_q8_0_avx512), quantize_avx512, experts_linear_avx512(gemm_q8_0_avx512)
 // REFERENCE-NOT: rows16
 
 // The lookup reads the model file's rows, experts packed ones.
@@ -66,24 +66,24 @@ func.func @forward(%tokens: tensor<?xi32>) -> tensor<?x256xf32> {
   %gs = moe.weight <"blk.0.ffn_gate_shexp.weight", file = 0, offset = 0> : tensor<128x256x!moe.q8_0>
   %ds = moe.weight <"blk.0.ffn_down_shexp.weight", file = 0, offset = 0> : tensor<256x128x!moe.q8_0>
   %wk, %wv = moe.split_kv_b %wkv {heads = 4, nope = 64} : (tensor<512x64x!moe.q8_0>) -> (tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>)
-  %x = moe.embedding %tokens, %table {moe.label = "token_embd"} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
-  %q = moe.linear %x, %wq {moe.label = "blk.0.attn_q"} : (tensor<?x256xf32>, tensor<384x256x!moe.q8_0>) -> tensor<?x384xf32>
-  %a = moe.linear %x, %wa {moe.label = "blk.0.attn_kv_a"} : (tensor<?x256xf32>, tensor<96x256x!moe.q8_0>) -> tensor<?x96xf32>
-  %qr = moe.rope %q {heads = 4, offset = 64, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_q_rope"} : tensor<?x384xf32>
-  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x96xf32>, tensor<64xf32>) -> !moe.kv<96>
-  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 4, nope = 64, rope = 32, latent = 64, value = 64, scale = 0.1, moe.label = "blk.0.attention"} : (tensor<?x384xf32>, !moe.kv<96>, tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x256xf32>
-  %p = moe.linear %o, %wo {moe.label = "blk.0.attn_output"} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
-  %h = moe.add %p, %x {moe.label = "blk.0.attn_residual"} : tensor<?x256xf32>
-  %ids, %w = moe.router %h, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = "blk.0.ffn_router"} : (tensor<?x256xf32>, tensor<8x256xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
-  %e = moe.experts %h, %ids, %w, %ge, %ge, %de {moe.label = "blk.0.ffn_experts"} : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x128x256x!moe.q8_0>, tensor<8x128x256x!moe.q8_0>, tensor<8x256x128x!moe.q8_0>) -> tensor<?x256xf32>
-  %s = moe.ffn %h, %gs, %gs, %ds {moe.label = "blk.0.ffn_shared"} : (tensor<?x256xf32>, tensor<128x256x!moe.q8_0>, tensor<128x256x!moe.q8_0>, tensor<256x128x!moe.q8_0>) -> tensor<?x256xf32>
-  %es = moe.add %e, %s {moe.label = "blk.0.ffn_sum"} : tensor<?x256xf32>
-  %y = moe.add %es, %h {moe.label = "blk.0.ffn_residual"} : tensor<?x256xf32>
+  %x = moe.embedding %tokens, %table {moe.label = #moe.label<"token_embd">} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
+  %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x256xf32>, tensor<384x256x!moe.q8_0>) -> tensor<?x384xf32>
+  %a = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 0>} : (tensor<?x256xf32>, tensor<96x256x!moe.q8_0>) -> tensor<?x96xf32>
+  %qr = moe.rope %q {heads = 4, offset = 64, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = #moe.label<"attn_q_rope", layer = 0>} : tensor<?x384xf32>
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x96xf32>, tensor<64xf32>) -> !moe.kv<96>
+  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 4, nope = 64, rope = 32, latent = 64, value = 64, scale = 0.1, moe.label = #moe.label<"attention", layer = 0>} : (tensor<?x384xf32>, !moe.kv<96>, tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x256xf32>
+  %p = moe.linear %o, %wo {moe.label = #moe.label<"attn_output", layer = 0>} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
+  %h = moe.add %p, %x {moe.label = #moe.label<"attn_residual", layer = 0>} : tensor<?x256xf32>
+  %ids, %w = moe.router %h, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = #moe.label<"ffn_router", layer = 0>} : (tensor<?x256xf32>, tensor<8x256xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  %e = moe.experts %h, %ids, %w, %ge, %ge, %de {moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x128x256x!moe.q8_0>, tensor<8x128x256x!moe.q8_0>, tensor<8x256x128x!moe.q8_0>) -> tensor<?x256xf32>
+  %s = moe.ffn %h, %gs, %gs, %ds {moe.label = #moe.label<"ffn_shared", layer = 0>} : (tensor<?x256xf32>, tensor<128x256x!moe.q8_0>, tensor<128x256x!moe.q8_0>, tensor<256x128x!moe.q8_0>) -> tensor<?x256xf32>
+  %es = moe.add %e, %s {moe.label = #moe.label<"ffn_sum", layer = 0>} : tensor<?x256xf32>
+  %y = moe.add %es, %h {moe.label = #moe.label<"ffn_residual", layer = 0>} : tensor<?x256xf32>
   return %y : tensor<?x256xf32>
 }
 func.func @logits(%hidden: tensor<?x256xf32>) -> tensor<?x1000xf32> {
   %head = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
-  %l = moe.lm_head %hidden, %head {moe.label = "output"} : (tensor<?x256xf32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x1000xf32>
+  %l = moe.lm_head %hidden, %head {moe.label = #moe.label<"output">} : (tensor<?x256xf32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x1000xf32>
   return %l : tensor<?x1000xf32>
 }
 }

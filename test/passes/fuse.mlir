@@ -11,8 +11,8 @@ module attributes {moe.target = #hybrid} {
 // CHECK-SAME: %[[X:.*]]: tensor<?x64xf32>, %[[H:.*]]: tensor<?x64xf32>
 func.func @residual(%x: tensor<?x64xf32>, %h: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w = moe.weight <"blk.0.attn_output.weight", file = 0, offset = 0> : tensor<64x64xf32>
-  %o = moe.linear %x, %w {moe.label = "blk.0.attn_output"} : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
-  // CHECK: %[[Y:.*]] = moe.linear %[[X]], %{{.*}} residual %[[H]] {moe.label = "blk.0.attn_output", moe.reason = "Adds the input as it writes its result."}
+  %o = moe.linear %x, %w {moe.label = #moe.label<"attn_output", layer = 0>} : (tensor<?x64xf32>, tensor<64x64xf32>) -> tensor<?x64xf32>
+  // CHECK: %[[Y:.*]] = moe.linear %[[X]], %{{.*}} residual %[[H]] {moe.label = #moe.label<"attn_output", layer = 0>, moe.reason = "Adds the input as it writes its result."}
   // CHECK-NOT: moe.add
   %s = moe.add %h, %o : tensor<?x64xf32>
   // CHECK: return %[[Y]]

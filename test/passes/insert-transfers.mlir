@@ -14,14 +14,14 @@ func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x64xf32> {
   %table = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<100x64xf32>
   %n = moe.weight <"output_norm.weight", file = 0, offset = 0> : tensor<64xf32>
   // CHECK: %[[X:.*]] = moe.embedding %arg0
-  %x = moe.embedding %tokens, %table {moe.device = "cpu0", moe.label = "token_embd"} : (tensor<?xi32>, tensor<100x64xf32>) -> tensor<?x64xf32>
-  // CHECK-NEXT: %[[G:.*]] = moe.transfer %[[X]] from "cpu0" to "gpu0" {moe.device = "gpu0", moe.label = "token_embd.to_gpu0", moe.reason = "Copies 256 B per token from cpu0 to gpu0."}
+  %x = moe.embedding %tokens, %table {moe.device = "cpu0", moe.label = #moe.label<"token_embd">} : (tensor<?xi32>, tensor<100x64xf32>) -> tensor<?x64xf32>
+  // CHECK-NEXT: %[[G:.*]] = moe.transfer %[[X]] from "cpu0" to "gpu0" {moe.device = "gpu0", moe.label = #moe.label<"token_embd.to_gpu0">, moe.reason = "Copies 256 B per token from cpu0 to gpu0."}
   // CHECK-NEXT: %[[A:.*]] = moe.rms_norm %[[G]], %{{.*}}
   %a = moe.rms_norm %x, %n {eps = 1.0e-6, moe.device = "gpu0"} : tensor<?x64xf32>, tensor<64xf32>
   // CHECK-NEXT: %[[S:.*]] = moe.add %[[G]], %[[A]]
-  %s = moe.add %x, %a {moe.device = "gpu0", moe.label = "blk.0.add"} : tensor<?x64xf32>
+  %s = moe.add %x, %a {moe.device = "gpu0", moe.label = #moe.label<"add", layer = 0>} : tensor<?x64xf32>
   // Two GPUs: the one that receives copies.
-  // CHECK-NEXT: moe.transfer %[[S]] from "gpu0" to "gpu1" {moe.device = "gpu1", moe.label = "blk.0.add.to_gpu1"
+  // CHECK-NEXT: moe.transfer %[[S]] from "gpu0" to "gpu1" {moe.device = "gpu1", moe.label = #moe.label<"add.to_gpu1", layer = 0>
   // CHECK-NEXT: %[[B:.*]] = moe.rms_norm
   %b = moe.rms_norm %s, %n {eps = 1.0e-6, moe.device = "gpu1"} : tensor<?x64xf32>, tensor<64xf32>
   // CHECK-NEXT: %[[R:.*]] = moe.transfer %[[B]] from "gpu1" to "cpu0" {moe.device = "gpu1"
@@ -33,11 +33,11 @@ func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x64xf32> {
 // copied, and neither is a weight.
 // CHECK-LABEL: func.func @logits
 func.func @logits(%hidden: tensor<?x64xf32>) -> tensor<?x100xf32> {
-  // CHECK-NEXT: %[[H:.*]] = moe.transfer %arg0 from "cpu0" to "gpu1" {moe.device = "gpu1", moe.label = "input.to_gpu1"
+  // CHECK-NEXT: %[[H:.*]] = moe.transfer %arg0 from "cpu0" to "gpu1" {moe.device = "gpu1", moe.label = #moe.label<"input.to_gpu1">
   // CHECK-NEXT: moe.weight
   %head = moe.weight <"output.weight", file = 0, offset = 0> : tensor<100x64xf32>
   // CHECK-NEXT: %[[Y:.*]] = moe.lm_head %[[H]]
-  %y = moe.lm_head %hidden, %head {moe.device = "gpu1", moe.label = "output"} : (tensor<?x64xf32>, tensor<100x64xf32>) -> tensor<?x100xf32>
+  %y = moe.lm_head %hidden, %head {moe.device = "gpu1", moe.label = #moe.label<"output">} : (tensor<?x64xf32>, tensor<100x64xf32>) -> tensor<?x100xf32>
   // CHECK-NEXT: %[[R:.*]] = moe.transfer %[[Y]] from "gpu1" to "cpu0"
   // CHECK-NEXT: return %[[R]]
   return %y : tensor<?x100xf32>

@@ -18,9 +18,9 @@ module attributes {moe.target = #xeon, moe.model = #model, moe.files = [#file]} 
 func.func @decode(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 4, context = 8192>} {
   %n = moe.weight <"n", file = 0, offset = 2048> : tensor<32xf32>
   %wa = moe.weight <"wa", file = 0, offset = 4096> : tensor<36x72xf32>
-  %a = moe.linear %q, %wa {moe.label = "a", moe.device = "cpu0"} : (tensor<?x72xf32>, tensor<36x72xf32>) -> tensor<?x36xf32>
-  %kv = moe.mla_latent %a, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = "kv", moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
-  %o = moe.latent_attention %q, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = "attn", moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
+  %a = moe.linear %q, %wa {moe.label = #moe.label<"a">, moe.device = "cpu0"} : (tensor<?x72xf32>, tensor<36x72xf32>) -> tensor<?x36xf32>
+  %kv = moe.mla_latent %a, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"kv">, moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+  %o = moe.latent_attention %q, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = #moe.label<"attn">, moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
   return %o : tensor<?x64xf32>
 }
 
@@ -32,9 +32,9 @@ func.func @decode(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phas
 func.func @prefill(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 5, max_tokens = 64, context = 8192>} {
   %n = moe.weight <"n", file = 0, offset = 2048> : tensor<32xf32>
   %wa = moe.weight <"wa", file = 0, offset = 4096> : tensor<36x72xf32>
-  %a = moe.linear %q, %wa {moe.label = "a", moe.device = "cpu0"} : (tensor<?x72xf32>, tensor<36x72xf32>) -> tensor<?x36xf32>
-  %kv = moe.mla_latent %a, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = "kv", moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
-  %o = moe.latent_attention %q, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = "attn", moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
+  %a = moe.linear %q, %wa {moe.label = #moe.label<"a">, moe.device = "cpu0"} : (tensor<?x72xf32>, tensor<36x72xf32>) -> tensor<?x36xf32>
+  %kv = moe.mla_latent %a, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"kv">, moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+  %o = moe.latent_attention %q, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = #moe.label<"attn">, moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
   return %o : tensor<?x64xf32>
 }
 
@@ -46,9 +46,9 @@ func.func @prefill(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.pha
 func.func @batch(%q: tensor<?x576xf32>) -> tensor<?x512xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 2, max_tokens = 64, context = 8192, sequences = 64>} {
   %n = moe.weight <"n", file = 0, offset = 2048> : tensor<32xf32>
   %wa = moe.weight <"wa16", file = 0, offset = 4096> : tensor<36x576xf32>
-  %a = moe.linear %q, %wa {moe.label = "a", moe.device = "cpu0"} : (tensor<?x576xf32>, tensor<36x576xf32>) -> tensor<?x36xf32>
-  %kv = moe.mla_latent %a, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = "kv", moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
-  %o = moe.latent_attention %q, %kv {heads = 16, latent = 32, rope = 4, scale = 0.5, moe.label = "attn", moe.device = "cpu0"} : (tensor<?x576xf32>, !moe.kv<36>) -> tensor<?x512xf32>
+  %a = moe.linear %q, %wa {moe.label = #moe.label<"a">, moe.device = "cpu0"} : (tensor<?x576xf32>, tensor<36x576xf32>) -> tensor<?x36xf32>
+  %kv = moe.mla_latent %a, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"kv">, moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+  %o = moe.latent_attention %q, %kv {heads = 16, latent = 32, rope = 4, scale = 0.5, moe.label = #moe.label<"attn">, moe.device = "cpu0"} : (tensor<?x576xf32>, !moe.kv<36>) -> tensor<?x512xf32>
   return %o : tensor<?x512xf32>
 }
 }
@@ -67,9 +67,9 @@ module attributes {moe.target = #two, moe.model = #model, moe.files = [#file]} {
 func.func @decode(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 300>} {
   %n = moe.weight <"n", file = 0, offset = 2048> : tensor<32xf32>
   %wa = moe.weight <"wa", file = 0, offset = 4096> : tensor<36x72xf32>
-  %a = moe.linear %q, %wa {moe.label = "a", moe.device = "cpu0"} : (tensor<?x72xf32>, tensor<36x72xf32>) -> tensor<?x36xf32>
-  %kv = moe.mla_latent %a, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = "kv", moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
-  %o = moe.latent_attention %q, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = "attn", moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
+  %a = moe.linear %q, %wa {moe.label = #moe.label<"a">, moe.device = "cpu0"} : (tensor<?x72xf32>, tensor<36x72xf32>) -> tensor<?x36xf32>
+  %kv = moe.mla_latent %a, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"kv">, moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+  %o = moe.latent_attention %q, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = #moe.label<"attn">, moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
   return %o : tensor<?x64xf32>
 }
 // One group of heads in each of two caches is work for two cores.
@@ -80,9 +80,9 @@ func.func @decode(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phas
 func.func @batch(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 2, max_tokens = 4, context = 300, sequences = 4>} {
   %n = moe.weight <"n", file = 0, offset = 2048> : tensor<32xf32>
   %wa = moe.weight <"wa", file = 0, offset = 4096> : tensor<36x72xf32>
-  %a = moe.linear %q, %wa {moe.label = "a", moe.device = "cpu0"} : (tensor<?x72xf32>, tensor<36x72xf32>) -> tensor<?x36xf32>
-  %kv = moe.mla_latent %a, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = "kv", moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
-  %o = moe.latent_attention %q, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = "attn", moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
+  %a = moe.linear %q, %wa {moe.label = #moe.label<"a">, moe.device = "cpu0"} : (tensor<?x72xf32>, tensor<36x72xf32>) -> tensor<?x36xf32>
+  %kv = moe.mla_latent %a, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"kv">, moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+  %o = moe.latent_attention %q, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = #moe.label<"attn">, moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
   return %o : tensor<?x64xf32>
 }
 }

@@ -21,9 +21,9 @@ func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.p
   %table = moe.weight <"token_embd.weight", file = 0, offset = 1024> : tensor<512x256x!moe.q4_k>
   %wq = moe.weight <"attn_q.weight", file = 0, offset = 90000> : tensor<32x256x!moe.q4_k>
   %wo = moe.weight <"attn_output.weight", file = 0, offset = 100000> : tensor<256x32x!moe.q8_0>
-  %x = moe.embedding %tokens, %table {moe.label = "token_embd", moe.device = "cpu0"} : (tensor<?xi32>, tensor<512x256x!moe.q4_k>) -> tensor<?x256xf32>
-  %q = moe.linear %x, %wq {moe.label = "attn_q", moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<32x256x!moe.q4_k>) -> tensor<?x32xf32>
-  %o = moe.linear %q, %wo {moe.label = "attn_output", moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<256x32x!moe.q8_0>) -> tensor<?x256xf32>
+  %x = moe.embedding %tokens, %table {moe.label = #moe.label<"token_embd">, moe.device = "cpu0"} : (tensor<?xi32>, tensor<512x256x!moe.q4_k>) -> tensor<?x256xf32>
+  %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<32x256x!moe.q4_k>) -> tensor<?x32xf32>
+  %o = moe.linear %q, %wo {moe.label = #moe.label<"attn_output">, moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<256x32x!moe.q8_0>) -> tensor<?x256xf32>
   return %o : tensor<?x256xf32>
 }
 
@@ -34,9 +34,9 @@ func.func @prefill(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.
   %table = moe.weight <"token_embd.weight", file = 0, offset = 1024> : tensor<512x256x!moe.q4_k>
   %wq = moe.weight <"attn_q.weight", file = 0, offset = 90000> : tensor<32x256x!moe.q4_k>
   %wo = moe.weight <"attn_output.weight", file = 0, offset = 100000> : tensor<256x32x!moe.q8_0>
-  %x = moe.embedding %tokens, %table {moe.label = "token_embd", moe.device = "cpu0"} : (tensor<?xi32>, tensor<512x256x!moe.q4_k>) -> tensor<?x256xf32>
-  %q = moe.linear %x, %wq {moe.label = "attn_q", moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<32x256x!moe.q4_k>) -> tensor<?x32xf32>
-  %o = moe.linear %q, %wo {moe.label = "attn_output", moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<256x32x!moe.q8_0>) -> tensor<?x256xf32>
+  %x = moe.embedding %tokens, %table {moe.label = #moe.label<"token_embd">, moe.device = "cpu0"} : (tensor<?xi32>, tensor<512x256x!moe.q4_k>) -> tensor<?x256xf32>
+  %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<32x256x!moe.q4_k>) -> tensor<?x32xf32>
+  %o = moe.linear %q, %wo {moe.label = #moe.label<"attn_output">, moe.device = "cpu0"} : (tensor<?x32xf32>, tensor<256x32x!moe.q8_0>) -> tensor<?x256xf32>
   return %o : tensor<?x256xf32>
 }
 }

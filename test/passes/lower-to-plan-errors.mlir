@@ -68,7 +68,7 @@ module attributes {moe.target = #hybrid,
   moe.files = [{path = "m", bytes = 1000000 : i64, header_bytes = 8 : i64, header_hash = "0123456789abcdef0123456789abcdef"}]} {
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   // expected-error @+1 {{is on device 'gpu7', which the target '4090+xeon' does not have}}
-  %y = moe.add %x, %x {moe.device = "gpu7", moe.kernels = ["add_cuda"], moe.gemms = []} : tensor<?x64xf32>
+  %y = moe.add %x, %x {moe.device = "gpu7", moe.kernels = #moe.kernels<add_cuda>} : tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
 }
@@ -85,7 +85,7 @@ module attributes {moe.target = #hybrid,
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   // expected-error @+1 {{expected path, bytes, header_bytes and header_hash of file 3 in moe.files of 1 files}}
   %w = moe.weight <"w", file = 3, offset = 0> : tensor<64xf32>
-  %y = moe.rms_norm %x, %w {eps = 1.0e-6, moe.device = "cpu0", moe.kernels = ["rms_norm_ref"], moe.gemms = []} : tensor<?x64xf32>, tensor<64xf32>
+  %y = moe.rms_norm %x, %w {eps = 1.0e-6, moe.device = "cpu0", moe.kernels = #moe.kernels<rms_norm_ref>} : tensor<?x64xf32>, tensor<64xf32>
   return %y : tensor<?x64xf32>
 }
 }
@@ -100,10 +100,10 @@ module attributes {moe.target = #hybrid,
   moe.model = {architecture = "a", name = "t", hash = "h", hidden = 64 : i64, vocab = 8 : i64, layers = 1 : i64, experts = 0 : i64, experts_used = 0 : i64, parameters = 1 : i64},
   moe.files = [{path = "m", bytes = 1000000 : i64, header_bytes = 8 : i64, header_hash = "0123456789abcdef0123456789abcdef"}]} {
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
-  %a = moe.add %x, %x {moe.device = "cpu0", moe.kernels = ["add_ref"], moe.gemms = []} : tensor<?x64xf32>
+  %a = moe.add %x, %x {moe.device = "cpu0", moe.kernels = #moe.kernels<add_ref>} : tensor<?x64xf32>
   // expected-error @+1 {{expected the rotated value to have no later use}}
-  %r = moe.rope %a {heads = 1, offset = 0, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.device = "cpu0", moe.kernels = ["rope_table_ref", "rope_ref"], moe.gemms = []} : tensor<?x64xf32>
-  %y = moe.add %a, %r {moe.device = "cpu0", moe.kernels = ["add_ref"], moe.gemms = []} : tensor<?x64xf32>
+  %r = moe.rope %a {heads = 1, offset = 0, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.device = "cpu0", moe.kernels = #moe.kernels<rope_table_ref, rope_ref>} : tensor<?x64xf32>
+  %y = moe.add %a, %r {moe.device = "cpu0", moe.kernels = #moe.kernels<add_ref>} : tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
 }
@@ -119,13 +119,13 @@ module attributes {moe.target = #hybrid,
   moe.files = [{path = "m", bytes = 1000000 : i64, header_bytes = 8 : i64, header_hash = "0123456789abcdef0123456789abcdef"}]} {
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %n = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
-  %kv = moe.mla_latent %x, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.device = "cpu0", moe.kernels = ["rope_table_ref", "mla_latent_ref"], moe.gemms = []} : (tensor<?x64xf32>, tensor<32xf32>) -> !moe.kv<64>
+  %kv = moe.mla_latent %x, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.device = "cpu0", moe.kernels = #moe.kernels<rope_table_ref, mla_latent_ref>} : (tensor<?x64xf32>, tensor<32xf32>) -> !moe.kv<64>
   return %x : tensor<?x64xf32>
 }
 func.func @prefill(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 1, max_tokens = 1, context = 64>} {
   %n = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
   // expected-error @+1 {{expected the cache of layer 0 on one device with rows of 64 elements in every phase, found rows of 64 or another device}}
-  %kv = moe.mla_latent %x, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.device = "gpu0", moe.kernels = ["rope_table_cuda", "mla_latent_cuda"], moe.gemms = []} : (tensor<?x64xf32>, tensor<32xf32>) -> !moe.kv<64>
+  %kv = moe.mla_latent %x, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.device = "gpu0", moe.kernels = #moe.kernels<rope_table_cuda, mla_latent_cuda>} : (tensor<?x64xf32>, tensor<32xf32>) -> !moe.kv<64>
   return %x : tensor<?x64xf32>
 }
 }

@@ -38,11 +38,11 @@ func.func @logits(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phas
   %wr = moe.weight <"r", file = 0, offset = 0> : tensor<4x64xf32>
   %up = moe.weight <"up", file = 0, offset = 0> : tensor<4x32x64xf32>
   %down = moe.weight <"down", file = 0, offset = 0> : tensor<4x64x32xf32>
-  %g = moe.transfer %x from "cpu0" to "gpu0" {moe.label = "x.to_gpu0", moe.device = "gpu0"} : tensor<?x64xf32>
-  %ids, %mix = moe.router %g, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = "router", moe.device = "gpu0"} : (tensor<?x64xf32>, tensor<4x64xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
-  %hids = moe.transfer %ids from "gpu0" to "cpu0" {moe.label = "ids.to_cpu0", moe.device = "gpu0"} : tensor<?x2xi32>
-  %hmix = moe.transfer %mix from "gpu0" to "cpu0" {moe.label = "mix.to_cpu0", moe.device = "gpu0"} : tensor<?x2xf32>
-  %y = moe.experts %x, %hids, %hmix, %up, %up, %down {fused, moe.label = "experts", moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<4x32x64xf32>, tensor<4x32x64xf32>, tensor<4x64x32xf32>) -> tensor<?x64xf32>
+  %g = moe.transfer %x from "cpu0" to "gpu0" {moe.label = #moe.label<"x.to_gpu0">, moe.device = "gpu0"} : tensor<?x64xf32>
+  %ids, %mix = moe.router %g, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = #moe.label<"router">, moe.device = "gpu0"} : (tensor<?x64xf32>, tensor<4x64xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  %hids = moe.transfer %ids from "gpu0" to "cpu0" {moe.label = #moe.label<"ids.to_cpu0">, moe.device = "gpu0"} : tensor<?x2xi32>
+  %hmix = moe.transfer %mix from "gpu0" to "cpu0" {moe.label = #moe.label<"mix.to_cpu0">, moe.device = "gpu0"} : tensor<?x2xf32>
+  %y = moe.experts %x, %hids, %hmix, %up, %up, %down {fused, moe.label = #moe.label<"experts">, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<4x32x64xf32>, tensor<4x32x64xf32>, tensor<4x64x32xf32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
 }

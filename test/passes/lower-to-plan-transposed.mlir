@@ -26,20 +26,20 @@ func.func @decode(%q: tensor<?x320xf32>) -> tensor<?x192xf32> attributes {moe.ph
   %w = moe.weight <"kv_b", file = 0, offset = 1024> : tensor<384x32x!moe.q4_0>
   %k, %v = moe.split_kv_b %w {heads = 4, nope = 64} : (tensor<384x32x!moe.q4_0>) -> (tensor<4x64x32x!moe.q4_0>, tensor<4x32x32x!moe.q4_0>)
   %kt = moe.transpose %k : (tensor<4x64x32x!moe.q4_0>) -> tensor<4x32x64x!moe.q8_0>
-  %ql = moe.absorb_query %q, %kt {heads = 4, nope = 64, rope = 16, latent = 32, k_transposed, moe.label = "absorb", moe.device = "cpu0"} : (tensor<?x320xf32>, tensor<4x32x64x!moe.q8_0>) -> tensor<?x192xf32>
+  %ql = moe.absorb_query %q, %kt {heads = 4, nope = 64, rope = 16, latent = 32, k_transposed, moe.label = #moe.label<"absorb">, moe.device = "cpu0"} : (tensor<?x320xf32>, tensor<4x32x64x!moe.q8_0>) -> tensor<?x192xf32>
   return %ql : tensor<?x192xf32>
 }
 func.func @prefill(%q: tensor<?x320xf32>) -> tensor<?x192xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 8, context = 64>} {
   %w = moe.weight <"kv_b", file = 0, offset = 1024> : tensor<384x32x!moe.q4_0>
   %k, %v = moe.split_kv_b %w {heads = 4, nope = 64} : (tensor<384x32x!moe.q4_0>) -> (tensor<4x64x32x!moe.q4_0>, tensor<4x32x32x!moe.q4_0>)
   %kt = moe.transpose %k : (tensor<4x64x32x!moe.q4_0>) -> tensor<4x32x64x!moe.q8_0>
-  %ql = moe.absorb_query %q, %kt {heads = 4, nope = 64, rope = 16, latent = 32, k_transposed, moe.label = "absorb", moe.device = "cpu0"} : (tensor<?x320xf32>, tensor<4x32x64x!moe.q8_0>) -> tensor<?x192xf32>
+  %ql = moe.absorb_query %q, %kt {heads = 4, nope = 64, rope = 16, latent = 32, k_transposed, moe.label = #moe.label<"absorb">, moe.device = "cpu0"} : (tensor<?x320xf32>, tensor<4x32x64x!moe.q8_0>) -> tensor<?x192xf32>
   return %ql : tensor<?x192xf32>
 }
 func.func @logits(%x: tensor<?x128xf32>) -> tensor<?x128xf32> attributes {moe.phase = #moe.phase<"logits", min_tokens = 1, max_tokens = 8, context = 64>} {
   %w = moe.weight <"kv_b", file = 0, offset = 1024> : tensor<384x32x!moe.q4_0>
   %k, %v = moe.split_kv_b %w {heads = 4, nope = 64} : (tensor<384x32x!moe.q4_0>) -> (tensor<4x64x32x!moe.q4_0>, tensor<4x32x32x!moe.q4_0>)
-  %y = moe.expand_value %x, %v {heads = 4, latent = 32, value = 32, moe.label = "expand", moe.device = "cpu0"} : (tensor<?x128xf32>, tensor<4x32x32x!moe.q4_0>) -> tensor<?x128xf32>
+  %y = moe.expand_value %x, %v {heads = 4, latent = 32, value = 32, moe.label = #moe.label<"expand">, moe.device = "cpu0"} : (tensor<?x128xf32>, tensor<4x32x32x!moe.q4_0>) -> tensor<?x128xf32>
   return %y : tensor<?x128xf32>
 }
 }

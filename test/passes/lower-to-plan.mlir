@@ -90,18 +90,18 @@ func.func @decode(%t: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase 
   %up = moe.weight <"ffn_up_exps.weight", file = 0, offset = 200000> : tensor<4x32x256x!moe.q4_k>
   %down = moe.weight <"ffn_down_exps.weight", file = 0, offset = 300000> : tensor<4x256x32x!moe.q8_0>
   %wk, %wv = moe.split_kv_b %kvb {heads = 2, nope = 8} : (tensor<28x32xbf16>) -> (tensor<2x8x32xbf16>, tensor<2x6x32xbf16>)
-  %x = moe.embedding %t, %embd {moe.label = "token_embd", moe.device = "cpu0", moe.reason = "Few rows are read."} : (tensor<?xi32>, tensor<512x256x!moe.q4_k>) -> tensor<?x256xf32>
-  %h = moe.rms_norm %x, %n {eps = 1.0e-6, moe.label = "attn_norm", moe.device = "cpu0"} : tensor<?x256xf32>, tensor<256xf32>
-  %q = moe.linear %h, %wq {moe.label = "attn_q", moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<24x256x!moe.q4_k>) -> tensor<?x24xf32>
-  %qr = moe.rope %q {heads = 2, offset = 8, rope = #rope, moe.label = "attn_q_rope", moe.device = "cpu0"} : tensor<?x24xf32>
-  %kva = moe.linear %h, %wkva {moe.label = "attn_kv_a", moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<36x256x!moe.q4_k>) -> tensor<?x36xf32>
-  %kv = moe.mla_latent %kva, %nkv {layer = 0, eps = 1.0e-6, rope = #rope, moe.label = "attn_kv", moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
-  %ql = moe.absorb_query %qr, %wk {heads = 2, nope = 8, rope = 4, latent = 32, moe.label = "attn", moe.device = "cpu0"} : (tensor<?x24xf32>, tensor<2x8x32xbf16>) -> tensor<?x72xf32>
-  %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = "attn", moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
-  %o = moe.expand_value %ol, %wv {heads = 2, latent = 32, value = 6, moe.label = "attn", moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<2x6x32xbf16>) -> tensor<?x12xf32>
-  %y = moe.linear %o, %wo residual %x {moe.label = "attn_output", moe.device = "cpu0"} : (tensor<?x12xf32>, tensor<256x12xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
-  %ids, %mix = moe.router %y, %wr {top_k = 2, scoring = #moe.scoring<sigmoid>, normalize, scale = 2.5, moe.label = "router", moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<4x256xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
-  %r = moe.experts %h, %ids, %mix, %up, %up, %down residual %y {fused, moe.label = "experts", moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<4x32x256x!moe.q4_k>, tensor<4x32x256x!moe.q4_k>, tensor<4x256x32x!moe.q8_0>, tensor<?x256xf32>) -> tensor<?x256xf32>
+  %x = moe.embedding %t, %embd {moe.label = #moe.label<"token_embd">, moe.device = "cpu0", moe.reason = "Few rows are read."} : (tensor<?xi32>, tensor<512x256x!moe.q4_k>) -> tensor<?x256xf32>
+  %h = moe.rms_norm %x, %n {eps = 1.0e-6, moe.label = #moe.label<"attn_norm">, moe.device = "cpu0"} : tensor<?x256xf32>, tensor<256xf32>
+  %q = moe.linear %h, %wq {moe.label = #moe.label<"attn_q">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<24x256x!moe.q4_k>) -> tensor<?x24xf32>
+  %qr = moe.rope %q {heads = 2, offset = 8, rope = #rope, moe.label = #moe.label<"attn_q_rope">, moe.device = "cpu0"} : tensor<?x24xf32>
+  %kva = moe.linear %h, %wkva {moe.label = #moe.label<"attn_kv_a">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<36x256x!moe.q4_k>) -> tensor<?x36xf32>
+  %kv = moe.mla_latent %kva, %nkv {layer = 0, eps = 1.0e-6, rope = #rope, moe.label = #moe.label<"attn_kv">, moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+  %ql = moe.absorb_query %qr, %wk {heads = 2, nope = 8, rope = 4, latent = 32, moe.label = #moe.label<"attn">, moe.device = "cpu0"} : (tensor<?x24xf32>, tensor<2x8x32xbf16>) -> tensor<?x72xf32>
+  %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 4, scale = 0.5, moe.label = #moe.label<"attn">, moe.device = "cpu0"} : (tensor<?x72xf32>, !moe.kv<36>) -> tensor<?x64xf32>
+  %o = moe.expand_value %ol, %wv {heads = 2, latent = 32, value = 6, moe.label = #moe.label<"attn">, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<2x6x32xbf16>) -> tensor<?x12xf32>
+  %y = moe.linear %o, %wo residual %x {moe.label = #moe.label<"attn_output">, moe.device = "cpu0"} : (tensor<?x12xf32>, tensor<256x12xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+  %ids, %mix = moe.router %y, %wr {top_k = 2, scoring = #moe.scoring<sigmoid>, normalize, scale = 2.5, moe.label = #moe.label<"router">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<4x256xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  %r = moe.experts %h, %ids, %mix, %up, %up, %down residual %y {fused, moe.label = #moe.label<"experts">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<4x32x256x!moe.q4_k>, tensor<4x32x256x!moe.q4_k>, tensor<4x256x32x!moe.q8_0>, tensor<?x256xf32>) -> tensor<?x256xf32>
   return %r : tensor<?x256xf32>
 }
 
@@ -122,11 +122,11 @@ func.func @prefill(%h: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
   %kvb = moe.weight <"attn_kv_b.weight", file = 0, offset = 130000> : tensor<28x32xbf16>
   %wo = moe.weight <"attn_output.weight", file = 0, offset = 140000> : tensor<256x12xf32>
   %wk, %wv = moe.split_kv_b %kvb {heads = 2, nope = 8} : (tensor<28x32xbf16>) -> (tensor<2x8x32xbf16>, tensor<2x6x32xbf16>)
-  %q = moe.linear %h, %wq {moe.label = "attn_q", moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<24x256x!moe.q4_k>) -> tensor<?x24xf32>
-  %kva = moe.linear %h, %wkva {moe.label = "attn_kv_a", moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<36x256x!moe.q4_k>) -> tensor<?x36xf32>
-  %kv = moe.mla_latent %kva, %nkv {layer = 0, eps = 1.0e-6, rope = #rope, moe.label = "attn_kv", moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
-  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 0.5, moe.label = "attn", moe.device = "cpu0"} : (tensor<?x24xf32>, !moe.kv<36>, tensor<2x8x32xbf16>, tensor<2x6x32xbf16>) -> tensor<?x12xf32>
-  %y = moe.linear %o, %wo residual %h {moe.label = "attn_output", moe.device = "cpu0"} : (tensor<?x12xf32>, tensor<256x12xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
+  %q = moe.linear %h, %wq {moe.label = #moe.label<"attn_q">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<24x256x!moe.q4_k>) -> tensor<?x24xf32>
+  %kva = moe.linear %h, %wkva {moe.label = #moe.label<"attn_kv_a">, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<36x256x!moe.q4_k>) -> tensor<?x36xf32>
+  %kv = moe.mla_latent %kva, %nkv {layer = 0, eps = 1.0e-6, rope = #rope, moe.label = #moe.label<"attn_kv">, moe.device = "cpu0"} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 0.5, moe.label = #moe.label<"attn">, moe.device = "cpu0"} : (tensor<?x24xf32>, !moe.kv<36>, tensor<2x8x32xbf16>, tensor<2x6x32xbf16>) -> tensor<?x12xf32>
+  %y = moe.linear %o, %wo residual %h {moe.label = #moe.label<"attn_output">, moe.device = "cpu0"} : (tensor<?x12xf32>, tensor<256x12xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
   return %y : tensor<?x256xf32>
 }
 }

@@ -18,9 +18,9 @@ module attributes {
   func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #phase} {
     %w = moe.weight <"w", file = 0, offset = 0> : tensor<64x64x!moe.q8_0>
     %v = moe.weight <"v", file = 0, offset = 4352> : tensor<64x64x!moe.q8_0>
-    %a = moe.linear %x, %w {moe.label = "first", moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<64x64x!moe.q8_0>) -> tensor<?x64xf32>
-    %b = moe.linear %x, %v {moe.label = "second", moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<64x64x!moe.q8_0>) -> tensor<?x64xf32>
-    %s = moe.add %a, %b {moe.label = "sum", moe.device = "cpu0"} : tensor<?x64xf32>
+    %a = moe.linear %x, %w {moe.label = #moe.label<"first">, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<64x64x!moe.q8_0>) -> tensor<?x64xf32>
+    %b = moe.linear %x, %v {moe.label = #moe.label<"second">, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<64x64x!moe.q8_0>) -> tensor<?x64xf32>
+    %s = moe.add %a, %b {moe.label = #moe.label<"sum">, moe.device = "cpu0"} : tensor<?x64xf32>
     return %s : tensor<?x64xf32>
   }
 }

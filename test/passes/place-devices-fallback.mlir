@@ -18,14 +18,14 @@ func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
   %g2 = moe.weight <"blk.2.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %d2 = moe.weight <"blk.2.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %w = moe.weight <"output.weight", file = 0, offset = 0> : tensor<64x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.0.ffn"
-  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = "blk.0.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.1.ffn"
-  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = "blk.1.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "cpu0", moe.label = "blk.2.ffn", moe.reason = "On cpu0: the VRAM of 4090+xeon holds 2 of 3 layers with the cache of 1024 positions, and not this; {{.*}} a token here instead of {{.*}} on gpu0."
-  %y2 = moe.ffn %y1, %g2, %g2, %d2 {moe.label = "blk.2.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 0>
+  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 1>
+  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = #moe.label<"ffn", layer = 1>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 2>, moe.reason = "On cpu0: the VRAM of 4090+xeon holds 2 of 3 layers with the cache of 1024 positions, and not this; {{.*}} a token here instead of {{.*}} on gpu0."
+  %y2 = moe.ffn %y1, %g2, %g2, %d2 {moe.label = #moe.label<"ffn", layer = 2>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   // CHECK: moe.lm_head {{.*}}moe.device = "gpu0"
-  %z = moe.lm_head %y2, %w {moe.label = "output"} : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
+  %z = moe.lm_head %y2, %w {moe.label = #moe.label<"output">} : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
   return %y2 : tensor<?x256xf32>
 }
 }

@@ -23,20 +23,20 @@ func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
   %g5 = moe.weight <"blk.5.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %d5 = moe.weight <"blk.5.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %w = moe.weight <"output.weight", file = 0, offset = 0> : tensor<64x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.0.ffn"
-  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = "blk.0.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.1.ffn"
-  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = "blk.1.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.2.ffn"
-  %y2 = moe.ffn %y1, %g2, %g2, %d2 {moe.label = "blk.2.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.3.ffn"
-  %y3 = moe.ffn %y2, %g3, %g3, %d3 {moe.label = "blk.3.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "gpu1", moe.label = "blk.4.ffn"
-  %y4 = moe.ffn %y3, %g4, %g4, %d4 {moe.label = "blk.4.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  // CHECK: moe.ffn {{.*}}moe.device = "gpu1", moe.label = "blk.5.ffn"
-  %y5 = moe.ffn %y4, %g5, %g5, %d5 {moe.label = "blk.5.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 0>
+  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 1>
+  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = #moe.label<"ffn", layer = 1>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 2>
+  %y2 = moe.ffn %y1, %g2, %g2, %d2 {moe.label = #moe.label<"ffn", layer = 2>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 3>
+  %y3 = moe.ffn %y2, %g3, %g3, %d3 {moe.label = #moe.label<"ffn", layer = 3>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu1", moe.label = #moe.label<"ffn", layer = 4>
+  %y4 = moe.ffn %y3, %g4, %g4, %d4 {moe.label = #moe.label<"ffn", layer = 4>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}}moe.device = "gpu1", moe.label = #moe.label<"ffn", layer = 5>
+  %y5 = moe.ffn %y4, %g5, %g5, %d5 {moe.label = #moe.label<"ffn", layer = 5>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   // CHECK: moe.lm_head {{.*}}moe.device = "gpu1"
-  %z = moe.lm_head %y5, %w {moe.label = "output"} : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
+  %z = moe.lm_head %y5, %w {moe.label = #moe.label<"output">} : (tensor<?x256xf32>, tensor<64x256xf32>) -> tensor<?x64xf32>
   return %y5 : tensor<?x256xf32>
 }
 }

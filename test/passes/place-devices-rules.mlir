@@ -12,16 +12,16 @@
 // CHECK: remark: cpu1: {{.*}}: 512.0 KiB of weights, 0 B of KV cache for 1024 positions, {{.*}} of activations, 268.0 KiB of scratch and staging
 // CHECK: remark: cpu0: {{.*}}: 0 B of weights
 // CHECK-LABEL: func.func @decode
-// CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.0.ffn"
-// CHECK: moe.ffn {{.*}}moe.device = "cpu1", moe.label = "blk.1.ffn", moe.reason = "On cpu1: the rule 'blk.1.ffn=cpu1' asks for it."
+// CHECK: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 0>
+// CHECK: moe.ffn {{.*}}moe.device = "cpu1", moe.label = #moe.label<"ffn", layer = 1>, moe.reason = "On cpu1: the rule 'blk.1.ffn=cpu1' asks for it."
 
 // Resident on both.
 // PHASE: remark: cpu1: {{.*}}: 512.0 KiB of weights
 // PHASE: remark: cpu0: {{.*}}: 512.0 KiB of weights
 // PHASE-LABEL: func.func @decode
-// PHASE: moe.ffn {{.*}}moe.device = "cpu0", moe.label = "blk.1.ffn"
+// PHASE: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 1>
 // PHASE-LABEL: func.func @prefill
-// PHASE: moe.ffn {{.*}}moe.device = "cpu1", moe.label = "blk.1.ffn"
+// PHASE: moe.ffn {{.*}}moe.device = "cpu1", moe.label = #moe.label<"ffn", layer = 1>
 
 // SHORT: error: the model does not fit three
 // SHORT-NEXT: cpu1: {{.*}} of 1.0 MiB (1.0 MiB of weights,
@@ -31,13 +31,13 @@
 
 // What a rule keeps out of VRAM leaves room for others.
 // GPU-LABEL: func.func @decode
-// GPU: moe.ffn {{.*}}moe.device = "cpu0", moe.label = "blk.0.ffn"
-// GPU: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.1.ffn"
+// GPU: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 0>
+// GPU: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 1>
 
 // What it keeps there takes room from others, which go elsewhere.
 // VRAM-LABEL: func.func @decode
-// VRAM: moe.ffn {{.*}}moe.device = "cpu0", moe.label = "blk.0.ffn"
-// VRAM: moe.ffn {{.*}}moe.device = "gpu0", moe.label = "blk.1.ffn"
+// VRAM: moe.ffn {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn", layer = 0>
+// VRAM: moe.ffn {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn", layer = 1>
 
 #target = {name = "three", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 655360 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
@@ -50,8 +50,8 @@ func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
   %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %g1 = moe.weight <"blk.1.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %d1 = moe.weight <"blk.1.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = "blk.0.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = "blk.1.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = #moe.label<"ffn", layer = 1>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   return %y1 : tensor<?x256xf32>
 }
 func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 4, context = 1024>} {
@@ -59,8 +59,8 @@ func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
   %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %g1 = moe.weight <"blk.1.ffn_gate.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %d1 = moe.weight <"blk.1.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
-  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = "blk.0.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = "blk.1.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  %y1 = moe.ffn %y0, %g1, %g1, %d1 {moe.label = #moe.label<"ffn", layer = 1>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   return %y1 : tensor<?x256xf32>
 }
 }

@@ -15,9 +15,9 @@ func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
   %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %a = moe.weight <"blk.0.a", file = 0, offset = 0> : tensor<40x256xf32>
   %n = moe.weight <"blk.0.n", file = 0, offset = 0> : tensor<32xf32>
-  %u = moe.linear %x, %a {moe.label = "blk.0.a"} : (tensor<?x256xf32>, tensor<40x256xf32>) -> tensor<?x40xf32>
-  %kv = moe.mla_latent %u, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.label = "blk.0.kv"} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
-  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = "blk.0.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  %u = moe.linear %x, %a {moe.label = #moe.label<"a", layer = 0>} : (tensor<?x256xf32>, tensor<40x256xf32>) -> tensor<?x40xf32>
+  %kv = moe.mla_latent %u, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.label = #moe.label<"kv", layer = 0>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
+  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   return %y0 : tensor<?x256xf32>
 }
 func.func @batch(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 2, max_tokens = 8, context = 1024, sequences = 8>} {
@@ -25,9 +25,9 @@ func.func @batch(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.pha
   %d0 = moe.weight <"blk.0.ffn_down.weight", file = 0, offset = 0> : tensor<256x256xf32>
   %a = moe.weight <"blk.0.a", file = 0, offset = 0> : tensor<40x256xf32>
   %n = moe.weight <"blk.0.n", file = 0, offset = 0> : tensor<32xf32>
-  %u = moe.linear %x, %a {moe.label = "blk.0.a"} : (tensor<?x256xf32>, tensor<40x256xf32>) -> tensor<?x40xf32>
-  %kv = moe.mla_latent %u, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.label = "blk.0.kv"} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
-  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = "blk.0.ffn"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
+  %u = moe.linear %x, %a {moe.label = #moe.label<"a", layer = 0>} : (tensor<?x256xf32>, tensor<40x256xf32>) -> tensor<?x40xf32>
+  %kv = moe.mla_latent %u, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.label = #moe.label<"kv", layer = 0>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
+  %y0 = moe.ffn %x, %g0, %g0, %d0 {moe.label = #moe.label<"ffn", layer = 0>} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   return %y0 : tensor<?x256xf32>
 }
 }

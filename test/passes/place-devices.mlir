@@ -43,38 +43,38 @@ func.func @decode(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.p
   %n = moe.weight <"output_norm.weight", file = 0, offset = 0> : tensor<256xf32>
   %wk, %wv = moe.split_kv_b %wkv {heads = 4, nope = 64} : (tensor<512x64x!moe.q8_0>) -> (tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>)
   // CHECK: moe.embedding {{.*}}moe.device = "cpu0"
-  %x = moe.embedding %tokens, %table {moe.label = "token_embd"} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
+  %x = moe.embedding %tokens, %table {moe.label = #moe.label<"token_embd">} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}}moe.device = "gpu0"
-  %q = moe.linear %x, %wq {moe.label = "blk.0.attn_q"} : (tensor<?x256xf32>, tensor<384x256x!moe.q8_0>) -> tensor<?x384xf32>
+  %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x256xf32>, tensor<384x256x!moe.q8_0>) -> tensor<?x384xf32>
   // CHECK: moe.linear {{.*}}moe.device = "gpu0"
-  %a = moe.linear %x, %wa {moe.label = "blk.0.attn_kv_a"} : (tensor<?x256xf32>, tensor<96x256x!moe.q8_0>) -> tensor<?x96xf32>
+  %a = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 0>} : (tensor<?x256xf32>, tensor<96x256x!moe.q8_0>) -> tensor<?x96xf32>
   // CHECK: moe.rope {{.*}}moe.device = "gpu0"
-  %qr = moe.rope %q {heads = 4, offset = 64, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_q_rope"} : tensor<?x384xf32>
+  %qr = moe.rope %q {heads = 4, offset = 64, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = #moe.label<"attn_q_rope", layer = 0>} : tensor<?x384xf32>
   // CHECK: moe.mla_latent {{.*}}moe.device = "gpu0"
-  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x96xf32>, tensor<64xf32>) -> !moe.kv<96>
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x96xf32>, tensor<64xf32>) -> !moe.kv<96>
   // CHECK: moe.absorb_query {{.*}}moe.device = "gpu0"
-  %ql = moe.absorb_query %qr, %wk {heads = 4, nope = 64, rope = 32, latent = 64, moe.label = "blk.0.attn.absorb_query"} : (tensor<?x384xf32>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x384xf32>
+  %ql = moe.absorb_query %qr, %wk {heads = 4, nope = 64, rope = 32, latent = 64, moe.label = #moe.label<"attn.absorb_query", layer = 0>} : (tensor<?x384xf32>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x384xf32>
   // CHECK: moe.latent_attention {{.*}}moe.device = "gpu0"
-  %ol = moe.latent_attention %ql, %kv {heads = 4, latent = 64, rope = 32, scale = 0.1, moe.label = "blk.0.attn.latent"} : (tensor<?x384xf32>, !moe.kv<96>) -> tensor<?x256xf32>
+  %ol = moe.latent_attention %ql, %kv {heads = 4, latent = 64, rope = 32, scale = 0.1, moe.label = #moe.label<"attn.latent", layer = 0>} : (tensor<?x384xf32>, !moe.kv<96>) -> tensor<?x256xf32>
   // CHECK: moe.expand_value {{.*}}moe.device = "gpu0"
-  %o = moe.expand_value %ol, %wv {heads = 4, latent = 64, value = 64, moe.label = "blk.0.attn.expand_value"} : (tensor<?x256xf32>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x256xf32>
+  %o = moe.expand_value %ol, %wv {heads = 4, latent = 64, value = 64, moe.label = #moe.label<"attn.expand_value", layer = 0>} : (tensor<?x256xf32>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}}moe.device = "gpu0"
-  %p = moe.linear %o, %wo {moe.label = "blk.0.attn_output"} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
+  %p = moe.linear %o, %wo {moe.label = #moe.label<"attn_output", layer = 0>} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.add {{.*}}moe.device = "gpu0"
-  %h = moe.add %p, %x {moe.label = "blk.0.attn_residual"} : tensor<?x256xf32>
+  %h = moe.add %p, %x {moe.label = #moe.label<"attn_residual", layer = 0>} : tensor<?x256xf32>
   // CHECK: moe.router {{.*}}moe.device = "gpu0"
-  %ids, %w = moe.router %h, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = "blk.0.ffn_router"} : (tensor<?x256xf32>, tensor<8x256xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  %ids, %w = moe.router %h, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = #moe.label<"ffn_router", layer = 0>} : (tensor<?x256xf32>, tensor<8x256xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   // CHECK: moe.experts {{.*}}moe.device = "cpu0"
-  %e = moe.experts %h, %ids, %w, %ge, %ge, %de {moe.label = "blk.0.ffn_experts"} : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x128x256x!moe.q8_0>, tensor<8x128x256x!moe.q8_0>, tensor<8x256x128x!moe.q8_0>) -> tensor<?x256xf32>
+  %e = moe.experts %h, %ids, %w, %ge, %ge, %de {moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x128x256x!moe.q8_0>, tensor<8x128x256x!moe.q8_0>, tensor<8x256x128x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.ffn {{.*}}moe.device = "gpu0"
-  %s = moe.ffn %h, %gs, %gs, %ds {moe.label = "blk.0.ffn_shared"} : (tensor<?x256xf32>, tensor<128x256x!moe.q8_0>, tensor<128x256x!moe.q8_0>, tensor<256x128x!moe.q8_0>) -> tensor<?x256xf32>
+  %s = moe.ffn %h, %gs, %gs, %ds {moe.label = #moe.label<"ffn_shared", layer = 0>} : (tensor<?x256xf32>, tensor<128x256x!moe.q8_0>, tensor<128x256x!moe.q8_0>, tensor<256x128x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.add {{.*}}moe.device = "gpu0"
-  %es = moe.add %e, %s {moe.label = "blk.0.ffn_sum"} : tensor<?x256xf32>
+  %es = moe.add %e, %s {moe.label = #moe.label<"ffn_sum", layer = 0>} : tensor<?x256xf32>
   // An op without a label goes where its input is.
   // CHECK: moe.add {{.*}}moe.device = "gpu0"
   %y = moe.add %es, %h : tensor<?x256xf32>
   // CHECK: moe.rms_norm {{.*}}moe.device = "gpu0"
-  %z = moe.rms_norm %y, %n {eps = 1.0e-6, moe.label = "output_norm"} : tensor<?x256xf32>, tensor<256xf32>
+  %z = moe.rms_norm %y, %n {eps = 1.0e-6, moe.label = #moe.label<"output_norm">} : tensor<?x256xf32>, tensor<256xf32>
   return %z : tensor<?x256xf32>
 }
 
@@ -94,34 +94,34 @@ func.func @prefill(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.
   %n = moe.weight <"output_norm.weight", file = 0, offset = 0> : tensor<256xf32>
   %wk, %wv = moe.split_kv_b %wkv {heads = 4, nope = 64} : (tensor<512x64x!moe.q8_0>) -> (tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>)
   // CHECK: moe.embedding {{.*}}moe.device = "cpu0"
-  %x = moe.embedding %tokens, %table {moe.label = "token_embd"} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
+  %x = moe.embedding %tokens, %table {moe.label = #moe.label<"token_embd">} : (tensor<?xi32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}}moe.device = "gpu0"
-  %q = moe.linear %x, %wq {moe.label = "blk.0.attn_q"} : (tensor<?x256xf32>, tensor<384x256x!moe.q8_0>) -> tensor<?x384xf32>
+  %q = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x256xf32>, tensor<384x256x!moe.q8_0>) -> tensor<?x384xf32>
   // CHECK: moe.linear {{.*}}moe.device = "gpu0"
-  %a = moe.linear %x, %wa {moe.label = "blk.0.attn_kv_a"} : (tensor<?x256xf32>, tensor<96x256x!moe.q8_0>) -> tensor<?x96xf32>
+  %a = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 0>} : (tensor<?x256xf32>, tensor<96x256x!moe.q8_0>) -> tensor<?x96xf32>
   // CHECK: moe.rope {{.*}}moe.device = "gpu0"
-  %qr = moe.rope %q {heads = 4, offset = 64, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_q_rope"} : tensor<?x384xf32>
+  %qr = moe.rope %q {heads = 4, offset = 64, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = #moe.label<"attn_q_rope", layer = 0>} : tensor<?x384xf32>
   // CHECK: moe.mla_latent {{.*}}moe.device = "gpu0"
-  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = "blk.0.attn_kv"} : (tensor<?x96xf32>, tensor<64xf32>) -> !moe.kv<96>
+  %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.label = #moe.label<"attn_kv", layer = 0>} : (tensor<?x96xf32>, tensor<64xf32>) -> !moe.kv<96>
   // CHECK: moe.mla_attention {{.*}}moe.device = "gpu0"
-  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 4, nope = 64, rope = 32, latent = 64, value = 64, scale = 0.1, moe.label = "blk.0.attn"} : (tensor<?x384xf32>, !moe.kv<96>, tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x256xf32>
+  %o = moe.mla_attention %qr, %kv, %wk, %wv {heads = 4, nope = 64, rope = 32, latent = 64, value = 64, scale = 0.1, moe.label = #moe.label<"attn", layer = 0>} : (tensor<?x384xf32>, !moe.kv<96>, tensor<4x64x64x!moe.q8_0>, tensor<4x64x64x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}}moe.device = "gpu0"
-  %p = moe.linear %o, %wo {moe.label = "blk.0.attn_output"} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
+  %p = moe.linear %o, %wo {moe.label = #moe.label<"attn_output", layer = 0>} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.add {{.*}}moe.device = "gpu0"
-  %h = moe.add %p, %x {moe.label = "blk.0.attn_residual"} : tensor<?x256xf32>
+  %h = moe.add %p, %x {moe.label = #moe.label<"attn_residual", layer = 0>} : tensor<?x256xf32>
   // CHECK: moe.router {{.*}}moe.device = "gpu0"
-  %ids, %w = moe.router %h, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = "blk.0.ffn_router"} : (tensor<?x256xf32>, tensor<8x256xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  %ids, %w = moe.router %h, %wr {top_k = 2, scoring = #moe.scoring<softmax>, moe.label = #moe.label<"ffn_router", layer = 0>} : (tensor<?x256xf32>, tensor<8x256xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   // CHECK: moe.experts {{.*}}moe.device = "cpu0"
-  %e = moe.experts %h, %ids, %w, %ge, %ge, %de {moe.label = "blk.0.ffn_experts"} : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x128x256x!moe.q8_0>, tensor<8x128x256x!moe.q8_0>, tensor<8x256x128x!moe.q8_0>) -> tensor<?x256xf32>
+  %e = moe.experts %h, %ids, %w, %ge, %ge, %de {moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x256xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x128x256x!moe.q8_0>, tensor<8x128x256x!moe.q8_0>, tensor<8x256x128x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.ffn {{.*}}moe.device = "gpu0"
-  %s = moe.ffn %h, %gs, %gs, %ds {moe.label = "blk.0.ffn_shared"} : (tensor<?x256xf32>, tensor<128x256x!moe.q8_0>, tensor<128x256x!moe.q8_0>, tensor<256x128x!moe.q8_0>) -> tensor<?x256xf32>
+  %s = moe.ffn %h, %gs, %gs, %ds {moe.label = #moe.label<"ffn_shared", layer = 0>} : (tensor<?x256xf32>, tensor<128x256x!moe.q8_0>, tensor<128x256x!moe.q8_0>, tensor<256x128x!moe.q8_0>) -> tensor<?x256xf32>
   // CHECK: moe.add {{.*}}moe.device = "gpu0"
-  %es = moe.add %e, %s {moe.label = "blk.0.ffn_sum"} : tensor<?x256xf32>
+  %es = moe.add %e, %s {moe.label = #moe.label<"ffn_sum", layer = 0>} : tensor<?x256xf32>
   // An op without a label goes where its input is.
   // CHECK: moe.add {{.*}}moe.device = "gpu0"
   %y = moe.add %es, %h : tensor<?x256xf32>
   // CHECK: moe.rms_norm {{.*}}moe.device = "gpu0"
-  %z = moe.rms_norm %y, %n {eps = 1.0e-6, moe.label = "output_norm"} : tensor<?x256xf32>, tensor<256xf32>
+  %z = moe.rms_norm %y, %n {eps = 1.0e-6, moe.label = #moe.label<"output_norm">} : tensor<?x256xf32>, tensor<256xf32>
   return %z : tensor<?x256xf32>
 }
 
@@ -129,7 +129,7 @@ func.func @prefill(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.
 func.func @logits(%hidden: tensor<?x256xf32>) -> tensor<?x1000xf32> attributes {moe.phase = #moe.phase<"logits", min_tokens = 1, max_tokens = 64, context = 1024>} {
   %head = moe.weight <"token_embd.weight", file = 0, offset = 0> : tensor<1000x256x!moe.q8_0>
   // CHECK: moe.lm_head {{.*}}moe.device = "gpu0"
-  %l = moe.lm_head %hidden, %head {moe.label = "output"} : (tensor<?x256xf32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x1000xf32>
+  %l = moe.lm_head %hidden, %head {moe.label = #moe.label<"output">} : (tensor<?x256xf32>, tensor<1000x256x!moe.q8_0>) -> tensor<?x1000xf32>
   return %l : tensor<?x1000xf32>
 }
 }

@@ -7,6 +7,6 @@
 // MANY: note: give a number from 1 to 3
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x3xf32> {
   %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
-  %ids, %w = moe.router %x, %wr {top_k = 3, scoring = #moe.scoring<softmax>, moe.label = "blk.0.ffn_router"} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
+  %ids, %w = moe.router %x, %wr {top_k = 3, scoring = #moe.scoring<softmax>, moe.label = #moe.label<"ffn_router", layer = 0>} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
   return %w : tensor<?x3xf32>
 }

@@ -4,7 +4,7 @@
 module attributes {moe.target = #xeon} {
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   // expected-error @+1 {{blk.0.add is on no device of the target; run moe-place-devices first}}
-  %y = moe.add %x, %x {moe.device = "gpu7", moe.label = "blk.0.add"} : tensor<?x64xf32>
+  %y = moe.add %x, %x {moe.device = "gpu7", moe.label = #moe.label<"add", layer = 0>} : tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
 }

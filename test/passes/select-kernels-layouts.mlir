@@ -9,10 +9,10 @@
 
 // Both phases have gemms on packed rows.
 // CHECK-LABEL: func.func @decode
-// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_q4_k_rows16_avx512"], {{.*}} moe.reason = "Weights packed as rows16."
+// CHECK: moe.linear {{.*}}linear_avx512(gemm_q4_k_rows16_avx512){{.*}} moe.reason = "Weights packed as rows16."
 // CHECK-LABEL: func.func @prefill
-// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_q4_k_rows16_avx512"], {{.*}} moe.reason = "Weights packed as rows16."
-// REFERENCE-COUNT-2: moe.gemms = ["gemm_q4_k_avx512"], {{.*}} moe.reason = "Weights as in the model file: weights=reference."
+// CHECK: moe.linear {{.*}}linear_avx512(gemm_q4_k_rows16_avx512){{.*}} moe.reason = "Weights packed as rows16."
+// REFERENCE-COUNT-2: linear_avx512(gemm_q4_k_avx512){{.*}} moe.reason = "Weights as in the model file: weights=reference."
 module attributes {moe.target = #xeon} {
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
@@ -33,10 +33,10 @@ func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
 // CHECK-LABEL: func.func @rows
-// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_q8_0_avx512"], {{.*}} moe.reason = "Weights as in the model file: rows16 would fill 8 rows up to 16."
-// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_q8_0_rows16_avx512"]
-// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_f32_avx512"], {{.*}} moe.reason = "Weights as in the model file: F32 has no gemm on another layout for avx512 and every phase."
-// CHECK: moe.ffn {{.*}}moe.gemms = ["gemm_f32_avx512", "gemm_f32_avx512", "gemm_q8_0_rows16_avx512"],
+// CHECK: moe.linear {{.*}}linear_avx512(gemm_q8_0_avx512){{.*}} moe.reason = "Weights as in the model file: rows16 would fill 8 rows up to 16."
+// CHECK: moe.linear {{.*}}linear_avx512(gemm_q8_0_rows16_avx512)
+// CHECK: moe.linear {{.*}}linear_avx512(gemm_f32_avx512){{.*}} moe.reason = "Weights as in the model file: F32 has no gemm on another layout for avx512 and every phase."
+// CHECK: moe.ffn {{.*}}moe.kernels = #moe.kernels<{{.*}}(gemm_f32_avx512){{.*}}(gemm_f32_avx512){{.*}}(gemm_q8_0_rows16_avx512)>,
 // CHECK-SAME: moe.reason = "f32 as in the model file: F32 has no gemm on another layout for avx512 and every phase. q8 packed as rows16."
 module attributes {moe.target = #xeon} {
 func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
@@ -62,8 +62,8 @@ func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase 
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000 : i64, read_bps = 9.3e11 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
 // CHECK-LABEL: func.func @devices
-// CHECK: moe.linear {{.*}}moe.device = "gpu0", moe.gemms = ["gemm_q4_k_cuda"], moe.kernels = ["linear_cuda"]} :
-// CHECK: moe.linear {{.*}}moe.device = "cpu0", moe.gemms = ["gemm_q4_k_rows16_avx512"]
+// CHECK: moe.linear {{.*}}moe.device = "gpu0", moe.kernels = #moe.kernels<linear_cuda(gemm_q4_k_cuda)>} :
+// CHECK: moe.linear {{.*}}moe.device = "cpu0", {{.*}}linear_avx512(gemm_q4_k_rows16_avx512)
 module attributes {moe.target = #hybrid} {
 func.func @devices(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
@@ -79,7 +79,7 @@ func.func @devices(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 
 #plain = {name = "plain", devices = [{name = "cpu0", kind = "cpu", isa = "ref", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
 // CHECK-LABEL: func.func @plain
-// CHECK: moe.linear {{.*}}moe.gemms = ["gemm_q4_k_ref"], moe.kernels = ["linear_ref"]} :
+// CHECK: moe.linear {{.*}}moe.kernels = #moe.kernels<linear_ref(gemm_q4_k_ref)>} :
 module attributes {moe.target = #plain} {
 func.func @plain(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>

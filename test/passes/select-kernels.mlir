@@ -13,21 +13,21 @@ func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.pha
   %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
   %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
   // The driver dequantises the table's rows: no gemm.
-  // CHECK: moe.embedding {{.*}} moe.gemms = [], moe.kernels = ["embed_avx512"]
+  // CHECK: moe.embedding {{.*}} moe.kernels = #moe.kernels<embed_avx512>
   %x = moe.embedding %tokens, %table {moe.device = "cpu0"} : (tensor<?xi32>, tensor<100x256x!moe.q4_k>) -> tensor<?x256xf32>
-  // CHECK: moe.rms_norm {{.*}} moe.kernels = ["rms_norm_avx512"]
+  // CHECK: moe.rms_norm {{.*}} moe.kernels = #moe.kernels<rms_norm_avx512>
   %h = moe.rms_norm %x, %n {eps = 1.0e-6, moe.device = "cpu0"} : tensor<?x256xf32>, tensor<256xf32>
   // A gemm on 8-bit activations needs them quantised.
-  // CHECK: moe.linear {{.*}} moe.gemms = ["gemm_q4_k_rows16_avx512"], moe.kernels = ["quantize_avx512", "linear_avx512"]
+  // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<quantize_avx512, linear_avx512(gemm_q4_k_rows16_avx512)>
   %a = moe.linear %h, %q4 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
-  // CHECK: moe.linear {{.*}} moe.gemms = ["gemm_f32_avx512"], moe.kernels = ["linear_avx512"]
+  // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512(gemm_f32_avx512)>
   %b = moe.linear %a, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
   // The GPU's gemms read F32.
-  // CHECK: moe.linear {{.*}} moe.gemms = ["gemm_q4_k_cuda"], moe.kernels = ["linear_cuda"]
+  // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_cuda(gemm_q4_k_cuda)>
   %c = moe.linear %b, %q4 {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
-  // CHECK: moe.transfer {{.*}} moe.kernels = ["copy_cuda"]
+  // CHECK: moe.transfer {{.*}} moe.kernels = #moe.kernels<copy_cuda>
   %t = moe.transfer %c from "gpu0" to "cpu0" {moe.device = "gpu0"} : tensor<?x256xf32>
-  // CHECK: moe.rope {{.*}} moe.kernels = ["rope_table_avx512", "rope_avx512"]
+  // CHECK: moe.rope {{.*}} moe.kernels = #moe.kernels<rope_table_avx512, rope_avx512>
   %r = moe.rope %t {heads = 2, offset = 64, rope = #moe.rope<dim = 64, base = 1.0e4>, moe.device = "cpu0"} : tensor<?x256xf32>
   return %r : tensor<?x256xf32>
 }
@@ -38,14 +38,14 @@ func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.pha
 func.func @residuals(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256xf32>
   // An argument belongs to the caller.
-  // CHECK: moe.linear {{.*}} moe.kernels = ["linear_avx512", "add_avx512"]
+  // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512({{[a-z0-9_, ]+}}), add_avx512>
   %a = moe.linear %x, %w residual %x {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
-  // CHECK: moe.linear {{.*}} moe.kernels = ["linear_avx512", "add_avx512"]
+  // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512({{[a-z0-9_, ]+}}), add_avx512>
   %b = moe.linear %x, %w residual %a {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
-  // CHECK: moe.linear {{.*}} moe.kernels = ["linear_avx512"]
+  // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512({{[a-z0-9_, ]+}})>
   %c = moe.linear %b, %w residual %a {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
   // What it multiplies cannot be what it overwrites.
-  // CHECK: moe.linear {{.*}} moe.kernels = ["linear_avx512", "add_avx512"]
+  // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512({{[a-z0-9_, ]+}}), add_avx512>
   %d = moe.linear %c, %w residual %c {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<?x256xf32>) -> tensor<?x256xf32>
   return %d : tensor<?x256xf32>
 }
@@ -55,13 +55,13 @@ func.func @ffn(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase
   %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
   %q6 = moe.weight <"q6", file = 0, offset = 0> : tensor<256x256x!moe.q6_k>
   %f32 = moe.weight <"f32", file = 0, offset = 0> : tensor<256x256xf32>
-  // CHECK: moe.gemms = ["gemm_q4_k_rows16_avx512", "gemm_q4_k_rows16_avx512", "gemm_q6_k_rows16_avx512"], moe.kernels = ["quantize_avx512", "gate_up_avx512", "quantize_avx512", "linear_avx512"]
+  // CHECK: moe.kernels = #moe.kernels<quantize_avx512, gate_up_avx512(gemm_q4_k_rows16_avx512, gemm_q4_k_rows16_avx512), quantize_avx512, linear_avx512(gemm_q6_k_rows16_avx512)>
   %a = moe.ffn %x, %q4, %q4, %q6 {fused, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q6_k>) -> tensor<?x256xf32>
   // Gate reads F32, up A8: only one of them makes the op quantise its input.
-  // CHECK: moe.gemms = ["gemm_f32_avx512", "gemm_q4_k_rows16_avx512", "gemm_f32_avx512"], moe.kernels = ["linear_avx512", "quantize_avx512", "linear_avx512", "silu_mul_avx512", "linear_avx512"]
+  // CHECK: moe.kernels = #moe.kernels<linear_avx512(gemm_f32_avx512), quantize_avx512, linear_avx512(gemm_q4_k_rows16_avx512), silu_mul_avx512, linear_avx512(gemm_f32_avx512)>
   %b = moe.ffn %a, %f32, %q4, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256xf32>) -> tensor<?x256xf32>
   // Two gemms that read A8 share what is quantised once.
-  // CHECK: moe.kernels = ["quantize_avx512", "linear_avx512", "linear_avx512", "silu_mul_avx512", "linear_avx512"]
+  // CHECK: moe.kernels = #moe.kernels<quantize_avx512, linear_avx512({{[a-z0-9_, ]+}}), linear_avx512({{[a-z0-9_, ]+}}), silu_mul_avx512, linear_avx512({{[a-z0-9_, ]+}})>
   %c = moe.ffn %b, %q4, %q6, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q6_k>, tensor<256x256xf32>) -> tensor<?x256xf32>
   return %c : tensor<?x256xf32>
 }
@@ -71,9 +71,9 @@ func.func @experts(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.pha
   %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
   %gate = moe.weight <"blk.0.ffn_gate_exps.weight", file = 0, offset = 0> : tensor<8x32x64x!moe.q8_0>
   %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 0> : tensor<8x64x32x!moe.q5_0>
-  // CHECK: moe.router {{.*}} moe.gemms = ["gemm_f32_avx512"], moe.kernels = ["linear_avx512", "router_avx512", "expert_group_avx512"]
+  // CHECK: moe.router {{.*}} moe.kernels = #moe.kernels<linear_avx512(gemm_f32_avx512), router_avx512, expert_group_avx512>
   %ids, %w = moe.router %x, %wr {top_k = 3, scoring = #moe.scoring<softmax>, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
-  // CHECK: moe.experts {{.*}} moe.gemms = ["gemm_q8_0_rows16_avx512", "gemm_q8_0_rows16_avx512", "gemm_q5_0_rows16_avx512"], moe.kernels = ["quantize_avx512", "experts_gate_up_avx512", "quantize_avx512", "experts_linear_avx512", "experts_combine_avx512"]
+  // CHECK: moe.experts {{.*}} moe.kernels = #moe.kernels<quantize_avx512, experts_gate_up_avx512(gemm_q8_0_rows16_avx512, gemm_q8_0_rows16_avx512), quantize_avx512, experts_linear_avx512(gemm_q5_0_rows16_avx512), experts_combine_avx512>
   %y = moe.experts %x, %ids, %w, %gate, %gate, %down {fused, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64x!moe.q8_0>, tensor<8x32x64x!moe.q8_0>, tensor<8x64x32x!moe.q5_0>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
@@ -83,16 +83,16 @@ func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> (tensor<?x40
   %norm = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
   %wk = moe.weight <"k", file = 0, offset = 0> : tensor<2x16x32xbf16>
   %wv = moe.weight <"v", file = 0, offset = 0> : tensor<2x20x32xbf16>
-  // CHECK: moe.mla_latent {{.*}} moe.kernels = ["rope_table_avx512", "mla_latent_avx512"]
+  // CHECK: moe.mla_latent {{.*}} moe.kernels = #moe.kernels<rope_table_avx512, mla_latent_avx512>
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>, moe.device = "cpu0"} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
   // Keys and values come from the cache: the driver encodes them, no Quantize.
-  // CHECK: moe.mla_attention {{.*}} moe.gemms = ["gemm_bf16{{.*}}_avx512", "gemm_bf16{{.*}}_avx512"], moe.kernels = ["mla_attention_avx512"]
+  // CHECK: moe.mla_attention {{.*}} moe.kernels = #moe.kernels<mla_attention_avx512(gemm_bf16{{.*}}_avx512, gemm_bf16{{.*}}_avx512)>
   %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.device = "cpu0"} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xbf16>, tensor<2x20x32xbf16>) -> tensor<?x40xf32>
-  // CHECK: moe.absorb_query {{.*}} moe.kernels = ["absorb_query_avx512"]
+  // CHECK: moe.absorb_query {{.*}} moe.kernels = #moe.kernels<absorb_query_avx512>
   %ql = moe.absorb_query %q, %wk {heads = 2, nope = 16, rope = 8, latent = 32, moe.device = "cpu0"} : (tensor<?x48xf32>, tensor<2x16x32xbf16>) -> tensor<?x80xf32>
-  // CHECK: moe.latent_attention {{.*}} moe.kernels = ["latent_attention_avx512", "latent_combine_avx512"]
+  // CHECK: moe.latent_attention {{.*}} moe.kernels = #moe.kernels<latent_attention_avx512, latent_combine_avx512>
   %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 8, scale = 0.25, moe.device = "cpu0"} : (tensor<?x80xf32>, !moe.kv<40>) -> tensor<?x64xf32>
-  // CHECK: moe.expand_value {{.*}} moe.gemms = ["gemm_bf16{{.*}}_avx512"], moe.kernels = ["head_linear_avx512"]
+  // CHECK: moe.expand_value {{.*}} moe.kernels = #moe.kernels<head_linear_avx512(gemm_bf16{{.*}}_avx512)>
   %of = moe.expand_value %ol, %wv {heads = 2, latent = 32, value = 20, moe.device = "cpu0"} : (tensor<?x64xf32>, tensor<2x20x32xbf16>) -> tensor<?x40xf32>
   return %o, %of : tensor<?x40xf32>, tensor<?x40xf32>
 }

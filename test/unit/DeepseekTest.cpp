@@ -34,8 +34,7 @@ struct Deepseek : testing::Test {
   template <typename OpT> OpT find(StringRef label) {
     OpT found;
     module.get().walk([&](OpT op) {
-      auto own = op->template getAttrOfType<StringAttr>(moe::kLabelAttr);
-      if (own && own.getValue() == label) {
+      if (moe::labelOf(op) == label) {
         EXPECT_FALSE(found) << label.str() << " appears twice";
         found = op;
       }

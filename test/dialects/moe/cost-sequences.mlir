@@ -17,12 +17,12 @@ func.func @batch(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> tensor<?x40xf32>
   // 44 * 2 * (2 * 24 + 2 * 20 + 4). Weights are read once.
   // CHECK: none moe.mla_attention flops=210848 weights=9216 {{.*}} kv=3520
   // ONE: none moe.mla_attention flops=52712 weights=9216 {{.*}} kv=880
-  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.label = "none"} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xf32>, tensor<2x20x32xf32>) -> tensor<?x40xf32>
+  %o = moe.mla_attention %q, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.label = #moe.label<"none">} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xf32>, tensor<2x20x32xf32>) -> tensor<?x40xf32>
   %ql = moe.absorb_query %q, %wk {heads = 2, nope = 16, rope = 8, latent = 32} : (tensor<?x48xf32>, tensor<2x16x32xf32>) -> tensor<?x80xf32>
   // 44 * 2 * (2 * 40 + 2 * 32 + 4).
   // CHECK: factored moe.latent_attention flops=13024 {{.*}} kv=3520
   // ONE: factored moe.latent_attention flops=3256 {{.*}} kv=880
-  %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 8, scale = 0.25, moe.label = "factored"} : (tensor<?x80xf32>, !moe.kv<40>) -> tensor<?x64xf32>
+  %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 8, scale = 0.25, moe.label = #moe.label<"factored">} : (tensor<?x80xf32>, !moe.kv<40>) -> tensor<?x64xf32>
   return %o : tensor<?x40xf32>
 }
 

@@ -17,23 +17,23 @@ func.func @rows(%ids: tensor<?xi32>) -> tensor<?x100xf32> {
 
   // Only the rows of the step are read: 4 of 68 bytes. 4 * 64 * 4 written, 4 ids.
   // CHECK-NEXT: emb moe.embedding flops=0 weights=272 activations=1040 kv=0 resident=6800
-  %x = moe.embedding %ids, %table {moe.label = "emb"} : (tensor<?xi32>, tensor<100x64x!moe.q8_0>) -> tensor<?x64xf32>
+  %x = moe.embedding %ids, %table {moe.label = #moe.label<"emb">} : (tensor<?xi32>, tensor<100x64x!moe.q8_0>) -> tensor<?x64xf32>
   // 4 per element; 2 * 4 * 64 * 4 bytes.
   // CHECK-NEXT: norm moe.rms_norm flops=1024 weights=256 activations=2048 kv=0 resident=256
-  %h = moe.rms_norm %x, %norm {eps = 1.0e-6, moe.label = "norm"} : tensor<?x64xf32>, tensor<64xf32>
+  %h = moe.rms_norm %x, %norm {eps = 1.0e-6, moe.label = #moe.label<"norm">} : tensor<?x64xf32>, tensor<64xf32>
   // 4 * 32 * (2 * 64 + 1); 32 * 64 * 2 + 32 * 4; 4 * 4 * (64 + 32).
   // CHECK-NEXT: down moe.linear flops=16512 weights=4224 activations=1536 kv=0 resident=4224
-  %y = moe.linear %h, %w bias %bias {moe.label = "down"} : (tensor<?x64xf32>, tensor<32x64xf16>, tensor<32xf32>) -> tensor<?x32xf32>
+  %y = moe.linear %h, %w bias %bias {moe.label = #moe.label<"down">} : (tensor<?x64xf32>, tensor<32x64xf16>, tensor<32xf32>) -> tensor<?x32xf32>
   // The residual is one add more, and read: 4 * 64 * (2 * 32 + 1); 4 * 4 * (32 + 64 + 64).
   // CHECK-NEXT: up moe.linear flops=16640 weights=8192 activations=2560 kv=0 resident=8192
-  %z = moe.linear %y, %up residual %x {moe.label = "up"} : (tensor<?x32xf32>, tensor<64x32xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  %z = moe.linear %y, %up residual %x {moe.label = #moe.label<"up">} : (tensor<?x32xf32>, tensor<64x32xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
   // CHECK-NEXT: add moe.add flops=256 weights=0 activations=3072 kv=0 resident=0
-  %s = moe.add %x, %z {moe.label = "add"} : tensor<?x64xf32>
+  %s = moe.add %x, %z {moe.label = #moe.label<"add">} : tensor<?x64xf32>
   // What crosses the link, once.
   // CHECK-NEXT: - moe.transfer flops=0 weights=0 activations=1024 kv=0 resident=0
   %t = moe.transfer %s from "cpu0" to "gpu0" : tensor<?x64xf32>
   // CHECK-NEXT: head moe.lm_head flops=51200 weights=6800 activations=2624 kv=0 resident=6800
-  %l = moe.lm_head %t, %table {moe.label = "head"} : (tensor<?x64xf32>, tensor<100x64x!moe.q8_0>) -> tensor<?x100xf32>
+  %l = moe.lm_head %t, %table {moe.label = #moe.label<"head">} : (tensor<?x64xf32>, tensor<100x64x!moe.q8_0>) -> tensor<?x100xf32>
   // CHECK-NEXT: total - flops=85632 weights=19744 activations=13904 kv=0 resident=26272
   return %l : tensor<?x100xf32>
 }
@@ -55,14 +55,14 @@ func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> tensor<?x40x
   // 4 * 4 * (48 + 40) + 2 * 14 * 72 * 4 bytes; 14 * 40 * 2 of the cache.
   // CHECK-NEXT: none moe.mla_attention flops=73712 weights=9216 activations=9472 kv=1120 resident=9216
   // ONE: none moe.mla_attention flops=4792 weights=9216 activations=928 kv=80 resident=9216
-  %o = moe.mla_attention %r, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.label = "none"} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xf32>, tensor<2x20x32xf32>) -> tensor<?x40xf32>
+  %o = moe.mla_attention %r, %kv, %wk, %wv {heads = 2, nope = 16, rope = 8, latent = 32, value = 20, scale = 0.25, moe.label = #moe.label<"none">} : (tensor<?x48xf32>, !moe.kv<40>, tensor<2x16x32xf32>, tensor<2x20x32xf32>) -> tensor<?x40xf32>
   // 2 * 4 * 2 * 16 * 32: the context does not matter.
   // CHECK-NEXT: - moe.absorb_query flops=8192 weights=4096 activations=2048 kv=0 resident=4096
   %ql = moe.absorb_query %r, %wk {heads = 2, nope = 16, rope = 8, latent = 32} : (tensor<?x48xf32>, tensor<2x16x32xf32>) -> tensor<?x80xf32>
   // 50 * 2 * (2 * 40 + 2 * 32 + 4).
   // CHECK-NEXT: factored moe.latent_attention flops=14800 weights=0 activations=2304 kv=1120 resident=0
   // ONE: factored moe.latent_attention flops=296 weights=0 activations=576 kv=80 resident=0
-  %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 8, scale = 0.25, moe.label = "factored"} : (tensor<?x80xf32>, !moe.kv<40>) -> tensor<?x64xf32>
+  %ol = moe.latent_attention %ql, %kv {heads = 2, latent = 32, rope = 8, scale = 0.25, moe.label = #moe.label<"factored">} : (tensor<?x80xf32>, !moe.kv<40>) -> tensor<?x64xf32>
   // CHECK-NEXT: - moe.expand_value flops=10240 weights=5120 activations=1664 kv=0 resident=5120
   %of = moe.expand_value %ol, %wv {heads = 2, latent = 32, value = 20} : (tensor<?x64xf32>, tensor<2x20x32xf32>) -> tensor<?x40xf32>
   %s = moe.add %o, %of : tensor<?x40xf32>
@@ -92,7 +92,7 @@ func.func @experts(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
   // Fused, only the product is written and read: 4 * 8 * 32 * 4 bytes less.
   // The residual: 4 * 64 adds, 4 * 64 * 4 bytes.
   // CHECK-NEXT: fused moe.experts flops=100608 weights=134400 activations=9280 kv=0 resident=196608
-  %f = moe.experts %x, %ids, %p, %gate, %gate, %down residual %y {fused, moe.label = "fused"} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  %f = moe.experts %x, %ids, %p, %gate, %gate, %down residual %y {fused, moe.label = #moe.label<"fused">} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
   // 4 * 32 * (6 * 64 + 4); 6 * 4 * 32 * 4 + 4 * 4 * (64 + 64).
   // CHECK-NEXT: - moe.ffn flops=49664 weights=24576 activations=5120 kv=0 resident=24576
   %s = moe.ffn %f, %g, %g, %d : (tensor<?x64xf32>, tensor<32x64xf32>, tensor<32x64xf32>, tensor<64x32xf32>) -> tensor<?x64xf32>

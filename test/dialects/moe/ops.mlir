@@ -5,8 +5,8 @@
 
 // CHECK-LABEL: func.func @weights
 func.func @weights() -> (tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>) {
-  // CHECK: moe.weight <"blk.0.attn_kv_b.weight", file = 1, offset = 4096> {moe.label = "blk.0.attn_kv_b"} : tensor<192x32x!moe.q8_0>
-  %w = moe.weight <"blk.0.attn_kv_b.weight", file = 1, offset = 4096> {moe.label = "blk.0.attn_kv_b"} : tensor<192x32x!moe.q8_0>
+  // CHECK: moe.weight <"blk.0.attn_kv_b.weight", file = 1, offset = 4096> {moe.label = #moe.label<"attn_kv_b", layer = 0>} : tensor<192x32x!moe.q8_0>
+  %w = moe.weight <"blk.0.attn_kv_b.weight", file = 1, offset = 4096> {moe.label = #moe.label<"attn_kv_b", layer = 0>} : tensor<192x32x!moe.q8_0>
   // CHECK: moe.split_kv_b %{{.*}} {heads = 2 : i64, nope = 64 : i64} : (tensor<192x32x!moe.q8_0>) -> (tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>)
   %k, %v = moe.split_kv_b %w {heads = 2, nope = 64} : (tensor<192x32x!moe.q8_0>) -> (tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>)
   return %k, %v : tensor<2x64x32x!moe.q8_0>, tensor<2x32x32x!moe.q8_0>
