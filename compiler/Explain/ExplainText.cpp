@@ -106,7 +106,7 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
                     humanBytes(double(device.weight_bytes())),
                     humanBytes(double(device.kv_bytes())),
                     humanBytes(double(device.arena_bytes())),
-                    humanBytes(double(bytesPerWorker(device))),
+                    humanBytes(double(memory.scratch)),
                     fraction ? humanBytes(double(device.memory_bytes())) : "-",
                     fraction ? share(*fraction, 1) + " %" : "-",
                     memoryVerdict(memory)});
@@ -115,12 +115,11 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
               {"weights", true, 11},
               {"KV cache", true, 11},
               {"activations", true, 11},
-              {"scratch*", true, 11},
+              {"scratch", true, 11},
               {"budget", true, 11},
               {"used", true, 8},
               {"", false, 40}},
              rows);
-  page.line("", "* of each worker thread; counted once");
   if (summary.kvBytes > 0)
     page.line("KV cache",
               fmt::format("{} per token, {} for {}",

@@ -3,10 +3,13 @@
 #include "kernels/KvCache.h"
 #include "runtime/Plan.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
+#include <limits>
 
 using moert::bytesPerWorker;
+using moert::Checked;
 using moert::count;
 using moert::text;
 namespace fb = moert::fb;
@@ -33,6 +36,10 @@ OpCost readOp(const fb::Explain &entry) {
   op.kvBytes = costOf(entry.kv_bytes());
   op.seconds = costOf(entry.seconds());
   return op;
+}
+
+uint64_t bytesOf(Checked bytes) {
+  return bytes.valid() ? bytes.value() : std::numeric_limits<uint64_t>::max();
 }
 
 /// The element named `key`, appended when it is new.
@@ -84,9 +91,13 @@ void ExplainSummary::addNotes(const fb::Plan &plan) {
 void ExplainSummary::addMemory(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.devices()); ++i) {
     const fb::Device *device = plan.devices()->Get(i);
-    devices.push_back({device, device->weight_bytes() + device->kv_bytes() +
-                                   device->arena_bytes() +
-                                   bytesPerWorker(*device)});
+    // A damaged plan's product may be beyond all numbers.
+    Checked scratch =
+        Checked(bytesPerWorker(*device)) * Checked(device->cores());
+    Checked used = Checked(device->weight_bytes()) +
+                   Checked(device->kv_bytes()) +
+                   Checked(device->arena_bytes()) + scratch;
+    devices.push_back({device, bytesOf(scratch), bytesOf(used)});
   }
   kvRoom = moert::kvRoom(plan);
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {

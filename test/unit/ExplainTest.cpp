@@ -131,7 +131,9 @@ protected:
     fb::DeviceT &cpu = *plan.devices[0];
     cpu.weight_bytes = 6 * GiB;
     cpu.arena_bytes = GiB;
-    cpu.scratch_bytes = GiB;
+    cpu.scratch_bytes = GiB / 8;
+    cpu.worker_bytes = GiB / 8;
+    cpu.cores = 4;
     cpu.memory_bytes = 16 * GiB;
     auto gpu = std::make_unique<fb::DeviceT>();
     gpu->name = "gpu0";
@@ -217,6 +219,7 @@ TEST_F(ExplainTest, MemoryAgainstTheBudget) {
   // kv(): 576 * 4096 * (2 + 4) bytes.
   EXPECT_EQ(lineOf(report, "cpu0"), "cpu0 6.00 GiB 13.50 MiB 1.00 GiB 1.00 GiB "
                                     "16.00 GiB 50.1 % fits, 7.99 GiB left");
+  // Scratch is of all workers.
   EXPECT_EQ(lineOf(report, "gpu0"), "gpu0 23.00 GiB 0 B 0 B 0 B 24.00 GiB "
                                     "95.8 % tight: only 1.00 GiB left");
   EXPECT_EQ(lineOf(report, "KV cache"),
@@ -309,6 +312,8 @@ TEST_F(ExplainTest, JsonHasEveryOp) {
   EXPECT_DOUBLE_EQ(report["decode_tokens_per_second"], 50);
   EXPECT_DOUBLE_EQ(report["prefill_tokens_per_second"], 512.0 / 3);
   EXPECT_EQ(report["devices"][1]["state"], "tight");
+  EXPECT_EQ(report["devices"][0]["scratch_bytes"], GiB);
+  EXPECT_EQ(report["devices"][0]["workers"], 4);
   EXPECT_EQ(report["devices"][0]["used_bytes"],
             8 * GiB + uint64_t(576 * 6 * 4096));
   const json &decode = report["phases"][0];
