@@ -4,7 +4,7 @@
 
 func.func @label_is_text(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
   // expected-error @+1 {{expected moe.label to be a #moe.label, got "blk.0.add"}}
-  %y = moe.add %x, %x {moe.label = #moe.label<"add", layer = 0>} : tensor<?x64xf32>
+  %y = moe.add %x, %x {moe.label = "blk.0.add"} : tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
 
