@@ -170,23 +170,41 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
     auto target = moec::targetOf(getOperation());
     if (failed(target))
       return signalPassFailure();
-    const moec::DeviceDesc &device =
-        gpuCount(*target) ? target->devices.front() : target->host();
     formInDecode.clear();
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       SmallVector<MlaAttentionOp> attentions;
       function.walk([&](MlaAttentionOp op) { attentions.push_back(op); });
-      // Once, as it adds up the weights of all layers.
-      if (PhaseAttr phase = phaseOf(function); phase && !attentions.empty())
-        situation = situationOf(function, typicalStep(phase), device);
+      situations.clear();
       for (MlaAttentionOp op : attentions)
-        if (failed(rewrite(op, device)))
+        if (failed(rewrite(op, deviceOf(op, *target))))
           signalPassFailure(); // A cause of all layers is told of all.
     }
   }
 
 private:
-  moec::Situation situation; ///< Of the function's typical step.
+  /// Where moe-foresee-devices expects the op, which placement decides anew.
+  static const moec::DeviceDesc &deviceOf(MlaAttentionOp op,
+                                          const moec::TargetDesc &target) {
+    const moec::DeviceDesc *device = nullptr;
+    if (auto name = dyn_cast_or_null<StringAttr>(op->removeAttr(kDeviceAttr)))
+      device = target.find(std::string_view(name.getValue()));
+    if (device)
+      return *device;
+    return gpuCount(target) ? target.devices.front() : target.host();
+  }
+
+  /// Of the function's typical step on a device; once, as it adds up the
+  /// weights of all layers.
+  const moec::Situation &situationOn(const moec::DeviceDesc &device,
+                                     MlaAttentionOp op) {
+    auto [entry, isNew] = situations.try_emplace(&device);
+    if (isNew)
+      entry->second = situationOf(op->getParentOfType<func::FuncOp>(),
+                                  typicalStep(phaseOf(op)), device);
+    return entry->second;
+  }
+
+  llvm::DenseMap<const moec::DeviceDesc *, moec::Situation> situations;
   /// By label: a batch is of decoded tokens, and weights that are resident for
   /// those serve it too.
   llvm::StringMap<MlaForm> formInDecode;
@@ -253,6 +271,7 @@ private:
   FormCost measure(const Attention &attention, const KeyUp &keyUp, MlaForm form,
                    const moec::DeviceDesc &device) {
     FormCost cost{form};
+    const moec::Situation &situation = situationOn(device, attention.op);
     auto seconds = [&](Operation *op) {
       return opSeconds(op, situation, device,
                        weights != WeightsMode::Reference);

@@ -7,15 +7,9 @@
 using namespace mlir;
 using namespace mlir::moe;
 
-void moe::buildCompilePipeline(OpPassManager &manager,
-                               const CompileOptions &options) {
-  manager.addPass(
-      createSpecializePhasesPass({.ubatch = options.ubatch,
-                                  .context = options.context,
-                                  .decodeTokens = options.decodeTokens,
-                                  .sequences = options.sequences,
-                                  .kvBudget = options.kvBudget,
-                                  .kvType = options.kvType}));
+/// A graph with phases to one with devices.
+static void addPlacement(OpPassManager &manager,
+                         const CompileOptions &options) {
   // What is computed, before where: placement counts what these leave.
   AbsorbMlaPassOptions absorb;
   absorb.form = options.mla;
@@ -28,6 +22,21 @@ void moe::buildCompilePipeline(OpPassManager &manager,
     manager.addPass(createApplyRulesPass({.rules = rules}));
   }
   manager.addPass(createPlaceDevicesPass());
+}
+
+void moe::buildCompilePipeline(OpPassManager &manager,
+                               const CompileOptions &options) {
+  manager.addPass(
+      createSpecializePhasesPass({.ubatch = options.ubatch,
+                                  .context = options.context,
+                                  .decodeTokens = options.decodeTokens,
+                                  .sequences = options.sequences,
+                                  .kvBudget = options.kvBudget,
+                                  .kvType = options.kvType}));
+  OpPassManager trial(ModuleOp::getOperationName());
+  addPlacement(trial, options);
+  manager.addPass(createForeseeDevicesPass(trial));
+  addPlacement(manager, options);
   // Fusion joins ops of one device only, so it follows placement.
   manager.addPass(createFusePass());
   manager.addPass(createInsertTransfersPass());

@@ -6,10 +6,12 @@
 #include "mlir/Pass/PassOptions.h"
 #include "passes/PassEnums.h"
 
+#include <memory>
 #include <string>
 
 namespace mlir {
 class OpPassManager;
+class Pass;
 } // namespace mlir
 
 namespace mlir::moe {
@@ -48,6 +50,10 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
       *this, "weights", llvm::cl::desc("Whether weights may be packed"),
       llvm::cl::init(WeightsMode::Auto), weightsModeValues()};
 };
+
+/// Notes on every attention, as its moe.device, where `placement`, passes from
+/// a graph with phases to one with devices, puts it in a copy of the module.
+std::unique_ptr<Pass> createForeseeDevicesPass(OpPassManager placement);
 
 /// Model graph to placed graph: every pass on the `moe` dialect, in order. The
 /// module needs moe.model, moe.files and moe.target.
