@@ -311,8 +311,7 @@ private:
     SmallVector<FormCost> costs;
     for (MlaForm candidate : kForms)
       if (candidate != MlaForm::Folded || canFold)
-        costs.push_back(
-            measure(attention, keyUp, candidate, device));
+        costs.push_back(measure(attention, keyUp, candidate, device));
     const FormCost *best = &costs.front();
     for (const FormCost &cost : costs)
       if (cost.seconds < best->seconds)

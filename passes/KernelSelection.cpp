@@ -1,7 +1,6 @@
 #include "passes/KernelSelection.h"
 
 #include "compiler/CostModel/CostModel.h"
-
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -49,7 +48,7 @@ bool moe::clearlySlower(const GemmInfo &a, const GemmInfo &b, int64_t rows,
                                         device);
   };
   auto ofA = seconds(a), ofB = seconds(b);
-  return ofA && ofB && *ofA > 1.05 * *ofB;
+  return ofA && ofB && *ofA > 1.1 * *ofB;
 }
 
 const GemmInfo *moe::chooseGemm(moek::Format format, moek::Layout layout,

@@ -33,7 +33,7 @@ const moek::GemmInfo *chooseGemm(moek::Format format, moek::Layout layout,
                                  const moec::DeviceDesc &device,
                                  int64_t minTokens, int64_t maxTokens);
 
-/// Whether `a` is known to take more than a twentieth longer than `b` over a
+/// Whether `a` is known to take more than a tenth longer than `b` over a
 /// byte of weights and `rows` rows: less is what measurements differ by. False
 /// unless both were measured on `device`.
 bool clearlySlower(const moek::GemmInfo &a, const moek::GemmInfo &b,

@@ -13,8 +13,7 @@ moec::Situation moe::situationOf(func::FuncOp function, TypicalStep step,
     bytes += double(op.getResidentWeightBytes());
   });
   return {step.tokens, step.cached, kvTypeOf(function),
-          moec::stayInCache(bytes, device),
-          sequencesOf(function, step.tokens)};
+          moec::stayInCache(bytes, device), sequencesOf(function, step.tokens)};
 }
 
 /// The fastest of the layouts that the weight may have; null without a gemm.

@@ -66,8 +66,9 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   return success();
 }
 
-plan::ExplainOp PhaseEmitter::explain(Operation *op, ArrayRef<SelectedStep> steps,
-                            StringRef phase, TypicalStep step) {
+plan::ExplainOp PhaseEmitter::explain(Operation *op,
+                                      ArrayRef<SelectedStep> steps,
+                                      StringRef phase, TypicalStep step) {
   auto costly = cast<CostOpInterface>(op);
   StringAttr device = op->getAttrOfType<StringAttr>(kDeviceAttr);
   Cost cost = costly.getCost(step.tokens, step.cached);
@@ -169,8 +170,7 @@ void PhaseEmitter::addSeconds(const SelectedStep &step,
       std::string_view(explain.getDevice().data(), explain.getDevice().size()));
   double seconds = moec::instructionSeconds(
       step.step.op, work, {step.driver, step.gemms}, situation_, desc);
-  explain.setSeconds(
-      APFloat(explain.getSeconds().convertToDouble() + seconds));
+  explain.setSeconds(APFloat(explain.getSeconds().convertToDouble() + seconds));
 }
 
 void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,

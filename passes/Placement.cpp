@@ -177,8 +177,8 @@ double PlacementProblem::computeSeconds(const OpGroup &group,
       auto function = op->getParentOfType<func::FuncOp>();
       auto [known, isNew] = situations.try_emplace({function, &device});
       if (isNew)
-        known->second = situationOf(
-            function, {1, typicalStep(phase).cached}, device);
+        known->second =
+            situationOf(function, {1, typicalStep(phase).cached}, device);
       seconds += opSeconds(op, known->second, device);
     }
   }

@@ -1,9 +1,10 @@
 #include "passes/PlacementRules.h"
 
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "passes/Support.h"
 #include "runtime/base/Suggest.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -40,22 +41,20 @@ std::vector<std::string> phaseNames(ModuleOp module) {
   return names;
 }
 
-/// "blk.*.rest" of labels of layers, then the labels.
+/// "blk.*.part" of the ops of layers, then every label.
 std::vector<std::string> labelsOf(ModuleOp module, StringRef phase) {
-  llvm::SetVector<StringRef> labels, rests;
+  std::set<std::string> parts, labels;
   module.walk([&](CostOpInterface op) {
-    StringRef label = labelOf(op);
-    if ((!phase.empty() && phaseOf(op).getName() != phase) ||
-        !labels.insert(label) || !layerOf(op))
+    if (!phase.empty() && phaseOf(op).getName() != phase)
       return;
-    label.consume_front("blk.");
-    rests.insert(label.split('.').second);
+    labels.insert(labelOf(op));
+    if (layerOf(op))
+      parts.insert(
+          "blk.*." +
+          op->getAttrOfType<LabelAttr>(kLabelAttr).getPart().getValue().str());
   });
-  std::vector<std::string> all;
-  for (StringRef rest : rests)
-    all.push_back("blk.*." + rest.str());
-  for (StringRef label : labels)
-    all.push_back(label.str());
+  std::vector<std::string> all(parts.begin(), parts.end());
+  all.insert(all.end(), labels.begin(), labels.end());
   return all;
 }
 

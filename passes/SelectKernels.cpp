@@ -91,8 +91,8 @@ private:
     if (!format)
       return nullptr;
     TokenRange tokens = gemmTokens(weight, phase);
-    return chooseGemm(*format, layouts.choose(weight, device).layout,
-                      device, tokens.min, tokens.max);
+    return chooseGemm(*format, layouts.choose(weight, device).layout, device,
+                      tokens.min, tokens.max);
   }
 
   /// Says where the op's weights are, each by its name if they differ.

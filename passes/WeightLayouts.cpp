@@ -30,10 +30,10 @@ static bool hasGemms(Layout layout, moek::Format format,
         chooseGemm(format, layout, device, tokens.min, tokens.max);
     const GemmInfo *gguf =
         chooseGemm(format, Layout::Gguf, device, tokens.min, tokens.max);
-    return other && (!gguf || (other->isa >= gguf->isa &&
-                               shareActivation(*other, *gguf) &&
-                               !clearlySlower(*other, *gguf, tokens.max,
-                                              device)));
+    return other &&
+           (!gguf ||
+            (other->isa >= gguf->isa && shareActivation(*other, *gguf) &&
+             !clearlySlower(*other, *gguf, tokens.max, device)));
   });
 }
 

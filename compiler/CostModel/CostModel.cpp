@@ -35,8 +35,7 @@ double onLine(ArrayRef<double> at, ArrayRef<double> values, double x) {
   size_t next = 1;
   while (next + 1 < at.size() && at[next] < x)
     ++next;
-  double slope =
-      (values[next] - values[next - 1]) / (at[next] - at[next - 1]);
+  double slope = (values[next] - values[next - 1]) / (at[next] - at[next - 1]);
   return std::max(values[next - 1] + slope * (x - at[next - 1]),
                   0.1 * values[next - 1]);
 }
@@ -109,8 +108,8 @@ double encodeSeconds(double values, double rows, Isa isa,
 /// Attention's products of queries and cached rows, and those that decompress
 /// rows.
 double attentionSeconds(OpCode op, const StepWork &work,
-                        const KernelChoice &kernels,
-                        const Situation &situation, const DeviceDesc &device) {
+                        const KernelChoice &kernels, const Situation &situation,
+                        const DeviceDesc &device) {
   std::string type(moek::kvTypeName(situation.kvType));
   bool integers = situation.kvType == moek::KvType::Q8_0 && kernels.driver &&
                   kernels.driver->isa != Isa::Ref &&

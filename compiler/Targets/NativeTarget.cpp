@@ -90,10 +90,11 @@ measureDevice(DeviceDesc &device, const CpuMeasurement &cpu, double seconds) {
 
 /// What every kernel does: at least two rounds if there is time for that, and
 /// up to `most` until one is quiet.
-StatusOr<moert::Disturbance>
-measureKernels(DeviceDesc &device, const CpuMeasurement &cpu, bool brief,
-               int most, const CalibrationProgress &progress,
-               const CalibrationProgress &detail) {
+StatusOr<moert::Disturbance> measureKernels(DeviceDesc &device,
+                                            const CpuMeasurement &cpu,
+                                            bool brief, int most,
+                                            const CalibrationProgress &progress,
+                                            const CalibrationProgress &detail) {
   moert::Disturbance seen;
   if (!cpu.kernels)
     return seen;
@@ -190,7 +191,7 @@ std::optional<TargetDesc> cachedTarget(const std::string &path,
   std::string trouble = cached.isOk() ? differenceFromHere(cached->host())
                                       : cached.status().message();
   if (trouble.empty()) {
-    if (!wantsKernels || !cached->host().kernels.empty())
+    if (!wantsKernels || cached->host().statesKernels)
       return *std::move(cached);
     notes.push_back(fmt::format("{}: has no rates of kernels, as an earlier "
                                 "version wrote it; measured again",
@@ -320,8 +321,7 @@ StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
   MOE_ASSIGN_OR_RETURN(TargetDesc target,
                        makeTarget("native", std::move(gpus.devices)));
   target.notes = std::move(gpus.notes);
-  return Calibration{std::move(target),
-                     worse(worse(ofAll, ofEach), ofKernels)};
+  return Calibration{std::move(target), worse(worse(ofAll, ofEach), ofKernels)};
 }
 
 std::string unusedGpuNote(const TargetDesc &native) {
@@ -358,10 +358,13 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
   MOE_ASSIGN_OR_RETURN(TargetDesc target, makeTarget("native", {device}));
   target.notes = std::move(notes);
   if (!disturbance.isQuiet()) {
+    // Kernels would be chosen by chance.
+    for (DeviceDesc &measured : target.devices)
+      measured.kernels.clear();
     target.notes.push_back(fmt::format(
         "other programs use this machine ({} in the last of {} measurements); "
-        "the best figures are used this time, but not kept: run moec calibrate "
-        "when it is quiet",
+        "the best figures are used this time, without rates of kernels, but "
+        "not kept: run moec calibrate when it is quiet",
         disturbance.text(), kMeasurements));
     return target;
   }

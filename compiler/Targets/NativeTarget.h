@@ -34,12 +34,12 @@ struct CpuMeasurement {
 inline constexpr int kMeasurements = 3;
 
 /// This machine: its CPU's ISA, cores and memory as detected, rates as measured
-/// by short runs of every kernel (some seconds), unless the user's cache folder has what
-/// an earlier call or `moec calibrate` found on this machine. It is kept so
-/// that compiling twice gives the same plan; but not what was measured on a
-/// busy machine. GPUs only where `moec calibrate` found them. Notes tell of a
-/// busy machine, why what was kept is of no use (damaged, of another version or
-/// machine), and that nothing can be kept.
+/// by short runs of every kernel (some seconds), unless the user's cache folder
+/// has what an earlier call or `moec calibrate` found on this machine. It is
+/// kept so that compiling twice gives the same plan; but not what was measured
+/// on a busy machine. GPUs only where `moec calibrate` found them. Notes tell
+/// of a busy machine, why what was kept is of no use (damaged, of another
+/// version or machine), and that nothing can be kept.
 moert::StatusOr<TargetDesc>
 nativeTarget(const CpuMeasurement &cpu = CpuMeasurement::ofThisMachine(),
              const CalibrationProgress &progress = {});

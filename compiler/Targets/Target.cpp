@@ -49,8 +49,9 @@ Status appendPart(std::string_view part, std::string_view spec,
     return Status::ok();
   }
   if (name == "native") {
-    MOE_ASSIGN_OR_RETURN(TargetDesc native, nativeTarget(CpuMeasurement::ofThisMachine(),
-                                      progress));
+    MOE_ASSIGN_OR_RETURN(
+        TargetDesc native,
+        nativeTarget(CpuMeasurement::ofThisMachine(), progress));
     devices.push_back(native.host());
     std::ranges::move(native.notes, std::back_inserter(target.notes));
     if (std::string note = unusedGpuNote(native); !note.empty())
@@ -90,7 +91,8 @@ StatusOr<TargetDesc> describeParts(std::string_view spec,
   std::string_view rest = spec;
   while (true) {
     size_t plus = rest.find('+');
-    MOE_RETURN_IF_ERROR(appendPart(rest.substr(0, plus), spec, progress, parts));
+    MOE_RETURN_IF_ERROR(
+        appendPart(rest.substr(0, plus), spec, progress, parts));
     if (plus == std::string_view::npos)
       break;
     rest.remove_prefix(plus + 1);

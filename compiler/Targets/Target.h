@@ -59,15 +59,18 @@ struct DeviceDesc {
   Peak read; ///< Bytes, all cores together.
   /// Of 1, 2, ... cores; empty where not measured.
   std::vector<double> readBytesPerSecondByCores;
-  Peak int8;  ///< Operations, multiply and add counted as 2.
+  Peak int8;    ///< Operations, multiply and add counted as 2.
   Peak float32; ///< F32, on a GPU whichever kernels use.
-  Peak bf16;  ///< BF16 dot products; 0: has none.
+  Peak bf16;    ///< BF16 dot products; 0: has none.
   /// To the host (a CPU has none: 0).
   Peak link;
   double linkLatencySeconds = 0;
   /// Measured, of every kernel that plans for it may name. Empty where that
   /// was not done: kernels then reach their share of the peaks above.
   std::vector<moert::KernelRate> kernels;
+  /// Whether its file has a list of them, even an empty one, which leaves the
+  /// choice of kernels to instruction sets.
+  bool statesKernels = false;
   moert::StepOverheads overheads;
   /// What one sentence says of all figures.
   std::string source;

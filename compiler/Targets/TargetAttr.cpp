@@ -50,8 +50,7 @@ const PeakField peakFields[] = {
     {"link_bps", &DeviceDesc::link, Peak::kAssumedRead},
 };
 const SecondsField secondsFields[] = {
-    {"link_latency",
-     [](DeviceDesc &d, double v) { d.linkLatencySeconds = v; },
+    {"link_latency", [](DeviceDesc &d, double v) { d.linkLatencySeconds = v; },
      [](const DeviceDesc &d) { return d.linkLatencySeconds; }},
     {"step_seconds", [](DeviceDesc &d, double v) { d.overheads.step = v; },
      [](const DeviceDesc &d) { return d.overheads.step; }},

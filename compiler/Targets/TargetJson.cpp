@@ -112,8 +112,8 @@ bool isPeakKey(std::string_view key) {
 
 /// A list of objects, one for each kernel and variant.
 constexpr const char *kernelsKey = "kernels";
-constexpr std::string_view kernelKeys[] = {"kernel", "variant", "at",
-                                           "memory", "cache"};
+constexpr std::string_view kernelKeys[] = {"kernel", "variant", "at", "memory",
+                                           "cache"};
 /// More than any measurement makes.
 constexpr size_t mostPoints = 64;
 
@@ -172,8 +172,8 @@ Status parsePeaks(const Json &object, const JsonPlace &place,
                   DeviceDesc &device) {
   for (const PeakKey &key : peakKeys) {
     Peak &peak = device.*key.peak;
-    MOE_ASSIGN_OR_RETURN(
-        peak.source, textOf(object, peakKey(key, sourceSuffix), place));
+    MOE_ASSIGN_OR_RETURN(peak.source,
+                         textOf(object, peakKey(key, sourceSuffix), place));
     std::string name = peakKey(key, efficiencySuffix);
     auto it = object.find(name);
     if (it == object.end())
@@ -201,8 +201,10 @@ StatusOr<std::vector<double>> numbersOf(const Json &object,
   };
   if (!list->is_array() || list->size() > mostPoints ||
       !std::ranges::all_of(*list, isNumber))
-    return (place / key).error(fmt::format(
-        "\"{}\" must be a list of at most {} numbers above 0", key, mostPoints));
+    return (place / key)
+        .error(
+            fmt::format("\"{}\" must be a list of at most {} numbers above 0",
+                        key, mostPoints));
   for (const Json &value : *list)
     numbers.push_back(value.get<double>() * unit);
   return numbers;
@@ -236,6 +238,7 @@ Status parseKernels(const Json &object, const JsonPlace &place,
   auto list = object.find(kernelsKey);
   if (list == object.end())
     return Status::ok();
+  device.statesKernels = true;
   JsonPlace all = place / kernelsKey;
   if (!list->is_array())
     return all.error("\"kernels\" must be a list");

@@ -1,14 +1,13 @@
 // Measurements give plausible numbers; how large is the machine's affair.
 #include "runtime/device/cpu/Calibrate.h"
 
-#include "runtime/device/cpu/KernelRates.h"
-
 #include "runtime/base/HostCpu.h"
+#include "runtime/device/cpu/KernelRates.h"
 #include "runtime/device/cpu/Pinning.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <algorithm>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -110,11 +109,11 @@ TEST(Calibrate, CachesGrowFromLevelToLevel) {
 }
 
 TEST(KernelRatesTest, KernelsOfThisMachineRunAtEverySize) {
-  for (const char *only : {"gemm_q8_0", "attention", "rms_norm", "router",
-                           "absorb_query"}) {
+  for (const char *only :
+       {"gemm_q8_0", "attention", "rms_norm", "router", "absorb_query"}) {
     StatusOr<KernelRates> rates = measureKernels(
-        1, {.seconds = 1e-5, .brief = true, .only = only,
-            .memoryBytes = 1 << 20});
+        1,
+        {.seconds = 1e-5, .brief = true, .only = only, .memoryBytes = 1 << 20});
     ASSERT_TRUE(rates.isOk()) << rates.status().message();
     EXPECT_FALSE(rates->kernels.empty()) << only;
     for (const KernelRate &rate : rates->kernels) {

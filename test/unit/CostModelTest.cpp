@@ -32,8 +32,8 @@ protected:
   Value weight(ArrayRef<int64_t> shape) {
     OpBuilder builder(module_->getBodyRegion());
     auto type = RankedTensorType::get(shape, moe::Q8_0Type::get(&context_));
-    auto ref = moe::WeightRefAttr::get(
-        &context_, StringAttr::get(&context_, "w"), 0, 0);
+    auto ref = moe::WeightRefAttr::get(&context_,
+                                       StringAttr::get(&context_, "w"), 0, 0);
     return builder.create<moe::WeightOp>(UnknownLoc::get(&context_), type, ref);
   }
   StepWork multiplying(double rows, double matrices = 1) {
@@ -47,8 +47,7 @@ protected:
     SmallVector<const moek::GemmInfo *> gemms;
     for (std::string_view name : gemmNames)
       gemms.push_back(moek::findGemm(name));
-    return moec::instructionSeconds(op, work,
-                                    {moek::findKernel(driver), gemms},
+    return moec::instructionSeconds(op, work, {moek::findKernel(driver), gemms},
                                     situation, device_);
   }
   double linear(double rows, bool cached = false) {
@@ -64,7 +63,8 @@ protected:
 };
 
 TEST_F(CostModelTest, GemmsGoByTheirOwnRatesBetweenMeasuredRows) {
-  device_.kernels = {{"gemm_q8_0_avx512", "", {1, 5, 13}, {10, 5, 2}, {20, 5, 2}}};
+  device_.kernels = {
+      {"gemm_q8_0_avx512", "", {1, 5, 13}, {10, 5, 2}, {20, 5, 2}}};
   EXPECT_DOUBLE_EQ(linear(1), kBytes / 10);
   EXPECT_DOUBLE_EQ(linear(5), kBytes / 5);
   // Half way between 1/5 and 1/2 of a second a byte.
@@ -114,8 +114,7 @@ TEST_F(CostModelTest, AttentionGoesByTheTypeOfTheCacheAndItsDepth) {
       {"mla_attention_avx512", "q8_0 pairs", {100}, {25}, {}}};
   StepWork work;
   work.ops = 1000;
-  Situation situation{.tokens = 1, .cached = 99,
-                      .kvType = moek::KvType::Q8_0};
+  Situation situation{.tokens = 1, .cached = 99, .kvType = moek::KvType::Q8_0};
   auto latent = [&] {
     return seconds(OpCode::LatentAttention, work, "latent_attention_avx512",
                    situation);

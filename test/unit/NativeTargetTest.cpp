@@ -215,17 +215,21 @@ class KernelsOfThisMachineTest : public NativeTargetTest {
 protected:
   CpuMeasurement measuringKernels(std::vector<Disturbance> disturbances) {
     CpuMeasurement cpu = measuring({kQuiet});
-    cpu.kernels = [=, this](int, bool brief, const auto &progress)
-        -> StatusOr<moert::KernelRates> {
+    cpu.kernels = [=,
+                   this](int, bool brief,
+                         const auto &progress) -> StatusOr<moert::KernelRates> {
       progress("gemm_q4_k_avx512");
       brief_ = brief;
       double rate = 1e9 * ++rounds_;
       moert::KernelRates rates;
-      rates.kernels = {{"gemm_q4_k_avx512", "", {1, 64}, {rate, 5e17 / rate},
+      rates.kernels = {{"gemm_q4_k_avx512",
+                        "",
+                        {1, 64},
+                        {rate, 5e17 / rate},
                         {2 * rate, 1}}};
       rates.overheads = {1e-6 * rounds_, 1e-8, 1e-7};
-      rates.disturbance = disturbances[std::min(
-          size_t(rounds_ - 1), disturbances.size() - 1)];
+      rates.disturbance =
+          disturbances[std::min(size_t(rounds_ - 1), disturbances.size() - 1)];
       return rates;
     };
     return cpu;
@@ -263,7 +267,8 @@ TEST_F(KernelsOfThisMachineTest, AFileOfAnEarlierVersionIsMeasuredAgain) {
   EXPECT_THAT(target->notes, IsEmpty());
 }
 
-TEST_F(KernelsOfThisMachineTest, CalibrationTakesTheBestOfRoundsUntilOneIsQuiet) {
+TEST_F(KernelsOfThisMachineTest,
+       CalibrationTakesTheBestOfRoundsUntilOneIsQuiet) {
   StatusOr<Calibration> quiet = calibrate(measuringKernels({kQuiet}));
   ASSERT_TRUE(quiet.isOk()) << quiet.status().message();
   EXPECT_EQ(rounds_, 2);

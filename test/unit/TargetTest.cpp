@@ -60,8 +60,7 @@ TEST_F(TargetFileTest, ADeviceOfAListIsNamedByItsIndex) {
   Json second = cpu_;
   second["reserved_gib"] = 100;
   moert::Status status = load({{"devices", {cpu_, second}}});
-  EXPECT_THAT(status.message(),
-              HasSubstr("\"reserved_gib\" is 100"));
+  EXPECT_THAT(status.message(), HasSubstr("\"reserved_gib\" is 100"));
 }
 
 TEST_F(TargetFileTest, ACudaDeviceHasNoIsa) {
@@ -76,8 +75,8 @@ TEST_F(TargetFileTest, ACudaDeviceHasNoIsa) {
   EXPECT_TRUE(both.isOk()) << both.message();
 }
 
-// A peak is no rate: each comes with the part of it that kernels reach, and with
-// who says so.
+// A peak is no rate: each comes with the part of it that kernels reach, and
+// with who says so.
 TEST(TargetNamesTest, EveryFigureOfAShippedTargetHasItsSource) {
   for (const std::string &name : targetNames()) {
     if (name == "native")

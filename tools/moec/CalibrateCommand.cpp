@@ -16,17 +16,17 @@ struct CalibrateFlags {
 };
 
 Status calibrate(const CalibrateFlags &flags) {
-  MOE_ASSIGN_OR_RETURN(Calibration calibration,
-                       calibrateNative(
-                           [](const std::string &what) {
-                             moetool::note("measuring {}\n", what);
-                           },
-                           {.measurements = flags.force ? 1 : kMeasurements,
-                            .detail = moetool::stderrIsTerminal()
-                                          ? [](const std::string &what) {
-                                              moetool::redrawLine(what);
-                                            }
-                                          : CalibrationProgress()}));
+  MOE_ASSIGN_OR_RETURN(
+      Calibration calibration,
+      calibrateNative(
+          [](const std::string &what) {
+            moetool::note("measuring {}\n", what);
+          },
+          {.measurements = flags.force ? 1 : kMeasurements,
+           .detail =
+               moetool::stderrIsTerminal()
+                   ? [](const std::string &what) { moetool::redrawLine(what); }
+                   : CalibrationProgress()}));
   if (moetool::stderrIsTerminal())
     moetool::redrawLine("");
   const TargetDesc &target = calibration.target;

@@ -126,8 +126,8 @@ Status run(Options &options) {
     return !*interrupted;
   };
   if (moetool::stderrIsTerminal())
-    options.request.measuring = [shown = false](
-                                    const std::string &what) mutable {
+    options.request.measuring = [shown =
+                                     false](const std::string &what) mutable {
       if (shown || !what.empty())
         moetool::redrawLine(what);
       shown = !what.empty();

@@ -31,9 +31,8 @@ public:
               int32_t tokens, bool cached);
   double driver(const moek::KernelInfo &driver, int32_t tokens);
   /// `combine` may be null: then the cache is not cut into spans.
-  double latent(const moek::KernelInfo &driver,
-                const moek::KernelInfo *combine, moek::KvType type,
-                int32_t tokens, int32_t depth);
+  double latent(const moek::KernelInfo &driver, const moek::KernelInfo *combine,
+                moek::KvType type, int32_t tokens, int32_t depth);
   MlaRates mla(const moek::KernelInfo &driver, moek::KvType type,
                int32_t depth);
 
