@@ -359,8 +359,10 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
   target.notes = std::move(notes);
   if (!disturbance.isQuiet()) {
     // Kernels would be chosen by chance.
-    for (DeviceDesc &measured : target.devices)
+    for (DeviceDesc &measured : target.devices) {
       measured.kernels.clear();
+      measured.statesKernels = true;
+    }
     target.notes.push_back(fmt::format(
         "other programs use this machine ({} in the last of {} measurements); "
         "the best figures are used this time, without rates of kernels, but "

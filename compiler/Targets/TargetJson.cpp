@@ -451,6 +451,8 @@ std::string toJson(const TargetDesc &target) {
     }
     if (!device.source.empty())
       object["source"] = device.source;
+    if (device.statesKernels)
+      object[kernelsKey] = Json::array();
     for (const moert::KernelRate &rate : device.kernels)
       object[kernelsKey].push_back(kernelJson(rate));
     list.push_back(std::move(object));
