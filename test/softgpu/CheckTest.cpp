@@ -47,6 +47,9 @@ TEST_F(CheckTest, Bounds) {
   EXPECT_TRUE(found(run("st.global.u32 [%rd90+-8], %r0;", x),
                     FindingKind::OutOfBounds,
                     {"writes 4 bytes", "8 bytes before 'x'"}));
+  uint64_t odd = upload(std::vector<uint32_t>(63), "odd"); // Half of it inside.
+  EXPECT_TRUE(found(run("ld.global.u64 %rd5, [%rd0+248];", odd),
+                    FindingKind::OutOfBounds, {"byte 248 of 'odd'"}));
   EXPECT_TRUE(found(run("ld.global.u32 %r1, [64];"), FindingKind::OutOfBounds));
   EXPECT_TRUE(found(run(shared() + "st.shared.u32 [%r2+1000], %r0;"),
                     FindingKind::OutOfBounds,
@@ -150,8 +153,8 @@ TEST_F(CheckTest, SharedRacesBetweenWarps) {
                           "bar.sync 0; st.shared.u32 [%r2], 7;")));
   // An early reader is not forgotten for the one that writes.
   std::string broadcast =
-      shared() +
-      "st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r4, [%r1];";
+      shared() + "st.shared.u32 [%r2], 0; bar.sync 0; ld.shared.u32 %r4, [%r1];"
+                 "bar.warp.sync -1;";
   EXPECT_TRUE(found(
       run(broadcast + "setp.eq.u32 %p0, %r0, 95; @%p0 st.shared.u32 [%r1], 1;",
           0, 0, 96),
@@ -273,6 +276,12 @@ TEST_F(CheckTest, TagsOfEarlierLaunchesSayNothing) {
   LaunchShape shape{{2, 1, 1}, {64, 1, 1}, 0};
   for (int i = 0; i < 200; ++i)
     ASSERT_TRUE(isClean(gpu.run(i % 2 ? k : other, shape, x, x))) << i;
+  // Tags that come again meet those of 64 launches ago.
+  uint64_t y = zeros(256, "y");
+  for (int i = 0; i < 200; ++i)
+    ASSERT_TRUE(
+        isClean(gpu.run(i / 64 % 2 ? k : other, shape, i % 64 ? x : y, x)))
+        << i;
 }
 
 TEST_F(CheckTest, DivergentBarriers) {
@@ -385,10 +394,12 @@ TEST_F(CheckTest, LaunchLimits) {
   }
   EXPECT_TRUE(
       found(gpu.run(k, {}, 7), FindingKind::LaunchLimit, {"it takes 0"}));
-  std::string text = kernelText("");
+  std::string text = kernelText("", 0);
   text.insert(text.find("{\n.reg"), ".reqntid 64, 1, 1\n");
-  EXPECT_TRUE(found(gpu.launch(loadText(text), {{1, 1, 1}, {32, 1, 1}, 0}, {}),
-                    FindingKind::LaunchLimit));
+  const Kernel &required = loadText(text);
+  EXPECT_TRUE(found(gpu.launch(required, {{1, 1, 1}, {32, 1, 1}, 0}, {}),
+                    FindingKind::LaunchLimit, {"it requires (64, 1, 1)"}));
+  EXPECT_TRUE(isClean(gpu.launch(required, {{1, 1, 1}, {64, 1, 1}, 0}, {})));
 }
 
 TEST_F(CheckTest, ChecksCanBeOff) {

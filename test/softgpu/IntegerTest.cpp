@@ -243,6 +243,16 @@ TEST_F(IntegerTest, Lop3AndPrmt) {
   });
 }
 
+TEST_F(IntegerTest, PacksLowFirst) {
+  expectBits("mov.b64 {%r5, %r6}, %a; sub.u32 %d, %r5, %r6;", {32, 64},
+             [](auto &x) { return x.a - (x.a >> 32); });
+  expectBits("mov.b64 {%h5, %h6, %h7, %h8}, %a; mov.b32 %d, {%h8, %h5};",
+             {32, 64},
+             [](auto &x) { return x.a >> 48 | (x.a & 0xFFFF) << 16; });
+  expectBits("mov.b64 %d, {%a, %b};", {64, 32, 32},
+             [](auto &x) { return x.a | x.b << 32; });
+}
+
 TEST_F(IntegerTest, CountsAndFields) {
   auto bits = [](uint64_t x, int n) {
     int count = 0;

@@ -312,6 +312,11 @@ TEST_F(MemoryTest, BankConflictsAreCounted) {
   EXPECT_EQ(banks(16, four).conflicts(), 0u);
   EXPECT_EQ(banks(32, four).wavefronts, 8u);
   EXPECT_EQ(banks(128, four).conflicts(), 28u);
+  // Eight lanes at a time: each eight meet in four banks of their own.
+  std::string eights = "and.b32 %r3, %r0, 7; shr.u32 %r4, %r0, 3;"
+                       "mad.lo.u32 %r2, %r3, 128, %r1;"
+                       "mad.lo.u32 %r2, %r4, 16, %r2;";
+  EXPECT_EQ(banks(4, eights + four).wavefronts, 32u);
 }
 
 } // namespace

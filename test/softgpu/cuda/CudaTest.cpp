@@ -74,9 +74,10 @@ protected:
     start();
   }
   /// Starts anew, with `gpus` of them, in this thread's context of the first.
-  void start(int gpus = 1, int arch = 89) {
+  void start(int gpus = 1, int arch = 89, int idleMilliseconds = 2) {
     Options options;
     options.timing = GetParam();
+    options.idleMilliseconds = idleMilliseconds;
     options.gpus.resize(size_t(gpus));
     for (GpuOptions &gpu : options.gpus)
       gpu.gpu.arch = arch;
@@ -184,6 +185,52 @@ TEST_P(CudaTest, TwoStreamsNeedAnEvent) {
   EXPECT_THAT(findings(), Contains(HasSubstr("nothing orders the two")));
 }
 
+TEST_P(CudaTest, LateRunsOnlyWhatIsWaitedFor) {
+  start(1, 89, 60'000);
+  CUstream a = stream(), b = stream();
+  CUdeviceptr y = device(0), z = device(0), x = device(1);
+  EXPECT_EQ(launchAdd(y, x, 1, a), kOk);
+  EXPECT_EQ(launchAdd(z, x, 1, b), kOk);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20)); // It may run.
+  EXPECT_EQ(cuStreamSynchronize(b), kOk);
+  if (GetParam() != Timing::Seeded) {
+    EXPECT_EQ(totals().launches, GetParam() == Timing::Late ? 1u : 2u);
+  }
+  EXPECT_EQ(cuStreamSynchronize(a), kOk);
+  EXPECT_EQ(totals().launches, 2u);
+}
+
+TEST_P(CudaTest, AReadOfWhatAnotherStreamWrites) {
+  CUstream a = stream(), b = stream();
+  CUdeviceptr y = device(0), z = device(0), x = device(1);
+  EXPECT_EQ(launchAdd(y, x, 1, a), kOk);
+  EXPECT_EQ(launchAdd(z, y, 1, b), kOk);
+  EXPECT_EQ(cuCtxSynchronize(), kOk);
+  ASSERT_EQ(findings().size(), 1u);
+  EXPECT_THAT(findings()[0], HasSubstr("and nothing orders the two"));
+}
+
+TEST_P(CudaTest, HalvesOfAnAllocationAreApart) {
+  CUstream a = stream(), b = stream();
+  CUdeviceptr y = device(0), x = device(1);
+  EXPECT_EQ(launchAdd(y, x, 1, a, kCount / 2), kOk);
+  EXPECT_EQ(cuMemsetD32Async(x + 2 * kCount, 5, kCount / 2, b), kOk);
+  EXPECT_EQ(cuCtxSynchronize(), kOk);
+  EXPECT_THAT(findings(), IsEmpty());
+}
+
+TEST_P(CudaTest, MappedMemoryIsOrderedByWhatItIs) {
+  CUstream a = stream(), b = stream();
+  uint32_t *host = pinned(1);
+  CUdeviceptr at = 0, y = device(0), x = device(1);
+  EXPECT_EQ(cuMemHostGetDevicePointer_v2(&at, host, 0), kOk);
+  EXPECT_EQ(launchAdd(at, x, 1, a), kOk);
+  EXPECT_EQ(cuMemcpyHtoDAsync_v2(y, host, kCount * 4, b), kOk);
+  EXPECT_EQ(cuCtxSynchronize(), kOk);
+  ASSERT_EQ(findings().size(), 1u);
+  EXPECT_THAT(findings()[0], HasSubstr("cuMemcpyHtoDAsync_v2 of 400 bytes"));
+}
+
 TEST_P(CudaTest, ReadersMayOverlapAndAWriterMayNot) {
   CUstream a = stream(), b = stream();
   CUdeviceptr y = device(0), z = device(0), x = device(1);
@@ -229,9 +276,10 @@ TEST_P(CudaTest, ParametersAreReadAtTheLaunch) {
 }
 
 TEST_P(CudaTest, PinnedMemoryIsUsedWhenTheCopyRuns) {
+  start(1, 89, 60'000);
   CUstream s = stream();
   CUdeviceptr x = device(0);
-  uint32_t *in = pinned(5), *out = pinned(0);
+  uint32_t *in = pinned(5), *out = pinned(5);
   EXPECT_EQ(cuMemcpyHtoDAsync_v2(x, in, kCount * 4, s), kOk);
   EXPECT_EQ(cuMemcpyDtoHAsync_v2(out, x, kCount * 4, s), kOk);
   if (GetParam() == Timing::Late) {
@@ -499,6 +547,33 @@ TEST_P(CudaTest, StreamsWaitForValues) {
   worker.join();
   EXPECT_EQ(download(y), all(1));
   EXPECT_EQ(cuStreamWaitValue32_v2(s, uintptr_t(flags), 3, 0), kInvalidValue);
+}
+
+TEST_P(CudaTest, FlagsCompareAsAsked) {
+  uint32_t *flag = pinned(0, 1);
+  CUdeviceptr at = 0;
+  EXPECT_EQ(cuMemHostGetDevicePointer_v2(&at, flag, 0), kOk);
+  struct {
+    unsigned how;
+    uint32_t now, value;
+    bool isThere;
+  } kCases[] = {{0, 4, 3, true},          {0, 2, 3, false},
+                {0, 0x80000000, 1, true}, // A difference, so it may wrap.
+                {0, 1, 0xFFFFFFF0, true}, {1, 4, 3, false},
+                {1, 3, 3, true},          {2, 4, 6, true},
+                {2, 4, 3, false},         {3, ~0u, 0, false},
+                {3, 5, 1, true}};
+  for (auto &c : kCases) {
+    CUstream s = stream();
+    *flag = c.now;
+    EXPECT_EQ(cuStreamWaitValue32_v2(s, at, c.value, c.how), kOk);
+    for (int i = 0; i < 20 && cuStreamQuery(s) == kNotReady; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(c.isThere ? 5 : 1));
+    EXPECT_EQ(cuStreamQuery(s), c.isThere ? kOk : kNotReady)
+        << c.how << " " << c.now << " " << c.value;
+    *flag = c.how == 3 ? 0 : c.value; // Lets it go.
+    EXPECT_EQ(cuStreamSynchronize(s), kOk);
+  }
 }
 
 TEST_P(CudaTest, HostFunctionsRunInOrder) {

@@ -19,7 +19,7 @@
 namespace softcuda {
 
 /// When an operation runs that may: as soon as it is enqueued; not before the
-/// host waits for it (or does nothing for two milliseconds); at a random time.
+/// host waits for it (or does nothing for some time); at a random time.
 enum class Timing : uint8_t { Early, Late, Seeded };
 
 struct GpuOptions {
@@ -40,6 +40,8 @@ struct Options {
   int driverVersion = 13000; ///< CUDA 13.0.
   Timing timing = Timing::Late;
   uint64_t seed = 1;
+  /// Of a host that calls nothing, before Late runs what is not waited for.
+  int idleMilliseconds = 2;
   /// Whether host memory may be registered CU_MEMHOSTREGISTER_READ_ONLY.
   bool registersReadOnly = false;
   /// What a call returns instead of working, by symbol.

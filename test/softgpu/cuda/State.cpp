@@ -260,7 +260,7 @@ std::vector<std::string> reset(Options options) {
   std::lock_guard lock(calls);
   std::vector<std::string> leaked = live();
   State &old = state();
-  old.timeline.reset();
+  old.timeline->stop();
   for (auto &[address, range] : old.host)
     if (range.isOwned)
       std::free(reinterpret_cast<void *>(address));

@@ -157,6 +157,11 @@ struct State {
   /// Guards `findings`, `order` and `totals`, which operations change.
   std::mutex log;
 
+  /// What runs needs all of the above.
+  ~State() {
+    if (timeline)
+      timeline->stop();
+  }
   void find(std::string what);
 };
 

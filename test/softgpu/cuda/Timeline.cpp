@@ -6,8 +6,8 @@
 
 namespace softcuda {
 
-/// The host seems to do something else, or to wait without calling us.
-static constexpr auto kIdle = std::chrono::milliseconds(2);
+/// Between looks at flags in memory, which change without a word.
+static constexpr auto kPoll = std::chrono::milliseconds(2);
 /// How long an eager GPU lets the host wait after it enqueued.
 static constexpr auto kEager = std::chrono::milliseconds(20);
 
@@ -16,13 +16,14 @@ Timeline::Timeline(const Options &options)
   thread_ = std::thread([this] { loop(); });
 }
 
-Timeline::~Timeline() {
+void Timeline::stop() {
   {
     std::lock_guard lock(mutex_);
     ends_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable())
+    thread_.join();
 }
 
 OperationPtr Timeline::enqueue(OperationPtr operation) {
@@ -77,7 +78,7 @@ void Timeline::wait(const OperationPtr &operation) {
   bool isIdle = false;
   while (!operation->isDone && !ends_)
     if (!runOne(lock, isIdle))
-      isIdle = changed_.wait_for(lock, kIdle) == std::cv_status::timeout;
+      isIdle = changed_.wait_for(lock, kPoll) == std::cv_status::timeout;
   host_.join(operation->clock);
 }
 
@@ -166,9 +167,9 @@ void Timeline::loop() {
       isIdle = isIdle && !pending_.empty();
       continue;
     }
-    // Flags in memory change without a word, so look again in any case.
     uint64_t before = enqueued_;
-    auto pause = pending_.empty() ? std::chrono::milliseconds(1000) : kIdle;
+    auto pause = std::chrono::milliseconds(
+        pending_.empty() ? 1000 : options_.idleMilliseconds);
     bool isQuiet = changed_.wait_for(lock, pause) == std::cv_status::timeout;
     isIdle = isQuiet && before == enqueued_ && !pending_.empty();
   }

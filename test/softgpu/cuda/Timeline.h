@@ -46,8 +46,9 @@ struct Operation {
 class Timeline {
 public:
   explicit Timeline(const Options &options);
+  ~Timeline() { stop(); }
   /// Waits for what runs, drops the rest.
-  ~Timeline();
+  void stop();
 
   uint32_t newChain() { return ++chains_; }
 
