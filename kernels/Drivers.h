@@ -38,7 +38,7 @@ template <OpCode Op> using ArgsOf = typename ArgsOfOp<Op>::type;
 
 #define MOE_KERNEL(name, op, isa)                                              \
   void name(const ArgsOf<OpCode::op> &, const Step &, const Worker &);
-#define MOE_GEMM(name, format, encoding, layout, isa, min, max)                \
+#define MOE_GEMM(name, format, encoding, layout, isa, min, max, panel)         \
   void name(const uint8_t *w, int64_t wStride, int64_t rows,                   \
             const uint8_t *const *act, int64_t tokens, int64_t cols,           \
             float *out, int64_t outStride);

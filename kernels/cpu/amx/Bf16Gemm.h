@@ -21,10 +21,6 @@
 namespace moek::amx {
 namespace {
 
-/// Fewer tokens are multiplied as floats, six of them in one pass over the
-/// weights, which memory delivers more slowly.
-constexpr int64_t kBf16MinTokens = 7;
-
 constexpr int64_t kBf16StepCols = 32; ///< Of a tile: 64 bytes of pairs.
 constexpr int64_t kBf16BlockCols = 128;
 
@@ -173,20 +169,6 @@ MOE_INLINE void bf16TileBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                          outStride);
     }
   }
-}
-
-MOE_INLINE void bf16Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
-                         const uint8_t *const *act, int64_t tokens,
-                         int64_t cols, float *out, int64_t outStride) {
-  if (tokens < kBf16MinTokens)
-    return gemm_bf16_rows16_avx512(w, wStride, rows, act, tokens, cols, out,
-                                   outStride);
-  forBlocks(rows, tokens,
-            [&](int64_t r, int64_t rowCount, int64_t t, int64_t tokenCount) {
-              bf16TileBlock(w + r * wStride, wStride, rowCount, act + t,
-                            tokenCount, cols, out + t * outStride + r,
-                            outStride);
-            });
 }
 
 } // namespace

@@ -15,18 +15,9 @@
 
 #include "kernels/cpu/amx/Requantize.h"
 #include "kernels/cpu/amx/TokenTiles.h"
-#include "kernels/cpu/avx512/Rows16Gemm.h"
 
 namespace moek::amx {
 namespace {
-
-/// Fewer tokens are left to the AVX-512 gemm. For 64 columns of 64 rows
-/// requantising takes about 64 x (9 + 5 of unpacking) instructions, 450 cycles
-/// at two a cycle, and tiles then 4 cycles per token; vpdpbusd takes 32 cycles
-/// per token at its peak of two a cycle, 45 with its scales: even at 11 tokens.
-/// Up to there both are faster than memory delivers the weights, and the
-/// AVX-512 gemm does not round them.
-constexpr int64_t kMinTokens = 12;
 
 /// Parts of a block of columns: of kA8KBlock, which share a token's scale.
 constexpr int kParts = kBlockCols / int(kA8KBlock);
@@ -202,21 +193,6 @@ void tileBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                          outStride);
     }
   }
-}
-
-template <Format F>
-void int8Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
-              const uint8_t *const *act, int64_t tokens, int64_t cols,
-              float *out, int64_t outStride) {
-  if (tokens < kMinTokens)
-    return avx512::rows16Gemm<F>(w, wStride, rows, act, tokens, cols, out,
-                                 outStride);
-  forBlocks(rows, tokens,
-            [&](int64_t r, int64_t rowCount, int64_t t, int64_t tokenCount) {
-              tileBlock<F>(w + r * wStride, wStride, rowCount, act + t,
-                           tokenCount, cols, out + t * outStride + r,
-                           outStride);
-            });
 }
 
 } // namespace
