@@ -297,7 +297,11 @@ void OpReader::require(bool holds, std::string_view rule) {
     fail("breaks the rule that {}", rule);
 }
 
-void OpReader::scratch(int64_t bytes) {
+void OpReader::checkScratch() {
+  if (!status_.isOk())
+    return;
+  int64_t bytes = spec_.scratchBytes(
+      [&](std::string_view name) { return intOf(instruction_, spec_, name); });
   uint64_t available =
       plan_.devices()->Get(deviceOf(plan_, instruction_))->scratch_bytes();
   if (available < uint64_t(bytes))
