@@ -23,6 +23,8 @@ namespace moert {
 inline constexpr unsigned kSchemaVersion = 5;
 /// Sequences that a plan decodes together at most.
 inline constexpr int kMaxSequences = 64;
+/// Buffers and caches begin at multiples of a cache line.
+inline constexpr uint64_t kRegionAlignment = 64;
 
 enum class OperandRole {
   Read,      ///< A buffer.
