@@ -8,7 +8,7 @@
 
 module attributes {moe.target = #xeon} {
 // CHECK-LABEL: func.func @eleven
-// CHECK: moe.linear {{.*}} moe.gemms = ["gemm_q8_0_rows16_avx512"]
+// CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<{{.*}}linear_avx512(gemm_q8_0_rows16_avx512)>
 func.func @eleven(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 2, max_tokens = 11, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
   %a = moe.linear %x, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
@@ -22,7 +22,7 @@ func.func @eleven(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
 
 module attributes {moe.target = #xeon} {
 // CHECK-LABEL: func.func @twelve
-// CHECK: moe.linear {{.*}} moe.gemms = ["gemm_q8_0_rows16_amx"]
+// CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<{{.*}}linear_avx512(gemm_q8_0_rows16_amx)>
 func.func @twelve(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 2, max_tokens = 12, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
   %a = moe.linear %x, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
@@ -36,14 +36,14 @@ func.func @twelve(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.ph
 
 module attributes {moe.target = #xeon} {
 // CHECK-LABEL: func.func @bf16_six
-// CHECK: moe.linear {{.*}} moe.gemms = ["gemm_bf16_rows16_avx512"]
+// CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<{{.*}}linear_avx512(gemm_bf16_rows16_avx512)>
 func.func @bf16_six(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 2, max_tokens = 6, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256xbf16>
   %a = moe.linear %x, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xbf16>) -> tensor<?x256xf32>
   return %a : tensor<?x256xf32>
 }
 // CHECK-LABEL: func.func @bf16_seven
-// CHECK: moe.linear {{.*}} moe.gemms = ["gemm_bf16_rows16_amx"]
+// CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<{{.*}}linear_avx512(gemm_bf16_rows16_amx)>
 func.func @bf16_seven(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 7, context = 64>} {
   %w = moe.weight <"v", file = 0, offset = 0> : tensor<256x256xbf16>
   %a = moe.linear %x, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xbf16>) -> tensor<?x256xf32>
