@@ -32,8 +32,7 @@ static const GemmInfo *likelyGemm(const Product &product, PhaseAttr phase,
     if (number > 0 && (!mayPack || !moek::hasLayout(*layout, *format,
                                                     type.getShape().back())))
       break;
-    if (const GemmInfo *gemm =
-            chooseGemm(*format, *layout, device, tokens))
+    if (const GemmInfo *gemm = chooseGemm(*format, *layout, device, tokens))
       best = !best || gemm->isa >= best->isa ? gemm : best;
   }
   return best;

@@ -22,10 +22,9 @@ static bool hasGemms(Layout layout, moek::Format format,
   return llvm::all_of(uses, [&](int64_t tokens) {
     const GemmInfo *other = chooseGemm(format, layout, device, tokens);
     const GemmInfo *gguf = chooseGemm(format, Layout::Gguf, device, tokens);
-    return other &&
-           (!gguf ||
-            (other->isa >= gguf->isa && shareActivation(*other, *gguf) &&
-             !clearlySlower(*other, *gguf, tokens, device)));
+    return other && (!gguf || (other->isa >= gguf->isa &&
+                               shareActivation(*other, *gguf) &&
+                               !clearlySlower(*other, *gguf, tokens, device)));
   });
 }
 
