@@ -10,11 +10,12 @@ constexpr KernelInfo kernels[] = {
 };
 
 constexpr GemmInfo gemms[] = {
-#define MOE_GEMM(name, format, encoding, layout, isa, min, max)                \
+#define MOE_GEMM(name, format, encoding, layout, isa, min, max, panel)         \
   {#name, Format::format, Encoding::encoding, Layout::layout, Isa::isa, min,   \
-   max},
+   max,   panel},
 #define MOE_CUDA_GEMM(name, format, min, max)                                  \
-  {#name, Format::format, Encoding::F32, Layout::Gguf, Isa::Cuda, min, max},
+  {#name, Format::format, Encoding::F32, Layout::Gguf, Isa::Cuda, min,         \
+   max,   kNever},
 #include "kernels/Kernels.def"
 };
 

@@ -31,6 +31,7 @@ std::string_view kvTypeName(KvType type); ///< "f32", "f16", "bf16", "q8_0"
 std::optional<KvType> kvTypeFromName(std::string_view name);
 
 inline constexpr int32_t kAnyTokens = INT32_MAX;
+inline constexpr int32_t kNever = INT32_MAX;
 
 struct KernelInfo {
   std::string_view name;
@@ -44,7 +45,9 @@ struct GemmInfo {
   Encoding activation;
   Layout layout;
   Isa isa;
+  /// What it is for. It multiplies any number, see Kernels.def.
   int32_t minTokens, maxTokens;
+  int32_t panelTokens; ///< From so many on it expands weights, or kNever.
 };
 
 std::span<const KernelInfo> kernelTable();

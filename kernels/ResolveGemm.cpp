@@ -23,7 +23,7 @@ struct Entry {
 #endif
 
 constexpr Entry entries[] = {
-#define MOE_GEMM(name, format, encoding, layout, isa, min, max)                \
+#define MOE_GEMM(name, format, encoding, layout, isa, min, max, panel)         \
   MOE_CODE_##isa(name)
 #include "kernels/Kernels.def"
 };

@@ -96,7 +96,7 @@ bool gateFitsUp(Value gate, Value up, const moec::DeviceDesc &device,
     auto format = getFormat(type.getElementType());
     // Other layouts are only chosen if their gemms read the same encoding.
     return format ? chooseGemm(*format, moek::Layout::Gguf, device,
-                               phase.getMinTokens(), phase.getMaxTokens())
+                               phase.getMaxTokens())
                   : nullptr;
   };
   const moek::GemmInfo *gateGemm = gemmFor(gateType);

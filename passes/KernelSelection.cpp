@@ -15,19 +15,15 @@ bool moe::runsOn(Isa kernel, Isa device) {
   return kernel <= device;
 }
 
-/// Tiles have 16 rows. Fewer tokens than half of them leave AMX's gemms to the
-/// vector units, but with coarser activations than the vector gemms read.
-static constexpr int64_t kFewTokens = 8;
-
-/// The best instruction set that gemms of a phase are taken from.
-static Isa gemmIsa(Isa device, int64_t maxTokens) {
-  return device == Isa::Amx && maxTokens <= kFewTokens ? Isa::Avx512 : device;
+/// Whether a gemm is for steps of at most `maxTokens` tokens.
+static bool isFor(const GemmInfo &gemm, int64_t maxTokens) {
+  return gemm.minTokens <= maxTokens && maxTokens <= gemm.maxTokens;
 }
 
 moek::Encoding moe::encodingOn(Isa isa, int64_t maxTokens) {
-  isa = gemmIsa(isa, maxTokens);
   bool coarse = llvm::any_of(moek::gemmTable(), [&](const GemmInfo &gemm) {
-    return gemm.activation == moek::Encoding::A8K && runsOn(gemm.isa, isa);
+    return gemm.activation == moek::Encoding::A8K && runsOn(gemm.isa, isa) &&
+           isFor(gemm, maxTokens);
   });
   return coarse ? moek::Encoding::A8K : moek::Encoding::A8;
 }
@@ -53,8 +49,7 @@ bool moe::clearlySlower(const GemmInfo &a, const GemmInfo &b, int64_t rows,
 
 const GemmInfo *moe::chooseGemm(moek::Format format, moek::Layout layout,
                                 const moec::DeviceDesc &device,
-                                int64_t minTokens, int64_t maxTokens) {
-  Isa isa = gemmIsa(device.isa, maxTokens);
+                                int64_t maxTokens) {
   const GemmInfo *best = nullptr;
   auto better = [&](const GemmInfo &info) {
     return !best || (info.isa > best->isa
@@ -63,8 +58,7 @@ const GemmInfo *moe::chooseGemm(moek::Format format, moek::Layout layout,
   };
   for (const GemmInfo &info : moek::gemmTable())
     if (info.format == format && info.layout == layout &&
-        runsOn(info.isa, isa) && info.minTokens <= minTokens &&
-        info.maxTokens >= maxTokens && better(info))
+        runsOn(info.isa, device.isa) && isFor(info, maxTokens) && better(info))
       best = &info;
   return best;
 }

@@ -27,11 +27,11 @@ moek::Encoding encodingOn(moek::Isa isa, int64_t maxTokens);
 const moek::KernelInfo *chooseKernel(moek::OpCode op, moek::Isa isa);
 
 /// The gemm for a weight of `format` in `layout` whose token range holds
-/// minTokens .. maxTokens: of the best instruction set, unless another is known
-/// to be clearly faster with maxTokens. Null if there is none.
+/// maxTokens, the most that a step has: of the best instruction set, unless
+/// another is known to be clearly faster with them. Null if there is none.
 const moek::GemmInfo *chooseGemm(moek::Format format, moek::Layout layout,
                                  const moec::DeviceDesc &device,
-                                 int64_t minTokens, int64_t maxTokens);
+                                 int64_t maxTokens);
 
 /// Whether `a` is known to take more than a tenth longer than `b` over a
 /// byte of weights and `rows` rows: less is what measurements differ by. False

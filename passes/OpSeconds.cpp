@@ -24,17 +24,15 @@ static const GemmInfo *likelyGemm(const Product &product, PhaseAttr phase,
   auto format = getFormat(type.getElementType());
   if (!format)
     return nullptr;
-  TokenRange tokens =
-      phase ? gemmTokens(product.weight, phase)
-            : TokenRange{1, std::max<int64_t>(1, int64_t(product.rows))};
+  int64_t tokens = phase ? phase.getMaxTokens()
+                         : std::max<int64_t>(1, int64_t(product.rows));
   const GemmInfo *best = nullptr;
   for (uint32_t number = 0; auto layout = moek::layoutFromNumber(number);
        ++number) {
     if (number > 0 && (!mayPack || !moek::hasLayout(*layout, *format,
                                                     type.getShape().back())))
       break;
-    if (const GemmInfo *gemm =
-            chooseGemm(*format, *layout, device, tokens.min, tokens.max))
+    if (const GemmInfo *gemm = chooseGemm(*format, *layout, device, tokens))
       best = !best || gemm->isa >= best->isa ? gemm : best;
   }
   return best;

@@ -50,7 +50,7 @@ struct Needs {
 };
 
 int64_t aligned(int64_t bytes) {
-  return int64_t(moert::alignUp(uint64_t(bytes), kRegionAlignment));
+  return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
 }
 
 /// The smallest gap that holds `lifetime` between the placed ones alive at the

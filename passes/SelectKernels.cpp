@@ -90,9 +90,8 @@ private:
     auto format = getFormat(type.getElementType());
     if (!format)
       return nullptr;
-    TokenRange tokens = gemmTokens(weight, phase);
     return chooseGemm(*format, layouts.choose(weight, device).layout, device,
-                      tokens.min, tokens.max);
+                      phase.getMaxTokens());
   }
 
   /// Says where the op's weights are, each by its name if they differ.

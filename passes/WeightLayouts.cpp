@@ -5,14 +5,9 @@ using namespace mlir::moe;
 using moek::GemmInfo;
 using moek::Layout;
 
-TokenRange moe::gemmTokens(Value weight, PhaseAttr phase) {
-  bool isExperts = cast<RankedTensorType>(weight.getType()).getRank() > 2;
-  return {isExperts ? 1 : phase.getMinTokens(), phase.getMaxTokens()};
-}
-
 void WeightLayouts::addUse(Value weight, PhaseAttr phase,
                            const moec::DeviceDesc &device) {
-  uses_[{weightKey(weight), &device}].push_back(gemmTokens(weight, phase));
+  uses_[{weightKey(weight), &device}].push_back(phase.getMaxTokens());
 }
 
 /// Whether filling up the last panel takes more than an eighth of the bytes.
@@ -23,17 +18,13 @@ static bool wastesRows(Layout layout, int64_t rows) {
 /// Whether each use has a gemm that is no worse than the one on GGUF rows, and
 /// is not known to be slower.
 static bool hasGemms(Layout layout, moek::Format format,
-                     const moec::DeviceDesc &device,
-                     ArrayRef<TokenRange> uses) {
-  return llvm::all_of(uses, [&](TokenRange tokens) {
-    const GemmInfo *other =
-        chooseGemm(format, layout, device, tokens.min, tokens.max);
-    const GemmInfo *gguf =
-        chooseGemm(format, Layout::Gguf, device, tokens.min, tokens.max);
-    return other &&
-           (!gguf ||
-            (other->isa >= gguf->isa && shareActivation(*other, *gguf) &&
-             !clearlySlower(*other, *gguf, tokens.max, device)));
+                     const moec::DeviceDesc &device, ArrayRef<int64_t> uses) {
+  return llvm::all_of(uses, [&](int64_t tokens) {
+    const GemmInfo *other = chooseGemm(format, layout, device, tokens);
+    const GemmInfo *gguf = chooseGemm(format, Layout::Gguf, device, tokens);
+    return other && (!gguf || (other->isa >= gguf->isa &&
+                               shareActivation(*other, *gguf) &&
+                               !clearlySlower(*other, *gguf, tokens, device)));
   });
 }
 

@@ -15,15 +15,6 @@
 
 namespace mlir::moe {
 
-/// Tokens that one call of a gemm may multiply.
-struct TokenRange {
-  int64_t min, max;
-};
-
-/// Of a gemm on `weight` in `phase`: an expert sees any number of a step's
-/// tokens, from one.
-TokenRange gemmTokens(Value weight, PhaseAttr phase);
-
 class WeightLayouts {
 public:
   /// Without `mayPack` every weight keeps the model file's layout.
@@ -52,7 +43,8 @@ private:
   using Key = std::pair<Attribute, const moec::DeviceDesc *>;
 
   bool mayPack_;
-  llvm::DenseMap<Key, SmallVector<TokenRange, 4>> uses_;
+  /// The most tokens of the phases that read a weight.
+  llvm::DenseMap<Key, SmallVector<int64_t, 4>> uses_;
 };
 
 } // namespace mlir::moe

@@ -10,13 +10,9 @@ namespace moert {
 namespace {
 /// By OpCode.
 constexpr Binder binders[moek::kOpCodeCount] = {
-    bindEmbed,          bindRopeTable,     bindRmsNorm,
-    bindQuantize,       bindLinear,        bindGateUp,
-    bindSiluMul,        bindAdd,           bindRope,
-    bindMlaLatent,      bindAbsorbQuery,   bindLatentAttention,
-    bindHeadLinear,     bindMlaAttention,  bindRouter,
-    bindExpertGroup,    bindExpertsLinear, bindExpertsGateUp,
-    bindExpertsCombine, bindCopy,          bindLatentCombine};
+#define MOE_OP(op, name, number, kind) bind##op,
+#include "kernels/Ops.def"
+};
 
 /// Binds the instructions of one phase.
 class PhaseBinder {
@@ -96,6 +92,7 @@ private:
     OpReader reader(plan_, phase_, instruction, memories_, own, files_,
                     arguments_);
     BoundInstruction bound{reader.driver(), binder(reader)};
+    reader.checkScratch();
     MOE_RETURN_IF_ERROR(reader.finish());
     return bound;
   }

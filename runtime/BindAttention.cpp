@@ -93,7 +93,6 @@ const void *bindAbsorbQuery(OpReader &r) {
   args.out = out.f32();
   args.outStride =
       r.rows(out, 1, int64_t(args.heads) * (int64_t(args.latent) + args.rope));
-  r.scratch(moek::absorbQueryScratchBytes(args.latent));
   return r.keep(args);
 }
 
@@ -114,8 +113,6 @@ const void *bindLatentAttention(OpReader &r) {
   args.outStride = args.splits == 1
                        ? r.rows(out, 1, int64_t(args.heads) * args.latent)
                        : spanRows(r, out, args.splits, args.heads, args.latent);
-  r.scratch(
-      moek::latentAttentionScratchBytes(args.heads, args.latent, args.rope));
   return r.keep(args);
 }
 
@@ -148,7 +145,6 @@ const void *bindHeadLinear(OpReader &r) {
   args.xStride = r.rows(x, 1, heads * (cols + args.tail));
   args.out = out.f32();
   args.outStride = r.rows(out, 1, heads * (rows + args.tail));
-  r.scratch(moek::headLinearScratchBytes(cols));
   return r.keep(args);
 }
 
@@ -188,8 +184,6 @@ const void *bindMlaAttention(OpReader &r) {
   }
   args.out = out.f32();
   args.outStride = r.rows(out, 1, int64_t(args.heads) * args.value);
-  r.scratch(moek::mlaAttentionScratchBytes(args.nope, args.rope, args.latent,
-                                           args.value));
   return r.keep(args);
 }
 

@@ -1,6 +1,5 @@
 // Arguments of embedding, norms, and everything that multiplies one matrix.
 #include "kernels/CopyArgs.h"
-#include "kernels/Scratch.h"
 #include "runtime/OpReader.h"
 
 namespace moert {
@@ -76,7 +75,6 @@ const void *bindLinear(OpReader &r) {
   args.out = out.f32();
   args.outStride = r.rows(out, 1, args.w.rows);
   args.accumulate = r.boolean("accumulate");
-  r.scratch(moek::gemmScratchBytes());
   return r.keep(args);
 }
 
@@ -94,7 +92,6 @@ const void *bindGateUp(OpReader &r) {
   args.actStride = r.byteStride(act, 1, args.gate.cols);
   args.out = out.f32();
   args.outStride = r.rows(out, 1, args.gate.rows);
-  r.scratch(moek::gateUpScratchBytes());
   return r.keep(args);
 }
 

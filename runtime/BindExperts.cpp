@@ -1,5 +1,4 @@
 // Arguments of routing and the routed experts.
-#include "kernels/Scratch.h"
 #include "runtime/OpReader.h"
 
 namespace moert {
@@ -46,7 +45,6 @@ const void *bindRouter(OpReader &r) {
             "the groups used hold top_k experts");
   r.require(args.groups == 1 || !args.bias || groupSize >= 2,
             "a biased group has two experts to rank it by");
-  r.scratch(moek::routerScratchBytes(args.experts));
   return r.keep(args);
 }
 
@@ -79,7 +77,6 @@ const void *bindExpertsLinear(OpReader &r) {
       r.byteStride(act, args.actPerToken ? 1 : args.topK, args.w.cols);
   args.out = out.f32();
   args.outStride = r.rows(out, args.topK, args.w.rows);
-  r.scratch(moek::gemmScratchBytes());
   return r.keep(args);
 }
 
@@ -102,7 +99,6 @@ const void *bindExpertsGateUp(OpReader &r) {
   args.actStride = r.byteStride(act, 1, args.gate.cols);
   args.out = out.f32();
   args.outStride = r.rows(out, args.topK, args.gate.rows);
-  r.scratch(moek::gateUpScratchBytes());
   return r.keep(args);
 }
 

@@ -11,13 +11,10 @@
 namespace moert {
 
 namespace {
-using moek::OpCode;
-
 /// What is known about the integers in a region. Kernels use them as indices,
 /// so each must come from an instruction that bounds them.
 struct Contents {
-  enum Kind { Plain, Tokens, ExpertIds, GroupOffsets, GroupSlots };
-  Kind kind = Plain;
+  Indices indices = Indices::None;
   int64_t experts = 0, topK = 0;
   /// Instruction that wrote offsets and slots: they belong together.
   uint32_t writer = 0;
@@ -55,7 +52,7 @@ struct Region {
 
 struct Access {
   uint32_t region;
-  std::string_view operand;
+  const OperandSpec *operand;
   bool reads, writes;
 };
 
@@ -71,12 +68,6 @@ struct Pending {
   bool writes;
 };
 
-/// Ops whose kernels work element by element or row by row, so that an input
-/// may be the output.
-bool worksInPlace(OpCode op) {
-  return op == OpCode::RmsNorm || op == OpCode::SiluMul || op == OpCode::Add;
-}
-
 class Walk {
 public:
   Walk(const fb::Plan &plan, const fb::Phase &phase)
@@ -89,9 +80,9 @@ private:
   void addKv(const fb::Kv &kv);
   Status visit(uint32_t index);
   void collectAccesses(const fb::Instruction &instruction, const OpSpec &spec);
-  Status checkWithin(OpCode op) const;
+  Status checkWithin(OpKind kind) const;
   Status checkReplicated() const;
-  Status checkCopy(OpCode op) const;
+  Status checkCopy(OpKind kind) const;
   void synchronize(const fb::Instruction &instruction);
   void forget();
   size_t placeOf(const Pending &pending) const {
@@ -103,10 +94,12 @@ private:
   Status checkContents(const fb::Instruction &instruction,
                        const OpSpec &spec) const;
   Contents written(const fb::Instruction &instruction, const OpSpec &spec,
-                   std::string_view operand, uint32_t index) const;
+                   const OperandSpec &operand, uint32_t index) const;
+  int64_t expertsOf(const fb::Instruction &instruction,
+                    const OpSpec &spec) const;
   void define(uint32_t region, const Contents &contents);
 
-  const Contents &contentsOf(std::string_view operand) const;
+  const Access *reading(Indices indices) const;
   std::string nameOf(uint32_t region) const;
 
   const fb::Plan &plan_;
@@ -164,25 +157,25 @@ void Walk::collectAccesses(const fb::Instruction &instruction,
   accesses_.clear();
   for (uint32_t i = 0; i < spec.operands.size(); ++i) {
     const fb::Operand *operand = instruction.operands()->Get(i);
-    std::string_view name = spec.operands[i].name;
+    const OperandSpec *own = &spec.operands[i];
     if (operand->kind() == fb::OperandKind::None)
       continue;
-    switch (spec.operands[i].role) {
+    switch (own->role) {
     case OperandRole::Read:
-      accesses_.push_back({operand->index(), name, true, false});
+      accesses_.push_back({operand->index(), own, true, false});
       break;
     case OperandRole::Write:
-      accesses_.push_back({operand->index(), name, false, true});
+      accesses_.push_back({operand->index(), own, false, true});
       break;
     case OperandRole::ReadWrite:
-      accesses_.push_back({operand->index(), name,
+      accesses_.push_back({operand->index(), own,
                            intOf(instruction, spec, "accumulate") != 0, true});
       break;
     case OperandRole::KvRead:
     case OperandRole::KvWrite: {
-      bool writes = spec.operands[i].role == OperandRole::KvWrite;
+      bool writes = own->role == OperandRole::KvWrite;
       accesses_.push_back(
-          {count(phase_.buffers()) + operand->index(), name, !writes, writes});
+          {count(phase_.buffers()) + operand->index(), own, !writes, writes});
       break;
     }
     case OperandRole::Weight:
@@ -193,22 +186,24 @@ void Walk::collectAccesses(const fb::Instruction &instruction,
 }
 
 /// Operands of one instruction against each other.
-Status Walk::checkWithin(OpCode op) const {
+Status Walk::checkWithin(OpKind kind) const {
   for (size_t i = 0; i < accesses_.size(); ++i) {
     const Access &a = accesses_[i];
     if (a.reads && !regions_[a.region].defined)
       return invalidPlan("reads {} as {}, which nothing wrote before or which "
                          "was overwritten since",
-                         nameOf(a.region), a.operand);
+                         nameOf(a.region), a.operand->name);
     for (size_t j = i + 1; j < accesses_.size(); ++j) {
       const Access &b = accesses_[j];
       if (!(a.writes || b.writes) ||
           !regions_[a.region].overlaps(regions_[b.region]))
         continue;
-      if (worksInPlace(op) && regions_[a.region].sameAs(regions_[b.region]))
+      if (kind == OpKind::InPlace &&
+          regions_[a.region].sameAs(regions_[b.region]))
         continue;
-      return invalidPlan("operands {} ({}) and {} ({}) overlap", a.operand,
-                         nameOf(a.region), b.operand, nameOf(b.region));
+      return invalidPlan("operands {} ({}) and {} ({}) overlap",
+                         a.operand->name, nameOf(a.region), b.operand->name,
+                         nameOf(b.region));
     }
   }
   return Status::ok();
@@ -234,8 +229,8 @@ Status Walk::checkReplicated() const {
 }
 
 /// What a copy writes is what it reads.
-Status Walk::checkCopy(OpCode op) const {
-  if (op != OpCode::Copy ||
+Status Walk::checkCopy(OpKind kind) const {
+  if (kind != OpKind::Copies ||
       regions_[accesses_[0].region].hasShapeOf(regions_[accesses_[1].region]))
     return Status::ok();
   return invalidPlan("copies {} to {}, which has another shape",
@@ -316,73 +311,72 @@ void Walk::note(uint32_t queue, uint32_t index) {
   }
 }
 
-const Contents &Walk::contentsOf(std::string_view operand) const {
-  static constexpr Contents none;
+/// The operand that is read as such indices, or null.
+const Access *Walk::reading(Indices indices) const {
   for (const Access &access : accesses_)
-    if (access.operand == operand)
-      return regions_[access.region].contents;
-  return none;
+    if (access.operand->role == OperandRole::Read &&
+        access.operand->indices == indices)
+      return &access;
+  return nullptr;
+}
+
+/// How many experts the instruction chooses from.
+int64_t Walk::expertsOf(const fb::Instruction &instruction,
+                        const OpSpec &spec) const {
+  if (int64_t experts = intOf(instruction, spec, "experts"); experts >= 0)
+    return experts;
+  for (const fb::Operand *operand : *instruction.operands())
+    if (operand->kind() == fb::OperandKind::Weight)
+      return plan_.weights()->Get(operand->index())->outer();
+  return 0;
 }
 
 /// That what the instruction uses as indices is bounded.
 Status Walk::checkContents(const fb::Instruction &instruction,
                            const OpSpec &spec) const {
-  switch (spec.op) {
-  case OpCode::Embed:
-    if (contentsOf("tokens").kind != Contents::Tokens)
-      return invalidPlan("operand tokens is not the phase's input");
-    return Status::ok();
-  case OpCode::ExpertGroup: {
-    const Contents &ids = contentsOf("ids");
-    int64_t experts = intOf(instruction, spec, "experts");
-    int64_t topK = intOf(instruction, spec, "top_k");
-    if (ids.kind != Contents::ExpertIds || ids.experts != experts ||
+  auto contentsOf = [&](const Access &access) -> const Contents & {
+    return regions_[access.region].contents;
+  };
+  if (const Access *tokens = reading(Indices::Tokens))
+    if (contentsOf(*tokens).indices != Indices::Tokens)
+      return invalidPlan("operand {} is not the phase's input",
+                         tokens->operand->name);
+  int64_t topK = intOf(instruction, spec, "top_k");
+  int64_t experts = topK >= 0 ? expertsOf(instruction, spec) : 0;
+  if (const Access *access = reading(Indices::Experts)) {
+    const Contents &ids = contentsOf(*access);
+    if (ids.indices != Indices::Experts || ids.experts != experts ||
         ids.topK != topK)
-      return invalidPlan("operand ids does not hold a router's choice of {} "
+      return invalidPlan("operand {} does not hold a router's choice of {} "
                          "from {} experts",
-                         topK, experts);
-    return Status::ok();
+                         access->operand->name, topK, experts);
   }
-  case OpCode::ExpertsLinear:
-  case OpCode::ExpertsGateUp: {
-    const Contents &offsets = contentsOf("offsets");
-    const Contents &slots = contentsOf("slots");
-    // Operand 1 is the first expert weight in both signatures.
-    const fb::Weight *weight =
-        plan_.weights()->Get(instruction.operands()->Get(1)->index());
-    if (offsets.kind != Contents::GroupOffsets ||
-        slots.kind != Contents::GroupSlots || offsets.writer != slots.writer)
-      return invalidPlan("operands offsets and slots do not come from one "
-                         "expert_group");
-    if (offsets.experts != weight->outer() ||
-        offsets.topK != intOf(instruction, spec, "top_k"))
+  const Access *offsetsOf = reading(Indices::GroupOffsets);
+  const Access *slotsOf = reading(Indices::GroupSlots);
+  if (offsetsOf && slotsOf) {
+    const Contents &offsets = contentsOf(*offsetsOf);
+    const Contents &slots = contentsOf(*slotsOf);
+    if (offsets.indices != Indices::GroupOffsets ||
+        slots.indices != Indices::GroupSlots || offsets.writer != slots.writer)
+      return invalidPlan("operands {} and {} do not come from one "
+                         "expert_group",
+                         offsetsOf->operand->name, slotsOf->operand->name);
+    if (offsets.experts != experts || offsets.topK != topK)
       return invalidPlan("groups {} of {} experts, but takes {} of {}",
-                         offsets.topK, offsets.experts,
-                         intOf(instruction, spec, "top_k"), weight->outer());
-    return Status::ok();
+                         offsets.topK, offsets.experts, topK, experts);
   }
-  default:
-    return Status::ok();
-  }
+  return Status::ok();
 }
 
 /// What `operand` holds after the instruction.
 Contents Walk::written(const fb::Instruction &instruction, const OpSpec &spec,
-                       std::string_view operand, uint32_t index) const {
-  if (spec.op == OpCode::Copy)
-    return contentsOf("x");
-  Contents contents;
-  if (spec.op == OpCode::Router && operand == "ids")
-    contents.kind = Contents::ExpertIds;
-  else if (spec.op == OpCode::ExpertGroup)
-    contents.kind =
-        operand == "offsets" ? Contents::GroupOffsets : Contents::GroupSlots;
-  if (contents.kind != Contents::Plain) {
-    contents.experts = intOf(instruction, spec, "experts");
-    contents.topK = intOf(instruction, spec, "top_k");
-    contents.writer = index;
-  }
-  return contents;
+                       const OperandSpec &operand, uint32_t index) const {
+  if (spec.kind == OpKind::Copies)
+    return regions_[accesses_[0].region].contents;
+  if (operand.indices == Indices::None)
+    return {};
+  return {operand.indices, expertsOf(instruction, spec),
+          intOf(instruction, spec, "top_k"), index};
 }
 
 /// Marks `target` as written: what lay over it is lost.
@@ -400,9 +394,9 @@ Status Walk::visit(uint32_t index) {
   const fb::Instruction &instruction = *phase_.instructions()->Get(index);
   const OpSpec &spec = *findOp(instruction.op());
   collectAccesses(instruction, spec);
-  MOE_RETURN_IF_ERROR(checkWithin(spec.op));
+  MOE_RETURN_IF_ERROR(checkWithin(spec.kind));
   MOE_RETURN_IF_ERROR(checkReplicated());
-  MOE_RETURN_IF_ERROR(checkCopy(spec.op));
+  MOE_RETURN_IF_ERROR(checkCopy(spec.kind));
   synchronize(instruction);
   MOE_RETURN_IF_ERROR(checkRaces(instruction.queue()));
   note(instruction.queue(), index);
@@ -410,7 +404,7 @@ Status Walk::visit(uint32_t index) {
   MOE_RETURN_IF_ERROR(checkContents(instruction, spec));
   for (const Access &access : accesses_)
     if (access.writes)
-      define(access.region, written(instruction, spec, access.operand, index));
+      define(access.region, written(instruction, spec, *access.operand, index));
   return Status::ok();
 }
 
@@ -429,7 +423,7 @@ Status Walk::run() {
 
   Contents input;
   if (regions_[phase_.input()].encoding == uint8_t(moek::Encoding::I32))
-    input.kind = Contents::Tokens;
+    input.indices = Indices::Tokens;
   define(phase_.input(), input);
   for (uint32_t i = 0; i < count(phase_.instructions()); ++i)
     MOE_RETURN_IF_ERROR(visit(i).at(

@@ -1,6 +1,6 @@
 #include "runtime/NodeParts.h"
 
-#include "kernels/cpu/Gemm.h" // how the drivers share rows out
+#include "kernels/NodeShare.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/Team.h"
 #include "runtime/schema/OpTable.h"

@@ -210,11 +210,10 @@ OwnGemm OpReader::gemm(std::string_view operand, const moek::WeightView &w) {
   if (info->layout != layout)
     fail("kernel {} reads layout {}, but operand {} has layout {}", name,
          moek::layoutName(info->layout), operand, moek::layoutName(layout));
-  if (phase_.min_tokens() < info->minTokens ||
+  if (phase_.max_tokens() < info->minTokens ||
       phase_.max_tokens() > info->maxTokens)
-    fail("kernel {} takes {} to {} tokens, the phase {} to {}", name,
-         info->minTokens, info->maxTokens, phase_.min_tokens(),
-         phase_.max_tokens());
+    fail("kernel {} is for {} to {} tokens, the phase's steps have up to {}",
+         name, info->minTokens, info->maxTokens, phase_.max_tokens());
   if (!usable(name, info->isa))
     return {};
   moek::GemmFn function = moek::resolveGemm(name);
@@ -298,7 +297,11 @@ void OpReader::require(bool holds, std::string_view rule) {
     fail("breaks the rule that {}", rule);
 }
 
-void OpReader::scratch(int64_t bytes) {
+void OpReader::checkScratch() {
+  if (!status_.isOk())
+    return;
+  int64_t bytes = spec_.scratchBytes(
+      [&](std::string_view name) { return intOf(instruction_, spec_, name); });
   uint64_t available =
       plan_.devices()->Get(deviceOf(plan_, instruction_))->scratch_bytes();
   if (available < uint64_t(bytes))

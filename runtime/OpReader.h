@@ -89,8 +89,9 @@ public:
   void equal(std::string_view what, int64_t actual, std::string_view other,
              int64_t expected);
   void require(bool holds, std::string_view rule);
-  /// Memory per worker that the kernel uses.
-  void scratch(int64_t bytes);
+  /// That there is the memory per worker which the kernel uses. Last: its
+  /// formula takes parameters that were found good.
+  void checkScratch();
 
   const fb::Plan &plan() const { return plan_; }
   const void *keep(const auto &args) {
@@ -125,33 +126,11 @@ private:
   Status status_;
 };
 
-/// Builds the arguments of one op; null after a failed check.
+/// Builds the arguments of one op; null after a failed check. In a Bind*.cpp.
 using Binder = const void *(*)(OpReader &);
 
-// BindDense.cpp
-const void *bindEmbed(OpReader &);
-const void *bindRopeTable(OpReader &);
-const void *bindRmsNorm(OpReader &);
-const void *bindQuantize(OpReader &);
-const void *bindLinear(OpReader &);
-const void *bindGateUp(OpReader &);
-const void *bindSiluMul(OpReader &);
-const void *bindAdd(OpReader &);
-const void *bindCopy(OpReader &);
-// BindAttention.cpp
-const void *bindRope(OpReader &);
-const void *bindMlaLatent(OpReader &);
-const void *bindAbsorbQuery(OpReader &);
-const void *bindLatentAttention(OpReader &);
-const void *bindLatentCombine(OpReader &);
-const void *bindHeadLinear(OpReader &);
-const void *bindMlaAttention(OpReader &);
-// BindExperts.cpp
-const void *bindRouter(OpReader &);
-const void *bindExpertGroup(OpReader &);
-const void *bindExpertsLinear(OpReader &);
-const void *bindExpertsGateUp(OpReader &);
-const void *bindExpertsCombine(OpReader &);
+#define MOE_OP(op, name, number, kind) const void *bind##op(OpReader &);
+#include "kernels/Ops.def"
 
 } // namespace moert
 

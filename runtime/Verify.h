@@ -34,8 +34,6 @@ inline constexpr uint32_t kMaxQueues = 64; ///< Of a plan.
 inline constexpr uint64_t kMaxHazardChecks = uint64_t(1) << 32;
 /// Dimensions of a launch, and bytes of a thread block's shared memory.
 inline constexpr uint32_t kMaxLaunch = 1u << 30;
-/// Offsets of buffers and caches are multiples of a cache line.
-inline constexpr uint64_t kRegionAlignment = 64;
 
 /// Files, weights, constants, devices, queues, modules, residency, caches,
 /// kernel names, tokenizer.

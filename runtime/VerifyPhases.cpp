@@ -140,7 +140,7 @@ Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
       const fb::Buffer &buffer = *phase.buffers()->Get(operand.index());
       if (buffer.device() == device)
         break;
-      if (spec.op != moek::OpCode::Copy)
+      if (spec.kind != OpKind::Copies)
         return invalidPlan("operand {} is on another device", name);
       if (buffer.per_worker())
         return invalidPlan("operand {} is each worker's own on another device",
@@ -175,7 +175,7 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
     return invalidPlan("is in queue {} of {}", instruction.queue(),
                        count(plan.queues()));
   if (plan.queues()->Get(instruction.queue())->kind() == fb::QueueKind::Copy &&
-      spec->op != moek::OpCode::Copy)
+      spec->kind != OpKind::Copies)
     return invalidPlan("is in a queue of copies");
   for (uint32_t i = 0; i < count(instruction.kernels()); ++i)
     if (instruction.kernels()->Get(i) >= count(plan.kernels()))

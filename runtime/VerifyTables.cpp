@@ -3,6 +3,7 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/Verify.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/schema/OpTable.h"
 
 #include <algorithm>
 #include <cmath>

@@ -387,9 +387,10 @@ LogicalResult EntryOp::verify() {
 /// Checks the offset of an arena or cache region.
 static LogicalResult verifyOffset(Operation *op,
                                   std::optional<int64_t> offset) {
-  if (offset && (*offset < 0 || *offset % kRegionAlignment != 0))
+  constexpr auto kMultiple = int64_t(moert::kRegionAlignment);
+  if (offset && (*offset < 0 || *offset % kMultiple != 0))
     return op->emitOpError() << "expected an offset in multiples of "
-                             << kRegionAlignment << ", found " << *offset;
+                             << kMultiple << ", found " << *offset;
   return success();
 }
 

@@ -16,9 +16,6 @@
 
 namespace mlir::plan {
 
-/// Arena and cache regions start at multiples of a cache line.
-inline constexpr int64_t kRegionAlignment = 64;
-
 /// The format of this name, or none.
 std::optional<moek::Format> formatFromName(llvm::StringRef name);
 

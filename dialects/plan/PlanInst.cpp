@@ -1,7 +1,6 @@
 //===- PlanInst.cpp - plan.inst: text form and verifier -------------------===//
 //
-// The signature table of runtime/schema/OpTable.h is the single source of
-// operand and parameter names.
+// kernels/Ops.def is the single source of operand and parameter names.
 //
 //===----------------------------------------------------------------------===//
 
@@ -243,7 +242,7 @@ LogicalResult InstOp::verify() {
     return failure();
 
   auto queue = getQueue().getDefiningOp<QueueOp>();
-  if (queue.getKind() == QueueKind::Copy && spec->op != moek::OpCode::Copy)
+  if (queue.getKind() == QueueKind::Copy && spec->kind != moert::OpKind::Copies)
     return emitOpError() << getOp() << ": expected a copy in a queue of copies";
   size_t kernels = 1;
   for (auto [position, operand] : llvm::enumerate(spec->operands)) {
@@ -263,7 +262,7 @@ LogicalResult InstOp::verify() {
     // Only a copy reaches into another device's memory, to read or to write: a
     // GPU copies in both directions.
     Value home = homeOf(value);
-    if (home && home != getDevice() && spec->op != moek::OpCode::Copy)
+    if (home && home != getDevice() && spec->kind != moert::OpKind::Copies)
       return emitOpError() << getOp() << ": expected '" << ref(operand.name)
                            << "' in the memory of its device, found it on "
                               "another";

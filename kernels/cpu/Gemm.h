@@ -11,11 +11,9 @@
 
 #include "kernels/Scratch.h"
 #include "kernels/cpu/Share.h"
+#include "kernels/cpu/Simd.h"
 
 namespace moek {
-
-/// Weight rows that workers share out: 16 floats of output are a cache line.
-inline constexpr int64_t kRowGrain = 16;
 
 /// A gemm driver's scratch.
 struct GemmTiles {

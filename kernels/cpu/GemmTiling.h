@@ -12,13 +12,11 @@
 #include "kernels/Activation.h"
 #include "kernels/Drivers.h"
 #include "kernels/Scratch.h"
+#include "kernels/cpu/Inline.h"
 
 #include <cstring>
 #include <immintrin.h>
 #include <type_traits>
-
-#define MOE_INLINE_MEMBER inline __attribute__((always_inline))
-#define MOE_INLINE static MOE_INLINE_MEMBER
 
 /// Defines the kernel `name` as the function template instance after it.
 #define MOE_DEFINE_GEMM(name, ...)                                             \
@@ -114,6 +112,17 @@ MOE_INLINE void forTokenTiles(int64_t tokens, Fn &&fn) {
   }
 }
 
+/// Calls fn(SizeConstant of a tile, its first row) for tiles of Size rows, and
+/// of one row for the rest.
+template <int Size, class Fn>
+MOE_INLINE void forTileRows(int64_t rows, Fn &&fn) {
+  int64_t r = 0;
+  for (; r + Size <= rows; r += Size)
+    fn(SizeConstant<Size>(), r);
+  for (; r < rows; ++r)
+    fn(SizeConstant<1>(), r);
+}
+
 /// One A8 row (kernels/Activation.h).
 struct A8Row {
   const int8_t *q;
@@ -160,7 +169,7 @@ class NextRows {
 public:
   NextRows(const uint8_t *w, int64_t bytes) : at_(uintptr_t(w) + bytes) {}
 
-  MOE_INLINE_MEMBER void fetch(int64_t bytes) {
+  MOE_INLINE void fetch(int64_t bytes) {
     for (int64_t line = 0; line < bytes; line += 64)
       prefetch<_MM_HINT_T1>(reinterpret_cast<const void *>(at_), line);
     at_ += uintptr_t(bytes);

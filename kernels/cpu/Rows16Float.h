@@ -1,8 +1,8 @@
 //===- Rows16Float.h - F16 and BF16 weights of interleaved rows -*- C++ -*-===//
 //
 // A tile is two columns of 16 rows. Weights are widened exactly; a broadcast
-// activation of each column feeds all rows, so that sums need no reduction. A
-// loader L has the members of its instruction set's struct Floats and
+// activation of each column feeds all rows, so that sums need no reduction. S
+// is an instruction set's trait (cpu/Simd.h); of a format its loader L has
 //   kPanels, kTokens          of a register tile: their sums, two columns of
 //                    weights and a broadcast
 //   column(tile, c, to)       column c, 0 or 1, as 16 floats
@@ -18,18 +18,19 @@
 #define MOE_KERNELS_CPU_ROWS16FLOAT_H
 
 #include "kernels/cpu/GemmTiling.h"
+#include "kernels/cpu/Simd.h"
 #include "kernels/quant/Rows16.h"
 
 namespace moek {
 namespace {
 
 /// G panels, in which there are `rows` rows, times T tokens.
-template <class L, int G, int T>
+template <class S, class L, int G, int T>
 void floatPanels(const uint8_t *w, int64_t wStride, int64_t rows,
                  const uint8_t *const *act, int64_t cols, float *out,
                  int64_t outStride) {
-  using Vec = typename L::Vec;
-  constexpr int kVecs = int(kRows16) / L::kWidth;
+  using Vec = typename S::Vec;
+  constexpr int kVecs = int(kRows16) / S::kWidth;
   // Two sums per column pair where there are too few to hide an FMA's latency.
   constexpr int kChains = G * T * kVecs <= 4 ? 2 : 1;
   const float *x[T];
@@ -43,7 +44,7 @@ void floatPanels(const uint8_t *w, int64_t wStride, int64_t rows,
       for (int g = 0; g < G; ++g)
 #pragma GCC unroll 2
         for (int v = 0; v < kVecs; ++v)
-          sums[chain][g][t][v] = L::zero();
+          sums[chain][g][t][v] = S::zero();
   }
   for (int64_t col = 0; col < cols; col += 2, w += 4 * kRows16) {
 #pragma GCC unroll 2
@@ -57,13 +58,13 @@ void floatPanels(const uint8_t *w, int64_t wStride, int64_t rows,
         L::column(w + g * kRows16 * wStride, c, columns[g]);
 #pragma GCC unroll 8
       for (int t = 0; t < T; ++t) {
-        Vec xs = L::set(x[t][col + c]);
+        Vec xs = S::set(x[t][col + c]);
 #pragma GCC unroll 2
         for (int g = 0; g < G; ++g)
 #pragma GCC unroll 2
           for (int v = 0; v < kVecs; ++v) {
             Vec &to = sums[c % kChains][g][t][v];
-            Vec sum = L::fma(columns[g][v], xs, to);
+            Vec sum = S::fma(columns[g][v], xs, to);
             // In a register: GCC would move sums about and spill one.
             __asm__("" : "+v"(sum));
             to = sum;
@@ -79,18 +80,18 @@ void floatPanels(const uint8_t *w, int64_t wStride, int64_t rows,
 #pragma GCC unroll 2
       for (int v = 0; v < kVecs; ++v)
         if constexpr (kChains == 2)
-          sum[v] = L::add(sum[v], sums[1][g][t][v]);
+          sum[v] = S::add(sum[v], sums[1][g][t][v]);
       L::rows(sum);
 #pragma GCC unroll 2
       for (int v = 0; v < kVecs; ++v) {
-        int64_t first = g * kRows16 + v * L::kWidth;
+        int64_t first = g * kRows16 + v * S::kWidth;
         if (first < rows)
-          L::store(out + t * outStride + first, sum[v], rows - first);
+          S::storeFirst(out + t * outStride + first, sum[v], rows - first);
       }
     }
 }
 
-template <class L>
+template <class S, class L>
 void rows16FloatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
                      const uint8_t *const *act, int64_t tokens, int64_t cols,
                      float *out, int64_t outStride) {
@@ -98,8 +99,9 @@ void rows16FloatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
   for (int64_t r = 0; r < rows; r += kStep) {
     auto panels = [&](auto count) {
       forTokenTiles<L::kTokens>(tokens, [&](auto size, int64_t t) {
-        floatPanels<L, count, size>(w + r * wStride, wStride, rows - r, act + t,
-                                    cols, out + t * outStride + r, outStride);
+        floatPanels<S, L, count, size>(w + r * wStride, wStride, rows - r,
+                                       act + t, cols, out + t * outStride + r,
+                                       outStride);
       });
     };
     callWithSize<L::kPanels>((rows - r + kRows16 - 1) / kRows16, panels);
@@ -108,9 +110,5 @@ void rows16FloatGemm(const uint8_t *w, int64_t wStride, int64_t rows,
 
 } // namespace
 } // namespace moek
-
-/// Defines the kernel `name` from a loader.
-#define MOE_ROWS16_FLOAT_GEMM(name, ...)                                       \
-  MOE_DEFINE_GEMM(name, moek::rows16FloatGemm<__VA_ARGS__>)
 
 #endif // MOE_KERNELS_CPU_ROWS16FLOAT_H

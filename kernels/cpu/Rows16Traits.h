@@ -16,35 +16,30 @@
 namespace moek {
 namespace {
 
-/// Of a format. kSub columns share a scale, kOffsetSub an offset (0: there is
-/// none); kScales and kOffsets count them per tile.
-template <Format F> struct Rows16Traits {
-  static constexpr Rows16Shape kShape = rows16Shape(F);
-  static constexpr int kBits = kShape.codeBits;
-  static constexpr int kCols = int(formatInfo(F).blockElements);
-  static constexpr int kBytes = 16 * int(formatInfo(F).blockBytes);
+/// Of a format: kScales and kOffsets count its scales and offsets per tile.
+template <Format F> struct Rows16Traits : BlockTraits<BlockOf<F>> {
+  using Block = BlockOf<F>;
+  using Traits = BlockTraits<Block>;
+  static constexpr int kCols = Traits::kElements;
+  static constexpr int kBytes = int(kRows16 * sizeof(Block));
+  /// Of scales in all rows: codes come behind them.
+  static constexpr int kScalePart = int(kRows16) * Traits::kScaleBytes;
   /// Of 32 columns, with their share of the scale part.
   static constexpr int kPartBytes = kBytes / (kCols / 32);
-  static constexpr bool kIq4 = F == Format::IQ4_NL || F == Format::IQ4_XS;
-  static constexpr bool kHasMinima = F == Format::Q4_K || F == Format::Q5_K;
-  static constexpr int kSub =
-      F == Format::Q6_K || F == Format::Q3_K || F == Format::Q2_K ? 16 : 32;
-  static constexpr int kZero = kIq4 || F == Format::Q8_0 ? 128
-                               : F == Format::Q4_0       ? 8
-                               : F == Format::Q5_0       ? 16
-                               : F == Format::Q6_K       ? 32
-                               : F == Format::Q3_K       ? 4
-                                                         : 0;
-  static constexpr bool kIsOffset1 = F == Format::Q4_1 || F == Format::Q5_1;
-  static constexpr int kOffsetSub = kIsOffset1 || kHasMinima ? 32
-                                    : F == Format::Q2_K      ? 16
-                                                             : 0;
-  static constexpr int kOffsetSign = kIsOffset1 ? 1 : -1;
-  /// Sums of 16 products fit 16 bits, so that vpmaddwd applies two integer
-  /// scales at once.
-  static constexpr bool kPairs = F == Format::Q3_K || F == Format::Q2_K;
-  static constexpr int kScales = kCols / kSub;
-  static constexpr int kOffsets = kOffsetSub ? kCols / kOffsetSub : 0;
+  static constexpr int kScales = kCols / Traits::kSub;
+  static constexpr int kOffsets =
+      Traits::kOffsetSub ? kCols / Traits::kOffsetSub : 0;
+  /// Where numbers other than F16 begin.
+  static constexpr int kNumbersAt =
+      int(kRows16) * 2 * (1 + Traits::kIsOffset1 + Traits::kHasDmin);
+  /// Eight minima behind eight scales.
+  static constexpr bool kHasMinima =
+      Traits::kScaleCode == ScaleCode::SixBitPairs;
+  /// Six-bit numbers per tile and row.
+  static constexpr int kSixBits = kHasMinima ? 2 * kScales
+                                  : Traits::kScaleCode == ScaleCode::SixBits
+                                      ? kScales
+                                      : 0;
 };
 
 /// From this size on panels are multiplied with few tokens two at a time: two
@@ -57,8 +52,7 @@ constexpr int64_t kTwoStreamBytes = 36 * 1024;
 /// Calls panels(number of panels as a constant, first row) for all of
 /// `rows` rows.
 template <class Fn>
-inline __attribute__((always_inline)) void
-forStreams(int64_t rows, int64_t wStride, Fn &&panels) {
+MOE_INLINE void forStreams(int64_t rows, int64_t wStride, Fn &&panels) {
   int64_t r = 0;
   if (kRows16 * wStride >= kTwoStreamBytes)
     for (; rows - r > kRows16; r += 2 * kRows16)

@@ -12,7 +12,8 @@
 #ifndef MOE_KERNELS_CPU_SHARE_H
 #define MOE_KERNELS_CPU_SHARE_H
 
-#include "kernels/cpu/Simd.h"
+#include "kernels/NodeShare.h"
+#include "kernels/cpu/Inline.h"
 
 namespace moek {
 
@@ -48,13 +49,6 @@ MOE_INLINE Team nodeTeam(const Worker &worker) {
               ? worker.tickets + worker.nodeBegin * worker.ticketStride
               : nullptr,
           worker.ticketStride};
-}
-
-/// The contiguous part of `count` items that this worker's node does: the same
-/// in every step, so that its memory can hold that part.
-MOE_INLINE Range nodeShare(int64_t count, const Worker &worker) {
-  int64_t end = worker.nodeEnd ? worker.nodeEnd : worker.count;
-  return {count * worker.nodeBegin / worker.count, count * end / worker.count};
 }
 
 /// Calls body(begin, end) for the parts of [0, count) that this worker does;

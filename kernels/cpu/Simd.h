@@ -9,6 +9,8 @@
 //   zero, set, add, sub, mul, div, max, fma(a, b, c) = a * b + c, exp
 //   reduceAdd, reduceMax, reduceAdd4    over lanes; reduceAdd4 adds each of
 //                                       four vectors in reduceAdd's order
+//   sumOfLanes, storeFirst, kFloatTokens    for gemms (kWidth > 1): see
+//                                       FloatGemm.h
 //   dupPairs, swapPairs, fmaAlternate   for RoPE on neighbours (kWidth > 1)
 //   quantize32            one block of the A8 encoding
 //   Dequant::X            for every format X: blocks of a row to floats
@@ -24,10 +26,9 @@
 #define MOE_KERNELS_CPU_SIMD_H
 
 #include "kernels/Abi.h"
+#include "kernels/cpu/Inline.h"
 
 #include <cstring>
-
-#define MOE_INLINE [[gnu::always_inline]] inline
 
 namespace moek {
 
@@ -54,6 +55,26 @@ MOE_INLINE void forVectors(int64_t begin, int64_t end, Body body) {
     body(i, WholeLanes<S>());
   if (i < end)
     body(i, PartLanes<S>{int(end - i)});
+}
+
+/// e^x = 2^n e^r with |r| <= ln(2)/2; minimax polynomial of the Cephes library.
+/// The clamps keep n small and pass NaN on (min and max return their second
+/// operand then); e^-105 rounds to 0 and e^89 to infinity. For a trait with
+/// round (to whole numbers), min, fnma(a, b, c) = c - a * b and scale(p, n),
+/// p * 2^n for any such n.
+template <class S> MOE_INLINE typename S::Vec expOf(typename S::Vec x) {
+  using Vec = typename S::Vec;
+  x = S::max(S::set(-105.0f), S::min(S::set(89.0f), x));
+  Vec n = S::round(S::mul(x, S::set(1.44269504f)));
+  Vec r = S::fnma(n, S::set(0.693359375f), x);
+  r = S::fnma(n, S::set(-2.12194440e-4f), r);
+  Vec p = S::fma(S::set(1.9875691500e-4f), r, S::set(1.3981999507e-3f));
+  p = S::fma(p, r, S::set(8.3334519073e-3f));
+  p = S::fma(p, r, S::set(4.1665795894e-2f));
+  p = S::fma(p, r, S::set(1.6666665459e-1f));
+  p = S::fma(p, r, S::set(5.0000001201e-1f));
+  p = S::add(S::fma(p, S::mul(r, r), r), S::set(1.0f));
+  return S::scale(p, n);
 }
 
 template <class S> MOE_INLINE typename S::Vec silu(typename S::Vec x) {

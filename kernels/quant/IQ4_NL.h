@@ -3,7 +3,7 @@
 #ifndef MOE_KERNELS_QUANT_IQ4_NL_H
 #define MOE_KERNELS_QUANT_IQ4_NL_H
 
-#include "kernels/quant/Half.h"
+#include "kernels/quant/Traits.h"
 
 namespace moek {
 
@@ -15,6 +15,9 @@ inline constexpr int8_t kIq4Values[16] = {
 /// i in its low and element i + 16 in its high nibble.
 struct BlockIQ4_NL {
   static constexpr int kElements = 32;
+  static constexpr int kCodeBits = 4, kSub = 32, kZero = 128;
+  static constexpr ScaleCode kScales = ScaleCode::Half;
+  static constexpr auto &kValues = kIq4Values;
   Bits16 d; ///< F16
   uint8_t codes[16];
 
@@ -27,14 +30,6 @@ struct BlockIQ4_NL {
   }
 };
 static_assert(sizeof(BlockIQ4_NL) == 18);
-
-inline void dequantize(const BlockIQ4_NL &block, float *out) {
-  float d = f16ToFloat(block.d);
-  uint8_t codes[32];
-  block.unpackCodes(codes);
-  for (int i = 0; i < 32; ++i)
-    out[i] = d * float(kIq4Values[codes[i]]);
-}
 
 } // namespace moek
 

@@ -14,7 +14,9 @@ namespace moek {
 /// element 32 s + i in its low and 32 s + 16 + i in its high nibble.
 struct BlockIQ4_XS {
   static constexpr int kElements = 256;
-  static constexpr int kScaleColumns = 32;
+  static constexpr int kCodeBits = 4, kSub = 32, kZero = 128;
+  static constexpr ScaleCode kScales = ScaleCode::SixBits;
+  static constexpr auto &kValues = kIq4Values;
   Bits16 d; ///< F16
   Bits16 scalesHigh;
   uint8_t scalesLow[4];
@@ -37,14 +39,6 @@ struct BlockIQ4_XS {
   }
 };
 static_assert(sizeof(BlockIQ4_XS) == 136);
-
-inline void dequantize(const BlockIQ4_XS &block, float *out) {
-  float d = f16ToFloat(block.d);
-  uint8_t codes[256];
-  block.unpackCodes(codes);
-  for (int i = 0; i < 256; ++i)
-    out[i] = d * float(block.scale(i / 32)) * float(kIq4Values[codes[i]]);
-}
 
 } // namespace moek
 

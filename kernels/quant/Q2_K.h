@@ -3,7 +3,7 @@
 #ifndef MOE_KERNELS_QUANT_Q2_K_H
 #define MOE_KERNELS_QUANT_Q2_K_H
 
-#include "kernels/quant/Half.h"
+#include "kernels/quant/Traits.h"
 
 namespace moek {
 
@@ -14,6 +14,8 @@ namespace moek {
 /// 128 h + 32 k + i.
 struct BlockQ2_K {
   static constexpr int kElements = 256;
+  static constexpr int kCodeBits = 2, kSub = 16, kZero = 0;
+  static constexpr ScaleCode kScales = ScaleCode::NibblePairs;
   uint8_t scales[16];
   uint8_t codes[64];
   Bits16 d, dmin; ///< F16
@@ -24,18 +26,10 @@ struct BlockQ2_K {
       for (int i = 0; i < 32; ++i)
         out[32 * s + i] = codes[s / 4 * 32 + i] >> (s % 4 * 2) & 3;
   }
+  int scale(int s) const { return scales[s] & 15; }
+  int min(int s) const { return scales[s] >> 4; }
 };
 static_assert(sizeof(BlockQ2_K) == 84);
-
-inline void dequantize(const BlockQ2_K &block, float *out) {
-  float d = f16ToFloat(block.d), dmin = f16ToFloat(block.dmin);
-  uint8_t codes[256];
-  block.unpackCodes(codes);
-  for (int i = 0; i < 256; ++i) {
-    uint8_t scale = block.scales[i / 16];
-    out[i] = d * float(scale & 15) * float(codes[i]) - dmin * float(scale >> 4);
-  }
-}
 
 } // namespace moek
 

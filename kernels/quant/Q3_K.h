@@ -3,7 +3,7 @@
 #ifndef MOE_KERNELS_QUANT_Q3_K_H
 #define MOE_KERNELS_QUANT_Q3_K_H
 
-#include "kernels/quant/Half.h"
+#include "kernels/quant/Traits.h"
 
 namespace moek {
 
@@ -15,7 +15,8 @@ namespace moek {
 /// up of scales[8 + s % 4].
 struct BlockQ3_K {
   static constexpr int kElements = 256;
-  static constexpr int kScaleColumns = 16;
+  static constexpr int kCodeBits = 3, kSub = 16, kZero = 4;
+  static constexpr ScaleCode kScales = ScaleCode::SixBits;
   uint8_t high[32];
   uint8_t low[64];
   uint8_t scales[12];
@@ -37,14 +38,6 @@ struct BlockQ3_K {
   }
 };
 static_assert(sizeof(BlockQ3_K) == 110);
-
-inline void dequantize(const BlockQ3_K &block, float *out) {
-  float d = f16ToFloat(block.d);
-  uint8_t codes[256];
-  block.unpackCodes(codes);
-  for (int i = 0; i < 256; ++i)
-    out[i] = d * float(block.scale(i / 16)) * float(codes[i] - 4);
-}
 
 } // namespace moek
 

@@ -3,7 +3,7 @@
 #ifndef MOE_KERNELS_QUANT_Q4_1_H
 #define MOE_KERNELS_QUANT_Q4_1_H
 
-#include "kernels/quant/Half.h"
+#include "kernels/quant/Traits.h"
 
 namespace moek {
 
@@ -11,6 +11,8 @@ namespace moek {
 /// element i in its low and element i + 16 in its high nibble.
 struct BlockQ4_1 {
   static constexpr int kElements = 32;
+  static constexpr int kCodeBits = 4, kSub = 32, kZero = 0;
+  static constexpr ScaleCode kScales = ScaleCode::Half;
   Bits16 d, m; ///< F16
   uint8_t codes[16];
 
@@ -23,14 +25,6 @@ struct BlockQ4_1 {
   }
 };
 static_assert(sizeof(BlockQ4_1) == 20);
-
-inline void dequantize(const BlockQ4_1 &block, float *out) {
-  float d = f16ToFloat(block.d), m = f16ToFloat(block.m);
-  uint8_t codes[32];
-  block.unpackCodes(codes);
-  for (int i = 0; i < 32; ++i)
-    out[i] = d * float(codes[i]) + m;
-}
 
 } // namespace moek
 

@@ -3,8 +3,8 @@
 #ifndef MOE_KERNELS_QUANT_Q4_K_H
 #define MOE_KERNELS_QUANT_Q4_K_H
 
-#include "kernels/quant/Half.h"
 #include "kernels/quant/KScales.h"
+#include "kernels/quant/Traits.h"
 
 namespace moek {
 
@@ -14,6 +14,8 @@ namespace moek {
 /// nibble.
 struct BlockQ4_K {
   static constexpr int kElements = 256;
+  static constexpr int kCodeBits = 4, kSub = 32, kZero = 0;
+  static constexpr ScaleCode kScales = ScaleCode::SixBitPairs;
   Bits16 d, dmin; ///< F16
   KScales scales;
   uint8_t codes[128];
@@ -26,17 +28,10 @@ struct BlockQ4_K {
         out[64 * j + 32 + i] = codes[32 * j + i] >> 4;
       }
   }
+  int scale(int s) const { return scales.scale(s); }
+  int min(int s) const { return scales.min(s); }
 };
 static_assert(sizeof(BlockQ4_K) == 144);
-
-inline void dequantize(const BlockQ4_K &block, float *out) {
-  float d = f16ToFloat(block.d), dmin = f16ToFloat(block.dmin);
-  uint8_t codes[256];
-  block.unpackCodes(codes);
-  for (int i = 0; i < 256; ++i)
-    out[i] = d * float(block.scales.scale(i / 32)) * float(codes[i]) -
-             dmin * float(block.scales.min(i / 32));
-}
 
 } // namespace moek
 

@@ -3,7 +3,7 @@
 #ifndef MOE_KERNELS_QUANT_Q5_0_H
 #define MOE_KERNELS_QUANT_Q5_0_H
 
-#include "kernels/quant/Half.h"
+#include "kernels/quant/Traits.h"
 
 #include <cstring>
 
@@ -34,6 +34,8 @@ unpackQ5(const uint8_t (&low)[16], const uint8_t (&high)[4], uint8_t *out) {
 /// little-endian number, is bit 4 of element e.
 struct BlockQ5_0 {
   static constexpr int kElements = 32;
+  static constexpr int kCodeBits = 5, kSub = 32, kZero = 16;
+  static constexpr ScaleCode kScales = ScaleCode::Half;
   Bits16 d; ///< F16
   uint8_t high[4];
   uint8_t low[16];
@@ -42,14 +44,6 @@ struct BlockQ5_0 {
   void unpackCodes(uint8_t *out) const { unpackQ5(low, high, out); }
 };
 static_assert(sizeof(BlockQ5_0) == 22);
-
-inline void dequantize(const BlockQ5_0 &block, float *out) {
-  float d = f16ToFloat(block.d);
-  uint8_t codes[32];
-  block.unpackCodes(codes);
-  for (int i = 0; i < 32; ++i)
-    out[i] = d * float(codes[i] - 16);
-}
 
 } // namespace moek
 

@@ -10,6 +10,8 @@ namespace moek {
 /// 32 elements, 6 bits each: x = d * code + m, code 0 .. 31, packed as in Q5_0.
 struct BlockQ5_1 {
   static constexpr int kElements = 32;
+  static constexpr int kCodeBits = 5, kSub = 32, kZero = 0;
+  static constexpr ScaleCode kScales = ScaleCode::Half;
   Bits16 d, m; ///< F16
   uint8_t high[4];
   uint8_t low[16];
@@ -18,14 +20,6 @@ struct BlockQ5_1 {
   void unpackCodes(uint8_t *out) const { unpackQ5(low, high, out); }
 };
 static_assert(sizeof(BlockQ5_1) == 24);
-
-inline void dequantize(const BlockQ5_1 &block, float *out) {
-  float d = f16ToFloat(block.d), m = f16ToFloat(block.m);
-  uint8_t codes[32];
-  block.unpackCodes(codes);
-  for (int i = 0; i < 32; ++i)
-    out[i] = d * float(codes[i]) + m;
-}
 
 } // namespace moek
 

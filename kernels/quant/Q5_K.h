@@ -3,8 +3,8 @@
 #ifndef MOE_KERNELS_QUANT_Q5_K_H
 #define MOE_KERNELS_QUANT_Q5_K_H
 
-#include "kernels/quant/Half.h"
 #include "kernels/quant/KScales.h"
+#include "kernels/quant/Traits.h"
 
 namespace moek {
 
@@ -12,6 +12,8 @@ namespace moek {
 /// high[i] is bit 4 of element 32 s + i.
 struct BlockQ5_K {
   static constexpr int kElements = 256;
+  static constexpr int kCodeBits = 5, kSub = 32, kZero = 0;
+  static constexpr ScaleCode kScales = ScaleCode::SixBitPairs;
   Bits16 d, dmin; ///< F16
   KScales scales;
   uint8_t high[32];
@@ -27,17 +29,10 @@ struct BlockQ5_K {
             uint8_t(low[32 * j + i] >> 4 | (top >> 1 & 1) << 4);
       }
   }
+  int scale(int s) const { return scales.scale(s); }
+  int min(int s) const { return scales.min(s); }
 };
 static_assert(sizeof(BlockQ5_K) == 176);
-
-inline void dequantize(const BlockQ5_K &block, float *out) {
-  float d = f16ToFloat(block.d), dmin = f16ToFloat(block.dmin);
-  uint8_t codes[256];
-  block.unpackCodes(codes);
-  for (int i = 0; i < 256; ++i)
-    out[i] = d * float(block.scales.scale(i / 32)) * float(codes[i]) -
-             dmin * float(block.scales.min(i / 32));
-}
 
 } // namespace moek
 

@@ -3,7 +3,7 @@
 #ifndef MOE_KERNELS_QUANT_Q6_K_H
 #define MOE_KERNELS_QUANT_Q6_K_H
 
-#include "kernels/quant/Half.h"
+#include "kernels/quant/Traits.h"
 
 namespace moek {
 
@@ -14,6 +14,8 @@ namespace moek {
 /// its high two in bits 2k and 2k + 1 of high[32 h + i].
 struct BlockQ6_K {
   static constexpr int kElements = 256;
+  static constexpr int kCodeBits = 6, kSub = 16, kZero = 32;
+  static constexpr ScaleCode kScales = ScaleCode::Bytes;
   uint8_t low[128];
   uint8_t high[64];
   int8_t scales[16];
@@ -31,16 +33,9 @@ struct BlockQ6_K {
         out[i + 96] = uint8_t(low1 >> 4 | top >> 6 << 4);
       }
   }
+  int scale(int s) const { return scales[s]; }
 };
 static_assert(sizeof(BlockQ6_K) == 210);
-
-inline void dequantize(const BlockQ6_K &block, float *out) {
-  float d = f16ToFloat(block.d);
-  uint8_t codes[256];
-  block.unpackCodes(codes);
-  for (int i = 0; i < 256; ++i)
-    out[i] = d * float(block.scales[i / 16]) * float(codes[i] - 32);
-}
 
 } // namespace moek
 

@@ -3,13 +3,15 @@
 #ifndef MOE_KERNELS_QUANT_Q8_0_H
 #define MOE_KERNELS_QUANT_Q8_0_H
 
-#include "kernels/quant/Half.h"
+#include "kernels/quant/Traits.h"
 
 namespace moek {
 
 /// 32 elements, 8.5 bits each: x = d * code, code -128 .. 127.
 struct BlockQ8_0 {
   static constexpr int kElements = 32;
+  static constexpr int kCodeBits = 8, kSub = 32, kZero = 128;
+  static constexpr ScaleCode kScales = ScaleCode::Half;
   Bits16 d; ///< F16
   int8_t codes[32];
 
@@ -20,12 +22,6 @@ struct BlockQ8_0 {
   }
 };
 static_assert(sizeof(BlockQ8_0) == 34);
-
-inline void dequantize(const BlockQ8_0 &block, float *out) {
-  float d = f16ToFloat(block.d);
-  for (int i = 0; i < 32; ++i)
-    out[i] = float(block.codes[i]) * d;
-}
 
 } // namespace moek
 

@@ -111,8 +111,12 @@ uint8_t *putBytes(uint8_t *out, int count, Fn fn) {
   return out + count * kRows16;
 }
 
-template <bool Paired, int N>
-void putSixBits(uint8_t *out, const Bytes16 (&numbers)[N]) {
+/// N six-bit numbers of each row, number i of row r being fn(i, r).
+template <bool Paired, int N, class Fn> void putSixBits(uint8_t *out, Fn fn) {
+  Bytes16 numbers[N] = {};
+  for (int i = 0; i < N; ++i)
+    for (int r = 0; r < kRows16; ++r)
+      numbers[i][r] = uint8_t(fn(i, r));
   out = putBytes<Paired>(out, N / 2, [&](int i, int r) {
     return (numbers[i][r] & 15) | (numbers[N / 2 + i][r] & 15) << 4;
   });
@@ -127,39 +131,41 @@ void putSixBits(uint8_t *out, const Bytes16 (&numbers)[N]) {
 /// The scale part of a tile: block `r` is that of row r of `count`.
 template <class Block>
 void packScales(const Block *const *blocks, int count, uint8_t *out) {
+  using Traits = BlockTraits<Block>;
   auto putHalves = [&](auto member) {
     for (int r = 0; r < count; ++r)
       std::memcpy(out + 2 * r, &(blocks[r]->*member), 2);
     out += 2 * kRows16;
   };
   putHalves(&Block::d);
-  if constexpr (requires(Block b) { b.m; })
+  if constexpr (Traits::kIsOffset1)
     putHalves(&Block::m);
-  if constexpr (requires(Block b) { b.dmin; })
+  if constexpr (Traits::kHasDmin)
     putHalves(&Block::dmin);
-  if constexpr (requires(Block b) { b.scales.min(0); }) {
-    Bytes16 numbers[16] = {};
-    for (int r = 0; r < count; ++r)
-      for (int i = 0; i < 8; ++i) {
-        numbers[i][r] = uint8_t(blocks[r]->scales.scale(i));
-        numbers[8 + i][r] = uint8_t(blocks[r]->scales.min(i));
-      }
-    putSixBits<false>(out, numbers);
-  } else if constexpr (requires(Block b) { b.scale(0); }) {
-    constexpr int kNumbers = Block::kElements / Block::kScaleColumns;
-    Bytes16 numbers[kNumbers] = {};
-    for (int r = 0; r < count; ++r)
-      for (int i = 0; i < kNumbers; ++i)
-        numbers[i][r] = uint8_t(blocks[r]->scale(i) + 32);
-    putSixBits<kNumbers == 16>(out, numbers);
-  } else if constexpr (requires(Block b) { b.scales[0]; }) {
-    Bytes16 numbers[16] = {};
-    for (int r = 0; r < count; ++r)
-      for (int i = 0; i < 16; ++i)
-        numbers[i][r] = uint8_t(blocks[r]->scales[i]);
-    constexpr bool kPaired = requires(Block b) { b.dmin; };
-    putBytes<kPaired>(out, 16, [&](int i, int r) { return numbers[i][r]; });
-  }
+  constexpr int kScales = Traits::kElements / Traits::kSub;
+  constexpr bool kPaired = Traits::kPairs;
+  // Numbers of rows that are not there are zero.
+  auto ofRows = [&](auto number) {
+    return [=](int i, int r) { return r < count ? number(*blocks[r], i) : 0; };
+  };
+  if constexpr (Traits::kScaleCode == ScaleCode::SixBitPairs)
+    putSixBits<kPaired, 2 * kScales>(out, ofRows([](const Block &block, int i) {
+                                       return i < kScales
+                                                  ? block.scale(i)
+                                                  : block.min(i - kScales);
+                                     }));
+  if constexpr (Traits::kScaleCode == ScaleCode::SixBits)
+    putSixBits<kPaired, kScales>(out, ofRows([](const Block &block, int i) {
+                                   return block.scale(i) + 32;
+                                 }));
+  if constexpr (Traits::kScaleCode == ScaleCode::Bytes)
+    putBytes<kPaired>(out, kScales, ofRows([](const Block &block, int i) {
+                        return block.scale(i);
+                      }));
+  if constexpr (Traits::kScaleCode == ScaleCode::NibblePairs)
+    putBytes<kPaired>(out, kScales, ofRows([](const Block &block, int i) {
+                        return block.scale(i) | block.min(i) << 4;
+                      }));
 }
 
 /// Tiles of quantised blocks. Rows beyond `count` stay zero.

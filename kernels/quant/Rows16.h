@@ -18,20 +18,20 @@
 //   scale part   vectors of 16 entries, one per row
 //   code part    for every 32 columns, 64 bytes per bit of code
 //
-// Scale parts (f16 is 32 bytes, u8 is 16 bytes):
-//   Q4_0, Q5_0, Q8_0, IQ4_NL   f16 d
-//   Q4_1, Q5_1                 f16 d, f16 m
-//   Q4_K, Q5_K   f16 d, f16 dmin, then 16 six-bit numbers: 8 scales, 8 minima
-//   Q3_K         f16 d, then 16 six-bit numbers (scale + 32), paired
-//   IQ4_XS       f16 d, then 8 six-bit numbers (scale + 32)
-//   Q6_K         f16 d, u8[16] signed scales
-//   Q2_K         f16 d, f16 dmin, u8[16] scale | minimum << 4, paired
+// Scale parts (f16 is 32 bytes, u8 is 16 bytes): f16 d, f16 m or dmin where the
+// block has it, and by its ScaleCode (Traits.h), S = 256 / kSub:
+//   Half          nothing
+//   Bytes         u8[S] signed scales
+//   SixBits       S six-bit numbers (scale + 32)
+//   SixBitPairs   2 S six-bit numbers: S scales, S minima
+//   NibblePairs   u8[S] scale | minimum << 4
 // N six-bit numbers are u8[N / 2] with the low four bits of number i in the low
 // and of number N / 2 + i in the high half, then u8[N / 4] with the top two
 // bits of numbers i, N / 4 + i, N / 2 + i, 3 N / 4 + i from bit 0 up.
 //
-// Paired: the vectors 2 i and 2 i + 1 of 16 bytes are interleaved, row r at
-// bytes 2 r and 2 r + 1, which widens to the 16-bit operands of vpmaddwd.
+// Of formats with kPairs (Traits.h) the vectors 2 i and 2 i + 1 of 16 bytes are
+// interleaved, row r at bytes 2 r and 2 r + 1, which widens to the 16-bit
+// operands of vpmaddwd.
 //
 // Code parts of 32 columns, eight groups of four, in this order:
 //   8 bits       eight vectors, one per group; Q8_0 stores code + 128
@@ -48,7 +48,7 @@
 #ifndef MOE_KERNELS_QUANT_ROWS16_H
 #define MOE_KERNELS_QUANT_ROWS16_H
 
-#include "kernels/quant/Format.h"
+#include "kernels/quant/Blocks.h"
 
 namespace moek {
 
@@ -59,35 +59,21 @@ struct Rows16Shape {
   int codeBits, scaleBytes;
 };
 
-/// Zeros for a format that has no such layout.
+/// Of a block; zeros where it has no such layout.
+template <class Block> constexpr Rows16Shape rows16ShapeOf() {
+  if constexpr (requires { Block::kScales; })
+    return {BlockTraits<Block>::kBits, BlockTraits<Block>::kScaleBytes};
+  else // F16 and BF16, as they are.
+    return {sizeof(Block) == 2 ? 16 : 0, 0};
+}
+
+/// Likewise of a format.
 constexpr Rows16Shape rows16Shape(Format format) {
   switch (format) {
-  case Format::Q4_0:
-  case Format::IQ4_NL:
-    return {4, 2};
-  case Format::Q4_1:
-    return {4, 4};
-  case Format::Q5_0:
-    return {5, 2};
-  case Format::Q5_1:
-    return {5, 4};
-  case Format::Q8_0:
-    return {8, 2};
-  case Format::Q2_K:
-    return {2, 20};
-  case Format::Q3_K:
-    return {3, 14};
-  case Format::Q4_K:
-    return {4, 16};
-  case Format::Q5_K:
-    return {5, 16};
-  case Format::Q6_K:
-    return {6, 18};
-  case Format::IQ4_XS:
-    return {4, 8};
-  case Format::F16:
-  case Format::BF16:
-    return {16, 0};
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  case Format::name:                                                           \
+    return rows16ShapeOf<Block##name>();
+#include "kernels/quant/Formats.def"
   default:
     return {0, 0};
   }

@@ -24,7 +24,7 @@ struct Dequant {
 #include "kernels/quant/Formats.def"
 };
 
-struct Scalar {
+struct Simd {
   using Vec = double;
   using Num = double;
   using Dequant = ref::Dequant;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "kernels/Drivers.h"
+#include "kernels/cpu/OfIsa.h"
 #include "kernels/quant/Blocks.h"
 
 #include <algorithm>
@@ -49,18 +50,14 @@ void gemm(const uint8_t *w, int64_t wStride, int64_t rows,
 }
 } // namespace
 
-#define MOE_CODE_Ref(name, format)                                             \
-  void name(const uint8_t *w, int64_t wStride, int64_t rows,                   \
-            const uint8_t *const *act, int64_t tokens, int64_t cols,           \
-            float *out, int64_t outStride) {                                   \
-    gemm<BlockOf<Format::format>>(w, wStride, rows, act, tokens, cols, out,    \
-                                  outStride);                                  \
-  }
-#define MOE_CODE_Avx2(name, format)
-#define MOE_CODE_Avx512(name, format)
-#define MOE_CODE_Amx(name, format)
-#define MOE_GEMM(name, format, encoding, layout, isa, min, max)                \
-  MOE_CODE_##isa(name, format)
+#define MOE_GEMM(name, format, encoding, layout, isa, min, max, panel)         \
+  MOE_IF_ISA(                                                                  \
+      isa, void name(const uint8_t *w, int64_t wStride, int64_t rows,          \
+                     const uint8_t *const *act, int64_t tokens, int64_t cols,  \
+                     float *out, int64_t outStride) {                          \
+        gemm<BlockOf<Format::format>>(w, wStride, rows, act, tokens, cols,     \
+                                      out, outStride);                         \
+      })
 #include "kernels/Kernels.def"
 
 } // namespace moek

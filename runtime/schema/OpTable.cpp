@@ -1,134 +1,81 @@
 #include "runtime/schema/OpTable.h"
 
+#include "kernels/Scratch.h"
+
 #include <array>
 
 namespace moert {
 
 namespace {
 using moek::OpCode;
-using enum OperandRole;
+using namespace moek; // The formulas of Scratch.h.
 using Name = std::string_view;
 
 /// Storage behind the spans of one OpSpec.
-template <size_t O, size_t I, size_t F> struct Signature {
-  std::array<OperandSpec, O> operands;
-  std::array<Name, I> ints;
-  std::array<Name, F> floats;
+struct Signature {
+  OpCode op;
+  OpKind kind;
+  Name name;
+  std::array<OperandSpec, 8> operands{};
+  std::array<Name, 8> ints{}, floats{};
+  size_t operandCount = 0, intCount = 0, floatCount = 0;
+  int64_t (*scratchBytes)(const IntReader &) = [](const IntReader &) {
+    return int64_t(0);
+  };
 
-  constexpr OpSpec spec(OpCode op, Name name) const {
-    return {op, name, operands, ints, floats};
+  // Beyond the arrays' ends is a compile-time error.
+  constexpr Signature add(OperandSpec spec) const {
+    Signature more = *this;
+    more.operands[more.operandCount++] = spec;
+    return more;
+  }
+  constexpr Signature addInt(Name parameter) const {
+    Signature more = *this;
+    more.ints[more.intCount++] = parameter;
+    return more;
+  }
+  constexpr Signature addFloat(Name parameter) const {
+    Signature more = *this;
+    more.floats[more.floatCount++] = parameter;
+    return more;
+  }
+  constexpr Signature needing(int64_t (*bytes)(const IntReader &)) const {
+    Signature more = *this;
+    more.scratchBytes = bytes;
+    return more;
   }
 };
 
-constexpr Signature<3, 0, 0> embed{
-    {{{"tokens", Read}, {"table", Weight}, {"out", Write}}}, {}, {}};
-constexpr Signature<2, 0, 0> ropeTable{
-    {{{"inv_freq", Constant}, {"out", Write}}}, {}, {}};
-constexpr Signature<3, 1, 1> rmsNorm{
-    {{{"x", Read}, {"weight", Weight}, {"out", Write}}}, {"groups"}, {"eps"}};
-constexpr Signature<2, 0, 0> quantize{{{{"x", Read}, {"out", Write}}}, {}, {}};
-constexpr Signature<4, 1, 0> linear{{{{"act", Read},
-                                      {"w", Weight, false, true},
-                                      {"bias", Weight, true},
-                                      {"out", ReadWrite}}},
-                                    {"accumulate"},
-                                    {}};
-constexpr Signature<4, 0, 0> gateUp{{{{"act", Read},
-                                      {"gate", Weight, false, true},
-                                      {"up", Weight, false, true},
-                                      {"out", Write}}},
-                                    {},
-                                    {}};
-constexpr Signature<3, 0, 0> siluMul{
-    {{{"gate", Read}, {"up", Read}, {"out", Write}}}, {}, {}};
-constexpr Signature<3, 0, 0> add{
-    {{{"x", Read}, {"y", Read}, {"out", Write}}}, {}, {}};
-constexpr Signature<2, 5, 0> rope{
-    {{{"x", ReadWrite}, {"table", Read}}},
-    {"heads", "head_stride", "offset", "dim", "neox"},
-    {}};
-constexpr Signature<4, 2, 1> mlaLatent{
-    {{{"x", Read}, {"weight", Weight}, {"table", Read}, {"kv", KvWrite}}},
-    {"latent", "rope"},
-    {"eps"}};
-constexpr Signature<3, 4, 0> absorbQuery{
-    {{{"q", Read}, {"w", Weight}, {"out", Write}}},
-    {"heads", "nope", "rope", "latent"},
-    {}};
-constexpr Signature<3, 4, 1> latentAttention{
-    {{{"q", Read}, {"kv", KvRead}, {"out", Write}}},
-    {"heads", "latent", "rope", "splits"},
-    {"scale"}};
-constexpr Signature<2, 3, 0> latentCombine{
-    {{{"x", Read}, {"out", Write}}}, {"heads", "latent", "splits"}, {}};
-constexpr Signature<3, 4, 0> headLinear{
-    {{{"x", Read}, {"w", Weight, false, true}, {"out", Write}}},
-    {"heads", "rows", "cols", "tail"},
-    {}};
-constexpr Signature<6, 5, 1> mlaAttention{
-    {{{"q", Read},
-      {"kv", KvRead},
-      {"wk", Weight, true, true},
-      {"wk_transposed", Weight, true},
-      {"wv", Weight, false, true},
-      {"out", Write}}},
-    {"heads", "nope", "rope", "latent", "value"},
-    {"scale"}};
-constexpr Signature<4, 6, 1> router{
-    {{{"logits", Read},
-      {"bias", Weight, true},
-      {"ids", Write},
-      {"weights", Write}}},
-    {"experts", "top_k", "groups", "groups_used", "scoring", "normalize"},
-    {"scale"}};
-constexpr Signature<3, 2, 0> expertGroup{
-    {{{"ids", Read}, {"offsets", Write}, {"slots", Write}}},
-    {"experts", "top_k"},
-    {}};
-constexpr Signature<5, 2, 0> expertsLinear{{{{"act", Read},
-                                             {"w", Weight, false, true},
-                                             {"offsets", Read},
-                                             {"slots", Read},
-                                             {"out", Write}}},
-                                           {"top_k", "act_per_token"},
-                                           {}};
-constexpr Signature<6, 1, 0> expertsGateUp{{{{"act", Read},
-                                             {"gate", Weight, false, true},
-                                             {"up", Weight, false, true},
-                                             {"offsets", Read},
-                                             {"slots", Read},
-                                             {"out", Write}}},
-                                           {"top_k"},
-                                           {}};
-constexpr Signature<3, 2, 0> expertsCombine{
-    {{{"y", Read}, {"weights", Read}, {"out", ReadWrite}}},
-    {"top_k", "accumulate"},
-    {}};
-constexpr Signature<2, 0, 0> copy{{{{"x", Read}, {"out", Write}}}, {}, {}};
-
-constexpr std::array<OpSpec, moek::kOpCodeCount> table{
-    embed.spec(OpCode::Embed, "embed"),
-    ropeTable.spec(OpCode::RopeTable, "rope_table"),
-    rmsNorm.spec(OpCode::RmsNorm, "rms_norm"),
-    quantize.spec(OpCode::Quantize, "quantize"),
-    linear.spec(OpCode::Linear, "linear"),
-    gateUp.spec(OpCode::GateUp, "gate_up"),
-    siluMul.spec(OpCode::SiluMul, "silu_mul"),
-    add.spec(OpCode::Add, "add"),
-    rope.spec(OpCode::Rope, "rope"),
-    mlaLatent.spec(OpCode::MlaLatent, "mla_latent"),
-    absorbQuery.spec(OpCode::AbsorbQuery, "absorb_query"),
-    latentAttention.spec(OpCode::LatentAttention, "latent_attention"),
-    headLinear.spec(OpCode::HeadLinear, "head_linear"),
-    mlaAttention.spec(OpCode::MlaAttention, "mla_attention"),
-    router.spec(OpCode::Router, "router"),
-    expertGroup.spec(OpCode::ExpertGroup, "expert_group"),
-    expertsLinear.spec(OpCode::ExpertsLinear, "experts_linear"),
-    expertsGateUp.spec(OpCode::ExpertsGateUp, "experts_gate_up"),
-    expertsCombine.spec(OpCode::ExpertsCombine, "experts_combine"),
-    copy.spec(OpCode::Copy, "copy"),
-    latentCombine.spec(OpCode::LatentCombine, "latent_combine"),
+constexpr std::array<Signature, kOpCodeCount> signatures{
+#define MOE_OP(op, name, number, kind)                                         \
+  Signature { OpCode::op, OpKind::kind, #name }
+#define MOE_OPERAND(operand, operandRole, ...)                                 \
+  .add({.name = #operand,                                                      \
+        .role = OperandRole::operandRole __VA_OPT__(, ) __VA_ARGS__})
+#define MOE_INT(parameter) .addInt(#parameter)
+#define MOE_FLOAT(parameter) .addFloat(#parameter)
+#define MOE_SCRATCH(...)                                                       \
+  .needing([]([[maybe_unused]] const IntReader &of) -> int64_t {               \
+    return __VA_ARGS__;                                                        \
+  })
+#define MOE_OP_END ,
+#include "kernels/Ops.def"
 };
+
+constexpr std::array<OpSpec, kOpCodeCount> table = [] {
+  std::array<OpSpec, kOpCodeCount> specs{};
+  for (unsigned i = 0; i < kOpCodeCount; ++i) {
+    const Signature &s = signatures[i];
+    specs[i] = {s.op,
+                s.kind,
+                s.name,
+                {s.operands.data(), s.operandCount},
+                {s.ints.data(), s.intCount},
+                {s.floats.data(), s.floatCount},
+                s.scratchBytes};
+  }
+  return specs;
+}();
 
 constexpr bool inOpCodeOrder() {
   for (unsigned i = 0; i < table.size(); ++i)
@@ -136,7 +83,7 @@ constexpr bool inOpCodeOrder() {
       return false;
   return true;
 }
-static_assert(inOpCodeOrder(), "the table is indexed by OpCode");
+static_assert(inOpCodeOrder(), "Ops.def is indexed by OpCode");
 } // namespace
 
 std::span<const OpSpec> opTable() { return table; }

@@ -1,6 +1,6 @@
 //===- OpTable.h - Operands and parameters of every instruction -*- C++ -*-===//
 //
-// The signature of each plan op: the order and roles of its operands and the
+// kernels/Ops.def as data: the order and roles of each op's operands and the
 // names of its integer and float parameters. The compiler builds instructions
 // from it, the plan dialect prints with it, the scheduler reads hazards from
 // it, and the semantic verifier checks against it.
@@ -12,6 +12,7 @@
 
 #include "kernels/OpCode.h"
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -22,6 +23,8 @@ namespace moert {
 inline constexpr unsigned kSchemaVersion = 5;
 /// Sequences that a plan decodes together at most.
 inline constexpr int kMaxSequences = 64;
+/// Buffers and caches begin at multiples of a cache line.
+inline constexpr uint64_t kRegionAlignment = 64;
 
 enum class OperandRole {
   Read,      ///< A buffer.
@@ -33,20 +36,47 @@ enum class OperandRole {
   Constant,
 };
 
+/// What integers in a buffer are used as indices of, and so have to be proven
+/// to be in range of.
+enum class Indices : uint8_t {
+  None,
+  Tokens,       ///< The vocabulary: the phase's input.
+  Experts,      ///< A router's choice.
+  GroupOffsets, ///< Slots that expert_group lists, by expert.
+  GroupSlots,   ///< (token, choice) pairs; of the same expert_group.
+};
+
 struct OperandSpec {
   std::string_view name;
   OperandRole role;
   bool optional = false; ///< May be OperandKind::None.
   /// The weight is read by a gemm of its own (Instruction.kernels[1...]).
   bool gemm = false;
+  Indices indices = Indices::None; ///< That it holds, read or written.
 };
+
+enum class OpKind : uint8_t {
+  Plain,
+  /// Works element by element or row by row: an input may be the output.
+  InPlace,
+  /// Moves bytes, whatever they mean, also to and from another device.
+  Copies,
+  /// Makes 8-bit activations of floats.
+  Encodes,
+};
+
+/// An instruction's integer parameter by its name.
+using IntReader = std::function<int64_t(std::string_view)>;
 
 struct OpSpec {
   moek::OpCode op;
+  OpKind kind;
   std::string_view name; ///< As in plan text: "rms_norm".
   std::span<const OperandSpec> operands;
   std::span<const std::string_view> ints;
   std::span<const std::string_view> floats;
+  /// Bytes of private memory that each worker needs.
+  int64_t (*scratchBytes)(const IntReader &of);
 };
 
 /// Indexed by OpCode.

@@ -140,8 +140,6 @@ TEST_P(GemmTest, EqualsFloat64OnOddShapes) {
   for (int64_t cols : columnCounts())
     for (int64_t rows : {1, 3, 17, 64})
       for (int64_t tokens : {1, 2, 5, 8, 33, 64}) {
-        if (tokens < GetParam().minTokens || tokens > GetParam().maxTokens)
-          continue;
         // The widest columns once per token count are enough.
         if (cols > 1000 && rows == 64)
           continue;
@@ -242,6 +240,41 @@ TEST_P(GemmTest, ZerosFindBrokenRows) {
         ASSERT_EQ(out.at(r, 0) == 0, r != broken)
             << "row " << r << ", scale " << scale;
     }
+}
+
+/// Where Kernels.def says that another way of multiplying begins, it does.
+TEST_P(GemmTest, RowRangesAreTrue) {
+  const GemmInfo &info = GetParam();
+  if (info.panelTokens == kNever)
+    GTEST_SKIP() << "multiplies any number of rows alike";
+  int64_t rows = 32, cols = 1024, tokens = info.panelTokens;
+  GemmProblem problem(info, rows, tokens, cols, 13);
+  Output fewer(rows, tokens), all(rows, tokens), other(rows, tokens);
+  run(problem, rows, tokens - 1, cols, fewer);
+  run(problem, rows, tokens, cols, all);
+  // What fewer are left to: a gemm of a lesser set, else this one as it does a
+  // single row.
+  GemmFn lesser = nullptr;
+  if (info.minTokens > 1)
+    for (const GemmInfo &each : gemmTable())
+      if (each.format == info.format && each.layout == info.layout &&
+          each.isa == Isa::Avx512)
+        lesser = resolveGemm(each.name);
+  for (int64_t t = 0; t < tokens - 1; ++t)
+    if (!lesser)
+      gemm(problem.weights(), problem.stride(), rows, problem.activations() + t,
+           1, cols, &other.at(0, t), other.stride());
+  if (lesser)
+    lesser(problem.weights(), problem.stride(), rows, problem.activations(),
+           tokens - 1, cols, other.data(), other.stride());
+  bool differs = false;
+  for (int64_t t = 0; t < tokens - 1; ++t)
+    for (int64_t r = 0; r < rows; ++r) {
+      ASSERT_EQ(fewer.at(r, t), other.at(r, t))
+          << "row " << r << ", token " << t;
+      differs |= all.at(r, t) != other.at(r, t);
+    }
+  EXPECT_TRUE(differs) << "from " << tokens << " rows on";
 }
 
 TEST_P(GemmTest, EveryWeightAlone) {

@@ -21,10 +21,6 @@
 namespace moek::amx {
 namespace {
 
-/// Fewer tokens are multiplied as floats, six of them in one pass over the
-/// weights, which memory delivers more slowly.
-constexpr int64_t kBf16MinTokens = 7;
-
 constexpr int64_t kBf16StepCols = 32; ///< Of a tile: 64 bytes of pairs.
 constexpr int64_t kBf16BlockCols = 128;
 
@@ -47,7 +43,7 @@ MOE_INLINE __m512 widenBf16(__m256i x) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }
 
-/// A block of columns of all tokens: high halves, low halves.
+/// A block of columns of up to two tiles of tokens: high halves, low halves.
 class alignas(64) SplitTokens {
 public:
   SplitTokens(const uint8_t *const *act, int64_t tokens)
@@ -55,8 +51,10 @@ public:
 
   const TileSplit &split() const { return split_; }
 
-  void load(int64_t col, int64_t count) {
-    for (int64_t t = 0; t < split_.count * split_.rows; ++t) {
+  /// Tile `i`, until another that is as odd.
+  void load(int64_t i, int64_t col, int64_t count) {
+    for (int64_t r = 0; r < split_.rows; ++r) {
+      int64_t t = i * split_.rows + r;
       const float *x =
           reinterpret_cast<const float *>(act_[t < tokens_ ? t : tokens_ - 1]) +
           col;
@@ -65,27 +63,27 @@ public:
         __mmask16 mask = __mmask16(left >= 16 ? 0xffff : (1 << left) - 1);
         __m512 value = _mm512_maskz_loadu_ps(mask, x + c);
         __m256i high = roundToBf16(value);
-        put(0, t, c, high);
-        put(1, t, c, roundToBf16(_mm512_sub_ps(value, widenBf16(high))));
+        put(parts_[0][i % 2][r] + c, high);
+        put(parts_[1][i % 2][r] + c,
+            roundToBf16(_mm512_sub_ps(value, widenBf16(high))));
       }
     }
   }
 
   TileRows tile(int part, int64_t i) const {
-    return {reinterpret_cast<const uint8_t *>(parts_[part][i * split_.rows]),
+    return {reinterpret_cast<const uint8_t *>(parts_[part][i % 2]),
             kBf16BlockCols * 2, kTileRowBytes};
   }
 
 private:
-  void put(int part, int64_t token, int64_t col, __m256i values) {
-    _mm256_store_si256(reinterpret_cast<__m256i *>(&parts_[part][token][col]),
-                       values);
+  static void put(uint16_t *to, __m256i values) {
+    _mm256_store_si256(reinterpret_cast<__m256i *>(to), values);
   }
 
   const uint8_t *const *act_;
   int64_t tokens_;
   TileSplit split_;
-  alignas(64) uint16_t parts_[2][kPanelTokens + kTileRows][kBf16BlockCols];
+  alignas(64) uint16_t parts_[2][2][kTileRows][kBf16BlockCols];
 };
 
 /// A x B tiles of sums to the output, or added to it.
@@ -110,83 +108,59 @@ MOE_INLINE void addFloatSums(const float (*sums)[16][16], int64_t firstToken,
     }
 }
 
-/// B x 16 weight rows times all tokens, over one block of columns.
-template <int B>
-void multiplySplit(const SplitTokens &x, const TileRows *weights,
+/// A tiles of tokens from number `i` on times B x 16 weight rows, over one
+/// block of columns.
+template <int A, int B>
+void multiplySplit(const SplitTokens &x, int64_t i, const TileRows *weights,
                    int64_t tokens, int64_t count, bool add,
                    const __mmask16 *masks, float *out, int64_t outStride) {
   alignas(64) float sums[4][16][16];
   int64_t steps = (count + kBf16StepCols - 1) / kBf16StepCols;
-  auto multiply = [&]<int A>(std::integral_constant<int, A>, int64_t i) {
-    zeroSums<A, B>();
-    for (int part = 0; part < 2; ++part) {
-      TileRows rows[2] = {x.tile(part, i), x.tile(part, A == 2 ? i + 1 : i)};
-      multiplyTiles<Bf16Product, A, B>(rows, weights, steps);
-    }
-    storeSums<A, B>(sums);
-    addFloatSums<A, B>(sums, i * x.split().rows, x.split().rows, tokens, add,
-                       masks, out, outStride);
-  };
-  int64_t i = 0;
-  for (; i + 2 <= x.split().count; i += 2)
-    multiply(SizeConstant<2>(), i);
-  if (i < x.split().count)
-    multiply(SizeConstant<1>(), i);
+  zeroSums<A, B>();
+  for (int part = 0; part < 2; ++part) {
+    TileRows rows[2] = {x.tile(part, i), x.tile(part, A == 2 ? i + 1 : i)};
+    multiplyTiles<Bf16Product, A, B>(rows, weights, steps);
+  }
+  storeSums<A, B>(sums);
+  addFloatSums<A, B>(sums, i * x.split().rows, x.split().rows, tokens, add,
+                     masks, out, outStride);
 }
 
-/// At most kPanelRows rows times at most kPanelTokens tokens.
+/// At most kPanelRows rows times at most kPanelTokens tokens: 52 KiB of stack,
+/// 32 of them for a last block of columns.
 MOE_INLINE void bf16TileBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                               const uint8_t *const *act, int64_t tokens,
                               int64_t cols, float *out, int64_t outStride) {
-  // About 150 KiB of stack: kernels neither allocate nor are given scratch.
+  constexpr int64_t kGroups = kPanelRows / kRows16;
   SplitTokens x(act, tokens);
   // Weights of a last tile with fewer columns, filled up with zeros.
-  alignas(64) uint8_t filled[2][kBf16BlockCols / 2][kTileRowBytes];
+  alignas(64) uint8_t filled[kGroups][kBf16BlockCols / 2][kTileRowBytes];
   NextRows next(w, rows * wStride);
-  TileScope tiles(int(x.split().rows));
+  TileScope scope(int(x.split().rows));
   for (int64_t col = 0; col < cols; col += kBf16BlockCols) {
     int64_t count = cols - col < kBf16BlockCols ? cols - col : kBf16BlockCols;
-    x.load(col, count);
-    for (int64_t r = 0; r < rows; r += 2 * kRows16) {
-      int64_t left = rows - r;
-      __mmask16 masks[2] = {
-          __mmask16(left >= 16 ? 0xffff : (1 << left) - 1),
-          __mmask16(left >= 32 ? 0xffff : (1 << ((left - 16) & 15)) - 1)};
-      int groups = left > kRows16 ? 2 : 1;
-      TileRows weights[2];
-      for (int g = 0; g < groups; ++g) {
-        const uint8_t *from =
-            w + (r + g * kRows16) * wStride + col / 2 * kTileRowBytes;
-        next.fetch(count / 2 * kTileRowBytes);
-        if (count % kBf16StepCols != 0) {
-          std::memset(filled[g], 0, sizeof(filled[g]));
-          std::memcpy(filled[g], from, size_t(count / 2 * kTileRowBytes));
-          from = filled[g][0];
-        }
-        weights[g] = {from, kTileRowBytes, kTileBytes};
+    TileRows weights[kGroups];
+    for (int64_t r = 0; r < rows; r += kRows16) {
+      int64_t g = r / kRows16;
+      const uint8_t *from = w + r * wStride + col / 2 * kTileRowBytes;
+      next.fetch(count / 2 * kTileRowBytes);
+      if (count % kBf16StepCols != 0) {
+        std::memset(filled[g], 0, sizeof(filled[g]));
+        std::memcpy(filled[g], from, size_t(count / 2 * kTileRowBytes));
+        from = filled[g][0];
       }
-      if (groups == 2)
-        multiplySplit<2>(x, weights, tokens, count, col != 0, masks, out + r,
-                         outStride);
-      else
-        multiplySplit<1>(x, weights, tokens, count, col != 0, masks, out + r,
-                         outStride);
+      weights[g] = {from, kTileRowBytes, kTileBytes};
     }
+    forTilePairs(x.split().count, [&]<int A>(SizeConstant<A>, int64_t i) {
+      for (int64_t a = i; a < i + A; ++a)
+        x.load(a, col, count);
+      forRowPairs(
+          rows, [&]<int B>(SizeConstant<B>, int64_t r, const __mmask16 *masks) {
+            multiplySplit<A, B>(x, i, weights + r / kRows16, tokens, count,
+                                col != 0, masks, out + r, outStride);
+          });
+    });
   }
-}
-
-MOE_INLINE void bf16Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
-                         const uint8_t *const *act, int64_t tokens,
-                         int64_t cols, float *out, int64_t outStride) {
-  if (tokens < kBf16MinTokens)
-    return gemm_bf16_rows16_avx512(w, wStride, rows, act, tokens, cols, out,
-                                   outStride);
-  forBlocks(rows, tokens,
-            [&](int64_t r, int64_t rowCount, int64_t t, int64_t tokenCount) {
-              bf16TileBlock(w + r * wStride, wStride, rowCount, act + t,
-                            tokenCount, cols, out + t * outStride + r,
-                            outStride);
-            });
 }
 
 } // namespace

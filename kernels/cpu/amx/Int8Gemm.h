@@ -1,12 +1,12 @@
 //===- Int8Gemm.h - Interleaved rows times A8K tokens -----------*- C++ -*-===//
 //
-// Block by block of kBlockCols columns: 32 weight rows become int8 tiles once,
-// 8 KiB that stay in L1, and all tokens pass over them, 32 at a time. A block's
-// int32 sums, one for each part with a token scale of its own, are scaled and
-// added to the output in memory: per 32 x 32 outputs 64 vectors of nine
-// instructions, of which three store, beside 16 products of 16 cycles, which
-// the out-of-order core overlaps. (With four parts it would be five stores:
-// more cycles than the products take.)
+// Block by block of kBlockCols columns: 64 weight rows become int8 tiles once,
+// 16 KiB that stay in L1, and all tokens pass over them, 32 at a time. A
+// block's int32 sums, one for each part with a token scale of its own, are
+// scaled and added to the output in memory: per 32 x 32 outputs 64 vectors of
+// nine instructions, of which three store, beside 16 products of 16 cycles,
+// which the out-of-order core overlaps. (With four parts it would be five
+// stores: more cycles than the products take.)
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,25 +15,16 @@
 
 #include "kernels/cpu/amx/Requantize.h"
 #include "kernels/cpu/amx/TokenTiles.h"
-#include "kernels/cpu/avx512/Rows16Gemm.h"
 
 namespace moek::amx {
 namespace {
-
-/// Fewer tokens are left to the AVX-512 gemm. For 64 columns of 64 rows
-/// requantising takes about 64 x (9 + 5 of unpacking) instructions, 450 cycles
-/// at two a cycle, and tiles then 4 cycles per token; vpdpbusd takes 32 cycles
-/// per token at its peak of two a cycle, 45 with its scales: even at 11 tokens.
-/// Up to there both are faster than memory delivers the weights, and the
-/// AVX-512 gemm does not round them.
-constexpr int64_t kMinTokens = 12;
 
 /// Parts of a block of columns: of kA8KBlock, which share a token's scale.
 constexpr int kParts = kBlockCols / int(kA8KBlock);
 constexpr int kPartTiles = kBlockTiles / kParts;
 static_assert(kParts * kA8KBlock == kBlockCols && kPartTiles > 0);
 
-/// A block of columns of all tokens, as tiles.
+/// A block of columns of all tokens, as tiles: up to two at a time.
 class TokenBlock {
 public:
   TokenBlock(const uint8_t *const *act, int64_t tokens, int64_t cols)
@@ -46,30 +37,31 @@ public:
   /// Of a part of the block.
   float scale(int64_t token, int part) const { return scales_[token][part]; }
 
-  void load(int64_t col, int64_t count) {
+  /// Goes to columns [col, col + count).
+  void enter(int64_t col, int64_t count) {
     col_ = col;
+    // What lies behind a row's last column is multiplied with zeros.
+    vectors_ = (count + kTileRowBytes - 1) / kTileRowBytes;
     for (int64_t t = 0; t < tokens_; ++t)
       for (int p = 0; p * kA8KBlock < count; ++p)
         scales_[t][p] =
             a8Row(act_[t], cols_).scale[(col + p * kA8KBlock) / kA8Block];
-    // What lies behind a row's last column is multiplied with zeros.
-    int64_t vectors = (count + kTileRowBytes - 1) / kTileRowBytes;
-    int64_t whole =
-        split_.count * split_.rows == tokens_ ? split_.count : split_.count - 1;
-    for (int64_t t = strided_ ? whole * split_.rows : 0;
-         t < split_.count * split_.rows; ++t)
-      for (int64_t v = 0; v < vectors; ++v)
-        _mm512_store_si512(
-            copies_[t] + v * kTileRowBytes,
-            t < tokens_ ? _mm512_loadu_si512(act_[t] + col + v * kTileRowBytes)
-                        : _mm512_setzero_si512());
   }
 
-  TileRows tile(int64_t i) const {
+  /// Tile `i`, until another that is as odd.
+  TileRows tile(int64_t i) {
     int64_t first = i * split_.rows;
     if (strided_ && first + split_.rows <= tokens_)
       return {act_[first] + col_, stride_, kTileRowBytes};
-    return {copies_[first], kBlockCols, kTileRowBytes};
+    uint8_t(*copy)[kBlockCols] = copies_[i % 2];
+    for (int64_t r = 0; r < split_.rows; ++r)
+      for (int64_t v = 0; v < vectors_; ++v)
+        _mm512_store_si512(
+            copy[r] + v * kTileRowBytes,
+            first + r < tokens_
+                ? _mm512_loadu_si512(act_[first + r] + col_ + v * kTileRowBytes)
+                : _mm512_setzero_si512());
+    return {copy[0], kBlockCols, kTileRowBytes};
   }
 
 private:
@@ -78,10 +70,9 @@ private:
   TileSplit split_;
   int64_t stride_;
   bool strided_;
-  int64_t col_ = 0;
+  int64_t col_ = 0, vectors_ = 0;
   float scales_[kPanelTokens][kParts];
-  /// Rows of the last tile are less than a tile more than there are tokens.
-  alignas(64) uint8_t copies_[kPanelTokens + kTileRows][kBlockCols];
+  alignas(64) uint8_t copies_[2][kTileRows][kBlockCols];
 };
 
 /// int32 sums of up to 2 x 2 tiles, of each part of a block.
@@ -124,99 +115,84 @@ MOE_INLINE void addSums(const PartSums &sums, const TokenBlock &x,
   }
 }
 
-/// B x 16 weight rows times all tokens, over P parts of a block of columns, the
-/// last one `lastTiles` wide.
-template <int B, int P>
-void multiplyParts(const TokenBlock &x, const WeightBlock *weights,
-                   int64_t tokens, int64_t lastTiles, bool add,
-                   const __mmask16 *masks, float *out, int64_t outStride) {
+/// A tiles of tokens from number `i` on.
+template <int A> struct TokenTiles {
+  int64_t i;
+  TileRows rows[2];
+
+  TokenTiles(TokenBlock &x, int64_t first)
+      : i(first), rows{x.tile(first), A == 2 ? x.tile(first + 1) : TileRows()} {
+  }
+};
+
+/// Times B x 16 weight rows, over P parts of a block of columns, the last one
+/// `lastTiles` wide.
+template <int A, int B, int P>
+void multiplyParts(const TokenTiles<A> &tiles, const TokenBlock &x,
+                   const WeightBlock *weights, int64_t tokens,
+                   int64_t lastTiles, bool add, const __mmask16 *masks,
+                   float *out, int64_t outStride) {
   alignas(64) PartSums sums;
-  auto multiply = [&]<int A>(std::integral_constant<int, A>, int64_t i) {
 #pragma GCC unroll 2
-    for (int p = 0; p < P; ++p) {
-      TileRows rows[2], x2[2] = {x.tile(i), x.tile(A == 2 ? i + 1 : i)};
-      for (TileRows &tokenRows : x2)
-        tokenRows.from += p * kA8KBlock;
-      for (int b = 0; b < B; ++b)
-        rows[b] = {weights[b].tiles[p * kPartTiles][0], kTileRowBytes,
-                   kTileBytes};
-      zeroSums<A, B>();
-      multiplyTiles<Int8Product, A, B>(x2, rows,
-                                       p + 1 < P ? kPartTiles : lastTiles);
-      storeSums<A, B>(sums[p]);
-    }
-    addSums<A, B, P>(sums, x, weights, i * x.split().rows, tokens, add, masks,
-                     out, outStride);
-  };
-  int64_t i = 0;
-  for (; i + 2 <= x.split().count; i += 2)
-    multiply(SizeConstant<2>(), i);
-  if (i < x.split().count)
-    multiply(SizeConstant<1>(), i);
+  for (int p = 0; p < P; ++p) {
+    TileRows rows[2], part[2] = {tiles.rows[0], tiles.rows[1]};
+    for (int a = 0; a < A; ++a)
+      part[a].from += p * kA8KBlock;
+    for (int b = 0; b < B; ++b)
+      rows[b] = {weights[b].tiles[p * kPartTiles][0], kTileRowBytes,
+                 kTileBytes};
+    zeroSums<A, B>();
+    multiplyTiles<Int8Product, A, B>(part, rows,
+                                     p + 1 < P ? kPartTiles : lastTiles);
+    storeSums<A, B>(sums[p]);
+  }
+  addSums<A, B, P>(sums, x, weights, tiles.i * x.split().rows, tokens, add,
+                   masks, out, outStride);
 }
 
 /// The same over a block of `count` columns.
-template <int B>
-void multiplyBlock(const TokenBlock &x, const WeightBlock *weights,
-                   int64_t tokens, int64_t count, bool add,
-                   const __mmask16 *masks, float *out, int64_t outStride) {
+template <int A, int B>
+void multiplyBlock(const TokenTiles<A> &tiles, const TokenBlock &x,
+                   const WeightBlock *weights, int64_t tokens, int64_t count,
+                   bool add, const __mmask16 *masks, float *out,
+                   int64_t outStride) {
   static_assert(kParts == 2);
-  int64_t tiles = (count + kTileRowBytes - 1) / kTileRowBytes;
-  if (tiles > kPartTiles)
-    multiplyParts<B, 2>(x, weights, tokens, tiles - kPartTiles, add, masks, out,
-                        outStride);
+  int64_t width = (count + kTileRowBytes - 1) / kTileRowBytes;
+  if (width > kPartTiles)
+    multiplyParts<A, B, 2>(tiles, x, weights, tokens, width - kPartTiles, add,
+                           masks, out, outStride);
   else
-    multiplyParts<B, 1>(x, weights, tokens, tiles, add, masks, out, outStride);
+    multiplyParts<A, B, 1>(tiles, x, weights, tokens, width, add, masks, out,
+                           outStride);
 }
 
-/// At most kPanelRows rows times at most kPanelTokens tokens.
+/// At most kPanelRows rows times at most kPanelTokens tokens: 36 KiB of stack,
+/// of which 33 stay in L1.
 template <Format F>
 void tileBlock(const uint8_t *w, int64_t wStride, int64_t rows,
                const uint8_t *const *act, int64_t tokens, int64_t cols,
                float *out, int64_t outStride) {
   using Tile = avx512::Rows16Tile<F>;
-  // About 80 KiB of stack: kernels neither allocate nor are given scratch.
   TokenBlock x(act, tokens, cols);
-  WeightBlock weights[2];
+  WeightBlock weights[kPanelRows / kRows16];
   NextRows next(w, rows * wStride);
-  TileScope tiles(int(x.split().rows));
+  TileScope scope(int(x.split().rows));
   for (int64_t col = 0; col < cols; col += kBlockCols) {
     int64_t count = cols - col < kBlockCols ? cols - col : kBlockCols;
-    x.load(col, count);
-    for (int64_t r = 0; r < rows; r += 2 * kRows16) {
-      int64_t left = rows - r;
-      __mmask16 masks[2] = {
-          __mmask16(left >= 16 ? 0xffff : (1 << left) - 1),
-          __mmask16(left >= 32 ? 0xffff : (1 << ((left - 16) & 15)) - 1)};
-      int groups = left > kRows16 ? 2 : 1;
-      for (int g = 0; g < groups; ++g) {
-        next.fetch(count / Tile::kCols * Tile::kBytes);
-        requantizeBlock<F>(w + (r + g * kRows16) * wStride, col, count,
-                           weights[g]);
-      }
-      if (groups == 2)
-        multiplyBlock<2>(x, weights, tokens, count, col != 0, masks, out + r,
-                         outStride);
-      else
-        multiplyBlock<1>(x, weights, tokens, count, col != 0, masks, out + r,
-                         outStride);
+    x.enter(col, count);
+    for (int64_t r = 0; r < rows; r += kRows16) {
+      next.fetch(count / Tile::kCols * Tile::kBytes);
+      requantizeBlock<F>(w + r * wStride, col, count, weights[r / kRows16]);
     }
+    forTilePairs(x.split().count, [&]<int A>(SizeConstant<A>, int64_t i) {
+      TokenTiles<A> tiles(x, i);
+      forRowPairs(
+          rows, [&]<int B>(SizeConstant<B>, int64_t r, const __mmask16 *masks) {
+            multiplyBlock<A, B>(tiles, x, weights + r / kRows16, tokens, count,
+                                col != 0, masks, out + r, outStride);
+          });
+    });
   }
-}
-
-template <Format F>
-void int8Gemm(const uint8_t *w, int64_t wStride, int64_t rows,
-              const uint8_t *const *act, int64_t tokens, int64_t cols,
-              float *out, int64_t outStride) {
-  if (tokens < kMinTokens)
-    return avx512::rows16Gemm<F>(w, wStride, rows, act, tokens, cols, out,
-                                 outStride);
-  forBlocks(rows, tokens,
-            [&](int64_t r, int64_t rowCount, int64_t t, int64_t tokenCount) {
-              tileBlock<F>(w + r * wStride, wStride, rowCount, act + t,
-                           tokenCount, cols, out + t * outStride + r,
-                           outStride);
-            });
 }
 
 } // namespace

@@ -47,11 +47,11 @@ struct alignas(64) WeightBlock {
 template <Format F> struct CodeRange {
   using Tile = avx512::Rows16Tile<F>;
   /// Codes of 8 bits, 128 being zero.
-  static constexpr bool kIsSigned = Tile::kZero == 128;
+  static constexpr bool kIsSigned = Tile::kIsSigned;
   static constexpr int kZero = kIsSigned ? 0 : Tile::kZero;
-  static constexpr float kLow = F == Format::Q8_0 ? -128
-                                : kIsSigned       ? -127
-                                                  : -kZero;
+  static constexpr float kLow = Tile::kHasValues ? -127
+                                : kIsSigned      ? -128
+                                                 : -kZero;
   static constexpr float kHigh =
       kIsSigned ? 127 : float((1 << Tile::kBits) - 1 - kZero);
   static constexpr int kShift = kIsSigned ? 8 : 15 - Tile::kBits;

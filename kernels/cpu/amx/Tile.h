@@ -40,7 +40,7 @@ static_assert(sizeof(TileConfig) == 64);
 /// Tiles for `tokenRows` (1 to 16) tokens at a time, from construction on.
 class TileScope {
 public:
-  explicit MOE_INLINE_MEMBER TileScope(int tokenRows) {
+  explicit MOE_INLINE TileScope(int tokenRows) {
     TileConfig config = {};
     config.palette = 1;
     for (int i = 0; i < 8; ++i) {
@@ -49,7 +49,7 @@ public:
     }
     __asm__ volatile("ldtilecfg %0" : : "m"(config));
   }
-  MOE_INLINE_MEMBER ~TileScope() { __asm__ volatile("tilerelease"); }
+  MOE_INLINE ~TileScope() { __asm__ volatile("tilerelease"); }
   TileScope(const TileScope &) = delete;
   TileScope &operator=(const TileScope &) = delete;
 };
@@ -75,7 +75,7 @@ template <int Tile> MOE_INLINE void tileZero() {
 
 /// Tokens of int8 times weights of int8, into int32.
 struct Int8Product {
-  template <int To, int Left, int Right> MOE_INLINE_MEMBER static void add() {
+  template <int To, int Left, int Right> MOE_INLINE static void add() {
     __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0"
                      :
                      : "i"(To), "i"(Left), "i"(Right));
@@ -84,7 +84,7 @@ struct Int8Product {
 
 /// Pairs of BF16, into float.
 struct Bf16Product {
-  template <int To, int Left, int Right> MOE_INLINE_MEMBER static void add() {
+  template <int To, int Left, int Right> MOE_INLINE static void add() {
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0"
                      :
                      : "i"(To), "i"(Left), "i"(Right));

@@ -36,6 +36,31 @@ MOE_INLINE bool haveStride(const uint8_t *const *act, int64_t tokens,
   return true;
 }
 
+/// Calls fn(SizeConstant of tiles, the first) for two of `count` tiles of
+/// tokens at a time, and for one that is left.
+template <class Fn> MOE_INLINE void forTilePairs(int64_t count, Fn &&fn) {
+  int64_t i = 0;
+  for (; i + 2 <= count; i += 2)
+    fn(SizeConstant<2>(), i);
+  if (i < count)
+    fn(SizeConstant<1>(), i);
+}
+
+/// Calls fn(SizeConstant of weight tiles, the first row, masks of the rows
+/// there are) likewise for `rows` rows.
+template <class Fn> MOE_INLINE void forRowPairs(int64_t rows, Fn &&fn) {
+  for (int64_t r = 0; r < rows; r += 2 * kTileRows) {
+    int64_t left = rows - r;
+    __mmask16 masks[2] = {
+        __mmask16(left >= 16 ? 0xffff : (1 << left) - 1),
+        __mmask16(left >= 32 ? 0xffff : (1 << ((left - 16) & 15)) - 1)};
+    if (left > kTileRows)
+      fn(SizeConstant<2>(), r, masks);
+    else
+      fn(SizeConstant<1>(), r, masks);
+  }
+}
+
 } // namespace
 } // namespace moek::amx
 

@@ -1,8 +1,7 @@
-//===- gemm_rows16.cpp - Interleaved rows with AMX
-//--------------------------===//
+//===- gemm_rows16.cpp - Interleaved rows with AMX ------------------------===//
 //
 // The format's unpacking is that of kernels/cpu/avx512/Rows16Tile.h, so a line
-// of Kernels.def is all that a format needs here.
+// of Formats.def is all that a format needs here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,23 +10,28 @@
 
 namespace moek::amx {
 namespace {
-template <Format F>
+/// `Other` multiplies fewer rows than `Min`.
+template <Format F, int64_t Min, GemmFn Other>
 MOE_INLINE void gemm(const uint8_t *w, int64_t wStride, int64_t rows,
                      const uint8_t *const *act, int64_t tokens, int64_t cols,
                      float *out, int64_t outStride) {
-  if constexpr (F == Format::BF16)
-    bf16Gemm(w, wStride, rows, act, tokens, cols, out, outStride);
-  else
-    int8Gemm<F>(w, wStride, rows, act, tokens, cols, out, outStride);
+  if (tokens < Min)
+    return Other(w, wStride, rows, act, tokens, cols, out, outStride);
+  forBlocks(rows, tokens,
+            [&](int64_t r, int64_t rowCount, int64_t t, int64_t tokenCount) {
+              const uint8_t *from = w + r * wStride;
+              float *to = out + t * outStride + r;
+              if constexpr (F == Format::BF16)
+                bf16TileBlock(from, wStride, rowCount, act + t, tokenCount,
+                              cols, to, outStride);
+              else
+                tileBlock<F>(from, wStride, rowCount, act + t, tokenCount, cols,
+                             to, outStride);
+            });
 }
 } // namespace
 } // namespace moek::amx
 
-#define MOE_GEMM_Ref(name, format)
-#define MOE_GEMM_Avx2(name, format)
-#define MOE_GEMM_Avx512(name, format)
-#define MOE_GEMM_Amx(name, format)                                             \
-  MOE_DEFINE_GEMM(name, moek::amx::gemm<moek::Format::format>)
-#define MOE_GEMM(name, format, encoding, layout, isa, min, max)                \
-  MOE_GEMM_##isa(name, format)
+#define MOE_TILE_GEMM(name, format, encoding, min, other)                      \
+  MOE_DEFINE_GEMM(name, moek::amx::gemm<moek::Format::format, min, moek::other>)
 #include "kernels/Kernels.def"

@@ -1,20 +1,5 @@
 //===- Int8Common.h - Pieces of the AVX2 integer gemms ----------*- C++ -*-===//
 //
-// A format contributes a struct of static functions ("traits") that turns its
-// blocks into 8-bit codes in column order plus float scales:
-//
-//   w[c] = scale * (code[c] - kZero) + kOffsetSign * offset
-//
-//   kSpan        columns per block: 256 or 32
-//   kMaxCode     codes are 0 .. kMaxCode; 0 means signed codes, -128 .. 127,
-//                with kZero 0
-//   kSub         columns per scale: 32 or 16
-//   kOffsetSub   columns per offset: 32, 16, or 0 for none
-//   codes(block, v)  columns 32 v .. 32 v + 31
-//   scales(block)    kSpan 256: one lane each, 8 or 16 of them
-//   offsets(block)   kSpan 256 with kOffsetSub: likewise
-// Blocks of 32 have an F16 scale `d` and, with kOffsetSub, an F16 offset `m`.
-//
 // The one 8-bit product of AVX2, vpmaddubsw, multiplies u8 with s8 and adds
 // pairs into int16, saturating. Activations are within +-127, so a pair of
 // codes up to 63 gives at most 2 * 63 * 127 = 16002. Signed codes are split
@@ -60,6 +45,12 @@ MOE_INLINE Lanes16 scaledBytes(__m128i signedBytes, __m256 factor) {
           _mm256_mul_ps(_mm256_cvtepi32_ps(high), factor)};
 }
 
+/// What codes 0 .. 15 of a format stand for.
+template <class Block> MOE_INLINE __m256i valuesOf(__m256i codes) {
+  return _mm256_shuffle_epi8(
+      _mm256_broadcastsi128_si256(load128(Block::kValues)), codes);
+}
+
 /// Adds neighbouring int16.
 MOE_INLINE __m256i pairSums(__m256i sums16) {
   return _mm256_madd_epi16(sums16, _mm256_set1_epi16(1));
@@ -101,14 +92,6 @@ MOE_INLINE void transpose8x8(__m256i r[8]) {
 MOE_INLINE __m256i firstLanes(int64_t count) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(int32_t(count < 8 ? count : 8)),
                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-MOE_INLINE float sumOfLanes(__m256 v) {
-  __m128 sum =
-      _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-  sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
-  sum = _mm_add_ss(sum, _mm_movehdup_ps(sum));
-  return _mm_cvtss_f32(sum);
 }
 
 } // namespace

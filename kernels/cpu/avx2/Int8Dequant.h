@@ -9,8 +9,7 @@
 #ifndef MOE_KERNELS_CPU_AVX2_INT8DEQUANT_H
 #define MOE_KERNELS_CPU_AVX2_INT8DEQUANT_H
 
-#include "kernels/cpu/avx2/Dequant.h"
-#include "kernels/cpu/avx2/Int8Common.h"
+#include "kernels/cpu/avx2/Gguf.h"
 
 namespace moek::avx2 {
 namespace {

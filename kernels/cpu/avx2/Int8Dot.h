@@ -9,7 +9,7 @@
 #ifndef MOE_KERNELS_CPU_AVX2_INT8DOT_H
 #define MOE_KERNELS_CPU_AVX2_INT8DOT_H
 
-#include "kernels/cpu/avx2/Int8Common.h"
+#include "kernels/cpu/avx2/Gguf.h"
 
 namespace moek::avx2 {
 namespace {
@@ -142,61 +142,6 @@ MOE_INLINE void addSpan32(const typename F::Block *const rows[R],
             _mm256_fmadd_ps(broadcastF16(rows[r][i].m), laneSums, sums[r][t]);
     }
   }
-}
-
-/// R rows times T tokens.
-template <class F, int R, int T>
-void dotTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
-             int64_t cols, float *out, int64_t outStride) {
-  using Block = typename F::Block;
-  const Block *rows[R];
-  A8Row tokens[T];
-  __m256 sums[R][T];
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
-    rows[r] = reinterpret_cast<const Block *>(w + r * wStride);
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t)
-      sums[r][t] = _mm256_setzero_ps();
-  }
-#pragma GCC unroll 4
-  for (int t = 0; t < T; ++t)
-    tokens[t] = a8Row(act[t], cols);
-  for (int64_t i = 0; i < cols / F::kSpan; ++i) {
-    if constexpr (R > 1)
-      prefetchAhead(w, R * wStride, i, R * int64_t(sizeof(Block)));
-    if constexpr (F::kSpan == 256)
-      addSpan256<F, R, T>(rows, tokens, i, sums);
-    else
-      addSpan32<F, R, T>(rows, tokens, i, sums);
-  }
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t)
-      out[t * outStride + r] = sumOfLanes(sums[r][t]);
-}
-
-template <class F, int T>
-void dotTokens(const uint8_t *w, int64_t wStride, int64_t rows,
-               const uint8_t *const *act, int64_t cols, float *out,
-               int64_t outStride) {
-  constexpr int R = 2; // Two rows' scales and sums are what 16 registers hold.
-  int64_t r = 0;
-  for (; r + R <= rows; r += R)
-    dotTile<F, R, T>(w + r * wStride, wStride, act, cols, out + r, outStride);
-  for (; r < rows; ++r)
-    dotTile<F, 1, T>(w + r * wStride, wStride, act, cols, out + r, outStride);
-}
-
-template <class F>
-void dotGemm(const uint8_t *w, int64_t wStride, int64_t rows,
-             const uint8_t *const *act, int64_t tokens, int64_t cols,
-             float *out, int64_t outStride) {
-  forTokenTiles<4>(tokens, [&](auto size, int64_t t) {
-    dotTokens<F, size>(w, wStride, rows, act + t, cols, out + t * outStride,
-                       outStride);
-  });
 }
 
 } // namespace

@@ -13,7 +13,7 @@
 #ifndef MOE_KERNELS_CPU_AVX2_INT8PANEL_H
 #define MOE_KERNELS_CPU_AVX2_INT8PANEL_H
 
-#include "kernels/cpu/avx2/Int8Common.h"
+#include "kernels/cpu/avx2/Gguf.h"
 
 namespace moek::avx2 {
 namespace {

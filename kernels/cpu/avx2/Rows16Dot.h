@@ -199,61 +199,6 @@ MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
   }
 }
 
-/// Stores 16 rows' sums, of which there are `rows`.
-MOE_INLINE void storeRows(float *out, int64_t rows, __m256 low, __m256 high) {
-  if (rows >= 16) {
-    _mm256_storeu_ps(out, low);
-    _mm256_storeu_ps(out + 8, high);
-    return;
-  }
-  _mm256_maskstore_ps(out, firstLanes(rows), low);
-  _mm256_maskstore_ps(out + 8, firstLanes(rows - 8), high);
-}
-
-/// G panels, in which there are `rows` rows, times T tokens.
-template <Format F, int G, int T>
-MOE_INLINE void dotPanels(const uint8_t *w, int64_t wStride, int64_t rows,
-                          const A8Row x[T], int64_t cols, float *out,
-                          int64_t outStride) {
-  using Tile = Rows16Tile<F>;
-  __m256 sums[G][2][T];
-#pragma GCC unroll 2
-  for (int g = 0; g < G; ++g)
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t)
-      sums[g][0][t] = sums[g][1][t] = _mm256_setzero_ps();
-  for (int64_t col = 0; col < cols; col += Tile::kCols, w += Tile::kBytes) {
-#pragma GCC unroll 2
-    for (int g = 0; g < G; ++g) {
-      const uint8_t *tile = w + g * kRows16 * wStride;
-      if constexpr (Tile::kSuper)
-        dotSuper<F, T>(tile, x, col / 32, sums[g]);
-      else
-        dotBlock<F, T>(tile, x, col / 32, sums[g]);
-    }
-  }
-#pragma GCC unroll 2
-  for (int g = 0; g < G; ++g)
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t)
-      storeRows(out + t * outStride + g * kRows16, rows - g * kRows16,
-                sums[g][0][t], sums[g][1][t]);
-}
-
-template <Format F, int T>
-void dotTokens(const uint8_t *w, int64_t wStride, int64_t rows,
-               const uint8_t *const *act, int64_t cols, float *out,
-               int64_t outStride) {
-  A8Row x[T];
-#pragma GCC unroll 4
-  for (int t = 0; t < T; ++t)
-    x[t] = a8Row(act[t], cols);
-  forStreams(rows, wStride, [&](auto panels, int64_t r) {
-    dotPanels<F, panels, T>(w + r * wStride, wStride, rows - r, x, cols,
-                            out + r, outStride);
-  });
-}
-
 } // namespace
 } // namespace moek::avx2
 

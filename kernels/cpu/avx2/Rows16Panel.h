@@ -13,7 +13,9 @@
 #ifndef MOE_KERNELS_CPU_AVX2_ROWS16PANEL_H
 #define MOE_KERNELS_CPU_AVX2_ROWS16PANEL_H
 
-#include "kernels/cpu/avx2/Rows16Dot.h"
+#include "kernels/cpu/Rows16Gemm.h"
+#include "kernels/cpu/avx2/Rows16Tile.h"
+#include "kernels/cpu/avx2/Simd.h"
 
 namespace moek::avx2 {
 namespace {
@@ -182,7 +184,7 @@ void panelTile(const Rows16Panel<F> &panel,
         sums[t][h] = _mm256_add_ps(
             sums[t][h],
             _mm256_maskload_ps(to + 8 * h, firstLanes(rows - 8 * h)));
-    storeRows(to, rows, sums[t][0], sums[t][1]);
+    storeRows<Simd>(to, rows, sums[t]);
   }
 }
 
@@ -216,9 +218,9 @@ MOE_INLINE void laneStartTable(const A8Row &row, int64_t firstCol,
 
 /// At most kPanelRows rows times at most kPanelTokens tokens.
 template <Format F>
-void panelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
-                const uint8_t *const *act, int64_t tokens, int64_t cols,
-                float *out, int64_t outStride) {
+void rows16PanelBlock(const uint8_t *w, int64_t wStride, int64_t rows,
+                      const uint8_t *const *act, int64_t tokens, int64_t cols,
+                      float *out, int64_t outStride) {
   using Tile = Rows16Tile<F>;
   // About 120 KiB of stack: kernels neither allocate nor are given scratch.
   Rows16Panel<F> panel;

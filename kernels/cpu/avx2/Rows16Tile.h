@@ -12,7 +12,6 @@
 
 #include "kernels/cpu/Rows16Traits.h"
 #include "kernels/cpu/avx2/Int8Common.h"
-#include "kernels/cpu/avx2/Iq4Codes.h"
 
 namespace moek::avx2 {
 namespace {
@@ -66,15 +65,16 @@ template <int N> MOE_INLINE void sixBits(const uint8_t *from, uint8_t *to) {
 /// A format's tile. Numbers over rows come for eight rows, `half` 0 or 1.
 template <Format F> struct Rows16Tile : Rows16Traits<F> {
   using Traits = Rows16Traits<F>;
-  using Traits::kBits, Traits::kCols, Traits::kHasMinima, Traits::kIq4,
-      Traits::kShape, Traits::kSub;
+  using Traits::kBits, Traits::kCols, Traits::kHasMinima, Traits::kHasValues,
+      Traits::kIsSigned, Traits::kNumbersAt, Traits::kScaleCode,
+      Traits::kScalePart, Traits::kSixBits, Traits::kSub;
 
   /// Signed codes with zero at 0; others are 0 .. kMaxCode.
-  static constexpr bool kSigned = kIq4 || F == Format::Q8_0;
+  static constexpr bool kSigned = kIsSigned;
   static constexpr int kMaxCode = kSigned ? 0 : (1 << kBits) - 1;
   static constexpr int kZero = kSigned ? 0 : Traits::kZero;
   /// Integer scales, and F16 d and dmin.
-  static constexpr bool kSuper = kCols == 256;
+  static constexpr bool kSuper = Traits::kIsSuper;
   /// How many groups of four columns add up in int16 without overflow once
   /// kZero is off: additions may wrap on the way.
   static constexpr int kReach =
@@ -87,20 +87,18 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   static_assert(kSigned || kChunk == kSub / 4 || kZero == 0);
 
   /// Columns 32 s + 4 g .. of 8 rows.
-  MOE_INLINE_MEMBER static __m256i code(const uint8_t *tile, int s, int half,
-                                        int g) {
-    __m256i code = groupCode<kBits>(
-        tile + 16 * kShape.scaleBytes + 64 * kBits * s + 32 * half, g);
-    if constexpr (kIq4)
-      return _mm256_shuffle_epi8(
-          _mm256_broadcastsi128_si256(load128(kIq4Values)), code);
-    if constexpr (F == Format::Q8_0)
+  MOE_INLINE static __m256i code(const uint8_t *tile, int s, int half, int g) {
+    __m256i code =
+        groupCode<kBits>(tile + kScalePart + 64 * kBits * s + 32 * half, g);
+    if constexpr (kHasValues)
+      return valuesOf<typename Traits::Block>(code);
+    if constexpr (kSigned)
       return _mm256_xor_si256(code, _mm256_set1_epi8(char(0x80)));
     return code;
   }
 
   /// d (`i` 0) and m or dmin (`i` 1).
-  MOE_INLINE_MEMBER static __m256 factor(const uint8_t *tile, int i, int half) {
+  MOE_INLINE static __m256 factor(const uint8_t *tile, int i, int half) {
     return _mm256_cvtph_ps(load128(tile + 32 * i + 16 * half));
   }
 
@@ -108,13 +106,12 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   struct Integers {
     alignas(32) uint8_t bytes[256];
   };
-  MOE_INLINE_MEMBER static void unpack(const uint8_t *tile, Integers &to) {
-    if constexpr (kHasMinima)
-      sixBits<16>(tile + 64, to.bytes);
-    if constexpr (F == Format::Q3_K || F == Format::IQ4_XS) {
-      sixBits<256 / kSub>(tile + 32, to.bytes);
+  MOE_INLINE static void unpack(const uint8_t *tile, Integers &to) {
+    if constexpr (kSixBits != 0)
+      sixBits<kSixBits>(tile + kNumbersAt, to.bytes);
+    if constexpr (kScaleCode == ScaleCode::SixBits) {
 #pragma GCC unroll 8
-      for (int i = 0; i < 128 / kSub; ++i) {
+      for (int i = 0; i < kSixBits / 2; ++i) {
         auto *at = reinterpret_cast<__m256i *>(to.bytes + 32 * i);
         _mm256_store_si256(
             at, _mm256_sub_epi8(_mm256_load_si256(at), _mm256_set1_epi8(32)));
@@ -124,23 +121,22 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
 
   /// kSub 16: the scale of columns 32 s .. and that of the 16 after them, row
   /// after row, as int16.
-  MOE_INLINE_MEMBER static __m256i
+  MOE_INLINE static __m256i
   pairScales(const uint8_t *tile, const Integers &integers, int s, int half) {
-    if constexpr (F == Format::Q2_K)
+    if constexpr (kScaleCode == ScaleCode::NibblePairs)
       return _mm256_and_si256(pairBytes(tile, s, half), _mm256_set1_epi16(15));
-    if constexpr (F == Format::Q3_K)
+    if constexpr (kScaleCode == ScaleCode::SixBits)
       return _mm256_cvtepi8_epi16(load128(integers.bytes + 32 * s + 16 * half));
-    const uint8_t *first = tile + 32 + 32 * s + 8 * half;
+    const uint8_t *first = tile + kNumbersAt + 32 * s + 8 * half;
     return _mm256_cvtepi8_epi16(
         _mm_unpacklo_epi8(load64(first), load64(first + 16)));
   }
-  /// Q2_K: the minima likewise.
-  MOE_INLINE_MEMBER static __m256i pairMinima(const uint8_t *tile, int s,
-                                              int half) {
+  /// NibblePairs: the minima likewise.
+  MOE_INLINE static __m256i pairMinima(const uint8_t *tile, int s, int half) {
     return _mm256_srli_epi16(pairBytes(tile, s, half), 4);
   }
   /// The first (`i` 0) or second of each pair, twice.
-  MOE_INLINE_MEMBER static __m256i ofPairs(__m256i pairs, int i) {
+  MOE_INLINE static __m256i ofPairs(__m256i pairs, int i) {
     return _mm256_shuffle_epi8(
         pairs, _mm256_add_epi8(
                    _mm256_set1_epi8(char(2 * i)),
@@ -149,11 +145,13 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   }
 
   /// The scale of columns 32 s + kSub i .. twice per row as int16.
-  MOE_INLINE_MEMBER static __m256i
-  scale(const uint8_t *tile, const Integers &integers, int s, int i, int half) {
+  MOE_INLINE static __m256i scale(const uint8_t *tile, const Integers &integers,
+                                  int s, int i, int half) {
     if constexpr (kSub == 16)
       return ofPairs(pairScales(tile, integers, s, half), i);
-    __m256i rows = rowsOf(integers.bytes, s, half);
+    __m256i rows = rowsOf(kScaleCode == ScaleCode::Bytes ? tile + kNumbersAt
+                                                         : integers.bytes,
+                          s, half);
     if constexpr (kHasMinima)
       return _mm256_shuffle_epi8(rows, rowIndex(int(0x80008000)));
     // To the upper byte, from where the sign spreads.
@@ -162,10 +160,10 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   }
 
   /// The minimum of columns 32 s + kOffsetSub i ..
-  MOE_INLINE_MEMBER static __m256 minimum(const uint8_t *tile,
-                                          const Integers &integers, int s,
-                                          int i, int half) {
-    if constexpr (F == Format::Q2_K) {
+  MOE_INLINE static __m256 minimum(const uint8_t *tile,
+                                   const Integers &integers, int s, int i,
+                                   int half) {
+    if constexpr (kScaleCode == ScaleCode::NibblePairs) {
       __m256i twice = ofPairs(pairMinima(tile, s, half), i);
       return _mm256_cvtepi32_ps(_mm256_srli_epi32(twice, 16));
     }
@@ -174,21 +172,20 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   }
 
 private:
-  /// Q2_K: the bytes of eight rows' scale and minimum pairs, as words.
-  MOE_INLINE_MEMBER static __m256i pairBytes(const uint8_t *tile, int s,
-                                             int half) {
-    return _mm256_cvtepu8_epi16(load128(tile + 64 + 32 * s + 16 * half));
+  /// NibblePairs: the bytes of eight rows' scale and minimum pairs, as words.
+  MOE_INLINE static __m256i pairBytes(const uint8_t *tile, int s, int half) {
+    return _mm256_cvtepu8_epi16(
+        load128(tile + kNumbersAt + 32 * s + 16 * half));
   }
   /// In each 128-bit lane, the bytes of eight rows' numbers `i`.
-  MOE_INLINE_MEMBER static __m256i rowsOf(const uint8_t *bytes, int i,
-                                          int half) {
+  MOE_INLINE static __m256i rowsOf(const uint8_t *bytes, int i, int half) {
     int64_t rows;
     std::memcpy(&rows, bytes + 16 * i + 8 * half, sizeof(rows));
     return _mm256_set1_epi64x(rows);
   }
   /// A shuffle that puts row r's byte of rowsOf() where `pattern` has 0 in
   /// 32-bit lane r and zero where it has 0x80.
-  MOE_INLINE_MEMBER static __m256i rowIndex(int pattern) {
+  MOE_INLINE static __m256i rowIndex(int pattern) {
     constexpr int kStep = 0x01010101;
     return _mm256_add_epi32(_mm256_set1_epi32(pattern),
                             _mm256_setr_epi32(0, kStep, 2 * kStep, 3 * kStep,

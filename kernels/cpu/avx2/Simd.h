@@ -3,8 +3,8 @@
 #ifndef MOE_KERNELS_CPU_AVX2_SIMD_H
 #define MOE_KERNELS_CPU_AVX2_SIMD_H
 
+#include "kernels/cpu/Folded.h"
 #include "kernels/cpu/Simd.h"
-#include "kernels/cpu/avx2/Dequant.h"
 
 #include <immintrin.h>
 
@@ -12,13 +12,21 @@ namespace moek::avx2 {
 
 class Q8Products;
 
-struct Simd {
+/// A function per format: `cols` elements of a row, whole blocks, to `out`.
+struct Dequant {
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  static void name(const uint8_t *row, int64_t cols, float *out);
+#include "kernels/quant/Formats.def"
+};
+
+struct Simd : Folded<Simd> {
   using Vec = __m256;
   using Num = float;
   using Dequant = avx2::Dequant;
   using Q8Products = avx2::Q8Products;
   static constexpr int kWidth = 8;
   static constexpr int kDotRows = 2, kSumRows = 4, kSumVecs = 2;
+  static constexpr int kFloatTokens = 2; ///< 8 sums of 16 registers.
 
   MOE_INLINE static __m256i first(int lanes) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes),
@@ -33,6 +41,13 @@ struct Simd {
   MOE_INLINE static void store(float *p, Vec v) { _mm256_storeu_ps(p, v); }
   MOE_INLINE static void storePart(float *p, Vec v, int lanes) {
     _mm256_maskstore_ps(p, first(lanes), v);
+  }
+  /// The first `count` lanes: all of 8 and more, none of 0 and less.
+  MOE_INLINE static void storeFirst(float *p, Vec v, int64_t count) {
+    if (count >= kWidth)
+      store(p, v);
+    else
+      storePart(p, v, int(count));
   }
   MOE_INLINE static Vec loadF16(const uint8_t *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
@@ -68,47 +83,30 @@ struct Simd {
   MOE_INLINE static Vec fma(Vec a, Vec b, Vec c) {
     return _mm256_fmadd_ps(a, b, c);
   }
+  MOE_INLINE static Vec fnma(Vec a, Vec b, Vec c) {
+    return _mm256_fnmadd_ps(a, b, c);
+  }
+  MOE_INLINE static Vec min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
+  MOE_INLINE static Vec round(Vec x) {
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
 
   /// 2^n for whole n in [-126, 127].
   MOE_INLINE static Vec pow2(__m256i n) {
     return _mm256_castsi256_ps(
         _mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
   }
-  /// e^x = 2^n e^r with |r| <= ln(2)/2; minimax polynomial of the Cephes
-  /// library. The clamps keep n small and pass NaN on (min and max return
-  /// their second operand then); e^-105 rounds to 0 and e^89 to infinity. 2^n
-  /// is applied as two factors, as n exceeds a float's exponents.
-  MOE_INLINE static Vec exp(Vec x) {
-    x = _mm256_max_ps(set(-105.0f), _mm256_min_ps(set(89.0f), x));
-    Vec n = _mm256_round_ps(mul(x, set(1.44269504f)),
-                            _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    Vec r = _mm256_fnmadd_ps(n, set(0.693359375f), x);
-    r = _mm256_fnmadd_ps(n, set(-2.12194440e-4f), r);
-    Vec p = fma(set(1.9875691500e-4f), r, set(1.3981999507e-3f));
-    p = fma(p, r, set(8.3334519073e-3f));
-    p = fma(p, r, set(4.1665795894e-2f));
-    p = fma(p, r, set(1.6666665459e-1f));
-    p = fma(p, r, set(5.0000001201e-1f));
-    p = add(fma(p, mul(r, r), r), set(1.0f));
+  /// 2^n is applied as two factors, as n exceeds a float's exponents.
+  MOE_INLINE static Vec scale(Vec p, Vec n) {
     __m256i whole = _mm256_cvtps_epi32(n);
     __m256i half = _mm256_srai_epi32(whole, 1);
     return mul(mul(p, pow2(half)), pow2(_mm256_sub_epi32(whole, half)));
   }
+  MOE_INLINE static Vec exp(Vec x) { return expOf<Simd>(x); }
 
   /// Four partial sums: lanes i, i + 4.
   MOE_INLINE static __m128 fold(Vec v) {
     return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-  }
-  MOE_INLINE static float reduceAdd(Vec v) {
-    __m128 s = fold(v);
-    s = _mm_hadd_ps(s, s);
-    return _mm_cvtss_f32(_mm_hadd_ps(s, s));
-  }
-  MOE_INLINE static void reduceAdd4(const Vec (&v)[4], float scale,
-                                    float *out) {
-    __m128 s = _mm_hadd_ps(_mm_hadd_ps(fold(v[0]), fold(v[1])),
-                           _mm_hadd_ps(fold(v[2]), fold(v[3])));
-    _mm_storeu_ps(out, _mm_mul_ps(s, _mm_set1_ps(scale)));
   }
   MOE_INLINE static float reduceMax(Vec v) {
     __m128 m =

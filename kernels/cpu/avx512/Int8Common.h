@@ -1,22 +1,5 @@
 //===- Int8Common.h - Pieces of the AVX-512 integer gemms -------*- C++ -*-===//
 //
-// A format contributes a struct of static functions ("traits") that turns its
-// blocks into unsigned 8-bit codes in column order plus float scales:
-//
-//   w[c] = scale * (code[c] - kZero) + kOffsetSign * offset
-//
-// and the tilings in Int8Dot.h and Int8Panel.h do the rest. Two kinds:
-//
-// kSpan = 256, super-blocks with a row of scales in registers
-//   kSub         columns per scale: 32 or 16
-//   kOffsetSub   columns per offset: 32, 16, or 0 for none
-//   codes(block, q)  256 codes in q[0..3]
-//   scales(block)    kSub 16: 16 scales; kSub 32: 8 scales in lanes 0..7 and,
-//                    with kOffsetSub 32, 8 offsets in lanes 8..15
-//   offsets(block)   kOffsetSub 16 only: 16 offsets
-// kSpan = 64, two blocks of 32 with F16 `d` and, with an offset, `m`
-//   codes<Half>(block)  64 codes, or, when Half, 32 and then zeros
-//
 // vpdpbusd adds four products u8 * s8 to an int32 without saturating, so codes
 // up to 255 are exact. The zero point is taken off in the integer domain too:
 // the accumulator starts at -kZero * (sum of the activations).
@@ -43,6 +26,13 @@ MOE_INLINE __m128i load128(const void *p) {
 /// An F16 number of a block in every lane.
 template <class T> MOE_INLINE __m512 broadcastF16(const T &from) {
   return _mm512_cvtph_ps(_mm256_set1_epi16(load16(from)));
+}
+
+/// What codes 0 .. 15 of a format stand for, plus 128.
+template <class Block> MOE_INLINE __m512i valuesOf(__m512i codes) {
+  __m512i table = _mm512_broadcast_i32x4(load128(Block::kValues));
+  table = _mm512_xor_si512(table, _mm512_set1_epi8(char(0x80)));
+  return _mm512_shuffle_epi8(table, codes);
 }
 
 /// 32 bytes in both halves.

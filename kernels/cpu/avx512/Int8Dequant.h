@@ -9,8 +9,7 @@
 #ifndef MOE_KERNELS_CPU_AVX512_INT8DEQUANT_H
 #define MOE_KERNELS_CPU_AVX512_INT8DEQUANT_H
 
-#include "kernels/cpu/avx512/Dequant.h"
-#include "kernels/cpu/avx512/Int8Common.h"
+#include "kernels/cpu/avx512/Gguf.h"
 
 namespace moek::avx512 {
 namespace {

@@ -10,7 +10,7 @@
 #ifndef MOE_KERNELS_CPU_AVX512_INT8DOT_H
 #define MOE_KERNELS_CPU_AVX512_INT8DOT_H
 
-#include "kernels/cpu/avx512/Int8Common.h"
+#include "kernels/cpu/avx512/Gguf.h"
 
 namespace moek::avx512 {
 namespace {
@@ -175,68 +175,6 @@ MOE_INLINE void addSpan(const typename F::Block *const rows[R],
     else
       addSpan64<F, T, Half>(rows[r] + i * kBlocks, spans, sums[r]);
   }
-}
-
-/// R rows times T tokens.
-template <class F, int R, int T>
-void dotTile(const uint8_t *w, int64_t wStride, const uint8_t *const *act,
-             int64_t cols, float *out, int64_t outStride) {
-  using Block = typename F::Block;
-  constexpr int64_t kSpanBytes =
-      F::kSpan / Block::kElements * int64_t(sizeof(Block));
-  const Block *rows[R];
-  A8Row tokens[T];
-  __m512 sums[R][T];
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r) {
-    rows[r] = reinterpret_cast<const Block *>(w + r * wStride);
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t)
-      sums[r][t] = _mm512_setzero_ps();
-  }
-#pragma GCC unroll 4
-  for (int t = 0; t < T; ++t)
-    tokens[t] = a8Row(act[t], cols);
-
-  int64_t spans = cols / F::kSpan;
-  for (int64_t i = 0; i < spans; ++i) {
-    if constexpr (R > 1)
-      prefetchAhead(w, R * wStride, i, R * kSpanBytes);
-    addSpan<F, R, T, false>(rows, tokens, i, sums);
-  }
-  if constexpr (F::kSpan == 64)
-    if (cols % 64)
-      addSpan<F, R, T, true>(rows, tokens, spans, sums);
-
-#pragma GCC unroll 4
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-    for (int t = 0; t < T; ++t)
-      out[t * outStride + r] = _mm512_reduce_add_ps(sums[r][t]);
-}
-
-template <class F, int T>
-void dotTokens(const uint8_t *w, int64_t wStride, int64_t rows,
-               const uint8_t *const *act, int64_t cols, float *out,
-               int64_t outStride) {
-  // 4 rows share one load of the activations; with several tokens 2 rows keep
-  // sums and unpacked codes within 32 registers.
-  constexpr int R = T == 1 ? 4 : 2;
-  int64_t r = 0;
-  for (; r + R <= rows; r += R)
-    dotTile<F, R, T>(w + r * wStride, wStride, act, cols, out + r, outStride);
-  for (; r < rows; ++r)
-    dotTile<F, 1, T>(w + r * wStride, wStride, act, cols, out + r, outStride);
-}
-
-template <class F>
-void dotGemm(const uint8_t *w, int64_t wStride, int64_t rows,
-             const uint8_t *const *act, int64_t tokens, int64_t cols,
-             float *out, int64_t outStride) {
-  forTokenTiles<4>(tokens, [&](auto size, int64_t t) {
-    dotTokens<F, size>(w, wStride, rows, act + t, cols, out + t * outStride,
-                       outStride);
-  });
 }
 
 } // namespace

@@ -53,7 +53,7 @@ template <Format F> struct TokenSums {
   alignas(64) int32_t start[16]; ///< -kZero * sum of q, for each kSub columns.
   alignas(32) float scaled[8];   ///< Scale * sum of q, for each 32 columns.
 
-  MOE_INLINE_MEMBER void read(const A8Row &row, int64_t block) {
+  MOE_INLINE void read(const A8Row &row, int64_t block) {
     __m256i sums = load256(row.sum + 2 * block);
     if constexpr (Tile::kZero != 0 && Tile::kSub == 32)
       _mm256_store_si256(
@@ -70,7 +70,7 @@ template <Format F> struct TokenSums {
                                     _mm256_loadu_ps(row.scale + block)));
   }
 
-  MOE_INLINE_MEMBER __m512i starts(int i) const {
+  MOE_INLINE __m512i starts(int i) const {
     return Tile::kZero == 0 ? _mm512_setzero_si512()
                             : _mm512_set1_epi32(start[i]);
   }
@@ -185,53 +185,6 @@ MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
       sums[t] = _mm512_fmadd_ps(dots, _mm512_mul_ps(d, xScale), sums[t]);
     }
   }
-}
-
-/// G panels, in which there are `rows` rows, times T tokens.
-template <Format F, int G, int T>
-MOE_INLINE void dotPanels(const uint8_t *w, int64_t wStride, int64_t rows,
-                          const A8Row x[T], int64_t cols, float *out,
-                          int64_t outStride) {
-  using Tile = Rows16Tile<F>;
-  __m512 sums[G][T];
-#pragma GCC unroll 2
-  for (int g = 0; g < G; ++g)
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t)
-      sums[g][t] = _mm512_setzero_ps();
-  for (int64_t col = 0; col < cols; col += Tile::kCols, w += Tile::kBytes) {
-#pragma GCC unroll 2
-    for (int g = 0; g < G; ++g) {
-      const uint8_t *tile = w + g * kRows16 * wStride;
-      if constexpr (Tile::kCols == 256)
-        dotSuper<F, T>(tile, x, col / 32, sums[g]);
-      else
-        dotBlock<F, T>(tile, x, col / 32, sums[g]);
-    }
-  }
-#pragma GCC unroll 2
-  for (int g = 0; g < G; ++g) {
-    int64_t left = rows - g * kRows16;
-    __mmask16 mask = __mmask16(left >= 16 ? 0xffff : (1 << left) - 1);
-#pragma GCC unroll 8
-    for (int t = 0; t < T; ++t)
-      _mm512_mask_storeu_ps(out + t * outStride + g * kRows16, mask,
-                            sums[g][t]);
-  }
-}
-
-template <Format F, int T>
-void dotTokens(const uint8_t *w, int64_t wStride, int64_t rows,
-               const uint8_t *const *act, int64_t cols, float *out,
-               int64_t outStride) {
-  A8Row x[T];
-#pragma GCC unroll 8
-  for (int t = 0; t < T; ++t)
-    x[t] = a8Row(act[t], cols);
-  forStreams(rows, wStride, [&](auto panels, int64_t r) {
-    dotPanels<F, panels, T>(w + r * wStride, wStride, rows - r, x, cols,
-                            out + r, outStride);
-  });
 }
 
 } // namespace

@@ -30,11 +30,19 @@ MOE_INLINE __m512i ofPair(__m512i pairs, int half) {
   return _mm512_srai_epi32(half ? pairs : _mm512_slli_epi32(pairs, 16), 16);
 }
 
+/// Formats of a code of two or three bits, whose scales are coded so.
+template <Format F, ScaleCode Code>
+concept ScaledPanel =
+    Rows16Traits<F>::kPairs && Rows16Traits<F>::kScaleCode == Code;
+
 /// Codes 0 .. 3 times scales 0 .. 15.
-template <> struct Rows16PanelTraits<Format::Q2_K> : Rows16Tile<Format::Q2_K> {
+template <Format F>
+requires ScaledPanel<F, ScaleCode::NibblePairs>
+struct Rows16PanelTraits<F> : Rows16Tile<F> {
+  static_assert(Rows16Traits<F>::kBits == 2 && Rows16Traits<F>::kZero == 0);
   static constexpr int kSub = 32;
 
-  MOE_INLINE_MEMBER static void scaleCodes(__m512i pairs, __m512i q[8]) {
+  MOE_INLINE static void scaleCodes(__m512i pairs, __m512i q[8]) {
     __m512i lane = rowTableIndex();
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
@@ -49,10 +57,13 @@ template <> struct Rows16PanelTraits<Format::Q2_K> : Rows16Tile<Format::Q2_K> {
 };
 
 /// Codes -4 .. 3 times scales -32 .. 31 are -124 .. 128: zero is at 124.
-template <> struct Rows16PanelTraits<Format::Q3_K> : Rows16Tile<Format::Q3_K> {
+template <Format F>
+requires ScaledPanel<F, ScaleCode::SixBits>
+struct Rows16PanelTraits<F> : Rows16Tile<F> {
+  static_assert(Rows16Traits<F>::kBits == 3 && Rows16Traits<F>::kZero == 4);
   static constexpr int kSub = 32, kZero = 124;
 
-  MOE_INLINE_MEMBER static void scaleCodes(__m512i pairs, __m512i q[8]) {
+  MOE_INLINE static void scaleCodes(__m512i pairs, __m512i q[8]) {
     __m512i lane = rowTableIndex();
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {

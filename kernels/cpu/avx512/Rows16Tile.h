@@ -14,7 +14,6 @@
 
 #include "kernels/cpu/Rows16Traits.h"
 #include "kernels/cpu/avx512/Int8Common.h"
-#include "kernels/cpu/avx512/Iq4Codes.h"
 
 namespace moek::avx512 {
 namespace {
@@ -132,39 +131,35 @@ MOE_INLINE void sixBits(const uint8_t *from, __m512i numbers[N / 4]) {
 /// with 256 columns, number().
 template <Format F> struct Rows16Tile : Rows16Traits<F> {
   using Traits = Rows16Traits<F>;
-  using Traits::kBits, Traits::kCols, Traits::kHasMinima, Traits::kIq4,
-      Traits::kIsOffset1, Traits::kOffsets, Traits::kPairs, Traits::kScales,
-      Traits::kShape;
+  using Traits::kBits, Traits::kCols, Traits::kHasMinima, Traits::kHasValues,
+      Traits::kIsOffset1, Traits::kNumbersAt, Traits::kOffsets, Traits::kPairs,
+      Traits::kScaleCode, Traits::kScalePart, Traits::kScales, Traits::kSixBits;
 
   /// Columns 32 s .. 32 s + 31.
-  MOE_INLINE_MEMBER static void codes(const uint8_t *tile, int s,
-                                      __m512i q[8]) {
-    groupCodes<kBits>(tile + 16 * kShape.scaleBytes + s * kCodePart<kBits>, q);
-    if constexpr (kIq4) {
+  MOE_INLINE static void codes(const uint8_t *tile, int s, __m512i q[8]) {
+    groupCodes<kBits>(tile + kScalePart + s * kCodePart<kBits>, q);
+    if constexpr (kHasValues) {
 #pragma GCC unroll 8
       for (int g = 0; g < 8; ++g)
-        q[g] = iq4Codes(q[g]);
+        q[g] = valuesOf<typename Traits::Block>(q[g]);
     }
   }
 
   /// kPairs: likewise, those of odd groups times four.
-  MOE_INLINE_MEMBER static void codesByFour(const uint8_t *tile, int s,
-                                            __m512i q[8]) {
-    groupCodesByFour<kBits>(
-        tile + 16 * kShape.scaleBytes + s * kCodePart<kBits>, q);
+  MOE_INLINE static void codesByFour(const uint8_t *tile, int s, __m512i q[8]) {
+    groupCodesByFour<kBits>(tile + kScalePart + s * kCodePart<kBits>, q);
   }
 
   /// Six-bit scales and minima, a byte each.
   struct Integers {
     alignas(64) uint8_t bytes[256];
   };
-  MOE_INLINE_MEMBER static void unpack(const uint8_t *tile, Integers &to) {
-    if constexpr (kHasMinima || F == Format::Q3_K || F == Format::IQ4_XS) {
-      constexpr int kNumbers = kHasMinima ? 16 : kScales;
-      __m512i numbers[kNumbers / 4];
-      sixBits<kNumbers>(tile + (kHasMinima ? 64 : 32), numbers);
+  MOE_INLINE static void unpack(const uint8_t *tile, Integers &to) {
+    if constexpr (kSixBits != 0) {
+      __m512i numbers[kSixBits / 4];
+      sixBits<kSixBits>(tile + kNumbersAt, numbers);
 #pragma GCC unroll 4
-      for (int i = 0; i < kNumbers / 4; ++i)
+      for (int i = 0; i < kSixBits / 4; ++i)
         _mm512_store_si512(
             to.bytes + 64 * i,
             kHasMinima ? numbers[i]
@@ -173,23 +168,24 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   }
 
   /// The integer scale of columns kSub i ..
-  MOE_INLINE_MEMBER static __m512 number(const uint8_t *tile,
-                                         const Integers &integers, int i) {
+  MOE_INLINE static __m512 number(const uint8_t *tile, const Integers &integers,
+                                  int i) {
     static_assert(kCols == 256 && !kPairs);
     if constexpr (kHasMinima)
       return rowBytesUnsigned(load128(integers.bytes + 16 * i));
-    return rowBytesSigned(
-        load128((F == Format::Q6_K ? tile + 32 : integers.bytes) + 16 * i));
+    return rowBytesSigned(load128(
+        (kScaleCode == ScaleCode::Bytes ? tile + kNumbersAt : integers.bytes) +
+        16 * i));
   }
-  /// Q4_K, Q5_K: the minimum likewise.
-  MOE_INLINE_MEMBER static __m512 minimum(const Integers &integers, int i) {
+  /// SixBitPairs: the minimum likewise.
+  MOE_INLINE static __m512 minimum(const Integers &integers, int i) {
     return rowBytesUnsigned(load128(integers.bytes + 128 + 16 * i));
   }
 
   /// scale[i] and offset[j] get the 16 rows' numbers, `Step` vectors apart.
   template <int Step>
-  MOE_INLINE_MEMBER static void scales(const uint8_t *tile, float *scale,
-                                       float *offset) {
+  MOE_INLINE static void scales(const uint8_t *tile, float *scale,
+                                float *offset) {
     __m512 d = rowHalves(tile);
     auto put = [](float *to, int i, __m512 v) {
       _mm512_store_ps(to + 16 * Step * i, v);
@@ -214,21 +210,21 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
 
   /// kPairs: the scales of columns 32 s .. 32 s + 15 and of the 16 after them,
   /// as 16-bit numbers 2 r and 2 r + 1.
-  MOE_INLINE_MEMBER static __m512i pairScales(const uint8_t *tile,
-                                              const Integers &integers, int s) {
-    if constexpr (F == Format::Q3_K)
+  MOE_INLINE static __m512i pairScales(const uint8_t *tile,
+                                       const Integers &integers, int s) {
+    if constexpr (kScaleCode == ScaleCode::SixBits)
       return _mm512_cvtepi8_epi16(load256(integers.bytes + 32 * s));
     return _mm512_and_si512(pairBytes(tile, s), _mm512_set1_epi16(15));
   }
 
-  /// Q2_K: the minima likewise.
-  MOE_INLINE_MEMBER static __m512i pairMinima(const uint8_t *tile, int s) {
+  /// NibblePairs: the minima likewise.
+  MOE_INLINE static __m512i pairMinima(const uint8_t *tile, int s) {
     return _mm512_srli_epi16(pairBytes(tile, s), 4);
   }
 
 private:
-  MOE_INLINE_MEMBER static __m512i pairBytes(const uint8_t *tile, int s) {
-    return _mm512_cvtepu8_epi16(load256(tile + 64 + 32 * s));
+  MOE_INLINE static __m512i pairBytes(const uint8_t *tile, int s) {
+    return _mm512_cvtepu8_epi16(load256(tile + kNumbersAt + 32 * s));
   }
 };
 

@@ -3,8 +3,8 @@
 #ifndef MOE_KERNELS_CPU_AVX512_SIMD_H
 #define MOE_KERNELS_CPU_AVX512_SIMD_H
 
+#include "kernels/cpu/Folded.h"
 #include "kernels/cpu/Simd.h"
-#include "kernels/cpu/avx512/Dequant.h"
 
 #include <immintrin.h>
 
@@ -12,13 +12,21 @@ namespace moek::avx512 {
 
 class Q8Products;
 
-struct Simd {
+/// A function per format: `cols` elements of a row, whole blocks, to `out`.
+struct Dequant {
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  static void name(const uint8_t *row, int64_t cols, float *out);
+#include "kernels/quant/Formats.def"
+};
+
+struct Simd : Folded<Simd> {
   using Vec = __m512;
   using Num = float;
   using Dequant = avx512::Dequant;
   using Q8Products = avx512::Q8Products;
   static constexpr int kWidth = 16;
   static constexpr int kDotRows = 4, kSumRows = 4, kSumVecs = 4;
+  static constexpr int kFloatTokens = 6; ///< 24 sums of 32 registers.
 
   MOE_INLINE static __mmask16 first(int lanes) {
     return __mmask16((1u << lanes) - 1);
@@ -32,6 +40,10 @@ struct Simd {
   MOE_INLINE static void store(float *p, Vec v) { _mm512_storeu_ps(p, v); }
   MOE_INLINE static void storePart(float *p, Vec v, int lanes) {
     _mm512_mask_storeu_ps(p, first(lanes), v);
+  }
+  /// The first `count` lanes: all of 16 and more.
+  MOE_INLINE static void storeFirst(float *p, Vec v, int64_t count) {
+    storePart(p, v, count >= kWidth ? kWidth : int(count));
   }
   MOE_INLINE static Vec loadF16(const uint8_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
@@ -66,24 +78,17 @@ struct Simd {
   MOE_INLINE static Vec fma(Vec a, Vec b, Vec c) {
     return _mm512_fmadd_ps(a, b, c);
   }
-
-  /// e^x = 2^n e^r with |r| <= ln(2)/2; minimax polynomial of the Cephes
-  /// library. The clamps keep n small and pass NaN on (min and max return
-  /// their second operand then); e^-105 rounds to 0 and e^89 to infinity.
-  MOE_INLINE static Vec exp(Vec x) {
-    x = _mm512_max_ps(set(-105.0f), _mm512_min_ps(set(89.0f), x));
-    Vec n = _mm512_roundscale_ps(mul(x, set(1.44269504f)),
-                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    Vec r = _mm512_fnmadd_ps(n, set(0.693359375f), x);
-    r = _mm512_fnmadd_ps(n, set(-2.12194440e-4f), r);
-    Vec p = fma(set(1.9875691500e-4f), r, set(1.3981999507e-3f));
-    p = fma(p, r, set(8.3334519073e-3f));
-    p = fma(p, r, set(4.1665795894e-2f));
-    p = fma(p, r, set(1.6666665459e-1f));
-    p = fma(p, r, set(5.0000001201e-1f));
-    p = add(fma(p, mul(r, r), r), set(1.0f));
-    return _mm512_scalef_ps(p, n);
+  MOE_INLINE static Vec fnma(Vec a, Vec b, Vec c) {
+    return _mm512_fnmadd_ps(a, b, c);
   }
+  MOE_INLINE static Vec min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
+  MOE_INLINE static Vec round(Vec x) {
+    return _mm512_roundscale_ps(x,
+                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+
+  MOE_INLINE static Vec scale(Vec p, Vec n) { return _mm512_scalef_ps(p, n); }
+  MOE_INLINE static Vec exp(Vec x) { return expOf<Simd>(x); }
 
   /// Four partial sums: lanes i, i + 4, i + 8, i + 12.
   MOE_INLINE static __m128 fold(Vec v) {
@@ -91,17 +96,6 @@ struct Simd {
         _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
     return _mm_add_ps(_mm256_castps256_ps128(half),
                       _mm256_extractf128_ps(half, 1));
-  }
-  MOE_INLINE static float reduceAdd(Vec v) {
-    __m128 s = fold(v);
-    s = _mm_hadd_ps(s, s);
-    return _mm_cvtss_f32(_mm_hadd_ps(s, s));
-  }
-  MOE_INLINE static void reduceAdd4(const Vec (&v)[4], float scale,
-                                    float *out) {
-    __m128 s = _mm_hadd_ps(_mm_hadd_ps(fold(v[0]), fold(v[1])),
-                           _mm_hadd_ps(fold(v[2]), fold(v[3])));
-    _mm_storeu_ps(out, _mm_mul_ps(s, _mm_set1_ps(scale)));
   }
   MOE_INLINE static float reduceMax(Vec v) { return _mm512_reduce_max_ps(v); }
 

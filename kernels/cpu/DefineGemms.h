@@ -1,0 +1,53 @@
+//===- DefineGemms.h - The gemms of one format ------------------*- C++ -*-===//
+//
+// Included once by each file that kernels/CMakeLists.txt writes: behind the
+// Gemms.h of an instruction set, for the one line of Formats.def that is
+// MOE_ONE_FORMAT.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/Registry.h"
+#include "kernels/cpu/GemmTiling.h"
+#include "kernels/cpu/OfIsa.h"
+
+namespace moek {
+namespace {
+
+/// The gemm of a line of Kernels.def.
+template <class I, Format F, Layout L, int64_t PanelTokens, class... Args>
+MOE_INLINE void gemmOf(Args... args) {
+  constexpr bool kIsFloat = formatInfo(F).blockElements == 1;
+  if constexpr (L == Layout::Gguf && kIsFloat)
+    floatGemm<typename I::Simd, F>(args...);
+  else if constexpr (L == Layout::Gguf)
+    int8Gemm<I, F, PanelTokens>(args...);
+  else if constexpr (kIsFloat)
+    rows16FloatGemm<typename I::Simd, typename I::template FloatPanels<F>>(
+        args...);
+  else
+    rows16Gemm<I, F, PanelTokens>(args...);
+}
+
+} // namespace
+} // namespace moek
+
+using moek::kNever;
+
+#define MOE_GEMM(name, format, encoding, layout, isa, min, max, panel)         \
+  MOE_IF_ISA(                                                                  \
+      isa, MOE_DEFINE_GEMM(                                                    \
+               name, moek::gemmOf<moek::MOE_ISA::Gemms, moek::Format::format,  \
+                                  moek::Layout::layout, panel>))
+#include "kernels/Kernels.def"
+
+#define MOE_FLOAT_FORMAT(name, kernel, id, elements, bytes)                    \
+  void moek::MOE_ISA::Dequant::name(const uint8_t *row, int64_t cols,          \
+                                    float *out) {                              \
+    moek::readKv<moek::MOE_ISA::Simd>(moek::KvType::name, row, cols, out);     \
+  }
+#define MOE_BLOCK_FORMAT(name, kernel, id, elements, bytes)                    \
+  void moek::MOE_ISA::Dequant::name(const uint8_t *row, int64_t cols,          \
+                                    float *out) {                              \
+    moek::MOE_ISA::Gemms::dequantize<moek::Format::name>(row, cols, out);      \
+  }
+MOE_ONE_FORMAT

@@ -1,0 +1,41 @@
+//===- Folded.h - What x86 traits share -------------------------*- C++ -*-===//
+//
+// Sums over the lanes of any vector, from the four partial sums that its fold()
+// adds its halves up to, and their halves.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_FOLDED_H
+#define MOE_KERNELS_CPU_FOLDED_H
+
+#include "kernels/cpu/Inline.h"
+
+#include <immintrin.h>
+
+namespace moek {
+
+template <class S> struct Folded {
+  /// (0 + 1) + (2 + 3) of the partial sums.
+  template <class Vec> MOE_INLINE static float reduceAdd(Vec v) {
+    __m128 s = S::fold(v);
+    s = _mm_hadd_ps(s, s);
+    return _mm_cvtss_f32(_mm_hadd_ps(s, s));
+  }
+  template <class Vec>
+  MOE_INLINE static void reduceAdd4(const Vec (&v)[4], float scale,
+                                    float *out) {
+    __m128 s = _mm_hadd_ps(_mm_hadd_ps(S::fold(v[0]), S::fold(v[1])),
+                           _mm_hadd_ps(S::fold(v[2]), S::fold(v[3])));
+    _mm_storeu_ps(out, _mm_mul_ps(s, _mm_set1_ps(scale)));
+  }
+  /// (0 + 2) + (1 + 3), which is fewer instructions.
+  template <class Vec> MOE_INLINE static float sumOfLanes(Vec v) {
+    __m128 s = S::fold(v);
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+  }
+};
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_FOLDED_H

@@ -1,0 +1,66 @@
+//===- Gemms.h - What AVX2 adds to the frames of gemms ----------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_AVX2_GEMMS_H
+#define MOE_KERNELS_CPU_AVX2_GEMMS_H
+
+#include "kernels/cpu/FloatGemm.h"
+#include "kernels/cpu/Int8Gemm.h"
+#include "kernels/cpu/Rows16Gemm.h"
+#include "kernels/cpu/avx2/FloatPanels.h"
+#include "kernels/cpu/avx2/Int8Dequant.h"
+#include "kernels/cpu/avx2/Int8Dot.h"
+#include "kernels/cpu/avx2/Int8Panel.h"
+#include "kernels/cpu/avx2/Rows16Dot.h"
+#include "kernels/cpu/avx2/Rows16Panel.h"
+#include "kernels/cpu/avx2/Simd.h"
+
+namespace moek::avx2 {
+namespace {
+
+/// See cpu/Int8Gemm.h and cpu/Rows16Gemm.h.
+struct Gemms {
+  using Simd = avx2::Simd;
+  template <Format F> using FloatPanels = avx2::FloatPanels<F>;
+  template <Format F> using Gguf = avx2::Gguf<F>;
+  template <Format F> using Tile = Rows16Tile<F>;
+  /// Two rows' scales and sums are what 16 registers hold.
+  template <int T> static constexpr int kDotRows = 2;
+  static constexpr int kGroupRows = 8;
+
+  template <class G, int R, int T, bool>
+  MOE_INLINE static void addSpan(const typename G::Block *const rows[R],
+                                 const A8Row tokens[T], int64_t i,
+                                 __m256 sums[R][T]) {
+    if constexpr (G::kSpan == 256)
+      addSpan256<G, R, T>(rows, tokens, i, sums);
+    else
+      addSpan32<G, R, T>(rows, tokens, i, sums);
+  }
+  template <Format F, class... Args>
+  MOE_INLINE static void panelBlock(Args... args) {
+    avx2::panelBlock<Gguf<F>>(args...);
+  }
+  template <Format F>
+  MOE_INLINE static void dequantize(const uint8_t *row, int64_t cols,
+                                    float *out) {
+    dequantizeBlocks<Gguf<F>>(row, cols, out);
+  }
+
+  template <Format F, int T>
+  MOE_INLINE static void dotTile(const uint8_t *tile, const A8Row *x,
+                                 int64_t block, __m256 sums[2][T]) {
+    if constexpr (Tile<F>::kSuper)
+      dotSuper<F, T>(tile, x, block, sums);
+    else
+      dotBlock<F, T>(tile, x, block, sums);
+  }
+  template <Format F, class... Args>
+  MOE_INLINE static void rows16PanelBlock(Args... args) {
+    avx2::rows16PanelBlock<F>(args...);
+  }
+};
+
+} // namespace
+} // namespace moek::avx2
+
+#endif // MOE_KERNELS_CPU_AVX2_GEMMS_H

@@ -1,0 +1,86 @@
+//===- Gguf.h - Rows as in the file, with AVX2 ------------------*- C++ -*-===//
+//
+// Gguf<F> turns the blocks of format F into 8-bit codes in column order and
+// float scales:
+//
+//   w[c] = scale * (code[c] - kZero) + kOffsetSign * offset
+//
+//   kSpan        columns per block: 256 or 32
+//   kMaxCode     codes are 0 .. kMaxCode; 0 means signed codes, -128 .. 127,
+//                with kZero 0
+//   kSub         columns per scale: 32 or 16
+//   kOffsetSub   columns per offset: 32, 16, or 0 for none
+//   codes(block, v)  columns 32 v .. 32 v + 31
+//   scales(block)    kSpan 256: one lane each, 8 or 16 of them
+//   offsets(block)   kSpan 256 with kOffsetSub: likewise
+// Blocks of 32 have an F16 scale `d` and, with kOffsetSub, an F16 offset `m`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_AVX2_GGUF_H
+#define MOE_KERNELS_CPU_AVX2_GGUF_H
+
+#include "kernels/cpu/avx2/Int8Common.h"
+#include "kernels/quant/Blocks.h"
+
+namespace moek::avx2 {
+namespace {
+
+/// The low nibbles of 16 bytes, then their high nibbles.
+MOE_INLINE __m256i nibbles(const uint8_t *bytes) {
+  __m128i low = load128(bytes);
+  __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(low),
+                                         _mm_srli_epi16(low, 4), 1);
+  return _mm256_and_si256(both, _mm256_set1_epi8(15));
+}
+
+/// 16 where the bit of a column is set in the 4 bytes at `high`, else 0.
+MOE_INLINE __m256i fifthBits(const uint8_t *high) {
+  // Each byte of the word eight times, then one of its bits each.
+  __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(load32(high)),
+                                      _mm256_setr_epi64x(0, 0x0101010101010101,
+                                                         0x0202020202020202,
+                                                         0x0303030303030303));
+  __m256i bit = _mm256_set1_epi64x(int64_t(0x8040201008040201));
+  __m256i isSet = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit);
+  return _mm256_and_si256(isSet, _mm256_set1_epi8(16));
+}
+
+/// Blocks of 32 columns, which all have their bits in the same places.
+template <Format F> struct SmallBlock {
+  using Block = BlockOf<F>;
+  MOE_INLINE static __m256i codes(const Block *block, int) {
+    using Traits = BlockTraits<Block>;
+    static_assert(Traits::kBits == 4 || Traits::kBits == 5 ||
+                  Traits::kBits == 8);
+    if constexpr (Traits::kBits == 8)
+      return load256(block->codes);
+    else if constexpr (Traits::kBits == 5)
+      return _mm256_or_si256(nibbles(block->low), fifthBits(block->high));
+    else if constexpr (Traits::kHasValues)
+      return valuesOf<Block>(nibbles(block->codes));
+    else
+      return nibbles(block->codes);
+  }
+};
+
+/// codes(), scales() and offsets() of a super-block: see kernels/cpu/gguf.
+template <Format F> struct SuperBlock;
+
+template <Format F>
+struct Gguf : std::conditional_t<BlockTraits<BlockOf<F>>::kIsSuper,
+                                 SuperBlock<F>, SmallBlock<F>> {
+  using Block = BlockOf<F>;
+  using Traits = BlockTraits<Block>;
+  static constexpr int kSpan = Traits::kElements, kSub = Traits::kSub;
+  static constexpr int kMaxCode =
+      Traits::kIsSigned ? 0 : (1 << Traits::kBits) - 1;
+  static constexpr int kZero = Traits::kIsSigned ? 0 : Traits::kZero;
+  static constexpr int kOffsetSub = Traits::kOffsetSub;
+  static constexpr int kOffsetSign = Traits::kOffsetSign;
+};
+
+} // namespace
+} // namespace moek::avx2
+
+#endif // MOE_KERNELS_CPU_AVX2_GGUF_H

@@ -1,0 +1,79 @@
+//===- KScales.h - Scales and minima of Q4_K and Q5_K -----------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_GGUF_KSCALES_H
+#define MOE_KERNELS_CPU_GGUF_KSCALES_H
+
+#include "kernels/cpu/gguf/SuperBlock.h"
+
+#ifdef __AVX512F__
+namespace moek::avx512 {
+namespace {
+
+/// d * scale(s) in lanes 0..7, dmin * min(s) in lanes 8..15, from the 16 bytes
+/// {d, dmin, KScales} that Q4_K and Q5_K begin with.
+MOE_INLINE __m512 kScales(const void *block) {
+  __m128i bytes = load128(block);
+  // Low parts: six bits of bytes 0-7, nibbles of bytes 8-11 (of the scales).
+  __m128i low =
+      _mm_shuffle_epi8(bytes, _mm_setr_epi8(4, 5, 6, 7, 12, 13, 14, 15, 8, 9,
+                                            10, 11, 12, 13, 14, 15));
+  low = _mm_srlv_epi32(low, _mm_setr_epi32(0, 0, 0, 4));
+  low = _mm_and_si128(
+      low, _mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
+  // The top two bits of bytes 0-7 become bits 4 and 5 of entries 4-7.
+  __m128i high =
+      _mm_shuffle_epi8(bytes, _mm_setr_epi8(-1, -1, -1, -1, 4, 5, 6, 7, -1, -1,
+                                            -1, -1, 8, 9, 10, 11));
+  high = _mm_and_si128(_mm_srli_epi32(high, 2), _mm_set1_epi8(0x30));
+  __m512 numbers =
+      _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_or_si128(low, high)));
+  __m512 d = _mm512_permutexvar_ps(halves32(0, 1),
+                                   _mm512_castps128_ps512(_mm_cvtph_ps(bytes)));
+  return _mm512_mul_ps(numbers, d);
+}
+
+/// Scales and offsets of blocks that begin so.
+template <class Block> struct KScales256 {
+  MOE_INLINE static __m512 scales(const Block *block) { return kScales(block); }
+};
+
+} // namespace
+} // namespace moek::avx512
+#else
+namespace moek::avx2 {
+namespace {
+
+/// Eight six-bit scales in bytes 0..7, eight minima in bytes 8..15.
+MOE_INLINE __m128i kScaleBytes(const KScales &scales) {
+  uint32_t a = uint32_t(load32(scales.bytes));
+  uint32_t b = uint32_t(load32(scales.bytes + 4));
+  uint32_t c = uint32_t(load32(scales.bytes + 8));
+  constexpr uint32_t kSix = 0x3f3f3f3f, kNibble = 0x0f0f0f0f, kTop = 0x30303030;
+  return _mm_setr_epi32(
+      int32_t(a & kSix), int32_t((c & kNibble) | (a >> 2 & kTop)),
+      int32_t(b & kSix), int32_t((c >> 4 & kNibble) | (b >> 2 & kTop)));
+}
+
+/// Eight bytes as floats times an F16 number.
+template <class T> MOE_INLINE Lanes16 scaledOctet(__m128i bytes, const T &d) {
+  __m256 floats = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+  __m256 lanes = _mm256_mul_ps(floats, broadcastF16(d));
+  return {lanes, lanes};
+}
+
+/// Scales and offsets of blocks that have `d`, `dmin` and `scales`.
+template <class Block> struct KScales256 {
+  MOE_INLINE static Lanes16 scales(const Block *block) {
+    return scaledOctet(kScaleBytes(block->scales), block->d);
+  }
+  MOE_INLINE static Lanes16 offsets(const Block *block) {
+    return scaledOctet(_mm_srli_si128(kScaleBytes(block->scales), 8),
+                       block->dmin);
+  }
+};
+
+} // namespace
+} // namespace moek::avx2
+#endif
+
+#endif // MOE_KERNELS_CPU_GGUF_KSCALES_H

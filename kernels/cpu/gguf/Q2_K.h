@@ -1,0 +1,103 @@
+//===- Q2_K.h - Codes and scales of Q2_K as vectors -------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_GGUF_Q2_K_H
+#define MOE_KERNELS_CPU_GGUF_Q2_K_H
+
+#include "kernels/cpu/gguf/SuperBlock.h"
+
+#ifdef __AVX512F__
+namespace moek::avx512 {
+namespace {
+
+template <> struct SuperBlock<Format::Q2_K> {
+  /// Codes 0 .. 3 of columns 64 v .. 64 v + 63.
+  MOE_INLINE static __m512i codes(const BlockQ2_K *block, int v) {
+    short shift = short(v % 2 * 4);
+    return _mm512_and_si512(
+        _mm512_srlv_epi16(twice(block->codes + v / 2 * 32),
+                          halves16(shift, short(shift + 2))),
+        _mm512_set1_epi8(3));
+  }
+
+  MOE_INLINE static void codes(const BlockQ2_K *block, __m512i q[4]) {
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v)
+      q[v] = codes(block, v);
+  }
+
+  MOE_INLINE static __m512i integerScales(const BlockQ2_K *block) {
+    return _mm512_cvtepu8_epi32(
+        _mm_and_si128(load128(block->scales), _mm_set1_epi8(15)));
+  }
+
+  MOE_INLINE static __m512 scales(const BlockQ2_K *block) {
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(integerScales(block)),
+                         broadcastF16(block->d));
+  }
+
+  MOE_INLINE static __m512 offsets(const BlockQ2_K *block) {
+    __m128i mins = _mm_and_si128(_mm_srli_epi16(load128(block->scales), 4),
+                                 _mm_set1_epi8(15));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(mins)),
+                         broadcastF16(block->dmin));
+  }
+};
+
+/// For panels, where unpacking is rare and scaling is not: a code times its
+/// 4-bit scale is at most 45, so the scale is multiplied into the codes and one
+/// F16 scale per super-block remains.
+template <> struct GgufPanel<Format::Q2_K> : Gguf<Format::Q2_K> {
+  static constexpr int kSub = 32;
+
+  MOE_INLINE static void codes(const BlockQ2_K *block, __m512i q[4]) {
+    // Bytes {0, s, 2s, 3s} per sub-block. A 128-bit lane of codes is one
+    // sub-block, so a byte shuffle multiplies.
+    __m512i products =
+        _mm512_mullo_epi32(SuperBlock<Format::Q2_K>::integerScales(block),
+                           _mm512_set1_epi32(0x03020100));
+    __m512i lane =
+        _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) {
+      __m512i table = _mm512_permutexvar_epi32(
+          _mm512_add_epi32(lane, _mm512_set1_epi32(4 * v)), products);
+      q[v] =
+          _mm512_shuffle_epi8(table, SuperBlock<Format::Q2_K>::codes(block, v));
+    }
+  }
+
+  MOE_INLINE static __m512 scales(const BlockQ2_K *block) {
+    return broadcastF16(block->d);
+  }
+};
+
+} // namespace
+} // namespace moek::avx512
+#else
+namespace moek::avx2 {
+namespace {
+
+template <> struct SuperBlock<Format::Q2_K> {
+  MOE_INLINE static __m256i codes(const BlockQ2_K *block, int v) {
+    __m256i bytes = load256(block->codes + v / 4 * 32);
+    return _mm256_and_si256(_mm256_srli_epi16(bytes, v % 4 * 2),
+                            _mm256_set1_epi8(3));
+  }
+
+  MOE_INLINE static Lanes16 scales(const BlockQ2_K *block) {
+    __m128i low = _mm_and_si128(load128(block->scales), _mm_set1_epi8(15));
+    return scaledBytes(low, broadcastF16(block->d));
+  }
+
+  MOE_INLINE static Lanes16 offsets(const BlockQ2_K *block) {
+    __m128i high = _mm_and_si128(_mm_srli_epi16(load128(block->scales), 4),
+                                 _mm_set1_epi8(15));
+    return scaledBytes(high, broadcastF16(block->dmin));
+  }
+};
+
+} // namespace
+} // namespace moek::avx2
+#endif
+
+#endif // MOE_KERNELS_CPU_GGUF_Q2_K_H

@@ -1,0 +1,41 @@
+//===- Q4_K.h - Codes and scales of Q4_K as vectors -------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_GGUF_Q4_K_H
+#define MOE_KERNELS_CPU_GGUF_Q4_K_H
+
+#include "kernels/cpu/gguf/KScales.h"
+
+#ifdef __AVX512F__
+namespace moek::avx512 {
+namespace {
+
+template <> struct SuperBlock<Format::Q4_K> : KScales256<BlockQ4_K> {
+  MOE_INLINE static void codes(const BlockQ4_K *block, __m512i q[4]) {
+    // 32 bytes hold 64 columns: low nibbles first, high nibbles after them.
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v)
+      q[v] = _mm512_and_si512(
+          _mm512_srlv_epi16(twice(block->codes + 32 * v), halves16(0, 4)),
+          _mm512_set1_epi8(15));
+  }
+};
+
+} // namespace
+} // namespace moek::avx512
+#else
+namespace moek::avx2 {
+namespace {
+
+template <> struct SuperBlock<Format::Q4_K> : KScales256<BlockQ4_K> {
+  MOE_INLINE static __m256i codes(const BlockQ4_K *block, int v) {
+    __m256i bytes = load256(block->codes + v / 2 * 32);
+    return _mm256_and_si256(_mm256_srli_epi16(bytes, v % 2 * 4),
+                            _mm256_set1_epi8(15));
+  }
+};
+
+} // namespace
+} // namespace moek::avx2
+#endif
+
+#endif // MOE_KERNELS_CPU_GGUF_Q4_K_H

@@ -1,0 +1,50 @@
+//===- Q5_K.h - Codes and scales of Q5_K as vectors -------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_GGUF_Q5_K_H
+#define MOE_KERNELS_CPU_GGUF_Q5_K_H
+
+#include "kernels/cpu/gguf/KScales.h"
+
+#ifdef __AVX512F__
+namespace moek::avx512 {
+namespace {
+
+template <> struct SuperBlock<Format::Q5_K> : KScales256<BlockQ5_K> {
+  MOE_INLINE static void codes(const BlockQ5_K *block, __m512i q[4]) {
+    __m512i high = twice(block->high);
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) {
+      __m512i low = _mm512_and_si512(
+          _mm512_srlv_epi16(twice(block->low + 32 * v), halves16(0, 4)),
+          _mm512_set1_epi8(15));
+      // Columns of sub-blocks 2v and 2v + 1: bits 2v and 2v + 1 go to bit 4.
+      __m512i fifth = _mm512_rolv_epi32(high, halves32(4 - 2 * v, 3 - 2 * v));
+      q[v] = andOr(fifth, _mm512_set1_epi8(16), low);
+    }
+  }
+};
+
+} // namespace
+} // namespace moek::avx512
+#else
+namespace moek::avx2 {
+namespace {
+
+template <> struct SuperBlock<Format::Q5_K> : KScales256<BlockQ5_K> {
+  MOE_INLINE static __m256i codes(const BlockQ5_K *block, int v) {
+    __m256i low = _mm256_and_si256(
+        _mm256_srli_epi16(load256(block->low + v / 2 * 32), v % 2 * 4),
+        _mm256_set1_epi8(15));
+    // Bit v becomes bit 4.
+    __m256i high = load256(block->high);
+    high =
+        v < 4 ? _mm256_slli_epi16(high, 4 - v) : _mm256_srli_epi16(high, v - 4);
+    return _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi8(16)));
+  }
+};
+
+} // namespace
+} // namespace moek::avx2
+#endif
+
+#endif // MOE_KERNELS_CPU_GGUF_Q5_K_H

@@ -1,0 +1,62 @@
+//===- Q6_K.h - Codes and scales of Q6_K as vectors -------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CPU_GGUF_Q6_K_H
+#define MOE_KERNELS_CPU_GGUF_Q6_K_H
+
+#include "kernels/cpu/gguf/SuperBlock.h"
+
+#ifdef __AVX512F__
+namespace moek::avx512 {
+namespace {
+
+template <> struct SuperBlock<Format::Q6_K> {
+  MOE_INLINE static void codes(const BlockQ6_K *block, __m512i q[4]) {
+    __m512i nibble = _mm512_set1_epi8(15), top = _mm512_set1_epi8(0x30);
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+      __m512i low = load512(block->low + 64 * h);
+      __m512i high = twice(block->high + 32 * h);
+      // The quarters' high bits are bits 0, 2, 4, 6: all go to bits 4 and 5.
+      __m512i first = _mm512_sllv_epi16(high, halves16(4, 2));
+      __m512i second = _mm512_srlv_epi16(high, halves16(0, 2));
+      q[2 * h] = andOr(first, top, _mm512_and_si512(low, nibble));
+      q[2 * h + 1] = andOr(second, top,
+                           _mm512_and_si512(_mm512_srli_epi16(low, 4), nibble));
+    }
+  }
+
+  MOE_INLINE static __m512 scales(const BlockQ6_K *block) {
+    __m512i scales = _mm512_cvtepi8_epi32(load128(block->scales));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(scales), broadcastF16(block->d));
+  }
+};
+
+} // namespace
+} // namespace moek::avx512
+#else
+namespace moek::avx2 {
+namespace {
+
+template <> struct SuperBlock<Format::Q6_K> {
+  MOE_INLINE static __m256i codes(const BlockQ6_K *block, int v) {
+    int half = v / 4, k = v % 4;
+    __m256i low = load256(block->low + half * 64 + k % 2 * 32);
+    low = _mm256_and_si256(_mm256_srli_epi16(low, k / 2 * 4),
+                           _mm256_set1_epi8(15));
+    // Bits 2k and 2k + 1 become bits 4 and 5.
+    __m256i high = load256(block->high + half * 32);
+    high = k < 2 ? _mm256_slli_epi16(high, 4 - 2 * k)
+                 : _mm256_srli_epi16(high, 2 * k - 4);
+    return _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi8(0x30)));
+  }
+
+  MOE_INLINE static Lanes16 scales(const BlockQ6_K *block) {
+    return scaledBytes(load128(block->scales), broadcastF16(block->d));
+  }
+};
+
+} // namespace
+} // namespace moek::avx2
+#endif
+
+#endif // MOE_KERNELS_CPU_GGUF_Q6_K_H
