@@ -3,6 +3,7 @@
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" -o %t.1 && moe-opt %s -moe-compile="context=1024 ubatch=16" -o %t.2 && cmp %t.1 %t.2
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 weights=reference" | FileCheck %s --check-prefix=REFERENCE
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" -moe-plan | FileCheck %s --check-prefix=PLAN
+// RUN: sed 's/memory_bytes = 16777216/memory_bytes = 65536/' %s | moe-opt -moe-compile="context=1024 ubatch=16" | FileCheck %s --check-prefix=SMALL
 
 // Every pass on the graph in its order, on one layer of DeepSeek's kind: what
 // a pass needs, the ones before it have left. Twice the same, byte for byte.
@@ -10,6 +11,12 @@
 #target = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 16777216 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
+
+// The form is the best for the device that attention gets, not for the first.
+// SMALL-LABEL: func.func @decode
+// SMALL: moe.device = "cpu0"{{.*}}#moe.label<"attention.latent", layer = 0>, moe.reason = "MLA form factored: {{.*}} on cpu0 for 1 token
+// SMALL-LABEL: func.func @prefill
+// SMALL: moe.device = "cpu0"{{.*}}#moe.label<"attention.latent", layer = 0>, moe.reason = "MLA form factored: {{.*}} on cpu0 for 16 tokens
 
 // CHECK-LABEL: func.func @decode
 // CHECK: %[[X0:.*]] = moe.embedding {{.*}}moe.device = "cpu0", moe.kernels = #moe.kernels<embed_avx512>

@@ -10,7 +10,6 @@
 #include "test/softgpu/PtxTest.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -330,51 +329,6 @@ TEST_F(KernelTest, RouterAndGroups) {
                      [&](int a, int b) { return chosen[a] < chosen[b]; });
     EXPECT_EQ(places, want);
   }
-}
-
-/// Not a limit: prints warp instructions a second.
-/// --gtest_also_run_disabled_tests
-TEST_F(KernelTest, DISABLED_Speed) {
-  auto speed = [&](const char *name, auto body) {
-    for (int mode = 0; mode < 3; ++mode) {
-      gpu.options().isChecked = mode == 2;
-      gpu.options().isCounting = mode >= 1;
-      auto start = std::chrono::steady_clock::now();
-      Counters counters = body();
-      double seconds = std::chrono::duration<double>(
-                           std::chrono::steady_clock::now() - start)
-                           .count();
-      fmt::print("{:6} {:10} {:6.1f} M warp instructions/s, {:6.3f} G macs/s\n",
-                 name,
-                 mode == 0   ? "bare"
-                 : mode == 1 ? "counted"
-                             : "checked",
-                 double(counters.total()) / seconds / 1e6,
-                 (double(counters.macs) +
-                  128.0 * double(counters[OpClass::DotProduct])) /
-                     seconds / 1e9);
-    }
-  };
-  const Kernel &gemv = compiled("gemv.cu", "gemv", 80),
-               &gemm = compiled("gemm.cu", "gemm", 80);
-  int rows = 2048, columns = 2048, m = 256, depth = 1024;
-  uint64_t w = upload(bytes(size_t(rows) * columns)),
-           x = upload(bytes(columns));
-  uint64_t s = upload(randoms(size_t(rows) * columns / 32)),
-           xs = upload(randoms(columns / 32));
-  uint64_t y = gpu.memory().allocate(size_t(m) * m * 4, "y");
-  speed("gemv", [&] {
-    return gpu
-        .run(gemv, {{uint32_t(rows) / 4, 1, 1}, {128, 1, 1}, 0}, w, s, x, xs, y,
-             rows, columns)
-        .counters;
-  });
-  speed("gemm", [&] {
-    return gpu
-        .run(gemm, {{uint32_t(m) / 64, uint32_t(m) / 64, 1}, {128, 1, 1}, 0}, w,
-             w, y, m, m, depth)
-        .counters;
-  });
 }
 
 } // namespace
