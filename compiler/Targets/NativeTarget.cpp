@@ -12,10 +12,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 #include <optional>
 #include <unistd.h>
 
@@ -125,24 +125,25 @@ StatusOr<moert::Disturbance> measureKernels(DeviceDesc &device,
 }
 
 /// Whether files in `folder` are mapped in large pages, as a plan's weights
-/// then are too.
+/// then are too. Asks a file that has no name, so that none is ever left.
 bool mapsLargePages(const std::filesystem::path &folder) {
   constexpr size_t bytes = size_t(8) << 20;
-  std::string path =
-      (folder / fmt::format(".moec-pages-{}", ::getpid())).string();
+  int file = folder.empty()
+                 ? -1
+                 : ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file < 0)
+    return false;
   bool large = false;
-  if (std::ofstream file(path, std::ios::binary); file) {
-    file << std::string(bytes, 1);
-    file.close();
-    if (auto mapped = moert::MappedFile::open(path)) {
+  std::string ones(bytes, 1);
+  if (::write(file, ones.data(), bytes) == ssize_t(bytes))
+    if (auto mapped =
+            moert::MappedFile::open(fmt::format("/proc/self/fd/{}", file))) {
       uint64_t sum = 0;
       for (uint8_t byte : mapped->bytes())
         sum += byte;
       large = sum == bytes && 2 * mapped->pageUse().huge > bytes;
     }
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-  }
+  ::close(file);
   return large;
 }
 

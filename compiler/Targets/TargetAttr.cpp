@@ -2,6 +2,9 @@
 
 #include "dialects/moe/Moe.h"
 
+#include <algorithm>
+#include <functional>
+
 using namespace mlir;
 
 namespace moec {
@@ -99,11 +102,14 @@ FailureOr<moert::KernelRate> kernelOf(ModuleOp module, Attribute entry) {
   bool positive =
       llvm::all_of(llvm::concat<double>(rate.at, rate.memory, rate.cache),
                    [](double value) { return value > 0; });
+  bool rises = std::ranges::adjacent_find(rate.at, std::greater_equal<>{}) ==
+               rate.at.end();
   if (!name || rate.at.empty() || rate.memory.size() != rate.at.size() ||
-      (!rate.cache.empty() && rate.cache.size() != rate.at.size()) || !positive)
+      (!rate.cache.empty() && rate.cache.size() != rate.at.size()) ||
+      !positive || !rises)
     return module.emitError(moe::kTargetAttr)
            << ": a kernel needs its name and as many rates in \"memory\" as "
-              "sizes in \"at\", all above 0";
+              "rising sizes in \"at\", all above 0";
   rate.kernel = name.str();
   if (auto variant = dict.getAs<StringAttr>("variant"))
     rate.variant = variant.str();
