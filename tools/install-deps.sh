@@ -8,7 +8,7 @@ packages=(
   llvm-19-dev llvm-19-tools libmlir-19-dev mlir-19-tools
   libzstd-dev zlib1g-dev libxml2-dev              # what LLVM's CMake files ask for
   flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev
-  libpcre2-dev nlohmann-json3-dev libxxhash-dev
+  libpcre2-dev libutf8proc-dev libedit-dev nlohmann-json3-dev libxxhash-dev
   libgtest-dev libgmock-dev
   libzydis-dev                                    # tests decode machine code
 )

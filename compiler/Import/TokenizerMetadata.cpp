@@ -1,6 +1,7 @@
 #include "compiler/Import/TokenizerMetadata.h"
 
 #include "runtime/base/Text.h"
+#include "runtime/text/PreTokenizer.h"
 
 #include <fmt/format.h>
 
@@ -27,14 +28,21 @@ constexpr DefaultId sentencePieceDefaults[] = {
     {"tokenizer.ggml.eos_token_id", 2},
 };
 
+std::optional<int32_t> sentencePieceDefault(std::string_view key) {
+  for (const DefaultId &fallback : sentencePieceDefaults)
+    if (fallback.key == key)
+      return static_cast<int32_t>(fallback.id);
+  return std::nullopt;
+}
+
 /// A failure at `key`, which may be absent.
 Status keyError(const GgufModel &model, std::string_view key,
-                std::string_view text) {
+                std::string_view text,
+                StatusCode code = StatusCode::InvalidFile) {
   const GgufValue *value = model.find(key);
   std::string place = value ? fmt::format("byte {}: ", value->fileOffset) : "";
-  return Status(StatusCode::InvalidFile,
-                fmt::format("{}: {}key {}: {}", model.paths().front(), place,
-                            quoted(key), text));
+  return Status(code, fmt::format("{}: {}key {}: {}", model.paths().front(),
+                                  place, quoted(key), text));
 }
 
 Status checkLength(const GgufModel &model, std::string_view key,
@@ -142,7 +150,8 @@ Status checkTokenizerMetadata(const GgufModel &model) {
   return checkDefaultIds(model, *kind, tokens->count);
 }
 
-StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model) {
+StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model,
+                                              std::string_view preOverride) {
   MOE_RETURN_IF_ERROR(checkTokenizerMetadata(model));
   MOE_ASSIGN_OR_RETURN(const GgufArray *tokens,
                        model.getArray(tokensKey, GgufType::String));
@@ -162,10 +171,18 @@ StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model) {
                        model.getBool("tokenizer.ggml.add_bos_token"));
   MOE_ASSIGN_OR_RETURN(std::optional<bool> addEos,
                        model.getBool("tokenizer.ggml.add_eos_token"));
+  MOE_ASSIGN_OR_RETURN(std::optional<bool> addSpacePrefix,
+                       model.getBool("tokenizer.ggml.add_space_prefix"));
 
   TokenizerSpec spec;
   spec.model = *kind;
-  spec.pre = pre.value_or("default");
+  bool isSentencePiece = spec.model == "llama";
+  // Gemma 4 has no other, and not all files say so.
+  spec.pre = spec.model == "gemma4" ? "gemma4" : pre.value_or("default");
+  if (isSentencePiece && !addSpacePrefix.value_or(true))
+    spec.pre = noSpacePrefix;
+  if (!preOverride.empty())
+    spec.pre = preOverride;
   spec.tokens.assign(tokens->strings.begin(), tokens->strings.end());
   // Files may carry more types and scores than tokens; the checks above have
   // seen to it that there are not fewer.
@@ -177,7 +194,6 @@ StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model) {
                        scores->floats.begin() + ptrdiff_t(tokens->count));
   if (merges)
     spec.merges.assign(merges->strings.begin(), merges->strings.end());
-  spec.addBos = addBos.value_or(false);
   spec.addEos = addEos.value_or(false);
 
   struct SpecialId {
@@ -196,7 +212,26 @@ StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model) {
                          model.getUint(special.key));
     if (id)
       spec.*special.field = static_cast<int32_t>(*id);
+    else if (isSentencePiece)
+      spec.*special.field = sentencePieceDefault(special.key);
   }
+  // Where both are given, the end of a message before a tool's answer has a
+  // name that Tokenizer knows.
+  MOE_ASSIGN_OR_RETURN(std::optional<uint64_t> endOfMessage,
+                       model.getUint("tokenizer.ggml.eom_token_id"));
+  if (!spec.eot && endOfMessage)
+    spec.eot = static_cast<int32_t>(*endOfMessage);
+  BosDefault bosDefault = isSentencePiece ? BosDefault::On : BosDefault::Off;
+  if (spec.model == "gpt2" || spec.model == "gemma4") {
+    StatusOr<PreTokenizer> preTokenizer = PreTokenizer::create(spec.pre);
+    if (!preTokenizer)
+      return keyError(model, "tokenizer.ggml.pre",
+                      preTokenizer.status().message(),
+                      preTokenizer.status().code());
+    bosDefault = preTokenizer->bosDefault();
+  }
+  spec.addBos = addBos.value_or(bosDefault == BosDefault::On && spec.bos) &&
+                bosDefault != BosDefault::Never;
   return spec;
 }
 

@@ -15,10 +15,13 @@ namespace moec {
 moert::Status checkTokenizerMetadata(const GgufModel &model);
 
 /// The model's tokenizer, for moert::Tokenizer and for the plan. A file without
-/// tokenizer.ggml.pre gets "default". Fails with InvalidFile as
-/// checkTokenizerMetadata does, and for a file without a vocabulary.
+/// tokenizer.ggml.pre gets "default"; `preOverride`, unless empty, counts in
+/// place of what the file says. Fails with InvalidFile as
+/// checkTokenizerMetadata does, and for a file without a vocabulary; with
+/// Unsupported for a pre-tokenizer that does not exist here.
 moert::StatusOr<moert::TokenizerSpec>
-tokenizerSpecFromGguf(const GgufModel &model);
+tokenizerSpecFromGguf(const GgufModel &model,
+                      std::string_view preOverride = {});
 
 } // namespace moec
 

@@ -2,9 +2,12 @@
 
 #include "runtime/text/BpeModel.h"
 
+#include "runtime/base/Text.h"
 #include "runtime/base/Utf8.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <fmt/format.h>
 #include <functional>
 
@@ -12,14 +15,15 @@ namespace moert {
 namespace {
 
 constexpr uint64_t noPair = UINT64_MAX;
-constexpr uint32_t noRank = UINT32_MAX;
 constexpr uint32_t noNode = UINT32_MAX;
 constexpr int32_t dead = -1;
+/// A character that no token and no merge contains.
+constexpr int32_t unknownSymbol = -2;
 /// From this many bytes on, the per-word cost of the bucket queue (a table
 /// over all ranks) is below what its cheaper operations save.
 constexpr size_t longWord = 4096;
 
-uint64_t pairOf(int32_t left, int32_t right) {
+uint64_t symbolPair(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 |
          static_cast<uint32_t>(right);
 }
@@ -60,6 +64,26 @@ void appendDecoded(std::string_view text, std::string &out) {
   }
 }
 
+/// Appends `text` with a space for each U+2581.
+void appendSpaces(std::string_view text, std::string &out) {
+  for (size_t mark; (mark = text.find(spaceMark)) != std::string_view::npos;) {
+    out.append(text, 0, mark);
+    out += ' ';
+    text.remove_prefix(mark + spaceMark.size());
+  }
+  out += text;
+}
+
+/// Where `symbols` is in the table, or the empty slot it belongs in.
+template <typename Pair>
+size_t pairSlot(const std::vector<Pair> &pairs, uint64_t symbols) {
+  size_t mask = pairs.size() - 1;
+  size_t i = hashPair(symbols) & mask;
+  while (pairs[i].symbols != symbols && pairs[i].symbols != noPair)
+    i = (i + 1) & mask;
+  return i;
+}
+
 uint32_t hashBytes(std::string_view bytes) {
   return static_cast<uint32_t>(std::hash<std::string_view>{}(bytes));
 }
@@ -77,10 +101,23 @@ StatusOr<BpeModel> BpeModel::create(const TokenizerSpec &spec) {
                               spec.tokens.empty() ? "no vocabulary"
                                                   : "more than fits 32 bits"));
   BpeModel model;
+  bool isSpaceMarked = spec.model == "llama" || spec.model == "gemma4";
+  model.alphabet_ = isSpaceMarked ? Alphabet::Characters : Alphabet::Bytes;
   MOE_RETURN_IF_ERROR(model.addTokens(spec));
-  MOE_RETURN_IF_ERROR(model.addMerges(spec.merges));
+  if (spec.model == "llama")
+    MOE_RETURN_IF_ERROR(model.addPairsByScore(spec));
+  else
+    MOE_RETURN_IF_ERROR(model.addMerges(spec.merges));
   model.addReplacement(spec);
   return model;
+}
+
+/// Appends what `text`, as files write tokens and merges, stands for.
+void BpeModel::appendReadable(std::string_view text, std::string &out) const {
+  if (alphabet_ == Alphabet::Bytes)
+    appendDecoded(text, out);
+  else
+    appendSpaces(text, out);
 }
 
 Status BpeModel::addTokens(const TokenizerSpec &spec) {
@@ -94,31 +131,41 @@ Status BpeModel::addTokens(const TokenizerSpec &spec) {
   // Twice the symbols expected: tokens and bytes. intern() doubles it when
   // merges pass through many that are not tokens.
   symbolSlots_.assign(std::bit_ceil(2 * spec.tokens.size() + 512), {0, -1});
+  byteTokens_.fill(-1);
+  bool isBytes = alphabet_ == Alphabet::Bytes;
 
   for (size_t id = 0; id < spec.tokens.size(); ++id) {
     const std::string &text = spec.tokens[id];
     auto type = spec.types.empty() ? TokenType::Normal
                                    : static_cast<TokenType>(spec.types[id]);
-    bool isText = false; // Whether encoding text may produce it.
+    bool isText = false; // Whether merging may produce it.
     switch (type) {
     case TokenType::Undefined:
     case TokenType::Normal:
-      appendDecoded(text, arena_);
-      isText = true;
+      appendReadable(text, arena_);
+      // Text has U+2581 for every space, so a space itself never matches.
+      isText = isBytes || text.find(' ') == std::string::npos;
       break;
     case TokenType::Byte:
       if (std::optional<uint8_t> byte = parseByteToken(text)) {
         arena_ += static_cast<char>(*byte);
-        isText = true;
+        isText = isBytes;
+        if (byteTokens_[*byte] < 0)
+          byteTokens_[*byte] = static_cast<int32_t>(id);
         break;
       }
       return {StatusCode::InvalidFile,
               fmt::format("tokenizer.ggml.tokens[{}] is a byte token, but its "
-                          "text is '{}'; expected '<0x00>' to '<0xFF>'",
-                          id, text)};
+                          "text is {}; expected '<0x00>' to '<0xFF>'",
+                          id, quoted(text))};
+    case TokenType::UserDefined:
+      if (isBytes)
+        arena_ += text;
+      else
+        appendSpaces(text, arena_);
+      break;
     case TokenType::Unknown:
     case TokenType::Control:
-    case TokenType::UserDefined:
     case TokenType::Unused:
       arena_ += text;
       break;
@@ -140,42 +187,107 @@ Status BpeModel::addTokens(const TokenizerSpec &spec) {
 
   for (unsigned byte = 0; byte < 256; ++byte) {
     char text = static_cast<char>(byte);
-    byteSymbols_[byte] = intern({&text, 1});
+    // Bytes above 0x7F are no characters.
+    byteSymbols_[byte] =
+        isBytes || byte < 0x80 ? intern({&text, 1}) : unknownSymbol;
+    if (isBytes && byteSymbols_[byte] < vocabularySize_)
+      byteTokens_[byte] = byteSymbols_[byte];
   }
   return Status::ok();
 }
 
+void BpeModel::addPair(const Pair &pair) {
+  // At most half full.
+  if (2 * ++pairCount_ > pairs_.size()) {
+    std::vector<Pair> old(std::max<size_t>(2 * pairs_.size(), 1024),
+                          {noPair, 0, 0});
+    old.swap(pairs_);
+    for (const Pair &moved : old)
+      if (moved.symbols != noPair)
+        pairs_[pairSlot(pairs_, moved.symbols)] = moved;
+  }
+  Pair &slot = pairs_[pairSlot(pairs_, pair.symbols)];
+  if (slot.symbols == noPair) // The first of two equal pairs counts.
+    slot = pair;
+}
+
 Status BpeModel::addMerges(const std::vector<std::string> &merges) {
-  pairSlots_.assign(std::bit_ceil(2 * merges.size() + 2), {noPair, 0});
-  merges_.reserve(merges.size());
+  pairs_.assign(std::bit_ceil(2 * merges.size() + 2), {noPair, 0, 0});
+  rankCount_ = static_cast<uint32_t>(merges.size());
   std::string text;
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
+  for (uint32_t rank = 0; rank < rankCount_; ++rank) {
     std::string_view merge = merges[rank];
     size_t space = merge.find(' ', 1);
     if (space == std::string_view::npos || space + 1 == merge.size())
       return {StatusCode::InvalidFile,
-              fmt::format("tokenizer.ggml.merges[{}] is '{}'; expected two "
+              fmt::format("tokenizer.ggml.merges[{}] is {}; expected two "
                           "texts with a space between",
-                          rank, merge)};
+                          rank, quoted(merge))};
     text.clear();
-    appendDecoded(merge.substr(0, space), text);
+    appendReadable(merge.substr(0, space), text);
     size_t leftBytes = text.size();
-    appendDecoded(merge.substr(space + 1), text);
+    appendReadable(merge.substr(space + 1), text);
     std::string_view whole = text;
     int32_t left = intern(whole.substr(0, leftBytes));
     int32_t right = intern(whole.substr(leftBytes));
-    merges_.push_back({left, right, intern(whole)});
-
-    uint64_t pair = pairOf(left, right);
-    size_t mask = pairSlots_.size() - 1;
-    size_t slot = hashPair(pair) & mask;
-    while (pairSlots_[slot].pair != noPair && pairSlots_[slot].pair != pair)
-      slot = (slot + 1) & mask;
-    if (pairSlots_[slot].pair ==
-        noPair) // The first of two equal merges counts.
-      pairSlots_[slot] = {pair, static_cast<uint32_t>(rank)};
+    addPair({symbolPair(left, right), rank, intern(whole)});
   }
   return Status::ok();
+}
+
+Status BpeModel::addPairsByScore(const TokenizerSpec &spec) {
+  if (spec.scores.empty())
+    return {StatusCode::InvalidFile,
+            "tokenizer.ggml.scores is missing, by which a vocabulary of model "
+            "llama merges"};
+  // Every token is looked up at each of its characters.
+  constexpr uint64_t mostWork = uint64_t{1} << 30;
+  uint64_t work = 0;
+  std::vector<int32_t> byScore;
+  for (int32_t id = 0; id < vocabularySize_; ++id) {
+    if (std::isnan(spec.scores[id]))
+      return {StatusCode::InvalidFile,
+              fmt::format("tokenizer.ggml.scores[{}] is not a number", id)};
+    uint64_t size = bytes(id).size();
+    work += size * size;
+    if (work > mostWork)
+      return {StatusCode::InvalidFile,
+              fmt::format("tokenizer.ggml.tokens up to {} are too long for a "
+                          "vocabulary; the last has {} bytes",
+                          id, size)};
+    if (find(bytes(id)) == id)
+      byScore.push_back(id);
+  }
+  std::ranges::stable_sort(byScore, std::greater{},
+                           [&](int32_t id) { return spec.scores[id]; });
+  // Tokens of one score have one rank: among them the leftmost pair is first.
+  for (size_t i = 0; i < byScore.size(); ++i) {
+    if (i > 0 && spec.scores[byScore[i]] != spec.scores[byScore[i - 1]])
+      ++rankCount_;
+    addPairsOf(byScore[i], rankCount_);
+  }
+  ++rankCount_;
+  return Status::ok();
+}
+
+/// All pairs of symbols that joined are `token`; a symbol is a token or one
+/// character.
+void BpeModel::addPairsOf(int32_t token, uint32_t rank) {
+  std::string text(bytes(token)); // intern() moves the arena.
+  if (validUtf8Prefix(text) != text.size())
+    return; // Never found in text.
+  auto symbol = [&](std::string_view part) {
+    bool isCharacter = nextUtf8(part.substr(0, 4)).length == part.size();
+    return isCharacter ? intern(part) : symbolOf(part);
+  };
+  std::string_view whole = text;
+  for (size_t cut = nextUtf8(whole.substr(0, 4)).length; cut < whole.size();
+       cut += nextUtf8(whole.substr(cut, 4)).length) {
+    int32_t left = symbol(whole.substr(0, cut));
+    int32_t right = symbol(whole.substr(cut));
+    if (left >= 0 && right >= 0)
+      addPair({symbolPair(left, right), rank, token});
+  }
 }
 
 void BpeModel::addReplacement(const TokenizerSpec &spec) {
@@ -184,7 +296,7 @@ void BpeModel::addReplacement(const TokenizerSpec &spec) {
     return;
   }
   for (char byte : replacementCharacter)
-    if (byteSymbols_[static_cast<uint8_t>(byte)] >= vocabularySize_)
+    if (byteTokens_[static_cast<uint8_t>(byte)] < 0)
       return;
   Scratch scratch;
   std::vector<int32_t> tokens;
@@ -202,8 +314,12 @@ size_t BpeModel::slotOf(std::string_view bytes, uint32_t hash) const {
   return i;
 }
 
+int32_t BpeModel::symbolOf(std::string_view bytes) const {
+  return symbolSlots_[slotOf(bytes, hashBytes(bytes))].symbol;
+}
+
 int32_t BpeModel::find(std::string_view bytes) const {
-  int32_t symbol = symbolSlots_[slotOf(bytes, hashBytes(bytes))].symbol;
+  int32_t symbol = symbolOf(bytes);
   return symbol < vocabularySize_ ? symbol : -1;
 }
 
@@ -226,38 +342,33 @@ int32_t BpeModel::intern(std::string_view bytes) {
   return symbol;
 }
 
-uint32_t BpeModel::rankOf(int32_t left, int32_t right) const {
-  uint64_t pair = pairOf(left, right);
-  size_t mask = pairSlots_.size() - 1;
-  for (size_t i = hashPair(pair) & mask;; i = (i + 1) & mask) {
-    if (pairSlots_[i].pair == pair)
-      return pairSlots_[i].rank;
-    if (pairSlots_[i].pair == noPair)
-      return noRank;
-  }
+const BpeModel::Pair *BpeModel::pairOf(int32_t left, int32_t right) const {
+  if (left < 0 || right < 0 || pairs_.empty())
+    return nullptr;
+  const Pair &pair = pairs_[pairSlot(pairs_, symbolPair(left, right))];
+  return pair.symbols == noPair ? nullptr : &pair;
 }
 
 template <typename Queue>
 void BpeModel::mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue) const {
-  queue.reset(merges_.size());
+  queue.reset(rankCount_);
   auto offer = [&](uint32_t left, uint32_t right) {
-    uint32_t rank = rankOf(nodes[left].symbol, nodes[right].symbol);
-    if (rank != noRank)
-      queue.push({rank, left});
+    if (const Pair *pair = pairOf(nodes[left].symbol, nodes[right].symbol))
+      queue.push({pair->rank, left});
   };
-  for (uint32_t i = 0; i + 1 < nodes.size(); ++i)
-    offer(i, i + 1);
-
+  for (uint32_t i = 0; nodes[i].next != noNode; i = nodes[i].next)
+    offer(i, nodes[i].next);
   while (!queue.empty()) {
     MergeCandidate candidate = queue.pop();
-    const Merge &merge = merges_[candidate.rank];
     Scratch::Node &left = nodes[candidate.position];
-    // A candidate is stale once either neighbour has merged otherwise.
-    if (left.symbol != merge.left || left.next == noNode ||
-        nodes[left.next].symbol != merge.right)
+    if (left.next == noNode)
       continue;
+    // A candidate is stale once either neighbour has merged otherwise.
     Scratch::Node &right = nodes[left.next];
-    left.symbol = merge.result;
+    const Pair *pair = pairOf(left.symbol, right.symbol);
+    if (!pair || pair->rank != candidate.rank)
+      continue;
+    left.symbol = pair->joined;
     left.next = right.next;
     right.symbol = dead;
     if (left.next != noNode) {
@@ -270,8 +381,8 @@ void BpeModel::mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue) const {
 }
 
 Status BpeModel::encodeByte(uint8_t byte, std::vector<int32_t> &out) const {
-  if (int32_t symbol = byteSymbols_[byte]; symbol < vocabularySize_) {
-    out.push_back(symbol);
+  if (int32_t token = byteTokens_[byte]; token >= 0) {
+    out.push_back(token);
     return Status::ok();
   }
   if (replacement_.empty())
@@ -283,20 +394,51 @@ Status BpeModel::encodeByte(uint8_t byte, std::vector<int32_t> &out) const {
   return Status::ok();
 }
 
+/// Appends what stands for text that is no token: its bytes'. Where a character
+/// lacks some of them, it is one unknown token, and so are several in a row.
+Status BpeModel::encodeUnmerged(std::string_view bytes,
+                                std::vector<int32_t> &out) const {
+  bool hasAll = std::ranges::all_of(bytes, [&](char byte) {
+    return byteTokens_[static_cast<uint8_t>(byte)] >= 0;
+  });
+  if (alphabet_ == Alphabet::Characters && !hasAll && !replacement_.empty()) {
+    if (out.empty() || out.back() != replacement_.back())
+      out.insert(out.end(), replacement_.begin(), replacement_.end());
+    return Status::ok();
+  }
+  for (char byte : bytes)
+    MOE_RETURN_IF_ERROR(encodeByte(static_cast<uint8_t>(byte), out));
+  return Status::ok();
+}
+
+void BpeModel::splitIntoSymbols(std::string_view word,
+                                std::vector<Scratch::Node> &nodes) const {
+  nodes.resize(word.size());
+  uint32_t previous = noNode;
+  for (uint32_t i = 0; i < word.size();) {
+    auto byte = static_cast<uint8_t>(word[i]);
+    int32_t symbol = byteSymbols_[byte];
+    uint32_t length = 1;
+    if (symbol == unknownSymbol) {
+      length = nextUtf8(word.substr(i, 4)).length;
+      symbol = symbolOf(word.substr(i, length));
+    }
+    nodes[i] = {symbol < 0 ? unknownSymbol : symbol, previous, i + length};
+    previous = i;
+    i += length;
+  }
+  nodes[previous].next = noNode;
+}
+
 Status BpeModel::encodeWord(std::string_view word, Scratch &scratch,
                             std::vector<int32_t> &out) const {
-  if (word.size() == 1)
+  if (word.empty())
+    return Status::ok();
+  if (word.size() == 1 && alphabet_ == Alphabet::Bytes)
     return encodeByte(static_cast<uint8_t>(word[0]), out);
 
   auto &nodes = scratch.nodes;
-  nodes.clear();
-  nodes.reserve(word.size());
-  for (uint32_t i = 0; i < word.size(); ++i)
-    nodes.push_back(
-        {byteSymbols_[static_cast<uint8_t>(word[i])], i - 1, i + 1});
-  static_assert(uint32_t{0} - 1 == noNode, "the first node has no previous");
-  nodes.back().next = noNode;
-
+  splitIntoSymbols(word, nodes);
   if (word.size() < longWord)
     mergeAll(nodes, scratch.shortQueue);
   else
@@ -304,12 +446,12 @@ Status BpeModel::encodeWord(std::string_view word, Scratch &scratch,
 
   for (uint32_t i = 0; i != noNode; i = nodes[i].next) {
     int32_t symbol = nodes[i].symbol;
-    if (symbol < vocabularySize_) {
+    if (symbol >= 0 && symbol < vocabularySize_) {
       out.push_back(symbol);
       continue;
     }
-    for (char byte : bytes(symbol))
-      MOE_RETURN_IF_ERROR(encodeByte(static_cast<uint8_t>(byte), out));
+    size_t end = std::min<size_t>(nodes[i].next, word.size());
+    MOE_RETURN_IF_ERROR(encodeUnmerged(word.substr(i, end - i), out));
   }
   return Status::ok();
 }

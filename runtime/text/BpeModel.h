@@ -1,8 +1,18 @@
-//===- BpeModel.h - Byte-pair encoding of one word --------------*- C++ -*-===//
+//===- BpeModel.h - Pair merging inside one word ----------------*- C++ -*-===//
 //
-// Works on bytes: the byte alphabet in which files write tokens is decoded
-// once, at creation. A symbol is a token, or a byte string that merges pass
-// through without its being a token (symbols from vocabularySize() on).
+// Three models of GGUF files are one algorithm: join the neighbouring pair of
+// lowest rank, leftmost first, until no pair has a rank.
+//
+//   model   symbols at first  space is          rank of a pair
+//   gpt2    bytes             in the alphabet   its place in the merges
+//   gemma4  characters        U+2581            its place in the merges
+//   llama   characters        U+2581            by the score of the token that
+//                                               it is when joined
+//
+// Works on text as users see it: the byte alphabet of gpt2 is decoded and
+// U+2581 made a space once, at creation. A symbol is a token, or a string that
+// merges pass through without its being a token (symbols from vocabularySize()
+// on). Facts: SentencePiece's bpe_model, the GGUF specification.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,15 +31,20 @@
 
 namespace moert {
 
+/// What words are made of before the first merge.
+enum class Alphabet : uint8_t { Bytes, Characters };
+
 class BpeModel {
 public:
-  /// Fails with InvalidFile for a merge that is not two texts with a space
-  /// between, a byte token that is not "<0xNN>", an empty vocabulary, or more
-  /// symbols than fit an int32.
+  /// `spec.model` is gpt2, gemma4 or llama. Fails with InvalidFile for a merge
+  /// that is not two texts with a space between, a byte token that is not
+  /// "<0xNN>", scores that are missing or no numbers (llama), an empty
+  /// vocabulary, or more symbols than fit an int32.
   static StatusOr<BpeModel> create(const TokenizerSpec &spec);
 
   /// Buffers of encodeWord, kept from word to word.
   struct Scratch {
+    /// One per byte of the word; those inside a character are never reached.
     struct Node {
       int32_t symbol; ///< dead once merged into its left neighbour.
       uint32_t previous, next;
@@ -39,9 +54,9 @@ public:
     BucketQueue longQueue;
   };
 
-  /// Appends the tokens of `word`. Merges the adjacent pair of lowest rank,
-  /// leftmost first, until no pair has a rank: O(n log n) for any text and any
-  /// merges, O(n) for the runs of one character that occur in practice.
+  /// Appends the tokens of `word`: UTF-8 where the alphabet is Characters, any
+  /// bytes otherwise. O(n log n) for any text and any merges, O(n) for the runs
+  /// of one character that occur in practice.
   Status encodeWord(std::string_view word, Scratch &scratch,
                     std::vector<int32_t> &out) const;
 
@@ -61,12 +76,10 @@ public:
   int32_t vocabularySize() const { return vocabularySize_; }
 
 private:
-  struct Merge {
-    int32_t left, right, result;
-  };
-  struct PairSlot {
-    uint64_t pair; ///< left << 32 | right; noPair where empty.
+  struct Pair {
+    uint64_t symbols; ///< left << 32 | right; noPair where empty.
     uint32_t rank;
+    int32_t joined;
   };
   struct SymbolSlot {
     uint32_t hash;
@@ -75,21 +88,36 @@ private:
 
   Status addTokens(const TokenizerSpec &spec);
   Status addMerges(const std::vector<std::string> &merges);
+  Status addPairsByScore(const TokenizerSpec &spec);
+  void addPairsOf(int32_t token, uint32_t rank);
+  void addPair(const Pair &pair);
   void addReplacement(const TokenizerSpec &spec);
+  void appendReadable(std::string_view text, std::string &out) const;
   /// Index of the slot that holds `bytes`, or of the empty one it belongs in.
   size_t slotOf(std::string_view bytes, uint32_t hash) const;
+  /// The symbol of `bytes`, or -1.
+  int32_t symbolOf(std::string_view bytes) const;
   int32_t intern(std::string_view bytes);
-  uint32_t rankOf(int32_t left, int32_t right) const;
+  /// Null for a pair that does not join.
+  const Pair *pairOf(int32_t left, int32_t right) const;
+  void splitIntoSymbols(std::string_view word,
+                        std::vector<Scratch::Node> &nodes) const;
   template <typename Queue>
   void mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue) const;
+  Status encodeUnmerged(std::string_view bytes,
+                        std::vector<int32_t> &out) const;
 
+  Alphabet alphabet_ = Alphabet::Bytes;
   std::string arena_; ///< The bytes of all symbols, one after another.
   std::vector<uint64_t> offsets_; ///< Of each symbol in the arena, and the end.
-  std::vector<Merge> merges_;     ///< By rank.
+  uint32_t rankCount_ = 0;
   // Open addressing with linear probing, at most half full.
   std::vector<SymbolSlot> symbolSlots_;
-  std::vector<PairSlot> pairSlots_;
-  std::array<int32_t, 256> byteSymbols_{};
+  std::vector<Pair> pairs_;
+  size_t pairCount_ = 0;
+  /// What a byte is at first: as a word's beginning, and where nothing else
+  /// stands for it. -1: nothing.
+  std::array<int32_t, 256> byteSymbols_{}, byteTokens_{};
   std::vector<int32_t> replacement_; ///< For a byte without a token.
   int32_t vocabularySize_ = 0;
 };

@@ -2,6 +2,8 @@
 
 #include "runtime/text/PreTokenizer.h"
 
+#include "runtime/base/Suggest.h"
+#include "runtime/base/Text.h"
 #include "runtime/base/Utf8.h"
 
 #include <algorithm>
@@ -18,15 +20,16 @@ namespace {
 
 struct Entry {
   std::string_view name;
-  bool ignoreMerges;
+  WholeWords wholeWords;
+  BosDefault bos;
   std::span<const char *const> passes;
 };
 
 std::span<const Entry> table() {
   // Each entry's passes live in a constant of their own, because an array of
   // structures cannot hold arrays of different lengths.
-#define MOE_PRETOKENIZER(name, ignoreMerges, ...)                              \
-  Entry{name, ignoreMerges, [] {                                               \
+#define MOE_PRETOKENIZER(name, wholeWords, bos, ...)                           \
+  Entry{name, WholeWords::wholeWords, BosDefault::bos, [] {                    \
           static constexpr const char *passes[] = {__VA_ARGS__};               \
           return std::span<const char *const>(passes);                         \
         }()},
@@ -53,6 +56,15 @@ std::string spellOutWhiteSpace(std::string_view expression) {
       result.append({'\\', escaped});
   }
   return result;
+}
+
+std::string_view nearestName(std::string_view name) {
+  return std::ranges::min(table(), {},
+                          [&](const Entry &entry) {
+                            // A name that a file gives may be of any length.
+                            return editDistance(name.substr(0, 64), entry.name);
+                          })
+      .name;
 }
 
 std::string pcreMessage(int code) {
@@ -88,7 +100,8 @@ struct PreTokenizer::Scratch::State {
 PreTokenizer::Scratch::Scratch() : state_(std::make_unique<State>()) {}
 PreTokenizer::Scratch::~Scratch() = default;
 
-PreTokenizer::PreTokenizer(bool ignoreMerges) : ignoreMerges_(ignoreMerges) {}
+PreTokenizer::PreTokenizer(WholeWords wholeWords, BosDefault bos)
+    : wholeWords_(wholeWords), bos_(bos) {}
 PreTokenizer::PreTokenizer(PreTokenizer &&) noexcept = default;
 PreTokenizer &PreTokenizer::operator=(PreTokenizer &&) noexcept = default;
 PreTokenizer::~PreTokenizer() = default;
@@ -104,11 +117,13 @@ StatusOr<PreTokenizer> PreTokenizer::create(std::string_view name) {
   auto entry = std::ranges::find(table(), name, &Entry::name);
   if (entry == table().end())
     return Status(StatusCode::Unsupported,
-                  fmt::format("pre-tokenizer '{}' is not supported; supported "
-                              "are {}",
-                              name, fmt::join(supportedNames(), ", ")));
+                  fmt::format("pre-tokenizer {} is not supported; the nearest "
+                              "by name is {}; choose one with --pre NAME among "
+                              "{}",
+                              quoted(name), nearestName(name),
+                              fmt::join(supportedNames(), ", ")));
 
-  PreTokenizer result(entry->ignoreMerges);
+  PreTokenizer result(entry->wholeWords, entry->bos);
   for (const char *expression : entry->passes) {
     std::string pattern = spellOutWhiteSpace(expression);
     int error = 0;

@@ -18,10 +18,18 @@
 
 namespace moert {
 
+/// Which words that are a token as a whole are that token, whatever the merges
+/// say.
+enum class WholeWords : uint8_t { None, All, LineEnds };
+
+/// Whether text starts with the begin-of-text token: where the file does not
+/// say (Off, On), or whatever it says (Never).
+enum class BosDefault : uint8_t { Off, On, Never };
+
 class PreTokenizer {
 public:
   /// `name` is a value of tokenizer.ggml.pre. One that PreTokenizers.def does
-  /// not list is Unsupported; the message lists those it does.
+  /// not list is Unsupported; the message names the nearest that it does.
   static StatusOr<PreTokenizer> create(std::string_view name);
   static std::vector<std::string_view> supportedNames();
 
@@ -29,8 +37,12 @@ public:
   PreTokenizer &operator=(PreTokenizer &&) noexcept;
   ~PreTokenizer();
 
-  /// A word that is a token as a whole is that token, whatever the merges say.
-  bool ignoreMerges() const { return ignoreMerges_; }
+  /// Whether `word`, if it is a token as a whole, is that token.
+  bool takesWhole(std::string_view word) const {
+    return wholeWords_ == WholeWords::All ||
+           (wholeWords_ == WholeWords::LineEnds && word.front() == '\n');
+  }
+  BosDefault bosDefault() const { return bos_; }
 
   /// What matching needs to write to. Not shared between threads; reuse it
   /// from call to call, for it owns the matcher's stack.
@@ -56,14 +68,15 @@ public:
 
 private:
   struct Pass;
-  PreTokenizer(bool ignoreMerges);
+  PreTokenizer(WholeWords wholeWords, BosDefault bos);
 
   Status splitPiece(size_t pass, std::string_view text, uint32_t begin,
                     uint32_t end, Scratch &scratch,
                     std::vector<uint32_t> &ends) const;
 
   std::vector<Pass> passes_;
-  bool ignoreMerges_;
+  WholeWords wholeWords_;
+  BosDefault bos_;
 };
 
 } // namespace moert

@@ -2,14 +2,17 @@
 
 #include "runtime/text/Tokenizer.h"
 
+#include "runtime/base/Text.h"
+#include "runtime/base/Utf8.h"
 #include "runtime/text/BpeModel.h"
 #include "runtime/text/PreTokenizer.h"
 #include "runtime/text/SpecialTokens.h"
-#include "runtime/base/Utf8.h"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <functional>
+#include <unordered_map>
+#include <utility>
 
 namespace moert {
 namespace {
@@ -27,8 +30,23 @@ constexpr std::string_view endOfTurnNames[] = {
     "<|eot_id|>",            // Llama 3
     "<|eom_id|>",            // Llama 3, before a tool's answer
     "<|end_of_text|>",       // Llama 3
+    "<|eot|>",               // Llama 4
     "[EOS]",                 // Kimi-K2
+    "[EOT]",                 // Kimi-K2
+    "<|return|>",            // gpt-oss
+    "<|call|>",              // gpt-oss, before a tool's answer
+    "[e~[",                  // MiniMax
+    "<end_of_turn>",         // Gemma to 3
+    "<turn|>",               // Gemma 4
+    "<|tool_response>",      // Gemma 4, before a tool's answer
 };
+
+/// Names that end a turn only in a vocabulary that has both: elsewhere they are
+/// what begins one.
+constexpr std::string_view glmTurnNames[] = {"<|user|>", "<|observation|>"};
+
+/// Ends a message, but not the turn, in a vocabulary that has "<|return|>".
+constexpr std::string_view gptOssMessageEnd = "<|end|>";
 
 Status checkIds(const TokenizerSpec &spec) {
   struct Named {
@@ -67,16 +85,57 @@ Status checkSizes(const TokenizerSpec &spec) {
   return Status::ok();
 }
 
+/// The tokens that end generation, sorted.
+std::vector<int32_t> endsOfGeneration(const TokenizerSpec &spec) {
+  std::unordered_map<std::string_view, int32_t> named;
+  for (size_t i = 0; i < spec.types.size(); ++i) {
+    auto type = static_cast<TokenType>(spec.types[i]);
+    if (type == TokenType::Control || type == TokenType::UserDefined)
+      named.try_emplace(spec.tokens[i], static_cast<int32_t>(i));
+  }
+  std::vector<int32_t> ends;
+  auto add = [&](std::string_view name) {
+    if (auto found = named.find(name); found != named.end())
+      ends.push_back(found->second);
+  };
+  for (std::string_view name : endOfTurnNames)
+    add(name);
+  if (std::ranges::all_of(glmTurnNames,
+                          [&](auto name) { return named.contains(name); }))
+    for (std::string_view name : glmTurnNames)
+      add(name);
+  for (std::optional<int32_t> id : {spec.eos, spec.eot})
+    if (id)
+      ends.push_back(*id);
+  // Some files of gpt-oss call it eot.
+  auto messageEnd = named.find(gptOssMessageEnd);
+  if (messageEnd != named.end() && named.contains("<|return|>"))
+    std::erase(ends, messageEnd->second);
+  std::ranges::sort(ends);
+  return ends;
+}
+
 } // namespace
 
 struct Tokenizer::Impl {
   BpeModel model;
-  PreTokenizer preTokenizer;
+  std::optional<PreTokenizer> preTokenizer; ///< None: a text is one word.
   SpecialTokens specials;
   std::vector<bool> isControl;          ///< By id.
   std::vector<int32_t> endOfGeneration; ///< Sorted.
   std::optional<int32_t> bos, eos;
   bool addBos, addEos;
+  bool marksSpaces; ///< Whether U+2581 in text is a space.
+  bool addSpacePrefix;
+
+  /// A part of a text: a special token, or what is between two.
+  struct Part {
+    std::string_view text;
+    int32_t id = -1; ///< Of the special token; else -1.
+  };
+  std::vector<Part> partsOf(std::string_view text,
+                            const EncodeOptions &options) const;
+  std::string readable(std::string_view text, std::string_view breaker) const;
 
   /// What encoding one text writes to.
   struct Run {
@@ -86,6 +145,7 @@ struct Tokenizer::Impl {
     std::vector<int32_t> ids;
   };
 
+  Status splitUtf8(std::string_view text, Run &run) const;
   Status encodeUtf8(std::string_view text, Run &run) const;
   Status encodePlain(std::string_view text, Run &run) const;
 };
@@ -97,53 +157,99 @@ Tokenizer &Tokenizer::operator=(Tokenizer &&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 StatusOr<Tokenizer> Tokenizer::create(const TokenizerSpec &spec) {
-  if (spec.model != "gpt2")
+  bool isByteLevel = spec.model == "gpt2";
+  if (!isByteLevel && spec.model != "llama" && spec.model != "gemma4")
     return Status(StatusCode::Unsupported,
-                  fmt::format("tokenizer model '{}' is not supported; the one "
-                              "supported is gpt2 (byte-level BPE)",
-                              spec.model));
+                  fmt::format("tokenizer model {} is not supported; supported "
+                              "are gpt2 (byte-level BPE), llama "
+                              "(SentencePiece) and gemma4",
+                              quoted(spec.model)));
   MOE_RETURN_IF_ERROR(checkSizes(spec));
   MOE_RETURN_IF_ERROR(checkIds(spec));
-  MOE_ASSIGN_OR_RETURN(PreTokenizer preTokenizer,
-                       PreTokenizer::create(spec.pre));
+  std::optional<PreTokenizer> preTokenizer;
+  if (spec.model != "llama") {
+    MOE_ASSIGN_OR_RETURN(preTokenizer, PreTokenizer::create(spec.pre));
+  }
   MOE_ASSIGN_OR_RETURN(BpeModel model, BpeModel::create(spec));
 
-  auto impl = std::make_unique<Impl>(Impl{std::move(model),
-                                          std::move(preTokenizer),
-                                          {},
-                                          std::vector<bool>(spec.tokens.size()),
-                                          {},
-                                          spec.bos,
-                                          spec.eos,
-                                          spec.addBos,
-                                          spec.addEos});
+  auto impl = std::make_unique<Impl>(Impl{
+      .model = std::move(model),
+      .preTokenizer = std::move(preTokenizer),
+      .specials = {},
+      .isControl = std::vector<bool>(spec.tokens.size()),
+      .endOfGeneration = endsOfGeneration(spec),
+      .bos = spec.bos,
+      .eos = spec.eos,
+      .addBos = spec.addBos,
+      .addEos = spec.addEos,
+      .marksSpaces = !isByteLevel,
+      .addSpacePrefix = spec.model == "llama" && spec.pre != noSpacePrefix});
   for (size_t i = 0; i < spec.types.size(); ++i) {
     auto type = static_cast<TokenType>(spec.types[i]);
     bool isControl = type == TokenType::Control;
     auto id = static_cast<int32_t>(i);
     impl->isControl[i] = isControl;
     if (isControl || type == TokenType::UserDefined)
-      impl->specials.add(spec.tokens[i], id, isControl);
-    if (isControl && std::ranges::find(endOfTurnNames, spec.tokens[i]) !=
-                         std::end(endOfTurnNames))
-      impl->endOfGeneration.push_back(id);
+      impl->specials.add(impl->model.bytes(id), id, isControl);
   }
-  for (std::optional<int32_t> id : {spec.eos, spec.eot})
-    if (id)
-      impl->endOfGeneration.push_back(*id);
-  std::ranges::sort(impl->endOfGeneration);
   return Tokenizer(std::move(impl));
+}
+
+std::vector<Tokenizer::Impl::Part>
+Tokenizer::Impl::partsOf(std::string_view text,
+                         const EncodeOptions &options) const {
+  std::vector<Part> parts;
+  for (size_t position = 0; position < text.size();) {
+    SpecialTokens::Match special =
+        specials.findNext(text, position, options.parseSpecial);
+    if (special.begin > position)
+      parts.push_back({text.substr(position, special.begin - position)});
+    if (special.end > special.begin)
+      parts.push_back({text.substr(special.begin, special.end - special.begin),
+                       special.id});
+    position = special.end;
+  }
+  return parts;
+}
+
+/// Text between special tokens as the model spells it, without breakers.
+std::string Tokenizer::Impl::readable(std::string_view text,
+                                      std::string_view breaker) const {
+  std::string result(text);
+  auto replaceAll = [&](std::string_view from, std::string_view to) {
+    if (from.empty() || result.find(from) == std::string::npos)
+      return;
+    std::string old = std::exchange(result, {});
+    size_t begin = 0;
+    for (size_t at; (at = old.find(from, begin)) != std::string::npos;
+         begin = at + from.size())
+      result.append(old, begin, at - begin).append(to);
+    result.append(old, begin);
+  };
+  replaceAll(breaker, "");
+  if (marksSpaces)
+    replaceAll(spaceMark, " ");
+  return result;
+}
+
+/// The ends of the words of valid UTF-8 without special tokens.
+Status Tokenizer::Impl::splitUtf8(std::string_view text, Run &run) const {
+  run.wordEnds.clear();
+  if (preTokenizer)
+    return preTokenizer->split(text, run.matching, run.wordEnds);
+  run.wordEnds.push_back(static_cast<uint32_t>(text.size()));
+  return Status::ok();
 }
 
 /// Encodes valid UTF-8 without special tokens.
 Status Tokenizer::Impl::encodeUtf8(std::string_view text, Run &run) const {
-  run.wordEnds.clear();
-  MOE_RETURN_IF_ERROR(preTokenizer.split(text, run.matching, run.wordEnds));
+  MOE_RETURN_IF_ERROR(splitUtf8(text, run));
   uint32_t begin = 0;
   for (uint32_t end : run.wordEnds) {
     std::string_view word = text.substr(begin, end - begin);
     begin = end;
-    int32_t whole = preTokenizer.ignoreMerges() ? model.find(word) : -1;
+    bool mayBeWhole = preTokenizer && preTokenizer->takesWhole(word);
+    int32_t whole = mayBeWhole ? model.find(word) : -1;
     if (whole >= 0)
       run.ids.push_back(whole);
     else
@@ -152,30 +258,48 @@ Status Tokenizer::Impl::encodeUtf8(std::string_view text, Run &run) const {
   return Status::ok();
 }
 
-/// Encodes any bytes without special tokens.
-Status Tokenizer::Impl::encodePlain(std::string_view text, Run &run) const {
+/// Calls `onText` for each valid part of `text` and `onBytes` for each invalid.
+static Status walkUtf8(std::string_view text,
+                       const std::function<Status(std::string_view)> &onText,
+                       const std::function<Status(std::string_view)> &onBytes) {
   while (!text.empty()) {
     size_t valid = validUtf8Prefix(text);
-    MOE_RETURN_IF_ERROR(encodeUtf8(text.substr(0, valid), run));
+    if (valid > 0)
+      MOE_RETURN_IF_ERROR(onText(text.substr(0, valid)));
     text.remove_prefix(valid);
     if (text.empty())
       break;
     size_t invalid = nextUtf8(text.substr(0, 4)).length;
-    for (char byte : text.substr(0, invalid))
-      MOE_RETURN_IF_ERROR(
-          model.encodeByte(static_cast<uint8_t>(byte), run.ids));
+    MOE_RETURN_IF_ERROR(onBytes(text.substr(0, invalid)));
     text.remove_prefix(invalid);
   }
   return Status::ok();
 }
 
+/// Encodes any bytes without special tokens.
+Status Tokenizer::Impl::encodePlain(std::string_view text, Run &run) const {
+  return walkUtf8(
+      text, [&](std::string_view part) { return encodeUtf8(part, run); },
+      [&](std::string_view part) {
+        for (char byte : part)
+          MOE_RETURN_IF_ERROR(
+              model.encodeByte(static_cast<uint8_t>(byte), run.ids));
+        return Status::ok();
+      });
+}
+
+static Status checkTextSize(std::string_view text) {
+  if (text.size() <= maxTextBytes)
+    return Status::ok();
+  return {StatusCode::Usage,
+          fmt::format("the text has {} bytes; at most {} can be tokenized at "
+                      "once",
+                      text.size(), maxTextBytes)};
+}
+
 StatusOr<std::vector<int32_t>>
 Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
-  if (text.size() > maxTextBytes)
-    return Status(StatusCode::Usage,
-                  fmt::format("the text has {} bytes; at most {} can be "
-                              "tokenized at once",
-                              text.size(), maxTextBytes));
+  MOE_RETURN_IF_ERROR(checkTextSize(text));
   bool addBos = options.addBos.value_or(impl_->addBos);
   bool addEos = options.addEos.value_or(impl_->addEos);
   if ((addBos && !impl_->bos) || (addEos && !impl_->eos))
@@ -186,18 +310,82 @@ Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
   Impl::Run run;
   if (addBos)
     run.ids.push_back(*impl_->bos);
-  for (size_t position = 0; position < text.size();) {
-    SpecialTokens::Match special =
-        impl_->specials.findNext(text, position, options.parseSpecial);
-    MOE_RETURN_IF_ERROR(impl_->encodePlain(
-        text.substr(position, special.begin - position), run));
-    if (special.end > special.begin)
-      run.ids.push_back(special.id);
-    position = special.end;
+  // SentencePiece puts the space in front of each text it is given, and its
+  // users give it what is between control tokens.
+  bool startsText = true;
+  for (const Impl::Part &part : impl_->partsOf(text, options)) {
+    if (part.id >= 0) {
+      run.ids.push_back(part.id);
+      startsText = isControl(part.id);
+      continue;
+    }
+    bool hasMark =
+        impl_->marksSpaces && part.text.find(spaceMark) != std::string::npos;
+    bool addSpace = impl_->addSpacePrefix && startsText;
+    startsText = false;
+    if (!hasMark && !addSpace && options.breaker.empty()) {
+      MOE_RETURN_IF_ERROR(impl_->encodePlain(part.text, run));
+      continue;
+    }
+    std::string copy = impl_->readable(part.text, options.breaker);
+    if (addSpace && !copy.empty())
+      copy.insert(0, 1, ' ');
+    MOE_RETURN_IF_ERROR(impl_->encodePlain(copy, run));
   }
   if (addEos)
     run.ids.push_back(*impl_->eos);
   return std::move(run.ids);
+}
+
+StatusOr<std::vector<std::string>>
+Tokenizer::pieces(std::string_view text, const EncodeOptions &options) const {
+  MOE_RETURN_IF_ERROR(checkTextSize(text));
+  Impl::Run run;
+  std::vector<std::string> result;
+  for (const Impl::Part &part : impl_->partsOf(text, options)) {
+    if (part.id >= 0) {
+      result.emplace_back(part.text);
+      continue;
+    }
+    auto add = [&](std::string_view piece) {
+      result.emplace_back(piece);
+      return Status::ok();
+    };
+    MOE_RETURN_IF_ERROR(walkUtf8(
+        part.text,
+        [&](std::string_view valid) {
+          MOE_RETURN_IF_ERROR(impl_->splitUtf8(valid, run));
+          uint32_t begin = 0;
+          for (uint32_t end : run.wordEnds) {
+            result.emplace_back(valid.substr(begin, end - begin));
+            begin = end;
+          }
+          return Status::ok();
+        },
+        add));
+  }
+  return result;
+}
+
+std::string Tokenizer::breakNames(std::string_view text,
+                                  std::string_view breaker) const {
+  std::string result;
+  // A breaker of the text's own would vanish; and what it hides is looked at.
+  std::string plain(text);
+  for (size_t at; (at = plain.find(breaker)) != std::string::npos;)
+    plain.erase(at, breaker.size());
+  std::string_view rest = plain;
+  while (!rest.empty()) {
+    SpecialTokens::Match match = impl_->specials.findNext(rest, 0, true);
+    size_t cut = match.begin;
+    if (match.end > match.begin)
+      cut += nextUtf8(rest.substr(match.begin, 4)).length;
+    result += rest.substr(0, cut);
+    if (match.end > match.begin && isControl(match.id))
+      result += breaker;
+    rest.remove_prefix(cut);
+  }
+  return result;
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids) const {
@@ -205,6 +393,8 @@ std::string Tokenizer::decode(std::span<const int32_t> ids) const {
   for (int32_t id : ids)
     if (!isControl(id))
       text += tokenBytes(id);
+  if (impl_->addSpacePrefix && text.starts_with(' '))
+    text.erase(0, 1);
   return text;
 }
 

@@ -1,13 +1,15 @@
 //===- Tokenizer.h - Text to token ids and back -----------------*- C++ -*-===//
 //
-// Byte-level BPE. Encoding a text:
+// Encoding a text:
 //   1. cut out control and user-defined tokens, leftmost and longest first;
-//   2. cut the rest into words (PreTokenizer.h); bytes that are not UTF-8 are
-//      one token each;
-//   3. merge each word's bytes into tokens (BpeModel.h).
+//   2. cut the rest into words (PreTokenizer.h; the model llama has none and
+//      puts a space in front instead); bytes that are not UTF-8 are one token
+//      each;
+//   3. merge each word's symbols into tokens (BpeModel.h).
 // Text is taken as it is, without Unicode normalisation: a GGUF file names
 // none, and decoding gives back exactly the bytes that were encoded wherever
-// the vocabulary has a token for every byte.
+// the vocabulary has a token for every byte (a U+2581 is a space, though, where
+// the model spells spaces so).
 //
 // A Tokenizer does not change after creation; threads may share it.
 //
@@ -32,6 +34,9 @@ struct EncodeOptions {
   /// Whether the text of a control token becomes that token. Off for text that
   /// must not be able to imitate structure.
   bool parseSpecial = true;
+  /// Where given, a text that is left out of what is encoded, and that no
+  /// special token spans: put inside a name, it makes the name ordinary text.
+  std::string_view breaker = {};
 };
 
 class Tokenizer {
@@ -49,8 +54,18 @@ public:
   StatusOr<std::vector<int32_t>>
   encode(std::string_view text, const EncodeOptions &options = {}) const;
 
+  /// `text` with `breaker` inside the name of each control token in it: encoded
+  /// with that breaker, all of it is ordinary text.
+  std::string breakNames(std::string_view text, std::string_view breaker) const;
+
+  /// The words that merging works on, as step 2 leaves them; a special token is
+  /// one of its own.
+  StatusOr<std::vector<std::string>>
+  pieces(std::string_view text, const EncodeOptions &options = {}) const;
+
   /// The bytes that `ids` stand for; perhaps not UTF-8. Control tokens and ids
-  /// outside the vocabulary stand for nothing.
+  /// outside the vocabulary stand for nothing, and the space that encoding put
+  /// in front is left out.
   std::string decode(std::span<const int32_t> ids) const;
 
   /// The bytes of one token, for a control token its name; empty for an id
@@ -58,8 +73,8 @@ public:
   std::string_view tokenBytes(int32_t id) const;
 
   bool isControl(int32_t id) const;
-  /// Whether generation ends with this token: eos, eot, or a control token
-  /// with one of the names by which chat models end a turn.
+  /// Whether generation ends with this token: eos, eot, or a token with
+  /// one of the names by which chat models end a turn.
   bool isEndOfGeneration(int32_t id) const;
 
   int32_t vocabularySize() const;

@@ -2,8 +2,12 @@
 
 #include "runtime/text/PreTokenizer.h"
 
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
 using namespace moert;
 
@@ -56,12 +60,15 @@ TEST(PreTokenizer, CutsAsPublished) {
 }
 
 TEST(PreTokenizer, EveryNameHasExpectationsOrIsDefault) {
+  const std::set<std::string_view> golden = {
+      "llama3",     "llama-v3", "chatglm-bpe", "deepseek-r1-qwen",
+      "minimax-m2", "gpt-4o",   "tekken"};
   for (std::string_view name : PreTokenizer::supportedNames()) {
     bool tested =
         std::ranges::any_of(expectations, [&](const Expectation &expectation) {
           return expectation.preTokenizer == name;
         });
-    EXPECT_TRUE(tested || name == "default") << name;
+    EXPECT_TRUE(tested || golden.contains(name) || name == "default") << name;
   }
 }
 
@@ -70,21 +77,55 @@ TEST(PreTokenizer, DefaultIsGpt2) {
   EXPECT_EQ(split(make("default"), text), split(make("gpt-2"), text));
 }
 
-TEST(PreTokenizer, OnlyLlamaAndKimiIgnoreMerges) {
-  for (std::string_view name : PreTokenizer::supportedNames())
-    EXPECT_EQ(make(name).ignoreMerges(),
-              name == "llama-bpe" || name == "kimi-k2")
-        << name;
+TEST(PreTokenizer, WordsTakenWhole) {
+  for (std::string_view name : PreTokenizer::supportedNames()) {
+    bool all = name == "llama-bpe" || name == "llama3" || name == "llama-v3" ||
+               name == "tekken";
+    EXPECT_EQ(make(name).takesWhole("word"), all) << name;
+    EXPECT_EQ(make(name).takesWhole("\n\n"), all || name == "gemma4") << name;
+  }
+}
+
+TEST(PreTokenizer, BosWhereTheFileDoesNotSay) {
+  for (std::string_view name : PreTokenizer::supportedNames()) {
+    BosDefault expected = BosDefault::Off;
+    if (name.starts_with("llama") || name == "tekken" || name == "gemma4")
+      expected = BosDefault::On;
+    if (name == "glm4" || name == "chatglm-bpe")
+      expected = BosDefault::Never;
+    EXPECT_EQ(make(name).bosDefault(), expected) << name;
+  }
+}
+
+// Splits that two other regular-expression engines agree on.
+TEST(PreTokenizer, GoldenSplits) {
+  std::ifstream file(MOE_TEST_DATA "/vocab/pretokenizers.json");
+  nlohmann::json golden = nlohmann::json::parse(file);
+  std::map<std::string, std::string> rules;
+  for (const auto &[name, splits] : golden["splits"].items())
+    rules[name] = name;
+  for (const auto &[name, same] : golden["same_as"].items())
+    rules[name] = same;
+  EXPECT_EQ(rules.size(), 12u);
+  for (const auto &[name, rule] : rules) {
+    PreTokenizer preTokenizer = make(name);
+    for (size_t i = 0; i < golden["strings"].size(); ++i)
+      EXPECT_EQ(split(preTokenizer, golden["strings"][i].get<std::string>()),
+                golden["splits"][rule][i].get<std::vector<std::string>>())
+          << name << ": " << golden["strings"][i];
+  }
 }
 
 TEST(PreTokenizer, UnknownNameListsTheKnown) {
   StatusOr<PreTokenizer> result = PreTokenizer::create("deepsek-llm");
   ASSERT_FALSE(result);
   EXPECT_EQ(result.status().code(), StatusCode::Unsupported);
-  EXPECT_THAT(result.status().message(),
-              testing::AllOf(testing::HasSubstr("'deepsek-llm'"),
-                             testing::HasSubstr("deepseek-llm"),
-                             testing::HasSubstr("llama-bpe")));
+  EXPECT_THAT(
+      result.status().message(),
+      testing::AllOf(testing::HasSubstr("'deepsek-llm'"),
+                     testing::HasSubstr("the nearest by name is deepseek-llm;"),
+                     testing::HasSubstr("--pre NAME"),
+                     testing::HasSubstr("llama-bpe")));
 }
 
 TEST(PreTokenizer, EmptyTextHasNoWords) {

@@ -278,9 +278,13 @@ TEST(Tokenizer, ContradictionsNameTheKey) {
   };
   using Spec = TokenizerSpec;
   auto unsupported = StatusCode::Unsupported, invalid = StatusCode::InvalidFile;
-  expectError([](Spec &s) { s.model = "llama"; }, unsupported,
-              "'llama' is not supported; the one supported is gpt2");
-  expectError([](Spec &s) { s.pre = "tekken"; }, unsupported, "'tekken'");
+  expectError([](Spec &s) { s.model = "bert"; }, unsupported,
+              "'bert' is not supported; supported are gpt2");
+  expectError([](Spec &s) { s.pre = "teken"; }, unsupported, "is tekken;");
+  expectError([](Spec &s) { s.model = "llama"; }, invalid,
+              "tokenizer.ggml.scores is missing");
+  expectError([](Spec &s) { s.model = "llama", s.scores.assign(8, NAN); },
+              invalid, "tokenizer.ggml.scores[0] is not a number");
   expectError([](Spec &s) { s.types.pop_back(); }, invalid,
               "tokenizer.ggml.token_type has 7 entries");
   expectError([](Spec &s) { s.scores = {1}; }, invalid,
@@ -291,6 +295,132 @@ TEST(Tokenizer, ContradictionsNameTheKey) {
               "add_bos_token");
   expectError([](Spec &s) { s.addEos = true, s.eos.reset(); }, invalid,
               "add_eos_token");
+}
+
+/// Characters, U+2581 for a space, byte tokens for all that is no piece.
+TokenizerSpec pieceSpec(const char *model) {
+  TokenizerSpec spec;
+  spec.model = model;
+  spec.pre = spec.model == "llama" ? noSpacePrefix : "gemma4";
+  spec.tokens = {"<unk>",   "<s>", "</s>",         "\u2581", "a",       "b",
+                 "\u2581a", "ab",  "\u2581\u2581", "\n\n",   "\u2581ab"};
+  spec.types = {2, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1};
+  spec.scores = {0, 0, 0, -9, -9, -9, -2, -1, -4, -5, -3};
+  spec.merges = {"a b", "\u2581 a", "\u2581 ab", "\u2581 \u2581"};
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof name, "<0x%02X>", byte);
+    spec.tokens.push_back(name);
+    spec.types.push_back(6);
+    spec.scores.push_back(0);
+  }
+  spec.unk = 0;
+  spec.bos = 1;
+  spec.eos = 2;
+  return spec;
+}
+
+TEST(SpacePieces, MergeByScoreOrRank) {
+  constexpr int32_t bytes = 11;
+  for (const char *model : {"llama", "gemma4"}) {
+    TokenizerSpec spec = pieceSpec(model);
+    EXPECT_THAT(encodeWith(spec, " ab"), ElementsAre(10)) << model;
+    EXPECT_THAT(encodeWith(spec, "  a"), ElementsAre(3, 6)) << model;
+    EXPECT_THAT(encodeWith(spec, "aéb"),
+                ElementsAre(4, bytes + 0xC3, bytes + 0xA9, 5))
+        << model;
+  }
+  // Lines are words of gemma4, and a run of line ends may be a token of its
+  // own; for llama "\n" would have to be a symbol, and two join.
+  EXPECT_THAT(encodeWith(pieceSpec("gemma4"), "a\n\nb"), ElementsAre(4, 9, 5));
+}
+
+TEST(SpacePieces, TheSpaceInFront) {
+  TokenizerSpec spec = pieceSpec("llama");
+  spec.pre = "default";
+  EXPECT_THAT(encodeWith(spec, ""), ElementsAre());
+  EXPECT_THAT(encodeWith(spec, "a"), ElementsAre(6));
+  EXPECT_THAT(encodeWith(spec, "</s>a</s>"), ElementsAre(2, 6, 2));
+  StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
+  ASSERT_TRUE(tokenizer);
+  EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{1, 6, 6}), "a a");
+}
+
+TEST(SpacePieces, UnknownCharactersWithoutByteTokens) {
+  TokenizerSpec spec = pieceSpec("llama");
+  spec.tokens.resize(11);
+  spec.types.resize(11);
+  spec.scores.resize(11);
+  EXPECT_THAT(encodeWith(spec, "aéüb"), ElementsAre(4, 0, 5));
+}
+
+TEST(SpacePieces, LongRunsOfOneCharacter) {
+  for (const char *model : {"llama", "gemma4"}) {
+    StatusOr<Tokenizer> tokenizer = Tokenizer::create(pieceSpec(model));
+    ASSERT_TRUE(tokenizer);
+    for (std::string_view unit : {" ", "a", "\n", "é"}) {
+      std::string text;
+      while (text.size() < 1 << 20)
+        text += unit;
+      StatusOr<std::vector<int32_t>> ids = tokenizer->encode(text);
+      ASSERT_TRUE(ids);
+      EXPECT_TRUE(tokenizer->decode(*ids) == text) << model << unit;
+    }
+  }
+}
+
+TEST(Tokenizer, ABreakerMakesANameText) {
+  TokenizerSpec spec = smallSpec();
+  StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
+  ASSERT_TRUE(tokenizer);
+  for (int byte = 0; byte < 128; ++byte) {
+    spec.tokens.push_back(std::string(1, static_cast<char>(byte)));
+    spec.types.push_back(byte > 32 ? 1 : 4);
+  }
+  tokenizer = Tokenizer::create(spec);
+  ASSERT_TRUE(tokenizer);
+  EXPECT_EQ(tokenizer->breakNames("</s>a\uFDD0<<s>", "\uFDD0"),
+            "<\uFDD0/s>a<<\uFDD0s>");
+  auto ids = tokenizer->encode("</s>a<\uFDD0/s>", {.breaker = "\uFDD0"});
+  ASSERT_TRUE(ids) << ids.status().message();
+  EXPECT_EQ(ids->size(), 6u);
+  EXPECT_EQ(ids->front(), 1);
+  EXPECT_EQ(tokenizer->decode(*ids), "a</s>");
+}
+
+TEST(Tokenizer, PiecesAreWordsAndSpecialTokens) {
+  StatusOr<Tokenizer> tokenizer = Tokenizer::create(smallSpec());
+  ASSERT_TRUE(tokenizer);
+  auto pieces = tokenizer->pieces("a b</s>\xFF");
+  ASSERT_TRUE(pieces);
+  EXPECT_THAT(*pieces, ElementsAre("a", " b", "</s>", "\xFF"));
+  pieces = tokenizer->pieces("a</s>", {.parseSpecial = false});
+  ASSERT_TRUE(pieces);
+  EXPECT_THAT(*pieces, ElementsAre("a", "</", "s", ">"));
+}
+
+TEST(Tokenizer, EndsOfTurnsOfFamilies) {
+  auto ends = [](std::vector<std::string> names) {
+    TokenizerSpec spec = smallSpec();
+    spec.eos.reset();
+    spec.tokens = std::move(names);
+    spec.types.assign(spec.tokens.size(), 3);
+    spec.bos.reset();
+    StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
+    EXPECT_TRUE(tokenizer);
+    std::vector<std::string> result;
+    for (int32_t id = 0; id < tokenizer->vocabularySize(); ++id)
+      if (tokenizer->isEndOfGeneration(id))
+        result.push_back(spec.tokens[size_t(id)]);
+    return result;
+  };
+  EXPECT_THAT(ends({"<|end|>", "<|return|>", "<|call|>", "<|endoftext|>"}),
+              ElementsAre("<|return|>", "<|call|>", "<|endoftext|>"));
+  EXPECT_THAT(ends({"<|user|>", "<|observation|>", "<|assistant|>"}),
+              ElementsAre("<|user|>", "<|observation|>"));
+  EXPECT_THAT(ends({"<|user|>", "<|im_end|>"}), ElementsAre("<|im_end|>"));
+  EXPECT_THAT(ends({"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"}),
+              testing::SizeIs(3));
 }
 
 TEST(Tokenizer, BosThatTheModelLacks) {

@@ -1,0 +1,79 @@
+//===- TokenizerGoldenTest.cpp - Ids that other tokenizers give -----------===//
+
+#include "TokenizerTestSupport.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+using namespace moert;
+
+namespace {
+
+constexpr const char *vocabularies = MOE_TEST_DATA "/vocab/";
+
+nlohmann::json readJson(const std::string &name) {
+  std::ifstream file(vocabularies + name);
+  return nlohmann::json::parse(file);
+}
+
+std::vector<int32_t> encode(const Tokenizer &tokenizer, std::string_view text,
+                            bool parseSpecial) {
+  StatusOr<std::vector<int32_t>> ids =
+      tokenizer.encode(text, {.addBos = false, .parseSpecial = parseSpecial});
+  EXPECT_TRUE(ids) << ids.status().message();
+  return *ids;
+}
+
+class ByteLevel : public testing::TestWithParam<const char *> {};
+
+TEST_P(ByteLevel, GoldenIds) {
+  nlohmann::json golden = readJson(std::string(GetParam()) + ".json");
+  Tokenizer tokenizer =
+      loadTokenizer(vocabularies + golden["vocab"].get<std::string>());
+  size_t tried = 0;
+  for (bool parseSpecial : {false, true})
+    for (const nlohmann::json &item :
+         golden[parseSpecial ? "special" : "plain"]) {
+      auto text = item[0].get<std::string>();
+      EXPECT_EQ(encode(tokenizer, text, parseSpecial),
+                item[1].get<std::vector<int32_t>>())
+          << item[0];
+      ++tried;
+    }
+  EXPECT_GT(tried, 200u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ByteLevel,
+                         testing::Values("bpe-llama-bpe", "bpe-qwen2",
+                                         "bpe-gpt-4o", "bpe-kimi-k2"),
+                         [](const auto &info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+class SentencePiece : public testing::TestWithParam<const char *> {};
+
+TEST_P(SentencePiece, GoldenIdsAndTexts) {
+  nlohmann::json golden = readJson(std::string(GetParam()) + ".json");
+  Tokenizer tokenizer =
+      loadTokenizer(vocabularies + golden["vocab"].get<std::string>());
+  for (const nlohmann::json &item : golden["cases"]) {
+    auto text = item[0].get<std::string>();
+    auto ids = item[1].get<std::vector<int32_t>>();
+    EXPECT_EQ(encode(tokenizer, text, false), ids) << item[0];
+    EXPECT_EQ(tokenizer.decode(ids), item[2].get<std::string>()) << item[0];
+  }
+  EXPECT_GT(golden["cases"].size(), 50u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SentencePiece,
+                         testing::Values("spm-llama", "spm-small"),
+                         [](const auto &info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+} // namespace
