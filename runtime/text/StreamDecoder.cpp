@@ -99,13 +99,13 @@ std::string Utf8Stream::finish() {
 
 StatusOr<StreamDecoder>
 StreamDecoder::create(const Tokenizer &tokenizer,
-                      const std::vector<std::string> &stops) {
+                      const std::vector<std::string> &stops, bool showControl) {
   MOE_ASSIGN_OR_RETURN(StopMatcher matcher, StopMatcher::create(stops));
-  return StreamDecoder(tokenizer, std::move(matcher));
+  return StreamDecoder(tokenizer, std::move(matcher), showControl);
 }
 
 std::string StreamDecoder::push(int32_t id) {
-  if (tokenizer_->isControl(id))
+  if (!showControl_ && tokenizer_->isControl(id))
     return {};
   return utf8_.push(stops_.push(tokenizer_->tokenBytes(id)));
 }

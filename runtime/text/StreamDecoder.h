@@ -68,10 +68,11 @@ public:
   /// `tokenizer` must outlive the decoder. Fails with Usage for an empty stop
   /// string.
   static StatusOr<StreamDecoder>
-  create(const Tokenizer &tokenizer,
-         const std::vector<std::string> &stops = {});
+  create(const Tokenizer &tokenizer, const std::vector<std::string> &stops = {},
+         bool showControl = false);
 
-  /// The text that `id` makes certain. Control tokens have none. After a stop
+  /// The text that `id` makes certain. Control tokens have none, unless
+  /// `showControl` asked for their names. After a stop
   /// string nothing more comes.
   std::string push(int32_t id);
   /// The rest, once no more tokens come; an incomplete character is U+FFFD.
@@ -83,11 +84,13 @@ public:
   int stoppedBy() const { return stops_.stoppedBy(); }
 
 private:
-  StreamDecoder(const Tokenizer &tokenizer, StopMatcher stops)
-      : tokenizer_(&tokenizer), stops_(std::move(stops)) {}
+  StreamDecoder(const Tokenizer &tokenizer, StopMatcher stops, bool showControl)
+      : tokenizer_(&tokenizer), stops_(std::move(stops)),
+        showControl_(showControl) {}
 
   const Tokenizer *tokenizer_;
   StopMatcher stops_;
+  bool showControl_;
   Utf8Stream utf8_;
 };
 

@@ -1,0 +1,388 @@
+// Tests, methods of containers, global functions, and what calls share.
+#include "runtime/text/jinja/Interpreter.h"
+#include "runtime/text/jinja/Unicode.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moert::jinja {
+
+StatusOr<std::string_view> Call::text(size_t i,
+                                      std::string_view otherwise) const {
+  if (!has(i))
+    return otherwise;
+  if (arguments[i]->is(Kind::Undefined))
+    return failure(std::string(arguments[i]->hint()));
+  if (!arguments[i]->is(Kind::String))
+    return failure("expected a string as argument " + std::to_string(i + 1) +
+                   ", found " + std::string(typeName(*arguments[i])));
+  return arguments[i]->text();
+}
+
+StatusOr<int64_t> Call::integer(size_t i, int64_t otherwise) const {
+  if (!has(i) || arguments[i]->is(Kind::None))
+    return otherwise;
+  if (!arguments[i]->isInteger())
+    return failure("expected an integer as argument " + std::to_string(i + 1) +
+                   ", found " + std::string(typeName(*arguments[i])));
+  return static_cast<int64_t>(
+      std::clamp<Integer>(arguments[i]->integer(), INT64_MIN, INT64_MAX));
+}
+
+namespace {
+
+//===-- Tests -------------------------------------------------------------===//
+
+template <Kind... kinds> Result isKind(Call &call) {
+  return Value::of((call.self.is(kinds) || ...));
+}
+template <bool wanted> Result isTruth(Call &call) {
+  return Value::of(call.self.is(Kind::Bool) && call.self.boolean() == wanted);
+}
+Result isDefined(Call &call) {
+  return Value::of(!call.self.is(Kind::Undefined));
+}
+Result isIterable(Call &call) {
+  return Value::of(call.self.is(Kind::Undefined) ||
+                   call.self.is(Kind::String) || call.self.is(Kind::Sequence) ||
+                   call.self.is(Kind::Dict) || call.self.is(Kind::Loop));
+}
+/// What has a length and items.
+Result isSequence(Call &call) {
+  bool isList = call.self.is(Kind::Sequence) &&
+                call.self.sequence().flavor <= Flavor::Range;
+  return Value::of(isList || call.self.is(Kind::String) ||
+                   call.self.is(Kind::Dict) || call.self.is(Kind::Undefined));
+}
+Result isNumber(Call &call) { return Value::of(call.self.isNumber()); }
+Result isEscaped(Call &call) {
+  return Value::of(call.self.is(Kind::String) && call.self.string().markup);
+}
+Result isUpperText(Call &call) {
+  return call.interpreter.call(
+      *call.interpreter.attribute(call.heap.string(str(call.heap, call.self)),
+                                  "isupper"),
+      {});
+}
+Result isLowerText(Call &call) {
+  return call.interpreter.call(
+      *call.interpreter.attribute(call.heap.string(str(call.heap, call.self)),
+                                  "islower"),
+      {});
+}
+template <int rest> Result hasRest(Call &call) {
+  MOE_ASSIGN_OR_RETURN(Value value, arithmetic(call.heap, '%', call.self,
+                                               Value::of(int64_t(2))));
+  return Value::of(equal(call.heap, value, Value::of(int64_t(rest))));
+}
+Result isDivisibleBy(Call &call) {
+  MOE_ASSIGN_OR_RETURN(Value value, arithmetic(call.heap, '%', call.self,
+                                               call.get(0, Value::none())));
+  return Value::of(equal(call.heap, value, Value::of(int64_t(0))));
+}
+Status needOther(const Call &call) {
+  return call.has(0) ? Status::ok()
+                     : failure("the test needs a value to compare with");
+}
+template <bool wanted> Result isEqual(Call &call) {
+  MOE_RETURN_IF_ERROR(needOther(call));
+  return Value::of(equal(call.heap, call.self, *call.arguments[0]) == wanted);
+}
+/// Order below 0 where `sign` is 1, above 0 where it is -1; or equal.
+template <int sign, bool orEqual> Result isOrdered(Call &call) {
+  MOE_RETURN_IF_ERROR(needOther(call));
+  MOE_ASSIGN_OR_RETURN(int order,
+                       compare(call.heap, call.self, *call.arguments[0]));
+  return Value::of(sign * order < 0 || (orEqual && order == 0));
+}
+Result isIn(Call &call) {
+  MOE_RETURN_IF_ERROR(needOther(call));
+  MOE_ASSIGN_OR_RETURN(bool found,
+                       contains(call.heap, *call.arguments[0], call.self));
+  return Value::of(found);
+}
+Result isSame(Call &call) {
+  MOE_RETURN_IF_ERROR(needOther(call));
+  const Value &other = *call.arguments[0];
+  bool isObject = call.self.kind() >= Kind::Sequence;
+  return Value::of(call.self.kind() == other.kind() &&
+                   (isObject ? call.self.identity() == other.identity()
+                             : equal(call.heap, call.self, other)));
+}
+Result isFilter(Call &call) {
+  std::string name = str(call.heap, call.self);
+  for (auto table : {stringFilters(), listFilters()})
+    for (const Builtin &builtin : table)
+      if (builtin.name == name)
+        return Value::of(true);
+  return Value::of(false);
+}
+Result isTest(Call &call) {
+  std::string name = str(call.heap, call.self);
+  return Value::of(std::ranges::any_of(
+      tests(), [&](const Builtin &builtin) { return builtin.name == name; }));
+}
+
+constexpr Builtin testTable[] = {
+    {"defined", "", isDefined},
+    {"undefined", "", isKind<Kind::Undefined>},
+    {"none", "", isKind<Kind::None>},
+    {"string", "", isKind<Kind::String>},
+    {"mapping", "", isKind<Kind::Dict>},
+    {"sequence", "", isSequence},
+    {"iterable", "", isIterable},
+    {"number", "", isNumber},
+    {"integer", "", isKind<Kind::Int>},
+    {"float", "", isKind<Kind::Float>},
+    {"boolean", "", isKind<Kind::Bool>},
+    {"true", "", isTruth<true>},
+    {"false", "", isTruth<false>},
+    {"callable", "", isKind<Kind::Function>},
+    {"escaped", "", isEscaped},
+    {"upper", "", isUpperText},
+    {"lower", "", isLowerText},
+    {"odd", "", hasRest<1>},
+    {"even", "", hasRest<0>},
+    {"divisibleby", "num", isDivisibleBy},
+    {"eq", "other", isEqual<true>},
+    {"equalto", "other", isEqual<true>},
+    {"==", "other", isEqual<true>},
+    {"ne", "other", isEqual<false>},
+    {"!=", "other", isEqual<false>},
+    {"lt", "other", isOrdered<1, false>},
+    {"lessthan", "other", isOrdered<1, false>},
+    {"<", "other", isOrdered<1, false>},
+    {"le", "other", isOrdered<1, true>},
+    {"<=", "other", isOrdered<1, true>},
+    {"gt", "other", isOrdered<-1, false>},
+    {"greaterthan", "other", isOrdered<-1, false>},
+    {">", "other", isOrdered<-1, false>},
+    {"ge", "other", isOrdered<-1, true>},
+    {">=", "other", isOrdered<-1, true>},
+    {"in", "seq", isIn},
+    {"sameas", "other", isSame},
+    {"filter", "", isFilter},
+    {"test", "", isTest},
+};
+
+//===-- Methods of containers ---------------------------------------------===//
+
+Result cannotChange(Call &call) {
+  return failure("templates cannot change a " +
+                 std::string(typeName(call.self)) +
+                 "; make a new one, for example with +");
+}
+Result runGet(Call &call) {
+  if (!call.has(0))
+    return failure("get() takes a key");
+  MOE_RETURN_IF_ERROR(checkHashable(*call.arguments[0]));
+  const Value *found = call.self.dict().find(*call.arguments[0]);
+  return found ? *found : call.get(1, Value::none());
+}
+Result runKeys(Call &call) {
+  std::vector<Value> items;
+  for (const auto &[key, _] : call.self.dict().entries)
+    items.push_back(key);
+  return call.heap.list(std::move(items), Flavor::Keys);
+}
+Result runValues(Call &call) {
+  std::vector<Value> items;
+  for (const auto &[_, value] : call.self.dict().entries)
+    items.push_back(value);
+  return call.heap.list(std::move(items), Flavor::Values);
+}
+Result runItems(Call &call) {
+  std::vector<Value> items;
+  for (const auto &[key, value] : call.self.dict().entries)
+    items.push_back(call.heap.list({key, value}, Flavor::Tuple));
+  return call.heap.list(std::move(items), Flavor::Items);
+}
+Result runCopy(Call &call) { return call.self; }
+Result runItemIndex(Call &call) {
+  const std::vector<Value> &items = call.self.sequence().items;
+  for (size_t i = 0; call.has(0) && i < items.size(); ++i)
+    if (equal(call.heap, items[i], *call.arguments[0]))
+      return Value::of(int64_t(i));
+  return failure(repr(call.heap, call.get(0, Value::none())) +
+                 " is not in list");
+}
+Result runItemCount(Call &call) {
+  int64_t count = 0;
+  for (const Value &item : call.self.sequence().items)
+    count += call.has(0) && equal(call.heap, item, *call.arguments[0]);
+  return Value::of(count);
+}
+Result runCycle(Call &call) {
+  if (call.values.positional.empty())
+    return failure("no items for cycling given");
+  return call.values
+      .positional[call.self.loop().index % call.values.positional.size()];
+}
+Result runChanged(Call &call) {
+  const Loop &loop = call.self.loop();
+  Value now = call.heap.list(call.values.positional, Flavor::Tuple);
+  if (loop.hasChanged && equal(call.heap, loop.changed, now))
+    return Value::of(false);
+  loop.hasChanged = true;
+  loop.changed = now;
+  return Value::of(true);
+}
+Result runCyclerNext(Call &call) {
+  return call.interpreter.call(call.self, {});
+}
+Result runCyclerReset(Call &call) {
+  call.self.function().calls = 0;
+  return Value::none();
+}
+
+constexpr Builtin dictMethods[] = {
+    {"get", "key default", runGet},
+    {"keys", "", runKeys},
+    {"values", "", runValues},
+    {"items", "", runItems},
+    {"copy", "", runCopy},
+    {"pop", "*", cannotChange},
+    {"popitem", "*", cannotChange},
+    {"update", "*", cannotChange},
+    {"setdefault", "*", cannotChange},
+    {"clear", "*", cannotChange},
+};
+constexpr Builtin listMethods[] = {
+    {"index", "value", runItemIndex},
+    {"count", "value", runItemCount},
+    {"copy", "", runCopy},
+    {"append", "*", cannotChange},
+    {"extend", "*", cannotChange},
+    {"insert", "*", cannotChange},
+    {"pop", "*", cannotChange},
+    {"remove", "*", cannotChange},
+    {"reverse", "*", cannotChange},
+    {"sort", "*", cannotChange},
+    {"clear", "*", cannotChange},
+};
+constexpr Builtin tupleMethods[] = {
+    {"index", "value", runItemIndex},
+    {"count", "value", runItemCount},
+};
+constexpr Builtin loopMethods[] = {
+    {"cycle", "*", runCycle},
+    {"changed", "*", runChanged},
+};
+constexpr Builtin cyclerMethods[] = {
+    {"next", "", runCyclerNext},
+    {"reset", "", runCyclerReset},
+};
+
+//===-- Global functions --------------------------------------------------===//
+
+Result runRange(Call &call) {
+  MOE_ASSIGN_OR_RETURN(int64_t first, call.integer(0, 0));
+  MOE_ASSIGN_OR_RETURN(int64_t second, call.integer(1, 0));
+  MOE_ASSIGN_OR_RETURN(int64_t step, call.integer(2, 1));
+  if (!call.has(0))
+    return failure("range() takes 1 to 3 numbers");
+  int64_t begin = call.has(1) ? first : 0, end = call.has(1) ? second : first;
+  if (step == 0)
+    return failure("range() arg 3 must not be zero");
+  Integer span = step > 0 ? Integer(end) - begin : Integer(begin) - end;
+  Integer stride = step > 0 ? Integer(step) : -Integer(step);
+  Integer count = span <= 0 ? 0 : (span + stride - 1) / stride;
+  if (count > 100'000) // The sandbox of Hugging Face has the same limit.
+    return failure("range too big: the sandbox blocks ranges larger than "
+                   "100000");
+  std::vector<Value> items;
+  for (Integer i = 0; i < count; ++i)
+    items.push_back(Value::of(Integer(begin) + i * step));
+  Sequence *range = call.heap.make<Sequence>(Flavor::Range, std::move(items));
+  range->shown = "range(" + std::to_string(begin) + ", " + std::to_string(end) +
+                 (step == 1 ? "" : ", " + std::to_string(step)) + ")";
+  call.heap.charge(static_cast<uint64_t>(count) * sizeof(Value));
+  return Value(range);
+}
+
+/// Pairs of an optional mapping or list, then names.
+Result fill(Call &call, Dict *dict) {
+  if (call.values.positional.size() > 1)
+    return failure("expected at most 1 argument");
+  for (const Value &from : call.values.positional) {
+    if (from.is(Kind::Dict)) {
+      for (const auto &[key, value] : from.dict().entries)
+        dict->set(key, value);
+      continue;
+    }
+    MOE_ASSIGN_OR_RETURN(std::vector<Value> pairs, iterate(call.heap, from));
+    for (const Value &pair : pairs) {
+      MOE_ASSIGN_OR_RETURN(std::vector<Value> both, iterate(call.heap, pair));
+      if (both.size() != 2)
+        return failure("expected pairs of a key and a value");
+      MOE_RETURN_IF_ERROR(checkHashable(both[0]));
+      call.heap.spend(both[0].is(Kind::String) ? 1 : dict->entries.size());
+      dict->set(both[0], both[1]);
+    }
+  }
+  for (const auto &[key, value] : call.values.named.entries)
+    dict->set(key, value);
+  call.heap.charge(dict->entries.size() * 64);
+  return Value(dict);
+}
+Result runDict(Call &call) { return fill(call, call.heap.make<Dict>()); }
+Result runNamespace(Call &call) {
+  Dict *names = call.heap.make<Dict>();
+  MOE_RETURN_IF_ERROR(fill(call, names).status());
+  return Value(names, Kind::Namespace);
+}
+Result runCycler(Call &call) {
+  if (call.values.positional.empty())
+    return failure("at least one item has to be provided");
+  Function *cycler = call.heap.make<Function>(Function::Type::Cycler, "cycler");
+  cycler->self = call.heap.list(call.values.positional);
+  return Value(cycler);
+}
+Result runJoiner(Call &call) {
+  Function *joiner = call.heap.make<Function>(Function::Type::Joiner, "joiner");
+  MOE_ASSIGN_OR_RETURN(std::string_view separator, call.text(0, ", "));
+  joiner->self = call.heap.string(std::string(separator));
+  return Value(joiner);
+}
+Result runRaise(Call &call) {
+  return call.interpreter.raise(
+      str(call.heap, call.get(0, call.heap.string(""))));
+}
+Result runStrftimeNow(Call &call) {
+  MOE_ASSIGN_OR_RETURN(std::string_view format, call.text(0, ""));
+  return call.heap.string(
+      formatTime(call.heap, call.interpreter.now(), format));
+}
+
+constexpr Builtin functions[] = {
+    {"range", "start stop step", runRange},
+    {"dict", "*", runDict},
+    {"namespace", "*", runNamespace},
+    {"cycler", "*", runCycler},
+    {"joiner", "sep", runJoiner},
+    {"raise_exception", "message", runRaise},
+    {"strftime_now", "format", runStrftimeNow},
+};
+
+} // namespace
+
+std::span<const Builtin> tests() { return testTable; }
+std::span<const Builtin> globalFunctions() { return functions; }
+
+std::span<const Builtin> containerMethods(const Value &self) {
+  if (self.is(Kind::Dict))
+    return dictMethods;
+  if (self.is(Kind::Loop))
+    return loopMethods;
+  if (self.is(Kind::Function) && self.function().type == Function::Type::Cycler)
+    return cyclerMethods;
+  if (!self.is(Kind::Sequence))
+    return {};
+  if (self.sequence().flavor == Flavor::List)
+    return listMethods;
+  if (self.sequence().flavor <= Flavor::Range)
+    return tupleMethods;
+  return {};
+}
+
+} // namespace moert::jinja

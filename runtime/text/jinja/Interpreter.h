@@ -1,0 +1,142 @@
+//===- Interpreter.h - Runs a template's tree -------------------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_TEXT_JINJA_INTERPRETER_H
+#define MOE_RUNTIME_TEXT_JINJA_INTERPRETER_H
+
+#include "runtime/text/jinja/Ast.h"
+#include "runtime/text/jinja/Format.h"
+
+#include <optional>
+
+namespace moert::jinja {
+
+struct CallValues {
+  std::vector<Value> positional;
+  Dict named;
+};
+
+class Interpreter;
+
+/// One call of a filter, test, method or global function, its arguments
+/// matched with its parameters.
+struct Call {
+  Interpreter &interpreter;
+  Heap &heap;
+  const Value &self; ///< What is filtered or tested, or whose method it is.
+  const CallValues &values;
+  const Value *arguments[6] = {}; ///< By parameter; null where not given.
+
+  bool has(size_t i) const { return arguments[i] != nullptr; }
+  Value get(size_t i, const Value &otherwise) const {
+    return has(i) ? *arguments[i] : otherwise;
+  }
+  bool flag(size_t i, bool otherwise = false) const {
+    return has(i) ? truth(*arguments[i]) : otherwise;
+  }
+  /// A string argument; fails for any other type.
+  StatusOr<std::string_view> text(size_t i, std::string_view otherwise) const;
+  StatusOr<int64_t> integer(size_t i, int64_t otherwise) const;
+};
+
+struct Builtin {
+  std::string_view name;
+  /// Names of parameters with blanks between; "*": takes what it is given.
+  std::string_view parameters;
+  Result (*run)(Call &call);
+};
+
+std::span<const Builtin> stringFilters();
+std::span<const Builtin> listFilters();
+std::span<const Builtin> tests();
+std::span<const Builtin> stringMethods();
+std::span<const Builtin> containerMethods(const Value &self);
+std::span<const Builtin> globalFunctions();
+
+class Interpreter {
+public:
+  /// `names` are the variables that the template may use. `now` is the time for
+  /// strftime_now.
+  Interpreter(Heap &heap, Scope *names, const DateTime &now)
+      : heap_(heap), scope_(names), now_(now) {}
+
+  /// Renders `body`. On failure place() is where, unless the template itself
+  /// raised it.
+  StatusOr<std::string> run(const Body &body);
+  std::optional<Place> place() const { return place_; }
+  bool wasRaised() const { return raised_; }
+
+  Heap &heap() { return heap_; }
+  const DateTime &now() const { return now_; }
+
+  Result call(const Value &callee, const CallValues &values);
+  Result applyFilter(std::string_view name, const Value &value,
+                     const CallValues &values);
+  StatusOr<bool> applyTest(std::string_view name, const Value &value,
+                           const CallValues &values);
+  /// value.name: attribute, then key; undefined where there is neither.
+  Result attribute(const Value &value, std::string_view name,
+                   bool withItems = true);
+  /// value[key]: key, then attribute.
+  Result item(const Value &value, const Value &key);
+  /// A path of keys and indices, "function.name".
+  Result path(const Value &value, const Value &path);
+  Status raise(std::string message);
+
+private:
+  enum class Flow : uint8_t { Normal, Break, Continue };
+  struct Nested {
+    uint32_t &depth;
+    explicit Nested(uint32_t &depth) : depth(++depth) {}
+    ~Nested() { --depth; }
+  };
+
+  Result eval(const Expr &expr);
+  Result evalAny(const Expr &expr);
+  Result evalName(const Expr &expr);
+  Result evalLogic(const Expr &expr);
+  Result evalItems(const Expr &expr);
+  Result evalDict(const Expr &expr);
+  Result evalCompare(const Expr &expr);
+  Result evalConcat(const Expr &expr);
+  Result evalArithmetic(const Expr &expr);
+  Result evalConditional(const Expr &expr);
+  Result evalSubscript(const Expr &expr);
+  Result evalSlice(const Expr &expr);
+  Result evalCall(const Expr &expr, const Value *caller);
+  Result evalFilter(const Expr &expr, const Value *blockText);
+  Result evalTest(const Expr &expr);
+  StatusOr<CallValues> evalArguments(const Arguments &arguments);
+
+  Status exec(const Body &body);
+  Status exec(const Node &node);
+  Status execIf(const IfNode &node);
+  Status execFor(const ForNode &node);
+  Status execLoop(const ForNode &node, const std::vector<Value> &items,
+                  size_t depth, const Function *recurse);
+  Status execSet(const SetNode &node);
+  Status execScope(const ScopeNode &node);
+  Status execCall(const CallNode &node);
+  Result capture(const Body &body, Scope *scope);
+  Status assign(const Target &target, const Value &value);
+  Function *makeMacro(const MacroNode &node);
+
+  Result callMacro(const Function &macro, const CallValues &values);
+  Result callLoop(const Function &function, const CallValues &values);
+  Result callBuiltin(const Builtin &builtin, const Value &self,
+                     const CallValues &values, std::string_view what);
+  Result loopAttribute(const Value &value, std::string_view name);
+
+  Heap &heap_;
+  Scope *scope_;
+  DateTime now_;
+  Text *out_ = nullptr;
+  Flow flow_ = Flow::Normal;
+  uint32_t depth_ = 0;
+  uint64_t captures_ = 0; ///< Scopes that a macro keeps.
+  std::optional<Place> place_;
+  bool raised_ = false;
+};
+
+} // namespace moert::jinja
+
+#endif // MOE_RUNTIME_TEXT_JINJA_INTERPRETER_H
