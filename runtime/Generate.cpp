@@ -42,8 +42,9 @@ generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
          const std::function<Status(std::string_view)> &sink) {
   GenerateStats stats;
   MOE_ASSIGN_OR_RETURN(Sampler sampler, Sampler::create(options.sampler));
-  MOE_ASSIGN_OR_RETURN(StreamDecoder decoder,
-                       StreamDecoder::create(tokenizer, options.stops));
+  MOE_ASSIGN_OR_RETURN(
+      StreamDecoder decoder,
+      StreamDecoder::create(tokenizer, options.stops, options.showControl));
   auto show = [&](const std::string &text) {
     return text.empty() ? Status::ok() : sink(text);
   };

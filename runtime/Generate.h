@@ -14,6 +14,7 @@ struct GenerateOptions {
   SamplerParams sampler;
   std::vector<std::string> stops; ///< Text that ends it, and is not shown.
   bool ignoreEos = false;         ///< Go on after an end-of-generation token.
+  bool showControl = false; ///< Control tokens' names are part of the text.
 };
 
 enum class StopReason { Length, EndOfText, StopString, ContextFull, Cancelled };

@@ -24,7 +24,8 @@ std::optional<int32_t> optionalId(int32_t id) {
 }
 } // namespace
 
-StatusOr<Tokenizer> planTokenizer(const Plan &plan) {
+StatusOr<Tokenizer> planTokenizer(const Plan &plan,
+                                  std::string_view preOverride) {
   const fb::Tokenizer *table = plan.table().tokenizer();
   if (!table || count(table->tokens()) == 0)
     return Status(StatusCode::Unsupported,
@@ -45,10 +46,30 @@ StatusOr<Tokenizer> planTokenizer(const Plan &plan) {
   spec.pad = optionalId(table->pad());
   spec.addBos = table->add_bos();
   spec.addEos = table->add_eos();
+  if (!preOverride.empty())
+    spec.pre = preOverride;
   StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
   if (!tokenizer)
     return tokenizer.status().at(plan.path());
   return tokenizer;
+}
+
+StatusOr<ChatTemplate> planChatTemplate(const Plan &plan) {
+  std::string_view source = planChatTemplateSource(plan);
+  if (source.empty())
+    return Status(StatusCode::Unsupported,
+                  plan.path() + ": carries no chat template, because the model "
+                                "file has none; give one with --template FILE, "
+                                "or text as it is with moert run -p");
+  StatusOr<ChatTemplate> chat = ChatTemplate::parse(source);
+  if (!chat)
+    return chat.status().at(plan.path());
+  return chat;
+}
+
+std::string_view planChatTemplateSource(const Plan &plan) {
+  const fb::Tokenizer *table = plan.table().tokenizer();
+  return table ? text(table->chat_template()) : std::string_view();
 }
 
 } // namespace moert

@@ -37,6 +37,7 @@ constexpr ShapingOption kShapingOptions[] = {
     {"--experts"},
     {"--place"},
     {"--no-tokenizer", ShapingOption::Flag},
+    {"--pre"},
 };
 
 const ShapingOption *findOption(std::string_view name) {

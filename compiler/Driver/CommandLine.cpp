@@ -63,6 +63,8 @@ std::string commandLine(const CompileRequest &request) {
     add("--weights-file", moert::shellPath(request.weightsFile));
   if (!request.tokenizer)
     line += " --no-tokenizer";
+  if (!request.pre.empty())
+    add("--pre", moert::shellWord(request.pre));
   if (request.emit != defaults.emit)
     add("--emit", std::string(nameOf(request.emit)));
   if (!request.dumpFolder.empty())
@@ -103,7 +105,8 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
       request.ubatch, request.kvType, request.mla, request.weights, rules,
       request.checksums == "auto" ? "" : " --checksums " + request.checksums,
       request.experts ? fmt::format(" --experts {}", request.experts) : "",
-      request.tokenizer ? "" : " --no-tokenizer");
+      request.tokenizer ? "" : " --no-tokenizer",
+      request.pre.empty() ? "" : " --pre " + moert::shellWord(request.pre));
 }
 
 } // namespace moec

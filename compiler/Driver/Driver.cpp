@@ -234,7 +234,7 @@ Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
                       mlir::ModuleOp module) {
   if (!model.find("tokenizer.ggml.tokens"))
     return Status::ok();
-  MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec, tokenizerSpecFromGguf(model));
+  MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec, tokenizerSpecFromGguf(model, request.pre));
   Status status = moert::Tokenizer::create(spec).status();
   auto facts =
       module->getAttrOfType<mlir::DictionaryAttr>(mlir::moe::kModelAttr);
@@ -372,7 +372,8 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   }
 
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
-  MOE_RETURN_IF_ERROR(addTokenizer(program, model, request.tokenizer));
+  MOE_RETURN_IF_ERROR(addTokenizer(program, model, request.tokenizer,
+                                   request.pre));
   MOE_RETURN_IF_ERROR(writePair(program, request, given, report));
   std::ranges::move(notesOf(program), std::back_inserter(report.notes));
   return report;

@@ -42,6 +42,7 @@ struct CompileRequest {
   /// Rules "[PHASE:]OPS=DEVICE", the last that matches an op decides.
   std::vector<std::string> place;
   bool tokenizer = true; ///< Whether the plan file carries the vocabulary.
+  std::string pre; ///< In place of the model's pre-tokenizer; "": its own.
   /// auto: q8_0 on a CPU where attention weights are quantised, otherwise f16.
   /// It alone moves logits by 0.5 % in q8_0, 0.4 % in bf16, 0.1 % in f16, which
   /// costs what bf16 does.

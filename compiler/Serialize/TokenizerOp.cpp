@@ -2,6 +2,7 @@
 
 #include "compiler/Import/TokenizerMetadata.h"
 #include "mlir/IR/Builders.h"
+#include "runtime/text/ChatTemplate.h"
 
 using namespace mlir;
 using moert::Status;
@@ -18,7 +19,7 @@ static ArrayAttr strings(Builder &builder,
 }
 
 Status addTokenizer(plan::ProgramOp program, const GgufModel &model,
-                    bool wanted) {
+                    bool wanted, std::string_view pre) {
   // After the tables and before what runs, where PlanReader puts it too.
   Block &block = program.getBody().front();
   auto position = llvm::find_if(block, [](Operation &op) {
@@ -33,7 +34,8 @@ Status addTokenizer(plan::ProgramOp program, const GgufModel &model,
                                    "runs on token ids only.");
     return Status::ok();
   }
-  MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec, tokenizerSpecFromGguf(model));
+  MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec,
+                       tokenizerSpecFromGguf(model, pre));
   MOE_ASSIGN_OR_RETURN(std::optional<std::string_view> chatTemplate,
                        model.getString("tokenizer.chat_template"));
   std::string_view chat = chatTemplate.value_or("");
@@ -43,6 +45,12 @@ Status addTokenizer(plan::ProgramOp program, const GgufModel &model,
       spec.bos.value_or(-1), spec.eos.value_or(-1), spec.eot.value_or(-1),
       spec.unk.value_or(-1), spec.pad.value_or(-1), spec.addBos, spec.addEos,
       StringRef(chat.data(), chat.size()));
+  if (!chat.empty())
+    if (Status status = moert::ChatTemplate::parse(chat).status(); !status)
+      builder.create<plan::NoteOp>(
+          program.getLoc(),
+          "The model's " + status.message() +
+              "; moert chat and run --chat need --template FILE with another.");
   return Status::ok();
 }
 

@@ -78,6 +78,18 @@ TEST_F(TokenizerOpTest, CarriesVocabularyAndTemplate) {
   EXPECT_EQ(op.getChatTemplate(), "{{ messages }}");
 }
 
+TEST_F(TokenizerOpTest, NotesATemplateThatDoesNotParse) {
+  addVocabulary();
+  gguf.add("tokenizer.chat_template", "a\n{% if %}");
+  moert::Status status = add();
+  ASSERT_TRUE(status.isOk()) << status.message();
+  auto notes = llvm::to_vector(program().getBody().getOps<plan::NoteOp>());
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_THAT((notes[0].getText() + notes[1].getText()).str(),
+              HasSubstr("chat template: line 2, column 7: expected an "
+                        "expression"));
+}
+
 TEST_F(TokenizerOpTest, NotesAMissingVocabulary) {
   moert::Status status = add();
   ASSERT_TRUE(status.isOk()) << status.message();

@@ -23,4 +23,6 @@ const std::atomic<bool> *catchInterrupt() {
   return &interrupted;
 }
 
+bool takeInterrupt() { return interrupted.exchange(false); }
+
 } // namespace moetool

@@ -10,6 +10,8 @@ namespace moetool {
 /// From now on Ctrl-C sets the returned flag; a second one ends the process, as
 /// moert::endBySignal() does.
 const std::atomic<bool> *catchInterrupt();
+/// Clears the flag: the next Ctrl-C is a first one again. Returns what it was.
+bool takeInterrupt();
 
 } // namespace moetool
 

@@ -136,6 +136,18 @@ void printText(std::string_view text) {
   standardOutput().write(moert::terminalSafe(text));
 }
 
+void printBytes(std::string_view bytes) {
+  if (::isatty(STDOUT_FILENO))
+    printText(bytes);
+  else
+    standardOutput().write(bytes);
+}
+
+void setDim(bool dim) {
+  if (::isatty(STDOUT_FILENO) && colourAllowed())
+    standardOutput().write(dim ? "\033[2m" : "\033[22m");
+}
+
 void printJson(std::string_view json) {
   standardOutput().write(moert::terminalSafeJson(json));
 }

@@ -31,6 +31,9 @@ std::string pasteable(std::string_view message);
 /// Text on standard output: results. Collected until it is much, until
 /// something goes to standard error, flush() or finish().
 void printText(std::string_view text);
+/// The same bytes where standard output is no terminal: results that programs
+/// read.
+void printBytes(std::string_view bytes);
 /// A JSON text on standard output, control characters as \uNNNN.
 void printJson(std::string_view json);
 /// Text on standard error, at once: errors, notes and statistics.
@@ -55,6 +58,10 @@ moert::Status flush();
 /// the exit code. An error keeps its own; a success whose output, on either
 /// stream, was lost is an error of code Io.
 int finish(moert::Status status);
+
+/// Starts or ends dim text on standard output, where that is a terminal and
+/// colour is allowed.
+void setDim(bool dim);
 
 /// Whether stderr is a terminal that wants progress and colour is allowed
 /// (NO_COLOR unset).

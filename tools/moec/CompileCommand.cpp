@@ -213,6 +213,15 @@ void addCompileCommand(moetool::Tool &tool) {
                      "Leave out the vocabulary, which moert may not be able to "
                      "use: the plan then works on token ids alone")
           ->group("Model"));
+  options->ofFiles.push_back(
+      command
+          ->add_option("--pre", r.pre,
+                       "How text is cut into words before it is tokenized, in "
+                       "place of what the model file says: qwen2, llama-bpe, "
+                       "gpt-4o, ...")
+          ->type_name("NAME")
+          ->excludes("--no-tokenizer")
+          ->group("Model"));
 
   addNumber("Decisions", "-u,--ubatch", r.ubatch, 1, int64_t(1) << 16,
             "Most tokens of a prefill step");

@@ -8,6 +8,8 @@
 namespace moert {
 
 void addRunCommand(moetool::Tool &tool);
+void addChatCommand(moetool::Tool &tool);
+void addRenderCommand(moetool::Tool &tool);
 void addLogitsCommand(moetool::Tool &tool);
 void addTokenizeCommand(moetool::Tool &tool);
 void addPerplexityCommand(moetool::Tool &tool);

@@ -5,13 +5,12 @@
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
 #include "tools/common/Numbers.h"
+#include "tools/moert/ChatPrompt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
-#include <type_traits>
 #include <unistd.h>
 
 namespace moert {
@@ -23,6 +22,8 @@ struct RunFlags {
   bool hasPrompt = false;
   bool json = false, stats = false;
   GenerateOptions generate;
+  ChatFlags chat;
+  bool isChat = false;
 };
 
 StatusOr<std::string> promptText(const RunFlags &flags) {
@@ -69,7 +70,8 @@ std::string cutNote(const GenerateStats &stats, const Engine &engine) {
 }
 
 void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
-               const std::string &prompt, const std::string &text) {
+               const std::string &prompt, const std::string &text,
+               const std::string &reasoning) {
   nlohmann::ordered_json object = {
       {"prompt", prompt},
       {"text", text},
@@ -82,20 +84,66 @@ void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
       {"prompt_ts", stats.promptRate()},
       {"decode_ts", stats.decodeRate()},
       {"threads", engine.threads()}};
+  if (!reasoning.empty())
+    object["reasoning"] = reasoning;
   if (std::string note = cutNote(stats, engine); !note.empty())
     object["note"] = note;
   moetool::printDocument(object);
 }
 
+/// What the tokens of a run come from: the prompt as it is, or the conversation
+/// that it is the last message of.
+struct Prompt {
+  std::string text;
+  std::vector<int32_t> tokens;
+};
+
+StatusOr<Prompt> chatPrompt(const RunFlags &flags, const Plan &plan,
+                            const Tokenizer &tokenizer) {
+  MOE_ASSIGN_OR_RETURN(ChatPrompt chat,
+                       ChatPrompt::create(plan, tokenizer, flags.chat));
+  MOE_ASSIGN_OR_RETURN(Conversation conversation,
+                       Conversation::create(flags.chat));
+  if (flags.hasPrompt || !flags.promptFile.empty()) {
+    MOE_ASSIGN_OR_RETURN(std::string message, promptText(flags));
+    conversation.add("user", message);
+  } else if (flags.chat.messagesFile.empty()) {
+    return Status(StatusCode::Usage,
+                  "give the message with either -p TEXT or -f FILE, or a "
+                  "conversation with --messages FILE.json");
+  }
+  Prompt prompt;
+  MOE_ASSIGN_OR_RETURN(prompt.text, chat.render(conversation));
+  MOE_ASSIGN_OR_RETURN(prompt.tokens, chat.encode(prompt.text));
+  return prompt;
+}
+
+StatusOr<Prompt> plainPrompt(const RunFlags &flags,
+                             const Tokenizer &tokenizer) {
+  Prompt prompt;
+  MOE_ASSIGN_OR_RETURN(prompt.text, promptText(flags));
+  EncodeOptions options;
+  options.parseSpecial = !flags.chat.noSpecial;
+  MOE_ASSIGN_OR_RETURN(prompt.tokens, tokenizer.encode(prompt.text, options));
+  return prompt;
+}
+
 Status runPrompt(const RunFlags &flags) {
-  MOE_ASSIGN_OR_RETURN(std::string prompt, promptText(flags));
+  bool isChat = flags.isChat || !flags.chat.system.empty() ||
+                !flags.chat.messagesFile.empty() ||
+                !flags.chat.templateFile.empty();
+  if (!isChat)
+    MOE_RETURN_IF_ERROR(promptText(flags).status());
   // Before a large plan loads for nothing.
   MOE_RETURN_IF_ERROR(Sampler::create(flags.generate.sampler).status());
   // Ctrl-C while a large plan loads should end the process as usual, so it is
   // caught only from here on.
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
-  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(prompt));
+  MOE_ASSIGN_OR_RETURN(Prompt prompt,
+                       isChat ? chatPrompt(flags, engine->plan(), tokenizer)
+                              : plainPrompt(flags, tokenizer));
+  const std::vector<int32_t> &tokens = prompt.tokens;
   if (tokens.empty())
     return Status(StatusCode::Usage,
                   "the prompt is empty, and this model starts texts with no "
@@ -109,10 +157,15 @@ Status runPrompt(const RunFlags &flags) {
   sequence.setCancel(moetool::catchInterrupt());
 
   std::string text;
+  ReplyPrinter printer(isChat ? prompt.text : "", flags.chat, flags.json);
+  GenerateOptions generation = flags.generate;
+  generation.showControl = isChat;
   MOE_ASSIGN_OR_RETURN(GenerateStats stats,
                        generate(*engine, sequence, tokenizer,
                                 std::span(tokens).subspan(size_t(known)),
-                                flags.generate, [&](std::string_view piece) {
+                                generation, [&](std::string_view piece) {
+                                  if (isChat)
+                                    return printer.push(piece);
                                   if (flags.json) {
                                     text += piece;
                                     return Status::ok();
@@ -121,8 +174,12 @@ Status runPrompt(const RunFlags &flags) {
                                   moetool::printText(piece);
                                   return moetool::flush();
                                 }));
+  if (isChat) {
+    MOE_RETURN_IF_ERROR(printer.finish());
+    text = printer.answer();
+  }
   if (flags.json)
-    printJson(stats, *engine, known, prompt, text);
+    printJson(stats, *engine, known, prompt.text, text, printer.reasoning());
   else
     moetool::print("\n");
   MOE_RETURN_IF_ERROR(moetool::flush());
@@ -138,30 +195,6 @@ Status runPrompt(const RunFlags &flags) {
   return Status::ok();
 }
 
-void addSampling(CLI::App &command, RunFlags &flags) {
-  SamplerParams &sampler = flags.generate.sampler;
-  auto add = [&]<class T>(const char *name, T &value,
-                          std::type_identity_t<T> most, const char *help) {
-    moetool::addNumber(command, name, value, help, T(0), most)
-        ->type_name("X")
-        ->group("Sampling");
-  };
-  constexpr float kLarge = 1e6f;
-  add("--temp", sampler.temperature, kLarge,
-      "Temperature; 0 always takes the most likely token");
-  add("--top-k", sampler.topK, std::numeric_limits<int32_t>::max(),
-      "Among the K most likely; 0 is all");
-  add("--top-p", sampler.topP, 1,
-      "Among the most likely that make up this probability; 1 is all");
-  add("--min-p", sampler.minP, 1,
-      "Among those at least this fraction as likely as the first; 0 is all");
-  add("--repeat-penalty", sampler.repetitionPenalty, kLarge,
-      "Divides the logits of recent tokens; 1 is off");
-  add("--repeat-last-n", sampler.repetitionWindow, 1 << 20,
-      "How many tokens are recent");
-  add("--seed", sampler.seed, std::numeric_limits<uint64_t>::max(),
-      "The same seed gives the same text");
-}
 } // namespace
 
 void addRunCommand(moetool::Tool &tool) {
@@ -208,7 +241,14 @@ void addRunCommand(moetool::Tool &tool) {
       })
       ->type_name("FILE")
       ->group("Text");
-  addSampling(*command, *flags);
+  command
+      ->add_flag(
+          "--chat", flags->isChat,
+          "The prompt is a message: the model's chat template makes text "
+          "of it")
+      ->group("Chat");
+  flags->chat.add(*command);
+  addSampling(*command, flags->generate.sampler);
   flags->engine.addThreads(*command);
   flags->engine.addWeights(*command);
   command

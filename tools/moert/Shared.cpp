@@ -1,9 +1,10 @@
 #include "tools/moert/Shared.h"
 
-#include "runtime/text/Sampler.h"
 #include "tools/common/Numbers.h"
 
 #include <fmt/format.h>
+#include <limits>
+#include <type_traits>
 
 namespace moert {
 
@@ -94,6 +95,30 @@ std::vector<int32_t> randomTokens(const Engine &engine, int32_t count) {
   for (int32_t &token : tokens)
     token = static_cast<int32_t>(random.next() % uint64_t(engine.vocab()));
   return tokens;
+}
+
+void addSampling(CLI::App &command, SamplerParams &sampler) {
+  auto add = [&]<class T>(const char *name, T &value,
+                          std::type_identity_t<T> most, const char *help) {
+    moetool::addNumber(command, name, value, help, T(0), most)
+        ->type_name("X")
+        ->group("Sampling");
+  };
+  constexpr float kLarge = 1e6f;
+  add("--temp", sampler.temperature, kLarge,
+      "Temperature; 0 always takes the most likely token");
+  add("--top-k", sampler.topK, std::numeric_limits<int32_t>::max(),
+      "Among the K most likely; 0 is all");
+  add("--top-p", sampler.topP, 1,
+      "Among the most likely that make up this probability; 1 is all");
+  add("--min-p", sampler.minP, 1,
+      "Among those at least this fraction as likely as the first; 0 is all");
+  add("--repeat-penalty", sampler.repetitionPenalty, kLarge,
+      "Divides the logits of recent tokens; 1 is off");
+  add("--repeat-last-n", sampler.repetitionWindow, 1 << 20,
+      "How many tokens are recent");
+  add("--seed", sampler.seed, std::numeric_limits<uint64_t>::max(),
+      "The same seed gives the same text");
 }
 
 void ProgressLine::show(const std::string &text) {

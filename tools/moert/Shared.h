@@ -5,6 +5,7 @@
 
 #include "runtime/Engine.h"
 #include "runtime/base/InputSet.h"
+#include "runtime/text/Sampler.h"
 #include "tools/common/Cli.h"
 
 #include <string>
@@ -36,6 +37,9 @@ struct EngineFlags {
 
 /// The files that an engine reads: what must not be written to.
 InputSet inputsOf(const Engine &engine);
+
+/// Options of the sampler.
+void addSampling(CLI::App &command, SamplerParams &sampler);
 
 /// Random token ids, the same in every run: real text would favour some
 /// experts, and there may be no tokenizer.

@@ -1,6 +1,7 @@
 // moert tokenize: the token ids of a text.
 #include "runtime/PlanTokenizer.h"
 #include "runtime/base/ReadInput.h"
+#include "tools/common/Json.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
@@ -13,7 +14,8 @@ namespace {
 struct TokenizeFlags {
   EngineFlags engine;
   std::string text, file;
-  bool hasText = false, noBos = false;
+  std::string pre;
+  bool hasText = false, noBos = false, noSpecial = false, pieces = false;
 };
 
 Status tokenize(const TokenizeFlags &flags) {
@@ -25,10 +27,20 @@ Status tokenize(const TokenizeFlags &flags) {
     MOE_ASSIGN_OR_RETURN(text, readInput(flags.file));
   }
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.engine.plan));
-  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(plan));
+  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(plan, flags.pre));
   EncodeOptions options;
+  options.parseSpecial = !flags.noSpecial;
   if (flags.noBos)
     options.addBos = false;
+  if (flags.pieces) {
+    MOE_ASSIGN_OR_RETURN(std::vector<std::string> pieces,
+                         tokenizer.pieces(text, options));
+    moetool::printJson(
+        nlohmann::json(pieces).dump(-1, ' ', false,
+                                    nlohmann::json::error_handler_t::replace) +
+        "\n");
+    return Status::ok();
+  }
   MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
                        tokenizer.encode(text, options));
   moetool::print("[{}]\n", fmt::join(tokens, ", "));
@@ -57,6 +69,16 @@ void addTokenizeCommand(moetool::Tool &tool) {
       ->type_name("F");
   command->add_flag("--no-bos", flags->noBos,
                     "Leave out the token that starts a text");
+  command->add_flag("--no-special", flags->noSpecial,
+                    "Names of special tokens are ordinary text");
+  command->add_flag("--pieces", flags->pieces,
+                    "Print the pieces into which the text is cut before its "
+                    "tokens are found, as a JSON list of strings");
+  command
+      ->add_option("--pre", flags->pre,
+                   "How text is cut into pieces, in place of what the plan "
+                   "says: qwen2, llama-bpe, gpt-4o, ...")
+      ->type_name("NAME");
   command->add_flag_callback(
       "--json", [] {}, "What it prints is JSON with or without this");
 }

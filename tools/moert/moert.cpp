@@ -14,8 +14,10 @@ int main(int argc, char **argv) {
   moetool::Tool tool("moert",
                      "Runs plans that moec compiled: text, logits, speed.");
   moert::addRunCommand(tool);
+  moert::addChatCommand(tool);
   moert::addLogitsCommand(tool);
   moert::addTokenizeCommand(tool);
+  moert::addRenderCommand(tool);
   moert::addPerplexityCommand(tool);
   moert::addBenchCommand(tool);
   moert::addProfileCommand(tool);

@@ -1,0 +1,242 @@
+// moert chat: a conversation in a terminal.
+#include "runtime/PlanTokenizer.h"
+#include "tools/common/Interrupt.h"
+#include "tools/common/Numbers.h"
+#include "tools/moert/ChatPrompt.h"
+#include "tools/moert/Commands.h"
+#include "tools/moert/LineReader.h"
+#include "tools/moert/Shared.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace moert {
+
+namespace {
+struct ChatCommandFlags {
+  EngineFlags engine;
+  ChatFlags chat;
+  GenerateOptions generate;
+  bool stats = false;
+};
+
+constexpr const char *kHelp =
+    "/system TEXT   what the model is told before all else; starts anew\n"
+    "/reset         starts anew, with the same system message\n"
+    "/save FILE     writes the conversation as JSON, for /load and --messages\n"
+    "/load FILE     goes on with a conversation\n"
+    "/stats         speed and length of the last answer, room left\n"
+    "/think MODE    reasoning: show, hide, off or force\n"
+    "/help, /exit   this list; the end (Ctrl-D, too)\n"
+    "A message of several lines: paste it, end lines with \\, or put it "
+    "between "
+    "two lines of \"\"\".\nCtrl-C stops an answer.\n";
+
+class Chat {
+public:
+  Chat(Engine &engine, const Tokenizer &tokenizer, ChatCommandFlags flags,
+       Conversation conversation, Sequence sequence)
+      : engine_(engine), tokenizer_(tokenizer), flags_(std::move(flags)),
+        conversation_(std::move(conversation)), sequence_(std::move(sequence)) {
+    sequence_.setCancel(moetool::catchInterrupt());
+    flags_.generate.showControl = true;
+  }
+
+  /// Until the input ends.
+  Status run(LineReader &reader);
+
+private:
+  /// A command; false where it ends the chat.
+  bool command(std::string_view line);
+  Status answer();
+  void showStats() const;
+
+  Engine &engine_;
+  const Tokenizer &tokenizer_;
+  ChatCommandFlags flags_;
+  Conversation conversation_;
+  Sequence sequence_;
+  GenerateStats stats_;
+  int32_t known_ = 0;
+};
+
+void Chat::showStats() const {
+  moetool::note("prompt:    {:5} new tokens in {:.2f} s, {:.2f} t/s; {} were "
+                "known\n"
+                "answer:    {:5} tokens in {:.2f} s, {:.2f} t/s\n"
+                "context:   {:5} of {} tokens\n",
+                stats_.promptTokens, stats_.promptSeconds, stats_.promptRate(),
+                known_, stats_.generatedTokens, stats_.decodeSeconds,
+                stats_.decodeRate(), sequence_.position(), engine_.context());
+}
+
+/// Appends the answer to the conversation. Evaluates what the rendered text
+/// does not share with what the sequence has already.
+Status Chat::answer() {
+  MOE_ASSIGN_OR_RETURN(
+      ChatPrompt prompt,
+      ChatPrompt::create(engine_.plan(), tokenizer_, flags_.chat));
+  MOE_ASSIGN_OR_RETURN(std::string text, prompt.render(conversation_));
+  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, prompt.encode(text));
+  if (tokens.empty())
+    return Status(StatusCode::Usage, "the chat template gives no text");
+  if (static_cast<int64_t>(tokens.size()) > engine_.context())
+    return Status(StatusCode::DoesNotFit,
+                  fmt::format("the conversation has {} tokens, the context {}; "
+                              "/reset starts anew",
+                              tokens.size(), engine_.context()));
+  size_t most = std::min(sequence_.tokens().size(), tokens.size() - 1);
+  auto differs = std::mismatch(tokens.begin(), tokens.begin() + int64_t(most),
+                               sequence_.tokens().begin())
+                     .first;
+  known_ = int32_t(differs - tokens.begin());
+  MOE_RETURN_IF_ERROR(sequence_.rewind(known_));
+  ReplyPrinter printer(text, flags_.chat, false);
+  moetool::takeInterrupt();
+  MOE_ASSIGN_OR_RETURN(
+      stats_,
+      generate(engine_, sequence_, tokenizer_,
+               std::span(tokens).subspan(size_t(known_)), flags_.generate,
+               [&](std::string_view piece) { return printer.push(piece); }));
+  MOE_RETURN_IF_ERROR(printer.finish());
+  moetool::takeInterrupt();
+  moetool::printText("\n");
+  MOE_RETURN_IF_ERROR(moetool::flush());
+  conversation_.add("assistant", printer.answer(), printer.reasoning());
+  if (stats_.reason == StopReason::Cancelled)
+    moetool::note("(stopped)\n");
+  if (stats_.reason == StopReason::ContextFull)
+    moetool::note("note: the answer ends because the context of {} tokens is "
+                  "full; /reset starts anew\n",
+                  engine_.context());
+  if (flags_.stats)
+    showStats();
+  return Status::ok();
+}
+
+bool Chat::command(std::string_view line) {
+  size_t space = std::min(line.find(' '), line.size());
+  std::string_view name = line.substr(0, space);
+  std::string argument(line.substr(std::min(space + 1, line.size())));
+  Status status;
+  if (name == "/exit" || name == "/quit")
+    return false;
+  if (name == "/help") {
+    moetool::noteText(kHelp);
+  } else if (name == "/reset") {
+    conversation_.reset();
+  } else if (name == "/system") {
+    conversation_.reset();
+    conversation_.setSystem(argument);
+  } else if (name == "/stats") {
+    showStats();
+  } else if (name == "/save" || name == "/load") {
+    if (argument.empty()) {
+      status = Status(StatusCode::Usage, std::string(name) + " FILE");
+    } else if (name == "/save") {
+      status = inputsOf(engine_).refuse(argument);
+      if (status)
+        status = conversation_.save(argument);
+    } else {
+      StatusOr<Conversation> loaded = Conversation::load(argument);
+      status = loaded.status();
+      if (loaded)
+        conversation_ = *std::move(loaded);
+    }
+  } else if (name == "/think") {
+    constexpr std::string_view modes[] = {"show", "hide", "off", "force"};
+    if (std::ranges::find(modes, argument) != std::end(modes))
+      flags_.chat.think = argument;
+    else
+      status = Status(StatusCode::Usage, "/think show, hide, off or force");
+  } else {
+    status = Status(StatusCode::Usage,
+                    "no command " + std::string(name) + "; /help lists them");
+  }
+  if (!status)
+    moetool::printError(status.message());
+  return true;
+}
+
+Status Chat::run(LineReader &reader) {
+  if (reader.isTerminal())
+    moetool::note("/help lists commands, Ctrl-D ends\n");
+  // A conversation that was given may wait for its answer.
+  if (conversation_.lastRole() == "user")
+    MOE_RETURN_IF_ERROR(answer());
+  std::string message;
+  while (true) {
+    LineReader::Event event = reader.read(message);
+    if (event == LineReader::Event::End)
+      break;
+    if (event == LineReader::Event::Interrupted) {
+      if (!reader.isTerminal())
+        return Status(StatusCode::Cancelled, "interrupted");
+      moetool::note("\n(Ctrl-D or /exit ends)\n");
+      continue;
+    }
+    if (message.find_first_not_of(" \t\n") == std::string::npos)
+      continue;
+    if (message[0] == '/' && message.find('\n') == std::string::npos) {
+      if (!command(message))
+        break;
+      continue;
+    }
+    conversation_.add("user", message);
+    if (Status status = answer(); !status) {
+      if (status.code() == StatusCode::Io ||
+          status.code() == StatusCode::Internal || !reader.isTerminal())
+        return status;
+      // A template's refusal, a full context: the message is taken back.
+      conversation_.dropLast();
+      moetool::printError(status.message());
+    }
+  }
+  if (reader.isTerminal())
+    moetool::printText("\n");
+  return moetool::flush();
+}
+
+Status chat(const ChatCommandFlags &flags) {
+  MOE_ASSIGN_OR_RETURN(Conversation conversation,
+                       Conversation::create(flags.chat));
+  MOE_RETURN_IF_ERROR(Sampler::create(flags.generate.sampler).status());
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
+  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
+  // Before anything is typed.
+  MOE_RETURN_IF_ERROR(
+      ChatPrompt::create(engine->plan(), tokenizer, flags.chat).status());
+  LineReader reader;
+  return Chat(*engine, tokenizer, flags, std::move(conversation),
+              engine->sequence())
+      .run(reader);
+}
+} // namespace
+
+void addChatCommand(moetool::Tool &tool) {
+  auto flags = std::make_shared<ChatCommandFlags>();
+  CLI::App *command = tool.command("chat", "Talk with the model",
+                                   [flags] { return chat(*flags); });
+  flags->engine.addPlan(*command);
+  flags->chat.add(*command);
+  moetool::addNumber(*command, "-n,--n-predict", flags->generate.maxTokens,
+                     "Tokens of an answer at most; -1 until it ends", -1,
+                     kMostTokens)
+      ->type_name("N")
+      ->group("Text");
+  command
+      ->add_option("--stop", flags->generate.stops,
+                   "End an answer before this string; may be given several "
+                   "times")
+      ->allow_extra_args(false)
+      ->type_name("STR")
+      ->group("Text");
+  addSampling(*command, flags->generate.sampler);
+  flags->engine.addThreads(*command);
+  flags->engine.addWeights(*command);
+  command
+      ->add_flag("--stats", flags->stats, "Print statistics after each answer")
+      ->group("Output");
+}
+
+} // namespace moert
