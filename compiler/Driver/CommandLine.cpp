@@ -95,7 +95,7 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
     rules += " --place " + moert::shellWord(rule);
   return fmt::format(
       "{} --ctx {}{}{} --ubatch {} --kv-type {} --mla {} "
-      "--weights {}{}{}{}{}",
+      "--weights {}{}{}{}{}{}",
       machine, context,
       request.sequences > 1 ? fmt::format(" --sequences {}", request.sequences)
                             : "",

@@ -114,6 +114,8 @@ struct MacroNode : Node {
   std::string name;
   std::vector<std::string> parameters;
   std::vector<ExprPtr> defaults; ///< Of the last parameters.
+  /// Which of varargs, kwargs and caller it names: else it takes none.
+  bool usesVarargs = false, usesKwargs = false, usesCaller = false;
   Body body;
   using Node::Node;
 };

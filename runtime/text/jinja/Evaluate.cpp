@@ -264,8 +264,9 @@ Result Interpreter::attribute(const Value &value, std::string_view name,
   if (value.is(Kind::Undefined))
     return failure(std::string(value.hint()));
   if (name.starts_with("__"))
-    return failure("access to attribute '" + std::string(name) + "' of '" +
-                   std::string(typeName(value)) + "' object is unsafe");
+    return heap_.undefined("access to attribute '" + std::string(name) +
+                           "' of '" + std::string(typeName(value)) +
+                           "' object is unsafe");
   if (value.is(Kind::Loop))
     return loopAttribute(value, name);
   if (value.is(Kind::Namespace)) {
@@ -275,6 +276,11 @@ Result Interpreter::attribute(const Value &value, std::string_view name,
   if (value.is(Kind::Function) &&
       value.function().type == Function::Type::Macro && name == "name")
     return heap_.string(std::string(value.function().name));
+  if (value.is(Kind::Function) &&
+      value.function().type == Function::Type::Cycler && name == "current") {
+    const auto &items = value.function().self.sequence().items;
+    return items[value.function().calls % items.size()];
+  }
   std::span<const Builtin> methods =
       value.is(Kind::String) ? stringMethods() : containerMethods(value);
   for (const Builtin &method : methods)

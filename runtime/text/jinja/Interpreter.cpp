@@ -269,6 +269,9 @@ Result Interpreter::call(const Value &callee, const CallValues &values) {
 
 Result Interpreter::callMacro(const Function &macro, const CallValues &values) {
   const MacroNode &node = *macro.macro;
+  if (values.positional.size() > node.parameters.size() && !node.usesVarargs)
+    return failure("macro '" + node.name + "' takes not more than " +
+                   std::to_string(node.parameters.size()) + " argument(s)");
   Scope *scope = heap_.make<Scope>(macro.scope);
   Scope *outer = std::exchange(scope_, scope);
   size_t count = node.parameters.size();
@@ -290,11 +293,14 @@ Result Interpreter::callMacro(const Function &macro, const CallValues &values) {
                          node.parameters[i] + "'");
       scope->set(node.parameters[i], value);
       isGiven[i] = true;
-    } else if (key.text() == "caller") {
+    } else if (key.text() == "caller" && node.usesCaller) {
       scope->set("caller", value);
       hasCaller = true;
-    } else {
+    } else if (node.usesKwargs) {
       others->set(key, value);
+    } else {
+      status = failure("macro '" + node.name + "' takes no keyword argument '" +
+                       std::string(key.text()) + "'");
     }
   }
   size_t required = count - node.defaults.size();

@@ -119,14 +119,18 @@ struct Keyed {
   std::vector<Value> keys;
 };
 
-/// Stable, as Python's.
+/// Stable, as Python's. A key that is undefined is `otherwise`.
 StatusOr<std::vector<Keyed>> sorted(Call &call, std::vector<Value> items,
                                     const Value &attribute, bool caseSensitive,
-                                    bool isReverse) {
+                                    bool isReverse,
+                                    const Value &otherwise = {}) {
   std::vector<Keyed> keyed;
   for (const Value &item : items) {
     MOE_ASSIGN_OR_RETURN(std::vector<Value> keys,
                          keysOf(call, item, attribute, caseSensitive));
+    for (Value &key : keys)
+      if (key.is(Kind::Undefined))
+        key = otherwise;
     keyed.push_back({item, std::move(keys)});
   }
   Status failed;
@@ -195,9 +199,9 @@ Result runGroupby(Call &call) {
   if (!call.has(0))
     return failure("filter 'groupby' takes the attribute to group by");
   MOE_ASSIGN_OR_RETURN(std::vector<Value> items, itemsOf(call));
-  MOE_ASSIGN_OR_RETURN(
-      std::vector<Keyed> keyed,
-      sorted(call, std::move(items), *call.arguments[0], call.flag(2), false));
+  MOE_ASSIGN_OR_RETURN(std::vector<Keyed> keyed,
+                       sorted(call, std::move(items), *call.arguments[0],
+                              call.flag(2), false, call.get(1, Value())));
   std::vector<Value> groups;
   for (size_t i = 0; i < keyed.size();) {
     std::vector<Value> members;

@@ -155,7 +155,8 @@ private:
   size_t at_ = 0;
   uint32_t most_;
   uint32_t nest_ = 0;
-  uint32_t loops_ = 0; ///< Around here, inside this macro or block.
+  MacroNode *macro_ = nullptr; ///< Around here.
+  uint32_t loops_ = 0;         ///< Around here, inside this macro or block.
 };
 
 /// Bounds the tree, also where the parser goes round instead of down.
@@ -347,6 +348,11 @@ StatusOr<ExprPtr> Parser::primary() {
     }
     if (name == "none" || name == "None")
       return make(Type::None, place);
+    if (macro_) {
+      macro_->usesVarargs |= name == "varargs";
+      macro_->usesKwargs |= name == "kwargs";
+      macro_->usesCaller |= name == "caller";
+    }
     ExprPtr expr = make(Type::Name, place);
     expr->text = std::move(name);
     return expr;
@@ -823,11 +829,13 @@ Status Parser::parameters(MacroNode &macro) {
 StatusOr<std::unique_ptr<Node>> Parser::macroStatement(Place place) {
   auto node = std::make_unique<MacroNode>(place);
   MOE_ASSIGN_OR_RETURN(node->name, identifier("a macro's name"));
+  MacroNode *outer = std::exchange(macro_, node.get());
   MOE_RETURN_IF_ERROR(parameters(*node));
   MOE_RETURN_IF_ERROR(expectBlockEnd());
   uint32_t loops = std::exchange(loops_, 0);
   MOE_RETURN_IF_ERROR(blockBody(node->body, "macro", place));
   loops_ = loops;
+  macro_ = outer;
   return std::unique_ptr<Node>(std::move(node));
 }
 
@@ -842,7 +850,9 @@ StatusOr<std::unique_ptr<Node>> Parser::callStatement(Place place) {
     return failureAt(place, "expected a call after 'call'");
   MOE_RETURN_IF_ERROR(expectBlockEnd());
   uint32_t loops = std::exchange(loops_, 0);
+  MacroNode *outer = std::exchange(macro_, node->caller.get());
   MOE_RETURN_IF_ERROR(blockBody(node->caller->body, "call", place));
+  macro_ = outer;
   loops_ = loops;
   return std::unique_ptr<Node>(std::move(node));
 }

@@ -43,7 +43,11 @@ Result runTitle(Call &call) {
   std::string value = shown(call);
   MOE_RETURN_IF_ERROR(chargeFor(call, value));
   std::string result, word;
-  auto flush = [&] { result += capitalize(std::exchange(word, {})); };
+  auto flush = [&] {
+    size_t first = word.empty() ? 0 : nextCharacter(word, 0);
+    result += upper(word.substr(0, first)) + lower(word.substr(first));
+    word.clear();
+  };
   for (char32_t c : decode(value)) {
     bool separates =
         isSpace(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
@@ -186,8 +190,13 @@ Result runForceEscape(Call &call) {
 Result runSafe(Call &call) { return call.heap.string(shown(call), true); }
 
 Result runUrlencode(Call &call) {
+  bool isQuery = call.self.is(Kind::Dict);
   auto quote = [&](Text &out, std::string_view value) {
     for (char c : value) {
+      if (isQuery && (c == ' ' || c == '/')) {
+        out += c == ' ' ? "+" : "%2F";
+        continue;
+      }
       bool isPlain =
           (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
           (c >= '0' && c <= '9') ||
@@ -203,7 +212,7 @@ Result runUrlencode(Call &call) {
     }
   };
   Text out(call.heap);
-  if (!call.self.is(Kind::Dict)) {
+  if (!isQuery) {
     quote(out, shown(call));
     return text(call, std::move(out.str()));
   }
@@ -311,6 +320,8 @@ Result runInt(Call &call) {
     return otherwise;
   if (call.self.isInteger())
     return Value::of(call.self.integer());
+  if (call.self.is(Kind::Undefined))
+    return failure(std::string(call.self.hint()));
   std::optional<double> number;
   if (call.self.is(Kind::Float)) {
     number = call.self.number();
@@ -325,6 +336,8 @@ Result runInt(Call &call) {
 }
 
 Result runFloat(Call &call) {
+  if (call.self.is(Kind::Undefined))
+    return failure(std::string(call.self.hint()));
   if (call.self.isNumber())
     return Value::of(call.self.number());
   if (call.self.is(Kind::String))

@@ -59,10 +59,10 @@ std::vector<std::string_view> words(std::string_view all, int64_t most,
   size_t count = most < 0 ? blanks.size()
                           : std::min(blanks.size(), static_cast<size_t>(most));
   size_t first = fromRight ? blanks.size() - count : 0;
-  // What is not cut keeps the blanks at its outer end.
+  // Where there is more to cut, what is left keeps the blanks at its outer end.
+  bool isAll = most < 0 || blanks.size() < static_cast<size_t>(most);
   std::string_view whole =
-      strip(all, nullptr, !fromRight || count == blanks.size(),
-            fromRight || count == blanks.size());
+      strip(all, nullptr, !fromRight || isAll, fromRight || isAll);
   auto shift = static_cast<size_t>(rest.data() - whole.data());
   size_t begin = 0;
   for (size_t i = first; i < first + count; ++i) {
