@@ -234,26 +234,31 @@ Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
                       mlir::ModuleOp module) {
   if (!model.find("tokenizer.ggml.tokens"))
     return Status::ok();
-  MOE_ASSIGN_OR_RETURN(moert::TokenizerSpec spec, tokenizerSpecFromGguf(model, request.pre));
-  Status status = moert::Tokenizer::create(spec).status();
+  StatusOr<moert::TokenizerSpec> spec =
+      tokenizerSpecFromGguf(model, request.pre);
+  if (!spec && spec.status().code() != StatusCode::Unsupported)
+    return spec.status();
+  Status status =
+      spec ? moert::Tokenizer::create(*spec).status().at(model.paths().front())
+           : spec.status();
   auto facts =
       module->getAttrOfType<mlir::DictionaryAttr>(mlir::moe::kModelAttr);
   auto vocab =
       facts ? facts.getAs<mlir::IntegerAttr>("vocab") : mlir::IntegerAttr();
-  if (status.isOk() && vocab && int64_t(spec.tokens.size()) > vocab.getInt())
+  if (status.isOk() && vocab && int64_t(spec->tokens.size()) > vocab.getInt())
     status = Status(StatusCode::InvalidFile,
-                    fmt::format("tokenizer.ggml.tokens has {} entries, but the "
-                                "model has logits for {}",
-                                spec.tokens.size(), vocab.getInt()));
+                    fmt::format("{}: tokenizer.ggml.tokens has {} entries, but "
+                                "the model has logits for {}",
+                                model.paths().front(), spec->tokens.size(),
+                                vocab.getInt()));
   if (status.isOk())
     return status;
   CompileRequest idsAlone = request;
   idsAlone.tokenizer = false;
-  return Status(status.code(),
-                fmt::format("{}: {}; compile a plan that works on token ids "
-                            "alone{}",
-                            model.paths().front(), status.message(),
-                            moert::runLine(commandLine(idsAlone))));
+  return Status(
+      status.code(),
+      fmt::format("{}; compile a plan that works on token ids alone{}",
+                  status.message(), moert::runLine(commandLine(idsAlone))));
 }
 
 /// Whether the plan's device list has what moert does not drive yet.
@@ -372,8 +377,8 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   }
 
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
-  MOE_RETURN_IF_ERROR(addTokenizer(program, model, request.tokenizer,
-                                   request.pre));
+  MOE_RETURN_IF_ERROR(
+      addTokenizer(program, model, request.tokenizer, request.pre));
   MOE_RETURN_IF_ERROR(writePair(program, request, given, report));
   std::ranges::move(notesOf(program), std::back_inserter(report.notes));
   return report;

@@ -178,7 +178,7 @@ TEST_F(CompileTokenizer, WhatRunWillRefuseIsFoundBeforePacking) {
 
   model_ = "bert";
   expectRefused(moert::StatusCode::Unsupported,
-                "tokenizer model 'bert' is not supported");
+                "tokenizer model \"bert\" is not supported");
   model_ = "gpt2";
   pre_ = "of-tomorrow";
   expectRefused(moert::StatusCode::Unsupported, "of-tomorrow");

@@ -122,7 +122,7 @@ TEST(PreTokenizer, UnknownNameListsTheKnown) {
   EXPECT_EQ(result.status().code(), StatusCode::Unsupported);
   EXPECT_THAT(
       result.status().message(),
-      testing::AllOf(testing::HasSubstr("'deepsek-llm'"),
+      testing::AllOf(testing::HasSubstr("\"deepsek-llm\""),
                      testing::HasSubstr("the nearest by name is deepseek-llm;"),
                      testing::HasSubstr("--pre NAME"),
                      testing::HasSubstr("llama-bpe")));

@@ -279,7 +279,7 @@ TEST(Tokenizer, ContradictionsNameTheKey) {
   using Spec = TokenizerSpec;
   auto unsupported = StatusCode::Unsupported, invalid = StatusCode::InvalidFile;
   expectError([](Spec &s) { s.model = "bert"; }, unsupported,
-              "'bert' is not supported; supported are gpt2");
+              "\"bert\" is not supported; supported are gpt2");
   expectError([](Spec &s) { s.pre = "teken"; }, unsupported, "is tekken;");
   expectError([](Spec &s) { s.model = "llama"; }, invalid,
               "tokenizer.ggml.scores is missing");
