@@ -36,13 +36,17 @@ bool readNumber(std::string_view text, size_t &at, uint32_t most,
 }
 
 std::string radix(Integer value, unsigned base, bool upper) {
+  const char *names = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string digits;
   bool isNegative = value < 0;
   // Unsigned, for the least integer has no positive.
   auto rest = static_cast<unsigned __int128>(value);
-  for (rest = isNegative ? -rest : rest; rest != 0; rest /= base)
-    digits += (upper ? "0123456789ABCDEF"
-                     : "0123456789abcdef")[static_cast<size_t>(rest % base)];
+  if (isNegative)
+    rest = -rest;
+  for (; rest != 0; rest /= base) {
+    auto digit = static_cast<size_t>(rest % base);
+    digits += names[digit];
+  }
   if (digits.empty())
     digits = "0";
   if (isNegative)
