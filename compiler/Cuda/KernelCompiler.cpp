@@ -18,7 +18,8 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
-/// The number in front of `what`, where the log has it: "12 bytes spill stores".
+/// The number in front of `what`, where the log has it: "12 bytes spill
+/// stores".
 int numberBefore(const std::string &log, std::string_view what) {
   size_t end = log.find(what);
   if (end == std::string::npos || end == 0)
@@ -65,17 +66,18 @@ StatusOr<KernelImage> readCached(const std::string &path) {
   return image;
 }
 
-/// A cache that cannot be written is no error: the next compilation takes longer.
+/// A cache that cannot be written is no error: the next compilation takes
+/// longer.
 void writeCached(const std::string &folder, const std::string &path,
                  const KernelImage &image) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
     return;
-  std::string text = fmt::format(
-      "{} {} {} {} {} {} {} {}\n", kMagic, image.arch, image.registers,
-      image.spilledBytes, image.stackBytes, image.sharedBytes,
-      image.cubin.size(), image.ptx.size());
+  std::string text =
+      fmt::format("{} {} {} {} {} {} {} {}\n", kMagic, image.arch,
+                  image.registers, image.spilledBytes, image.stackBytes,
+                  image.sharedBytes, image.cubin.size(), image.ptx.size());
   text += image.cubin;
   text += image.ptx;
   (void)moert::writeOutput(path, text, moert::OutputFile::Content::Binary);
@@ -98,8 +100,10 @@ KernelCompiler::KernelCompiler(Nvrtc nvrtc, std::string cacheFolder)
 
 std::string KernelCompiler::keyOf(const KernelJob &job) const {
   std::ostringstream all;
-  all << kMagic << '\n' << nvrtc_.versionMajor() << '.'
-      << nvrtc_.versionMinor() << '\n' << job.arch << '\n' << job.spec.file;
+  all << kMagic << '\n'
+      << nvrtc_.versionMajor() << '.' << nvrtc_.versionMinor() << '\n'
+      << job.arch << '\n'
+      << job.spec.file;
   for (const std::string &option : optionsOf(job.spec))
     all << '\n' << option;
   // All sources, not just those it includes: they change together or not.

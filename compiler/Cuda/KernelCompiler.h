@@ -1,9 +1,9 @@
 //===- KernelCompiler.h - Kernels of a plan as machine code -----*- C++ -*-===//
 //
-// Compiles what kernels/cuda/Launch.h names, on all cores, each kernel once, and
-// keeps the results in a folder under a hash of all that they depend on: sources,
-// definitions, target and version of the compiler. The same input gives the same
-// bytes.
+// Compiles what kernels/cuda/Launch.h names, on all cores, each kernel once,
+// and keeps the results in a folder under a hash of all that they depend on:
+// sources, definitions, target and version of the compiler. The same input
+// gives the same bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,10 +21,10 @@ struct KernelImage {
   std::string cubin; ///< For `arch`.
   std::string ptx;   ///< For `arch` and later.
   // As ptxas reports them.
-  int registers = 0;         ///< Of a thread.
-  int spilledBytes = 0;      ///< Stored and loaded, of a thread.
-  int stackBytes = 0;        ///< Of a thread: arrays that are not in registers.
-  int sharedBytes = 0;       ///< That the code declares.
+  int registers = 0;    ///< Of a thread.
+  int spilledBytes = 0; ///< Stored and loaded, of a thread.
+  int stackBytes = 0;   ///< Of a thread: arrays that are not in registers.
+  int sharedBytes = 0;  ///< That the code declares.
 };
 
 struct KernelJob {

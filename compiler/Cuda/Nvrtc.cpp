@@ -1,8 +1,10 @@
 #include "compiler/Cuda/Nvrtc.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <filesystem>
 #include <fmt/format.h>
 
 using moert::Status;
@@ -22,7 +24,8 @@ struct Nvrtc::Api {
   Result (*archs)(int *archs) = nullptr;
   const char *(*errorString)(Result) = nullptr;
   Result (*create)(Program *, const char *source, const char *name, int headers,
-                   const char *const *texts, const char *const *names) = nullptr;
+                   const char *const *texts,
+                   const char *const *names) = nullptr;
   Result (*destroy)(Program *) = nullptr;
   Result (*compile)(Program, int count, const char *const *options) = nullptr;
   Result (*logSize)(Program, size_t *) = nullptr;
@@ -63,27 +66,51 @@ constexpr const char *kLibraries[] = {
     "/usr/local/cuda/lib64/libnvrtc.so.12"};
 } // namespace
 
+std::vector<std::string> Nvrtc::usualPlaces() {
+  std::vector<std::string> places(std::begin(kLibraries), std::end(kLibraries));
+  // Where tools/install-deps.sh has pip put it.
+  std::filesystem::path cache;
+  if (const char *folder = std::getenv("XDG_CACHE_HOME"); folder && *folder)
+    cache = folder;
+  else if (const char *home = std::getenv("HOME"); home && *home)
+    cache = std::filesystem::path(home) / ".cache";
+  std::error_code error; // There may be no such folder.
+  for (const auto &package : std::filesystem::directory_iterator(
+           cache / "moec" / "nvrtc" / "nvidia", error))
+    for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12"})
+      places.push_back((package.path() / "lib" / name).string());
+  return places;
+}
+
 StatusOr<Nvrtc> Nvrtc::open(const std::string &path) {
+  if (path.empty())
+    return openAmong(usualPlaces());
   auto api = std::make_shared<Api>();
-  if (!path.empty()) {
-    api->library.reset(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+  api->library.reset(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!api->library)
+    return Status(StatusCode::Usage,
+                  fmt::format("cannot open NVRTC: {}", ::dlerror()));
+  return from(std::move(api), path);
+}
+
+StatusOr<Nvrtc> Nvrtc::openAmong(const std::vector<std::string> &libraries) {
+  auto api = std::make_shared<Api>();
+  for (const std::string &name : libraries)
     if (!api->library)
-      return Status(StatusCode::Usage,
-                    fmt::format("cannot open NVRTC: {}", ::dlerror()));
-  }
-  for (const char *name : kLibraries)
-    if (!api->library)
-      api->library.reset(::dlopen(name, RTLD_NOW | RTLD_LOCAL));
+      api->library.reset(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!api->library)
     return Status(StatusCode::Unsupported,
                   "kernels for a GPU are compiled by NVIDIA's NVRTC, and this "
                   "machine has no libnvrtc.so.13 or libnvrtc.so.12; install "
-                  "it, then give --nvrtc the path of its library if it is not "
-                  "found\nrun: pip install nvidia-cuda-nvrtc");
+                  "it, and name its path if it is not found then\n"
+                  "run: pip install nvidia-cuda-nvrtc");
+  return from(std::move(api), "libnvrtc");
+}
+
+StatusOr<Nvrtc> Nvrtc::from(std::shared_ptr<Api> api, const std::string &path) {
   if (!api->find())
     return Status(StatusCode::Unsupported,
-                  fmt::format("{} is no NVRTC of CUDA 12 or later",
-                              path.empty() ? "libnvrtc" : path));
+                  fmt::format("{} is no NVRTC of CUDA 12 or later", path));
   Nvrtc nvrtc;
   nvrtc.api_ = api;
   int count = 0;
@@ -109,6 +136,9 @@ StatusOr<NvrtcOutput> Nvrtc::compile(const std::string &name,
   }
   std::string target = fmt::format("--gpu-architecture=sm_{}", arch);
   flags.push_back(target.c_str());
+  // From 13 on it keeps results, and has no log of what it takes from there.
+  if (major_ >= 13)
+    flags.push_back("--no-cache");
   for (const std::string &option : options)
     flags.push_back(option.c_str());
 
@@ -142,8 +172,9 @@ StatusOr<NvrtcOutput> Nvrtc::compile(const std::string &name,
                               hasLog ? "\n" + output.log : ""));
   if (!read(api_->cubinSize, api_->cubin, output.cubin, 0) ||
       !read(api_->ptxSize, api_->ptx, output.ptx, 1))
-    return Status(StatusCode::Internal,
-                  fmt::format("NVRTC made no code of {} for sm_{}", name, arch));
+    return Status(
+        StatusCode::Internal,
+        fmt::format("NVRTC made no code of {} for sm_{}", name, arch));
   return output;
 }
 

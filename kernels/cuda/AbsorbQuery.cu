@@ -1,6 +1,7 @@
 // AbsorbQuery: [W_UK^T q_nope | q_rope] per head, with W_UK as the file has it,
-// whose columns are the result. A thread is a column of a head: it goes down the
-// matrix's rows with up to eight tokens. (A transposed W_UK makes a HeadLinear.)
+// whose columns are the result. A thread is a column of a head: it goes down
+// the matrix's rows with up to eight tokens. (A transposed W_UK makes a
+// HeadLinear.)
 
 #include "kernels/cuda/Gguf.cuh"
 
@@ -12,7 +13,8 @@ MOE_KERNEL(128, 4)(const __grid_constant__ AbsorbQueryArgs a) {
   if (count <= 0 || c >= a.latent + a.rope)
     return;
   const float *q = a.q + first * a.qStride + i64(head) * (a.nope + a.rope);
-  float *out = a.out + first * a.outStride + i64(head) * (a.latent + a.rope) + c;
+  float *out =
+      a.out + first * a.outStride + i64(head) * (a.latent + a.rope) + c;
   if (c >= a.latent) {
     for (int i = 0; i < count; ++i)
       out[i * a.outStride] = q[i * a.qStride + a.nope + c - a.latent];

@@ -1,7 +1,8 @@
-// Decompress: a head's keys or values from the cache's latents, for MlaAttention.
-// Eight rows of the cache become floats in shared memory. With a matrix whose
-// rows are the results a warp takes one of those at a time, lanes going along
-// the latent; with a transposed one (MOE_TRANSPOSED) a thread takes a column.
+// Decompress: a head's keys or values from the cache's latents, for
+// MlaAttention. Eight rows of the cache become floats in shared memory. With a
+// matrix whose rows are the results a warp takes one of those at a time, lanes
+// going along the latent; with a transposed one (MOE_TRANSPOSED) a thread takes
+// a column.
 
 #include "kernels/cuda/Gguf.cuh"
 #include "kernels/cuda/KvCache.cuh"

@@ -1,7 +1,7 @@
 // ExpertGroup: slots by expert, then by token. One block: a warp counts its
-// contiguous part of the slots by expert, sums over warps and experts tell where
-// each warp's begin, and a second pass puts them there. The order does not
-// depend on which warp is first; nothing is atomic.
+// contiguous part of the slots by expert, sums over warps and experts tell
+// where each warp's begin, and a second pass puts them there. The order does
+// not depend on which warp is first; nothing is atomic.
 
 #include "kernels/cuda/Device.cuh"
 

@@ -1,5 +1,5 @@
-// ExpertsCombine: out[t] (+)= sum over choices of weight * y[slot], in the order
-// of choices.
+// ExpertsCombine: out[t] (+)= sum over choices of weight * y[slot], in the
+// order of choices.
 
 #include "kernels/cuda/Device.cuh"
 

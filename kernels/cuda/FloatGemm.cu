@@ -13,7 +13,7 @@
 #define MOE_VECTOR 4
 #elif MOE_FORMAT == MOE_F16 || MOE_FORMAT == MOE_BF16
 #define MOE_VECTOR 8
-#endif
+#endif // Else no vectors.
 
 #ifdef MOE_VECTOR
 /// MOE_VECTOR neighbours, at an address that is a multiple of 16.
@@ -70,13 +70,19 @@ MOE_DEVICE void multiply(const u8 *w, const float *const *x, int count,
   }
 }
 
-MOE_KERNEL(256, 2)(const __grid_constant__ GemmArgs a) {
+#if defined(MOE_GATE) && MOE_VECTOR == 8 && MOE_ROWS > 4
+constexpr int kBlocksPerSm = 1; // Two would spill.
+#else
+constexpr int kBlocksPerSm = 2;
+#endif
+
+MOE_KERNEL(256, kBlocksPerSm)(const __grid_constant__ GemmArgs a) {
   Job job = findJob(a);
   if (job.count <= 0)
     return;
   const float *x[MOE_ROWS];
-  u64 address = u64(a.w.data) | a.w.outerStride | a.w.rowStride |
-                a.w.cols % 8 * 4;
+  u64 address =
+      u64(a.w.data) | a.w.outerStride | a.w.rowStride | a.w.cols % 8 * 4;
 #ifdef MOE_GATE
   address |= u64(a.up.data) | a.up.outerStride | a.up.rowStride;
 #endif

@@ -31,8 +31,7 @@ constexpr int kBlockElements = MOE_BLOCK_ELEMENTS;
 constexpr int kBlockBytes = MOE_BLOCK_BYTES;
 
 /// kernels/quant/IQ4_NL.h
-static __constant__ i8 kIq4Values[16] = {-127, -104, -83, -65, -49, -35,
-                                         -22,  -10,  1,   13,  25,  38,
-                                         53,   69,   89,  113};
+static __constant__ i8 kIq4Values[16] = {
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 #endif // MOE_KERNELS_CUDA_FORMATS_CUH

@@ -4,14 +4,14 @@
 // memory, two stages of four units (128 columns), copied while the others are
 // multiplied.
 //
-// A block has MOE_WARP_ROWS x MOE_WARP_COLS warps. A warp has 32 weight rows and
-// 8 * kTiles rows of activations: kTiles mma columns, of which each unit's
+// A block has MOE_WARP_ROWS x MOE_WARP_COLS warps. A warp has 32 weight rows
+// and 8 * kTiles rows of activations: kTiles mma columns, of which each unit's
 // weights are unpacked once. Sums are 8 kTiles registers a lane (twice with a
-// gate). Per unit and warp: 2 kTiles mma, and per sum an addition that takes the
-// magic number off, a product of the two scales and a multiply-add (and another
-// with a minimum): 24 kTiles operations a lane beside 32 kTiles cycles of tensor
-// core on GeForce (661 TOPS: 4 cycles of a multiprocessor an mma, 16 of its
-// quarter), 8 kTiles cycles on an H100, where scaling is what bounds it.
+// gate). Per unit and warp: 2 kTiles mma, and per sum an addition that takes
+// the magic number off, a product of the two scales and a multiply-add (and
+// another with a minimum): 24 kTiles operations a lane beside 32 kTiles cycles
+// of tensor core on GeForce (661 TOPS: 4 cycles of a multiprocessor an mma, 16
+// of its quarter), 8 kTiles cycles on an H100, where scaling is what bounds it.
 
 #define MOE_KEEP_WEIGHTS // Warps side by side read the same.
 #define MOE_A_SIGNED     // Codes less their zero.
@@ -24,13 +24,23 @@ constexpr int kStageUnits = 4; // 128 columns: a swizzled row of 128 bytes
 constexpr int kThreads = 32 * MOE_WARP_ROWS * MOE_WARP_COLS;
 static_assert(kTiles % 2 == 0, "ldmatrix takes two tiles at a time");
 
+/// What a sum is multiplied by, and with a minimum what that is: the scale
+/// times the sums of the unit or its halves.
+#ifdef MOE_MIN
+struct alignas(8 * kHalves) ActScale {
+  float scale, sum[2 * kHalves - 1];
+};
+#else
+struct ActScale {
+  float scale;
+};
+#endif
+
 /// Activations of a stage: codes of row t at 128 t, sixteen bytes numbered i in
-/// place i ^ t % 8, so that eight rows' are in all banks; then scales and sums
-/// of the units, by row, four of each.
+/// place i ^ t % 8, so that eight rows' are in all banks; scales of each unit.
 struct Stage {
   u8 codes[MOE_ROWS][128];
-  float scales[MOE_ROWS][kStageUnits];
-  u32 sums[MOE_ROWS][kStageUnits];
+  ActScale scales[kStageUnits][MOE_ROWS];
 };
 
 MOE_DEVICE u32 sharedAddress(const void *p) {
@@ -64,9 +74,9 @@ template <int Left> MOE_DEVICE void waitCopies() {
 #endif
 }
 
-/// b[0], b[1] of two mma columns at once: 16 rows' 32 bytes of unit `u`. ldmatrix
-/// hands lane 4 g + c the bytes 4 c .. 4 c + 3 of row g of each of four matrices
-/// of eight rows of 16 bytes.
+/// b[0], b[1] of two mma columns at once: 16 rows' 32 bytes of unit `u`.
+/// ldmatrix hands lane 4 g + c the bytes 4 c .. 4 c + 3 of row g of each of
+/// four matrices of eight rows of 16 bytes.
 MOE_DEVICE void loadTiles(u32 (&b)[4], const Stage &stage, int row, int u) {
   int lane = threadIdx.x % 32;
   int t = row + lane / 16 * 8 + lane % 8, i = 2 * u + lane / 8 % 2;
@@ -78,8 +88,8 @@ MOE_DEVICE void loadTiles(u32 (&b)[4], const Stage &stage, int row, int u) {
       : "memory");
 }
 
-/// Codes less kZero, as signed bytes. No byte borrows from the next: its top bit
-/// is set meanwhile.
+/// Codes less kZero, as signed bytes. No byte borrows from the next: its top
+/// bit is set meanwhile.
 MOE_DEVICE u32 centred(u32 codes) {
 #if MOE_FORMAT == MOE_Q8_0
   return codes ^ 0x80808080;
@@ -131,24 +141,8 @@ MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const UnitWeights &w,
     loadTiles(b, stage, row + 8 * two, u);
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      float scale[2];
-#ifdef MOE_MIN
-      float sum[kHalves][2];
-#endif
-#pragma unroll
-      for (int t = 0; t < 2; ++t) {
-        int at = row + 8 * (two + k) + 2 * lane.c + t;
-        scale[t] = stage.scales[at][u];
-#ifdef MOE_MIN
-        u32 both = stage.sums[at][u];
-        if (kHalves == 1) {
-          sum[0][t] = scale[t] * float(firstSum(both) + secondSum(both));
-        } else {
-          sum[0][t] = scale[t] * float(firstSum(both));
-          sum[kHalves - 1][t] = scale[t] * float(secondSum(both));
-        }
-#endif
-      }
+      const ActScale *acts = stage.scales[u] + row + 8 * (two + k) + 2 * lane.c;
+      ActScale act[2] = {acts[0], acts[1]};
 #pragma unroll
       for (int half = 0; half < kHalves; ++half)
 #pragma unroll
@@ -166,9 +160,9 @@ MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const UnitWeights &w,
             int r = 2 * pair + i / 2, t = i % 2;
             float &to = sums[two + k][r][t];
             float product = __int_as_float(c[i]) - kMagic;
-            to = fmaf(product, f.scale[half][r] * scale[t], to);
+            to = fmaf(product, f.scale[half][r] * act[t].scale, to);
 #ifdef MOE_MIN
-            to = fmaf(f.min[half][r], sum[half][t], to);
+            to = fmaf(f.min[half][r], act[t].sum[half], to);
 #endif
           }
         }
@@ -177,8 +171,8 @@ MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const UnitWeights &w,
 }
 
 #if MOE_JOBS == MOE_EXPERTS
-/// The block's group of MOE_ROWS slots: groups are numbered through all experts,
-/// of which each begins a group of its own. By every warp for itself.
+/// The block's group of MOE_ROWS slots: groups are numbered through all
+/// experts, of which each begins a group of its own. By every warp for itself.
 MOE_DEVICE Job findGroup(const GemmArgs &a) {
   int lane = threadIdx.x % 32, wanted = blockIdx.y, before = 0;
   for (int first = 0; first < a.experts; first += 32) {
@@ -195,7 +189,8 @@ MOE_DEVICE Job findGroup(const GemmArgs &a) {
       sum += lane >= i ? other : 0;
     }
     int own = before + sum - groups;
-    u32 found = __ballot_sync(kAllLanes, own <= wanted && wanted < own + groups);
+    u32 found =
+        __ballot_sync(kAllLanes, own <= wanted && wanted < own + groups);
     if (found) {
       int from = __ffs(int(found)) - 1;
       int skip = (wanted - __shfl_sync(kAllLanes, own, from)) * MOE_ROWS;
@@ -222,17 +217,49 @@ MOE_DEVICE void fillStage(Stage &stage, const GemmArgs &a,
                   isThere ? rows[t] + 32 * first + 16 * part : rows[0],
                   isThere);
   }
-  for (int i = threadIdx.x; i < MOE_ROWS * kStageUnits; i += kThreads) {
-    int t = i / kStageUnits, u = i % kStageUnits;
-    bool isThere = t < count && first + u < units;
-    const u8 *row = isThere ? rows[t] : rows[0];
-    int unit = isThere ? first + u : 0;
-    copyAsync<4>(&stage.scales[t][u], a8Scales(row, a.w.cols) + unit, isThere);
+  commitCopies();
+}
+
+/// A thread's part of a stage's scales, on its way to shared memory.
+constexpr int kScales = (MOE_ROWS * kStageUnits + kThreads - 1) / kThreads;
+struct OwnScales {
+  float scale[kScales];
+  u32 sums[kScales];
+};
+MOE_DEVICE void loadOwn(OwnScales &own, const GemmArgs &a,
+                        const u8 *const *rows, int count, int first,
+                        int units) {
+#pragma unroll
+  for (int i = 0; i < kScales; ++i) {
+    int at = threadIdx.x + i * kThreads;
+    int t = at % MOE_ROWS, unit = first + at / MOE_ROWS;
+    bool isThere = at < MOE_ROWS * kStageUnits && t < count && unit < units;
+    own.scale[i] = isThere ? __ldg(a8Scales(rows[t], a.w.cols) + unit) : 0;
 #ifdef MOE_MIN
-    copyAsync<4>(&stage.sums[t][u], a8Sums(row, a.w.cols) + unit, isThere);
+    own.sums[i] = isThere ? __ldg(a8Sums(rows[t], a.w.cols) + unit) : 0;
 #endif
   }
-  commitCopies();
+}
+MOE_DEVICE void storeOwn(Stage &stage, const OwnScales &own) {
+#pragma unroll
+  for (int i = 0; i < kScales; ++i) {
+    int at = threadIdx.x + i * kThreads;
+    if (at >= MOE_ROWS * kStageUnits)
+      continue;
+    ActScale act;
+    act.scale = own.scale[i];
+#ifdef MOE_MIN
+    int first = firstSum(own.sums[i]), second = secondSum(own.sums[i]);
+    if (kHalves == 1) {
+      act.sum[0] = act.scale * float(first + second);
+    } else {
+      act.sum[0] = act.scale * float(first);
+      act.sum[kHalves - 1] = act.scale * float(second);
+      act.sum[2 * kHalves - 2] = 0;
+    }
+#endif
+    stage.scales[at / MOE_ROWS][at % MOE_ROWS] = act;
+  }
 }
 
 MOE_KERNEL(kThreads, 1)(const __grid_constant__ GemmArgs a) {
@@ -247,23 +274,25 @@ MOE_KERNEL(kThreads, 1)(const __grid_constant__ GemmArgs a) {
   __syncthreads();
   int warp = threadIdx.x / 32, lane32 = threadIdx.x % 32;
   Lane lane = {lane32 / 4, lane32 % 4, lane32 / 4 % 4};
-  i64 firstRow =
-      (i64(blockIdx.x) * MOE_WARP_ROWS + warp % MOE_WARP_ROWS) * 32;
+  i64 firstRow = (i64(blockIdx.x) * MOE_WARP_ROWS + warp % MOE_WARP_ROWS) * 32;
   int firstAct = warp / MOE_WARP_ROWS * 8 * kTiles;
   i64 panels = (a.w.rows + 15) / 16, panel = firstRow / 16 + lane.g / 4;
   panel = panel < panels ? panel : panels - 1;
-  const u8 *w = a.w.data + job.matrix * a.w.outerStride +
-                panel * 16 * a.w.rowStride;
+  const u8 *w =
+      a.w.data + job.matrix * a.w.outerStride + panel * 16 * a.w.rowStride;
   float sums[kTiles][4][2] = {};
 #ifdef MOE_GATE
-  const u8 *up = a.up.data + job.matrix * a.up.outerStride +
-                 panel * 16 * a.up.rowStride;
+  const u8 *up =
+      a.up.data + job.matrix * a.up.outerStride + panel * 16 * a.up.rowStride;
   float ups[kTiles][4][2] = {};
 #endif
   int units = int(a.w.cols / 32);
   // Warps past the last row have nothing to multiply; they copy.
   bool isInside = firstRow < a.w.rows && firstAct < job.count;
   fillStage(stages[0], a, rows, job.count, 0, units);
+  OwnScales own;
+  loadOwn(own, a, rows, job.count, 0, units);
+  storeOwn(stages[0], own);
   UnitWeights next;
   if (isInside)
     loadUnit(next, w, 0, lane);
@@ -272,6 +301,7 @@ MOE_KERNEL(kThreads, 1)(const __grid_constant__ GemmArgs a) {
     if (first + kStageUnits < units) {
       fillStage(stages[which ^ 1], a, rows, job.count, first + kStageUnits,
                 units);
+      loadOwn(own, a, rows, job.count, first + kStageUnits, units);
       waitCopies<1>();
     } else {
       waitCopies<0>();
@@ -294,6 +324,8 @@ MOE_KERNEL(kThreads, 1)(const __grid_constant__ GemmArgs a) {
       multiply(ups, upWeights, unit, stage, firstAct, u, lane);
 #endif
     }
+    if (first + kStageUnits < units)
+      storeOwn(stages[which ^ 1], own);
     __syncthreads();
   }
   if (!isInside)

@@ -1,211 +1,225 @@
-// Quantised products of few rows: decode. At most eight rows of activations, the
-// columns of one mma, meet every weight once, as it comes from memory.
+// Quantised products of one or two rows: decode. Every weight comes from memory
+// once and meets all rows in a dot product of four bytes (dp4a).
 //
-// A block has two panels, 32 weight rows; its warps share out the columns and
-// add up their parts in the order of warps. A lane has kUnits units of weights
-// under way at a time, sixteen bytes a load: with eight warps of 4 units of Q4_K
-// a block asks for 16 KB at once, where bandwidth times latency is 5 KB a
-// multiprocessor on a 4090 and 15 on an H100.
+// A block is a panel of 16 weight rows; its warps share out the columns, and
+// add up their parts in the order of warps. Lane 4 k + quad has rows 4 quad ..
+// + 3 and every eighth unit (32 columns) from k on: of a unit it reads one
+// 16-byte word per bit of a code, and unpacks scales that no other lane needs.
+// An mma (GemvMma.cu) needs four lanes for a unit, each of which unpacks all
+// its scales: for Q4_K 111 instructions instead of 40 for 16 rows by 64
+// columns, of the 160 that an H100 issues while memory brings them (14 bytes a
+// cycle and multiprocessor; 4090: three). It costs the same for eight rows,
+// this one 14 more for each, and registers: from three on it wins.
 //
-// An mma costs as much for one row as for eight, and far less than these bytes:
-// per 32 columns of 32 weight rows 512 bytes of 4-bit codes, two mma, and some 80
-// instructions of unpacking and scaling, 20 cycles of a multiprocessor that on an
-// H100 gets 14 bytes a cycle, on a 4090 three.
+// While a warp multiplies, others wait for their words: three blocks of eight
+// warps with 4-bit codes ask for 48 KB a multiprocessor, where bandwidth times
+// latency is 5 KB on a 4090 and 15 on an H100. Two blocks that load the next
+// unit before they multiply one were 5 % slower there for Q4_K, 18 for Q2_K,
+// and 4 faster for Q8_0 only.
 
 #include "kernels/cuda/A8.cuh"
 #include "kernels/cuda/Jobs.cuh"
 #include "kernels/cuda/Rows16.cuh"
 
-#if defined(MOE_GATE) || MOE_BITS > 5
-constexpr int kUnits = 2;
-#else
-constexpr int kUnits = 4;
-#endif
-/// Floats between the sums of two rows: four columns' lanes in four banks.
-constexpr int kPitch = 36;
+constexpr int kLanesK = 8; ///< Lanes that have the same rows.
 
 struct Lane {
-  int g, c, quad;
+  int k, quad;
 };
 
-/// What one pass of a warp reads of a matrix.
-struct Weights {
-  Codes codes[kUnits];
-  UnitScales unit[kUnits];
-  BlockScales block[kTileUnits == 1 ? kUnits : 1];
-};
-/// And of the activations: codes of row g; scales of rows 2 c and 2 c + 1, with
-/// the sums of both halves of a unit.
-struct Acts {
-  u32 low[kUnits], high[kUnits];
-  float scale[kUnits][2];
-  u32 sums[kUnits][2];
+/// A unit's weights of the lane's four rows.
+struct Unit {
+  uint4 word[MOE_BITS];
+  UnitScales unit;
+  BlockScales block;
 };
 
-/// `panel`: the lane's. `first` is a multiple of kUnits; units past the last
-/// are read as the last one.
-MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
-                            const Lane &lane) {
+MOE_DEVICE void loadUnit(Unit &w, const u8 *panel, int unit, int quad) {
+  int u = unit % kTileUnits;
+  const u8 *tile = panel + i64(unit / kTileUnits) * kTileBytes;
+  const u8 *codes = tile + kScalePart + u * kUnitBytes + 16 * quad;
 #pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
-    int unit = kTileUnits == 1 ? min(first + i, units - 1) : first + i;
-    int u = unit % kTileUnits;
-    const u8 *tile = panel + i64(unit / kTileUnits) * kTileBytes;
-    loadCodes(w.codes[i],
-              tile + kScalePart + u * kUnitBytes + 16 * lane.quad, lane.c);
-    loadScales(w.unit[i], tile, u, lane.quad);
-    if (kTileUnits == 1 || i == 0)
-      loadScales(w.block[kTileUnits == 1 ? i : 0], tile, lane.quad);
-  }
+  for (int i = 0; i < MOE_BITS; ++i)
+    w.word[i] = loadOnce(codes + 64 * i);
+  loadScales(w.unit, tile, u, quad);
+  loadScales(w.block, tile, quad);
 }
 
-MOE_DEVICE void loadActs(Acts &a, const u8 *const (&rows)[3], i64 cols,
-                         int first, int units, const Lane &lane) {
-#pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
-    int unit = first + i;
-    bool isInside = kTileUnits > 1 || unit < units;
-    const u8 *q = rows[0] + 32 * i64(unit) + 4 * lane.c;
-    bool isRow = isInside && rows[0];
-    a.low[i] = isRow ? load4(q) : 0;
-    a.high[i] = isRow ? load4(q + 16) : 0;
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      const u8 *row = rows[1 + t];
-      bool isScale = isInside && row;
-      a.scale[i][t] = isScale ? __ldg(a8Scales(row, cols) + unit) : 0;
+/// A unit's activations of one row: codes of groups 0 .. 7, and what else.
+struct Act {
+  u32 group[8];
+  float scale;
+  u32 sums;
+};
+
+MOE_DEVICE void loadAct(Act &x, const u8 *row, i64 cols, int unit) {
+  const uint4 *q = (const uint4 *)(row + 32 * i64(unit));
+  uint4 a = __ldg(q), b = __ldg(q + 1);
+  x.group[0] = a.x;
+  x.group[1] = a.y;
+  x.group[2] = a.z;
+  x.group[3] = a.w;
+  x.group[4] = b.x;
+  x.group[5] = b.y;
+  x.group[6] = b.z;
+  x.group[7] = b.w;
+  x.scale = __ldg(a8Scales(row, cols) + unit);
 #if defined(MOE_MIN) || defined(MOE_ZERO)
-      a.sums[i][t] = isScale ? __ldg(a8Sums(row, cols) + unit) : 0;
+  x.sums = __ldg(a8Sums(row, cols) + unit);
 #else
-      a.sums[i][t] = 0;
+  x.sums = 0;
 #endif
-    }
-  }
 }
 
-/// sums[row][t] += weights of the lane's row times activations 2 c + t, partly:
-/// what its group's lanes have adds up to all of it.
-MOE_DEVICE void multiply(float (&sums)[4][2], const Weights &w, const Acts &a,
-                         int first, const Lane &lane) {
+MOE_DEVICE int dot(u32 weights, u32 act, int sum) {
+#ifdef MOE_A_SIGNED
+  asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(weights), "r"(act));
+#else
+  asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(weights), "r"(act));
+#endif
+  return sum;
+}
+
+/// Codes of groups c and c + 4 of a row, c < 4.
+MOE_DEVICE RowCodes codesOf(const Unit &w, int row, int c) {
+#if MOE_BITS == 8
+  return {part(w.word[c], row), part(w.word[c + 4], row)};
+#else
+  Codes codes;
+#if MOE_BITS >= 4
+  codes.word[0] = w.word[c];
+#if MOE_BITS > 4
+  codes.word[1] = w.word[4];
+#endif
+#if MOE_BITS == 6
+  codes.word[2] = w.word[5];
+#endif
+#else
 #pragma unroll
-  for (int i = 0; i < kUnits; ++i) {
-    Factors f;
-    decode(f, w.block[kTileUnits == 1 ? i : 0], w.unit[i],
-           (first + i) % kTileUnits);
-    RowCodes rows[4];
+  for (int i = 0; i < MOE_BITS; ++i)
+    codes.word[i] = w.word[i];
+#endif
+  return rowCodes(codes, row, c);
+#endif
+}
+
+/// sums[row][i] += the unit's weights times its activations of row i.
+MOE_DEVICE void multiply(float (&sums)[4][MOE_ROWS], const Unit &w, int unit,
+                         const Act (&acts)[MOE_ROWS]) {
+  Factors f;
+  decode(f, w.block, w.unit, unit % kTileUnits);
+  int dots[MOE_ROWS][kHalves][4];
 #pragma unroll
-    for (int r = 0; r < 4; ++r)
-      rows[r] = rowCodes(w.codes[i], r, lane.c);
+  for (int i = 0; i < MOE_ROWS; ++i) {
+    int first = firstSum(acts[i].sums), second = secondSum(acts[i].sums);
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
-      int start[2];
-#ifdef MOE_MIN
-      float sum[2];
-#endif
+      int sum = kHalves == 1 ? first + second : half ? second : first;
 #pragma unroll
-      for (int t = 0; t < 2; ++t) {
-        int both = kHalves == 1
-                       ? firstSum(a.sums[i][t]) + secondSum(a.sums[i][t])
-                   : half == 0 ? firstSum(a.sums[i][t])
-                               : secondSum(a.sums[i][t]);
-        start[t] = kMagicBits - kZero * both;
+      for (int r = 0; r < 4; ++r)
+        dots[i][half][r] = kMagicBits - kZero * sum;
 #ifdef MOE_MIN
-        sum[t] = a.scale[i][t] * float(both);
-#endif
-      }
+      float scaled = acts[i].scale * float(sum);
 #pragma unroll
-      for (int pair = 0; pair < 2; ++pair) {
-        int c[4];
-        const RowCodes &u = rows[2 * pair], &v = rows[2 * pair + 1];
-#ifdef MOE_HALVES
-        mma16(c, half ? u.high : u.low, half ? v.high : v.low,
-              half ? a.high[i] : a.low[i], start);
-#else
-        mma32(c, u.low, v.low, u.high, v.high, a.low[i], a.high[i], start);
+      for (int r = 0; r < 4; ++r)
+        sums[r][i] = fmaf(f.min[half][r], scaled, sums[r][i]);
 #endif
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          int r = 2 * pair + k / 2, t = k % 2;
-          float product = __int_as_float(c[k]) - kMagic;
-          sums[r][t] =
-              fmaf(product, f.scale[half][r] * a.scale[i][t], sums[r][t]);
-#ifdef MOE_MIN
-          sums[r][t] = fmaf(f.min[half][r], sum[t], sums[r][t]);
-#endif
-        }
-      }
     }
   }
-}
-
-/// A warp's sums to shared memory: [row of activations][weight row].
-MOE_DEVICE void storePart(float *part, const float (&sums)[4][2], int count,
-                          const Lane &lane) {
 #pragma unroll
-  for (int t = 0; t < 2; ++t)
-    if (2 * lane.c + t < count)
-      *(float4 *)(part + (2 * lane.c + t) * kPitch + 4 * lane.g) =
-          make_float4(sums[0][t], sums[1][t], sums[2][t], sums[3][t]);
+  for (int c = 0; c < 4; ++c)
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      RowCodes codes = codesOf(w, r, c);
+#pragma unroll
+      for (int i = 0; i < MOE_ROWS; ++i) {
+        int &low = dots[i][0][r], &high = dots[i][kHalves - 1][r];
+        low = dot(codes.low, acts[i].group[c], low);
+        high = dot(codes.high, acts[i].group[c + 4], high);
+      }
+    }
+#pragma unroll
+  for (int i = 0; i < MOE_ROWS; ++i)
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half)
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+        sums[r][i] = fmaf(__int_as_float(dots[i][half][r]) - kMagic,
+                          f.scale[half][r] * acts[i].scale, sums[r][i]);
 }
 
-MOE_KERNEL(256, 2)(const __grid_constant__ GemmArgs a) {
-  extern __shared__ float4 parts4[]; // [warps][rows][kPitch], again for up
-  float *parts = (float *)parts4;
+/// All of a warp's units of one matrix: `sums` of the lane's rows, for all
+/// lanes that have them.
+MOE_DEVICE void multiplyPanel(float (&sums)[4][MOE_ROWS], const u8 *panel,
+                              const u8 *const (&rows)[MOE_ROWS], i64 cols,
+                              const Lane &lane) {
+  int units = int(cols / 32), step = blockDim.x / 32 * kLanesK;
+  int unit = threadIdx.x / 32 * kLanesK + lane.k;
+  for (; unit < units; unit += step) {
+    Unit w;
+    Act acts[MOE_ROWS];
+    loadUnit(w, panel, unit, lane.quad);
+#pragma unroll
+    for (int i = 0; i < MOE_ROWS; ++i)
+      loadAct(acts[i], rows[i], cols, unit);
+    multiply(sums, w, unit, acts);
+  }
+#pragma unroll
+  for (int r = 0; r < 4; ++r)
+#pragma unroll
+    for (int i = 0; i < MOE_ROWS; ++i)
+#pragma unroll
+      for (int k = 4; k < 32; k *= 2)
+        sums[r][i] += __shfl_xor_sync(kAllLanes, sums[r][i], k);
+}
+
+// Three blocks of one row: 80 registers. Two rows need more than half of what a
+// multiprocessor has.
+MOE_KERNEL(256, MOE_ROWS == 1 ? 3 : 1)(const __grid_constant__ GemmArgs a) {
+  __shared__ float parts[2][8][MOE_ROWS][16];
   Job job = findJob(a);
   if (job.count <= 0)
     return;
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  Lane lane = {int(threadIdx.x % 32) / 4, int(threadIdx.x) % 4,
-               int(threadIdx.x % 32) / 4 % 4};
-  i64 panels = (a.w.rows + 15) / 16;
-  i64 panel = i64(blockIdx.x) * 2 + lane.g / 4;
-  panel = panel < panels ? panel : panels - 1;
-  const u8 *rows[3] = {
-      lane.g < job.count ? actRow(a, job, lane.g) : nullptr,
-      2 * lane.c < job.count ? actRow(a, job, 2 * lane.c) : nullptr,
-      2 * lane.c + 1 < job.count ? actRow(a, job, 2 * lane.c + 1) : nullptr};
-  const u8 *w = a.w.data + job.matrix * a.w.outerStride +
-                panel * 16 * a.w.rowStride;
-  int units = int(a.w.cols / 32);
-  float sums[4][2] = {};
+  Lane lane = {int(threadIdx.x % 32) / 4, int(threadIdx.x) % 4};
+  const u8 *rows[MOE_ROWS];
+#pragma unroll
+  for (int i = 0; i < MOE_ROWS; ++i) // Of fewer, the first again.
+    rows[i] = actRow(a, job, i < job.count ? i : 0);
+  i64 firstRow = i64(blockIdx.x) * 16;
+  float sums[4][MOE_ROWS] = {};
+  multiplyPanel(
+      sums, a.w.data + job.matrix * a.w.outerStride + firstRow * a.w.rowStride,
+      rows, a.w.cols, lane);
 #ifdef MOE_GATE
-  const u8 *up = a.up.data + job.matrix * a.up.outerStride +
-                 panel * 16 * a.up.rowStride;
-  float ups[4][2] = {};
+  float ups[4][MOE_ROWS] = {};
+  multiplyPanel(ups,
+                a.up.data + job.matrix * a.up.outerStride +
+                    firstRow * a.up.rowStride,
+                rows, a.w.cols, lane);
 #endif
-  for (int first = warp * kUnits; first < units; first += warps * kUnits) {
-    Weights weights;
-    Acts acts;
-    loadWeights(weights, w, first, units, lane);
+  if (lane.k == 0)
+#pragma unroll
+    for (int i = 0; i < MOE_ROWS; ++i)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        parts[0][warp][i][4 * lane.quad + r] = sums[r][i];
 #ifdef MOE_GATE
-    Weights upWeights;
-    loadWeights(upWeights, up, first, units, lane);
+        parts[1][warp][i][4 * lane.quad + r] = ups[r][i];
 #endif
-    loadActs(acts, rows, a.w.cols, first, units, lane);
-    multiply(sums, weights, acts, first, lane);
-#ifdef MOE_GATE
-    multiply(ups, upWeights, acts, first, lane);
-#endif
-  }
-  int partFloats = job.count * kPitch;
-  storePart(parts + warp * partFloats, sums, job.count, lane);
-#ifdef MOE_GATE
-  float *upParts = parts + warps * partFloats;
-  storePart(upParts + warp * partFloats, ups, job.count, lane);
-#endif
+      }
   __syncthreads();
-  for (int i = threadIdx.x; i < 32 * job.count; i += blockDim.x) {
-    i64 row = i64(blockIdx.x) * 32 + i % 32;
+  for (int i = threadIdx.x; i < 16 * job.count; i += blockDim.x) {
+    i64 row = firstRow + i % 16;
     if (row >= a.w.rows)
       continue;
-    int at = i / 32 * kPitch + i % 32;
-    float sum = 0, upSum = 0;
+    float sum = 0, up = 0;
     for (int k = 0; k < warps; ++k) {
-      sum += parts[k * partFloats + at];
+      sum += parts[0][k][i / 16][i % 16];
 #ifdef MOE_GATE
-      upSum += upParts[k * partFloats + at];
+      up += parts[1][k][i / 16][i % 16];
 #endif
     }
-    finish(a, outRow(a, job, i / 32), row, sum, upSum);
+    finish(a, outRow(a, job, i / 16), row, sum, up);
   }
 }

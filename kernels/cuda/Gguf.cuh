@@ -15,9 +15,7 @@ namespace gguf {
 
 MOE_DEVICE float half(const u8 *p) { return f16ToFloat(loadU16(p)); }
 /// d * code, d * code + m, d * scale * code - dmin * min.
-MOE_DEVICE float scaled(float d, int code) {
-  return __fmul_rn(d, float(code));
-}
+MOE_DEVICE float scaled(float d, int code) { return __fmul_rn(d, float(code)); }
 MOE_DEVICE float scaled(float d, int code, float m) {
   return __fadd_rn(scaled(d, code), m);
 }
@@ -68,8 +66,8 @@ MOE_DEVICE float valueAt(const u8 *row, i64 col) {
   return scaled(half(b), kIq4Values[nibble16(b + 2, e)]);
 #elif MOE_FORMAT == MOE_IQ4_XS
   int s = e / 32;
-  int scale = (b[4 + s / 2] >> (s % 2 * 4) & 15) |
-              (loadU16(b + 2) >> (2 * s) & 3) << 4;
+  int scale =
+      (b[4 + s / 2] >> (s % 2 * 4) & 15) | (loadU16(b + 2) >> (2 * s) & 3) << 4;
   return scaled(scaled(half(b), scale - 32),
                 kIq4Values[nibble16(b + 8 + 16 * s, e % 32)]);
 #elif MOE_FORMAT == MOE_Q2_K

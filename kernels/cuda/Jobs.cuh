@@ -2,9 +2,9 @@
 //
 // MOE_JOBS: tokens have one matrix; heads one each, all of them every token; of
 // experts each has one and the slots that `offsets` and `slots` say. A block
-// takes at most MOE_ROWS rows, which are blockIdx.y of the tokens' or the slots'
-// (there the block whose first slot begins a group of its expert; blocks that
-// begin elsewhere have nothing to do). blockIdx.z is the head.
+// takes at most MOE_ROWS rows, which are blockIdx.y of the tokens' or the
+// slots' (there the block whose first slot begins a group of its expert; blocks
+// that begin elsewhere have nothing to do). blockIdx.z is the head.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,8 +1,8 @@
 // LatentAttention for any shape and cache, in float: what LatentMma.cu is not
 // made for. A block is a token, a span of the cache and a group of heads. Eight
-// rows of the cache at a time become floats in shared memory and serve all heads
-// of the group; a warp scores one head; sums grow in shared memory, rescaled
-// when a block of rows raises the maximum.
+// rows of the cache at a time become floats in shared memory and serve all
+// heads of the group; a warp scores one head; sums grow in shared memory,
+// rescaled when a block of rows raises the maximum.
 //
 // Shared floats: queries [MOE_HEADS][width], rows [8][width], sums
 // [MOE_HEADS][latent]: 55 KB for four heads of 576 would be too many, so heads

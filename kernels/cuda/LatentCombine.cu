@@ -1,12 +1,14 @@
 // LatentCombine: sums of a token's spans, weighted by exp(maximum of the span -
-// maximum of all), in the order of spans. A block is a head of a token.
+// maximum of all). A block is 64 columns of a head of a token; four threads
+// share out the spans of a column, in turn, and add up in their order.
 
 #include "kernels/cuda/Spans.cuh"
 
-constexpr int kSplits = 64; // kLatentSplits
+constexpr int kSplits = 512; // More than any plan has.
+constexpr int kColumns = 64, kParts = 4;
 
-MOE_KERNEL(128, 4)(const __grid_constant__ LatentCombineArgs a) {
-  __shared__ float factors[kSplits];
+MOE_KERNEL(256, 4)(const __grid_constant__ LatentCombineArgs a) {
+  __shared__ float factors[kSplits], parts[kParts][kColumns];
   __shared__ float inverse;
   int t = blockIdx.x, head = blockIdx.y;
   if (t >= a.step->tokens)
@@ -33,12 +35,21 @@ MOE_KERNEL(128, 4)(const __grid_constant__ LatentCombineArgs a) {
       inverse = 1 / total;
   }
   __syncthreads();
-  float *out = a.out + t * a.outStride + i64(head) * a.latent;
-  for (int c = threadIdx.x; c < a.latent; c += blockDim.x) {
+  int column = threadIdx.x % kColumns, part = threadIdx.x / kColumns;
+  int c = blockIdx.z * kColumns + column;
+  float sum = 0;
+  if (c < a.latent) {
     const float *x = rows + i64(head) * a.latent + c;
-    float sum = 0;
-    for (int i = 0; i < used; ++i)
+#pragma unroll 8
+    for (int i = part; i < used; i += kParts)
       sum = fmaf(factors[i], x[i * a.xStride], sum);
-    out[c] = sum * inverse;
   }
+  parts[part][column] = sum;
+  __syncthreads();
+  if (part != 0 || c >= a.latent)
+    return;
+#pragma unroll
+  for (int k = 1; k < kParts; ++k)
+    sum += parts[k][column];
+  a.out[t * a.outStride + i64(head) * a.latent + c] = sum * inverse;
 }

@@ -30,10 +30,10 @@ std::vector<Launch> launches(const moek::EmbedArgs &a,
   KernelSpec spec{"kernels/cuda/Embed.cu", "embed", {}};
   if (!addFormat(spec, a.table.format))
     return {};
-  return {makeLaunch(
-      std::move(spec), {uint32_t(context.maxTokens)}, kThreads, 0,
-      EmbedArgs{context.step, a.tokens, matrixOf(a.table), a.out,
-                a.outStride})};
+  return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
+                     0,
+                     EmbedArgs{context.step, a.tokens, matrixOf(a.table), a.out,
+                               a.outStride})};
 }
 
 std::vector<Launch> launches(const moek::RopeTableArgs &a,
@@ -46,14 +46,13 @@ std::vector<Launch> launches(const moek::RopeTableArgs &a,
 std::vector<Launch> launches(const moek::RmsNormArgs &a,
                              const LaunchContext &context) {
   // Four columns a thread leave a row of 7168 two rounds of loads.
-  auto threads = uint32_t(
-      std::clamp<int64_t>((a.cols / 4 + 31) / 32 * 32, 32, 1024));
-  return {makeLaunch({"kernels/cuda/RmsNorm.cu", "rms_norm", {}},
-                     {uint32_t(context.maxTokens), uint32_t(a.groups)}, threads,
-                     0,
-                     RmsNormArgs{context.step, a.x, a.weight, a.out, a.xStride,
-                                 a.outStride, int(a.groups), int(a.cols),
-                                 a.eps})};
+  auto threads =
+      uint32_t(std::clamp<int64_t>((a.cols / 4 + 31) / 32 * 32, 32, 1024));
+  return {
+      makeLaunch({"kernels/cuda/RmsNorm.cu", "rms_norm", {}},
+                 {uint32_t(context.maxTokens), uint32_t(a.groups)}, threads, 0,
+                 RmsNormArgs{context.step, a.x, a.weight, a.out, a.xStride,
+                             a.outStride, int(a.groups), int(a.cols), a.eps})};
 }
 
 std::vector<Launch> launches(const moek::QuantizeArgs &a,
@@ -62,8 +61,8 @@ std::vector<Launch> launches(const moek::QuantizeArgs &a,
                   "quantize_" + std::to_string(a.blockCols),
                   {"MOE_BLOCK_COLS=" + std::to_string(a.blockCols)}};
   // A thread has four columns; a row of few need not keep eight warps.
-  auto threads = uint32_t(
-      std::clamp<int64_t>((a.cols / 4 + 31) / 32 * 32, 32, kThreads));
+  auto threads =
+      uint32_t(std::clamp<int64_t>((a.cols / 4 + 31) / 32 * 32, 32, kThreads));
   return {makeLaunch(std::move(spec),
                      {blocksFor(a.cols, threads * 4),
                       uint32_t(context.maxTokens * a.rowsPerToken)},
@@ -97,10 +96,9 @@ std::vector<Launch> launches(const moek::CopyArgs &a,
   // Enough threads to have a multiprocessor's loads under way everywhere.
   uint32_t blocks = std::min(blocksFor(bytes, kThreads * 16),
                              uint32_t(context.multiprocessors * 8));
-  return {makeLaunch({"kernels/cuda/Copy.cu", "copy", {}}, {blocks}, kThreads,
-                     0,
-                     CopyArgs{context.step, a.x, a.out, a.tokenBytes,
-                              a.fixedBytes})};
+  return {makeLaunch(
+      {"kernels/cuda/Copy.cu", "copy", {}}, {blocks}, kThreads, 0,
+      CopyArgs{context.step, a.x, a.out, a.tokenBytes, a.fixedBytes})};
 }
 
 std::vector<Launch> launches(const moek::RopeArgs &a,
@@ -122,31 +120,29 @@ std::vector<Launch> launches(const moek::MlaLatentArgs &a,
                              const LaunchContext &context) {
   KernelSpec spec{"kernels/cuda/MlaLatent.cu", "mla_latent", {}};
   addKv(spec, a.kv.type);
-  return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
-                     floatBytes(kvBlocks(a.latent + a.rope) * kKvBlock),
-                     MlaLatentArgs{context.step, a.x, a.weight, a.table,
-                                   a.stride, kvOf(a.kv), a.latent, a.rope,
-                                   a.eps})};
+  return {
+      makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
+                 floatBytes(kvBlocks(a.latent + a.rope) * kKvBlock),
+                 MlaLatentArgs{context.step, a.x, a.weight, a.table, a.stride,
+                               kvOf(a.kv), a.latent, a.rope, a.eps})};
 }
 
 std::vector<Launch> launches(const moek::RouterArgs &a,
                              const LaunchContext &context) {
-  return {makeLaunch({"kernels/cuda/Router.cu", "router", {}},
-                     {uint32_t(context.maxTokens)}, 32,
-                     2 * floatBytes(2 * a.experts + a.groups),
-                     RouterArgs{context.step, a.logits, a.bias, a.ids,
-                                a.weights, a.stride, a.experts, a.topK,
-                                a.groups, a.groupsUsed, int(a.scoring),
-                                a.normalize, a.scale})};
+  return {makeLaunch(
+      {"kernels/cuda/Router.cu", "router", {}}, {uint32_t(context.maxTokens)},
+      32, 2 * floatBytes(2 * a.experts + a.groups),
+      RouterArgs{context.step, a.logits, a.bias, a.ids, a.weights, a.stride,
+                 a.experts, a.topK, a.groups, a.groupsUsed, int(a.scoring),
+                 a.normalize, a.scale})};
 }
 
 std::vector<Launch> launches(const moek::ExpertGroupArgs &a,
                              const LaunchContext &context) {
   // A count per warp and expert, within 32 KiB; and no warp without slots.
-  int64_t warps = std::min<int64_t>(
-      32, std::max<int64_t>(1, 32 * 1024 / 4 / a.experts));
-  warps = std::min(
-      warps, (int64_t(context.maxTokens) * a.topK + 31) / 32);
+  int64_t warps =
+      std::min<int64_t>(32, std::max<int64_t>(1, 32 * 1024 / 4 / a.experts));
+  warps = std::min(warps, (int64_t(context.maxTokens) * a.topK + 31) / 32);
   return {makeLaunch({"kernels/cuda/ExpertGroup.cu", "expert_group", {}}, {1},
                      uint32_t(warps * 32), floatBytes(warps * a.experts),
                      ExpertGroupArgs{context.step, a.ids, a.offsets, a.slots,
@@ -177,29 +173,60 @@ std::vector<Launch> launches(const moek::AbsorbQueryArgs &a,
                                      a.nope, a.rope, a.latent})};
 }
 
+/// Whether LatentMma.cu takes it: tensor cores of sm_80, columns in whole steps
+/// of its four warps, rows that are copied sixteen bytes at a time.
+bool hasLatentMma(const moek::LatentAttentionArgs &a,
+                  const LaunchContext &context) {
+  auto address = reinterpret_cast<uintptr_t>(a.kv.data);
+  return context.arch >= 80 &&
+         (a.kv.type == KvType::F16 || a.kv.type == KvType::BF16) &&
+         a.latent % 64 == 0 && (a.latent + a.rope) % 64 == 0 &&
+         // Registers for so many columns of queries and of values.
+         a.latent + a.rope <= 576 && a.latent <= 512 &&
+         a.kv.rowStride % 16 == 0 && address % 16 == 0;
+}
+
 std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
                              const LaunchContext &context) {
+  LatentAttentionArgs args{context.step, a.q,         a.qStride, kvOf(a.kv),
+                           a.out,        a.outStride, a.heads,   a.latent,
+                           a.rope,       a.splits,    a.scale};
+  int64_t width = a.latent + a.rope;
+  if (hasLatentMma(a, context)) {
+    constexpr uint32_t kHeads = 16, kKeys = 32, kWarps = 4;
+    KernelSpec spec{"kernels/cuda/LatentMma.cu",
+                    "latent_mma_" + std::to_string(a.latent) + "_" +
+                        std::to_string(a.rope),
+                    {"MOE_LATENT=" + std::to_string(a.latent),
+                     "MOE_ROPE=" + std::to_string(a.rope)}};
+    addKv(spec, a.kv.type);
+    // As Shared in the file.
+    int64_t bytes = 2 * kKeys * (width * 2 + 16) +
+                    kWarps * kHeads * (kKeys + 4) * 4 +
+                    2 * kHeads * (kKeys + 8) * 2 + (kWarps + 1) * kHeads * 4;
+    return {makeLaunch(std::move(spec),
+                       {uint32_t(context.maxTokens), uint32_t(a.splits),
+                        blocksFor(a.heads, kHeads)},
+                       kWarps * 32, uint32_t(bytes), args)};
+  }
   constexpr uint32_t kHeads = 4, kRows = 8;
   KernelSpec spec{"kernels/cuda/LatentAttention.cu", "latent_attention", {}};
   addKv(spec, a.kv.type);
-  int64_t width = a.latent + a.rope;
   return {makeLaunch(
       std::move(spec),
       {uint32_t(context.maxTokens), uint32_t(a.splits),
        blocksFor(a.heads, kHeads)},
-      128, floatBytes((kHeads + kRows) * width + kHeads * a.latent),
-      LatentAttentionArgs{context.step, a.q, a.qStride, kvOf(a.kv), a.out,
-                          a.outStride, a.heads, a.latent, a.rope, a.splits,
-                          a.scale})};
+      128, floatBytes((kHeads + kRows) * width + kHeads * a.latent), args)};
 }
 
 std::vector<Launch> launches(const moek::LatentCombineArgs &a,
                              const LaunchContext &context) {
-  return {makeLaunch({"kernels/cuda/LatentCombine.cu", "latent_combine", {}},
-                     {uint32_t(context.maxTokens), uint32_t(a.heads)}, 128, 0,
-                     LatentCombineArgs{context.step, a.x, a.xStride, a.out,
-                                       a.outStride, a.heads, a.latent,
-                                       a.splits})};
+  return {makeLaunch(
+      {"kernels/cuda/LatentCombine.cu", "latent_combine", {}},
+      {uint32_t(context.maxTokens), uint32_t(a.heads), blocksFor(a.latent, 64)},
+      kThreads, 0,
+      LatentCombineArgs{context.step, a.x, a.xStride, a.out, a.outStride,
+                        a.heads, a.latent, a.splits})};
 }
 
 //===----------------------------------------------------------------------===//
@@ -215,8 +242,8 @@ int64_t headBytes(const moek::MlaAttentionArgs &a,
 }
 int32_t headsAtATime(const moek::MlaAttentionArgs &a,
                      const LaunchContext &context) {
-  return int32_t(std::clamp<int64_t>(kHeadRowsBytes / headBytes(a, context), 1,
-                                     a.heads));
+  return int32_t(
+      std::clamp<int64_t>(kHeadRowsBytes / headBytes(a, context), 1, a.heads));
 }
 
 std::vector<Launch> launches(const moek::MlaAttentionArgs &a,

@@ -1,11 +1,11 @@
 //===- Launch.h - From an instruction to CUDA launches ----------*- C++ -*-===//
 //
-// What compiler and runtime share about CUDA kernels. An instruction's arguments
-// (kernels/Abi.h, with device addresses where it has pointers) become one or
-// more launches: which file is compiled with which definitions, how large the
-// grid is, and the bytes of the parameter. The compiler asks without addresses,
-// compiles what is named and writes grids into the plan; the runtime asks again
-// with addresses. Neither needs CUDA for it.
+// What compiler and runtime share about CUDA kernels. An instruction's
+// arguments (kernels/Abi.h, with device addresses where it has pointers) become
+// one or more launches: which file is compiled with which definitions, how
+// large the grid is, and the bytes of the parameter. The compiler asks without
+// addresses, compiles what is named and writes grids into the plan; the runtime
+// asks again with addresses. Neither needs CUDA for it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +47,9 @@ struct Launch {
   KernelSpec kernel;
   uint32_t grid[3] = {1, 1, 1};
   uint32_t threads = 1;
-  uint32_t sharedBytes = 0; ///< Besides what the code declares.
+  /// Besides what the code declares. More than 48 KiB of both together must be
+  /// allowed before the launch (cuFuncSetAttribute).
+  uint32_t sharedBytes = 0;
   alignas(8) std::array<std::byte, kMaxArgBytes> args = {};
   uint32_t argBytes = 0;
 };

@@ -139,29 +139,59 @@ std::vector<Launch> floatGemm(const Product &p) {
       0, p.args)};
 }
 
-std::vector<Launch> gemv(const Product &p) {
-  constexpr int64_t kWeightRows = 32, kMaxRows = 8, kMaxWarps = 8, kPitch = 36;
-  int64_t rows = std::min(p.maxRows, kMaxRows);
-  KernelSpec spec = specOf(p, "Gemv.cu", "gemv", kMaxRows);
-  if (rows16Shape(p.format).codeBits == 16 || !addFormat(spec, p.format))
-    return {};
-  // At least two passes of four units each, so that loads of one overlap the
-  // arithmetic of the other.
-  int64_t warps =
-      std::clamp<int64_t>(p.args.w.cols / (32 * 4 * 2), 1, kMaxWarps);
-  uint32_t groups = p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
-                                            : blocksFor(p.maxRows, kMaxRows);
-  int64_t parts = p.isGate ? 2 : 1;
-  return {makeLaunch(
-      std::move(spec),
-      {blocksFor(p.args.w.rows, kWeightRows), groups, uint32_t(p.heads)},
-      uint32_t(warps * 32), uint32_t(parts * warps * rows * kPitch * 4),
-      p.args)};
+/// Blocks of few rows, of which an expert's groups begin at any slot.
+uint32_t groupsOf(const Product &p, int64_t rows) {
+  return p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
+                                 : blocksFor(p.maxRows, rows);
 }
 
-/// Rows of activations that Gemv.cu takes at a time: up to so many a product is
-/// bound by memory.
-constexpr int64_t kGemvRows = 8;
+/// Warps that share out `units` of which each takes `each` at a time: as many
+/// as keep all of them busy to the end.
+int64_t warpsFor(int64_t units, int64_t each, int64_t most) {
+  int64_t steps = (units + each - 1) / each, best = 1, bestIdle = INT64_MAX;
+  for (int64_t warps = 1; warps <= std::min(most, steps); ++warps) {
+    int64_t rounds = (steps + warps - 1) / warps;
+    // A warp that waits at the end costs what it would have done; few warps
+    // cost more, as nothing covers what one waits for.
+    int64_t idle = rounds * warps - steps + (most - warps) * steps / (4 * most);
+    if (idle <= bestIdle) {
+      best = warps;
+      bestIdle = idle;
+    }
+  }
+  return best;
+}
+
+constexpr int64_t kMaxWarps = 8;
+
+std::vector<Launch> gemvMma(const Product &p) {
+  constexpr int64_t kWeightRows = 32, kRows = 8, kPitch = 36, kUnits = 4;
+  KernelSpec spec = specOf(p, "GemvMma.cu", "gemv_mma", kRows);
+  if (!addFormat(spec, p.format))
+    return {};
+  int64_t warps = warpsFor(p.args.w.cols / 32, kUnits, kMaxWarps);
+  int64_t parts = p.isGate ? 2 : 1, rows = std::min(p.maxRows, kRows);
+  return {makeLaunch(std::move(spec),
+                     {blocksFor(p.args.w.rows, kWeightRows), groupsOf(p, kRows),
+                      uint32_t(p.heads)},
+                     uint32_t(warps * 32),
+                     uint32_t(parts * warps * rows * kPitch * 4), p.args)};
+}
+
+std::vector<Launch> gemv(const Product &p, int64_t rows) {
+  constexpr int64_t kWeightRows = 16, kLanesK = 8;
+  KernelSpec spec = specOf(p, "Gemv.cu", "gemv", rows);
+  if (!addFormat(spec, p.format))
+    return {};
+  int64_t warps = warpsFor(p.args.w.cols / 32, kLanesK, kMaxWarps);
+  return {makeLaunch(std::move(spec),
+                     {blocksFor(p.args.w.rows, kWeightRows), groupsOf(p, rows),
+                      uint32_t(p.heads)},
+                     uint32_t(warps * 32), 0, p.args)};
+}
+
+/// Up to so many rows of activations a product is bound by memory.
+constexpr int64_t kFewRows = 8;
 
 /// Rows that meet a matrix, about: experts share them out.
 int64_t rowsPerMatrix(const Product &p) {
@@ -170,15 +200,38 @@ int64_t rowsPerMatrix(const Product &p) {
              : p.maxRows;
 }
 
+/// Of value = scale * code + minimum; MOE_MIN in Rows16.cuh.
+bool hasMinimum(Format format) {
+  switch (format) {
+  case Format::Q4_1:
+  case Format::Q5_1:
+  case Format::Q2_K:
+  case Format::Q4_K:
+  case Format::Q5_K:
+    return true;
+  default:
+    return false;
+  }
+}
+
 std::vector<Launch> gemm(const Product &p) {
-  // A block's rows: no more than a matrix has, or most of an mma's work would be
-  // for nothing. A gate doubles the sums in registers.
-  int64_t most = p.isGate ? 64 : 128, rows = 16;
-  while (rows < most && rows < rowsPerMatrix(p))
+  // A block's rows: no more than a matrix has, or most of an mma's work would
+  // be for nothing. A gate doubles the sums in registers, and Q2_K has two
+  // scales and two minima for each.
+  int64_t most = 128, rows = 16;
+  most /= p.isGate ? 2 : 1;
+  most /= p.format == Format::Q2_K ? 2 : 1;
+  int64_t wanted = rowsPerMatrix(p);
+  // Experts differ: of the mean of 48 groups of 32 are faster than of 64.
+  if (p.jobs == Jobs::Experts)
+    wanted = wanted / 2 + 1;
+  while (rows < most && rows < wanted)
     rows *= 2;
-  int64_t warpRows = 4, warpCols = rows >= 64 ? 2 : 1;
+  // Two warps' columns where one would have too many sums for its registers.
+  bool isWide = p.isGate && p.format == Format::Q2_K && rows == 32;
+  int64_t warpRows = 4, warpCols = rows >= 64 || isWide ? 2 : 1;
   KernelSpec spec = specOf(p, "Gemm.cu", "gemm_mma", rows);
-  if (rows16Shape(p.format).codeBits == 16 || !addFormat(spec, p.format))
+  if (!addFormat(spec, p.format))
     return {};
   spec.defines.push_back("MOE_WARP_ROWS=" + std::to_string(warpRows));
   spec.defines.push_back("MOE_WARP_COLS=" + std::to_string(warpCols));
@@ -186,12 +239,16 @@ std::vector<Launch> gemm(const Product &p) {
   int64_t groups = (p.maxRows + rows - 1) / rows;
   if (p.jobs == Jobs::Experts)
     groups += std::min<int64_t>(p.args.experts, p.maxRows);
-  constexpr int64_t kStages = 2, kRowBytes = 128 + 16 + 16;
+  // A row's codes of four units, and of each a scale, with a minimum a sum, of
+  // Q2_K two and a gap.
+  constexpr int64_t kStages = 2, kUnits = 4;
+  int64_t floats = p.format == Format::Q2_K ? 4 : hasMinimum(p.format) ? 2 : 1;
+  int64_t rowBytes = kUnits * (32 + 4 * floats);
   return {makeLaunch(std::move(spec),
-                     {blocksFor(p.args.w.rows, warpRows * 32),
-                      uint32_t(groups), uint32_t(p.heads)},
+                     {blocksFor(p.args.w.rows, warpRows * 32), uint32_t(groups),
+                      uint32_t(p.heads)},
                      uint32_t(warpRows * warpCols * 32),
-                     uint32_t(kStages * rows * kRowBytes), p.args)};
+                     uint32_t(kStages * rows * rowBytes), p.args)};
 }
 } // namespace
 
@@ -202,9 +259,14 @@ std::vector<Launch> gemmLaunches(OpCode op, const void *args,
     return {};
   if (context.form.layout == Layout::Gguf)
     return floatGemm(p);
-  if (context.form.activation == Encoding::F32 || p.jobs == Jobs::Heads)
+  if (context.form.activation == Encoding::F32 || p.jobs == Jobs::Heads ||
+      rows16Shape(p.format).codeBits % 16 == 0)
     return {};
-  return rowsPerMatrix(p) <= kGemvRows ? gemv(p) : gemm(p);
+  // An expert may have more rows than others; it takes several groups.
+  int64_t rows = rowsPerMatrix(p);
+  if (rows > kFewRows)
+    return gemm(p);
+  return rows > 2 ? gemvMma(p) : gemv(p, rows);
 }
 
 } // namespace moek::cuda

@@ -1,7 +1,7 @@
 // MlaAttention on rows that Decompress made, in float. A block is a head and a
-// tile of sixteen queries of a sequence, a warp four of them. 32 keys at a time,
-// with their rope part from the cache, are in shared memory, a lane scores one of
-// them for four queries; then lanes are columns of values.
+// tile of sixteen queries of a sequence, a warp four of them. 32 keys at a
+// time, with their rope part from the cache, are in shared memory, a lane
+// scores one of them for four queries; then lanes are columns of values.
 //
 // Shared floats: keys [32][nope + rope + 1], an odd stride so that lanes read
 // from 32 banks; values [32][value]; queries [16][nope + rope]: for 192 and 128
@@ -41,10 +41,9 @@ MOE_KERNEL(128, 2)(const __grid_constant__ MlaAttentionArgs a) {
   i64 token = sequence.begin + first;
   for (int i = threadIdx.x; i < kQueries * keyWidth; i += kThreads) {
     int query = i / keyWidth, c = i % keyWidth;
-    queries[i] =
-        query < count ? a.q[(token + query) * a.qStride +
-                            i64(a.firstHead + head) * keyWidth + c]
-                      : 0;
+    queries[i] = query < count ? a.q[(token + query) * a.qStride +
+                                     i64(a.firstHead + head) * keyWidth + c]
+                               : 0;
   }
   float most[kOwn], sum[kOwn], sums[kOwn][kColumns];
 #pragma unroll
@@ -80,8 +79,8 @@ MOE_KERNEL(128, 2)(const __grid_constant__ MlaAttentionArgs a) {
       }
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      bool isSeen = lane < rowCount &&
-                    at + lane <= sequence.position + first + own + i;
+      bool isSeen =
+          lane < rowCount && at + lane <= sequence.position + first + own + i;
       float x = isSeen ? score[i] * a.scale : -infinity();
       float next = fmaxf(most[i], warpMax(x));
       float shift = next == -infinity() ? 0 : next;

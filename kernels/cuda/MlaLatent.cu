@@ -14,7 +14,8 @@ MOE_DEVICE void storeRow(const Kv &kv, i64 to, int width) {
     row[c] = 0;
   __syncthreads();
   for (int b = threadIdx.x / 32; b < blocks; b += blockDim.x / 32) {
-    float u = row[b * kKvBlock + 2 * lane], v = row[b * kKvBlock + 2 * lane + 1];
+    float u = row[b * kKvBlock + 2 * lane],
+          v = row[b * kKvBlock + 2 * lane + 1];
     bool isBroken = __any_sync(kAllLanes, !isFinite(u) || !isFinite(v));
     float most = warpMax(fmaxf(fabsf(u), fabsf(v)));
     float inverse = !isBroken && most >= 1e-36f ? 127 / most : 0;
@@ -24,7 +25,7 @@ MOE_DEVICE void storeRow(const Kv &kv, i64 to, int width) {
     *(u16 *)(codes + lane / 2 * 64 + lane % 2 * 2) =
         u16((first + 128) | (second + 128) << 8);
     if (lane == 0)
-      *kvScale(kv, to, b) = isBroken         ? nanValue()
+      *kvScale(kv, to, b) = isBroken       ? nanValue()
                             : inverse != 0 ? most / 127
                                            : 0;
   }

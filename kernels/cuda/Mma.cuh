@@ -32,8 +32,8 @@ MOE_DEVICE void mmaHalf(int *d, u32 a, u32 b, int c0, int c1) {
 }
 #endif
 
-/// d = a * b + start, where start[t] is that of columns 2 c + t: sums that begin
-/// where others end would cost a move each.
+/// d = a * b + start, where start[t] is that of columns 2 c + t: sums that
+/// begin where others end would cost a move each.
 MOE_DEVICE void mma16(int *d, u32 a0, u32 a1, u32 b, const int *start) {
 #if __CUDA_ARCH__ < 800
   mmaHalf(d, a0, b, start[0], start[1]);

@@ -46,8 +46,9 @@ MOE_KERNEL(256, 4)(const __grid_constant__ QuantizeArgs a) {
   u8 *out = a.out + row * a.outStride;
   *(u32 *)(out + c) = codes;
   if (lane % 8 == 0)
-    ((float *)a8Scales(out, a.cols))[c / 32] =
-        isBroken ? nanValue() : inverse != 0 ? most / 127 : 0;
+    ((float *)a8Scales(out, a.cols))[c / 32] = isBroken       ? nanValue()
+                                               : inverse != 0 ? most / 127
+                                                              : 0;
   if (lane % 4 == 0)
     ((i16 *)a8Sums(out, a.cols))[c / 16] = i16(sum);
 }

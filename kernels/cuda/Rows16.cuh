@@ -6,11 +6,11 @@
 // sixteen bytes are those of four rows, and they are rows of an mma operand as
 // they are.
 //
-// A warp takes two panels. Lane 4 g + c reads sixteen bytes of panel g / 4: rows
-// 4 (g % 4) .. + 3, which are rows 4 g .. 4 g + 3 of the two panels together,
-// and column groups c and c + 4 of the eight in 32 columns. Its rows 0 and 1 are
-// rows g and g + 8 of one mma, rows 2 and 3 of another; groups c and c + 4 are
-// just the columns that the lane must hold. Nothing is exchanged.
+// A warp takes two panels. Lane 4 g + c reads sixteen bytes of panel g / 4:
+// rows 4 (g % 4) .. + 3, which are rows 4 g .. 4 g + 3 of the two panels
+// together, and column groups c and c + 4 of the eight in 32 columns. Its rows
+// 0 and 1 are rows g and g + 8 of one mma, rows 2 and 3 of another; groups c
+// and c + 4 are just the columns that the lane must hold. Nothing is exchanged.
 //
 // 32 columns are a unit. A block of the format has kTileUnits of them.
 //
@@ -100,8 +100,9 @@ static_assert(kScalePart + kTileUnits * kUnitBytes == kTileBytes);
 //===----------------------------------------------------------------------===//
 
 /// How many 16-byte words a lane reads of a unit.
-constexpr int kWords =
-    MOE_BITS == 4 ? 1 : MOE_BITS == 3 || MOE_BITS == 6 ? 3 : 2;
+constexpr int kWords = MOE_BITS == 4                    ? 1
+                       : MOE_BITS == 3 || MOE_BITS == 6 ? 3
+                                                        : 2;
 
 struct Codes {
   uint4 word[kWords];
@@ -143,9 +144,9 @@ MOE_DEVICE void loadCodes(Codes &codes, const u8 *unit, int c) {
 }
 
 #ifdef MOE_TABLE
-/// Bytes kIq4Values[n] for the four nibbles of the low half of `n`. A prmt takes
-/// from eight bytes: one of each half of the table, and the nibbles' top bits
-/// choose.
+/// Bytes kIq4Values[n] for the four nibbles of the low half of `n`. A prmt
+/// takes from eight bytes: one of each half of the table, and the nibbles' top
+/// bits choose.
 MOE_DEVICE u32 lookUp(u32 n) {
   constexpr u32 kTable[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u,
                              0x71594535u};

@@ -52,7 +52,8 @@ double dot(const Weights &w, int64_t o, int64_t r, const float *x) {
   return sum;
 }
 
-/// What a kernel that sums by itself, in float, may be off: GPUs have no GemmFn.
+/// What a kernel that sums by itself, in float, may be off: GPUs have no
+/// GemmFn.
 double sumError(const KernelInfo &kernel, const Weights &w, int64_t o,
                 int64_t r, const float *x) {
   if (kernel.isa != Isa::Cuda)
@@ -256,11 +257,10 @@ TEST_P(ExpertsGateUpTest, EachSlotMeetsItsExpert) {
         int32_t e = routing.ids[size_t(s)];
         double g = dot(gate, e, r, act.row(s / topK));
         double u = dot(up, e, r, act.row(s / topK));
-        return Wanted{silu(g) * u,
-                      8 * kEps * std::fabs(silu(g) * u) +
-                          2 * kEps * std::fabs(g * u) +
-                          gateUpError(GetParam(), gate, up, e, r,
-                                      act.row(s / topK))};
+        return Wanted{silu(g) * u, 8 * kEps * std::fabs(silu(g) * u) +
+                                       2 * kEps * std::fabs(g * u) +
+                                       gateUpError(GetParam(), gate, up, e, r,
+                                                   act.row(s / topK))};
       });
     }
 }

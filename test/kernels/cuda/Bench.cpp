@@ -2,7 +2,8 @@
 //
 // cuda_bench [NAME]: rows of a table for test/bench/README.md, of kernels whose
 // name holds NAME. Weights are as many copies as do not fit L2, so that each is
-// read from memory; a graph of launches is timed, the median of its runs counts.
+// read from memory; a graph of launches is timed, the median of its runs
+// counts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,8 +43,9 @@ struct Bench {
     }();
     uint64_t address = empty(bytes);
     for (int64_t at = 0; at < bytes; at += int64_t(pattern.size()))
-      gpu.copyIn(address + uint64_t(at), pattern.data(),
-                 size_t(std::min<int64_t>(bytes - at, int64_t(pattern.size()))));
+      gpu.copyIn(
+          address + uint64_t(at), pattern.data(),
+          size_t(std::min<int64_t>(bytes - at, int64_t(pattern.size()))));
     return address;
   }
   uint64_t empty(int64_t bytes) {
@@ -94,18 +96,18 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-constexpr Format kPacked[] = {Format::Q2_K, Format::Q3_K, Format::IQ4_XS,
+constexpr Format kPacked[] = {Format::Q2_K, Format::Q3_K,   Format::IQ4_XS,
                               Format::Q4_0, Format::IQ4_NL, Format::Q4_K,
-                              Format::Q4_1, Format::Q5_0, Format::Q5_K,
-                              Format::Q5_1, Format::Q6_K, Format::Q8_0};
+                              Format::Q4_1, Format::Q5_0,   Format::Q5_K,
+                              Format::Q5_1, Format::Q6_K,   Format::Q8_0};
 
 /// One product of `tokens` rows with [rows, cols]; seconds, without what the
 /// graph takes.
 void linear(Bench &b, Format format, int64_t rows, int64_t cols,
             int32_t tokens) {
-  std::string name = fmt::format("linear {} {}x{} T={}",
-                                 lower(formatInfo(format).name), rows, cols,
-                                 tokens);
+  std::string name =
+      fmt::format("linear {} {}x{} T={}", lower(formatInfo(format).name), rows,
+                  cols, tokens);
   if (!b.wants(name))
     return;
   auto row = int64_t(rowBytes(format, uint64_t(cols)));
@@ -141,9 +143,9 @@ void linear(Bench &b, Format format, int64_t rows, int64_t cols,
 /// gate, up and SiLU of `slots` experts of one token, or in prefill of many.
 void experts(Bench &b, Format format, int32_t experts, int64_t rows,
              int64_t cols, int32_t topK, int32_t tokens) {
-  std::string name = fmt::format("experts gate+up {} {}x{}x{} T={}",
-                                 lower(formatInfo(format).name), topK, rows,
-                                 cols, tokens);
+  std::string name =
+      fmt::format("experts gate+up {} {}x{}x{} T={}",
+                  lower(formatInfo(format).name), topK, rows, cols, tokens);
   if (!b.wants(name))
     return;
   auto row = int64_t(rowBytes(format, uint64_t(cols)));
@@ -155,11 +157,12 @@ void experts(Bench &b, Format format, int32_t experts, int64_t rows,
   std::vector<cuda::Launch> launches;
   int copies = tokens > 64 ? 3 : 16;
   for (int i = 0; i < copies; ++i) {
-    std::vector<std::vector<int32_t>> lists(size_t(experts), std::vector<int32_t>{});
+    std::vector<std::vector<int32_t>> lists(size_t(experts),
+                                            std::vector<int32_t>{});
     for (int32_t t = 0; t < tokens; ++t)
       for (int32_t j = 0; j < topK; ++j) // Distinct, and others in each copy.
-        lists[size_t((i * topK + t * 7 + j * 11) % experts)]
-            .push_back(t * topK + j);
+        lists[size_t((i * topK + t * 7 + j * 11) % experts)].push_back(
+            t * topK + j);
     std::vector<int32_t> offsets{0}, slots;
     for (const auto &list : lists) {
       slots.insert(slots.end(), list.begin(), list.end());
@@ -185,7 +188,8 @@ void experts(Bench &b, Format format, int32_t experts, int64_t rows,
   int64_t touched = std::min<int64_t>(experts, int64_t(tokens) * topK);
   fmt::print("{:40} {:9.2f} us {:8.1f} GB/s {:8.2f} TOPS\n", name,
              seconds * 1e6, double(2 * touched * each) / seconds / 1e9,
-             4.0 * double(rows) * double(cols) * tokens * topK / seconds / 1e12);
+             4.0 * double(rows) * double(cols) * tokens * topK / seconds /
+                 1e12);
   std::fflush(stdout);
   b.freeAll();
 }
@@ -296,7 +300,8 @@ int main(int argc, char **argv) {
   for (KvType type : {KvType::BF16, KvType::Q8_0})
     for (int32_t heads : {16, 128})
       for (int32_t position : {4096, 32768})
-        latent(b, type, heads, position, 64);
+        for (int32_t splits : {64, 128})
+          latent(b, type, heads, position, splits);
   for (Format format : {Format::Q4_K, Format::Q8_0, Format::Q6_K, Format::Q4_0})
     linear(b, format, 8192, 7168, 512);
   experts(b, Format::Q4_K, 64, 1408, 2048, 6, 512);

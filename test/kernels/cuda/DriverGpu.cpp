@@ -190,7 +190,8 @@ private:
                                launch.kernel.entry.c_str()),
            "cuModuleGetFunction");
     }
-    if (launch.sharedBytes > 48 * 1024)
+    // Without asking a block gets so much, declared memory included.
+    if (launch.sharedBytes + uint32_t(image.sharedBytes) > 48 * 1024)
       must(driver_.setFunction(entry->second, kMaxDynamicShared,
                                int(launch.sharedBytes)),
            "cuFuncSetAttribute");

@@ -31,8 +31,8 @@ public:
   virtual std::string launch(const cuda::Launch &launch,
                              const moec::KernelImage &image) = 0;
 
-  /// Seconds of one of `repeats` runs of `launches` captured in a graph; 0 where
-  /// time means nothing.
+  /// Seconds of one of `repeats` runs of `launches` captured in a graph; 0
+  /// where time means nothing.
   virtual double time(const std::vector<cuda::Launch> &launches,
                       const std::vector<moec::KernelImage> &images,
                       int repeats) {

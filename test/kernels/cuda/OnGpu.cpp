@@ -117,8 +117,8 @@ struct Moved {
     out(a.out, floats(tokens * a.splits, a.outStride, cols));
   }
   void move(LatentCombineArgs &a) {
-    in(a.x, floats(tokens * a.splits, a.xStride,
-                   int64_t(a.heads) * (a.latent + 2)));
+    in(a.x,
+       floats(tokens * a.splits, a.xStride, int64_t(a.heads) * (a.latent + 2)));
     out(a.out, floats(tokens, a.outStride, int64_t(a.heads) * a.latent));
   }
   void move(HeadLinearArgs &a) {
@@ -210,8 +210,7 @@ cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
   context.maxSequences = step.sequenceCount + 1;
   context.maxPositions = 5;
   for (int32_t i = 0; i < step.sequenceCount; ++i)
-    context.maxPositions +=
-        step.sequence(i).position + step.sequence(i).count;
+    context.maxPositions += step.sequence(i).position + step.sequence(i).count;
   context.arch = gpu.arch();
   context.multiprocessors = gpu.multiprocessors();
   return context;

@@ -1,4 +1,5 @@
-//===- OnGpu.h - An instruction's arguments with device addresses -*- C++ -*-===//
+//===- OnGpu.h - An instruction's arguments with device addresses -*- C++
+//-*-===//
 
 #ifndef MOE_TEST_KERNELS_CUDA_ONGPU_H
 #define MOE_TEST_KERNELS_CUDA_ONGPU_H

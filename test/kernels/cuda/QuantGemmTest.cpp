@@ -28,12 +28,12 @@ struct Panels {
     bytes.resize(size_t(outer * stored * row));
     for (int64_t o = 0; o < outer; ++o)
       for (int64_t r = 0; r < rows; r += kRows16)
-        EXPECT_TRUE(packRows16(
-            format,
-            weights.view.data + o * weights.view.outerStride +
-                r * weights.view.rowStride,
-            weights.view.rowStride, std::min(rows - r, kRows16), cols,
-            bytes.data() + (o * stored + r) * row));
+        EXPECT_TRUE(
+            packRows16(format,
+                       weights.view.data + o * weights.view.outerStride +
+                           r * weights.view.rowStride,
+                       weights.view.rowStride, std::min(rows - r, kRows16),
+                       cols, bytes.data() + (o * stored + r) * row));
     view = {bytes.data(), outer, rows, cols, stored * row, row, format};
   }
   Weights weights;
@@ -102,18 +102,19 @@ TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
       for (int64_t t = 0; t < tokens; ++t)
         for (int64_t r = 0; r < rows; ++r)
           before.at(t, r) = out.at(t, r);
-      LinearArgs args{acts.memory.data(), acts.memory.stride, w.view,
-                      nullptr,            bias.data(),        out.data(),
-                      out.stride,         accumulate};
+      LinearArgs args{
+          acts.memory.data(), acts.memory.stride, w.view,     nullptr,
+          bias.data(),        out.data(),         out.stride, accumulate};
       runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm);
       out.expectOnlyPayloadWritten();
       expectClose(out, [&](int64_t t, int64_t r) {
         Product p = product(w, 0, r, acts, t);
         double old = accumulate ? before.at(t, r) : 0;
         double value = p.value + bias.at(0, r) + old;
-        return Wanted{value, p.error + 4 * kEps * (std::fabs(p.value) +
-                                                   std::fabs(bias.at(0, r)) +
-                                                   std::fabs(old))};
+        return Wanted{value, p.error + 4 * kEps *
+                                           (std::fabs(p.value) +
+                                            std::fabs(bias.at(0, r)) +
+                                            std::fabs(old))};
       });
     }
 }
@@ -126,8 +127,13 @@ TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
     Panels up(GetParam(), 1, rows, cols, random);
     Acts acts(tokens, cols, 6);
     Matrix<float> out(tokens, rows, 3);
-    GateUpArgs args{acts.memory.data(), acts.memory.stride, gate.view, up.view,
-                    nullptr,            nullptr,            out.data(),
+    GateUpArgs args{acts.memory.data(),
+                    acts.memory.stride,
+                    gate.view,
+                    up.view,
+                    nullptr,
+                    nullptr,
+                    out.data(),
                     out.stride};
     runOnGpu(OpCode::GateUp, &args, {tokens, 0}, kForm);
     out.expectOnlyPayloadWritten();

@@ -46,8 +46,7 @@ public:
     shape.threads[0] = launch.threads;
     shape.dynamicSharedBytes = launch.sharedBytes;
     const void *argument = launch.args.data();
-    softgpu::LaunchResult result =
-        gpu_.launch(*kernel, shape, {&argument, 1});
+    softgpu::LaunchResult result = gpu_.launch(*kernel, shape, {&argument, 1});
     return result.finding ? result.finding->text : "";
   }
 

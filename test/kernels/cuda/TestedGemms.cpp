@@ -1,6 +1,7 @@
 //===- TestedGemms.cpp - Gemms of a GPU as GemmFns ------------------------===//
 //
-// What stands behind a GemmFn here copies its matrix to the GPU and runs Linear.
+// What stands behind a GemmFn here copies its matrix to the GPU and runs
+// Linear.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,20 +48,15 @@ void onGpu(const uint8_t *w, int64_t wStride, int64_t rows,
   test::Matrix<uint8_t> acts(tokens, rowBytes, 64);
   for (int64_t t = 0; t < tokens; ++t)
     std::memcpy(acts.row(t), act[t], size_t(rowBytes));
-  LinearArgs args{acts.data(),
-                  acts.stride,
-                  {w, 1, rows, cols, 0, wStride, gemm.format},
-                  nullptr,
-                  nullptr,
-                  out,
-                  outStride,
-                  false};
+  LinearArgs args{
+      acts.data(), acts.stride, {w, 1, rows, cols, 0, wStride, gemm.format},
+      nullptr,     nullptr,     out,
+      outStride,   false};
   test::runOnGpu(OpCode::Linear, &args, {int32_t(tokens), 0},
                  {gemm.activation, gemm.layout});
 }
 
-template <size_t... I>
-GemmFn functionAt(size_t i, std::index_sequence<I...>) {
+template <size_t... I> GemmFn functionAt(size_t i, std::index_sequence<I...>) {
   static constexpr GemmFn functions[] = {&onGpu<I>...};
   return functions[i];
 }
