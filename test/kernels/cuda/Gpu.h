@@ -42,7 +42,7 @@ public:
 
 /// The GPU behind the driver, or null and why not.
 std::unique_ptr<Gpu> openDriverGpu(std::string &why);
-/// Null where this build has none.
+/// Null where this CPU cannot interpret one.
 std::unique_ptr<Gpu> openSoftGpu(std::string &why);
 
 /// What these tests use, opened once: null where there is neither a GPU nor a
