@@ -29,7 +29,8 @@ constexpr GemmInfo gemmAt(size_t i) {
           isPacked ? Layout::Rows16 : Layout::Gguf,
           Isa::Cuda,
           1,
-          kAnyTokens};
+          kAnyTokens,
+          kNever};
 }
 
 std::string nameOf(const GemmInfo &gemm) {
