@@ -26,16 +26,21 @@ std::optional<Nvrtc> nvrtc() {
   if (!name)                                                                   \
   GTEST_SKIP() << Nvrtc::open().status().message()
 
+constexpr Format kEveryFormat[] = {
+#define MOE_FORMAT(name, id, elements, bytes) Format::name,
+#include "kernels/quant/Formats.def"
+};
+/// A format of each kind.
+constexpr Format kSomeFormats[] = {Format::F16, Format::Q4_K, Format::Q8_0};
+
 /// Launches of every op, with DeepSeek-V2-Lite's shapes.
 class EveryLaunch {
 public:
-  explicit EveryLaunch(int arch) {
+  explicit EveryLaunch(int arch,
+                       std::span<const Format> formats = kEveryFormat) {
     context_.arch = arch;
     context_.maxPositions = 4096;
-    for (Format format : {
-#define MOE_FORMAT(name, id, elements, bytes) Format::name,
-#include "kernels/quant/Formats.def"
-         }) {
+    for (Format format : formats) {
       addPanels(format);
       addFiles(format);
     }
@@ -126,7 +131,14 @@ private:
   cuda::LaunchContext context_;
 };
 
-class KernelResourcesTest : public testing::TestWithParam<int> {};
+struct Compiled {
+  int arch;
+  std::span<const Format> formats;
+};
+void PrintTo(const Compiled &compiled, std::ostream *out) {
+  *out << "sm_" << compiled.arch;
+}
+class KernelResourcesTest : public testing::TestWithParam<Compiled> {};
 
 /// Beside this program: of a build, as its objects are.
 std::string cacheFolder() {
@@ -137,12 +149,13 @@ std::string cacheFolder() {
 
 TEST_P(KernelResourcesTest, NothingSpills) {
   NEED_NVRTC(library);
-  if (!std::count(library->archs().begin(), library->archs().end(), GetParam()))
-    GTEST_SKIP() << "this NVRTC does not know sm_" << GetParam();
-  EveryLaunch every(GetParam());
+  const auto &[arch, formats] = GetParam();
+  if (!std::count(library->archs().begin(), library->archs().end(), arch))
+    GTEST_SKIP() << "this NVRTC does not know sm_" << arch;
+  EveryLaunch every(arch, formats);
   std::vector<KernelJob> jobs;
   for (const cuda::Launch &launch : every.launches)
-    jobs.push_back({launch.kernel, GetParam()});
+    jobs.push_back({launch.kernel, arch});
   KernelCompiler compiler(*library, cacheFolder());
   moert::StatusOr<std::vector<KernelImage>> images = compiler.compile(jobs);
   ASSERT_TRUE(images.isOk()) << images.status().message();
@@ -159,16 +172,23 @@ TEST_P(KernelResourcesTest, NothingSpills) {
     EXPECT_LE(registers, 65536);
     // What GeForce has of shared memory: 64 KiB before sm_80, 99 from it on.
     EXPECT_LE(int64_t(launch.sharedBytes) + image.sharedBytes,
-              (GetParam() < 80 ? 64 : 99) * 1024);
+              (arch < 80 ? 64 : 99) * 1024);
     EXPECT_NE(image.ptx.find(launch.kernel.entry), std::string::npos);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Archs, KernelResourcesTest,
-                         testing::Values(75, 80, 86, 89, 90, 100, 120),
-                         [](const auto &info) {
-                           return "sm_" + std::to_string(info.param);
-                         });
+std::string nameOf(const testing::TestParamInfo<Compiled> &info) {
+  return "sm_" + std::to_string(info.param.arch);
+}
+INSTANTIATE_TEST_SUITE_P(SomeFormats, KernelResourcesTest,
+                         testing::Values(Compiled{89, kSomeFormats}), nameOf);
+INSTANTIATE_TEST_SUITE_P(
+    EveryFormat, KernelResourcesTest,
+    testing::Values(Compiled{75, kEveryFormat}, Compiled{80, kEveryFormat},
+                    Compiled{86, kEveryFormat}, Compiled{89, kEveryFormat},
+                    Compiled{90, kEveryFormat}, Compiled{100, kEveryFormat},
+                    Compiled{120, kEveryFormat}),
+    nameOf);
 
 //===----------------------------------------------------------------------===//
 // The library

@@ -119,6 +119,26 @@ TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
     }
 }
 
+// What each format is tested with where all of this file takes too long.
+TEST_P(QuantGemmTest, OneTokenAFewAndMany) {
+  Random random(55);
+  for (int32_t tokens : {1, 3, 11}) {
+    int64_t rows = 19, cols = 256;
+    Panels w(GetParam(), 1, rows, cols, random);
+    Acts acts(tokens, cols, 5);
+    Matrix<float> out(tokens, rows, 3);
+    LinearArgs args{
+        acts.memory.data(), acts.memory.stride, w.view, nullptr, nullptr,
+        out.data(),         out.stride,         false};
+    runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm);
+    out.expectOnlyPayloadWritten();
+    expectClose(out, [&](int64_t t, int64_t r) {
+      Product p = product(w, 0, r, acts, t);
+      return Wanted{p.value, p.error};
+    });
+  }
+}
+
 TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
   Random random(52);
   for (int32_t tokens : {1, 5, 8, 23, 70}) {
