@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building and testing need, and nothing when
-# all are there already. Called by quickstart.sh and test.sh.
+# Installs the Debian packages that building and testing need, and NVRTC where
+# there is none; nothing when all are there already. Called by quickstart.sh and
+# test.sh.
 set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache python3            # build tools; lit needs python3
+  python3-pip                                     # brings NVRTC
   llvm-19-dev llvm-19-tools libmlir-19-dev mlir-19-tools
   libzstd-dev zlib1g-dev libxml2-dev              # what LLVM's CMake files ask for
   flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev
@@ -13,12 +15,28 @@ packages=(
   libzydis-dev                                    # tests decode machine code
 )
 
+# Kernels for GPUs are compiled by NVRTC, of a CUDA toolkit or of its own package,
+# which comes with pip into the user's cache folder. Without it their tests are
+# skipped.
+install_nvrtc() {
+  local folder="${XDG_CACHE_HOME:-$HOME/.cache}/moec/nvrtc"
+  compgen -G "$folder/nvidia/*/lib/libnvrtc.so.1[23]" >/dev/null && return
+  ldconfig -p 2>/dev/null | grep -q 'libnvrtc\.so\.1[23]' && return
+  compgen -G '/usr/local/cuda/lib64/libnvrtc.so.1[23]' >/dev/null && return
+  echo "== Installing NVRTC into $folder"
+  python3 -m pip install --quiet --no-deps --target "$folder" nvidia-cuda-nvrtc ||
+    echo "warning: no NVRTC: tests of kernels for GPUs will be skipped" >&2
+}
+
 missing=()
 for package in "${packages[@]}"; do
   status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
   [ "$status" = "install ok installed" ] || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
+if [ ${#missing[@]} -eq 0 ]; then
+  install_nvrtc
+  exit 0
+fi
 
 if ! command -v apt-get >/dev/null; then
   echo "error: this script installs Debian packages and found no apt-get; install these by other means: ${missing[*]}" >&2
@@ -35,3 +53,4 @@ fi
 echo "== Installing ${#missing[@]} packages: ${missing[*]}"
 "${root[@]}" apt-get update -q
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+install_nvrtc

@@ -28,14 +28,6 @@ namespace {
 
 constexpr float kPoison = -12345.678f;
 
-std::vector<GemmInfo> runnableGemms() {
-  std::vector<GemmInfo> result;
-  for (const GemmInfo &info : gemmTable())
-    if (info.isa != Isa::Cuda && hostSupports(info.isa))
-      result.push_back(info);
-  return result;
-}
-
 /// Output rows further apart than they are long, with poison all around.
 class Output {
 public:
@@ -312,7 +304,7 @@ TEST_P(GemmTest, ResultDoesNotDependOnOtherTokensOrRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(KernelsDef, GemmTest,
-                         testing::ValuesIn(runnableGemms()),
+                         testing::ValuesIn(testedGemms()),
                          [](const auto &info) {
                            return std::string(info.param.name);
                          });

@@ -12,6 +12,10 @@
 
 namespace moek::test {
 
+/// Every gemm that this program runs: of Kernels.def those that this CPU can run,
+/// or those of the GPU.
+std::vector<GemmInfo> testedGemms();
+
 /// Random blocks whose F16 and float scales are ordinary numbers.
 void randomWeights(Format format, int64_t rows, int64_t cols, int64_t stride,
                    std::mt19937 &random, uint8_t *out);

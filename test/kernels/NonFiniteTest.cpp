@@ -398,7 +398,8 @@ MOE_NON_FINITE_SUITE(MlaAttention) {
                           gemm(),     wv.view,    gemm(),     Encoding::F32,
                           out.data(), out.stride, heads,      nope,
                           rope,       latent,     value,      0.2f};
-    bool integer = type == KvType::Q8_0 && GetParam().isa != Isa::Ref;
+    bool integer = type == KvType::Q8_0 && GetParam().isa != Isa::Ref &&
+                   GetParam().isa != Isa::Cuda;
     std::vector<Input> inputs = rowsOf(cache, position);
     inputs.push_back(
         inputOf("q", q, [&](int64_t row, int64_t col, int64_t r, int64_t c) {

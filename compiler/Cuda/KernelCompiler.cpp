@@ -1,0 +1,180 @@
+#include "compiler/Cuda/KernelCompiler.h"
+
+#include "runtime/base/ContentHash.h"
+#include "runtime/base/OutputFile.h"
+
+#include <atomic>
+#include <charconv>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+
+namespace moec {
+
+namespace {
+/// The number in front of `what`, where the log has it: "12 bytes spill
+/// stores".
+int numberBefore(const std::string &log, std::string_view what) {
+  size_t end = log.find(what);
+  if (end == std::string::npos || end == 0)
+    return 0;
+  size_t digits = log.find_last_not_of("0123456789", end - 2);
+  size_t begin = digits == std::string::npos ? 0 : digits + 1;
+  int number = 0;
+  std::from_chars(log.data() + begin, log.data() + end, number);
+  return number;
+}
+
+/// "Used 40 registers, used 1 barriers, 1024 bytes smem".
+void readResources(const std::string &log, KernelImage &image) {
+  image.registers = numberBefore(log, " registers");
+  image.spilledBytes = numberBefore(log, " bytes spill stores") +
+                       numberBefore(log, " bytes spill loads");
+  image.stackBytes = numberBefore(log, " bytes stack frame");
+  image.sharedBytes = numberBefore(log, " bytes smem");
+}
+
+// A cached kernel is a file: a line of numbers, then cubin and PTX.
+constexpr const char *kMagic = "moe-kernel-1";
+
+StatusOr<KernelImage> readCached(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string magic;
+  KernelImage image;
+  size_t cubinBytes = 0, ptxBytes = 0;
+  if (!(file >> magic >> image.arch >> image.registers >> image.spilledBytes >>
+        image.stackBytes >> image.sharedBytes >> cubinBytes >> ptxBytes) ||
+      magic != kMagic || file.get() != '\n')
+    return Status(StatusCode::Io, "not cached");
+  std::error_code error;
+  uintmax_t size = std::filesystem::file_size(path, error);
+  // A damaged file is one more that is not there.
+  if (error || cubinBytes + ptxBytes + size_t(file.tellg()) != size)
+    return Status(StatusCode::Io, "not cached");
+  image.cubin.resize(cubinBytes);
+  image.ptx.resize(ptxBytes);
+  file.read(image.cubin.data(), std::streamsize(cubinBytes));
+  file.read(image.ptx.data(), std::streamsize(ptxBytes));
+  if (!file)
+    return Status(StatusCode::Io, "not cached");
+  return image;
+}
+
+/// A cache that cannot be written is no error: the next compilation takes
+/// longer.
+void writeCached(const std::string &folder, const std::string &path,
+                 const KernelImage &image) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return;
+  std::string text =
+      fmt::format("{} {} {} {} {} {} {} {}\n", kMagic, image.arch,
+                  image.registers, image.spilledBytes, image.stackBytes,
+                  image.sharedBytes, image.cubin.size(), image.ptx.size());
+  text += image.cubin;
+  text += image.ptx;
+  (void)moert::writeOutput(path, text, moert::OutputFile::Content::Binary);
+}
+
+std::vector<std::string> optionsOf(const moek::cuda::KernelSpec &spec) {
+  std::vector<std::string> options = {"--std=c++17", "--ptxas-options=-v",
+                                      "--define-macro=MOE_ENTRY=" + spec.entry};
+  for (const std::string &define : spec.defines)
+    options.push_back("--define-macro=" + define);
+  return options;
+}
+} // namespace
+
+KernelCompiler::KernelCompiler(Nvrtc nvrtc, std::string cacheFolder)
+    : nvrtc_(std::move(nvrtc)), cacheFolder_(std::move(cacheFolder)) {
+  for (const moek::cuda::Source &source : moek::cuda::sources())
+    headers_.push_back({std::string(source.name), std::string(source.text)});
+}
+
+std::string KernelCompiler::keyOf(const KernelJob &job) const {
+  std::ostringstream all;
+  all << kMagic << '\n'
+      << nvrtc_.versionMajor() << '.' << nvrtc_.versionMinor() << '\n'
+      << job.arch << '\n'
+      << job.spec.file;
+  for (const std::string &option : optionsOf(job.spec))
+    all << '\n' << option;
+  // All sources, not just those it includes: they change together or not.
+  for (const NvrtcHeader &header : headers_)
+    all << '\n' << header.name << '\n' << header.text;
+  std::string text = all.str();
+  return moert::contentHash(
+      {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+}
+
+StatusOr<KernelImage> KernelCompiler::compileOne(const KernelJob &job,
+                                                 bool &wasCached) const {
+  std::string path;
+  if (!cacheFolder_.empty()) {
+    path = cacheFolder_ + "/" + keyOf(job) + ".kernel";
+    if (StatusOr<KernelImage> image = readCached(path)) {
+      wasCached = true;
+      return image;
+    }
+  }
+  const NvrtcHeader *source = nullptr;
+  for (const NvrtcHeader &header : headers_)
+    if (header.name == job.spec.file)
+      source = &header;
+  if (!source)
+    return Status(StatusCode::Internal,
+                  fmt::format("there is no {}", job.spec.file));
+  MOE_ASSIGN_OR_RETURN(NvrtcOutput output,
+                       nvrtc_.compile(job.spec.file, source->text, headers_,
+                                      optionsOf(job.spec), job.arch));
+  KernelImage image;
+  image.arch = job.arch;
+  image.cubin = std::move(output.cubin);
+  image.ptx = std::move(output.ptx);
+  readResources(output.log, image);
+  if (!path.empty())
+    writeCached(cacheFolder_, path, image);
+  return image;
+}
+
+StatusOr<std::vector<KernelImage>>
+KernelCompiler::compile(std::span<const KernelJob> jobs, int threads) {
+  using Key = std::pair<moek::cuda::KernelSpec, int>;
+  std::map<Key, size_t> unique;
+  std::vector<const KernelJob *> distinct;
+  for (const KernelJob &job : jobs)
+    if (unique.emplace(Key(job.spec, job.arch), distinct.size()).second)
+      distinct.push_back(&job);
+  std::vector<KernelImage> images(distinct.size());
+  std::atomic<int> cached = 0;
+  moert::PiecesOptions options;
+  options.threads = threads;
+  MOE_RETURN_IF_ERROR(moert::forEachPiece(
+      distinct.size(), distinct.size(), options, [&]() -> moert::PieceTask {
+        return [&](size_t i) -> StatusOr<uint64_t> {
+          bool wasCached = false;
+          MOE_ASSIGN_OR_RETURN(images[i], compileOne(*distinct[i], wasCached));
+          cached += wasCached;
+          return uint64_t(1);
+        };
+      }));
+  cached_ += cached;
+  std::vector<KernelImage> result;
+  for (const KernelJob &job : jobs)
+    result.push_back(images[unique.at(Key(job.spec, job.arch))]);
+  return result;
+}
+
+StatusOr<KernelImage> KernelCompiler::compile(const KernelJob &job) {
+  MOE_ASSIGN_OR_RETURN(std::vector<KernelImage> images, compile({&job, 1}, 1));
+  return std::move(images.front());
+}
+
+} // namespace moec

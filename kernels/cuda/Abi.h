@@ -1,0 +1,218 @@
+//===- Abi.h - What CUDA kernels receive ------------------------*- C++ -*-===//
+//
+// Included by the kernels, which NVRTC compiles, and by the host, which fills
+// these structs in: so no header of anybody's, and types of the same size on
+// both sides. Pointers are device addresses.
+//
+// A kernel has one parameter, a struct of this file, which a captured graph
+// keeps: what changes from step to step is Step, in device memory, written
+// before the step. Grids are those of the most rows that a phase may have;
+// blocks of rows that a step has not got return at once.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CUDA_ABI_H
+#define MOE_KERNELS_CUDA_ABI_H
+
+namespace moek::cuda {
+
+using i64 = long long;
+using u64 = unsigned long long;
+using u32 = unsigned int;
+using u16 = unsigned short;
+using u8 = unsigned char;
+using i8 = signed char;
+using i16 = short;
+
+constexpr int kMaxSequences = 64;
+
+/// moek::SequenceRows.
+struct Sequence {
+  int begin, count, position, unused;
+  const int *pages;
+};
+
+/// moek::Step.
+struct Step {
+  int tokens, sequences;
+  Sequence sequence[kMaxSequences];
+};
+
+/// Matrices of a weight; strides in bytes.
+struct Matrix {
+  const u8 *data;
+  i64 rows, cols, outerStride, rowStride;
+};
+
+/// moek::KvView.
+struct Kv {
+  u8 *data;
+  i64 width, rowStride;
+};
+
+struct EmbedArgs {
+  const Step *step;
+  const int *tokens;
+  Matrix table;
+  float *out;
+  i64 outStride;
+};
+
+struct RopeTableArgs {
+  const Step *step;
+  const float *invFreq;
+  float *out;
+  int dim;
+};
+
+struct RmsNormArgs {
+  const Step *step;
+  const float *x, *weight;
+  float *out;
+  i64 xStride, outStride;
+  int groups, cols;
+  float eps;
+};
+
+struct QuantizeArgs {
+  const Step *step;
+  const float *x;
+  u8 *out;
+  i64 xStride, outStride, cols;
+  int rowsPerToken;
+};
+
+/// SiluMul, Add: `perToken` elements of each token.
+struct PairArgs {
+  const Step *step;
+  const float *x, *y;
+  float *out;
+  i64 perToken;
+};
+
+struct CopyArgs {
+  const Step *step;
+  const u8 *x;
+  u8 *out;
+  i64 tokenBytes, fixedBytes;
+};
+
+struct RopeArgs {
+  const Step *step;
+  float *x;
+  const float *table;
+  i64 stride;
+  int heads, headStride, offset, dim;
+};
+
+struct MlaLatentArgs {
+  const Step *step;
+  const float *x, *weight, *table;
+  i64 stride;
+  Kv kv;
+  int latent, rope;
+  float eps;
+};
+
+struct RouterArgs {
+  const Step *step;
+  const float *logits, *bias;
+  int *ids;
+  float *weights;
+  i64 stride;
+  int experts, topK, groups, groupsUsed, scoring, normalize;
+  float scale;
+};
+
+struct ExpertGroupArgs {
+  const Step *step;
+  const int *ids;
+  int *offsets, *slots;
+  int experts, topK;
+};
+
+struct ExpertsCombineArgs {
+  const Step *step;
+  const float *y, *weights;
+  float *out;
+  i64 cols;
+  int topK, accumulate;
+};
+
+/// Linear, GateUp, HeadLinear and what experts do: rows of `act` times `w` (and
+/// `up`), each row with the matrix that its head or expert has.
+struct GemmArgs {
+  const Step *step;
+  const u8 *act;
+  i64 actStride; ///< Bytes.
+  Matrix w;
+  Matrix up;
+  const float *bias;
+  float *out;
+  i64 outStride;
+  const int *offsets, *slots; ///< Of experts.
+  int experts, topK;
+  int actPerToken; ///< act's row of slot s is s / topK, else s.
+  int accumulate;
+  int tail; ///< HeadLinear: columns of a head that are copied.
+};
+
+struct AbsorbQueryArgs {
+  const Step *step;
+  const float *q;
+  i64 qStride;
+  Matrix w;
+  float *out;
+  i64 outStride;
+  int heads, nope, rope, latent;
+};
+
+struct LatentAttentionArgs {
+  const Step *step;
+  const float *q;
+  i64 qStride;
+  Kv kv;
+  float *out;
+  i64 outStride;
+  int heads, latent, rope, splits;
+  float scale;
+};
+
+struct LatentCombineArgs {
+  const Step *step;
+  const float *x;
+  i64 xStride;
+  float *out;
+  i64 outStride;
+  int heads, latent, splits;
+};
+
+/// MlaAttention reads [heads][positions][nope + value] floats: keys and values
+/// of the heads from `firstHead` on, for what each sequence sees, one after the
+/// other. This makes `cols` of their columns, from `column` on, out of the
+/// cache's latents and a matrix [heads, cols, latent], or transposed.
+struct DecompressArgs {
+  const Step *step;
+  Kv kv;
+  Matrix w;
+  float *out;
+  i64 positions; ///< Of all sequences together, at most.
+  int firstHead, latent, cols, column, width; ///< width: nope + value
+};
+
+struct MlaAttentionArgs {
+  const Step *step;
+  const float *q;
+  i64 qStride;
+  Kv kv;
+  const float *rows; ///< What Decompress makes.
+  i64 positions;
+  float *out;
+  i64 outStride;
+  int firstHead, heads, nope, rope, latent, value; ///< heads: of a row of q
+  float scale;
+};
+
+} // namespace moek::cuda
+
+#endif // MOE_KERNELS_CUDA_ABI_H

@@ -1,0 +1,17 @@
+// Copy: sixteen bytes a thread where addresses allow, else one.
+
+#include "kernels/cuda/Device.cuh"
+
+MOE_KERNEL(256, 4)(const __grid_constant__ CopyArgs a) {
+  i64 bytes = a.step->tokens * a.tokenBytes + a.fixedBytes;
+  i64 thread = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  i64 threads = i64(gridDim.x) * blockDim.x;
+  i64 done = 0;
+  if (((u64(a.x) | u64(a.out)) & 15) == 0) {
+    done = bytes / 16 * 16;
+    for (i64 i = thread; i < bytes / 16; i += threads)
+      ((uint4 *)a.out)[i] = ((const uint4 *)a.x)[i];
+  }
+  for (i64 i = done + thread; i < bytes; i += threads)
+    a.out[i] = a.x[i];
+}

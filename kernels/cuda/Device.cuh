@@ -1,0 +1,91 @@
+//===- Device.cuh - What kernels share --------------------------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CUDA_DEVICE_CUH
+#define MOE_KERNELS_CUDA_DEVICE_CUH
+
+#include "kernels/cuda/Abi.h"
+
+using namespace moek::cuda;
+
+#define MOE_DEVICE static __device__ __forceinline__
+/// A kernel: its name is given when it is compiled.
+#define MOE_KERNEL(threads, perSm)                                             \
+  extern "C" __global__ void __launch_bounds__(threads, perSm) MOE_ENTRY
+
+constexpr u32 kAllLanes = 0xffffffffu;
+
+MOE_DEVICE float nanValue() { return __int_as_float(0x7fc00000); }
+MOE_DEVICE float infinity() { return __int_as_float(0x7f800000); }
+MOE_DEVICE bool isFinite(float x) { return fabsf(x) < infinity(); }
+
+// 16-bit floats are integers here: cuda_fp16.h is a header.
+MOE_DEVICE float f16ToFloat(u16 bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+MOE_DEVICE u16 floatToF16(float value) {
+  u16 bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+MOE_DEVICE float bf16ToFloat(u16 bits) {
+  return __int_as_float(int(u32(bits) << 16));
+}
+/// As kernels/quant/Half.h rounds: sm_75 has no instruction for it.
+MOE_DEVICE u16 floatToBf16(float value) {
+  u32 bits = u32(__float_as_int(value));
+  if ((bits & 0x7fffffff) > 0x7f800000)
+    return u16(bits >> 16 | 0x40);
+  return u16((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+MOE_DEVICE u16 loadU16(const u8 *p) { return u16(p[0] | p[1] << 8); }
+
+/// In the same order for every lane: all get the same bits.
+MOE_DEVICE float warpSum(float x) {
+#pragma unroll
+  for (int i = 16; i > 0; i /= 2)
+    x += __shfl_xor_sync(kAllLanes, x, i);
+  return x;
+}
+MOE_DEVICE float warpMax(float x) {
+#pragma unroll
+  for (int i = 16; i > 0; i /= 2)
+    x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, i));
+  return x;
+}
+
+/// Of all threads of a block, which has whole warps, at most 32 of them.
+/// `shared` has room for 32 floats that nobody reads or writes meanwhile.
+MOE_DEVICE float blockSum(float x, float *shared) {
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  x = warpSum(x);
+  if (lane == 0)
+    shared[warp] = x;
+  __syncthreads();
+  x = lane < int(blockDim.x) / 32 ? shared[lane] : 0.0f;
+  return warpSum(x);
+}
+
+/// Without the rounding of its own that a compiler may save: where two
+/// kernels, or kernel and CPU, must have the same bits.
+MOE_DEVICE float silu(float x) { return x / (1.0f + expf(-x)); }
+
+/// Where a row of the step continues its sequence.
+struct Place {
+  int position;
+  const int *pages;
+};
+MOE_DEVICE int sequenceOf(const Step *step, int t) {
+  int s = 0;
+  while (t >= step->sequence[s].begin + step->sequence[s].count)
+    ++s;
+  return s;
+}
+MOE_DEVICE Place placeOf(const Step *step, int t) {
+  const Sequence &s = step->sequence[sequenceOf(step, t)];
+  return {s.position + t - s.begin, s.pages};
+}
+
+#endif // MOE_KERNELS_CUDA_DEVICE_CUH

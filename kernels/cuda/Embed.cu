@@ -1,0 +1,13 @@
+// Embed: rows of the embedding table as floats. A block is a token.
+
+#include "kernels/cuda/Gguf.cuh"
+
+MOE_KERNEL(256, 4)(const __grid_constant__ EmbedArgs a) {
+  int t = blockIdx.x;
+  if (t >= a.step->tokens)
+    return;
+  const u8 *row = a.table.data + i64(a.tokens[t]) * a.table.rowStride;
+  float *out = a.out + t * a.outStride;
+  for (i64 c = threadIdx.x; c < a.table.cols; c += blockDim.x)
+    out[c] = gguf::valueAt(row, c);
+}

@@ -1,0 +1,74 @@
+// ExpertGroup: slots by expert, then by token. One block: a warp counts its
+// contiguous part of the slots by expert, sums over warps and experts tell
+// where each warp's begin, and a second pass puts them there. The order does
+// not depend on which warp is first; nothing is atomic.
+
+#include "kernels/cuda/Device.cuh"
+
+extern __shared__ int counts[]; // [warps][experts]
+
+MOE_KERNEL(1024, 1)(const __grid_constant__ ExpertGroupArgs a) {
+  __shared__ int warpTotals[32];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  int slots = a.step->tokens * a.topK;
+  int each = (slots + warps * 32 - 1) / (warps * 32) * 32;
+  int begin = min(warp * each, slots), end = min(begin + each, slots);
+  int *own = counts + warp * a.experts;
+  for (int e = lane; e < a.experts; e += 32)
+    own[e] = 0;
+  __syncwarp();
+  for (int i = begin; i < end; i += 32) {
+    int expert = i + lane < end ? a.ids[i + lane] : -1;
+    u32 same = __match_any_sync(kAllLanes, expert);
+    if (expert >= 0 && lane == __ffs(int(same)) - 1)
+      own[expert] += __popc(same);
+    __syncwarp();
+  }
+  __syncthreads();
+  // Of each expert, how many slots the warps before have; then, over experts,
+  // how many the ones before have: in rounds of as many experts as threads.
+  int before = 0;
+  for (int first = 0; first < a.experts; first += blockDim.x) {
+    int e = first + threadIdx.x, total = 0;
+    if (e < a.experts)
+      for (int w = 0; w < warps; ++w) {
+        int count = counts[w * a.experts + e];
+        counts[w * a.experts + e] = total;
+        total += count;
+      }
+    int sum = total; // inclusive, over the warp
+#pragma unroll
+    for (int i = 1; i < 32; i *= 2) {
+      int other = __shfl_up_sync(kAllLanes, sum, i);
+      sum += lane >= i ? other : 0;
+    }
+    if (lane == 31)
+      warpTotals[warp] = sum;
+    __syncthreads();
+    int offset = before + sum - total;
+    for (int w = 0; w < warps; ++w) {
+      offset += w < warp ? warpTotals[w] : 0;
+      before += warpTotals[w];
+    }
+    if (e < a.experts) {
+      a.offsets[e] = offset;
+      for (int w = 0; w < warps; ++w)
+        counts[w * a.experts + e] += offset;
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0)
+    a.offsets[a.experts] = slots;
+  for (int i = begin; i < end; i += 32) {
+    int expert = i + lane < end ? a.ids[i + lane] : -1;
+    u32 same = __match_any_sync(kAllLanes, expert);
+    int rank = __popc(same & ((1u << lane) - 1));
+    int place = expert >= 0 ? own[expert] + rank : 0;
+    if (expert >= 0)
+      a.slots[place] = i + lane;
+    __syncwarp();
+    if (expert >= 0 && rank == 0)
+      own[expert] += __popc(same);
+    __syncwarp();
+  }
+}

@@ -1,0 +1,18 @@
+// ExpertsCombine: out[t] (+)= sum over choices of weight * y[slot], in the
+// order of choices.
+
+#include "kernels/cuda/Device.cuh"
+
+MOE_KERNEL(256, 4)(const __grid_constant__ ExpertsCombineArgs a) {
+  i64 t = blockIdx.y;
+  i64 c = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (t >= a.step->tokens || c >= a.cols)
+    return;
+  const float *y = a.y + t * a.topK * a.cols + c;
+  const float *weights = a.weights + t * a.topK;
+  float *out = a.out + t * a.cols + c;
+  float sum = a.accumulate ? *out : 0.0f;
+  for (int j = 0; j < a.topK; ++j)
+    sum = fmaf(weights[j], y[j * a.cols], sum);
+  *out = sum;
+}

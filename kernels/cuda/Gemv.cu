@@ -1,0 +1,225 @@
+// Quantised products of one or two rows: decode. Every weight comes from memory
+// once and meets all rows in a dot product of four bytes (dp4a).
+//
+// A block is a panel of 16 weight rows; its warps share out the columns, and
+// add up their parts in the order of warps. Lane 4 k + quad has rows 4 quad ..
+// + 3 and every eighth unit (32 columns) from k on: of a unit it reads one
+// 16-byte word per bit of a code, and unpacks scales that no other lane needs.
+// An mma (GemvMma.cu) needs four lanes for a unit, each of which unpacks all
+// its scales: for Q4_K 111 instructions instead of 40 for 16 rows by 64
+// columns, of the 160 that an H100 issues while memory brings them (14 bytes a
+// cycle and multiprocessor; 4090: three). It costs the same for eight rows,
+// this one 14 more for each, and registers: from three on it wins.
+//
+// While a warp multiplies, others wait for their words: three blocks of eight
+// warps with 4-bit codes ask for 48 KB a multiprocessor, where bandwidth times
+// latency is 5 KB on a 4090 and 15 on an H100. Two blocks that load the next
+// unit before they multiply one were 5 % slower there for Q4_K, 18 for Q2_K,
+// and 4 faster for Q8_0 only.
+
+#include "kernels/cuda/A8.cuh"
+#include "kernels/cuda/Jobs.cuh"
+#include "kernels/cuda/Rows16.cuh"
+
+constexpr int kLanesK = 8; ///< Lanes that have the same rows.
+
+struct Lane {
+  int k, quad;
+};
+
+/// A unit's weights of the lane's four rows.
+struct Unit {
+  uint4 word[MOE_BITS];
+  UnitScales unit;
+  BlockScales block;
+};
+
+MOE_DEVICE void loadUnit(Unit &w, const u8 *panel, int unit, int quad) {
+  int u = unit % kTileUnits;
+  const u8 *tile = panel + i64(unit / kTileUnits) * kTileBytes;
+  const u8 *codes = tile + kScalePart + u * kUnitBytes + 16 * quad;
+#pragma unroll
+  for (int i = 0; i < MOE_BITS; ++i)
+    w.word[i] = loadOnce(codes + 64 * i);
+  loadScales(w.unit, tile, u, quad);
+  loadScales(w.block, tile, quad);
+}
+
+/// A unit's activations of one row: codes of groups 0 .. 7, and what else.
+struct Act {
+  u32 group[8];
+  float scale;
+  u32 sums;
+};
+
+MOE_DEVICE void loadAct(Act &x, const u8 *row, i64 cols, int unit) {
+  const uint4 *q = (const uint4 *)(row + 32 * i64(unit));
+  uint4 a = __ldg(q), b = __ldg(q + 1);
+  x.group[0] = a.x;
+  x.group[1] = a.y;
+  x.group[2] = a.z;
+  x.group[3] = a.w;
+  x.group[4] = b.x;
+  x.group[5] = b.y;
+  x.group[6] = b.z;
+  x.group[7] = b.w;
+  x.scale = __ldg(a8Scales(row, cols) + unit);
+#if defined(MOE_MIN) || defined(MOE_ZERO)
+  x.sums = __ldg(a8Sums(row, cols) + unit);
+#else
+  x.sums = 0;
+#endif
+}
+
+MOE_DEVICE int dot(u32 weights, u32 act, int sum) {
+#ifdef MOE_A_SIGNED
+  asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(weights), "r"(act));
+#else
+  asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(weights), "r"(act));
+#endif
+  return sum;
+}
+
+/// Codes of groups c and c + 4 of a row, c < 4.
+MOE_DEVICE RowCodes codesOf(const Unit &w, int row, int c) {
+#if MOE_BITS == 8
+  return {part(w.word[c], row), part(w.word[c + 4], row)};
+#else
+  Codes codes;
+#if MOE_BITS >= 4
+  codes.word[0] = w.word[c];
+#if MOE_BITS > 4
+  codes.word[1] = w.word[4];
+#endif
+#if MOE_BITS == 6
+  codes.word[2] = w.word[5];
+#endif
+#else
+#pragma unroll
+  for (int i = 0; i < MOE_BITS; ++i)
+    codes.word[i] = w.word[i];
+#endif
+  return rowCodes(codes, row, c);
+#endif
+}
+
+/// sums[row][i] += the unit's weights times its activations of row i.
+MOE_DEVICE void multiply(float (&sums)[4][MOE_ROWS], const Unit &w, int unit,
+                         const Act (&acts)[MOE_ROWS]) {
+  Factors f;
+  decode(f, w.block, w.unit, unit % kTileUnits);
+  int dots[MOE_ROWS][kHalves][4];
+#pragma unroll
+  for (int i = 0; i < MOE_ROWS; ++i) {
+    int first = firstSum(acts[i].sums), second = secondSum(acts[i].sums);
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      int sum = kHalves == 1 ? first + second : half ? second : first;
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+        dots[i][half][r] = kMagicBits - kZero * sum;
+#ifdef MOE_MIN
+      float scaled = acts[i].scale * float(sum);
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+        sums[r][i] = fmaf(f.min[half][r], scaled, sums[r][i]);
+#endif
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < 4; ++c)
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      RowCodes codes = codesOf(w, r, c);
+#pragma unroll
+      for (int i = 0; i < MOE_ROWS; ++i) {
+        int &low = dots[i][0][r], &high = dots[i][kHalves - 1][r];
+        low = dot(codes.low, acts[i].group[c], low);
+        high = dot(codes.high, acts[i].group[c + 4], high);
+      }
+    }
+#pragma unroll
+  for (int i = 0; i < MOE_ROWS; ++i)
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half)
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+        sums[r][i] = fmaf(__int_as_float(dots[i][half][r]) - kMagic,
+                          f.scale[half][r] * acts[i].scale, sums[r][i]);
+}
+
+/// All of a warp's units of one matrix: `sums` of the lane's rows, for all
+/// lanes that have them.
+MOE_DEVICE void multiplyPanel(float (&sums)[4][MOE_ROWS], const u8 *panel,
+                              const u8 *const (&rows)[MOE_ROWS], i64 cols,
+                              const Lane &lane) {
+  int units = int(cols / 32), step = blockDim.x / 32 * kLanesK;
+  int unit = threadIdx.x / 32 * kLanesK + lane.k;
+  for (; unit < units; unit += step) {
+    Unit w;
+    Act acts[MOE_ROWS];
+    loadUnit(w, panel, unit, lane.quad);
+#pragma unroll
+    for (int i = 0; i < MOE_ROWS; ++i)
+      loadAct(acts[i], rows[i], cols, unit);
+    multiply(sums, w, unit, acts);
+  }
+#pragma unroll
+  for (int r = 0; r < 4; ++r)
+#pragma unroll
+    for (int i = 0; i < MOE_ROWS; ++i)
+#pragma unroll
+      for (int k = 4; k < 32; k *= 2)
+        sums[r][i] += __shfl_xor_sync(kAllLanes, sums[r][i], k);
+}
+
+// Three blocks of one row: 80 registers. Two rows need more than half of what a
+// multiprocessor has.
+MOE_KERNEL(256, MOE_ROWS == 1 ? 3 : 1)(const __grid_constant__ GemmArgs a) {
+  __shared__ float parts[2][8][MOE_ROWS][16];
+  Job job = findJob(a);
+  if (job.count <= 0)
+    return;
+  int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  Lane lane = {int(threadIdx.x % 32) / 4, int(threadIdx.x) % 4};
+  const u8 *rows[MOE_ROWS];
+#pragma unroll
+  for (int i = 0; i < MOE_ROWS; ++i) // Of fewer, the first again.
+    rows[i] = actRow(a, job, i < job.count ? i : 0);
+  i64 firstRow = i64(blockIdx.x) * 16;
+  float sums[4][MOE_ROWS] = {};
+  multiplyPanel(
+      sums, a.w.data + job.matrix * a.w.outerStride + firstRow * a.w.rowStride,
+      rows, a.w.cols, lane);
+#ifdef MOE_GATE
+  float ups[4][MOE_ROWS] = {};
+  multiplyPanel(ups,
+                a.up.data + job.matrix * a.up.outerStride +
+                    firstRow * a.up.rowStride,
+                rows, a.w.cols, lane);
+#endif
+  if (lane.k == 0)
+#pragma unroll
+    for (int i = 0; i < MOE_ROWS; ++i)
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        parts[0][warp][i][4 * lane.quad + r] = sums[r][i];
+#ifdef MOE_GATE
+        parts[1][warp][i][4 * lane.quad + r] = ups[r][i];
+#endif
+      }
+  __syncthreads();
+  for (int i = threadIdx.x; i < 16 * job.count; i += blockDim.x) {
+    i64 row = firstRow + i % 16;
+    if (row >= a.w.rows)
+      continue;
+    float sum = 0, up = 0;
+    for (int k = 0; k < warps; ++k) {
+      sum += parts[0][k][i / 16][i % 16];
+#ifdef MOE_GATE
+      up += parts[1][k][i / 16][i % 16];
+#endif
+    }
+    finish(a, outRow(a, job, i / 16), row, sum, up);
+  }
+}

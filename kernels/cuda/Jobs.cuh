@@ -1,0 +1,88 @@
+//===- Jobs.cuh - Which rows a block multiplies by which matrix -*- C++ -*-===//
+//
+// MOE_JOBS: tokens have one matrix; heads one each, all of them every token; of
+// experts each has one and the slots that `offsets` and `slots` say. A block
+// takes at most MOE_ROWS rows, which are blockIdx.y of the tokens' or the
+// slots' (there the block whose first slot begins a group of its expert; blocks
+// that begin elsewhere have nothing to do). blockIdx.z is the head.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CUDA_JOBS_CUH
+#define MOE_KERNELS_CUDA_JOBS_CUH
+
+#include "kernels/cuda/Device.cuh"
+
+#define MOE_TOKENS 0
+#define MOE_HEADS 1
+#define MOE_EXPERTS 2
+
+struct Job {
+  int matrix, first, count; ///< count 0: nothing to do.
+};
+
+#if MOE_JOBS == MOE_EXPERTS
+/// Of the slots in expert order the one numbered `p`; by every warp for itself,
+/// in as many steps as experts have 32s.
+MOE_DEVICE int expertOf(const GemmArgs &a, int p) {
+  int lane = threadIdx.x % 32;
+  for (int e = lane; e - lane < a.experts; e += 32) {
+    bool isIt = e < a.experts && a.offsets[e] <= p && p < a.offsets[e + 1];
+    if (u32 found = __ballot_sync(kAllLanes, isIt))
+      return e - lane + __ffs(int(found)) - 1;
+  }
+  return 0;
+}
+#endif
+
+MOE_DEVICE Job findJob(const GemmArgs &a) {
+#if MOE_JOBS == MOE_EXPERTS
+  int p = blockIdx.y;
+  if (p >= a.step->tokens * a.topK)
+    return {0, 0, 0};
+  int expert = expertOf(a, p);
+  if ((p - a.offsets[expert]) % MOE_ROWS != 0)
+    return {0, 0, 0};
+  return {expert, p, min(a.offsets[expert + 1] - p, MOE_ROWS)};
+#else
+  int first = blockIdx.y * MOE_ROWS;
+  return {int(blockIdx.z), first, min(a.step->tokens - first, MOE_ROWS)};
+#endif
+}
+
+/// The job's row `i`, where it is read and where its results go.
+MOE_DEVICE const u8 *actRow(const GemmArgs &a, const Job &job, int i) {
+#if MOE_JOBS == MOE_EXPERTS
+  int slot = a.slots[job.first + i];
+  return a.act + (a.actPerToken ? slot / a.topK : slot) * a.actStride;
+#elif MOE_JOBS == MOE_HEADS
+  return a.act + (job.first + i) * a.actStride +
+         job.matrix * (a.w.cols + a.tail) * 4;
+#else
+  return a.act + (job.first + i) * a.actStride;
+#endif
+}
+MOE_DEVICE float *outRow(const GemmArgs &a, const Job &job, int i) {
+#if MOE_JOBS == MOE_EXPERTS
+  return a.out + a.slots[job.first + i] * a.outStride;
+#elif MOE_JOBS == MOE_HEADS
+  return a.out + (job.first + i) * a.outStride +
+         job.matrix * (a.w.rows + a.tail);
+#else
+  return a.out + (job.first + i) * a.outStride;
+#endif
+}
+
+/// What becomes of a sum: `up` is that of the second matrix.
+MOE_DEVICE void finish(const GemmArgs &a, float *out, i64 row, float sum,
+                       float up) {
+#ifdef MOE_GATE
+  out[row] = silu(sum) * up;
+#else
+  if (a.bias)
+    sum += a.bias[row];
+  out[row] = a.accumulate ? sum + out[row] : sum;
+#endif
+}
+
+#endif // MOE_KERNELS_CUDA_JOBS_CUH

@@ -1,0 +1,72 @@
+//===- KvCache.cuh - Rows of the cache (kernels/KvCache.h) ------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CUDA_KVCACHE_CUH
+#define MOE_KERNELS_CUDA_KVCACHE_CUH
+
+#include "kernels/cuda/Device.cuh"
+
+// moek::KvType; MOE_KV is the one that a kernel is compiled for.
+#define MOE_KV_F32 0
+#define MOE_KV_F16 1
+#define MOE_KV_BF16 2
+#define MOE_KV_Q8_0 3
+
+constexpr int kKvPage = 64, kKvTile = 16, kKvBlock = 64;
+
+/// The cache's row for `position`.
+MOE_DEVICE i64 cacheRow(const int *pages, int position) {
+  return pages ? i64(pages[position / kKvPage]) * kKvPage + position % kKvPage
+               : position;
+}
+
+#ifdef MOE_KV
+MOE_DEVICE int kvBlocks(i64 width) {
+  return int((width + kKvBlock - 1) / kKvBlock);
+}
+/// Of a Q8_0 cache: where the row's codes begin, four in every 64 bytes.
+MOE_DEVICE u8 *kvCodes(const Kv &kv, i64 row) {
+  return kv.data + row / kKvTile * kKvTile * kv.rowStride + row % kKvTile * 4;
+}
+MOE_DEVICE float *kvScale(const Kv &kv, i64 row, int block) {
+  return (float *)(kv.data + row / kKvTile * kKvTile * kv.rowStride +
+                   i64(kvBlocks(kv.width)) * kKvBlock * kKvTile) +
+         block * kKvTile + row % kKvTile;
+}
+
+MOE_DEVICE float loadKv(const Kv &kv, i64 row, int col) {
+#if MOE_KV == MOE_KV_Q8_0
+  int code = kvCodes(kv, row)[col / 4 * 64 + col % 4];
+  return *kvScale(kv, row, col / kKvBlock) * float(code - 128);
+#else
+  const u8 *p = kv.data + row * kv.rowStride;
+#if MOE_KV == MOE_KV_F32
+  return ((const float *)p)[col];
+#elif MOE_KV == MOE_KV_F16
+  return f16ToFloat(((const u16 *)p)[col]);
+#else
+  return bf16ToFloat(((const u16 *)p)[col]);
+#endif
+#endif
+}
+
+#if MOE_KV != MOE_KV_Q8_0
+/// Stores an element; the result is what is stored.
+MOE_DEVICE float storeKv(const Kv &kv, i64 row, int col, float x) {
+  u8 *p = kv.data + row * kv.rowStride;
+#if MOE_KV == MOE_KV_F32
+  ((float *)p)[col] = x;
+  return x;
+#elif MOE_KV == MOE_KV_F16
+  u16 bits = floatToF16(x);
+  ((u16 *)p)[col] = bits;
+  return f16ToFloat(bits);
+#else
+  u16 bits = floatToBf16(x);
+  ((u16 *)p)[col] = bits;
+  return bf16ToFloat(bits);
+#endif
+}
+#endif
+#endif // MOE_KV
+
+#endif // MOE_KERNELS_CUDA_KVCACHE_CUH

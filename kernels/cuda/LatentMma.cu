@@ -1,0 +1,348 @@
+// LatentAttention on a cache of F16 or BF16 with tensor cores: decode. A block
+// is a token, a span of its cache and sixteen heads, the rows of an mma tile;
+// keys and values are the same rows of the cache, read once.
+//
+// 32 rows at a time are copied to shared memory in the background, into one of
+// two tiles. Then
+//   scores   each of four warps has a quarter of the columns, for which it
+//   keeps
+//            the queries in registers: 9 steps of 16 columns for 576, 72
+//            registers; partial scores are added up in the order of warps
+//   softmax  eight threads a head, four rows each
+//   values   each warp has a quarter of the latent's columns: 128, 64 registers
+// Scores and sums are floats. Queries and weights, which are floats too, are
+// taken as sums of two 16-bit numbers, each product twice: an error of 2^-17
+// (BF16) or 2^-21 of the largest, where one number would leave 2^-9 or 2^-11 in
+// each. F16 overflows at 65504: a head's queries are scaled by a power of two
+// to below 2^14, weights of at most 1 by 2^14, so that small ones keep their
+// bits.
+//
+// A tile is 36 KB, 136 mma a warp. On a 4090 they take 4.4 of the 11.7 thousand
+// cycles in which a multiprocessor's share of memory brings the tile, on an
+// H100 about half of 2.6 thousand: 16 heads are bound by memory, 128 by mma.
+//
+// Shared: two tiles of 32 rows of 1168 bytes (16 more than a row has, so that
+// eight rows are in all banks), scores [4][16][36] floats, weights 2 x [16][40]
+// halves: 86 KB, one block a multiprocessor on GeForce (99 KB), two on an H100.
+
+#include "kernels/cuda/Spans.cuh"
+
+constexpr int kHeads = 16, kKeys = 32, kWarps = 4;
+constexpr int kLatent = MOE_LATENT, kWidth = MOE_LATENT + MOE_ROPE;
+constexpr int kSteps = kWidth / 16 / kWarps;   ///< Of a warp's columns.
+constexpr int kColumns = kLatent / 8 / kWarps; ///< mma columns of a warp.
+static_assert(kWidth % 64 == 0 && kLatent % 64 == 0, "whole steps for warps");
+
+constexpr int kRowBytes = kWidth * 2, kTilePitch = kRowBytes + 16;
+constexpr int kTileBytes = kKeys * kTilePitch;
+constexpr int kScorePitch = kKeys + 4, kWeightPitch = kKeys + 8;
+#if MOE_KV == MOE_KV_F16
+constexpr float kWeightScale = 16384;
+#define MOE_HALF "f16"
+#else
+constexpr float kWeightScale = 1;
+#define MOE_HALF "bf16"
+#endif
+
+struct Shared {
+  u8 tile[2][kTileBytes];
+  float scores[kWarps][kHeads][kScorePitch];
+  u16 weights[2][kHeads][kWeightPitch]; ///< High and low parts.
+  float most[kWarps][kHeads], alpha[kHeads];
+};
+
+MOE_DEVICE u32 sharedAddress(const void *p) {
+  return u32(__cvta_generic_to_shared(p));
+}
+
+/// Two floats as pairs of 16-bit ones, x in the low half; and back.
+MOE_DEVICE u32 narrow(float x, float y) {
+  u32 pair;
+  asm("cvt.rn." MOE_HALF "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
+  return pair;
+}
+MOE_DEVICE float widenLow(u32 pair) {
+#if MOE_KV == MOE_KV_F16
+  return f16ToFloat(u16(pair));
+#else
+  return __int_as_float(int(pair << 16));
+#endif
+}
+MOE_DEVICE float widenHigh(u32 pair) {
+#if MOE_KV == MOE_KV_F16
+  return f16ToFloat(u16(pair >> 16));
+#else
+  return __int_as_float(int(pair & 0xffff0000));
+#endif
+}
+
+/// Two floats, each the sum of a high and a low 16-bit part.
+struct Split {
+  u32 high, low;
+};
+MOE_DEVICE Split split(float x, float y) {
+  u32 high = narrow(x, y);
+  return {high, narrow(x - widenLow(high), y - widenHigh(high))};
+}
+
+/// d += a * b: 16 rows of a, 8 columns of b, 16 products (PTX ISA, "Matrix
+/// Fragments for mma.m16n8k16 with floating point type"). Lane 4 g + c has rows
+/// g and g + 8 of a and d, columns 2 c, 2 c + 1 (and 8 more) of a.
+MOE_DEVICE void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32." MOE_HALF "." MOE_HALF
+      ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// Four matrices of eight rows of 16 bytes; lane i gives the row i % 8 of
+/// matrix i / 8. Lane 4 g + c gets elements 2 c, 2 c + 1 of row g of each;
+/// transposed, of column g.
+MOE_DEVICE void loadMatrices(u32 (&x)[4], const void *row) {
+  asm volatile(
+      "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+      : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+      : "r"(sharedAddress(row))
+      : "memory");
+}
+MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
+  asm volatile(
+      "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+      : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+      : "r"(sharedAddress(row))
+      : "memory");
+}
+
+/// Copies rows from position `at` on in the background; zeros past `end`.
+MOE_DEVICE void copyTile(u8 *tile, const Kv &kv, const int *pages, int at,
+                         int end) {
+  int lane = threadIdx.x % 32;
+  for (int r = threadIdx.x / 32; r < kKeys; r += kWarps) {
+    bool isThere = at + r < end;
+    const u8 *row =
+        kv.data + cacheRow(pages, isThere ? at + r : at) * kv.rowStride;
+#pragma unroll
+    for (int i = lane * 16; i < kRowBytes; i += 32 * 16)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                   :
+                   : "r"(sharedAddress(tile + r * kTilePitch + i)),
+                     "l"(row + i), "r"(isThere ? 16 : 0)
+                   : "memory");
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/// What brings `most` below 2^14, or 1 where nothing needs it.
+MOE_DEVICE int exponentFor(float most) {
+#if MOE_KV == MOE_KV_F16
+  int exponent = int(u32(__float_as_int(most)) >> 23) - 127 - 13;
+  return exponent > -100 ? exponent : -100;
+#else
+  return 0;
+#endif
+}
+MOE_DEVICE float powerOfTwo(int exponent) {
+  return __int_as_float((exponent + 127) << 23);
+}
+
+MOE_KERNEL(128, 2)(const __grid_constant__ LatentAttentionArgs a) {
+  extern __shared__ uint4 memory[];
+  Shared &shared = *(Shared *)memory;
+  int t = blockIdx.x, span = blockIdx.y, firstHead = blockIdx.z * kHeads;
+  if (t >= a.step->tokens)
+    return;
+  const Sequence &s = a.step->sequence[sequenceOf(a.step, t)];
+  int length = spanLength(s, a.splits);
+  int visible = s.position + t - s.begin + 1;
+  int begin = span * length, end = min(begin + length, visible);
+  if (begin >= end)
+    return;
+  copyTile(shared.tile[0], a.kv, s.pages, begin, end);
+
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int g = lane / 4, c = lane % 4;
+  int heads = min(a.heads - firstHead, kHeads);
+  // The warp's columns of queries g and g + 8.
+  u32 high[kSteps][4], low[kSteps][4];
+  int exponent[2];
+  {
+    const float *q = a.q + t * a.qStride + i64(firstHead) * kWidth +
+                     warp * kSteps * 16 + 2 * c;
+    // All under way at once: one after the other they would take longer than
+    // a short span.
+    float x[2][2 * kSteps][2], most[2] = {0, 0};
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int i = 0; i < 2 * kSteps; ++i)
+#pragma unroll
+        for (int k = 0; k < 2; ++k)
+          x[half][i][k] = g + 8 * half < heads
+                              ? q[i64(g + 8 * half) * kWidth + 8 * i + k]
+                              : 0;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int i = 0; i < 2 * kSteps; ++i)
+        most[half] = fmaxf(most[half],
+                           fmaxf(fabsf(x[half][i][0]), fabsf(x[half][i][1])));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      most[half] = fmaxf(most[half], __shfl_xor_sync(kAllLanes, most[half], 1));
+      most[half] = fmaxf(most[half], __shfl_xor_sync(kAllLanes, most[half], 2));
+      if (c == 0)
+        shared.most[warp][g + 8 * half] = most[half];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float all = 0;
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w)
+        all = fmaxf(all, shared.most[w][g + 8 * half]);
+      exponent[half] = exponentFor(all);
+      float scale = powerOfTwo(-exponent[half]);
+#pragma unroll
+      for (int i = 0; i < 2 * kSteps; ++i) {
+        Split parts = split(x[half][i][0] * scale, x[half][i][1] * scale);
+        high[i / 2][i % 2 * 2 + half] = parts.high;
+        low[i / 2][i % 2 * 2 + half] = parts.low;
+      }
+    }
+  }
+
+  float sums[kColumns][4] = {};
+  // Of head threadIdx.x / 8, in its eight threads alike.
+  int head = threadIdx.x / 8, own = threadIdx.x % 8 * 4;
+  float most = -infinity(), sum = 0, scoreScale;
+  {
+    float all = 0;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w)
+      all = fmaxf(all, shared.most[w][head]);
+    scoreScale = a.scale * powerOfTwo(exponentFor(all));
+  }
+
+  for (int at = begin, which = 0; at < end; at += kKeys, which ^= 1) {
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    __syncthreads(); // The tile is there; the other one nobody reads any more.
+    if (at + kKeys < end)
+      copyTile(shared.tile[which ^ 1], a.kv, s.pages, at + kKeys, end);
+    const u8 *tile = shared.tile[which];
+
+    float scores[kKeys / 8][4] = {};
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+      for (int two = 0; two < kKeys / 16; ++two) {
+        // Rows 0 .. 7 by columns 0 .. 7, by 8 .. 15, rows 8 .. 15 by the same.
+        int row = two * 16 + lane / 16 * 8 + lane % 8;
+        int column = (warp * kSteps + step) * 16 + lane / 8 % 2 * 8;
+        u32 b[4];
+        loadMatrices(b, tile + row * kTilePitch + column * 2);
+        mma(scores[2 * two], high[step], b[0], b[1]);
+        mma(scores[2 * two], low[step], b[0], b[1]);
+        mma(scores[2 * two + 1], high[step], b[2], b[3]);
+        mma(scores[2 * two + 1], low[step], b[2], b[3]);
+      }
+#pragma unroll
+    for (int i = 0; i < kKeys / 8; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        *(float2 *)&shared.scores[warp][g + 8 * half][8 * i + 2 * c] =
+            make_float2(scores[i][2 * half], scores[i][2 * half + 1]);
+    __syncthreads();
+
+    float x[4] = {};
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      float4 part = *(const float4 *)&shared.scores[w][head][own];
+      x[0] += part.x;
+      x[1] += part.y;
+      x[2] += part.z;
+      x[3] += part.w;
+    }
+    float next = most;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      x[i] = at + own + i < end ? x[i] * scoreScale : -infinity();
+      next = fmaxf(next, x[i]); // Drops a NaN, which its weight keeps.
+    }
+#pragma unroll
+    for (int i = 1; i < 8; i *= 2)
+      next = fmaxf(next, __shfl_xor_sync(kAllLanes, next, i));
+    float shift = next == -infinity() ? 0 : next, total = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      x[i] = expf(x[i] - shift);
+      total += x[i];
+    }
+#pragma unroll
+    for (int i = 1; i < 8; i *= 2)
+      total += __shfl_xor_sync(kAllLanes, total, i);
+    float alpha = expf(most - shift);
+    sum = sum * alpha + total;
+    most = next;
+    Split first = split(x[0] * kWeightScale, x[1] * kWeightScale);
+    Split second = split(x[2] * kWeightScale, x[3] * kWeightScale);
+    *(uint2 *)&shared.weights[0][head][own] =
+        make_uint2(first.high, second.high);
+    *(uint2 *)&shared.weights[1][head][own] = make_uint2(first.low, second.low);
+    if (own == 0)
+      shared.alpha[head] = alpha;
+    __syncthreads();
+
+    float up = shared.alpha[g], down = shared.alpha[g + 8];
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) {
+      sums[i][0] *= up;
+      sums[i][1] *= up;
+      sums[i][2] *= down;
+      sums[i][3] *= down;
+    }
+#pragma unroll
+    for (int step = 0; step < kKeys / 16; ++step) {
+      u32 p[2][4];
+#pragma unroll
+      for (int part = 0; part < 2; ++part)
+        loadMatrices(p[part], &shared.weights[part][lane / 8 % 2 * 8 + lane % 8]
+                                             [step * 16 + lane / 16 * 8]);
+#pragma unroll
+      for (int i = 0; i < kColumns; i += 2) {
+        // Rows 0 .. 7 and 8 .. 15 by columns 0 .. 7, the same by 8 .. 15.
+        int row = step * 16 + lane / 8 % 2 * 8 + lane % 8;
+        int column = (warp * kColumns + i + lane / 16) * 8;
+        u32 b[4];
+        loadTransposed(b, tile + row * kTilePitch + column * 2);
+        mma(sums[i], p[0], b[0], b[1]);
+        mma(sums[i], p[1], b[0], b[1]);
+        mma(sums[i + 1], p[0], b[2], b[3]);
+        mma(sums[i + 1], p[1], b[2], b[3]);
+      }
+    }
+  }
+
+  float *out = a.out + (i64(t) * a.splits + span) * a.outStride;
+  if (a.splits > 1 && own == 0 && head < heads) {
+    float *stats = out + i64(a.heads) * kLatent + firstHead + head;
+    stats[0] = most;
+    stats[a.heads] = sum;
+  }
+  __syncthreads();
+  if (own == 0)
+    shared.alpha[head] = (a.splits > 1 ? 1 : 1 / sum) / kWeightScale;
+  __syncthreads();
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (g + 8 * half >= heads)
+      continue;
+    float scale = shared.alpha[g + 8 * half];
+    float *to = out + i64(firstHead + g + 8 * half) * kLatent +
+                warp * kColumns * 8 + 2 * c;
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) {
+      to[8 * i] = sums[i][2 * half] * scale;
+      to[8 * i + 1] = sums[i][2 * half + 1] * scale;
+    }
+  }
+}

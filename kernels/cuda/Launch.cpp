@@ -1,0 +1,345 @@
+//===- Launch.cpp - From an instruction to CUDA launches ------------------===//
+
+#include "kernels/cuda/Launch.h"
+
+#include "kernels/Activation.h"
+#include "kernels/KvCache.h"
+#include "kernels/Registry.h"
+#include "kernels/Scratch.h"
+#include "kernels/cuda/LaunchGemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace moek::cuda {
+
+namespace {
+constexpr uint32_t kThreads = 256;
+
+Kv kvOf(const KvView &kv) { return {kv.data, kv.width, kv.rowStride}; }
+
+void addKv(KernelSpec &spec, KvType type) {
+  spec.entry += "_kv_" + std::string(kvTypeName(type));
+  spec.defines.push_back("MOE_KV=" + std::to_string(int(type)));
+}
+
+uint32_t floatBytes(int64_t count) { return uint32_t(count) * 4; }
+
+std::vector<Launch> launches(const moek::EmbedArgs &a,
+                             const LaunchContext &context) {
+  KernelSpec spec{"kernels/cuda/Embed.cu", "embed", {}};
+  if (!addFormat(spec, a.table.format))
+    return {};
+  return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
+                     0,
+                     EmbedArgs{context.step, a.tokens, matrixOf(a.table), a.out,
+                               a.outStride})};
+}
+
+std::vector<Launch> launches(const moek::RopeTableArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch({"kernels/cuda/RopeTable.cu", "rope_table", {}},
+                     {uint32_t(context.maxTokens)}, 32, 0,
+                     RopeTableArgs{context.step, a.invFreq, a.out, a.dim})};
+}
+
+std::vector<Launch> launches(const moek::RmsNormArgs &a,
+                             const LaunchContext &context) {
+  // Four columns a thread leave a row of 7168 two rounds of loads.
+  auto threads =
+      uint32_t(std::clamp<int64_t>((a.cols / 4 + 31) / 32 * 32, 32, 1024));
+  return {
+      makeLaunch({"kernels/cuda/RmsNorm.cu", "rms_norm", {}},
+                 {uint32_t(context.maxTokens), uint32_t(a.groups)}, threads, 0,
+                 RmsNormArgs{context.step, a.x, a.weight, a.out, a.xStride,
+                             a.outStride, int(a.groups), int(a.cols), a.eps})};
+}
+
+std::vector<Launch> launches(const moek::QuantizeArgs &a,
+                             const LaunchContext &context) {
+  KernelSpec spec{"kernels/cuda/Quantize.cu",
+                  "quantize_" + std::to_string(a.blockCols),
+                  {"MOE_BLOCK_COLS=" + std::to_string(a.blockCols)}};
+  // A thread has four columns; a row of few need not keep eight warps.
+  auto threads =
+      uint32_t(std::clamp<int64_t>((a.cols / 4 + 31) / 32 * 32, 32, kThreads));
+  return {makeLaunch(std::move(spec),
+                     {blocksFor(a.cols, threads * 4),
+                      uint32_t(context.maxTokens * a.rowsPerToken)},
+                     threads, 0,
+                     QuantizeArgs{context.step, a.x, a.out, a.xStride,
+                                  a.outStride, a.cols, a.rowsPerToken})};
+}
+
+std::vector<Launch> pairs(const char *entry, std::vector<std::string> defines,
+                          const float *x, const float *y, float *out,
+                          int64_t perToken, const LaunchContext &context) {
+  return {makeLaunch({"kernels/cuda/Pair.cu", entry, std::move(defines)},
+                     {blocksFor(context.maxTokens * perToken, kThreads)},
+                     kThreads, 0, PairArgs{context.step, x, y, out, perToken})};
+}
+
+std::vector<Launch> launches(const moek::SiluMulArgs &a,
+                             const LaunchContext &context) {
+  return pairs("silu_mul", {"MOE_SILU"}, a.gate, a.up, a.out,
+               a.cols * a.rowsPerToken, context);
+}
+
+std::vector<Launch> launches(const moek::AddArgs &a,
+                             const LaunchContext &context) {
+  return pairs("add", {}, a.x, a.y, a.out, a.cols, context);
+}
+
+std::vector<Launch> launches(const moek::CopyArgs &a,
+                             const LaunchContext &context) {
+  int64_t bytes = context.maxTokens * a.tokenBytes + a.fixedBytes;
+  // Enough threads to have a multiprocessor's loads under way everywhere.
+  uint32_t blocks = std::min(blocksFor(bytes, kThreads * 16),
+                             uint32_t(context.multiprocessors * 8));
+  return {makeLaunch(
+      {"kernels/cuda/Copy.cu", "copy", {}}, {blocks}, kThreads, 0,
+      CopyArgs{context.step, a.x, a.out, a.tokenBytes, a.fixedBytes})};
+}
+
+std::vector<Launch> launches(const moek::RopeArgs &a,
+                             const LaunchContext &context) {
+  KernelSpec spec{"kernels/cuda/Rope.cu", "rope", {}};
+  if (a.neox) {
+    spec.entry += "_neox";
+    spec.defines = {"MOE_NEOX"};
+  }
+  return {makeLaunch(std::move(spec),
+                     {uint32_t(context.maxTokens),
+                      blocksFor(int64_t(a.heads) * a.dim / 2, kThreads)},
+                     kThreads, 0,
+                     RopeArgs{context.step, a.x, a.table, a.stride, a.heads,
+                              a.headStride, a.offset, a.dim})};
+}
+
+std::vector<Launch> launches(const moek::MlaLatentArgs &a,
+                             const LaunchContext &context) {
+  KernelSpec spec{"kernels/cuda/MlaLatent.cu", "mla_latent", {}};
+  addKv(spec, a.kv.type);
+  return {
+      makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
+                 floatBytes(kvBlocks(a.latent + a.rope) * kKvBlock),
+                 MlaLatentArgs{context.step, a.x, a.weight, a.table, a.stride,
+                               kvOf(a.kv), a.latent, a.rope, a.eps})};
+}
+
+std::vector<Launch> launches(const moek::RouterArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch(
+      {"kernels/cuda/Router.cu", "router", {}}, {uint32_t(context.maxTokens)},
+      32, 2 * floatBytes(2 * a.experts + a.groups),
+      RouterArgs{context.step, a.logits, a.bias, a.ids, a.weights, a.stride,
+                 a.experts, a.topK, a.groups, a.groupsUsed, int(a.scoring),
+                 a.normalize, a.scale})};
+}
+
+std::vector<Launch> launches(const moek::ExpertGroupArgs &a,
+                             const LaunchContext &context) {
+  // A count per warp and expert, within 32 KiB; and no warp without slots.
+  int64_t warps =
+      std::min<int64_t>(32, std::max<int64_t>(1, 32 * 1024 / 4 / a.experts));
+  warps = std::min(warps, (int64_t(context.maxTokens) * a.topK + 31) / 32);
+  return {makeLaunch({"kernels/cuda/ExpertGroup.cu", "expert_group", {}}, {1},
+                     uint32_t(warps * 32), floatBytes(warps * a.experts),
+                     ExpertGroupArgs{context.step, a.ids, a.offsets, a.slots,
+                                     a.experts, a.topK})};
+}
+
+std::vector<Launch> launches(const moek::ExpertsCombineArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch({"kernels/cuda/ExpertsCombine.cu", "experts_combine", {}},
+                     {blocksFor(a.cols, kThreads), uint32_t(context.maxTokens)},
+                     kThreads, 0,
+                     ExpertsCombineArgs{context.step, a.y, a.weights, a.out,
+                                        a.cols, a.topK, a.accumulate})};
+}
+
+std::vector<Launch> launches(const moek::AbsorbQueryArgs &a,
+                             const LaunchContext &context) {
+  constexpr uint32_t kColumns = 128, kRows = 8;
+  KernelSpec spec{"kernels/cuda/AbsorbQuery.cu", "absorb_query", {}};
+  if (!addFormat(spec, a.w.format))
+    return {};
+  return {makeLaunch(std::move(spec),
+                     {blocksFor(a.latent + a.rope, kColumns),
+                      blocksFor(context.maxTokens, kRows), uint32_t(a.heads)},
+                     kColumns, 0,
+                     AbsorbQueryArgs{context.step, a.q, a.qStride,
+                                     matrixOf(a.w), a.out, a.outStride, a.heads,
+                                     a.nope, a.rope, a.latent})};
+}
+
+/// Whether LatentMma.cu takes it: tensor cores of sm_80, columns in whole steps
+/// of its four warps, rows that are copied sixteen bytes at a time.
+bool hasLatentMma(const moek::LatentAttentionArgs &a,
+                  const LaunchContext &context) {
+  auto address = reinterpret_cast<uintptr_t>(a.kv.data);
+  return context.arch >= 80 &&
+         (a.kv.type == KvType::F16 || a.kv.type == KvType::BF16) &&
+         a.latent % 64 == 0 && (a.latent + a.rope) % 64 == 0 &&
+         // Registers for so many columns of queries and of values.
+         a.latent + a.rope <= 576 && a.latent <= 512 &&
+         a.kv.rowStride % 16 == 0 && address % 16 == 0;
+}
+
+std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
+                             const LaunchContext &context) {
+  LatentAttentionArgs args{context.step, a.q,         a.qStride, kvOf(a.kv),
+                           a.out,        a.outStride, a.heads,   a.latent,
+                           a.rope,       a.splits,    a.scale};
+  int64_t width = a.latent + a.rope;
+  if (hasLatentMma(a, context)) {
+    constexpr uint32_t kHeads = 16, kKeys = 32, kWarps = 4;
+    KernelSpec spec{"kernels/cuda/LatentMma.cu",
+                    "latent_mma_" + std::to_string(a.latent) + "_" +
+                        std::to_string(a.rope),
+                    {"MOE_LATENT=" + std::to_string(a.latent),
+                     "MOE_ROPE=" + std::to_string(a.rope)}};
+    addKv(spec, a.kv.type);
+    // As Shared in the file.
+    int64_t bytes = 2 * kKeys * (width * 2 + 16) +
+                    kWarps * kHeads * (kKeys + 4) * 4 +
+                    2 * kHeads * (kKeys + 8) * 2 + (kWarps + 1) * kHeads * 4;
+    return {makeLaunch(std::move(spec),
+                       {uint32_t(context.maxTokens), uint32_t(a.splits),
+                        blocksFor(a.heads, kHeads)},
+                       kWarps * 32, uint32_t(bytes), args)};
+  }
+  constexpr uint32_t kHeads = 4, kRows = 8;
+  KernelSpec spec{"kernels/cuda/LatentAttention.cu", "latent_attention", {}};
+  addKv(spec, a.kv.type);
+  return {makeLaunch(
+      std::move(spec),
+      {uint32_t(context.maxTokens), uint32_t(a.splits),
+       blocksFor(a.heads, kHeads)},
+      128, floatBytes((kHeads + kRows) * width + kHeads * a.latent), args)};
+}
+
+std::vector<Launch> launches(const moek::LatentCombineArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch(
+      {"kernels/cuda/LatentCombine.cu", "latent_combine", {}},
+      {uint32_t(context.maxTokens), uint32_t(a.heads), blocksFor(a.latent, 64)},
+      kThreads, 0,
+      LatentCombineArgs{context.step, a.x, a.xStride, a.out, a.outStride,
+                        a.heads, a.latent, a.splits})};
+}
+
+//===----------------------------------------------------------------------===//
+// MlaAttention: as many heads at a time as the workspace holds
+//===----------------------------------------------------------------------===//
+
+/// Keys and values of a group of heads are kept to this.
+constexpr int64_t kHeadRowsBytes = int64_t(64) << 20;
+
+int64_t headBytes(const moek::MlaAttentionArgs &a,
+                  const LaunchContext &context) {
+  return context.maxPositions * (a.nope + a.value) * 4;
+}
+int32_t headsAtATime(const moek::MlaAttentionArgs &a,
+                     const LaunchContext &context) {
+  return int32_t(
+      std::clamp<int64_t>(kHeadRowsBytes / headBytes(a, context), 1, a.heads));
+}
+
+std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
+                             const LaunchContext &context) {
+  constexpr uint32_t kRows = 8, kQueries = 16, kKeys = 32;
+  std::vector<Launch> all;
+  auto *rows = reinterpret_cast<float *>(context.workspace);
+  int32_t group = headsAtATime(a, context);
+  bool isTransposed = !a.keyGemm; // See kernels/Abi.h.
+  for (int32_t first = 0; first < a.heads; first += group) {
+    auto heads = uint32_t(std::min(group, a.heads - first));
+    auto decompress = [&](const WeightView &w, bool transposed, int cols,
+                          int column) {
+      KernelSpec spec{"kernels/cuda/Decompress.cu", "decompress", {}};
+      addKv(spec, a.kv.type);
+      if (!addFormat(spec, w.format))
+        return false;
+      if (transposed) {
+        spec.entry += "_transposed";
+        spec.defines.push_back("MOE_TRANSPOSED");
+      }
+      all.push_back(makeLaunch(
+          std::move(spec), {blocksFor(context.maxPositions, kRows), heads},
+          kThreads, floatBytes(kRows * a.latent),
+          DecompressArgs{context.step, kvOf(a.kv), matrixOf(w), rows,
+                         context.maxPositions, first, a.latent, cols, column,
+                         a.nope + a.value}));
+      return true;
+    };
+    if (!decompress(a.wk, isTransposed, a.nope, 0) ||
+        !decompress(a.wv, false, a.value, a.nope))
+      return {};
+    KernelSpec spec{"kernels/cuda/MlaAttention.cu",
+                    "mla_attention_" + std::to_string(a.value),
+                    {"MOE_VALUE=" + std::to_string(a.value)}};
+    addKv(spec, a.kv.type);
+    int64_t width = a.nope + a.rope;
+    all.push_back(makeLaunch(
+        std::move(spec),
+        {blocksFor(context.maxTokens, kQueries) +
+             uint32_t(context.maxSequences) - 1,
+         heads},
+        128,
+        floatBytes(kKeys * (width | 1) + kKeys * a.value + kQueries * width),
+        MlaAttentionArgs{context.step, a.q, a.qStride, kvOf(a.kv), rows,
+                         context.maxPositions, a.out, a.outStride, first,
+                         a.heads, a.nope, a.rope, a.latent, a.value, a.scale}));
+  }
+  return all;
+}
+
+template <class Args>
+std::vector<Launch> typed(const void *args, const LaunchContext &context) {
+  return launches(*static_cast<const Args *>(args), context);
+}
+} // namespace
+
+std::vector<Launch> launchesOf(OpCode op, const void *args,
+                               const LaunchContext &context) {
+  switch (op) {
+#define MOE_LAUNCH(op)                                                         \
+  case OpCode::op:                                                             \
+    return typed<moek::op##Args>(args, context);
+    MOE_LAUNCH(Embed)
+    MOE_LAUNCH(RopeTable)
+    MOE_LAUNCH(RmsNorm)
+    MOE_LAUNCH(Quantize)
+    MOE_LAUNCH(SiluMul)
+    MOE_LAUNCH(Add)
+    MOE_LAUNCH(Rope)
+    MOE_LAUNCH(MlaLatent)
+    MOE_LAUNCH(AbsorbQuery)
+    MOE_LAUNCH(LatentAttention)
+    MOE_LAUNCH(LatentCombine)
+    MOE_LAUNCH(MlaAttention)
+    MOE_LAUNCH(Router)
+    MOE_LAUNCH(ExpertGroup)
+    MOE_LAUNCH(ExpertsCombine)
+    MOE_LAUNCH(Copy)
+#undef MOE_LAUNCH
+  case OpCode::Linear:
+  case OpCode::GateUp:
+  case OpCode::HeadLinear:
+  case OpCode::ExpertsLinear:
+  case OpCode::ExpertsGateUp:
+    return gemmLaunches(op, args, context);
+  }
+  return {};
+}
+
+int64_t workspaceBytes(OpCode op, const void *args,
+                       const LaunchContext &context) {
+  if (op != OpCode::MlaAttention)
+    return 0;
+  const auto &a = *static_cast<const moek::MlaAttentionArgs *>(args);
+  return headBytes(a, context) * headsAtATime(a, context);
+}
+
+} // namespace moek::cuda

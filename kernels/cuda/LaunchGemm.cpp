@@ -1,0 +1,272 @@
+//===- LaunchGemm.cpp - Launches of matrix products -----------------------===//
+
+#include "kernels/cuda/LaunchGemm.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace moek::cuda {
+
+bool addFormat(KernelSpec &spec, Format format) {
+  FormatInfo info = formatInfo(format);
+  if (!info.hasKernels)
+    return false;
+  spec.entry += '_';
+  for (char c : info.name)
+    spec.entry += char(std::tolower(c));
+  spec.defines.push_back("MOE_FORMAT=" + std::to_string(int(format)));
+  spec.defines.push_back("MOE_BLOCK_ELEMENTS=" +
+                         std::to_string(info.blockElements));
+  spec.defines.push_back("MOE_BLOCK_BYTES=" + std::to_string(info.blockBytes));
+  return true;
+}
+
+namespace {
+/// Which rows meet which matrix; the numbers are those of Jobs.cuh.
+enum class Jobs { Tokens = 0, Heads = 1, Experts = 2 };
+
+/// A product of any of the five ops.
+struct Product {
+  Jobs jobs = Jobs::Tokens;
+  GemmArgs args{};
+  Format format = Format::F32, upFormat = Format::F32;
+  bool isGate = false;
+  int64_t heads = 1;
+  int64_t maxRows = 1; ///< Tokens, of experts slots.
+};
+
+Product productOf(OpCode op, const void *args, const LaunchContext &context) {
+  Product p;
+  GemmArgs &g = p.args;
+  g.step = context.step;
+  p.maxRows = context.maxTokens;
+  auto take = [&](const auto &a, const WeightView &w) {
+    g.act = a.act;
+    g.actStride = a.actStride;
+    g.w = matrixOf(w);
+    g.out = a.out;
+    g.outStride = a.outStride;
+    p.format = w.format;
+  };
+  auto takeUp = [&](const WeightView &up) {
+    p.isGate = true;
+    g.up = matrixOf(up);
+    p.upFormat = up.format;
+  };
+  auto takeExperts = [&](const auto &a, const WeightView &w, bool perToken) {
+    p.jobs = Jobs::Experts;
+    g.offsets = a.offsets;
+    g.slots = a.slots;
+    g.experts = int(w.outer);
+    g.topK = a.topK;
+    g.actPerToken = perToken;
+    p.maxRows = int64_t(context.maxTokens) * a.topK;
+  };
+  switch (op) {
+  case OpCode::Linear: {
+    const auto &a = *static_cast<const LinearArgs *>(args);
+    take(a, a.w);
+    g.bias = a.bias;
+    g.accumulate = a.accumulate;
+    break;
+  }
+  case OpCode::GateUp: {
+    const auto &a = *static_cast<const GateUpArgs *>(args);
+    take(a, a.gate);
+    takeUp(a.up);
+    break;
+  }
+  case OpCode::ExpertsLinear: {
+    const auto &a = *static_cast<const ExpertsLinearArgs *>(args);
+    take(a, a.w);
+    takeExperts(a, a.w, a.actPerToken);
+    break;
+  }
+  case OpCode::ExpertsGateUp: {
+    const auto &a = *static_cast<const ExpertsGateUpArgs *>(args);
+    take(a, a.gate);
+    takeUp(a.up);
+    takeExperts(a, a.gate, true);
+    break;
+  }
+  case OpCode::HeadLinear: {
+    const auto &a = *static_cast<const HeadLinearArgs *>(args);
+    p.jobs = Jobs::Heads;
+    p.heads = a.w.outer;
+    g.act = reinterpret_cast<const u8 *>(a.x);
+    g.actStride = a.xStride * 4;
+    g.w = matrixOf(a.w);
+    g.out = a.out;
+    g.outStride = a.outStride;
+    g.tail = a.tail;
+    p.format = a.w.format;
+    break;
+  }
+  default:
+    break;
+  }
+  return p;
+}
+
+/// File and definitions that say what a product is; `rows` of a block.
+KernelSpec specOf(const Product &p, const char *file, const char *name,
+                  int64_t rows) {
+  static constexpr const char *kJobNames[] = {"", "_heads", "_experts"};
+  KernelSpec spec{std::string("kernels/cuda/") + file, name, {}};
+  if (p.isGate) {
+    spec.entry += "_gate_up";
+    spec.defines.push_back("MOE_GATE");
+  }
+  spec.entry += kJobNames[size_t(p.jobs)];
+  spec.entry += "_" + std::to_string(rows);
+  spec.defines.push_back("MOE_JOBS=" + std::to_string(int(p.jobs)));
+  spec.defines.push_back("MOE_ROWS=" + std::to_string(rows));
+  return spec;
+}
+
+std::vector<Launch> floatGemm(const Product &p) {
+  constexpr int64_t kWeightRows = 8, kMaxRows = 8;
+  int64_t rows = std::min(p.maxRows, kMaxRows);
+  KernelSpec spec = specOf(p, "FloatGemm.cu", "gemm", rows);
+  if (!addFormat(spec, p.format))
+    return {};
+  // Experts' groups begin at any slot.
+  uint32_t groups = p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
+                                            : blocksFor(p.maxRows, rows);
+  return {makeLaunch(
+      std::move(spec),
+      {blocksFor(p.args.w.rows, kWeightRows), groups, uint32_t(p.heads)}, 256,
+      0, p.args)};
+}
+
+/// Blocks of few rows, of which an expert's groups begin at any slot.
+uint32_t groupsOf(const Product &p, int64_t rows) {
+  return p.jobs == Jobs::Experts ? uint32_t(p.maxRows)
+                                 : blocksFor(p.maxRows, rows);
+}
+
+/// Warps that share out `units` of which each takes `each` at a time: as many
+/// as keep all of them busy to the end.
+int64_t warpsFor(int64_t units, int64_t each, int64_t most) {
+  int64_t steps = (units + each - 1) / each, best = 1, bestIdle = INT64_MAX;
+  for (int64_t warps = 1; warps <= std::min(most, steps); ++warps) {
+    int64_t rounds = (steps + warps - 1) / warps;
+    // A warp that waits at the end costs what it would have done; few warps
+    // cost more, as nothing covers what one waits for.
+    int64_t idle = rounds * warps - steps + (most - warps) * steps / (4 * most);
+    if (idle <= bestIdle) {
+      best = warps;
+      bestIdle = idle;
+    }
+  }
+  return best;
+}
+
+constexpr int64_t kMaxWarps = 8;
+
+std::vector<Launch> gemvMma(const Product &p) {
+  constexpr int64_t kWeightRows = 32, kRows = 8, kPitch = 36, kUnits = 4;
+  KernelSpec spec = specOf(p, "GemvMma.cu", "gemv_mma", kRows);
+  if (!addFormat(spec, p.format))
+    return {};
+  int64_t warps = warpsFor(p.args.w.cols / 32, kUnits, kMaxWarps);
+  int64_t parts = p.isGate ? 2 : 1, rows = std::min(p.maxRows, kRows);
+  return {makeLaunch(std::move(spec),
+                     {blocksFor(p.args.w.rows, kWeightRows), groupsOf(p, kRows),
+                      uint32_t(p.heads)},
+                     uint32_t(warps * 32),
+                     uint32_t(parts * warps * rows * kPitch * 4), p.args)};
+}
+
+std::vector<Launch> gemv(const Product &p, int64_t rows) {
+  constexpr int64_t kWeightRows = 16, kLanesK = 8;
+  KernelSpec spec = specOf(p, "Gemv.cu", "gemv", rows);
+  if (!addFormat(spec, p.format))
+    return {};
+  int64_t warps = warpsFor(p.args.w.cols / 32, kLanesK, kMaxWarps);
+  return {makeLaunch(std::move(spec),
+                     {blocksFor(p.args.w.rows, kWeightRows), groupsOf(p, rows),
+                      uint32_t(p.heads)},
+                     uint32_t(warps * 32), 0, p.args)};
+}
+
+/// Up to so many rows of activations a product is bound by memory.
+constexpr int64_t kFewRows = 8;
+
+/// Rows that meet a matrix, about: experts share them out.
+int64_t rowsPerMatrix(const Product &p) {
+  return p.jobs == Jobs::Experts
+             ? blocksFor(p.maxRows, std::max(p.args.experts, 1))
+             : p.maxRows;
+}
+
+/// Of value = scale * code + minimum; MOE_MIN in Rows16.cuh.
+bool hasMinimum(Format format) {
+  switch (format) {
+  case Format::Q4_1:
+  case Format::Q5_1:
+  case Format::Q2_K:
+  case Format::Q4_K:
+  case Format::Q5_K:
+    return true;
+  default:
+    return false;
+  }
+}
+
+std::vector<Launch> gemm(const Product &p) {
+  // A block's rows: no more than a matrix has, or most of an mma's work would
+  // be for nothing. A gate doubles the sums in registers, and Q2_K has two
+  // scales and two minima for each.
+  int64_t most = 128, rows = 16;
+  most /= p.isGate ? 2 : 1;
+  most /= p.format == Format::Q2_K ? 2 : 1;
+  int64_t wanted = rowsPerMatrix(p);
+  // Experts differ: of the mean of 48 groups of 32 are faster than of 64.
+  if (p.jobs == Jobs::Experts)
+    wanted = wanted / 2 + 1;
+  while (rows < most && rows < wanted)
+    rows *= 2;
+  // Two warps' columns where one would have too many sums for its registers.
+  bool isWide = p.isGate && p.format == Format::Q2_K && rows == 32;
+  int64_t warpRows = 4, warpCols = rows >= 64 || isWide ? 2 : 1;
+  KernelSpec spec = specOf(p, "Gemm.cu", "gemm_mma", rows);
+  if (!addFormat(spec, p.format))
+    return {};
+  spec.defines.push_back("MOE_WARP_ROWS=" + std::to_string(warpRows));
+  spec.defines.push_back("MOE_WARP_COLS=" + std::to_string(warpCols));
+  // Each expert's last group may be short.
+  int64_t groups = (p.maxRows + rows - 1) / rows;
+  if (p.jobs == Jobs::Experts)
+    groups += std::min<int64_t>(p.args.experts, p.maxRows);
+  // A row's codes of four units, and of each a scale, with a minimum a sum, of
+  // Q2_K two and a gap.
+  constexpr int64_t kStages = 2, kUnits = 4;
+  int64_t floats = p.format == Format::Q2_K ? 4 : hasMinimum(p.format) ? 2 : 1;
+  int64_t rowBytes = kUnits * (32 + 4 * floats);
+  return {makeLaunch(std::move(spec),
+                     {blocksFor(p.args.w.rows, warpRows * 32), uint32_t(groups),
+                      uint32_t(p.heads)},
+                     uint32_t(warpRows * warpCols * 32),
+                     uint32_t(kStages * rows * rowBytes), p.args)};
+}
+} // namespace
+
+std::vector<Launch> gemmLaunches(OpCode op, const void *args,
+                                 const LaunchContext &context) {
+  Product p = productOf(op, args, context);
+  if (p.isGate && p.format != p.upFormat)
+    return {};
+  if (context.form.layout == Layout::Gguf)
+    return floatGemm(p);
+  if (context.form.activation == Encoding::F32 || p.jobs == Jobs::Heads ||
+      rows16Shape(p.format).codeBits % 16 == 0)
+    return {};
+  // An expert may have more rows than others; it takes several groups.
+  int64_t rows = rowsPerMatrix(p);
+  if (rows > kFewRows)
+    return gemm(p);
+  return rows > 2 ? gemvMma(p) : gemv(p, rows);
+}
+
+} // namespace moek::cuda

@@ -1,0 +1,132 @@
+// Router: scores, selection and mixing weights of experts. A block of one warp
+// is a token. In double, as on the CPU: a sigmoid in float ties from 17 on, and
+// both must choose alike.
+
+#include "kernels/cuda/Device.cuh"
+
+enum { kSoftmax = 1, kSigmoid = 2, kSoftmaxTopK = 3 }; // moek::Scoring
+
+extern __shared__ double shared[]; // score, rank [experts], groupRank [groups]
+
+/// Above what is taken or dropped, below every number but minus infinity.
+MOE_DEVICE double lowest() { return -1.7976931348623157e308; }
+MOE_DEVICE double dropped() { return __longlong_as_double(0xfff0000000000000); }
+MOE_DEVICE double taken() { return __longlong_as_double(0x7ff8000000000000); }
+MOE_DEVICE double ordered(double x) { return x >= lowest() ? x : lowest(); }
+
+MOE_DEVICE double warpSum(double x) {
+#pragma unroll
+  for (int i = 16; i > 0; i /= 2)
+    x += __shfl_xor_sync(kAllLanes, x, i);
+  return x;
+}
+
+/// The largest of `values` that is not taken, the first of equal ones; for all
+/// lanes, which then mark it as taken. See kernels/cpu/Router.h.
+MOE_DEVICE int takeBest(double *values, int count) {
+  int lane = threadIdx.x, best = -1;
+  double value = 0;
+  for (int e = lane; e < count; e += 32)
+    if (values[e] == values[e] && (best < 0 || values[e] > value)) {
+      best = e;
+      value = values[e];
+    }
+#pragma unroll
+  for (int i = 16; i > 0; i /= 2) {
+    int other = __shfl_xor_sync(kAllLanes, best, i);
+    double its = __shfl_xor_sync(kAllLanes, value, i);
+    if (other >= 0 &&
+        (best < 0 || its > value || (its == value && other < best))) {
+      best = other;
+      value = its;
+    }
+  }
+  __syncwarp();
+  if (lane == 0)
+    values[best] = taken();
+  __syncwarp();
+  return best;
+}
+
+MOE_DEVICE void dropGroups(const RouterArgs &a, double *rank,
+                           double *groupRank) {
+  int lane = threadIdx.x, size = a.experts / a.groups;
+  for (int g = lane; g < a.groups; g += 32) {
+    double first = dropped(), second = dropped();
+    for (int e = g * size; e < (g + 1) * size; ++e)
+      if (rank[e] > first) {
+        second = first;
+        first = rank[e];
+      } else if (rank[e] > second) {
+        second = rank[e];
+      }
+    groupRank[g] = a.bias && size > 1 ? ordered(first + second) : first;
+  }
+  __syncwarp();
+  for (int i = 0; i < a.groupsUsed; ++i)
+    takeBest(groupRank, a.groups);
+  for (int e = lane; e < a.groups * size; e += 32)
+    if (groupRank[e / size] == groupRank[e / size])
+      rank[e] = dropped();
+  __syncwarp();
+}
+
+MOE_KERNEL(32, 1)(const __grid_constant__ RouterArgs a) {
+  int t = blockIdx.x, lane = threadIdx.x;
+  if (t >= a.step->tokens)
+    return;
+  const float *logits = a.logits + t * a.stride;
+  int *ids = a.ids + i64(t) * a.topK;
+  float *weights = a.weights + i64(t) * a.topK;
+  double *score = shared, *rank = score + a.experts;
+  double *groupRank = rank + a.experts;
+
+  float most = -infinity();
+  double poison = 0, sum = 0; // NaN where a logit or a bias is not finite
+  for (int e = lane; e < a.experts; e += 32) {
+    double bias = a.bias ? double(a.bias[e]) : 0;
+    poison += 0 * (double(logits[e]) + bias);
+    most = logits[e] > most ? logits[e] : most;
+  }
+  most = warpMax(most);
+  poison = warpSum(poison);
+  for (int e = lane; e < a.experts; e += 32) {
+    double x = logits[e];
+    score[e] = a.scoring == kSigmoid   ? 1 / (1 + exp(-x))
+               : a.scoring == kSoftmax ? exp(x - double(most))
+                                       : x;
+    sum += score[e];
+  }
+  if (a.scoring == kSoftmax)
+    sum = warpSum(sum);
+  for (int e = lane; e < a.experts; e += 32) {
+    if (a.scoring == kSoftmax)
+      score[e] /= sum;
+    rank[e] = ordered(score[e] + (a.bias ? double(a.bias[e]) : 0));
+  }
+  __syncwarp();
+  if (a.groups > 1)
+    dropGroups(a, rank, groupRank);
+
+  double total = 0, first = 0;
+  for (int j = 0; j < a.topK; ++j) {
+    int best = takeBest(rank, a.experts);
+    // Of SoftmaxTopK the first may not be the largest, with a bias.
+    first = j == 0 || score[best] > first ? score[best] : first;
+    if (lane == 0)
+      ids[j] = best;
+  }
+  __syncwarp();
+  if (lane != 0)
+    return;
+  for (int j = 0; j < a.topK; ++j) {
+    if (a.scoring == kSoftmaxTopK)
+      score[ids[j]] = exp(score[ids[j]] - first);
+    total += score[ids[j]];
+  }
+  double factor = a.scoring == kSoftmaxTopK ? 1 / total : 1;
+  if (a.normalize)
+    factor = a.scoring == kSoftmaxTopK ? factor : 1 / total;
+  for (int j = 0; j < a.topK; ++j)
+    weights[j] = float(score[ids[j]] * factor * double(a.scale) + poison);
+}

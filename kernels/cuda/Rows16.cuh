@@ -1,0 +1,317 @@
+//===- Rows16.cuh - Weights in panels of sixteen rows -----------*- C++ -*-===//
+//
+// GPUs read the layout that CPUs do (kernels/quant/Rows16.h): experts that a
+// prompt streams to a GPU lie in the CPU's memory, and nothing is stored twice.
+// It suits: a 64-byte vector has four neighbouring columns of sixteen rows, so
+// sixteen bytes are those of four rows, and they are rows of an mma operand as
+// they are.
+//
+// A warp takes two panels. Lane 4 g + c reads sixteen bytes of panel g / 4:
+// rows 4 (g % 4) .. + 3, which are rows 4 g .. 4 g + 3 of the two panels
+// together, and column groups c and c + 4 of the eight in 32 columns. Its rows
+// 0 and 1 are rows g and g + 8 of one mma, rows 2 and 3 of another; groups c
+// and c + 4 are just the columns that the lane must hold. Nothing is exchanged.
+//
+// 32 columns are a unit. A block of the format has kTileUnits of them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CUDA_ROWS16_CUH
+#define MOE_KERNELS_CUDA_ROWS16_CUH
+
+#include "kernels/cuda/Formats.cuh"
+
+#if MOE_FORMAT == MOE_Q2_K
+#define MOE_BITS 2
+#define MOE_SCALE_BYTES 20
+#elif MOE_FORMAT == MOE_Q3_K
+#define MOE_BITS 3
+#define MOE_SCALE_BYTES 14
+#define MOE_ZERO 4
+#elif MOE_FORMAT == MOE_Q4_0
+#define MOE_BITS 4
+#define MOE_SCALE_BYTES 2
+#define MOE_ZERO 8
+#elif MOE_FORMAT == MOE_IQ4_NL
+#define MOE_BITS 4
+#define MOE_SCALE_BYTES 2
+#elif MOE_FORMAT == MOE_IQ4_XS
+#define MOE_BITS 4
+#define MOE_SCALE_BYTES 8
+#elif MOE_FORMAT == MOE_Q4_1
+#define MOE_BITS 4
+#define MOE_SCALE_BYTES 4
+#elif MOE_FORMAT == MOE_Q4_K
+#define MOE_BITS 4
+#define MOE_SCALE_BYTES 16
+#elif MOE_FORMAT == MOE_Q5_0
+#define MOE_BITS 5
+#define MOE_SCALE_BYTES 2
+#define MOE_ZERO 16
+#elif MOE_FORMAT == MOE_Q5_1
+#define MOE_BITS 5
+#define MOE_SCALE_BYTES 4
+#elif MOE_FORMAT == MOE_Q5_K
+#define MOE_BITS 5
+#define MOE_SCALE_BYTES 16
+#elif MOE_FORMAT == MOE_Q6_K
+#define MOE_BITS 6
+#define MOE_SCALE_BYTES 18
+#define MOE_ZERO 32
+#elif MOE_FORMAT == MOE_Q8_0
+#define MOE_BITS 8
+#define MOE_SCALE_BYTES 2
+#define MOE_ZERO 128
+#endif
+
+#if MOE_FORMAT == MOE_IQ4_NL || MOE_FORMAT == MOE_IQ4_XS
+#define MOE_TABLE
+#define MOE_A_SIGNED ///< Operand A of mma.
+#endif
+/// value = scale * code + min
+#if MOE_FORMAT == MOE_Q4_1 || MOE_FORMAT == MOE_Q5_1 ||                        \
+    MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K || MOE_FORMAT == MOE_Q2_K
+#define MOE_MIN
+#endif
+/// Columns 0 .. 15 and 16 .. 31 of a unit have scales of their own.
+#if MOE_FORMAT == MOE_Q2_K || MOE_FORMAT == MOE_Q3_K || MOE_FORMAT == MOE_Q6_K
+#define MOE_HALVES
+constexpr int kHalves = 2;
+#else
+constexpr int kHalves = 1;
+#endif
+
+#ifdef MOE_ZERO
+constexpr int kZero = MOE_ZERO; ///< Code of weight 0.
+#else
+constexpr int kZero = 0;
+#endif
+
+constexpr int kTileUnits = kBlockElements / 32;
+constexpr int kTileBytes = 16 * kBlockBytes;
+constexpr int kScalePart = 16 * MOE_SCALE_BYTES;
+constexpr int kUnitBytes = 64 * MOE_BITS;
+static_assert(kScalePart + kTileUnits * kUnitBytes == kTileBytes);
+
+#include "kernels/cuda/Mma.cuh"
+
+//===----------------------------------------------------------------------===//
+// Codes
+//===----------------------------------------------------------------------===//
+
+/// How many 16-byte words a lane reads of a unit.
+constexpr int kWords = MOE_BITS == 4                    ? 1
+                       : MOE_BITS == 3 || MOE_BITS == 6 ? 3
+                                                        : 2;
+
+struct Codes {
+  uint4 word[kWords];
+};
+
+/// Weights pass once, and past L1.
+MOE_DEVICE uint4 loadOnce(const u8 *p) {
+#ifdef MOE_KEEP_WEIGHTS
+  return __ldg((const uint4 *)p);
+#else
+  uint4 x;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(p));
+  return x;
+#endif
+}
+
+/// `unit` is where the unit's codes begin, plus 16 (g % 4).
+MOE_DEVICE void loadCodes(Codes &codes, const u8 *unit, int c) {
+#if MOE_BITS == 8
+  codes.word[0] = loadOnce(unit + 64 * c);
+  codes.word[1] = loadOnce(unit + 64 * c + 256);
+#elif MOE_BITS >= 4
+  codes.word[0] = loadOnce(unit + 64 * c);
+#if MOE_BITS > 4 // Vectors that the four lanes of a row group share.
+  codes.word[1] = loadOnce(unit + 256);
+#endif
+#if MOE_BITS == 6
+  codes.word[2] = loadOnce(unit + 320);
+#endif
+#else
+  codes.word[0] = loadOnce(unit);
+  codes.word[1] = loadOnce(unit + 64);
+#if MOE_BITS == 3
+  codes.word[2] = loadOnce(unit + 128);
+#endif
+#endif
+}
+
+#ifdef MOE_TABLE
+/// Bytes kIq4Values[n] for the four nibbles of the low half of `n`. A prmt
+/// takes from eight bytes: one of each half of the table, and the nibbles' top
+/// bits choose.
+MOE_DEVICE u32 lookUp(u32 n) {
+  constexpr u32 kTable[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u,
+                             0x71594535u};
+  u32 which = n & 0x7777;
+  u32 low = __byte_perm(kTable[0], kTable[1], which);
+  u32 high = __byte_perm(kTable[2], kTable[3], which);
+  return __byte_perm(low, high, 0x3210 | (n & 0x8888) >> 1);
+}
+#endif
+
+/// Codes of a row as mma takes them: groups c and c + 4.
+struct RowCodes {
+  u32 low, high;
+};
+MOE_DEVICE u32 part(const uint4 &v, int row) {
+  return row == 0 ? v.x : row == 1 ? v.y : row == 2 ? v.z : v.w;
+}
+MOE_DEVICE RowCodes rowCodes(const Codes &codes, int row, int c) {
+  u32 w = part(codes.word[0], row);
+#if MOE_BITS == 8
+  return {w, part(codes.word[1], row)};
+#elif defined(MOE_TABLE)
+  // Nibbles 0, 2, 4, 6 are group c, the others group c + 4.
+  u32 first = lookUp(w), second = lookUp(w >> 16);
+  return {__byte_perm(first, second, 0x6420),
+          __byte_perm(first, second, 0x7531)};
+#elif MOE_BITS >= 4
+  RowCodes r = {w & 0x0f0f0f0f, w >> 4 & 0x0f0f0f0f};
+#if MOE_BITS == 5
+  u32 top = part(codes.word[1], row);
+  r.low |= (top >> c & 0x01010101) << 4;
+  r.high |= (top >> (c + 4) & 0x01010101) << 4;
+#elif MOE_BITS == 6
+  r.low |= (part(codes.word[1], row) >> (2 * c) & 0x03030303) << 4;
+  r.high |= (part(codes.word[2], row) >> (2 * c) & 0x03030303) << 4;
+#endif
+  return r;
+#else
+  RowCodes r = {w >> (2 * c) & 0x03030303,
+                part(codes.word[1], row) >> (2 * c) & 0x03030303};
+#if MOE_BITS == 3
+  u32 top = part(codes.word[2], row);
+  r.low |= (top >> c & 0x01010101) << 2;
+  r.high |= (top >> (c + 4) & 0x01010101) << 2;
+#endif
+  return r;
+#endif
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+/// What a block's four rows have, as stored.
+struct BlockScales {
+  uint2 d, m;
+};
+/// What a unit's four rows have besides.
+struct UnitScales {
+  uint2 low, top;
+};
+
+MOE_DEVICE uint2 load8(const u8 *p) { return __ldg((const uint2 *)p); }
+MOE_DEVICE u32 load4(const u8 *p) { return __ldg((const u32 *)p); }
+
+/// `quad` is g % 4: a lane's rows are the four from 4 quad on.
+MOE_DEVICE void loadScales(BlockScales &block, const u8 *tile, int quad) {
+  block.d = load8(tile + 8 * quad);
+#ifdef MOE_MIN
+  block.m = load8(tile + 32 + 8 * quad);
+#endif
+}
+MOE_DEVICE void loadScales(UnitScales &unit, const u8 *tile, int u, int quad) {
+#if MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K
+  unit.low.x = load4(tile + 64 + 16 * u + 4 * quad);
+  unit.top.x = load4(tile + 192 + 16 * (u % 4) + 4 * quad);
+#elif MOE_FORMAT == MOE_IQ4_XS
+  unit.low.x = load4(tile + 32 + 16 * (u % 4) + 4 * quad);
+  unit.top.x = load4(tile + 96 + 16 * (u % 2) + 4 * quad);
+#elif MOE_FORMAT == MOE_Q3_K
+  unit.low = load8(tile + 32 + 32 * (u % 4) + 8 * quad);
+  unit.top = load8(tile + 160 + 32 * (u % 2) + 8 * quad);
+#elif MOE_FORMAT == MOE_Q6_K
+  unit.low.x = load4(tile + 32 + 32 * u + 4 * quad);
+  unit.low.y = load4(tile + 48 + 32 * u + 4 * quad);
+#elif MOE_FORMAT == MOE_Q2_K
+  unit.low = load8(tile + 64 + 32 * u + 8 * quad);
+#endif
+}
+
+MOE_DEVICE float halfOf(const uint2 &four, int row) {
+  u32 word = row < 2 ? four.x : four.y;
+  return f16ToFloat(u16(row % 2 ? word >> 16 : word));
+}
+/// Byte `i` less `zero`, without a conversion: in the mantissa of 2^23.
+MOE_DEVICE float byteOf(u32 word, int i, int zero) {
+  return __int_as_float(int(__byte_perm(word, 0x4b000000, 0x7440 + i))) -
+         (8388608.0f + zero);
+}
+/// The same of a pair of words with two bytes a row.
+MOE_DEVICE float byteOf(const uint2 &words, int row, int half, int zero) {
+  return byteOf(row < 2 ? words.x : words.y, row % 2 * 2 + half, zero);
+}
+
+/// Of a unit, by half and row: value = scale * code + min.
+struct Factors {
+  float scale[kHalves][4];
+#ifdef MOE_MIN
+  float min[kHalves][4];
+#endif
+};
+
+MOE_DEVICE void decode(Factors &f, const BlockScales &block,
+                       const UnitScales &unit, int u) {
+#if MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K
+  // Number u is a scale, 8 + u a minimum.
+  u32 top = unit.top.x >> (u / 4 * 2);
+  u32 scales = (unit.low.x & 0x0f0f0f0f) | (top & 0x03030303) << 4;
+  u32 mins = (unit.low.x >> 4 & 0x0f0f0f0f) | (top >> 4 & 0x03030303) << 4;
+#elif MOE_FORMAT == MOE_IQ4_XS
+  u32 scales = (unit.low.x >> (u / 4 * 4) & 0x0f0f0f0f) |
+               (unit.top.x >> (u / 2 * 2) & 0x03030303) << 4;
+#elif MOE_FORMAT == MOE_Q3_K
+  // Numbers 2 u and 2 u + 1.
+  uint2 scales;
+  scales.x = (unit.low.x >> (u / 4 * 4) & 0x0f0f0f0f) |
+             (unit.top.x >> (u / 2 * 2) & 0x03030303) << 4;
+  scales.y = (unit.low.y >> (u / 4 * 4) & 0x0f0f0f0f) |
+             (unit.top.y >> (u / 2 * 2) & 0x03030303) << 4;
+#elif MOE_FORMAT == MOE_Q2_K
+  uint2 scales, mins;
+  scales.x = unit.low.x & 0x0f0f0f0f;
+  scales.y = unit.low.y & 0x0f0f0f0f;
+  mins.x = unit.low.x >> 4 & 0x0f0f0f0f;
+  mins.y = unit.low.y >> 4 & 0x0f0f0f0f;
+#endif
+#pragma unroll
+  for (int r = 0; r < 4; ++r) {
+    float d = halfOf(block.d, r);
+#ifdef MOE_MIN
+    float m = halfOf(block.m, r);
+#endif
+#if MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K
+    f.scale[0][r] = d * byteOf(scales, r, 0);
+    f.min[0][r] = -m * byteOf(mins, r, 0);
+#elif MOE_FORMAT == MOE_IQ4_XS
+    f.scale[0][r] = d * byteOf(scales, r, 32);
+#elif MOE_FORMAT == MOE_Q3_K
+    f.scale[0][r] = d * byteOf(scales, r, 0, 32);
+    f.scale[1][r] = d * byteOf(scales, r, 1, 32);
+#elif MOE_FORMAT == MOE_Q6_K
+    f.scale[0][r] = d * byteOf(unit.low.x ^ 0x80808080, r, 128);
+    f.scale[1][r] = d * byteOf(unit.low.y ^ 0x80808080, r, 128);
+#elif MOE_FORMAT == MOE_Q2_K
+    f.scale[0][r] = d * byteOf(scales, r, 0, 0);
+    f.scale[1][r] = d * byteOf(scales, r, 1, 0);
+    f.min[0][r] = -m * byteOf(mins, r, 0, 0);
+    f.min[1][r] = -m * byteOf(mins, r, 1, 0);
+#else
+    f.scale[0][r] = d;
+#ifdef MOE_MIN
+    f.min[0][r] = m;
+#endif
+#endif
+  }
+}
+
+#endif // MOE_KERNELS_CUDA_ROWS16_CUH

@@ -1,0 +1,15 @@
+//===- TestedGemms.cpp - Gemms that this CPU runs -------------------------===//
+
+#include "test/kernels/GemmProblem.h"
+
+namespace moek::test {
+
+std::vector<GemmInfo> testedGemms() {
+  std::vector<GemmInfo> result;
+  for (const GemmInfo &info : gemmTable())
+    if (info.isa != Isa::Cuda && hostSupports(info.isa))
+      result.push_back(info);
+  return result;
+}
+
+} // namespace moek::test

@@ -1,0 +1,297 @@
+//===- KernelCompilerTest.cpp - Kernels as machine code, without a GPU ----===//
+
+#include "compiler/Cuda/KernelCompiler.h"
+
+#include "kernels/Drivers.h"
+#include "kernels/KvCache.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+using namespace moec;
+using namespace moek;
+
+namespace {
+
+/// Skips tests where there is no NVRTC.
+std::optional<Nvrtc> nvrtc() {
+  moert::StatusOr<Nvrtc> opened = Nvrtc::open();
+  return opened ? std::optional<Nvrtc>(*std::move(opened)) : std::nullopt;
+}
+#define NEED_NVRTC(name)                                                       \
+  std::optional<Nvrtc> name = nvrtc();                                         \
+  if (!name)                                                                   \
+  GTEST_SKIP() << Nvrtc::open().status().message()
+
+constexpr Format kEveryFormat[] = {
+#define MOE_FORMAT(name, id, elements, bytes) Format::name,
+#include "kernels/quant/Formats.def"
+};
+/// A format of each kind.
+constexpr Format kSomeFormats[] = {Format::F16, Format::Q4_K, Format::Q8_0};
+
+/// Launches of every op, with DeepSeek-V2-Lite's shapes.
+class EveryLaunch {
+public:
+  explicit EveryLaunch(int arch,
+                       std::span<const Format> formats = kEveryFormat) {
+    context_.arch = arch;
+    context_.maxPositions = 4096;
+    for (Format format : formats) {
+      addPanels(format);
+      addFiles(format);
+    }
+    for (KvType type : {KvType::F32, KvType::F16, KvType::BF16, KvType::Q8_0})
+      addCache(type);
+    addOthers();
+  }
+  std::vector<cuda::Launch> launches;
+
+private:
+  static WeightView weight(Format format, int64_t outer, int64_t rows,
+                           int64_t cols) {
+    auto row = int64_t(rowBytes(format, uint64_t(cols)));
+    return {nullptr, outer, rows, cols, rows * row, row, format};
+  }
+  template <OpCode Op> void add(const ArgsOf<Op> &args) {
+    std::vector<cuda::Launch> of = launchesOf(Op, &args, context_);
+    EXPECT_FALSE(of.empty()) << int(Op);
+    launches.insert(launches.end(), of.begin(), of.end());
+  }
+  /// Products that a token, a few and many need.
+  void addPanels(Format format) {
+    if (rows16Shape(format).codeBits % 16 == 0)
+      return;
+    context_.form = {Encoding::A8, Layout::Rows16};
+    LinearArgs linear{.w = weight(format, 1, 2048, 2048)};
+    ExpertsGateUpArgs gated{.gate = weight(format, 64, 1408, 2048),
+                            .up = weight(format, 64, 1408, 2048),
+                            .topK = 6};
+    for (int32_t tokens : {1, 2, 8, 512}) {
+      context_.maxTokens = tokens;
+      add<OpCode::Linear>(linear);
+      if (tokens != 8)
+        add<OpCode::ExpertsGateUp>(gated);
+    }
+    context_.form = {};
+  }
+  void addFiles(Format format) {
+    context_.maxTokens = 8;
+    add<OpCode::Linear>({.w = weight(format, 1, 64, 2048)});
+    add<OpCode::ExpertsGateUp>({.gate = weight(format, 64, 1408, 2048),
+                                .up = weight(format, 64, 1408, 2048),
+                                .topK = 6});
+    add<OpCode::HeadLinear>({.w = weight(format, 16, 512, 128), .tail = 64});
+    add<OpCode::Embed>({.table = weight(format, 1, 102400, 2048)});
+    add<OpCode::AbsorbQuery>({.w = weight(format, 16, 128, 512),
+                              .heads = 16,
+                              .nope = 128,
+                              .rope = 64,
+                              .latent = 512});
+  }
+  void addCache(KvType type) {
+    constexpr int64_t kWidth = 576;
+    KvView kv{nullptr, kWidth, 4096, kvRowBytes(type, kWidth), type};
+    add<OpCode::MlaLatent>({.kv = kv, .latent = 512, .rope = 64});
+    LatentAttentionArgs latent{
+        .kv = kv, .heads = 16, .latent = 512, .rope = 64, .splits = 64};
+    add<OpCode::LatentAttention>(latent);
+    latent.kv.rowStride += 8; // Not sixteen bytes at a time.
+    add<OpCode::LatentAttention>(latent);
+    MlaAttentionArgs mla{.kv = kv,
+                         .wk = weight(Format::Q8_0, 16, 512, 128),
+                         .wv = weight(Format::Q4_K, 16, 128, 512),
+                         .heads = 16,
+                         .nope = 128,
+                         .rope = 64,
+                         .latent = 512,
+                         .value = 128};
+    add<OpCode::MlaAttention>(mla);
+  }
+  void addOthers() {
+    add<OpCode::RopeTable>({.dim = 64});
+    add<OpCode::RmsNorm>({.groups = 1, .cols = 2048});
+    add<OpCode::Quantize>({.cols = 2048, .rowsPerToken = 1, .blockCols = 32});
+    add<OpCode::Quantize>({.cols = 2048, .rowsPerToken = 1, .blockCols = 128});
+    add<OpCode::SiluMul>({.cols = 2048, .rowsPerToken = 1});
+    add<OpCode::Add>({.cols = 2048});
+    add<OpCode::Copy>({.tokenBytes = 8192});
+    for (bool neox : {false, true})
+      add<OpCode::Rope>(
+          {.heads = 16, .headStride = 192, .dim = 64, .neox = neox});
+    add<OpCode::LatentCombine>({.heads = 16, .latent = 512, .splits = 64});
+    add<OpCode::Router>({.experts = 64, .topK = 6, .groups = 1});
+    add<OpCode::ExpertGroup>({.experts = 64, .topK = 6});
+    add<OpCode::ExpertsCombine>({.cols = 2048, .topK = 6});
+  }
+
+  cuda::LaunchContext context_;
+};
+
+struct Compiled {
+  int arch;
+  std::span<const Format> formats;
+};
+void PrintTo(const Compiled &compiled, std::ostream *out) {
+  *out << "sm_" << compiled.arch;
+}
+class KernelResourcesTest : public testing::TestWithParam<Compiled> {};
+
+/// Beside this program: of a build, as its objects are.
+std::string cacheFolder() {
+  std::error_code error;
+  auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "" : (self.parent_path() / "cuda-kernels").string();
+}
+
+TEST_P(KernelResourcesTest, NothingSpills) {
+  NEED_NVRTC(library);
+  const auto &[arch, formats] = GetParam();
+  if (!std::count(library->archs().begin(), library->archs().end(), arch))
+    GTEST_SKIP() << "this NVRTC does not know sm_" << arch;
+  EveryLaunch every(arch, formats);
+  std::vector<KernelJob> jobs;
+  for (const cuda::Launch &launch : every.launches)
+    jobs.push_back({launch.kernel, arch});
+  KernelCompiler compiler(*library, cacheFolder());
+  moert::StatusOr<std::vector<KernelImage>> images = compiler.compile(jobs);
+  ASSERT_TRUE(images.isOk()) << images.status().message();
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const KernelImage &image = (*images)[i];
+    const cuda::Launch &launch = every.launches[i];
+    SCOPED_TRACE(launch.kernel.entry);
+    EXPECT_EQ(image.spilledBytes, 0);
+    EXPECT_EQ(image.stackBytes, 0);
+    EXPECT_GT(image.registers, 0);
+    // Registers are given to warps in units of 256; a block must fit.
+    int64_t registers = (int64_t(image.registers) * 32 + 255) / 256 * 256 *
+                        (launch.threads / 32);
+    EXPECT_LE(registers, 65536);
+    // What GeForce has of shared memory: 64 KiB before sm_80, 99 from it on.
+    EXPECT_LE(int64_t(launch.sharedBytes) + image.sharedBytes,
+              (arch < 80 ? 64 : 99) * 1024);
+    EXPECT_NE(image.ptx.find(launch.kernel.entry), std::string::npos);
+  }
+}
+
+std::string nameOf(const testing::TestParamInfo<Compiled> &info) {
+  return "sm_" + std::to_string(info.param.arch);
+}
+INSTANTIATE_TEST_SUITE_P(SomeFormats, KernelResourcesTest,
+                         testing::Values(Compiled{89, kSomeFormats}), nameOf);
+INSTANTIATE_TEST_SUITE_P(
+    EveryFormat, KernelResourcesTest,
+    testing::Values(Compiled{75, kEveryFormat}, Compiled{80, kEveryFormat},
+                    Compiled{86, kEveryFormat}, Compiled{89, kEveryFormat},
+                    Compiled{90, kEveryFormat}, Compiled{100, kEveryFormat},
+                    Compiled{120, kEveryFormat}),
+    nameOf);
+
+//===----------------------------------------------------------------------===//
+// The library
+//===----------------------------------------------------------------------===//
+
+TEST(NvrtcTest, NoLibraryAtAPathIsTheUsersError) {
+  moert::StatusOr<Nvrtc> opened = Nvrtc::open("/no/such/libnvrtc.so");
+  ASSERT_FALSE(opened.isOk());
+  EXPECT_EQ(opened.status().code(), moert::StatusCode::Usage);
+  EXPECT_NE(opened.status().message().find("/no/such/libnvrtc.so"),
+            std::string::npos);
+}
+
+TEST(NvrtcTest, AnotherLibraryIsRefused) {
+  moert::StatusOr<Nvrtc> opened = Nvrtc::open("libm.so.6");
+  ASSERT_FALSE(opened.isOk());
+  EXPECT_EQ(opened.status().code(), moert::StatusCode::Unsupported);
+}
+
+TEST(NvrtcTest, WithoutOneTheMessageInstallsIt) {
+  moert::StatusOr<Nvrtc> opened = Nvrtc::openAmong({"/no/libnvrtc.so.13"});
+  ASSERT_FALSE(opened.isOk());
+  EXPECT_EQ(opened.status().code(), moert::StatusCode::Unsupported);
+  EXPECT_NE(
+      opened.status().message().find("run: pip install nvidia-cuda-nvrtc"),
+      std::string::npos);
+}
+
+TEST(NvrtcTest, WrongSourceSaysWhere) {
+  NEED_NVRTC(library);
+  moert::StatusOr<NvrtcOutput> output = library->compile(
+      "wrong.cu", "int x = ;", {}, {}, library->archs().back());
+  ASSERT_FALSE(output.isOk());
+  EXPECT_NE(output.status().message().find("wrong.cu(1)"), std::string::npos)
+      << output.status().message();
+}
+
+//===----------------------------------------------------------------------===//
+// Cache and determinism
+//===----------------------------------------------------------------------===//
+
+struct Folder {
+  Folder()
+      : path(testing::TempDir() + "moe-kernels-" + std::to_string(getpid())) {
+    std::filesystem::remove_all(path);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string path;
+};
+
+std::vector<KernelJob> fewJobs() {
+  cuda::KernelSpec copy{"kernels/cuda/Copy.cu", "copy", {}};
+  cuda::KernelSpec add{"kernels/cuda/Pair.cu", "add", {}};
+  cuda::KernelSpec silu{"kernels/cuda/Pair.cu", "silu_mul", {"MOE_SILU"}};
+  return {{copy, 89}, {add, 89}, {silu, 89}, {copy, 80}, {copy, 89}};
+}
+
+std::string bytesOf(const std::vector<KernelImage> &images) {
+  std::string all;
+  for (const KernelImage &image : images)
+    all += image.cubin + image.ptx + std::to_string(image.registers);
+  return all;
+}
+
+TEST(KernelCompilerTest, TheSameBytesAlwaysAndFromTheCache) {
+  NEED_NVRTC(library);
+  Folder folder;
+  KernelCompiler plain(*library), first(*library, folder.path);
+  KernelCompiler second(*library, folder.path);
+  std::vector<KernelJob> jobs = fewJobs();
+  auto a = plain.compile(jobs, 1), b = first.compile(jobs, 3);
+  ASSERT_TRUE(a.isOk() && b.isOk());
+  EXPECT_TRUE(bytesOf(*a) == bytesOf(*b));
+  EXPECT_EQ(first.cached(), 0);
+  auto c = second.compile(jobs);
+  ASSERT_TRUE(c.isOk());
+  EXPECT_TRUE(bytesOf(*a) == bytesOf(*c));
+  EXPECT_EQ(second.cached(), 4); // Of five, two are the same.
+  EXPECT_TRUE((*a)[0].cubin == (*a)[4].cubin);
+  EXPECT_FALSE((*a)[0].cubin == (*a)[3].cubin);
+  EXPECT_FALSE((*a)[1].cubin == (*a)[2].cubin);
+}
+
+TEST(KernelCompilerTest, DamagedFilesAreCompiledAgain) {
+  NEED_NVRTC(library);
+  Folder folder;
+  KernelJob job = fewJobs()[1];
+  KernelCompiler first(*library, folder.path);
+  auto right = first.compile(job);
+  ASSERT_TRUE(right.isOk());
+  for (const auto &file : std::filesystem::directory_iterator(folder.path))
+    std::filesystem::resize_file(file, file.file_size() / 2);
+  KernelCompiler second(*library, folder.path);
+  auto again = second.compile(job);
+  ASSERT_TRUE(again.isOk());
+  EXPECT_EQ(second.cached(), 0);
+  EXPECT_TRUE(again->cubin == right->cubin);
+}
+
+TEST(KernelCompilerTest, AFolderThatCannotBeWrittenIsNoError) {
+  NEED_NVRTC(library);
+  KernelCompiler compiler(*library, "/proc/no-folder");
+  EXPECT_TRUE(compiler.compile(fewJobs()[0]).isOk());
+}
+
+} // namespace

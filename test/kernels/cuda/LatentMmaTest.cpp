@@ -1,0 +1,200 @@
+//===- LatentMmaTest.cpp - Attention on the latent with tensor cores ------===//
+//
+// AttentionTest.cpp's caches have gaps between rows, which this kernel does not
+// take: here rows are those of a real cache, in pages, of several sequences.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/KvCache.h"
+#include "kernels/quant/Half.h"
+#include "test/kernels/AttentionModel.h"
+#include "test/kernels/cuda/OnGpu.h"
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+struct Shape {
+  int32_t heads, latent, rope, splits;
+  /// Of each sequence: rows in the step, rows before it.
+  std::vector<std::pair<int32_t, int32_t>> sequences;
+  float scale = 0.1f, size = 1; ///< Of scores; of queries.
+};
+
+struct Problem {
+  Problem(KvType type, const Shape &s, uint32_t seed)
+      : type(type), shape(s), width(s.latent + s.rope), random(seed) {
+    for (auto [count, position] : s.sequences) {
+      tokens += count;
+      pagesNeeded += (position + count + kKvPage - 1) / kKvPage;
+    }
+    // Pages of all sequences in turn, backwards: none is where it would be
+    // without a table.
+    int64_t next = pagesNeeded;
+    for (auto [count, position] : s.sequences) {
+      std::vector<int32_t> list;
+      for (int64_t p = 0; p < position + count; p += kKvPage)
+        list.push_back(int32_t(--next));
+      pages.push_back(list);
+    }
+    capacity = pagesNeeded * kKvPage;
+    rows.assign(size_t(capacity * width),
+                type == KvType::F16 ? 0x7e00 : 0x7fc0);
+    q = std::make_unique<Matrix<float>>(tokens, s.heads * width, 4);
+    q->fill(random, s.size);
+    int32_t begin = 0;
+    for (size_t i = 0; i < s.sequences.size(); ++i) {
+      auto [count, position] = s.sequences[i];
+      steps.push_back({begin, count, position, pages[i].data()});
+      begin += count;
+      for (int64_t p = 0; p < position + count; ++p)
+        for (int64_t c = 0; c < width; ++c)
+          set(i, p, c, random.normal());
+    }
+  }
+
+  uint16_t &bits(size_t sequence, int64_t position, int64_t col) {
+    int64_t row = pages[sequence][size_t(position / kKvPage)] * kKvPage +
+                  position % kKvPage;
+    return rows[size_t(row * width + col)];
+  }
+  void set(size_t sequence, int64_t position, int64_t col, float value) {
+    bits(sequence, position, col) =
+        type == KvType::F16 ? floatToF16(value) : floatToBf16(value);
+  }
+  double at(size_t sequence, int64_t position, int64_t col) {
+    uint16_t b = bits(sequence, position, col);
+    return type == KvType::F16 ? f16ToFloat(b) : bf16ToFloat(b);
+  }
+
+  /// Attention with its spans combined.
+  void run(Matrix<float> &out) {
+    Step step{int32_t(tokens), 0, steps.data(), int32_t(steps.size())};
+    KvView kv{reinterpret_cast<uint8_t *>(rows.data()), width, capacity,
+              width * 2, type};
+    LatentAttentionArgs args{
+        q->data(),   q->stride,    kv,         out.data(),   out.stride,
+        shape.heads, shape.latent, shape.rope, shape.splits, shape.scale};
+    cuda::LaunchContext context = contextOf(*GpuTest::get().gpu, step);
+    LatentAttentionArgs aligned = args;
+    aligned.kv.data = nullptr;
+    ASSERT_NE(launchesOf(OpCode::LatentAttention, &aligned, context)[0]
+                  .kernel.file.find("LatentMma"),
+              std::string::npos);
+    if (shape.splits == 1)
+      return runOnGpu(OpCode::LatentAttention, &args, step, {});
+    Matrix<float> spans(tokens * shape.splits, shape.heads * (shape.latent + 2),
+                        3);
+    args.out = spans.data();
+    args.outStride = spans.stride;
+    runOnGpu(OpCode::LatentAttention, &args, step, {});
+    spans.expectOnlyPayloadWritten();
+    LatentCombineArgs combine{spans.data(), spans.stride, out.data(),
+                              out.stride,   shape.heads,  shape.latent,
+                              shape.splits};
+    runOnGpu(OpCode::LatentCombine, &combine, step, {});
+  }
+
+  /// Two 16-bit numbers stand for a query and for a weight.
+  void check() {
+    Matrix<float> out(tokens, shape.heads * shape.latent, 3);
+    run(out);
+    out.expectOnlyPayloadWritten();
+    double part = type == KvType::F16 ? 0x1p-21 : 0x1p-16;
+    std::vector<Attention> attentions;
+    std::vector<size_t> sequenceOf;
+    for (size_t i = 0; i < steps.size(); ++i)
+      for (int32_t t = 0; t < steps[i].count; ++t)
+        for (int32_t h = 0; h < shape.heads; ++h) {
+          const float *head = q->row(steps[i].begin + t) + h * width;
+          attentions.emplace_back(steps[i].position + t + 1,
+                                  double(shape.scale), width, [&](int64_t k) {
+                                    Sum sum;
+                                    for (int64_t c = 0; c < width; ++c)
+                                      sum.add(double(head[c]) * at(i, k, c));
+                                    sum.error = part * sum.magnitude;
+                                    return sum;
+                                  });
+          sequenceOf.push_back(i);
+        }
+    expectClose(out, [&](int64_t t, int64_t c) {
+      size_t n = size_t(t * shape.heads + c / shape.latent);
+      Wanted wanted = attentions[n].output(0, [&](int64_t k) {
+        Sum v;
+        v.add(at(sequenceOf[n], k, c % shape.latent), 0);
+        return v;
+      });
+      double magnitude = 0;
+      for (size_t k = 0; k < attentions[n].weights.size(); ++k)
+        magnitude += attentions[n].weights[k] *
+                     std::fabs(at(sequenceOf[n], int64_t(k), c % shape.latent));
+      wanted.tolerance += part * magnitude;
+      return wanted;
+    });
+  }
+
+  KvType type;
+  Shape shape;
+  int64_t width, tokens = 0, pagesNeeded = 0, capacity = 0;
+  Random random;
+  std::vector<std::vector<int32_t>> pages;
+  std::vector<uint16_t> rows;
+  std::unique_ptr<Matrix<float>> q;
+  std::vector<SequenceRows> steps;
+};
+
+constexpr KvType kTypes[] = {KvType::F16, KvType::BF16};
+
+TEST(LatentMmaTest, DepthsAroundTiles) {
+  for (KvType type : kTypes)
+    for (int32_t position : {0, 30, 31, 32, 63, 64, 127, 200})
+      Problem(type, {16, 64, 64, 1, {{1, position}}}, 1).check();
+}
+
+TEST(LatentMmaTest, AnyNumberOfHeads) {
+  for (KvType type : kTypes)
+    for (int32_t heads : {1, 7, 17, 40})
+      Problem(type, {heads, 64, 64, 2, {{1, 150}}}, 2).check();
+}
+
+TEST(LatentMmaTest, SequencesAndSpans) {
+  for (KvType type : kTypes)
+    for (int32_t splits : {1, 3, 64})
+      Problem(type, {5, 64, 64, splits, {{1, 0}, {3, 62}, {1, 400}, {2, 129}}},
+              3)
+          .check();
+}
+
+TEST(LatentMmaTest, DeepSeeksShape) {
+  for (KvType type : kTypes)
+    Problem(type, {16, 512, 64, 4, {{1, 872}}, 0.04f}, 4).check();
+}
+
+/// Queries that W_UK has made larger than F16 holds.
+TEST(LatentMmaTest, QueriesBeyondF16) {
+  for (KvType type : kTypes)
+    Problem(type, {16, 64, 64, 2, {{1, 140}}, 1e-6f, 6e4f * 20}, 5).check();
+}
+
+TEST(LatentMmaTest, NaNStaysWhereItIsSeen) {
+  for (KvType type : kTypes) {
+    // Row 12 of the second sequence is its third token's.
+    Problem problem(type, {3, 64, 64, 1, {{1, 40}, {4, 10}}}, 6);
+    problem.set(1, 12, 5, NAN);
+    Matrix<float> out(5, 3 * 64);
+    problem.run(out);
+    for (int64_t t = 0; t < 5; ++t)
+      for (int64_t c = 0; c < 3 * 64; ++c)
+        ASSERT_EQ(std::isfinite(out.at(t, c)), t < 3) << t << ", " << c;
+    Problem query(type, {3, 64, 64, 2, {{2, 200}}}, 7);
+    query.q->at(1, 64 + 64 + 9) = NAN; // Token 1, head 1.
+    Matrix<float> second(2, 3 * 64);
+    query.run(second);
+    for (int64_t t = 0; t < 2; ++t)
+      for (int64_t c = 0; c < 3 * 64; ++c)
+        ASSERT_EQ(std::isfinite(second.at(t, c)), t != 1 || c / 64 != 1);
+  }
+}
+
+} // namespace

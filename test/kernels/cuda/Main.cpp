@@ -1,0 +1,27 @@
+//===- Main.cpp - Tests that need a GPU, of silicon or software ----------===//
+
+#include "test/kernels/cuda/Gpu.h"
+
+#include <cstdio>
+#include <gtest/gtest.h>
+
+namespace moek::test {
+
+namespace {
+class NeedsGpu : public testing::Environment {
+  void SetUp() override {
+    GpuTest &test = GpuTest::get();
+    if (!test.gpu)
+      GTEST_SKIP() << test.why;
+    std::printf("on %s, sm_%d\n", test.gpu->name().c_str(), test.gpu->arch());
+  }
+};
+} // namespace
+
+} // namespace moek::test
+
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  testing::AddGlobalTestEnvironment(new moek::test::NeedsGpu);
+  return RUN_ALL_TESTS();
+}

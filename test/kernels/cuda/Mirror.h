@@ -1,0 +1,46 @@
+//===- Mirror.h - Host memory of a test, on the GPU -------------*- C++ -*-===//
+
+#ifndef MOE_TEST_KERNELS_CUDA_MIRROR_H
+#define MOE_TEST_KERNELS_CUDA_MIRROR_H
+
+#include "test/kernels/cuda/Gpu.h"
+
+namespace moek::test {
+
+/// Copies of host memory between guards on the GPU, for one run of a kernel.
+class Mirror {
+public:
+  explicit Mirror(Gpu &gpu) : gpu_(gpu) {}
+  ~Mirror();
+  Mirror(const Mirror &) = delete;
+
+  /// A copy of `bytes` that a kernel reads. Null stays null.
+  template <class T> const T *in(const T *host, int64_t bytes) {
+    return static_cast<const T *>(add(host, bytes, false));
+  }
+  /// A copy that it writes: finish() brings it back.
+  template <class T> T *out(T *host, int64_t bytes) {
+    return static_cast<T *>(add(host, bytes, true));
+  }
+  /// Memory of the GPU alone, poisoned.
+  std::byte *workspace(int64_t bytes);
+
+  /// Checks all guards, and that inputs are as they were; copies outputs back.
+  void finish();
+
+private:
+  struct Part {
+    uint64_t base;
+    int64_t bytes;
+    void *host;
+    bool isOutput;
+  };
+  void *add(const void *host, int64_t bytes, bool isOutput);
+
+  Gpu &gpu_;
+  std::vector<Part> parts_;
+};
+
+} // namespace moek::test
+
+#endif // MOE_TEST_KERNELS_CUDA_MIRROR_H

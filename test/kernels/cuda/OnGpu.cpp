@@ -1,0 +1,250 @@
+#include "test/kernels/cuda/OnGpu.h"
+
+#include "kernels/Activation.h"
+#include "kernels/Drivers.h"
+#include "kernels/KvCache.h"
+
+namespace moek::test {
+
+namespace {
+/// Bytes from the first of `rows` rows to the end of the last.
+int64_t extent(int64_t rows, int64_t stride, int64_t cols) {
+  return (rows - 1) * stride + cols;
+}
+int64_t floats(int64_t rows, int64_t stride, int64_t cols) {
+  return extent(rows, stride, cols) * 4;
+}
+
+/// Replaces pointers of `args` by those of copies on the GPU.
+struct Moved {
+  Mirror &mirror;
+  const Step &step;
+  cuda::GemmForm form;
+  int64_t tokens = step.tokens;
+
+  template <class T> void in(T &pointer, int64_t bytes) {
+    pointer = mirror.in(pointer, bytes);
+  }
+  template <class T> void out(T &pointer, int64_t bytes) {
+    pointer = mirror.out(pointer, bytes);
+  }
+  void weight(WeightView &w, Layout layout = Layout::Gguf) {
+    if (!w.data)
+      return;
+    auto row = int64_t(rowBytes(w.format, uint64_t(w.cols)));
+    in(w.data, extent(w.outer, w.outerStride,
+                      extent(storedRows(layout, w.rows), w.rowStride, row)));
+  }
+  void act(const uint8_t *&act, int64_t rows, int64_t stride, int64_t cols) {
+    in(act, extent(rows, stride, encodedRowBytes(form.activation, cols)));
+  }
+  void cache(KvView &kv, bool isWritten) {
+    int64_t bytes = kvRows(kv.type, kv.capacity) * kv.rowStride;
+    if (isWritten)
+      out(kv.data, bytes);
+    else
+      kv.data = const_cast<uint8_t *>(
+          mirror.in(static_cast<const uint8_t *>(kv.data), bytes));
+  }
+
+  void move(EmbedArgs &a) {
+    in(a.tokens, tokens * 4);
+    weight(a.table);
+    out(a.out, floats(tokens, a.outStride, a.table.cols));
+  }
+  void move(RopeTableArgs &a) {
+    in(a.invFreq, a.dim / 2 * 4);
+    out(a.out, tokens * a.dim * 4);
+  }
+  void move(RmsNormArgs &a) {
+    bool inPlace = a.x == a.out;
+    int64_t cols = a.groups * a.cols;
+    in(a.weight, a.cols * 4);
+    out(a.out, floats(tokens, a.outStride, cols));
+    if (inPlace)
+      a.x = a.out;
+    else
+      in(a.x, floats(tokens, a.xStride, cols));
+  }
+  void move(QuantizeArgs &a) {
+    int64_t rows = tokens * a.rowsPerToken;
+    in(a.x, floats(rows, a.xStride, a.cols));
+    out(a.out, extent(rows, a.outStride, a8RowBytes(a.cols)));
+  }
+  void move(LinearArgs &a) {
+    act(a.act, tokens, a.actStride, a.w.cols);
+    weight(a.w, form.layout);
+    in(a.bias, a.w.rows * 4);
+    out(a.out, floats(tokens, a.outStride, a.w.rows));
+  }
+  void move(GateUpArgs &a) {
+    act(a.act, tokens, a.actStride, a.gate.cols);
+    weight(a.gate, form.layout);
+    weight(a.up, form.layout);
+    out(a.out, floats(tokens, a.outStride, a.gate.rows));
+  }
+  void move(SiluMulArgs &a) {
+    int64_t bytes = tokens * a.rowsPerToken * a.cols * 4;
+    inPair(a.gate, a.up, a.out, bytes);
+  }
+  void move(AddArgs &a) { inPair(a.x, a.y, a.out, tokens * a.cols * 4); }
+  void inPair(const float *&x, const float *&y, float *&to, int64_t bytes) {
+    const float *host = to;
+    out(to, bytes);
+    x = x == host ? to : mirror.in(x, bytes);
+    y = y == host ? to : mirror.in(y, bytes);
+  }
+  void move(RopeArgs &a) {
+    in(a.table, tokens * a.dim * 4);
+    out(a.x, floats(tokens, a.stride, int64_t(a.heads) * a.headStride));
+  }
+  void move(MlaLatentArgs &a) {
+    in(a.x, floats(tokens, a.stride, a.latent + a.rope));
+    in(a.weight, a.latent * 4);
+    in(a.table, tokens * a.rope * 4);
+    cache(a.kv, true);
+  }
+  void move(AbsorbQueryArgs &a) {
+    in(a.q, floats(tokens, a.qStride, int64_t(a.heads) * (a.nope + a.rope)));
+    weight(a.w);
+    out(a.out,
+        floats(tokens, a.outStride, int64_t(a.heads) * (a.latent + a.rope)));
+  }
+  void move(LatentAttentionArgs &a) {
+    int64_t cols = int64_t(a.heads) * (a.latent + (a.splits > 1 ? 2 : 0));
+    in(a.q, floats(tokens, a.qStride, int64_t(a.heads) * (a.latent + a.rope)));
+    cache(a.kv, false);
+    out(a.out, floats(tokens * a.splits, a.outStride, cols));
+  }
+  void move(LatentCombineArgs &a) {
+    in(a.x,
+       floats(tokens * a.splits, a.xStride, int64_t(a.heads) * (a.latent + 2)));
+    out(a.out, floats(tokens, a.outStride, int64_t(a.heads) * a.latent));
+  }
+  void move(HeadLinearArgs &a) {
+    in(a.x, floats(tokens, a.xStride, a.w.outer * (a.w.cols + a.tail)));
+    weight(a.w, form.layout);
+    out(a.out, floats(tokens, a.outStride, a.w.outer * (a.w.rows + a.tail)));
+  }
+  void move(MlaAttentionArgs &a) {
+    in(a.q, floats(tokens, a.qStride, int64_t(a.heads) * (a.nope + a.rope)));
+    cache(a.kv, false);
+    weight(a.wk);
+    weight(a.wv);
+    out(a.out, floats(tokens, a.outStride, int64_t(a.heads) * a.value));
+  }
+  void move(RouterArgs &a) {
+    in(a.logits, floats(tokens, a.stride, a.experts));
+    in(a.bias, a.experts * 4);
+    out(a.ids, tokens * a.topK * 4);
+    out(a.weights, tokens * a.topK * 4);
+  }
+  void move(ExpertGroupArgs &a) {
+    in(a.ids, tokens * a.topK * 4);
+    out(a.offsets, (a.experts + 1) * 4);
+    out(a.slots, tokens * a.topK * 4);
+  }
+  void move(ExpertsLinearArgs &a) {
+    act(a.act, a.actPerToken ? tokens : tokens * a.topK, a.actStride, a.w.cols);
+    weight(a.w, form.layout);
+    in(a.offsets, (a.w.outer + 1) * 4);
+    in(a.slots, tokens * a.topK * 4);
+    out(a.out, floats(tokens * a.topK, a.outStride, a.w.rows));
+  }
+  void move(ExpertsGateUpArgs &a) {
+    act(a.act, tokens, a.actStride, a.gate.cols);
+    weight(a.gate, form.layout);
+    weight(a.up, form.layout);
+    in(a.offsets, (a.gate.outer + 1) * 4);
+    in(a.slots, tokens * a.topK * 4);
+    out(a.out, floats(tokens * a.topK, a.outStride, a.gate.rows));
+  }
+  void move(ExpertsCombineArgs &a) {
+    in(a.y, tokens * a.topK * a.cols * 4);
+    in(a.weights, tokens * a.topK * 4);
+    out(a.out, tokens * a.cols * 4);
+  }
+  void move(CopyArgs &a) {
+    int64_t bytes = tokens * a.tokenBytes + a.fixedBytes;
+    in(a.x, bytes);
+    out(a.out, bytes);
+  }
+};
+
+template <OpCode Op>
+void runTyped(const void *args, const Step &step, const cuda::GemmForm &form) {
+  GpuTest &test = GpuTest::get();
+  Mirror mirror(*test.gpu);
+  ArgsOf<Op> moved = *static_cast<const ArgsOf<Op> *>(args);
+  Moved{mirror, step, form}.move(moved);
+  cuda::Step onGpu = mirrorStep(step, mirror);
+  cuda::LaunchContext context = contextOf(*test.gpu, step);
+  context.form = form;
+  context.step = mirror.in(&onGpu, sizeof(onGpu));
+  context.workspace =
+      mirror.workspace(cuda::workspaceBytes(Op, &moved, context));
+  std::vector<cuda::Launch> launches = launchesOf(Op, &moved, context);
+  ASSERT_FALSE(launches.empty()) << "no kernel";
+  test.run(launches);
+  mirror.finish();
+}
+} // namespace
+
+cuda::Step mirrorStep(const Step &step, Mirror &mirror) {
+  cuda::Step onGpu{};
+  onGpu.tokens = step.tokens;
+  onGpu.sequences = step.sequenceCount;
+  for (int32_t i = 0; i < step.sequenceCount; ++i) {
+    SequenceRows s = step.sequence(i);
+    int64_t pages = (int64_t(s.position) + s.count + kKvPage - 1) / kKvPage;
+    onGpu.sequence[i] = {s.begin, s.count, s.position, 0,
+                         mirror.in(s.pages, pages * 4)};
+  }
+  return onGpu;
+}
+
+cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
+  cuda::LaunchContext context;
+  // Phases are for more rows than most steps have.
+  context.maxTokens = step.tokens + 3;
+  context.maxSequences = step.sequenceCount + 1;
+  context.maxPositions = 5;
+  for (int32_t i = 0; i < step.sequenceCount; ++i)
+    context.maxPositions += step.sequence(i).position + step.sequence(i).count;
+  context.arch = gpu.arch();
+  context.multiprocessors = gpu.multiprocessors();
+  return context;
+}
+
+void runOnGpu(OpCode op, const void *args, const Step &step,
+              const cuda::GemmForm &form) {
+  switch (op) {
+#define MOE_OP(op)                                                             \
+  case OpCode::op:                                                             \
+    return runTyped<OpCode::op>(args, step, form);
+    MOE_OP(Embed)
+    MOE_OP(RopeTable)
+    MOE_OP(RmsNorm)
+    MOE_OP(Quantize)
+    MOE_OP(Linear)
+    MOE_OP(GateUp)
+    MOE_OP(SiluMul)
+    MOE_OP(Add)
+    MOE_OP(Rope)
+    MOE_OP(MlaLatent)
+    MOE_OP(AbsorbQuery)
+    MOE_OP(LatentAttention)
+    MOE_OP(LatentCombine)
+    MOE_OP(HeadLinear)
+    MOE_OP(MlaAttention)
+    MOE_OP(Router)
+    MOE_OP(ExpertGroup)
+    MOE_OP(ExpertsLinear)
+    MOE_OP(ExpertsGateUp)
+    MOE_OP(ExpertsCombine)
+    MOE_OP(Copy)
+#undef MOE_OP
+  }
+}
+
+} // namespace moek::test

@@ -1,0 +1,24 @@
+//===- OnGpu.h - An instruction's arguments with device addresses -*- C++
+//-*-===//
+
+#ifndef MOE_TEST_KERNELS_CUDA_ONGPU_H
+#define MOE_TEST_KERNELS_CUDA_ONGPU_H
+
+#include "test/kernels/KernelTest.h"
+#include "test/kernels/cuda/Mirror.h"
+
+namespace moek::test {
+
+/// Runs an instruction whose arguments point into this process.
+void runOnGpu(OpCode op, const void *args, const Step &step,
+              const cuda::GemmForm &form);
+
+/// The step as kernels read it, with pages on the GPU.
+cuda::Step mirrorStep(const Step &step, Mirror &mirror);
+
+/// What launches depend on, for a step.
+cuda::LaunchContext contextOf(Gpu &gpu, const Step &step);
+
+} // namespace moek::test
+
+#endif // MOE_TEST_KERNELS_CUDA_ONGPU_H

@@ -1,0 +1,263 @@
+//===- QuantGemmTest.cpp - Ops on panels and A8 activations ---------------===//
+//
+// GemmConformanceTest.cpp has products of every format; here is what ops add to
+// them: biases, sums in place, gates, experts' slots.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/Activation.h"
+#include "test/kernels/GemmProblem.h"
+#include "test/kernels/cuda/OnGpu.h"
+
+#include <algorithm>
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+constexpr cuda::GemmForm kForm{Encoding::A8, Layout::Rows16};
+
+/// Matrices in panels.
+struct Panels {
+  Panels(Format format, int64_t outer, int64_t rows, int64_t cols,
+         Random &random)
+      : weights(format, outer, rows, cols, random, 1) {
+    auto row = int64_t(rowBytes(format, uint64_t(cols)));
+    int64_t stored = storedRows(Layout::Rows16, rows);
+    bytes.resize(size_t(outer * stored * row));
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t r = 0; r < rows; r += kRows16)
+        EXPECT_TRUE(
+            packRows16(format,
+                       weights.view.data + o * weights.view.outerStride +
+                           r * weights.view.rowStride,
+                       weights.view.rowStride, std::min(rows - r, kRows16),
+                       cols, bytes.data() + (o * stored + r) * row));
+    view = {bytes.data(), outer, rows, cols, stored * row, row, format};
+  }
+  Weights weights;
+  std::vector<uint8_t> bytes;
+  WeightView view;
+};
+
+/// Random A8 rows.
+struct Acts {
+  Acts(int64_t rows, int64_t cols, uint32_t seed)
+      : memory(rows, a8RowBytes(cols), 64), cols(cols) {
+    std::mt19937 random(seed);
+    for (int64_t r = 0; r < rows; ++r) {
+      randomA8Row(cols, kA8Block, random, memory.row(r));
+      // Scales of one size: gates of thousands would make sigmoids of 0 and 1.
+      auto *scales =
+          reinterpret_cast<float *>(memory.row(r) + a8ScaleOffset(cols));
+      for (int64_t i = 0; i < cols / kA8Block; ++i)
+        scales[i] = 1 / 64.0f / float(1 + i % 3);
+      values.push_back(decodeActivation(Encoding::A8, memory.row(r), cols));
+    }
+  }
+  Matrix<uint8_t> memory;
+  int64_t cols;
+  std::vector<std::vector<double>> values;
+};
+
+/// A product, and what rounding may take it off.
+struct Product {
+  double value = 0, error = 0;
+};
+Product product(const Panels &w, int64_t o, int64_t r, const Acts &acts,
+                int64_t row) {
+  Product p;
+  double magnitude = 0;
+  for (int64_t c = 0; c < acts.cols; ++c) {
+    double x = acts.values[size_t(row)][size_t(c)];
+    p.value += w.weights.at(o, r, c) * x;
+    magnitude += w.weights.largest(o, r) * std::fabs(x);
+  }
+  p.error = kEps * (16 + double(acts.cols) / 32) * 4 * magnitude;
+  return p;
+}
+
+double silu(double x) { return x / (1 + std::exp(-x)); }
+Wanted gated(const Product &g, const Product &u) {
+  double value = silu(g.value) * u.value;
+  return {value, 1.1 * g.error * (std::fabs(u.value) + u.error) +
+                     u.error * std::fabs(silu(g.value)) +
+                     16 * kEps * (std::fabs(value) + std::fabs(u.value))};
+}
+
+class QuantGemmTest : public testing::TestWithParam<Format> {};
+
+TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
+  Random random(51);
+  for (int32_t tokens : {1, 3, 8, 11, 40})
+    for (bool accumulate : {false, true}) {
+      int64_t rows = 45, cols = 512;
+      Panels w(GetParam(), 1, rows, cols, random);
+      Acts acts(tokens, cols, 5);
+      Matrix<float> bias(1, rows), out(tokens, rows, 3);
+      bias.fill(random);
+      out.fill(random);
+      Matrix<float> before(tokens, rows);
+      for (int64_t t = 0; t < tokens; ++t)
+        for (int64_t r = 0; r < rows; ++r)
+          before.at(t, r) = out.at(t, r);
+      LinearArgs args{
+          acts.memory.data(), acts.memory.stride, w.view,     nullptr,
+          bias.data(),        out.data(),         out.stride, accumulate};
+      runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm);
+      out.expectOnlyPayloadWritten();
+      expectClose(out, [&](int64_t t, int64_t r) {
+        Product p = product(w, 0, r, acts, t);
+        double old = accumulate ? before.at(t, r) : 0;
+        double value = p.value + bias.at(0, r) + old;
+        return Wanted{value, p.error + 4 * kEps *
+                                           (std::fabs(p.value) +
+                                            std::fabs(bias.at(0, r)) +
+                                            std::fabs(old))};
+      });
+    }
+}
+
+// What each format is tested with where all of this file takes too long.
+TEST_P(QuantGemmTest, OneTokenAFewAndMany) {
+  Random random(55);
+  for (int32_t tokens : {1, 3, 11}) {
+    int64_t rows = 19, cols = 256;
+    Panels w(GetParam(), 1, rows, cols, random);
+    Acts acts(tokens, cols, 5);
+    Matrix<float> out(tokens, rows, 3);
+    LinearArgs args{
+        acts.memory.data(), acts.memory.stride, w.view, nullptr, nullptr,
+        out.data(),         out.stride,         false};
+    runOnGpu(OpCode::Linear, &args, {tokens, 0}, kForm);
+    out.expectOnlyPayloadWritten();
+    expectClose(out, [&](int64_t t, int64_t r) {
+      Product p = product(w, 0, r, acts, t);
+      return Wanted{p.value, p.error};
+    });
+  }
+}
+
+TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
+  Random random(52);
+  for (int32_t tokens : {1, 5, 8, 23, 70}) {
+    int64_t rows = 37, cols = 768;
+    Panels gate(GetParam(), 1, rows, cols, random);
+    Panels up(GetParam(), 1, rows, cols, random);
+    Acts acts(tokens, cols, 6);
+    Matrix<float> out(tokens, rows, 3);
+    GateUpArgs args{acts.memory.data(),
+                    acts.memory.stride,
+                    gate.view,
+                    up.view,
+                    nullptr,
+                    nullptr,
+                    out.data(),
+                    out.stride};
+    runOnGpu(OpCode::GateUp, &args, {tokens, 0}, kForm);
+    out.expectOnlyPayloadWritten();
+    expectClose(out, [&](int64_t t, int64_t r) {
+      return gated(product(gate, 0, r, acts, t), product(up, 0, r, acts, t));
+    });
+  }
+}
+
+/// `tokens` with `topK` distinct experts each, of which expert 1 is popular and
+/// expert 2 has none.
+struct Routing {
+  Routing(int32_t tokens, int32_t topK, int32_t experts, Random &random) {
+    for (int32_t t = 0; t < tokens; ++t)
+      for (int32_t j = 0; j < topK; ++j) {
+        int32_t e;
+        do
+          e = j == 0 && t % 3 ? 1 : random.below(experts);
+        while (e == 2 || std::count(ids.end() - j, ids.end(), e));
+        ids.push_back(e);
+      }
+    for (int32_t e = 0; e <= experts; ++e) {
+      offsets.push_back(int32_t(slots.size()));
+      for (size_t i = 0; i < ids.size(); ++i)
+        if (ids[i] == e)
+          slots.push_back(int32_t(i));
+    }
+  }
+  std::vector<int32_t> ids, offsets, slots;
+};
+
+TEST_P(QuantGemmTest, SlotsMeetTheirExperts) {
+  Random random(53);
+  int32_t experts = 9, topK = 3;
+  for (int32_t tokens : {1, 6, 29, 131})
+    for (bool perToken : {false, true}) {
+      int64_t rows = 49, cols = 256;
+      Panels w(GetParam(), experts, rows, cols, random);
+      Routing routing(tokens, topK, experts, random);
+      Acts acts(perToken ? tokens : tokens * topK, cols, 7);
+      Matrix<float> out(int64_t(tokens) * topK, rows, 3);
+      ExpertsLinearArgs args{acts.memory.data(),
+                             acts.memory.stride,
+                             w.view,
+                             nullptr,
+                             routing.offsets.data(),
+                             routing.slots.data(),
+                             out.data(),
+                             out.stride,
+                             topK,
+                             perToken};
+      runOnGpu(OpCode::ExpertsLinear, &args, {tokens, 0}, kForm);
+      out.expectOnlyPayloadWritten();
+      expectClose(out, [&](int64_t s, int64_t r) {
+        Product p = product(w, routing.ids[size_t(s)], r, acts,
+                            perToken ? s / topK : s);
+        return Wanted{p.value, p.error + kEps * std::fabs(p.value)};
+      });
+    }
+}
+
+TEST_P(QuantGemmTest, SlotsMeetTheirExpertsGates) {
+  Random random(54);
+  int32_t experts = 7, topK = 2;
+  for (int32_t tokens : {1, 7, 61}) {
+    int64_t rows = 33, cols = 512;
+    Panels gate(GetParam(), experts, rows, cols, random);
+    Panels up(GetParam(), experts, rows, cols, random);
+    Routing routing(tokens, topK, experts, random);
+    Acts acts(tokens, cols, 8);
+    Matrix<float> out(int64_t(tokens) * topK, rows, 3);
+    ExpertsGateUpArgs args{acts.memory.data(),
+                           acts.memory.stride,
+                           gate.view,
+                           up.view,
+                           nullptr,
+                           nullptr,
+                           routing.offsets.data(),
+                           routing.slots.data(),
+                           out.data(),
+                           out.stride,
+                           topK};
+    runOnGpu(OpCode::ExpertsGateUp, &args, {tokens, 0}, kForm);
+    out.expectOnlyPayloadWritten();
+    expectClose(out, [&](int64_t s, int64_t r) {
+      int64_t e = routing.ids[size_t(s)];
+      return gated(product(gate, e, r, acts, s / topK),
+                   product(up, e, r, acts, s / topK));
+    });
+  }
+}
+
+std::vector<Format> packedFormats() {
+  std::vector<Format> result;
+  for (Format format : allFormats())
+    if (rows16Shape(format).codeBits % 16 != 0)
+      result.push_back(format);
+  return result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, QuantGemmTest,
+                         testing::ValuesIn(packedFormats()),
+                         [](const auto &info) {
+                           return std::string(formatInfo(info.param).name);
+                         });
+
+} // namespace

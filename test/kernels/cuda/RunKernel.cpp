@@ -1,0 +1,48 @@
+//===- RunKernel.cpp - Drivers' tests on a GPU ----------------------------===//
+//
+// Links in place of test/kernels/RunKernel.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/kernels/cuda/OnGpu.h"
+
+namespace moek {
+
+// None of this CPU's kernels is linked.
+KernelFn resolveKernel(std::string_view) { return nullptr; }
+
+} // namespace moek
+
+namespace moek::test {
+
+void runKernel(const KernelInfo &kernel, const void *args, Step step, size_t,
+               std::vector<Output *> outputs) {
+  std::vector<std::vector<uint8_t>> first;
+  for (int run = 0; run < 2; ++run) {
+    for (Output *output : outputs)
+      output->reset();
+    runOnGpu(kernel.op, args, step, {});
+    if (testing::Test::HasFatalFailure())
+      return;
+    std::vector<std::vector<uint8_t>> now;
+    for (Output *output : outputs) {
+      output->expectOnlyPayloadWritten();
+      now.push_back(output->bytes());
+    }
+    if (first.empty())
+      first = now;
+    EXPECT_TRUE(now == first) << "differs from the first run";
+    if (GpuTest::get().gpu->isSoftware())
+      return; // Which is the same every time, and slow.
+  }
+}
+
+std::vector<KernelInfo> kernelsOf(OpCode op) {
+  std::vector<KernelInfo> result;
+  for (const KernelInfo &kernel : kernelTable())
+    if (kernel.op == op && kernel.isa == Isa::Cuda)
+      result.push_back(kernel);
+  return result;
+}
+
+} // namespace moek::test
