@@ -173,6 +173,15 @@ void PhaseEmitter::addSeconds(const SelectedStep &step,
   explain.setSeconds(APFloat(explain.getSeconds().convertToDouble() + seconds));
 }
 
+/// For the plan; null without any.
+static DenseF64ArrayAttr workAttr(OpBuilder &builder, const WorkTerms &terms) {
+  if (terms.isNone())
+    return {};
+  return builder.getDenseF64ArrayAttr({terms.tokenOps, terms.seenOps,
+                                       terms.rowOps, terms.firstBytes,
+                                       terms.again});
+}
+
 void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
                         ArrayRef<int64_t> ints, ArrayRef<double> floats) {
   addSeconds(step, operands);
@@ -193,7 +202,7 @@ void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
       loc_, /*event=*/Type(), ref(moert::findOp(unsigned(step.step.op))->name),
       tables_.queue(device_, step.step.op), builder_.getStrArrayAttr(kernels),
       values, /*waits=*/ValueRange(), present, ints, floats, /*barrier=*/false,
-      explain_);
+      explain_, workAttr(builder_, step.terms));
 }
 
 LogicalResult PhaseEmitter::end(Value input, Value output) {

@@ -200,6 +200,15 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
     if (!std::isfinite(instruction.floats()->Get(i)))
       return invalidPlan("has {} = {}", spec->floats[i],
                          instruction.floats()->Get(i));
+  if (const fb::Work *work = instruction.work()) {
+    // Far above any model's, far below what sums could overflow.
+    auto counts = [](double value) { return value >= 0 && value <= 1e30; };
+    if (!counts(work->token_ops()) || !counts(work->seen_ops()) ||
+        !counts(work->row_ops()) || !counts(work->first_bytes()) ||
+        !(work->again() >= 0 && work->again() <= 1))
+      return invalidPlan("has work that is no number of at least zero, or "
+                         "that is read more than once a token");
+  }
   uint32_t reasons = count(plan.explanation());
   if (instruction.explain() >= std::max(reasons, 1u))
     return invalidPlan("is explained by entry {} of {}", instruction.explain(),

@@ -183,9 +183,12 @@ moe::selectedSteps(Operation *op, int64_t tokens, int64_t cached) {
 
   SmallVector<SelectedStep> selected;
   SmallVector<StepWork> works;
-  if (auto costed = dyn_cast<CostOpInterface>(op))
+  SmallVector<WorkTerms> terms;
+  if (auto costed = dyn_cast<CostOpInterface>(op)) {
     works = costed.getWork(tokens, cached);
-  const StepWork *work = works.begin();
+    terms = workTerms(costed);
+  }
+  size_t next = 0;
   for (auto [step, call] : llvm::zip_equal(steps, kernels.getCalls())) {
     if (call.driver().op != step.op ||
         call.getGemms().size() != step.gemmWeights.size())
@@ -193,8 +196,10 @@ moe::selectedSteps(Operation *op, int64_t tokens, int64_t cached) {
                              << " for another instruction";
     selected.push_back({step, &call.driver(), call.gemms()});
     // withQuantize() added instructions that the op knows nothing of.
-    if (step.op != moek::OpCode::Quantize && work != works.end())
-      selected.back().work = *work++;
+    if (step.op == moek::OpCode::Quantize || next == works.size())
+      continue;
+    selected.back().work = works[next];
+    selected.back().terms = terms[next++];
   }
   return selected;
 }

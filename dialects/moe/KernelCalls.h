@@ -35,6 +35,7 @@ struct SelectedStep {
   /// What the instruction does in the step that selectedSteps() was asked
   /// about.
   StepWork work = {};
+  WorkTerms terms = {}; ///< Of any step.
   /// In which layout the instruction reads `weight`.
   moek::Layout layoutOf(Value weight) const;
 };

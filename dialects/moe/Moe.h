@@ -78,6 +78,24 @@ struct StepWork {
 
 Cost sumWork(ArrayRef<StepWork> works);
 
+/// FLOPs and bytes of weights of an instruction in a step of any size, as plans
+/// record them (runtime/schema/plan.fbs, Work).
+struct WorkTerms {
+  double tokenOps = 0; ///< Of each token.
+  double seenOps = 0;  ///< Of each pair of a token and a row that it sees.
+  double rowOps = 0;   ///< Of each row that is seen at all.
+  double firstBytes = 0, again = 0;
+
+  bool isNone() const {
+    return tokenOps == 0 && seenOps == 0 && rowOps == 0 && firstBytes == 0;
+  }
+};
+
+class CostOpInterface;
+
+/// What getWork() says of steps of all sizes: found from three small ones.
+SmallVector<WorkTerms> workTerms(CostOpInterface op);
+
 /// The format of a tensor's element type, or none if no kernel reads it.
 std::optional<moek::Format> getFormat(Type elementType);
 /// The element type of a format; null for formats known by size only.

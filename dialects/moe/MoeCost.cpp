@@ -184,6 +184,32 @@ Cost moe::sumWork(ArrayRef<StepWork> works) {
   return cost;
 }
 
+SmallVector<WorkTerms> moe::workTerms(CostOpInterface op) {
+  // With t of tokenOps, s of seenOps and r of rowOps these are t + s + r,
+  // 2 t + 3 s + 2 r, and t + 2 s + 2 r; where each token is of another sequence
+  // the second is twice the first, and rows are counted like pairs.
+  SmallVector<StepWork> one = op.getWork(1, 0), two = op.getWork(2, 0),
+                        behind = op.getWork(1, 1);
+  SmallVector<WorkTerms> all;
+  for (auto [a, b, c] : llvm::zip_equal(one, two, behind)) {
+    Cost first = a.cost(), both = b.cost();
+    WorkTerms terms;
+    terms.seenOps = both.flops - 2 * first.flops;
+    terms.rowOps = c.cost().flops - first.flops - terms.seenOps;
+    terms.tokenOps = first.flops - terms.seenOps - terms.rowOps;
+    terms.firstBytes = first.weightBytes;
+    if (first.weightBytes > 0)
+      terms.again =
+          std::clamp(both.weightBytes / first.weightBytes - 1, 0.0, 1.0);
+    // Sums of large counts may differ by a rounding.
+    for (double *ops : {&terms.tokenOps, &terms.seenOps, &terms.rowOps})
+      if (*ops < 1e-9 * first.flops)
+        *ops = 0;
+    all.push_back(terms);
+  }
+  return all;
+}
+
 //===----------------------------------------------------------------------===//
 // Whole-row ops
 //===----------------------------------------------------------------------===//

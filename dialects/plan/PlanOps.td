@@ -338,7 +338,10 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegment
     %event = plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %x, out = %y) after %ready signals for %why
     plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"]
       (act = %y, w = %w, out = %z) {accumulate = 1} after %event barrier for %why
+      work {token_ops = 8192.0, first_bytes = 2304.0}
     ```
+    `work`: what it reads and computes in a step of any size, the numbers of
+    runtime/schema/plan.fbs.
     `barrier`: all workers of the queue meet before the instruction. `after`: it
     begins when these events are there. `signals`: its result is the event that
     it, and all before it in its queue, have ended. As values, events are
@@ -350,7 +353,8 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegment
                        // One flag per operand of the signature.
                        DenseBoolArrayAttr:$present,
                        DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
-                       UnitAttr:$barrier, Plan_Explain:$explain);
+                       UnitAttr:$barrier, Plan_Explain:$explain,
+                       OptionalAttr<DenseF64ArrayAttr>:$work);
   let results = (outs Optional<Plan_Event>:$event);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;

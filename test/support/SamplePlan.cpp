@@ -44,6 +44,32 @@ SamplePlan::SamplePlan(const std::string &isa, Room room)
     addBatch(room.sequences);
   addBody("prefill", room.ubatch, false);
   addHead();
+  for (auto &phase : builder.plan.phases)
+    for (auto &instruction : phase->instructions)
+      addWork(*instruction);
+}
+
+/// Bytes of weights and two operations per value, as moec records them.
+void SamplePlan::addWork(fb::InstructionT &instruction) const {
+  double bytes = 0, again = 0;
+  for (const fb::Operand &operand : instruction.operands) {
+    if (operand.kind() != fb::OperandKind::Weight)
+      continue;
+    const fb::WeightT &weight = *builder.plan.weights[operand.index()];
+    bytes += 4.0 * double(weight.outer * weight.rows * weight.cols);
+  }
+  auto op = moek::OpCode(instruction.op);
+  if (op == moek::OpCode::Embed) {
+    bytes /= kVocab;
+    again = 1;
+  }
+  if (op == moek::OpCode::ExpertsGateUp || op == moek::OpCode::ExpertsLinear) {
+    bytes *= double(kTopK) / kExperts;
+    again = 1 - double(kTopK) / kExperts;
+  }
+  if (bytes > 0)
+    instruction.work =
+        std::make_unique<fb::Work>(bytes / 2, 0, 0, bytes, again);
 }
 
 /// Values are uniform in center +- 0.5 from a linear congruential generator

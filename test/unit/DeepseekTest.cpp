@@ -7,6 +7,7 @@
 #include "test/support/TempDir.h"
 #include "test/support/TinyDeepseek.h"
 
+#include <cmath>
 #include <gmock/gmock.h>
 
 using namespace mlir;
@@ -92,6 +93,34 @@ TEST_F(Deepseek, FactsAndFiles) {
   EXPECT_GT(file.getAs<IntegerAttr>("bytes").getInt(),
             file.getAs<IntegerAttr>("header_bytes").getInt());
   EXPECT_THAT(notes(), ElementsAre());
+}
+
+// Plans record these numbers, and moert goes by them.
+TEST_F(Deepseek, WorkOfAnyStepFollowsFromItsTerms) {
+  int instructions = 0;
+  import(unit("lite")).walk([&](moe::CostOpInterface op) {
+    SmallVector<moe::WorkTerms> terms = moe::workTerms(op);
+  for (auto [tokens, cached] :
+       {std::pair(1, 0), {1, 1000}, {2, 3}, {7, 0}, {64, 512}}) {
+    SmallVector<moe::StepWork> works = op.getWork(tokens, cached);
+    ASSERT_EQ(works.size(), terms.size());
+    for (auto [work, term] : llvm::zip(works, terms)) {
+      double seen = tokens * (cached + (tokens + 1) / 2.0);
+      double ops = tokens * term.tokenOps + seen * term.seenOps +
+                   (cached + tokens) * term.rowOps;
+      double bytes = 0;
+      for (int i = 0; i < tokens; ++i)
+        bytes += term.firstBytes * std::pow(term.again, i);
+      moe::Cost cost = work.cost();
+      EXPECT_NEAR(ops, cost.flops, 1e-9 * cost.flops)
+          << op->getName().getStringRef().str();
+      EXPECT_NEAR(bytes, cost.weightBytes, 1e-9 * cost.weightBytes)
+          << op->getName().getStringRef().str();
+      ++instructions;
+    }
+  }
+});
+EXPECT_GT(instructions, 100);
 }
 
 TEST_F(Deepseek, ParametersCountEveryElementOnce) {

@@ -27,6 +27,9 @@ fb::PlanT &plan(SamplePlan &s) { return s.builder.plan; }
 fb::InstructionT &decode(SamplePlan &s, const char *op) {
   return *s.phase("decode").instructions[s.find("decode", op)];
 }
+std::unique_ptr<fb::Work> work(double tokenOps, double again) {
+  return std::make_unique<fb::Work>(tokenOps, 0, 0, 0, again);
+}
 fb::BufferT &buffer(SamplePlan &s, const char *name) {
   for (auto &candidate : s.phase("decode").buffers)
     if (candidate->name == name)
@@ -364,6 +367,14 @@ const Case phaseCases[] = {
      [](auto &s) { decode(s, "router").floats.push_back(1); }},
     {"FloatNaN", "has eps = nan",
      [](auto &s) { decode(s, "rms_norm").floats[0] = NAN; }},
+    {"WorkNaN", "has work that is no number",
+     [](auto &s) { decode(s, "add").work = work(0, NAN); }},
+    {"WorkNegative", "has work that is no number",
+     [](auto &s) { decode(s, "add").work = work(-1, 0); }},
+    {"WorkInfinite", "has work that is no number",
+     [](auto &s) { decode(s, "add").work = work(INFINITY, 0); }},
+    {"WorkReadTwice", "has work that is no number",
+     [](auto &s) { decode(s, "add").work = work(0, 1.5); }},
     {"OperandKindNumber", "unknown kind 9",
      [](auto &s) { setOperand(decode(s, "add"), 0, fb::OperandKind(9), 0); }},
     {"OperandKindWrong", "operand w is a Buffer, expected a Weight",

@@ -1,7 +1,7 @@
 // moert info: what a plan is and needs.
 #include "runtime/PlanAccess.h"
-#include "runtime/PlanFacts.h"
 #include "runtime/PlanTokenizer.h"
+#include "runtime/PlanWeights.h"
 #include "runtime/device/cpu/ThreadCount.h"
 #include "tools/common/Json.h"
 #include "tools/moert/Commands.h"

@@ -37,7 +37,7 @@ void Profile::add(const StepTimes &times) {
   for (uint32_t i = 0; i < times.instructions.size(); ++i) {
     const InstructionTime &time = times.instructions[i];
     const fb::Instruction &instruction = *phase->table->instructions()->Get(i);
-    phase->entries[i] += {1, time, instructionWork(plan_, instruction, step)};
+    phase->entries[i] += {1, time, instructionWork(instruction, step)};
     if (traced_)
       events_.push_back({uint32_t(phase - phases_.begin()), i,
                          times.step.tokens, start, time});

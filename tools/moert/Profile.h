@@ -4,7 +4,7 @@
 #define MOE_TOOLS_MOERT_PROFILE_H
 
 #include "runtime/Engine.h"
-#include "runtime/PlanFacts.h"
+#include "runtime/StepWork.h"
 #include "runtime/device/cpu/Calibrate.h"
 
 #include <cstdint>

@@ -399,6 +399,44 @@ plan.program attributes {
 
 // -----
 
+// Work that the format does not have, or out of order.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{work has no 'token_ops' here}}
+    plan.inst add on %d.compute ["add_ref"] (x = %x, y = %x, out = %x) for %e work {again = 0.5, token_ops = 1.0}
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// More than once a token.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{work has again = 2}}
+    plan.inst add on %d.compute ["add_ref"] (x = %x, y = %x, out = %x) for %e work {again = 2.0}
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
 // A required operand is missing.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
