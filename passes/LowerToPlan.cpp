@@ -166,9 +166,12 @@ private:
       if (!isa<LowerableOpInterface>(op))
         continue; // Weights are lowered where they are used.
       TypicalStep typical = typicalStep(phaseOf(function));
-      FailureOr<SmallVector<SelectedStep>> steps =
-          selectedSteps(&op, typical.tokens, typical.cached);
-      if (mlir::failed(steps) || mlir::failed(emitter.begin(&op, *steps)) ||
+      FailureOr<SmallVector<SelectedStep>> steps = selectedSteps(&op);
+      if (mlir::failed(steps))
+        return failure();
+      if (auto costed = dyn_cast<CostOpInterface>(op))
+        addWork(costed, typical.tokens, typical.cached, *steps);
+      if (mlir::failed(emitter.begin(&op, *steps)) ||
           mlir::failed(lowerings.lower(&op, *steps, emitter)))
         return failure();
     }

@@ -4,6 +4,7 @@
 #define MOE_RUNTIME_PLANACCESS_H
 
 #include "kernels/KvCache.h"
+#include "kernels/quant/Format.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Text.h"
 #include "runtime/schema/OpTable.h"
@@ -34,6 +35,13 @@ inline int64_t intOf(const fb::Instruction &instruction, const OpSpec &spec,
     if (spec.ints[i] == name)
       return instruction.ints()->Get(i);
   return -1;
+}
+
+/// Of the rows alone, without gaps between them. `weight` passed
+/// verifyTables().
+inline uint64_t bytesOfRows(const fb::Weight &weight) {
+  return uint64_t(weight.outer()) * uint64_t(weight.rows()) *
+         moek::rowBytes(moek::Format(weight.format()), weight.cols());
 }
 
 /// Pages that hold `positions` positions of a sequence.

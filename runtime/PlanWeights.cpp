@@ -9,12 +9,6 @@
 
 namespace moert {
 
-/// Of the rows alone, without gaps between them.
-static uint64_t bytesOf(const fb::Weight &weight) {
-  return uint64_t(weight.outer()) * uint64_t(weight.rows()) *
-         moek::rowBytes(moek::Format(weight.format()), weight.cols());
-}
-
 uint64_t weightBytes(const Plan &plan) {
   std::vector<std::tuple<uint32_t, uint64_t, uint64_t>> ranges;
   for (uint32_t i = 0; i < count(plan.table().weights()); ++i) {
@@ -45,7 +39,7 @@ std::map<std::string, uint64_t> bytesByFormat(const Plan &plan) {
   for (uint32_t i = 0; i < count(plan.table().weights()); ++i) {
     const fb::Weight &w = *plan.table().weights()->Get(i);
     bytes[std::string(moek::formatInfo(moek::Format(w.format())).name)] +=
-        bytesOf(w);
+        bytesOfRows(w);
   }
   return bytes;
 }
@@ -56,7 +50,7 @@ uint64_t instructionWeightBytes(const Plan &plan,
   for (uint32_t i = 0; i < count(instruction.operands()); ++i)
     if (const fb::Operand &operand = *instruction.operands()->Get(i);
         operand.kind() == fb::OperandKind::Weight)
-      bytes += bytesOf(*plan.table().weights()->Get(operand.index()));
+      bytes += bytesOfRows(*plan.table().weights()->Get(operand.index()));
   return bytes;
 }
 

@@ -1,5 +1,4 @@
-//===- PlanWeights.h - Which bytes a plan's weights take ---------*- C++
-//-*-===//
+//===- PlanWeights.h - Which bytes weights take -----------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_PLANWEIGHTS_H
 #define MOE_RUNTIME_PLANWEIGHTS_H

@@ -18,13 +18,30 @@ StepWork instructionWork(const fb::Instruction &instruction, StepSize step) {
               step.rows * work->row_ops()};
 }
 
-StepWork phaseWork(const Plan &plan, std::string_view name, StepSize step) {
+/// Sum over the instructions of the phases that `chosen` takes.
+template <class Chosen>
+static StepWork sumOf(const Plan &plan, StepSize step, Chosen chosen) {
   StepWork work;
   for (const fb::Phase *phase : *plan.table().phases())
-    if (text(phase->name()) == name)
-      for (const fb::Instruction *instruction : *phase->instructions())
-        work += instructionWork(*instruction, step);
+    if (chosen(*phase))
+      for (uint32_t i = 0; i < count(phase->instructions()); ++i)
+        work += instructionWork(*phase->instructions()->Get(i), step);
   return work;
+}
+
+StepWork phaseWork(const Plan &plan, std::string_view name, StepSize step) {
+  return sumOf(plan, step, [&](const fb::Phase &phase) {
+    return text(phase.name()) == name;
+  });
+}
+
+StepWork sequenceWork(const Plan &plan, StepSize step) {
+  return sumOf(plan, step, [&](const fb::Phase &phase) {
+    bool ofOne =
+        text(phase.name()) == "decode" || text(phase.name()) == "prefill";
+    return ofOne && phase.min_tokens() <= step.tokens &&
+           phase.max_tokens() >= step.tokens;
+  });
 }
 
 } // namespace moert

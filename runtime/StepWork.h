@@ -54,6 +54,10 @@ StepWork instructionWork(const fb::Instruction &instruction, StepSize step);
 /// none.
 StepWork phaseWork(const Plan &plan, std::string_view name, StepSize step);
 
+/// Of a step of `step.tokens` tokens of one sequence: of the phase that takes
+/// so many.
+StepWork sequenceWork(const Plan &plan, StepSize step);
+
 } // namespace moert
 
 #endif // MOE_RUNTIME_STEPWORK_H

@@ -235,10 +235,13 @@ TEST_F(MoertCliTest, BenchMeasuresWorkAgainstTheLimits) {
       S::kHidden * S::kExperts +
       3 * S::kHidden * S::kExpertWidth * (S::kTopK + 1); // and a shared one
   double head = S::kHidden * S::kVocab;
-  // Six tokens attend to 3.5 rows each in the mean.
-  double attention = 3.5 * S::kHeads * (S::kNope + S::kRope + S::kValue);
-  double tops =
-      2 * (matrices + attention + head / 6) * prompt["avg_ts"].get<double>();
+  // Five tokens see 15 decompressed rows, and one more six latents.
+  double attention = 15 * S::kHeads * (S::kNope + S::kRope + S::kValue) +
+                     6 * S::kHeads * (2 * S::kLatent + S::kRope);
+  double opsPerToken = 2 * (matrices + attention / 6 + head / 6);
+  EXPECT_NEAR(prompt["ops_per_token"].get<double>() / opsPerToken, 1, 1e-9);
+  EXPECT_TRUE(prompt["weight_bytes_per_token"].is_null());
+  double tops = opsPerToken * prompt["avg_ts"].get<double>();
   EXPECT_NEAR(prompt["tops"].get<double>() * 1e12 / tops, 1, 1e-9);
   EXPECT_TRUE(prompt["read_gbps"].is_null());
   EXPECT_NEAR(prompt["peak_fraction"].get<double>(),

@@ -3,6 +3,7 @@
 #include "runtime/Engine.h"
 #include "test/support/SamplePlan.h"
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
@@ -27,8 +28,10 @@ fb::PlanT &plan(SamplePlan &s) { return s.builder.plan; }
 fb::InstructionT &decode(SamplePlan &s, const char *op) {
   return *s.phase("decode").instructions[s.find("decode", op)];
 }
-std::unique_ptr<fb::Work> work(double tokenOps, double again) {
-  return std::make_unique<fb::Work>(tokenOps, 0, 0, 0, again);
+/// Gives an instruction of decode the work {token_ops, seen_ops, row_ops,
+/// first_bytes, again}.
+void setWork(SamplePlan &s, const char *op, std::array<double, 5> w) {
+  decode(s, op).work = std::make_unique<fb::Work>(w[0], w[1], w[2], w[3], w[4]);
 }
 fb::BufferT &buffer(SamplePlan &s, const char *name) {
   for (auto &candidate : s.phase("decode").buffers)
@@ -367,14 +370,40 @@ const Case phaseCases[] = {
      [](auto &s) { decode(s, "router").floats.push_back(1); }},
     {"FloatNaN", "has eps = nan",
      [](auto &s) { decode(s, "rms_norm").floats[0] = NAN; }},
-    {"WorkNaN", "has work that is no number",
-     [](auto &s) { decode(s, "add").work = work(0, NAN); }},
-    {"WorkNegative", "has work that is no number",
-     [](auto &s) { decode(s, "add").work = work(-1, 0); }},
-    {"WorkInfinite", "has work that is no number",
-     [](auto &s) { decode(s, "add").work = work(INFINITY, 0); }},
-    {"WorkReadTwice", "has work that is no number",
-     [](auto &s) { decode(s, "add").work = work(0, 1.5); }},
+    {"WorkOfATokenNegative",
+     "has work with token_ops = -1, expected 0 to 1e+18",
+     [](auto &s) {
+       setWork(s, "add", {-1, 0, 0, 0, 0});
+     }},
+    {"WorkOfATokenInfinite", "has work with token_ops = inf",
+     [](auto &s) {
+       setWork(s, "add", {INFINITY, 0, 0, 0, 0});
+     }},
+    {"WorkOfATokenAbsurd", "has work with token_ops = 2e+18",
+     [](auto &s) {
+       setWork(s, "add", {2e18, 0, 0, 0, 0});
+     }},
+    {"WorkOfPairsNegative", "has work with seen_ops = -1",
+     [](auto &s) {
+       setWork(s, "add", {0, -1, 0, 0, 0});
+     }},
+    {"WorkOfRowsNaN", "has work with row_ops = nan",
+     [](auto &s) {
+       setWork(s, "add", {0, 0, NAN, 0, 0});
+     }},
+    {"WorkWithoutWeights", "has work with first_bytes = 1, expected 0 to 0",
+     [](auto &s) {
+       setWork(s, "add", {0, 0, 0, 1, 0});
+     }},
+    {"WorkBeyondItsWeights", "has work with first_bytes = ",
+     [](auto &s) {
+       double bytes = decode(s, "linear").work->first_bytes();
+       setWork(s, "linear", {0, 0, 0, bytes + 1, 0});
+     }},
+    {"WorkReadTwiceByAToken", "has work with again = 1.5, expected 0 to 1",
+     [](auto &s) {
+       setWork(s, "add", {0, 0, 0, 0, 1.5});
+     }},
     {"OperandKindNumber", "unknown kind 9",
      [](auto &s) { setOperand(decode(s, "add"), 0, fb::OperandKind(9), 0); }},
     {"OperandKindWrong", "operand w is a Buffer, expected a Weight",

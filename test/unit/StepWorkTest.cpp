@@ -65,6 +65,11 @@ TEST_F(StepWorkTest, APhaseIsTheSumOfItsInstructions) {
   EXPECT_EQ(work.ops, 1 + 20 + 40 + 16);
   EXPECT_EQ(work.bytes, 40);
   EXPECT_EQ(phaseWork(*plan, "encode", StepSize::after(9, 1)).bytes, 0);
+  // As decode has it, and prefill of more tokens.
+  EXPECT_EQ(sequenceWork(*plan, StepSize::after(9, 1)).ops, work.ops);
+  double five = phaseWork(*plan, "prefill", StepSize::after(0, 5)).ops;
+  EXPECT_GT(five, 0);
+  EXPECT_EQ(sequenceWork(*plan, StepSize::after(0, 5)).ops, five);
 }
 
 } // namespace

@@ -88,7 +88,7 @@ void addWork(const Engine &engine, BenchResult &test) {
   StepWork head = phaseWork(plan, "logits", StepSize::after(0, 1));
   if (test.prompt == 0) {
     // What of the weights a token reads does not depend on the cache.
-    StepWork step = phaseWork(plan, "decode", StepSize::after(0, 1));
+    StepWork step = sequenceWork(plan, StepSize::after(0, 1));
     test.bytesPerToken = step.bytes + head.bytes;
   } else if (test.gen == 0) {
     // In steps, as Engine::append() makes them.
@@ -96,9 +96,7 @@ void addWork(const Engine &engine, BenchResult &test) {
     for (int32_t done = 0; done < test.prompt; done += engine.ubatch()) {
       StepSize step = StepSize::after(
           test.depth + done, std::min(engine.ubatch(), test.prompt - done));
-      double body = phaseWork(plan, "prefill", step).ops;
-      // Without such a phase prompts go through the other.
-      ops += body > 0 ? body : phaseWork(plan, "decode", step).ops;
+      ops += sequenceWork(plan, step).ops;
     }
     test.opsPerToken = ops / test.prompt;
   }
