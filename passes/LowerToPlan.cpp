@@ -105,8 +105,7 @@ private:
         createProgram(module, target->name, context, sequences);
     if (mlir::failed(program))
       return failure();
-    PlanTables tables(*program, *target, files, kvType,
-                      kvRowsOf(module, context));
+    PlanTables tables(*program, *target, files, kvRowsOf(module, context));
     for (func::FuncOp function : functions)
       if (mlir::failed(lowerFunction(function, tables)))
         return failure();

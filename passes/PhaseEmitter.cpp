@@ -123,10 +123,6 @@ Value PhaseEmitter::weight(Value weight, moek::Layout layout) {
   return succeeded(entry) ? *entry : Value();
 }
 
-FailureOr<Value> PhaseEmitter::kv(Operation *op, int64_t layer, int64_t width) {
-  return tables_.kv(op, layer, width, device_);
-}
-
 //===----------------------------------------------------------------------===//
 // Instructions
 //===----------------------------------------------------------------------===//

@@ -21,7 +21,8 @@ namespace {
 /// Passes that can fail because of what a user asked for, and how.
 std::optional<StatusCode> userFailureOf(std::string_view pass) {
   static constexpr std::pair<std::string_view, StatusCode> meanings[] = {
-      {"moe-specialize-phases", StatusCode::DoesNotFit},
+      {"moe-choose-kv-types", StatusCode::Usage},
+      {"moe-size-caches", StatusCode::DoesNotFit},
       {"moe-absorb-mla", StatusCode::Usage},
       {"moe-reduce-experts", StatusCode::Usage},
       {"moe-apply-rules", StatusCode::Usage},

@@ -72,6 +72,7 @@ struct StepWork {
   double ops = 0;         ///< Arithmetic besides the products.
   double weightBytes = 0; ///< Besides the products' matrices.
   double activationBytes = 0, kvBytes = 0;
+  moek::KvType kvType = moek::KvType::BF16; ///< Of the cache that it reads.
 
   Cost cost() const;
 };
@@ -119,18 +120,12 @@ inline constexpr llvm::StringLiteral kModelAttr = "moe.model";
 inline constexpr llvm::StringLiteral kFilesAttr = "moe.files";
 inline constexpr llvm::StringLiteral kTargetAttr = "moe.target";
 inline constexpr llvm::StringLiteral kNotesAttr = "moe.notes";
-/// On the module: the name of the KV cache's moek::KvType; without it, BF16.
-inline constexpr llvm::StringLiteral kKvTypeAttr = "moe.kv_type";
 /// On the module: the rows of each layer's cache, for all sequences.
 inline constexpr llvm::StringLiteral kKvRowsAttr = "moe.kv_rows";
 /// What users call `op`: the text of its kLabelAttr, else the op's name.
 std::string labelOf(Operation *op);
 /// The layer of its kLabelAttr.
 std::optional<int64_t> layerOf(Operation *op);
-/// What leaves the choice of a type to a pass.
-inline constexpr llvm::StringLiteral kAutoKvType = "auto";
-/// As kKvTypeAttr of `op` or the nearest op around it says.
-moek::KvType kvTypeOf(Operation *op);
 /// Sequences that `tokens` tokens of a step of the function around `op` belong
 /// to, as its #moe.phase says.
 int64_t sequencesOf(Operation *op, int64_t tokens);

@@ -1,5 +1,5 @@
 // RUN: moe-opt %s -moe-select-kernels=weights=reference -moe-lower-to-plan | FileCheck %s
-// RUN: moe-opt %s -moe-select-kernels=weights=reference -moe-lower-to-plan="kv-type=f32 options=--ctx=64" | FileCheck %s --check-prefix=OPTIONS
+// RUN: sed 's/!moe.kv<36>/!moe.kv<36, f32>/g' %s | moe-opt -moe-select-kernels=weights=reference -moe-lower-to-plan=options=--ctx=64 | FileCheck %s --check-prefix=OPTIONS
 
 // One attention block and one MoE block, decoded in latent form and prefilled
 // with decompressed keys and values.

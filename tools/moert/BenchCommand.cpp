@@ -14,8 +14,10 @@
 
 #include <chrono>
 #include <ctime>
+#include <fmt/ranges.h>
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace moert {
 
@@ -41,11 +43,13 @@ std::string utcNow() {
   return std::string(buffer, length);
 }
 
-std::string kvTypeName(const Plan &plan) {
-  if (count(plan.table().kv()) == 0)
-    return "";
-  return std::string(
-      moek::kvTypeName(moek::KvType(plan.table().kv()->Get(0)->type())));
+/// "q8_0", or "f16+q8_0" where layers differ.
+std::string kvTypeNames(const Plan &plan) {
+  std::set<std::string_view> names;
+  for (uint32_t i = 0; i < count(plan.table().kv()); ++i)
+    names.insert(
+        moek::kvTypeName(moek::KvType(plan.table().kv()->Get(i)->type())));
+  return fmt::format("{}", fmt::join(names, "+"));
 }
 
 BenchSubject describe(const Engine &engine) {
@@ -58,7 +62,7 @@ BenchSubject describe(const Engine &engine) {
           weightBytes(plan),
           uint64_t(plan.table().parameters()),
           engine.ubatch(),
-          kvTypeName(plan)};
+          kvTypeNames(plan)};
 }
 
 /// One repetition, from an empty cache; returns nanoseconds.
