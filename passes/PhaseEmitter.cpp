@@ -77,8 +77,10 @@ plan::ExplainOp PhaseEmitter::explain(Operation *op,
                        ? moec::transferSeconds(cost.activationBytes, desc)
                        : 0;
   auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
+  auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
   return tables_.builder().create<plan::ExplainOp>(
-      loc_, label_, phase, device, kernelNames(steps),
+      loc_, label ? label.getPart().getValue() : StringRef(label_),
+      label ? int32_t(label.getLayer()) : -1, phase, device, kernelNames(steps),
       reason ? reason.getValue() : "", APFloat(cost.flops),
       APFloat(cost.weightBytes), APFloat(cost.activationBytes),
       APFloat(cost.kvBytes),

@@ -210,9 +210,9 @@ private:
 
   /// "blk.3.ffn_router", as `moec explain` names it.
   std::string label() const {
-    std::string_view op;
+    std::string op;
     if (instruction_.explain() < count(plan_.explanation()))
-      op = text(plan_.explanation()->Get(instruction_.explain())->op());
+      op = labelOf(*plan_.explanation()->Get(instruction_.explain()));
     if (!op.empty())
       return printable(op);
     return fmt::format("{}, instruction {} ({})", text(phase_.name()), index_,

@@ -4,6 +4,7 @@
 #define MOE_RUNTIME_PLANACCESS_H
 
 #include "kernels/KvCache.h"
+#include "kernels/Registry.h"
 #include "kernels/quant/Format.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Text.h"
@@ -11,6 +12,8 @@
 #include "runtime/schema/plan_generated.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -64,6 +67,21 @@ inline std::string kvRoom(const fb::Plan &plan) {
   return rows > 0 && rows % each == 0
              ? fmt::format("{} contexts of {} tokens", rows / each, context)
              : fmt::format("{} tokens", rows);
+}
+
+/// What users call an op: "blk.3.ffn_experts", "output_norm"; "" for one
+/// without a name.
+inline std::string labelOf(const fb::Explain &op) {
+  std::string part(text(op.part()));
+  return op.layer() < 0 ? part : fmt::format("blk.{}.{}", op.layer(), part);
+}
+
+/// Types of the layers' caches, "q8_0", or "f16+q8_0" where they differ.
+inline std::string kvTypeNames(const fb::Plan &plan) {
+  std::set<std::string_view> names;
+  for (uint32_t i = 0; i < count(plan.kv()); ++i)
+    names.insert(moek::kvTypeName(moek::KvType(plan.kv()->Get(i)->type())));
+  return fmt::format("{}", fmt::join(names, "+"));
 }
 
 /// Number of the device that runs `instruction`, which passed verifyPhases().

@@ -115,8 +115,8 @@ private:
 
   Value read(const fb::ExplainT &e) {
     return builder.create<plan::ExplainOp>(
-        location, e.op, e.phase, e.device, e.kernel, e.reason, APFloat(e.flops),
-        APFloat(e.weight_bytes), APFloat(e.activation_bytes),
+        location, e.part, e.layer, e.phase, e.device, e.kernel, e.reason,
+        APFloat(e.flops), APFloat(e.weight_bytes), APFloat(e.activation_bytes),
         APFloat(e.kv_bytes), APFloat(e.intensity), APFloat(e.seconds));
   }
 

@@ -189,7 +189,8 @@ private:
 
   void write(plan::ExplainOp op) {
     fb::ExplainT &explain = add(result.explanation, op);
-    explain.op = op.getLabel().str();
+    explain.part = op.getPart().str();
+    explain.layer = int32_t(op.getLayer());
     explain.phase = op.getPhase().str();
     explain.device = op.getDevice().str();
     explain.kernel = op.getKernel().str();

@@ -242,16 +242,20 @@ def Plan_KvOp : Plan_ProgramEntry<"kv"> {
 def Plan_ExplainOp : Plan_ProgramEntry<"explain"> {
   let summary = "why an op is where it is";
   let description = [{
-    Costs are for the phase's typical step; `intensity` is FLOPs per byte of
+    ```mlir
+    %why = plan.explain "ffn_experts" layer 3 phase "decode" on "cpu0" ...
+    ```
+    Without a layer it is an op outside of them. Costs are for the phase's typical step; `intensity` is FLOPs per byte of
     weights, `seconds` the prediction of the cost model.
   }];
-  let arguments = (ins StrAttr:$label, StrAttr:$phase, StrAttr:$device, StrAttr:$kernel,
+  let arguments = (ins StrAttr:$part, DefaultValuedAttr<Plan_I32, "-1">:$layer,
+                       StrAttr:$phase, StrAttr:$device, StrAttr:$kernel,
                        StrAttr:$reason, F64Attr:$flops, F64Attr:$weight_bytes,
                        F64Attr:$activation_bytes, F64Attr:$kv_bytes, F64Attr:$intensity,
                        F64Attr:$seconds);
   let results = (outs Plan_Explain:$result);
   let assemblyFormat = [{
-    $label `phase` $phase `on` $device `kernel` $kernel `because` $reason
+    $part (`layer` $layer^)? `phase` $phase `on` $device `kernel` $kernel `because` $reason
     `flops` $flops `weights` $weight_bytes `activations` $activation_bytes
     `kv` $kv_bytes `intensity` $intensity `seconds` $seconds attr-dict
   }];

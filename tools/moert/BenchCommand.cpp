@@ -1,5 +1,4 @@
 // moert bench: tokens per second, with llama-bench's tests and columns.
-#include "kernels/Registry.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/PlanWeights.h"
 #include "runtime/StepWork.h"
@@ -14,10 +13,8 @@
 
 #include <chrono>
 #include <ctime>
-#include <fmt/ranges.h>
 #include <memory>
 #include <optional>
-#include <set>
 
 namespace moert {
 
@@ -43,15 +40,6 @@ std::string utcNow() {
   return std::string(buffer, length);
 }
 
-/// "q8_0", or "f16+q8_0" where layers differ.
-std::string kvTypeNames(const Plan &plan) {
-  std::set<std::string_view> names;
-  for (uint32_t i = 0; i < count(plan.table().kv()); ++i)
-    names.insert(
-        moek::kvTypeName(moek::KvType(plan.table().kv()->Get(i)->type())));
-  return fmt::format("{}", fmt::join(names, "+"));
-}
-
 BenchSubject describe(const Engine &engine) {
   const Plan &plan = engine.plan();
   return {"moert " MOE_VERSION,
@@ -62,7 +50,7 @@ BenchSubject describe(const Engine &engine) {
           weightBytes(plan),
           uint64_t(plan.table().parameters()),
           engine.ubatch(),
-          kvTypeNames(plan)};
+          kvTypeNames(plan.table())};
 }
 
 /// One repetition, from an empty cache; returns nanoseconds.

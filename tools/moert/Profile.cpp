@@ -78,12 +78,10 @@ std::string Profile::nameOf(const fb::Instruction &instruction,
                             ProfileKey key) const {
   if (key == ProfileKey::Op)
     return std::string(findOp(instruction.op())->name);
-  const auto *reasons = plan_.table().explanation();
-  std::string_view label = text(reasons->Get(instruction.explain())->op());
-  if (key == ProfileKey::Part && label.starts_with("blk."))
-    if (size_t dot = label.find('.', 4); dot != std::string_view::npos)
-      label.remove_prefix(dot + 1);
-  return printable(label);
+  const fb::Explain &op =
+      *plan_.table().explanation()->Get(instruction.explain());
+  return key == ProfileKey::Part ? printable(text(op.part()))
+                                 : printable(labelOf(op));
 }
 
 std::vector<ProfileRow> Profile::rows(ProfileKey key) const {

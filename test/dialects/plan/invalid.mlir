@@ -380,6 +380,18 @@ plan.program attributes {
 
 // -----
 
+// Nothing comes before layer 0.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  // expected-error @+1 {{expected a layer of at least 0, found -2}}
+  %e = plan.explain "op" layer -2 phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+}
+
+// -----
+
 // An instruction that does not exist.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,

@@ -54,6 +54,8 @@ plan.program attributes {
     merges = ["a b"], bos = 0 : i32, add_bos, chat_template = "{{ x }}"}
   // CHECK: plan.note "a remark"
   plan.note "a remark"
+  // CHECK: %decode.blk.3.ffn = plan.explain "ffn" layer 3 phase "decode" on "cpu0" kernel "" because "" flops
+  %ffn = plan.explain "ffn" layer 3 phase "decode" on "cpu0" kernel "" because "" flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   // CHECK: %[[WHY:.*]] = plan.explain "output_norm" phase "logits" on "cpu0" kernel "rms_norm_avx512" because "Fits." flops 1.024000e+03 weights 1.024000e+03 activations 2.048000e+03 kv 0.000000e+00 intensity 1.000000e+00 seconds 2.500000e-01
   %why = plan.explain "output_norm" phase "logits" on "cpu0" kernel "rms_norm_avx512" because "Fits."
     flops 1024.0 weights 1024.0 activations 2048.0 kv 0.0 intensity 1.0 seconds 0.25
