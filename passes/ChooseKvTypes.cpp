@@ -78,7 +78,8 @@ private:
       cache.setType(cast<KvType>(cache.getType()).of(type));
       appendReason(op, reason);
     }
-    ops.front().emitRemark() << labelOf(ops.front()) << ": " << reason;
+    CacheOpInterface first = ops.front();
+    first.emitRemark() << labelOf(first) << ": " << reason;
   }
 
   /// The smallest that loses no more than attention's weights did, where a CPU

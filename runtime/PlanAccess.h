@@ -76,6 +76,14 @@ inline std::string labelOf(const fb::Explain &op) {
   return op.layer() < 0 ? part : fmt::format("blk.{}.{}", op.layer(), part);
 }
 
+/// The op that an instruction belongs to; null in a plan that explains nothing.
+inline const fb::Explain *opOf(const fb::Plan &plan,
+                               const fb::Instruction &instruction) {
+  return instruction.explain() < count(plan.explanation())
+             ? plan.explanation()->Get(instruction.explain())
+             : nullptr;
+}
+
 /// Types of the layers' caches, "q8_0", or "f16+q8_0" where they differ.
 inline std::string kvTypeNames(const fb::Plan &plan) {
   std::set<std::string_view> names;

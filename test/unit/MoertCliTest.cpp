@@ -345,6 +345,42 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
     EXPECT_NE(text.out.find(cell), std::string::npos) << text.out;
 }
 
+TEST_F(MoertCliTest, ProfileSumsPartsByWhatThePlanSaysOfOps) {
+  SamplePlan sample;
+  auto &plan = sample.builder.plan;
+  auto rows = [&](const char *list) {
+    Result result = moert("profile " + sample.builder.write(folder_) +
+                          " -p 0 -n 1 -t 1 --no-limits --json");
+    EXPECT_EQ(result.exitCode, 0) << result.err;
+    std::map<std::string, int> calls;
+    for (const auto &row : nlohmann::json::parse(result.out)[list])
+      calls[row["name"]] += row["calls"].get<int>();
+    return calls;
+  };
+  // Names are those of instructions where nothing is said.
+  plan.explanation.clear();
+  EXPECT_EQ(rows("by_part").at("embed"), 1);
+
+  // An op outside of layers may be called like one of a layer.
+  plan.layers = 2;
+  for (auto [part, layer] :
+       {std::pair("mix", 0), {"mix", 1}, {"blk.0.mix", -1}}) {
+    auto &op = plan.explanation.emplace_back(new moert::fb::ExplainT());
+    op->part = part;
+    op->layer = layer;
+  }
+  int total = 0;
+  for (auto &phase : plan.phases)
+    for (auto &instruction : phase->instructions)
+      instruction->explain =
+          phase->name == "prefill" ? 0 : uint32_t(total++ % 3);
+  std::map<std::string, int> parts = rows("by_part"), labels = rows("by_label");
+  EXPECT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts["mix"], (total + 2) / 3 + (total + 1) / 3);
+  EXPECT_EQ(parts["blk.0.mix"], total / 3);
+  EXPECT_EQ(labels["blk.1.mix"], (total + 1) / 3);
+}
+
 TEST_F(MoertCliTest, MistakesSuggestTheFix) {
   struct {
     std::string arguments;

@@ -76,12 +76,11 @@ std::vector<ProfileSteps> Profile::steps() const {
 
 std::string Profile::nameOf(const fb::Instruction &instruction,
                             ProfileKey key) const {
-  if (key == ProfileKey::Op)
+  const fb::Explain *op = opOf(plan_.table(), instruction);
+  if (key == ProfileKey::Op || !op)
     return std::string(findOp(instruction.op())->name);
-  const fb::Explain &op =
-      *plan_.table().explanation()->Get(instruction.explain());
-  return key == ProfileKey::Part ? printable(text(op.part()))
-                                 : printable(labelOf(op));
+  return printable(key == ProfileKey::Part ? std::string(text(op->part()))
+                                           : labelOf(*op));
 }
 
 std::vector<ProfileRow> Profile::rows(ProfileKey key) const {
