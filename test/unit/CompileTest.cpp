@@ -2,6 +2,7 @@
 
 #include "compiler/Driver/Driver.h"
 #include "runtime/Plan.h"
+#include "runtime/PlanAccess.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SampleModel.h"
 #include "test/support/TempDir.h"
