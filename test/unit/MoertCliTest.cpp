@@ -352,8 +352,9 @@ TEST_F(MoertCliTest, ProfileSumsPartsByWhatThePlanSaysOfOps) {
     Result result = moert("profile " + sample.builder.write(folder_) +
                           " -p 0 -n 1 -t 1 --no-limits --json");
     EXPECT_EQ(result.exitCode, 0) << result.err;
+    auto object = nlohmann::json::parse(result.out);
     std::map<std::string, int> calls;
-    for (const auto &row : nlohmann::json::parse(result.out)[list])
+    for (const auto &row : object[list])
       calls[row["name"]] += row["calls"].get<int>();
     return calls;
   };

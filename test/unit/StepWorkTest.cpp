@@ -57,7 +57,7 @@ TEST_F(StepWorkTest, APhaseIsTheSumOfItsInstructions) {
     instruction->work = nullptr;
   sample.phase("decode").instructions[0]->work =
       std::make_unique<fb::Work>(1, 2, 4, 8, 0);
-  sample.phase("decode").instructions[3]->work =
+  sample.phase("decode").instructions[sample.find("decode", "linear")]->work =
       std::make_unique<fb::Work>(16, 0, 0, 32, 1);
   auto plan = Plan::load(sample.builder.write(folder));
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
