@@ -175,24 +175,16 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
       SmallVector<MlaAttentionOp> attentions;
       function.walk([&](MlaAttentionOp op) { attentions.push_back(op); });
       situations.clear();
-      for (MlaAttentionOp op : attentions)
-        if (failed(rewrite(op, deviceOf(op, *target))))
+      for (MlaAttentionOp op : attentions) {
+        const moec::DeviceDesc &device = expectedDevice(op, *target);
+        op->removeAttr(kDeviceAttr); // Placement decides anew.
+        if (failed(rewrite(op, device)))
           signalPassFailure(); // A cause of all layers is told of all.
+      }
     }
   }
 
 private:
-  /// Where moe-foresee-devices expects the op, which placement decides anew.
-  static const moec::DeviceDesc &deviceOf(MlaAttentionOp op,
-                                          const moec::TargetDesc &target) {
-    const moec::DeviceDesc *device = nullptr;
-    if (auto name = dyn_cast_or_null<StringAttr>(op->removeAttr(kDeviceAttr)))
-      device = target.find(std::string_view(name.getValue()));
-    if (device)
-      return *device;
-    return gpuCount(target) ? target.devices.front() : target.host();
-  }
-
   /// Of the function's typical step on a device; once, as it adds up the
   /// weights of all layers.
   const moec::Situation &situationOn(const moec::DeviceDesc &device,

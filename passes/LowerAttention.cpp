@@ -37,7 +37,7 @@ LogicalResult lowerRope(RopeOp op, Steps steps, PhaseEmitter &emitter) {
 LogicalResult lowerMlaLatent(MlaLatentOp op, Steps steps,
                              PhaseEmitter &emitter) {
   int64_t rope = op.getRope().getDim();
-  FailureOr<Value> kv = emitter.kv(op, op.getLayer(), columnsOf(op.getX()));
+  FailureOr<Value> kv = emitter.kv(op);
   if (failed(kv))
     return failure();
   for (const SelectedStep &step : steps)
@@ -88,8 +88,6 @@ LogicalResult lowerAbsorbQuery(AbsorbQueryOp op, Steps steps,
   return success();
 }
 
-/// Tokens of a step that have too few heads to keep all cores busy.
-constexpr int64_t kFewTokens = 8;
 /// Spans even on a machine of few cores: they may be any number, and the end of
 /// the cache is a smaller part of the work.
 constexpr int64_t kMinSpans = 8;
@@ -110,7 +108,7 @@ int64_t spansOf(LatentAttentionOp op, PhaseEmitter &emitter) {
         phase.getMinTokens() *
         ((op.getHeads() + moek::kLatentHeads - 1) / moek::kLatentHeads);
     wanted = std::max<int64_t>(1, (device.cores + items - 1) / items);
-  } else if (phase.getMaxTokens() > kFewTokens) {
+  } else if (phase.getMaxTokens() > moec::kFewTokens) {
     return 1;
   }
   int64_t most =

@@ -105,8 +105,7 @@ private:
         createProgram(module, target->name, context, sequences);
     if (mlir::failed(program))
       return failure();
-    PlanTables tables(*program, *target, files, kvType,
-                      kvRowsOf(module, context));
+    PlanTables tables(*program, *target, files, kvRowsOf(module, context));
     for (func::FuncOp function : functions)
       if (mlir::failed(lowerFunction(function, tables)))
         return failure();
@@ -166,9 +165,12 @@ private:
       if (!isa<LowerableOpInterface>(op))
         continue; // Weights are lowered where they are used.
       TypicalStep typical = typicalStep(phaseOf(function));
-      FailureOr<SmallVector<SelectedStep>> steps =
-          selectedSteps(&op, typical.tokens, typical.cached);
-      if (mlir::failed(steps) || mlir::failed(emitter.begin(&op, *steps)) ||
+      FailureOr<SmallVector<SelectedStep>> steps = selectedSteps(&op);
+      if (mlir::failed(steps))
+        return failure();
+      if (auto costed = dyn_cast<CostOpInterface>(op))
+        addWork(costed, typical.tokens, typical.cached, *steps);
+      if (mlir::failed(emitter.begin(&op, *steps)) ||
           mlir::failed(lowerings.lower(&op, *steps, emitter)))
         return failure();
     }

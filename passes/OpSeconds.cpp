@@ -12,8 +12,8 @@ moec::Situation moe::situationOf(func::FuncOp function, TypicalStep step,
   function.walk([&](CostOpInterface op) {
     bytes += double(op.getResidentWeightBytes());
   });
-  return {step.tokens, step.cached, kvTypeOf(function),
-          moec::stayInCache(bytes, device), sequencesOf(function, step.tokens)};
+  return {step.tokens, step.cached, moec::stayInCache(bytes, device),
+          sequencesOf(function, step.tokens)};
 }
 
 /// The fastest of the layouts that the weight may have; null without a gemm.

@@ -28,23 +28,47 @@ def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
     `decode-tokens` there is no `@prefill`.
 
     All phases append to the same KV cache: a layer's rows do not depend on the
-    phase that made them. `moe.kv_type` says what its elements are; `auto`
-    takes q8_0 on a CPU where attention weights are quantised, otherwise f16.
-
-    Sequences share the rows of a layer's cache in whole pages. `moe.kv_rows` says
-    how many there are: `context` of each sequence; or, with `kv-budget`, as many
-    as it holds of all layers, and it is an error if that is less than one
-    context.
+    phase that made them.
   }];
   let options = [
     Option<"ubatch", "ubatch", "int64_t", "512", "Most tokens of a prefill step">,
     Option<"context", "context", "int64_t", "4096", "Most positions of a sequence">,
     Option<"decodeTokens", "decode-tokens", "int64_t", "1", "Most tokens of a decode step">,
     Option<"sequences", "sequences", "int64_t", "1", "Most sequences that are decoded together">,
-    Option<"kvBudget", "kv-budget", "int64_t", "0", "Bytes of the KV cache; 0: what the contexts take">,
-    Option<"kvType", "kv-type", "std::string", "\"bf16\"", "Element type of the KV cache, or auto">,
   ];
   let statistics = [Statistic<"numPhases", "phases", "Functions with a phase">];
+}
+
+def ChooseKvTypesPass : Moe_Pass<"moe-choose-kv-types"> {
+  let summary = "of what elements each layer's cache is";
+  let description = [{
+    KvTypeRules.h says how `types` is written. `auto` takes q8_0 where attention is
+    on a CPU and its weights have at most 8 bits (less is lost to the cache than
+    was to them), otherwise f16. The device is the one that moe-foresee-devices
+    noted, without it the target's first, where attention goes if it fits.
+
+    Invariant: a layer's `!moe.kv` has the element of the last rule for the layer,
+    the same in every phase; every rule is for some layer.
+  }];
+  let options = [
+    Option<"types", "types", "std::string", "\"auto\"", "Types by layer, as in blk.0-3=f16,q8_0">,
+  ];
+  let statistics = [Statistic<"numCaches", "caches", "Layers with a cache">];
+}
+
+def SizeCachesPass : Moe_Pass<"moe-size-caches"> {
+  let summary = "how many rows each layer's cache has";
+  let description = [{
+    Sequences share the rows of a layer's cache in whole pages. `moe.kv_rows` says
+    how many there are: the context of each sequence; or, with `budget`, as many
+    as it holds of all layers, and it is an error if that is less than one
+    context.
+
+    Invariant: the module has `moe.kv_rows`, a multiple of a page.
+  }];
+  let options = [
+    Option<"budget", "budget", "int64_t", "0", "Bytes of the KV cache; 0: what the contexts take">,
+  ];
 }
 
 class Moe_FormOption<string cpp, string arg, string default, string desc>

@@ -77,8 +77,10 @@ plan::ExplainOp PhaseEmitter::explain(Operation *op,
                        ? moec::transferSeconds(cost.activationBytes, desc)
                        : 0;
   auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
+  auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
   return tables_.builder().create<plan::ExplainOp>(
-      loc_, label_, phase, device, kernelNames(steps),
+      loc_, label ? label.getPart().getValue() : StringRef(label_),
+      label ? int32_t(label.getLayer()) : -1, phase, device, kernelNames(steps),
       reason ? reason.getValue() : "", APFloat(cost.flops),
       APFloat(cost.weightBytes), APFloat(cost.activationBytes),
       APFloat(cost.kvBytes),
@@ -121,10 +123,6 @@ Value PhaseEmitter::weight(Value weight, moek::Layout layout) {
   FailureOr<Value> entry = tables_.weight(weight, layout);
   failed_ |= failed(entry);
   return succeeded(entry) ? *entry : Value();
-}
-
-FailureOr<Value> PhaseEmitter::kv(Operation *op, int64_t layer, int64_t width) {
-  return tables_.kv(op, layer, width, device_);
 }
 
 //===----------------------------------------------------------------------===//
@@ -173,6 +171,15 @@ void PhaseEmitter::addSeconds(const SelectedStep &step,
   explain.setSeconds(APFloat(explain.getSeconds().convertToDouble() + seconds));
 }
 
+/// For the plan; null without any.
+static DenseF64ArrayAttr workAttr(OpBuilder &builder, const WorkTerms &terms) {
+  if (terms.isNone())
+    return {};
+  return builder.getDenseF64ArrayAttr({terms.tokenOps, terms.seenOps,
+                                       terms.rowOps, terms.firstBytes,
+                                       terms.again});
+}
+
 void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
                         ArrayRef<int64_t> ints, ArrayRef<double> floats) {
   addSeconds(step, operands);
@@ -193,7 +200,7 @@ void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
       loc_, /*event=*/Type(), ref(moert::findOp(unsigned(step.step.op))->name),
       tables_.queue(device_, step.step.op), builder_.getStrArrayAttr(kernels),
       values, /*waits=*/ValueRange(), present, ints, floats, /*barrier=*/false,
-      explain_);
+      explain_, workAttr(builder_, step.terms));
 }
 
 LogicalResult PhaseEmitter::end(Value input, Value output) {

@@ -58,7 +58,8 @@ public:
   Value weight(const SelectedStep &step, Value weight) {
     return this->weight(weight, step.layoutOf(weight));
   }
-  FailureOr<Value> kv(Operation *op, int64_t layer, int64_t width);
+  /// The cache that `op` appends to.
+  FailureOr<Value> kv(CacheOpInterface op) { return tables_.kv(op, device_); }
 
   /// Emits the Quantize of the function's `value`, unless it was already.
   void quantize(const SelectedStep &step, Value value);

@@ -2,6 +2,7 @@
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "passes/KvTypeRules.h"
 #include "passes/Passes.h"
 
 using namespace mlir;
@@ -11,6 +12,8 @@ using namespace mlir::moe;
 static void addPlacement(OpPassManager &manager,
                          const CompileOptions &options) {
   // What is computed, before where: placement counts what these leave.
+  manager.addPass(createChooseKvTypesPass({.types = options.kvType}));
+  manager.addPass(createSizeCachesPass({.budget = options.kvBudget}));
   AbsorbMlaPassOptions absorb;
   absorb.form = options.mla;
   absorb.weights = options.weights;
@@ -24,18 +27,30 @@ static void addPlacement(OpPassManager &manager,
   manager.addPass(createPlaceDevicesPass());
 }
 
+/// Whether something that placement counts is decided by device: the form of
+/// attention, how W_UK lies, or elements of the cache.
+static bool dependsOnDevices(const CompileOptions &options) {
+  auto rules =
+      KvTypeRules::parse(options.kvType, [](const Twine &, const Twine &) {});
+  if (failed(rules)) // moe-choose-kv-types says so.
+    return false;
+  bool transposes = options.mla == MlaForm::Factored &&
+                    options.weights != WeightsMode::Reference;
+  return options.mla == MlaForm::Auto || transposes || rules->hasAuto();
+}
+
 void moe::buildCompilePipeline(OpPassManager &manager,
                                const CompileOptions &options) {
   manager.addPass(
       createSpecializePhasesPass({.ubatch = options.ubatch,
                                   .context = options.context,
                                   .decodeTokens = options.decodeTokens,
-                                  .sequences = options.sequences,
-                                  .kvBudget = options.kvBudget,
-                                  .kvType = options.kvType}));
-  OpPassManager trial(ModuleOp::getOperationName());
-  addPlacement(trial, options);
-  manager.addPass(createForeseeDevicesPass(trial));
+                                  .sequences = options.sequences}));
+  if (dependsOnDevices(options)) {
+    OpPassManager trial(ModuleOp::getOperationName());
+    addPlacement(trial, options);
+    manager.addPass(createForeseeDevicesPass(trial));
+  }
   addPlacement(manager, options);
   // Fusion joins ops of one device only, so it follows placement.
   manager.addPass(createFusePass());

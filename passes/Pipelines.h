@@ -39,9 +39,11 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
       *this, "experts",
       llvm::cl::desc("Experts per token; 0 for as many as the model uses"),
       llvm::cl::init(0)};
-  Option<std::string> kvType{*this, "kv-type",
-                             llvm::cl::desc("Element type of the KV cache"),
-                             llvm::cl::init("bf16")};
+  Option<std::string> kvType{
+      *this, "kv-type",
+      llvm::cl::desc("Elements of the KV cache by layer, "
+                     "as in blk.0-3=f16,q8_0"),
+      llvm::cl::init("auto")};
   Option<MlaForm> mla{*this, "mla", llvm::cl::desc("Form of latent attention"),
                       llvm::cl::init(MlaForm::Auto), mlaFormValues()};
   ListOption<std::string> place{

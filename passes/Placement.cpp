@@ -103,14 +103,21 @@ size_t moe::gpuCount(const moec::TargetDesc &target) {
   }));
 }
 
+const moec::DeviceDesc &moe::expectedDevice(Operation *attention,
+                                            const moec::TargetDesc &target) {
+  if (auto name = attention->getAttrOfType<StringAttr>(kDeviceAttr))
+    if (const auto *device = target.find(std::string_view(name.getValue())))
+      return *device;
+  return gpuCount(target) ? target.devices.front() : target.host();
+}
+
 //===----------------------------------------------------------------------===//
 // Groups
 //===----------------------------------------------------------------------===//
 
 PlacementProblem::PlacementProblem(ModuleOp module,
                                    const moec::TargetDesc &target)
-    : functions(module.getOps<func::FuncOp>()), target(target),
-      kvType(kvTypeOf(module)) {
+    : functions(module.getOps<func::FuncOp>()), target(target) {
   int64_t context = 0;
   for (func::FuncOp function : functions)
     context = std::max(context, phaseOf(function).getContextLength());

@@ -23,6 +23,11 @@ namespace mlir::moe {
 /// How many of a target's devices are GPUs; they are the first.
 size_t gpuCount(const moec::TargetDesc &target);
 
+/// Where attention is expected: on its moe.device (moe-foresee-devices), else
+/// where placement tries to put it, on the first GPU or the host.
+const moec::DeviceDesc &expectedDevice(Operation *attention,
+                                       const moec::TargetDesc &target);
+
 /// Weights by name with the bytes that must be resident. Views of one tensor
 /// are that tensor.
 using WeightSet = llvm::MapVector<StringAttr, int64_t>;
@@ -116,7 +121,6 @@ private:
   std::vector<OpGroup> groupList;
   llvm::DenseMap<Operation *, int> groupIndex;
   int64_t kvRowCount = 0;
-  moek::KvType kvType;
   // Asked for again with every assignment that is looked at.
   mutable llvm::DenseMap<std::pair<const OpGroup *, const moec::DeviceDesc *>,
                          double>

@@ -71,9 +71,9 @@ private:
     if (last)
       builder.setInsertionPointAfter(last);
     APFloat none(0.0);
-    builder.create<ExplainOp>(phase.getLoc(), "overhead", phase.getName(),
-                              device.name, "", reason, none, none, none, none,
-                              none,
+    builder.create<ExplainOp>(phase.getLoc(), "overhead", /*layer=*/-1,
+                              phase.getName(), device.name, "", reason, none,
+                              none, none, none, none,
                               APFloat(overhead.seconds(device.overheads)));
     ++numEntries;
   }

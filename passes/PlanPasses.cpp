@@ -8,8 +8,7 @@ using namespace mlir::plan;
 
 void plan::buildPlanPipeline(OpPassManager &manager,
                              const PlanPipelineOptions &options) {
-  manager.addPass(createLowerToPlanPass(
-      {.kvType = options.kvType, .userOptions = options.userOptions}));
+  manager.addPass(createLowerToPlanPass({.userOptions = options.userOptions}));
   // What each worker does for itself decides the order.
   manager.addPass(createPlanReplicatePass());
   // Order decides lifetimes, lifetimes decide offsets, offsets decide barriers.

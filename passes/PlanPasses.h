@@ -15,21 +15,11 @@
 
 namespace mlir::plan {
 
-inline auto kvElementValues() {
-  return llvm::cl::values(clEnumValN(KvElement::F32, "f32", "32-bit"),
-                          clEnumValN(KvElement::F16, "f16", "half precision"),
-                          clEnumValN(KvElement::BF16, "bf16", "bfloat16"),
-                          clEnumValN(KvElement::Q8_0, "q8_0", "8-bit blocks"));
-}
-
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/PlanPasses.h.inc"
 
 struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
-  Option<KvElement> kvType{*this, "kv-type",
-                           llvm::cl::desc("Element of the KV cache"),
-                           llvm::cl::init(KvElement::BF16), kvElementValues()};
   Option<std::string> userOptions{*this, "options",
                                   llvm::cl::desc("The user's options"),
                                   llvm::cl::init("")};

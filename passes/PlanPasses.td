@@ -37,9 +37,6 @@ def LowerToPlanPass : Plan_Pass<"moe-lower-to-plan"> {
     strings.
   }];
   let options = [
-    Option<"kvType", "kv-type", "::mlir::plan::KvElement",
-           "::mlir::plan::KvElement::BF16", "Element of the KV cache",
-           "::mlir::plan::kvElementValues()">,
     Option<"userOptions", "options", "std::string", "",
            "The user's options, kept in the plan for messages">,
   ];

@@ -59,7 +59,7 @@ private:
         signals ? Type(EventType::get(inst.getContext())) : Type(),
         inst.getOp(), inst.getQueue(), inst.getKernels(), inst.getArguments(),
         waits, inst.getPresent(), inst.getInts(), inst.getFloats(),
-        /*barrier=*/false, inst.getExplain());
+        /*barrier=*/false, inst.getExplain(), inst.getWorkAttr());
     if (inst.getEvent())
       inst.getEvent().dropAllUses();
     inst.erase();

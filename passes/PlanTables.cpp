@@ -8,10 +8,8 @@ using namespace mlir;
 using namespace mlir::moe;
 
 PlanTables::PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
-                       ArrayAttr files, plan::KvElement kvElement,
-                       int64_t kvRows)
-    : program_(program), target_(target), files_(files), kvElement_(kvElement),
-      kvRows_(kvRows),
+                       ArrayAttr files, int64_t kvRows)
+    : program_(program), target_(target), files_(files), kvRows_(kvRows),
       builder_(OpBuilder::atBlockEnd(&program.getBody().front())) {}
 
 //===----------------------------------------------------------------------===//
@@ -67,17 +65,21 @@ void PlanTables::noteKernel(Value device, moek::Isa isa) {
       StringRef(name.data(), name.size()));
 }
 
-FailureOr<Value> PlanTables::kv(Operation *op, int64_t layer, int64_t width,
-                                Value device) {
+FailureOr<Value> PlanTables::kv(CacheOpInterface op, Value device) {
+  auto type = cast<KvType>(op.getCache().getType());
+  auto element = plan::KvElement(type.getElement());
+  int64_t layer = op.getCacheLayer(), width = type.getWidth();
   plan::KvOp &entry = caches_[layer];
   if (!entry)
-    entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer, kvElement_,
+    entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer, element,
                                         kvRows_, width, IntegerAttr());
-  if (entry.getDevice() != device || entry.getWidth() != width)
+  auto before = KvType::get(op->getContext(), entry.getWidth(),
+                            moek::KvType(entry.getElement()));
+  if (entry.getDevice() != device || before != type)
     return op->emitError() << "expected the cache of layer " << layer
-                           << " on one device with rows of " << entry.getWidth()
-                           << " elements in every phase, found rows of "
-                           << width << " or another device";
+                           << " on one device and as " << before
+                           << " in every phase, found " << type
+                           << " or another device";
   return Value(entry);
 }
 

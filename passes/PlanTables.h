@@ -21,7 +21,7 @@ class PlanTables {
 public:
   /// Entries go to the end of `program`.
   PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
-             ArrayAttr files, plan::KvElement kvElement, int64_t kvRows);
+             ArrayAttr files, int64_t kvRows);
 
   /// The device of this name; emits an error on `op` if the target has none.
   FailureOr<Value> device(Operation *op, StringRef name);
@@ -34,10 +34,9 @@ public:
   FailureOr<Value> weight(Value weight,
                           moek::Layout layout = moek::Layout::Gguf);
   Value ropeFrequencies(RopeAttr rope);
-  /// The cache of `layer`; emits an error on `op` if another phase has it on
-  /// another device.
-  FailureOr<Value> kv(Operation *op, int64_t layer, int64_t width,
-                      Value device);
+  /// The cache that `op` appends to; emits an error on it if another phase has
+  /// that on another device or of other rows.
+  FailureOr<Value> kv(CacheOpInterface op, Value device);
 
   /// Brings the program's ops into the order of plan.fbs.
   void sort();
@@ -56,7 +55,6 @@ private:
   plan::ProgramOp program_;
   const moec::TargetDesc &target_;
   ArrayAttr files_;
-  plan::KvElement kvElement_;
   int64_t kvRows_;
   OpBuilder builder_;
 

@@ -210,9 +210,8 @@ private:
 
   /// "blk.3.ffn_router", as `moec explain` names it.
   std::string label() const {
-    std::string_view op;
-    if (instruction_.explain() < count(plan_.explanation()))
-      op = text(plan_.explanation()->Get(instruction_.explain())->op());
+    const fb::Explain *explained = opOf(plan_, instruction_);
+    std::string op = explained ? labelOf(*explained) : "";
     if (!op.empty())
       return printable(op);
     return fmt::format("{}, instruction {} ({})", text(phase_.name()), index_,

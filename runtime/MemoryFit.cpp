@@ -2,8 +2,9 @@
 
 #include "runtime/Devices.h"
 #include "runtime/PlanAccess.h"
-#include "runtime/PlanFacts.h"
+#include "runtime/PlanWeights.h"
 #include "runtime/Recompile.h"
+#include "runtime/StepWork.h"
 
 #include <algorithm>
 #include <vector>
@@ -16,9 +17,9 @@ struct Piece {
   double bytes, share;
 };
 
-/// A decoded token's instructions, at half of the context.
+/// A decoded token's instructions.
 std::vector<Piece> piecesOfAToken(const Plan &plan) {
-  StepSize step{1, plan.table().context() / 2.0};
+  StepSize step = StepSize::after(0, 1); // the cache's size is no matter
   std::vector<Piece> pieces;
   for (const fb::Phase *phase : *plan.table().phases())
     if (text(phase->name()) == "decode" || text(phase->name()) == "logits")
@@ -27,7 +28,7 @@ std::vector<Piece> piecesOfAToken(const Plan &plan) {
         double bytes = double(instructionWeightBytes(plan, instruction));
         if (bytes > 0)
           pieces.push_back(
-              {bytes, instructionWork(plan, instruction, step).bytes / bytes});
+              {bytes, instructionWork(instruction, step).bytes / bytes});
       }
   return pieces;
 }

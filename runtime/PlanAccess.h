@@ -4,12 +4,16 @@
 #define MOE_RUNTIME_PLANACCESS_H
 
 #include "kernels/KvCache.h"
+#include "kernels/Registry.h"
+#include "kernels/quant/Format.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Text.h"
 #include "runtime/schema/OpTable.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -36,6 +40,13 @@ inline int64_t intOf(const fb::Instruction &instruction, const OpSpec &spec,
   return -1;
 }
 
+/// Of the rows alone, without gaps between them. `weight` passed
+/// verifyTables().
+inline uint64_t bytesOfRows(const fb::Weight &weight) {
+  return uint64_t(weight.outer()) * uint64_t(weight.rows()) *
+         moek::rowBytes(moek::Format(weight.format()), weight.cols());
+}
+
 /// Pages that hold `positions` positions of a sequence.
 constexpr int64_t kvPagesOf(int64_t positions) {
   return (positions + moek::kKvPage - 1) / moek::kKvPage;
@@ -56,6 +67,29 @@ inline std::string kvRoom(const fb::Plan &plan) {
   return rows > 0 && rows % each == 0
              ? fmt::format("{} contexts of {} tokens", rows / each, context)
              : fmt::format("{} tokens", rows);
+}
+
+/// What users call an op: "blk.3.ffn_experts", "output_norm"; "" for one
+/// without a name.
+inline std::string labelOf(const fb::Explain &op) {
+  std::string part(text(op.part()));
+  return op.layer() < 0 ? part : fmt::format("blk.{}.{}", op.layer(), part);
+}
+
+/// The op that an instruction belongs to; null in a plan that explains nothing.
+inline const fb::Explain *opOf(const fb::Plan &plan,
+                               const fb::Instruction &instruction) {
+  return instruction.explain() < count(plan.explanation())
+             ? plan.explanation()->Get(instruction.explain())
+             : nullptr;
+}
+
+/// Types of the layers' caches, "q8_0", or "f16+q8_0" where they differ.
+inline std::string kvTypeNames(const fb::Plan &plan) {
+  std::set<std::string_view> names;
+  for (uint32_t i = 0; i < count(plan.kv()); ++i)
+    names.insert(moek::kvTypeName(moek::KvType(plan.kv()->Get(i)->type())));
+  return fmt::format("{}", fmt::join(names, "+"));
 }
 
 /// Number of the device that runs `instruction`, which passed verifyPhases().

@@ -165,6 +165,34 @@ Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
   return Status::ok();
 }
 
+/// Operations per token far above any model's, of which sums stay far below
+/// what a double holds.
+constexpr double kMostOps = 1e18;
+
+/// Of an instruction whose operands passed: nobody reads more of weights than
+/// there is.
+Status verifyWork(const fb::Plan &plan, const fb::Instruction &instruction,
+                  const fb::Work &work) {
+  double weights = 0;
+  for (uint32_t i = 0; i < count(instruction.operands()); ++i)
+    if (const fb::Operand &operand = *instruction.operands()->Get(i);
+        operand.kind() == fb::OperandKind::Weight)
+      weights += double(bytesOfRows(*plan.weights()->Get(operand.index())));
+  const struct {
+    std::string_view name;
+    double value, most;
+  } figures[] = {{"token_ops", work.token_ops(), kMostOps},
+                 {"seen_ops", work.seen_ops(), kMostOps},
+                 {"row_ops", work.row_ops(), kMostOps},
+                 {"first_bytes", work.first_bytes(), weights},
+                 {"again", work.again(), 1}};
+  for (const auto &[name, value, most] : figures)
+    if (!(value >= 0 && value <= most)) // what is not a number is refused too
+      return invalidPlan("has work with {} = {}, expected 0 to {}", name, value,
+                         most);
+  return Status::ok();
+}
+
 Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
                          const Residents &residents,
                          const fb::Instruction &instruction) {
@@ -200,6 +228,8 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
     if (!std::isfinite(instruction.floats()->Get(i)))
       return invalidPlan("has {} = {}", spec->floats[i],
                          instruction.floats()->Get(i));
+  if (const fb::Work *work = instruction.work())
+    MOE_RETURN_IF_ERROR(verifyWork(plan, instruction, *work));
   uint32_t reasons = count(plan.explanation());
   if (instruction.explain() >= std::max(reasons, 1u))
     return invalidPlan("is explained by entry {} of {}", instruction.explain(),

@@ -389,6 +389,10 @@ Status verifyTables(const fb::Plan &plan) {
   MOE_RETURN_IF_ERROR(verifyKvRegions(plan));
   for (uint32_t i = 0; i < count(plan.kernels()); ++i)
     MOE_RETURN_IF_ERROR(verifyKernelName(text(plan.kernels()->Get(i))));
+  for (uint32_t i = 0; i < count(plan.explanation()); ++i)
+    MOE_RETURN_IF_ERROR(checkRange("layer", plan.explanation()->Get(i)->layer(),
+                                   -1, std::max(0, plan.layers() - 1))
+                            .at(fmt::format("explanation {}", i)));
   if (plan.tokenizer())
     return verifyTokenizer(plan, *plan.tokenizer()).at("tokenizer");
   return Status::ok();

@@ -16,9 +16,6 @@ using moert::KernelRate;
 namespace moec {
 
 namespace {
-/// Steps of so few tokens cut the cache into spans (passes/LowerAttention.cpp).
-constexpr int64_t kFewTokens = 8;
-
 const KernelRate *find(const DeviceDesc &device, std::string_view kernel,
                        std::string_view variant = "") {
   for (const KernelRate &rate : device.kernels)
@@ -110,8 +107,8 @@ double encodeSeconds(double values, double rows, Isa isa,
 double attentionSeconds(OpCode op, const StepWork &work,
                         const KernelChoice &kernels, const Situation &situation,
                         const DeviceDesc &device) {
-  std::string type(moek::kvTypeName(situation.kvType));
-  bool integers = situation.kvType == moek::KvType::Q8_0 && kernels.driver &&
+  std::string type(moek::kvTypeName(work.kvType));
+  bool integers = work.kvType == moek::KvType::Q8_0 && kernels.driver &&
                   kernels.driver->isa != Isa::Ref &&
                   kernels.driver->isa != Isa::Cuda;
   const Peak &peak = integers ? device.int8 : device.float32;

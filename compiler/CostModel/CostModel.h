@@ -21,7 +21,6 @@ namespace moec {
 struct Situation {
   int64_t tokens = 1;
   int64_t cached = 0; ///< Positions before the step, of each sequence.
-  moek::KvType kvType = moek::KvType::BF16;
   /// What the step reads of its device's weights is still in the cache from
   /// the step before.
   bool weightsInCache = false;
@@ -36,6 +35,10 @@ struct KernelChoice {
   /// itself.
   llvm::ArrayRef<const moek::GemmInfo *> gemms = {};
 };
+
+/// Tokens of a sequence that have too few heads to keep all cores busy: latent
+/// attention cuts the cache into spans for them, which are measured apart.
+inline constexpr int64_t kFewTokens = 8;
 
 /// Seconds of one instruction on all cores of `device`.
 double instructionSeconds(moek::OpCode op, const mlir::moe::StepWork &work,

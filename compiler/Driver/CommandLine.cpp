@@ -102,7 +102,8 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
       request.kvBudget
           ? " --kv-budget " + moert::sizeWord(uint64_t(request.kvBudget))
           : "",
-      request.ubatch, request.kvType, request.mla, request.weights, rules,
+      request.ubatch, moert::shellWord(request.kvType), request.mla,
+      request.weights, rules,
       request.checksums == "auto" ? "" : " --checksums " + request.checksums,
       request.experts ? fmt::format(" --experts {}", request.experts) : "",
       request.tokenizer ? "" : " --no-tokenizer",

@@ -7,6 +7,7 @@
 #include "runtime/base/OutputFile.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -21,7 +22,8 @@ namespace {
 /// Passes that can fail because of what a user asked for, and how.
 std::optional<StatusCode> userFailureOf(std::string_view pass) {
   static constexpr std::pair<std::string_view, StatusCode> meanings[] = {
-      {"moe-specialize-phases", StatusCode::DoesNotFit},
+      {"moe-choose-kv-types", StatusCode::Usage},
+      {"moe-size-caches", StatusCode::DoesNotFit},
       {"moe-absorb-mla", StatusCode::Usage},
       {"moe-reduce-experts", StatusCode::Usage},
       {"moe-apply-rules", StatusCode::Usage},
@@ -49,14 +51,33 @@ std::string brief(const std::string &text) {
   std::string line = text.substr(0, text.find('\n'));
   return line.size() <= longest ? line : line.substr(0, longest) + "...";
 }
+
+/// Splits a text that begins with the name of an op of a layer, as remarks and
+/// errors of passes do: "blk.3." and what follows.
+OpNames namesOf(std::string_view text) {
+  constexpr std::string_view prefix = "blk.";
+  int layer = -1;
+  if (!text.starts_with(prefix))
+    return {text, layer};
+  const char *begin = text.data() + prefix.size();
+  const char *end = text.data() + text.size();
+  auto [dot, error] = std::from_chars(begin, end, layer);
+  // Only the one spelling that layerText() gives back.
+  bool canonical = error == std::errc() && layer >= 0 &&
+                   std::to_string(layer) == std::string_view(begin, dot);
+  if (!canonical || dot == end || *dot != '.')
+    return {text, -1};
+  return {{dot + 1, end}, layer};
+}
+
 /// Texts without the layer that they begin with, in the order of the first.
 std::vector<OpNames> distinctTexts(const std::vector<std::string> &texts) {
   std::vector<OpNames> distinct;
   std::map<std::pair<bool, std::string_view>, size_t> places;
   for (const std::string &text : texts) {
-    OpNames names(text);
+    OpNames names = namesOf(text);
     auto [place, isNew] =
-        places.try_emplace({names.layers.empty(), names.rest}, distinct.size());
+        places.try_emplace({names.layers.empty(), names.part}, distinct.size());
     if (isNew)
       distinct.push_back(std::move(names));
     else
@@ -75,7 +96,7 @@ Status Failure::status() const {
 std::vector<std::string> collapseLayers(const std::vector<std::string> &texts) {
   std::vector<std::string> result;
   for (const OpNames &names : distinctTexts(texts))
-    result.push_back(names.layerText(/*brief=*/true) + std::string(names.rest));
+    result.push_back(names.layerText(/*brief=*/true) + std::string(names.part));
   return result;
 }
 
@@ -104,7 +125,7 @@ Failure DiagnosticLog::failureOf(const std::string &pass) const {
   for (const Error &error : errors_)
     texts.push_back(error.text);
   OpNames first = distinctTexts(texts).front();
-  std::string cause = first.layerText(/*brief=*/true) + std::string(first.rest);
+  std::string cause = first.layerText(/*brief=*/true) + std::string(first.part);
   if (first.layers.size() > 1)
     cause += fmt::format(" (in {} layers)", first.layers.size());
   return {*code, std::move(cause), errors_.front().fix};

@@ -365,7 +365,6 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
                        shapingOptions(request, positions));
   MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
     mlir::plan::PlanPipelineOptions options;
-    options.kvType = mlir::plan::KvElement(mlir::moe::kvTypeOf(*module));
     options.userOptions = userOptions;
     mlir::plan::buildPlanPipeline(manager, options);
   }));

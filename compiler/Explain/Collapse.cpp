@@ -2,7 +2,6 @@
 
 #include "runtime/base/Text.h"
 
-#include <charconv>
 #include <fmt/format.h>
 #include <tuple>
 
@@ -12,29 +11,13 @@ namespace {
 constexpr std::string_view layerPrefix = "blk.";
 } // namespace
 
-OpNames::OpNames(std::string_view op) : rest(op), occurrences(1) {
-  if (!op.starts_with(layerPrefix))
-    return;
-  const char *begin = op.data() + layerPrefix.size();
-  const char *end = op.data() + op.size();
-  int layer = 0;
-  auto [dot, error] = std::from_chars(begin, end, layer);
-  // Only the one spelling that text() gives back.
-  bool canonical = error == std::errc() && layer >= 0 &&
-                   fmt::format("{}", layer) == std::string_view(begin, dot);
-  if (!canonical || dot == end || *dot != '.')
-    return;
-  rest = {dot + 1, end};
-  layers.insert(layer);
-}
-
 void OpNames::add(const OpNames &op) {
   layers.insert(op.layers.begin(), op.layers.end());
   occurrences += op.occurrences;
 }
 
 std::string OpNames::text(bool brief) const {
-  return layerText(brief) + moert::escaped(rest);
+  return layerText(brief) + moert::escaped(part);
 }
 
 std::string OpNames::layerText(bool brief) const {
@@ -57,18 +40,16 @@ std::string OpNames::layerText(bool brief) const {
 }
 
 std::string reasonOfAnyLayer(const OpCost &op) {
-  OpNames names(op.op);
   std::string result;
   std::string_view rest = op.reason;
-  while (!names.layers.empty()) {
+  while (op.layer >= 0) {
     size_t at = rest.find(layerPrefix);
     if (at == std::string_view::npos)
       break;
     result += rest.substr(0, at);
     rest.remove_prefix(at);
-    int layer = *names.layers.begin();
-    std::string own = fmt::format("{}{}.", layerPrefix, layer);
-    std::string before = fmt::format("{}{}.", layerPrefix, layer - 1);
+    std::string own = fmt::format("{}{}.", layerPrefix, op.layer);
+    std::string before = fmt::format("{}{}.", layerPrefix, op.layer - 1);
     std::string_view found = rest.starts_with(own)      ? own
                              : rest.starts_with(before) ? before
                                                         : layerPrefix;
@@ -87,10 +68,10 @@ std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full) {
                  std::string, double, double, double, double, double>;
   std::map<Key, size_t> rowOf;
   for (const OpCost &op : ops) {
-    OpNames names(op.op);
-    Key key{names.rest,     !names.layers.empty(), op.device,
-            op.kernel,      reasonOfAnyLayer(op),  op.flops,
-            op.weightBytes, op.activationBytes,    op.kvBytes,
+    OpNames names(op.part, op.layer);
+    Key key{op.part,        op.layer >= 0,        op.device,
+            op.kernel,      reasonOfAnyLayer(op), op.flops,
+            op.weightBytes, op.activationBytes,   op.kvBytes,
             op.seconds};
     auto [at, isNew] = rowOf.try_emplace(key, rows.size());
     if (isNew || full) {
@@ -109,7 +90,7 @@ std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full) {
 }
 
 Reasons::Reasons(const std::vector<PhaseCost> &phases) {
-  // Where the names of (reason, rest) are among the entry's ops.
+  // Where the names of (reason, part) are among the entry's ops.
   std::map<std::tuple<size_t, bool, std::string_view>, size_t> placeOf;
   for (const PhaseCost &phase : phases)
     for (const OpCost &op : phase.ops) {
@@ -119,10 +100,10 @@ Reasons::Reasons(const std::vector<PhaseCost> &phases) {
           numbers_.try_emplace(reasonOfAnyLayer(op), entries.size() + 1);
       if (isNew)
         entries.push_back({number->first, {}});
-      OpNames names(op.op);
+      OpNames names(op.part, op.layer);
       std::vector<OpNames> &list = entries[number->second - 1].ops;
       auto [place, isFirst] = placeOf.try_emplace(
-          {number->second, !names.layers.empty(), names.rest}, list.size());
+          {number->second, op.layer >= 0, op.part}, list.size());
       if (isFirst)
         list.push_back(std::move(names));
       else

@@ -11,20 +11,26 @@
 
 namespace moec {
 
-/// The ops that share the name `rest` but for the layer.
+/// The ops that share the name `part` but for the layer.
 struct OpNames {
-  std::string_view rest; ///< "attn_q" of "blk.3.attn_q"; else the whole name.
-  std::set<int> layers;  ///< Empty for names without a layer.
-  unsigned occurrences = 0;
+  std::string_view part; ///< "attn_q", "output_norm"
+  std::set<int> layers;  ///< Empty outside of layers.
+  unsigned occurrences = 1;
 
-  explicit OpNames(std::string_view op);
-  /// Adds an op of the same rest.
+  /// One op; `layer` is -1 outside of layers.
+  OpNames(std::string_view part, int layer) : part(part) {
+    if (layer >= 0)
+      layers.insert(layer);
+  }
+  /// Adds an op of the same part.
   void add(const OpNames &op);
 
   /// "blk.3-60.attn_q", "blk.0-2,5.attn_v". More than three ranges become
   /// "blk.0..26.attn_v" when `brief`: some of the layers from 0 to 26.
   std::string text(bool brief) const;
-  /// Its part in front of `rest`: "blk.3-60.", or "".
+  /// The same as it is in the plan.
+  std::string name() const { return layerText(false) + std::string(part); }
+  /// What is in front of `part`: "blk.3-60.", or "".
   std::string layerText(bool brief) const;
 };
 

@@ -1,5 +1,6 @@
 #include "compiler/Explain/ExplainJson.h"
 
+#include "compiler/Explain/Collapse.h"
 #include "compiler/Explain/Explain.h"
 #include "runtime/PlanAccess.h"
 
@@ -42,7 +43,9 @@ Json deviceJson(const DeviceMemory &memory) {
 namespace {
 
 Json opJson(const OpCost &op) {
-  return {{"op", std::string(op.op)},
+  return {{"op", OpNames(op.part, op.layer).name()},
+          {"part", std::string(op.part)},
+          {"layer", op.layer < 0 ? Json() : Json(op.layer)},
           {"device", std::string(op.device)},
           {"kernel", std::string(op.kernel)},
           {"flops", op.flops},
@@ -105,6 +108,11 @@ std::string explainJson(const fb::Plan &plan) {
   json["kv_bytes_per_token"] = summary.kvBytesPerToken;
   json["kv_bytes"] = summary.kvBytes;
   json["kv_rows"] = kvRows(plan);
+  json["kv_types"] = Json::array();
+  for (uint32_t i = 0; i < count(plan.kv()); ++i)
+    json["kv_types"].push_back(
+        {{"layer", plan.kv()->Get(i)->layer()},
+         {"type", moek::kvTypeName(moek::KvType(plan.kv()->Get(i)->type()))}});
   json["prefill_tokens_per_second"] = orNull(summary.prefillRate());
   json["decode_tokens_per_second"] = orNull(summary.decodeRate());
   json["batch_tokens_per_second"] = orNull(summary.batchRate());

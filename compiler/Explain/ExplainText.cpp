@@ -122,9 +122,10 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
              rows);
   if (summary.kvBytes > 0)
     page.line("KV cache",
-              fmt::format("{} per token, {} for {}",
+              fmt::format("{} per token in {}, {} for {}",
                           humanBytes(summary.kvBytesPerToken),
-                          humanBytes(summary.kvBytes), summary.kvRoom));
+                          kvTypeNames(plan), humanBytes(summary.kvBytes),
+                          summary.kvRoom));
 }
 
 std::string stepText(const PhaseCost &phase) {

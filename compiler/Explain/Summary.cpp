@@ -26,7 +26,8 @@ double costOf(double value) {
 
 OpCost readOp(const fb::Explain &entry) {
   OpCost op;
-  op.op = text(entry.op());
+  op.part = text(entry.part());
+  op.layer = std::max(entry.layer(), -1);
   op.device = text(entry.device());
   op.kernel = text(entry.kernel());
   op.reason = text(entry.reason());

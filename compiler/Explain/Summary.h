@@ -18,7 +18,9 @@ namespace moec {
 /// One op in one phase. Views into the plan. A cost that is no number of at
 /// least zero counts as zero.
 struct OpCost {
-  std::string_view op, device, kernel, reason;
+  std::string_view part; ///< "ffn_experts"
+  int layer = -1;        ///< Outside of layers -1.
+  std::string_view device, kernel, reason;
   double flops = 0, weightBytes = 0, activationBytes = 0, kvBytes = 0;
   double seconds = 0;
 

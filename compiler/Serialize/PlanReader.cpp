@@ -115,8 +115,8 @@ private:
 
   Value read(const fb::ExplainT &e) {
     return builder.create<plan::ExplainOp>(
-        location, e.op, e.phase, e.device, e.kernel, e.reason, APFloat(e.flops),
-        APFloat(e.weight_bytes), APFloat(e.activation_bytes),
+        location, e.part, e.layer, e.phase, e.device, e.kernel, e.reason,
+        APFloat(e.flops), APFloat(e.weight_bytes), APFloat(e.activation_bytes),
         APFloat(e.kv_bytes), APFloat(e.intensity), APFloat(e.seconds));
   }
 
@@ -172,11 +172,16 @@ private:
       waits.push_back(events[event]);
     auto eventType =
         inst.signal < 0 ? Type() : plan::EventType::get(builder.getContext());
+    DenseF64ArrayAttr work;
+    if (const fb::Work *w = inst.work.get())
+      work = builder.getDenseF64ArrayAttr({w->token_ops(), w->seen_ops(),
+                                           w->row_ops(), w->first_bytes(),
+                                           w->again()});
     auto op = builder.create<plan::InstOp>(
         location, eventType, ref(moert::findOp(inst.op)->name),
         queues[inst.queue], builder.getStrArrayAttr(kernels), arguments, waits,
         present, inst.ints, inst.floats, inst.barrier,
-        explanation[inst.explain]);
+        explanation[inst.explain], work);
     if (op.getEvent())
       events.push_back(op.getEvent());
   }

@@ -189,7 +189,8 @@ private:
 
   void write(plan::ExplainOp op) {
     fb::ExplainT &explain = add(result.explanation, op);
-    explain.op = op.getLabel().str();
+    explain.part = op.getPart().str();
+    explain.layer = int32_t(op.getLayer());
     explain.phase = op.getPhase().str();
     explain.device = op.getDevice().str();
     explain.kernel = op.getKernel().str();
@@ -296,6 +297,9 @@ private:
     inst.ints.assign(op.getInts().begin(), op.getInts().end());
     inst.floats.assign(op.getFloats().begin(), op.getFloats().end());
     inst.barrier = op.getBarrier();
+    if (auto work = op.getWork())
+      inst.work = std::make_unique<fb::Work>((*work)[0], (*work)[1], (*work)[2],
+                                             (*work)[3], (*work)[4]);
     for (Value event : op.getWaits())
       inst.waits.push_back(index.at(event));
     llvm::sort(inst.waits);

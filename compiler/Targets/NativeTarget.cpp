@@ -31,6 +31,7 @@ constexpr double kQuickSeconds = 0.05;
 /// Of a size of a kernel, while a compile waits for it: some of the smaller
 /// calls, and two of the largest.
 constexpr double kBriefKernelSeconds = 0.0015;
+constexpr double kMostBriefSeconds = 2;
 /// After which no further round over the kernels begins, busy or not.
 constexpr std::chrono::duration<double> kMostKernelTime{8};
 /// Copies repeat to within a percent sooner than reads by many cores do.
@@ -266,8 +267,10 @@ CpuMeasurement CpuMeasurement::ofThisMachine() {
          const std::function<void(std::string_view)> &progress) {
         moert::KernelRateOptions options;
         options.brief = brief;
-        if (brief) // a compile waits for it
+        if (brief) { // a compile waits for it
           options.seconds = kBriefKernelSeconds;
+          options.mostSeconds = kMostBriefSeconds;
+        }
         options.largePages = mapsLargePages(nativeTargetFolder());
         return moert::measureKernels(cores, options, progress);
       }};

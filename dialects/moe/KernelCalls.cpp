@@ -155,8 +155,7 @@ SmallVector<PlanStep> moe::withQuantize(ArrayRef<PlanStep> steps,
   return all;
 }
 
-FailureOr<SmallVector<SelectedStep>>
-moe::selectedSteps(Operation *op, int64_t tokens, int64_t cached) {
+FailureOr<SmallVector<SelectedStep>> moe::selectedSteps(Operation *op) {
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
   if (!lowerable)
     return op->emitError("lowers to no instruction");
@@ -182,19 +181,25 @@ moe::selectedSteps(Operation *op, int64_t tokens, int64_t cached) {
                            << steps.size() << " instructions";
 
   SmallVector<SelectedStep> selected;
-  SmallVector<StepWork> works;
-  if (auto costed = dyn_cast<CostOpInterface>(op))
-    works = costed.getWork(tokens, cached);
-  const StepWork *work = works.begin();
   for (auto [step, call] : llvm::zip_equal(steps, kernels.getCalls())) {
     if (call.driver().op != step.op ||
         call.getGemms().size() != step.gemmWeights.size())
       return op->emitError() << kKernelsAttr << " names " << call.getDriver()
                              << " for another instruction";
     selected.push_back({step, &call.driver(), call.gemms()});
-    // withQuantize() added instructions that the op knows nothing of.
-    if (step.op != moek::OpCode::Quantize && work != works.end())
-      selected.back().work = *work++;
   }
   return selected;
+}
+
+void moe::addWork(CostOpInterface op, int64_t tokens, int64_t cached,
+                  MutableArrayRef<SelectedStep> steps) {
+  SmallVector<StepWork> works = op.getWork(tokens, cached);
+  SmallVector<WorkTerms> terms = workTerms(op);
+  size_t next = 0;
+  for (SelectedStep &step : steps) {
+    if (step.step.op == moek::OpCode::Quantize)
+      continue;
+    step.work = works[next];
+    step.terms = terms[next++];
+  }
 }

@@ -32,9 +32,8 @@ struct SelectedStep {
   moek::Encoding activation() const {
     return gemms.empty() ? moek::Encoding::F32 : gemms.front()->activation;
   }
-  /// What the instruction does in the step that selectedSteps() was asked
-  /// about.
-  StepWork work = {};
+  StepWork work = {};   ///< Of the step that addWork() was asked about.
+  WorkTerms terms = {}; ///< Of any step; addWork() fills it in too.
   /// In which layout the instruction reads `weight`.
   moek::Layout layoutOf(Value weight) const;
 };
@@ -49,11 +48,14 @@ bool shareActivation(const moek::GemmInfo &a, const moek::GemmInfo &b);
 SmallVector<PlanStep> withQuantize(ArrayRef<PlanStep> steps,
                                    ArrayRef<const moek::GemmInfo *> gemms);
 
-/// The instructions of `op` with the kernels that its #moe.kernels names, and
-/// the work of a step of `tokens` after `cached` others. Emits an error on `op`
-/// if it has none or they do not fit its instructions.
-FailureOr<SmallVector<SelectedStep>>
-selectedSteps(Operation *op, int64_t tokens = 1, int64_t cached = 0);
+/// The instructions of `op` with the kernels that its #moe.kernels names. Emits
+/// an error on `op` if it has none or they do not fit its instructions.
+FailureOr<SmallVector<SelectedStep>> selectedSteps(Operation *op);
+
+/// Says what each of `steps`, all of `op`, does in a step of `tokens` after
+/// `cached` others. The op knows nothing of what withQuantize() added.
+void addWork(CostOpInterface op, int64_t tokens, int64_t cached,
+             MutableArrayRef<SelectedStep> steps);
 
 } // namespace mlir::moe
 

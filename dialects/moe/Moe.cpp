@@ -127,7 +127,6 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kFilesAttr, isKind<ArrayAttr>, "an array"},
       {kTargetAttr, isKind<DictionaryAttr>, "a dictionary"},
       {kNotesAttr, isKind<ArrayAttr>, "an array"},
-      {kKvTypeAttr, isKind<StringAttr>, "a type's name"},
       {kKvRowsAttr, isKind<IntegerAttr>, "an integer"},
   };
   for (const Known &known : table) {

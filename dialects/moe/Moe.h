@@ -72,11 +72,30 @@ struct StepWork {
   double ops = 0;         ///< Arithmetic besides the products.
   double weightBytes = 0; ///< Besides the products' matrices.
   double activationBytes = 0, kvBytes = 0;
+  moek::KvType kvType = moek::KvType::BF16; ///< Of the cache that it reads.
 
   Cost cost() const;
 };
 
 Cost sumWork(ArrayRef<StepWork> works);
+
+/// FLOPs and bytes of weights of an instruction in a step of any size, as plans
+/// record them (runtime/schema/plan.fbs, Work).
+struct WorkTerms {
+  double tokenOps = 0; ///< Of each token.
+  double seenOps = 0;  ///< Of each pair of a token and a row that it sees.
+  double rowOps = 0;   ///< Of each row that is seen at all.
+  double firstBytes = 0, again = 0;
+
+  bool isNone() const {
+    return tokenOps == 0 && seenOps == 0 && rowOps == 0 && firstBytes == 0;
+  }
+};
+
+class CostOpInterface;
+
+/// What getWork() says of steps of all sizes: found from three small ones.
+SmallVector<WorkTerms> workTerms(CostOpInterface op);
 
 /// The format of a tensor's element type, or none if no kernel reads it.
 std::optional<moek::Format> getFormat(Type elementType);
@@ -101,18 +120,12 @@ inline constexpr llvm::StringLiteral kModelAttr = "moe.model";
 inline constexpr llvm::StringLiteral kFilesAttr = "moe.files";
 inline constexpr llvm::StringLiteral kTargetAttr = "moe.target";
 inline constexpr llvm::StringLiteral kNotesAttr = "moe.notes";
-/// On the module: the name of the KV cache's moek::KvType; without it, BF16.
-inline constexpr llvm::StringLiteral kKvTypeAttr = "moe.kv_type";
 /// On the module: the rows of each layer's cache, for all sequences.
 inline constexpr llvm::StringLiteral kKvRowsAttr = "moe.kv_rows";
 /// What users call `op`: the text of its kLabelAttr, else the op's name.
 std::string labelOf(Operation *op);
 /// The layer of its kLabelAttr.
 std::optional<int64_t> layerOf(Operation *op);
-/// What leaves the choice of a type to a pass.
-inline constexpr llvm::StringLiteral kAutoKvType = "auto";
-/// As kKvTypeAttr of `op` or the nearest op around it says.
-moek::KvType kvTypeOf(Operation *op);
 /// Sequences that `tokens` tokens of a step of the function around `op` belong
 /// to, as its #moe.phase says.
 int64_t sequencesOf(Operation *op, int64_t tokens);

@@ -44,11 +44,6 @@ double rowBytes(double rows, std::initializer_list<Value> values) {
   return bytes;
 }
 
-/// Bytes of `rows` rows of `width` elements of the cache.
-double kvRowsBytes(Operation *op, double rows, int64_t width) {
-  return rows * double(moek::kvRowBytes(kvTypeOf(op), width));
-}
-
 /// What the tokens of a step see of the cache.
 struct Seen {
   double rows;  ///< Of all sequences.
@@ -61,9 +56,10 @@ struct Seen {
     pairs = sequences * (each * double(context) + each * (each + 1) / 2);
   }
 
-  /// Bytes of the rows that attention on `kv` reads: each once.
-  double bytes(Operation *op, Value kv) const {
-    return kvRowsBytes(op, rows, cast<KvType>(kv.getType()).getWidth());
+  /// Adds to `work` that attention reads the rows of `kv`, each once.
+  void read(KvType kv, StepWork &work) const {
+    work.kvBytes = rows * double(kv.getRowBytes());
+    work.kvType = kv.getElement();
   }
 };
 
@@ -128,14 +124,6 @@ Works gatedWork(Op op, double rows, double matrices, double inner) {
 }
 } // namespace
 
-moek::KvType moe::kvTypeOf(Operation *op) {
-  for (; op; op = op->getParentOp())
-    if (auto name = op->getAttrOfType<StringAttr>(kKvTypeAttr))
-      return moek::kvTypeFromName(std::string_view(name.getValue()))
-          .value_or(moek::KvType::BF16);
-  return moek::KvType::BF16;
-}
-
 int64_t moe::sequencesOf(Operation *op, int64_t tokens) {
   for (; op; op = op->getParentOp())
     if (auto phase = op->getAttrOfType<PhaseAttr>(kPhaseAttr))
@@ -182,6 +170,32 @@ Cost moe::sumWork(ArrayRef<StepWork> works) {
   for (const StepWork &work : works)
     cost += work.cost();
   return cost;
+}
+
+SmallVector<WorkTerms> moe::workTerms(CostOpInterface op) {
+  // With t of tokenOps, s of seenOps and r of rowOps these are t + s + r,
+  // 2 t + 3 s + 2 r, and t + 2 s + 2 r; where each token is of another sequence
+  // the second is twice the first, and rows are counted like pairs.
+  SmallVector<StepWork> one = op.getWork(1, 0), two = op.getWork(2, 0),
+                        behind = op.getWork(1, 1);
+  SmallVector<WorkTerms> all;
+  for (auto [a, b, c] : llvm::zip_equal(one, two, behind)) {
+    Cost first = a.cost(), both = b.cost();
+    WorkTerms terms;
+    terms.seenOps = both.flops - 2 * first.flops;
+    terms.rowOps = c.cost().flops - first.flops - terms.seenOps;
+    terms.tokenOps = first.flops - terms.seenOps - terms.rowOps;
+    terms.firstBytes = first.weightBytes;
+    if (first.weightBytes > 0)
+      terms.again =
+          std::clamp(both.weightBytes / first.weightBytes - 1, 0.0, 1.0);
+    // Sums of large counts may differ by a rounding.
+    for (double *ops : {&terms.tokenOps, &terms.seenOps, &terms.rowOps})
+      if (*ops < 1e-9 * first.flops)
+        *ops = 0;
+    all.push_back(terms);
+  }
+  return all;
 }
 
 //===----------------------------------------------------------------------===//
@@ -247,8 +261,12 @@ Works RopeOp::getWork(int64_t tokens, int64_t context) {
   return {{}, moving(3 * turned, 2 * turned * kF32Bytes)};
 }
 
+int64_t MlaLatentOp::getCacheLayer() { return int64_t(getLayer()); }
+
+Value MlaLatentOp::getCache() { return getResult(); }
+
 int64_t MlaLatentOp::getCacheBytes(int64_t rows) {
-  return moek::kvBytes(kvTypeOf(*this), getType().getWidth(), rows);
+  return moek::kvBytes(getType().getElement(), getType().getWidth(), rows);
 }
 
 Works MlaLatentOp::getWork(int64_t tokens, int64_t context) {
@@ -257,7 +275,7 @@ Works MlaLatentOp::getWork(int64_t tokens, int64_t context) {
       moving(double(tokens) * (4 * latent + 3.0 * getRope().getDim()),
              rowBytes(tokens, {getX()}));
   work.weightBytes = bytesOf(getWeight());
-  work.kvBytes = kvRowsBytes(*this, double(tokens), columns(getX()));
+  work.kvBytes = double(tokens) * double(getType().getRowBytes());
   return {{}, work};
 }
 
@@ -274,7 +292,7 @@ Works MlaAttentionOp::getWork(int64_t tokens, int64_t context) {
       rowBytes(tokens, {getQ(), getResult()}) + 2 * decompressed * kF32Bytes);
   work.products = {product(getWk(), seen.rows, heads),
                    product(getWv(), seen.rows, heads)};
-  work.kvBytes = seen.bytes(*this, getKv());
+  seen.read(getKv().getType(), work);
   return {work};
 }
 
@@ -291,7 +309,7 @@ Works LatentAttentionOp::getWork(int64_t tokens, int64_t context) {
   StepWork work = moving(seen.pairs * double(getHeads()) *
                              (2 * (latent + rope) + 2 * latent + kSoftmaxFlops),
                          rowBytes(tokens, {getQ(), getResult()}));
-  work.kvBytes = seen.bytes(*this, getKv());
+  seen.read(getKv().getType(), work);
   return {work, {}};
 }
 

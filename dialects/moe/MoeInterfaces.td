@@ -40,8 +40,11 @@ def Moe_CacheOpInterface : OpInterface<"CacheOpInterface"> {
     that knows what a cache is made of.
   }];
   let methods = [
-    InterfaceMethod<"Bytes of `rows` rows in the module's type of the cache.",
+    InterfaceMethod<"Bytes of `rows` rows.",
                     "int64_t", "getCacheBytes", (ins "int64_t":$rows)>,
+    InterfaceMethod<"Whose cache it is.", "int64_t", "getCacheLayer">,
+    InterfaceMethod<"What stands for the cache; its type says of what it is.",
+                    "::mlir::Value", "getCache">,
   ];
 }
 

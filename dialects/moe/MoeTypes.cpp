@@ -1,6 +1,8 @@
 //===- MoeTypes.cpp - Quantised element types -----------------------------===//
 
 #include "dialects/moe/Moe.h"
+#include "kernels/KvCache.h"
+#include "kernels/Registry.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -20,10 +22,46 @@ void MoeDialect::registerTypes() {
 }
 
 LogicalResult KvType::verify(function_ref<InFlightDiagnostic()> emitError,
-                             int64_t width) {
+                             int64_t width, moek::KvType) {
   if (width <= 0)
     return emitError() << "expected width above zero, got " << width;
   return success();
+}
+
+Type KvType::parse(AsmParser &parser) {
+  int64_t width;
+  moek::KvType element = moek::KvType::BF16;
+  SMLoc place = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseInteger(width))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    StringRef name;
+    SMLoc word = parser.getCurrentLocation();
+    if (parser.parseKeyword(&name))
+      return {};
+    auto known = moek::kvTypeFromName({name.data(), name.size()});
+    if (!known) {
+      parser.emitError(word) << "'" << name << "' is no type of a KV cache";
+      return {};
+    }
+    element = *known;
+  }
+  if (parser.parseGreater())
+    return {};
+  auto emitError = [&] { return parser.emitError(place); };
+  return getChecked(llvm::function_ref<InFlightDiagnostic()>(emitError),
+                    parser.getContext(), width, element);
+}
+
+void KvType::print(AsmPrinter &printer) const {
+  printer << '<' << getWidth();
+  if (getElement() != moek::KvType::BF16)
+    printer << ", " << moek::kvTypeName(getElement());
+  printer << '>';
+}
+
+int64_t KvType::getRowBytes() const {
+  return moek::kvRowBytes(getElement(), getWidth());
 }
 
 std::optional<moek::Format> moe::getFormat(Type elementType) {

@@ -39,12 +39,23 @@ def Moe_KvType : TypeDef<Moe_Dialect, "Kv"> {
   let summary = "one layer's cache, this step's rows included";
   let description = [{
     The value through which attention depends on the op that appended the
-    step's rows. `width` is the elements of a row.
-    Example: `!moe.kv<576>`.
+    step's rows. `width` is the elements of a row, each a `::moek::KvType`: that
+    of `!moe.kv<576>` is bf16, that of `!moe.kv<576, q8_0>` q8_0.
   }];
-  let parameters = (ins "int64_t":$width);
-  let assemblyFormat = "`<` $width `>`";
+  let parameters = (ins "int64_t":$width, "::moek::KvType":$element);
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// What models make; moe-choose-kv-types decides.
+    static KvType get(::mlir::MLIRContext *context, int64_t width) {
+      return get(context, width, ::moek::KvType::BF16);
+    }
+    /// The same rows of other elements.
+    KvType of(::moek::KvType element) {
+      return get(getContext(), getWidth(), element);
+    }
+    int64_t getRowBytes() const;
+  }];
 }
 
 #endif // MOE_DIALECTS_MOE_TYPES_TD

@@ -417,12 +417,18 @@ LogicalResult KvOp::verify() {
 }
 
 void ExplainOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), (getPhase() + "." + getLabel()).str());
+  std::string name = (getPhase() + ".").str();
+  if (getLayer() >= 0)
+    name += "blk." + std::to_string(getLayer()) + ".";
+  setName(getResult(), name + getPart().str());
 }
 
 LogicalResult ExplainOp::verify() {
-  if (getLabel().empty() || getPhase().empty())
+  if (getPart().empty() || getPhase().empty())
     return emitOpError("expected an op and a phase, found an empty name");
+  if (getLayer() < -1)
+    return emitOpError() << "expected a layer of at least 0, found "
+                         << getLayer();
   return success();
 }
 

@@ -86,6 +86,36 @@ static ParseResult parseParameters(OpAsmParser &parser, const OpSpec &spec,
   return parser.parseRBrace();
 }
 
+static constexpr StringLiteral workNames[] = {
+    "token_ops", "seen_ops", "row_ops", "first_bytes", "again"};
+
+/// `work {token_ops = 2.0, again = 1.0}`: those that are not 0, in their order.
+static ParseResult parseWork(OpAsmParser &parser, DenseF64ArrayAttr &work) {
+  if (failed(parser.parseOptionalKeyword("work")))
+    return success();
+  double values[std::size(workNames)] = {};
+  const StringLiteral *next = std::begin(workNames);
+  auto parseOne = [&]() -> ParseResult {
+    SMLoc loc = parser.getCurrentLocation();
+    StringRef name;
+    APFloat value(0.0);
+    if (parser.parseKeyword(&name))
+      return failure();
+    const StringLiteral *found = std::find(next, std::end(workNames), name);
+    if (found == std::end(workNames))
+      return parser.emitError(loc) << "work has no '" << name << "' here";
+    next = found + 1;
+    if (parser.parseEqual() || parser.parseFloat(APFloat::IEEEdouble(), value))
+      return failure();
+    values[found - std::begin(workNames)] = value.convertToDouble();
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Braces, parseOne))
+    return failure();
+  work = parser.getBuilder().getDenseF64ArrayAttr(values);
+  return success();
+}
+
 /// `(act = %x, w = %w, out = %y)` in signature order; absent ones are left out.
 static ParseResult
 parseArguments(OpAsmParser &parser, const OpSpec &spec,
@@ -156,7 +186,9 @@ ParseResult InstOp::parse(OpAsmParser &parser, OperationState &result) {
     properties.barrier = builder.getUnitAttr();
   if (succeeded(parser.parseOptionalKeyword("signals")))
     result.addTypes(EventType::get(context));
+  DenseF64ArrayAttr work;
   if (parser.parseKeyword("for") || parser.parseOperand(explain) ||
+      parseWork(parser, work) ||
       parser.parseOptionalAttrDict(result.attributes))
     return failure();
 
@@ -165,6 +197,7 @@ ParseResult InstOp::parse(OpAsmParser &parser, OperationState &result) {
   properties.present = builder.getDenseBoolArrayAttr(present);
   properties.ints = builder.getDenseI64ArrayAttr(ints);
   properties.floats = builder.getDenseF64ArrayAttr(floats);
+  properties.work = work;
   properties.operandSegmentSizes = {1, int32_t(values.size()),
                                     int32_t(waits.size()), 1};
   if (parser.resolveOperand(queue, QueueType::get(context), result.operands) ||
@@ -203,6 +236,16 @@ void InstOp::print(OpAsmPrinter &printer) {
   if (getEvent())
     printer << " signals";
   printer << " for " << getExplain();
+  if (auto work = getWork()) {
+    llvm::ListSeparator separator;
+    printer << " work {";
+    for (auto [name, value] : llvm::zip(workNames, *work))
+      if (value != 0) {
+        printer << StringRef(separator) << name << " = ";
+        printer.printFloat(APFloat(value));
+      }
+    printer << '}';
+  }
   printer.printOptionalAttrDict(
       llvm::to_vector((*this)->getDiscardableAttrs()));
 }
@@ -225,6 +268,14 @@ LogicalResult InstOp::verify() {
   const OpSpec *spec = getSpec();
   if (!spec)
     return emitOpError() << "no instruction is called '" << getOp() << "'";
+  if (auto work = getWork()) {
+    if (work->size() != std::size(workNames))
+      return emitOpError() << "expected " << std::size(workNames)
+                           << " numbers of work, found " << work->size();
+    for (auto [name, value] : llvm::zip(workNames, *work))
+      if (!(value >= 0 && value <= (name == "again" ? 1 : 1e30)))
+        return emitOpError() << "work has " << name << " = " << value;
+  }
   auto expectCount = [&](StringRef what, size_t expected,
                          size_t found) -> LogicalResult {
     if (expected == found)

@@ -242,16 +242,20 @@ def Plan_KvOp : Plan_ProgramEntry<"kv"> {
 def Plan_ExplainOp : Plan_ProgramEntry<"explain"> {
   let summary = "why an op is where it is";
   let description = [{
-    Costs are for the phase's typical step; `intensity` is FLOPs per byte of
+    ```mlir
+    %why = plan.explain "ffn_experts" layer 3 phase "decode" on "cpu0" ...
+    ```
+    Without a layer it is an op outside of them. Costs are for the phase's typical step; `intensity` is FLOPs per byte of
     weights, `seconds` the prediction of the cost model.
   }];
-  let arguments = (ins StrAttr:$label, StrAttr:$phase, StrAttr:$device, StrAttr:$kernel,
+  let arguments = (ins StrAttr:$part, DefaultValuedAttr<Plan_I32, "-1">:$layer,
+                       StrAttr:$phase, StrAttr:$device, StrAttr:$kernel,
                        StrAttr:$reason, F64Attr:$flops, F64Attr:$weight_bytes,
                        F64Attr:$activation_bytes, F64Attr:$kv_bytes, F64Attr:$intensity,
                        F64Attr:$seconds);
   let results = (outs Plan_Explain:$result);
   let assemblyFormat = [{
-    $label `phase` $phase `on` $device `kernel` $kernel `because` $reason
+    $part (`layer` $layer^)? `phase` $phase `on` $device `kernel` $kernel `because` $reason
     `flops` $flops `weights` $weight_bytes `activations` $activation_bytes
     `kv` $kv_bytes `intensity` $intensity `seconds` $seconds attr-dict
   }];
@@ -338,7 +342,10 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegment
     %event = plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %x, out = %y) after %ready signals for %why
     plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"]
       (act = %y, w = %w, out = %z) {accumulate = 1} after %event barrier for %why
+      work {token_ops = 8192.0, first_bytes = 2304.0}
     ```
+    `work`: what it reads and computes in a step of any size, the numbers of
+    runtime/schema/plan.fbs.
     `barrier`: all workers of the queue meet before the instruction. `after`: it
     begins when these events are there. `signals`: its result is the event that
     it, and all before it in its queue, have ended. As values, events are
@@ -350,7 +357,8 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegment
                        // One flag per operand of the signature.
                        DenseBoolArrayAttr:$present,
                        DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
-                       UnitAttr:$barrier, Plan_Explain:$explain);
+                       UnitAttr:$barrier, Plan_Explain:$explain,
+                       OptionalAttr<DenseF64ArrayAttr>:$work);
   let results = (outs Optional<Plan_Event>:$event);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;

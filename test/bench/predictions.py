@@ -61,11 +61,6 @@ def bench(*options):
     return json.loads(run(moert, "bench", plan, "--no-limits", "-o", "json", "-r", arguments.repetitions, *options))[0]
 
 
-def part_of(label):
-    """"ffn_experts" of "blk.3.ffn_experts"."""
-    return label.split(".", 2)[2] if label.startswith("blk.") else label
-
-
 def by_op(explained, ubatch):
     """Predicted and measured milliseconds of a step, by part."""
     profile = json.loads(run(moert, "profile", plan, "-p", ubatch, "-n", arguments.gen, "--no-limits", "--json"))
@@ -75,10 +70,10 @@ def by_op(explained, ubatch):
         if name not in steps:
             continue
         for op in phase["ops"]:
-            parts.setdefault(part_of(op["op"]), [0, 0])[0] += op["seconds"]
-        for row in profile["by_label"]:
+            parts.setdefault(op["part"], [0, 0])[0] += op["seconds"]
+        for row in profile["by_part"]:
             if row["phase"] == name:
-                parts.setdefault(part_of(row["name"]), [0, 0])[1] += row["seconds"] / steps[name]
+                parts.setdefault(row["name"], [0, 0])[1] += row["seconds"] / steps[name]
         print(f"  {name}, ms: predicted, measured (in instructions, from an empty cache)")
         for part, (predicted, seen) in sorted(parts.items(), key=lambda item: -item[1][1]):
             print(f"    {part:32} {predicted * 1e3:10.3f} {seen * 1e3:10.3f}")

@@ -3,6 +3,16 @@
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" -o %t.1 && moe-opt %s -moe-compile="context=1024 ubatch=16" -o %t.2 && cmp %t.1 %t.2
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 weights=reference" | FileCheck %s --check-prefix=REFERENCE
 // RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" -moe-plan | FileCheck %s --check-prefix=PLAN
+// What depends on no device needs no foreseeing.
+// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
+// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 mla=factored kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
+// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 mla=none kv-type=blk.0=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
+// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 mla=none kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
+// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 mla=factored weights=reference kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
+// FORESEEN: moe-foresee-devices
+// FIXED-NOT: moe-foresee-devices
+// FIXED: moe-choose-kv-types
+// FIXED-NOT: moe-foresee-devices
 // RUN: sed 's/memory_bytes = 16777216/memory_bytes = 65536/' %s | moe-opt -moe-compile="context=1024 ubatch=16" | FileCheck %s --check-prefix=SMALL
 
 // Every pass on the graph in its order, on one layer of DeepSeek's kind: what
@@ -13,7 +23,9 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
 
 // The form is the best for the device that attention gets, not for the first.
+// So are the elements of the layer's cache.
 // SMALL-LABEL: func.func @decode
+// SMALL: moe.mla_latent {{.*}} -> !moe.kv<96, q8_0>
 // SMALL: moe.device = "cpu0"{{.*}}#moe.label<"attention.latent", layer = 0>, moe.reason = "MLA form factored: {{.*}} on cpu0 for 1 token
 // SMALL-LABEL: func.func @prefill
 // SMALL: moe.device = "cpu0"{{.*}}#moe.label<"attention.latent", layer = 0>, moe.reason = "MLA form factored: {{.*}} on cpu0 for 16 tokens
@@ -22,6 +34,7 @@
 // CHECK: %[[X0:.*]] = moe.embedding {{.*}}moe.device = "cpu0", moe.kernels = #moe.kernels<embed_avx512>
 // CHECK: %[[X:.*]] = moe.transfer %[[X0]] from "cpu0" to "gpu0"
 // CHECK: moe.linear %[[X]], {{.*}} moe.kernels = #moe.kernels<linear_cuda(gemm_q8_0_cuda)>, moe.label = #moe.label<"attn_q", layer = 0>
+// CHECK: moe.mla_latent {{.*}} -> !moe.kv<96, f16>
 // CHECK: moe.absorb_query {{.*}}moe.kernels = #moe.kernels<absorb_query_cuda>
 // The first residual comes from the host: a sum of its own.
 // CHECK: %[[P:.*]] = moe.linear {{.*}}moe.label = #moe.label<"attn_output", layer = 0>

@@ -124,8 +124,30 @@ func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phas
 }
 func.func @prefill(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 1, max_tokens = 1, context = 64>} {
   %n = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
-  // expected-error @+1 {{expected the cache of layer 0 on one device with rows of 64 elements in every phase, found rows of 64 or another device}}
+  // expected-error @+1 {{expected the cache of layer 0 on one device and as '!moe.kv<64>' in every phase, found '!moe.kv<64>' or another device}}
   %kv = moe.mla_latent %x, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.device = "gpu0", moe.kernels = #moe.kernels<rope_table_cuda, mla_latent_cuda>} : (tensor<?x64xf32>, tensor<32xf32>) -> !moe.kv<64>
+  return %x : tensor<?x64xf32>
+}
+}
+
+// -----
+
+// And one type.
+#hybrid = {name = "4090+xeon", devices = [
+  {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64},
+  {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000000 : i64, read_bps = 1.0e9 : f64}]}
+module attributes {moe.target = #hybrid,
+  moe.model = {architecture = "a", name = "t", hash = "h", hidden = 64 : i64, vocab = 8 : i64, layers = 1 : i64, experts = 0 : i64, experts_used = 0 : i64, parameters = 1 : i64},
+  moe.files = [{path = "m", bytes = 1000000 : i64, header_bytes = 8 : i64, header_hash = "0123456789abcdef0123456789abcdef"}]} {
+func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %n = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
+  %kv = moe.mla_latent %x, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.device = "cpu0", moe.kernels = #moe.kernels<rope_table_ref, mla_latent_ref>} : (tensor<?x64xf32>, tensor<32xf32>) -> !moe.kv<64>
+  return %x : tensor<?x64xf32>
+}
+func.func @prefill(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %n = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
+  // expected-error @+1 {{expected the cache of layer 0 on one device and as '!moe.kv<64>' in every phase, found '!moe.kv<64, q8_0>' or another device}}
+  %kv = moe.mla_latent %x, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 32, base = 1.0e4>, moe.device = "cpu0", moe.kernels = #moe.kernels<rope_table_ref, mla_latent_ref>} : (tensor<?x64xf32>, tensor<32xf32>) -> !moe.kv<64, q8_0>
   return %x : tensor<?x64xf32>
 }
 }

@@ -1,13 +1,11 @@
 // RUN: not moe-opt %s -split-input-file -moe-specialize-phases="ubatch=0" 2>&1 | FileCheck %s --check-prefix=UBATCH
 // RUN: not moe-opt %s -split-input-file -moe-specialize-phases="context=-4" 2>&1 | FileCheck %s --check-prefix=CONTEXT
 // RUN: not moe-opt %s -split-input-file -moe-specialize-phases="decode-tokens=0" 2>&1 | FileCheck %s --check-prefix=DECODE
-// RUN: not moe-opt %s -split-input-file -moe-specialize-phases="kv-type=q3_0" 2>&1 | FileCheck %s --check-prefix=KV
 // RUN: moe-opt %s -split-input-file -verify-diagnostics -moe-specialize-phases
 
 // UBATCH: error: ubatch is 0, expected 1 to 2147483647
 // CONTEXT: error: context is -4, expected 1 to 2147483647
 // DECODE: error: decode-tokens is 0, expected 1 to 2147483647
-// KV: error: kv-type is 'q3_0', which is no type of a KV cache
 
 // expected-error @+1 {{expected a function @forward of the model graph}}
 module {

@@ -1,46 +1,25 @@
 // RUN: moe-opt %s -moe-specialize-phases="context=4096 sequences=8" | FileCheck %s
 // RUN: moe-opt %s -moe-specialize-phases="context=100 ubatch=16 sequences=64" | FileCheck %s --check-prefix=SHORT
 // RUN: moe-opt %s -moe-specialize-phases="context=100" | FileCheck %s --check-prefix=ONE
-// RUN: moe-opt %s -moe-specialize-phases="context=128 kv-budget=59999" | FileCheck %s --check-prefix=BUDGET
-// RUN: moe-opt %s -moe-specialize-phases="context=128 kv-budget=36864 sequences=4" | FileCheck %s --check-prefix=LEAST
-// RUN: moe-opt %s -moe-specialize-phases="context=128 kv-budget=36864 kv-type=q8_0" | FileCheck %s --check-prefix=BYTES
-// RUN: not moe-opt %s -moe-specialize-phases="context=128 kv-budget=36863 sequences=4" 2>&1 | FileCheck %s --check-prefix=SMALL
 // RUN: not moe-opt %s -moe-specialize-phases="sequences=0" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not moe-opt %s -moe-specialize-phases="sequences=65" 2>&1 | FileCheck %s --check-prefix=MANY
-// RUN: not moe-opt %s -moe-specialize-phases="kv-budget=-1" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 
-// A token of each of several sequences is a phase of its own. Each has a context
-// in the cache.
-// CHECK: module attributes {{.*}}moe.kv_rows = 32768 : i64
+// A token of each of several sequences is a phase of its own.
 // CHECK: func.func @decode{{.*}}#moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>
 // CHECK: func.func @batch{{.*}}#moe.phase<"batch", min_tokens = 2, max_tokens = 8, context = 4096, sequences = 8>
 // CHECK: func.func @prefill{{.*}}#moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 4096>
 // CHECK: func.func @logits{{.*}}#moe.phase<"logits", min_tokens = 1, max_tokens = 64, context = 4096, sequences = 8>
 
-// Contexts are whole pages of 64 rows. There may be more sequences than a prompt's
-// step has tokens.
-// SHORT: moe.kv_rows = 8192 : i64
+// There may be more sequences than a prompt's step has tokens.
 // SHORT: #moe.phase<"batch", min_tokens = 2, max_tokens = 64, context = 100, sequences = 64>
 // SHORT: #moe.phase<"prefill", min_tokens = 2, max_tokens = 16, context = 100>
 // SHORT: #moe.phase<"logits", min_tokens = 1, max_tokens = 64, context = 100, sequences = 64>
 
-// ONE: moe.kv_rows = 128 : i64
 // ONE-NOT: @batch
 // ONE-NOT: sequences =
 
-// A page of both layers is 64 * (64 + 80) * 2 = 18432 bytes: the budget holds
-// three, whatever the number of sequences.
-// BUDGET: moe.kv_rows = 192 : i64
-// LEAST: moe.kv_rows = 128 : i64
-// LEAST: #moe.phase<"batch", min_tokens = 2, max_tokens = 4,
-// A page of 8-bit elements is 64 * (68 + 136) = 13056 bytes.
-// BYTES: moe.kv_rows = 128 : i64
-
-// SMALL: error: a KV cache of 36.0 KiB holds 64 tokens, less than a context of 128
-// SMALL: note: give it at least 36KiB
 // NONE: error: sequences is 0, expected 1 to 64
 // MANY: error: sequences is 65, expected 1 to 64
-// NEGATIVE: error: kv-budget is -1, expected at least 0
 module {
   func.func @forward(%x: tensor<?x144xf32>) -> tensor<?x144xf32> {
     %n = moe.weight <"n", file = 0, offset = 0> : tensor<56xf32>

@@ -1,11 +1,10 @@
-// RUN: moe-opt %s -moe-specialize-phases="ubatch=512 context=4096 kv-type=q8_0" | FileCheck %s
+// RUN: moe-opt %s -moe-specialize-phases="ubatch=512 context=4096" | FileCheck %s
 // RUN: moe-opt %s -moe-specialize-phases="ubatch=1 context=4096" | FileCheck %s --check-prefix=ONE
 // RUN: moe-opt %s -moe-specialize-phases="ubatch=512 decode-tokens=8 context=4096" | FileCheck %s --check-prefix=FEW
 // RUN: moe-opt %s -moe-specialize-phases="ubatch=512 context=64" | FileCheck %s --check-prefix=SHORT
 
-// The ranges of decode and prefill meet, @forward is gone, and costs know how
-// wide the cache is.
-// CHECK: module attributes {moe.kv_rows = 4096 : i64, moe.kv_type = "q8_0"}
+// The ranges of decode and prefill meet, and @forward is gone.
+// CHECK: module {
 // CHECK-NOT: @forward
 // CHECK: func.func @decode
 // CHECK-SAME: moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>

@@ -44,6 +44,43 @@ SamplePlan::SamplePlan(const std::string &isa, Room room)
     addBatch(room.sequences);
   addBody("prefill", room.ubatch, false);
   addHead();
+  for (auto &phase : builder.plan.phases)
+    for (auto &instruction : phase->instructions)
+      addWork(*instruction);
+}
+
+/// Bytes of weights, two operations per value of a matrix, and attention's
+/// products with each row that a token sees.
+void SamplePlan::addWork(fb::InstructionT &instruction) const {
+  double bytes = 0, ops = 0;
+  for (const fb::Operand &operand : instruction.operands) {
+    if (operand.kind() != fb::OperandKind::Weight)
+      continue;
+    const fb::WeightT &weight = *builder.plan.weights[operand.index()];
+    auto values = double(weight.outer * weight.rows * weight.cols);
+    bytes += 4 * values;
+    ops += weight.rows > 1 ? 2 * values : 0;
+  }
+  fb::Work work(ops, 0, 0, bytes, 0);
+  constexpr double used = double(kTopK) / kExperts;
+  switch (moek::OpCode(instruction.op)) {
+  case moek::OpCode::Embed:
+    work = fb::Work(0, 0, 0, bytes / kVocab, 1);
+    break;
+  case moek::OpCode::ExpertsGateUp:
+  case moek::OpCode::ExpertsLinear:
+    work = fb::Work(used * ops, 0, 0, used * bytes, 1 - used);
+    break;
+  case moek::OpCode::LatentAttention:
+    work = fb::Work(0, 2 * kHeads * (2 * kLatent + kRope), 0, 0, 0);
+    break;
+  case moek::OpCode::MlaAttention:
+    work = fb::Work(0, 2 * kHeads * (kNope + kRope + kValue), ops, bytes, 0);
+    break;
+  default:
+    break;
+  }
+  instruction.work = std::make_unique<fb::Work>(work);
 }
 
 /// Values are uniform in center +- 0.5 from a linear congruential generator

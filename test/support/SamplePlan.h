@@ -73,6 +73,7 @@ private:
   void addBatch(int32_t sequences);
   void addBody(const std::string &name, int32_t maxTokens, bool absorbed);
   void addHead();
+  void addWork(moert::fb::InstructionT &instruction) const;
 
   std::map<std::string, Ref> refs_;
   std::map<std::string, std::vector<float>> values_;

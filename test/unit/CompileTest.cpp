@@ -2,6 +2,7 @@
 
 #include "compiler/Driver/Driver.h"
 #include "runtime/Plan.h"
+#include "runtime/PlanAccess.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SampleModel.h"
 #include "test/support/TempDir.h"
@@ -49,7 +50,7 @@ TEST_F(CompileV3, PutsWhatEveryTokenReadsOnTheGpu) {
 
   unsigned experts = 0, attention = 0, shared = 0;
   for (const auto *entry : *plan->table().explanation()) {
-    std::string op = entry->op()->str(), device = entry->device()->str();
+    std::string op = moert::labelOf(*entry), device = entry->device()->str();
     EXPECT_FALSE(entry->reason()->str().empty()) << op;
     if (contains(op, ".to_") || op == "overhead")
       continue; // A copy has two devices, and each has its overhead.

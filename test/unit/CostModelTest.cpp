@@ -114,7 +114,8 @@ TEST_F(CostModelTest, AttentionGoesByTheTypeOfTheCacheAndItsDepth) {
       {"mla_attention_avx512", "q8_0 pairs", {100}, {25}, {}}};
   StepWork work;
   work.ops = 1000;
-  Situation situation{.tokens = 1, .cached = 99, .kvType = moek::KvType::Q8_0};
+  work.kvType = moek::KvType::Q8_0;
+  Situation situation{.tokens = 1, .cached = 99};
   auto latent = [&] {
     return seconds(OpCode::LatentAttention, work, "latent_attention_avx512",
                    situation);
@@ -128,6 +129,7 @@ TEST_F(CostModelTest, AttentionGoesByTheTypeOfTheCacheAndItsDepth) {
   StepWork mla = multiplying(100, 8);
   mla.products.push_back(mla.products.front());
   mla.ops = 1000;
+  mla.kvType = moek::KvType::Q8_0;
   double flops = 2 * 2 * 100 * 8 * kElements;
   EXPECT_DOUBLE_EQ(seconds(OpCode::MlaAttention, mla, "mla_attention_avx512",
                            situation, {"gemm_q8_0_avx512", "gemm_q8_0_avx512"}),
@@ -147,13 +149,14 @@ TEST_F(CostModelTest, WithoutRatesKernelsReachTheirShareOfThePeaks) {
   work.ops = 1e12;
   EXPECT_DOUBLE_EQ(seconds(OpCode::Router, work, "router_avx512"), 2);
   // Attention multiplies a cache of 8 bits as integers, others as floats.
-  Situation situation{.cached = 99, .kvType = moek::KvType::Q8_0};
+  work.kvType = moek::KvType::Q8_0;
+  Situation situation{.cached = 99};
   auto latent = [&] {
     return seconds(OpCode::LatentAttention, work, "latent_attention_avx512",
                    situation);
   };
   EXPECT_DOUBLE_EQ(latent(), 0.2);
-  situation.kvType = moek::KvType::F16;
+  work.kvType = moek::KvType::F16;
   EXPECT_DOUBLE_EQ(latent(), 2);
   // What nobody stated is assumed.
   device_.int8.efficiency = 0;

@@ -7,6 +7,7 @@
 #include "test/support/TempDir.h"
 #include "test/support/TinyDeepseek.h"
 
+#include <cmath>
 #include <gmock/gmock.h>
 
 using namespace mlir;
@@ -92,6 +93,37 @@ TEST_F(Deepseek, FactsAndFiles) {
   EXPECT_GT(file.getAs<IntegerAttr>("bytes").getInt(),
             file.getAs<IntegerAttr>("header_bytes").getInt());
   EXPECT_THAT(notes(), ElementsAre());
+}
+
+// Plans record these numbers, and moert goes by them.
+TEST_F(Deepseek, WorkOfAnyStepFollowsFromItsTerms) {
+  const std::pair<int64_t, int64_t> steps[] = {
+      {1, 0}, {1, 1000}, {2, 3}, {7, 0}, {64, 512}};
+  int instructions = 0;
+  ModuleOp module = import(unit("lite"));
+  module.walk([&](moe::CostOpInterface op) {
+    SmallVector<moe::WorkTerms> terms = moe::workTerms(op);
+    for (auto [tokens, cached] : steps) {
+      SmallVector<moe::StepWork> works = op.getWork(tokens, cached);
+      ASSERT_EQ(works.size(), terms.size());
+      for (auto [work, term] : llvm::zip(works, terms)) {
+        auto count = double(tokens), rows = double(cached + tokens);
+        double seen = count * (double(cached) + (count + 1) / 2);
+        double ops =
+            count * term.tokenOps + seen * term.seenOps + rows * term.rowOps;
+        double bytes = 0;
+        for (int64_t i = 0; i < tokens; ++i)
+          bytes += term.firstBytes * std::pow(term.again, i);
+        moe::Cost cost = work.cost();
+        EXPECT_NEAR(ops, cost.flops, 1e-9 * cost.flops)
+            << op->getName().getStringRef().str();
+        EXPECT_NEAR(bytes, cost.weightBytes, 1e-9 * cost.weightBytes)
+            << op->getName().getStringRef().str();
+        ++instructions;
+      }
+    }
+  });
+  EXPECT_GT(instructions, 100);
 }
 
 TEST_F(Deepseek, ParametersCountEveryElementOnce) {

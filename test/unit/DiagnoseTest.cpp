@@ -137,7 +137,8 @@ TEST_P(DiagnoseTest, NamesTheOutput) {
 }
 
 TEST_P(DiagnoseTest, NamesOpsAsTheExplanationDoes) {
-  sample_.builder.plan.explanation[0]->op = "blk.0.ffn_router";
+  sample_.builder.plan.explanation[0]->part = "ffn_router";
+  sample_.builder.plan.explanation[0]->layer = 0;
   sample_.fillRow("router", 0, 1, NAN);
   expectAllRefused({"(found in blk.0.ffn_router)"});
 }

@@ -22,6 +22,13 @@ TEST(Diagnostics, TextsOfLayersAreOne) {
                                       "blk.1..59.ffn: \"odd\""}));
 }
 
+TEST(Diagnostics, OnlyPlainLayerNumbersAreLayers) {
+  for (const char *name :
+       {"blk.x.a", "blk.01.a", "blk.-1.a", "blk.99999999999.a", "blk.3",
+        "blk..a", "blk.", "", "blk.+1.a"})
+    EXPECT_EQ(moec::collapseLayers({name}), std::vector<std::string>{name});
+}
+
 /// A log of errors, each with a note where `fix` is one.
 class DiagnosticLogTest : public ::testing::Test {
 protected:

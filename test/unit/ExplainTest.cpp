@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 using namespace moetest;
 using moec::OpCost;
@@ -22,9 +23,18 @@ namespace {
 
 constexpr uint64_t GiB = 1ull << 30;
 
+/// "blk.3.attn_q" as its part and layer; other names are of no layer.
+std::pair<std::string_view, int> split(std::string_view name) {
+  if (!name.starts_with("blk."))
+    return {name, -1};
+  size_t dot = name.find('.', 4);
+  return {name.substr(dot + 1),
+          std::stoi(std::string(name.substr(4, dot - 4)))};
+}
+
 OpCost cost(std::string_view op, double flops = 2, std::string_view why = "") {
   OpCost result;
-  result.op = op;
+  std::tie(result.part, result.layer) = split(op);
   result.device = "cpu0";
   result.kernel = "gemm_q4_k_avx512";
   result.reason = why;
@@ -108,14 +118,12 @@ TEST(ExplainRows, ScatteredLayers) {
             "blk.0-2,5,8.attn_v");
 }
 
-TEST(ExplainRows, OnlyPlainLayerNumbersAreLayers) {
-  for (std::string_view name :
-       {"blk.x.a", "blk.01.a", "blk.-1.a", "blk.99999999999.a", "blk.3",
-        "blk..a", "blk.", "", "blk.+1.a"}) {
-    moec::OpNames names(name);
-    EXPECT_TRUE(names.layers.empty()) << name;
-    EXPECT_EQ(names.text(true), name);
-  }
+// A part may be called like an op of a layer.
+TEST(ExplainRows, NamesAreNotParsed) {
+  OpCost odd = cost("a");
+  odd.part = "blk.3.a";
+  auto rows = moec::makeRows({odd, cost("blk.3.a"), cost("blk.4.a")}, false);
+  EXPECT_THAT(names(rows), ElementsAre("blk.3.a x1", "blk.3-4.a x2"));
 }
 
 /// Two devices and two phases besides the logits; layers 0 to 2.
@@ -159,7 +167,9 @@ protected:
   fb::ExplainT &explain(std::string op, std::string phase, std::string device,
                         double flops, double weightBytes, double seconds) {
     auto entry = std::make_unique<fb::ExplainT>();
-    entry->op = std::move(op);
+    auto [part, layer] = split(op);
+    entry->part = part;
+    entry->layer = layer;
     entry->phase = std::move(phase);
     entry->reason = "On " + device + ": measured to be the fastest.";
     entry->device = std::move(device);
@@ -223,7 +233,8 @@ TEST_F(ExplainTest, MemoryAgainstTheBudget) {
   EXPECT_EQ(lineOf(report, "gpu0"), "gpu0 23.00 GiB 0 B 0 B 0 B 24.00 GiB "
                                     "95.8 % tight: only 1.00 GiB left");
   EXPECT_EQ(lineOf(report, "KV cache"),
-            "KV cache 3.38 KiB per token, 13.50 MiB for a context of 4096 "
+            "KV cache 3.38 KiB per token in bf16+f32, 13.50 MiB for a context "
+            "of 4096 "
             "tokens");
   for (auto &kv : builder.plan.kv)
     kv->capacity = 3 * 4096;
@@ -321,6 +332,10 @@ TEST_F(ExplainTest, JsonHasEveryOp) {
   EXPECT_EQ(decode["typical_cached"], 2048);
   ASSERT_EQ(decode["ops"].size(), 6u);
   EXPECT_EQ(decode["ops"][2]["op"], "blk.1.attn_q");
+  EXPECT_EQ(decode["ops"][2]["part"], "attn_q");
+  EXPECT_EQ(decode["ops"][2]["layer"], 1);
+  EXPECT_TRUE(report["phases"][2]["ops"][0]["layer"].is_null());
+  EXPECT_EQ(report["kv_types"][1]["type"], "f32");
   EXPECT_EQ(decode["ops"][2]["intensity"], 2);
   EXPECT_EQ(decode["ops"][2]["reason"], "On gpu0: measured to be the fastest.");
   EXPECT_DOUBLE_EQ(decode["device_seconds"]["cpu0"], 0.009);

@@ -1,7 +1,9 @@
 // Which pages sequences hold, against a model that keeps what a page means.
 #include "runtime/KvPool.h"
 
+#include "runtime/KvPages.h"
 #include "runtime/text/Sampler.h"
+#include "test/support/PlanBuilder.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -214,6 +216,38 @@ TEST(KvPoolTest, RandomOperationsLoseAndMixUpNothing) {
       ASSERT_FALSE(::testing::Test::HasFatalFailure()) << "seed " << seed;
     }
   }
+}
+
+// A layer's cache may be of other elements than the next one's.
+TEST(KvPagesTest, APageHasTheBytesOfEachCache) {
+  moetest::PlanBuilder builder(32, 40, 3 * moek::kKvPage, "ref");
+  builder.kv(70, moek::KvType::F32);
+  builder.kv(70, moek::KvType::Q8_0);
+  builder.kv(12, moek::KvType::F16);
+  std::vector<uint8_t> bytes = builder.bytes();
+  const fb::Plan &plan = *fb::GetPlan(bytes.data());
+  std::vector<std::byte> memory(builder.plan.devices[0]->kv_bytes);
+  const DeviceMemory device{.kv = memory.data()};
+  KvPages pages(plan, {&device, 1});
+  EXPECT_EQ(pages.count(), 3);
+  // Of Q8_0 two blocks of 64 codes and a scale.
+  EXPECT_EQ(pages.bytes(), size_t(64 * (70 * 4 + 2 * 68 + 12 * 2)));
+
+  // What is written to pages is in memory, each byte once.
+  std::vector<std::byte> content[3];
+  for (int32_t page = 0; page < 3; ++page) {
+    content[page].assign(pages.bytes(), std::byte(page + 1));
+    pages.write(page, content[page].data());
+  }
+  for (int32_t page = 0; page < 3; ++page)
+    EXPECT_EQ(size_t(std::ranges::count(memory, std::byte(page + 1))),
+              pages.bytes());
+  pages.copy(2, 0);
+  std::vector<std::byte> read(pages.bytes());
+  pages.read(0, read.data());
+  EXPECT_EQ(read, content[2]);
+  pages.read(1, read.data());
+  EXPECT_EQ(read, content[1]);
 }
 
 } // namespace

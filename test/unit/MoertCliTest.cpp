@@ -235,10 +235,13 @@ TEST_F(MoertCliTest, BenchMeasuresWorkAgainstTheLimits) {
       S::kHidden * S::kExperts +
       3 * S::kHidden * S::kExpertWidth * (S::kTopK + 1); // and a shared one
   double head = S::kHidden * S::kVocab;
-  // Six tokens attend to 3.5 rows each in the mean.
-  double attention = 3.5 * S::kHeads * (S::kNope + S::kRope + S::kValue);
-  double tops =
-      2 * (matrices + attention + head / 6) * prompt["avg_ts"].get<double>();
+  // Five tokens see 15 decompressed rows, and one more six latents.
+  double attention = 15 * S::kHeads * (S::kNope + S::kRope + S::kValue) +
+                     6 * S::kHeads * (2 * S::kLatent + S::kRope);
+  double opsPerToken = 2 * (matrices + attention / 6 + head / 6);
+  EXPECT_NEAR(prompt["ops_per_token"].get<double>() / opsPerToken, 1, 1e-9);
+  EXPECT_TRUE(prompt["weight_bytes_per_token"].is_null());
+  double tops = opsPerToken * prompt["avg_ts"].get<double>();
   EXPECT_NEAR(prompt["tops"].get<double>() * 1e12 / tops, 1, 1e-9);
   EXPECT_TRUE(prompt["read_gbps"].is_null());
   EXPECT_NEAR(prompt["peak_fraction"].get<double>(),
@@ -340,6 +343,43 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
   for (const char *cell :
        {"at barriers", "decode overhead", "experts_gate_up", "of limit", " %"})
     EXPECT_NE(text.out.find(cell), std::string::npos) << text.out;
+}
+
+TEST_F(MoertCliTest, ProfileSumsPartsByWhatThePlanSaysOfOps) {
+  SamplePlan sample;
+  auto &plan = sample.builder.plan;
+  auto rows = [&](const char *list) {
+    Result result = moert("profile " + sample.builder.write(folder_) +
+                          " -p 0 -n 1 -t 1 --no-limits --json");
+    EXPECT_EQ(result.exitCode, 0) << result.err;
+    auto object = nlohmann::json::parse(result.out);
+    std::map<std::string, int> calls;
+    for (const auto &row : object[list])
+      calls[row["name"]] += row["calls"].get<int>();
+    return calls;
+  };
+  // Names are those of instructions where nothing is said.
+  plan.explanation.clear();
+  EXPECT_EQ(rows("by_part").at("embed"), 1);
+
+  // An op outside of layers may be called like one of a layer.
+  plan.layers = 2;
+  for (auto [part, layer] :
+       {std::pair("mix", 0), {"mix", 1}, {"blk.0.mix", -1}}) {
+    auto &op = plan.explanation.emplace_back(new moert::fb::ExplainT());
+    op->part = part;
+    op->layer = layer;
+  }
+  int total = 0;
+  for (auto &phase : plan.phases)
+    for (auto &instruction : phase->instructions)
+      instruction->explain =
+          phase->name == "prefill" ? 0 : uint32_t(total++ % 3);
+  std::map<std::string, int> parts = rows("by_part"), labels = rows("by_label");
+  EXPECT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts["mix"], (total + 2) / 3 + (total + 1) / 3);
+  EXPECT_EQ(parts["blk.0.mix"], total / 3);
+  EXPECT_EQ(labels["blk.1.mix"], (total + 1) / 3);
 }
 
 TEST_F(MoertCliTest, MistakesSuggestTheFix) {

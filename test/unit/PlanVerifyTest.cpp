@@ -3,6 +3,7 @@
 #include "runtime/Engine.h"
 #include "test/support/SamplePlan.h"
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
@@ -26,6 +27,11 @@ void PrintTo(const Case &damage, std::ostream *out) { *out << damage.name; }
 fb::PlanT &plan(SamplePlan &s) { return s.builder.plan; }
 fb::InstructionT &decode(SamplePlan &s, const char *op) {
   return *s.phase("decode").instructions[s.find("decode", op)];
+}
+/// Gives an instruction of decode the work {token_ops, seen_ops, row_ops,
+/// first_bytes, again}.
+void setWork(SamplePlan &s, const char *op, std::array<double, 5> w) {
+  decode(s, op).work = std::make_unique<fb::Work>(w[0], w[1], w[2], w[3], w[4]);
 }
 fb::BufferT &buffer(SamplePlan &s, const char *name) {
   for (auto &candidate : s.phase("decode").buffers)
@@ -193,6 +199,10 @@ const Case tableCases[] = {
      [](auto &s) { plan(s).residency[1] = plan(s).residency[0]; }},
     {"KvDevice", "is on device 4 of 1",
      [](auto &s) { plan(s).kv[0]->device = 4; }},
+    {"ExplainedLayer", "explanation 0: layer is 99, expected -1 to 0",
+     [](auto &s) { plan(s).explanation[0]->layer = 99; }},
+    {"ExplainedLayerNegative", "layer is -2",
+     [](auto &s) { plan(s).explanation[0]->layer = -2; }},
     {"KvType", "unknown type 4", [](auto &s) { plan(s).kv[0]->type = 4; }},
     {"KvWidth", "width is 0", [](auto &s) { plan(s).kv[0]->width = 0; }},
     {"KvCapacity",
@@ -364,6 +374,40 @@ const Case phaseCases[] = {
      [](auto &s) { decode(s, "router").floats.push_back(1); }},
     {"FloatNaN", "has eps = nan",
      [](auto &s) { decode(s, "rms_norm").floats[0] = NAN; }},
+    {"WorkOfATokenNegative",
+     "has work with token_ops = -1, expected 0 to 1e+18",
+     [](auto &s) {
+       setWork(s, "add", {-1, 0, 0, 0, 0});
+     }},
+    {"WorkOfATokenInfinite", "has work with token_ops = inf",
+     [](auto &s) {
+       setWork(s, "add", {INFINITY, 0, 0, 0, 0});
+     }},
+    {"WorkOfATokenAbsurd", "has work with token_ops = 2e+18",
+     [](auto &s) {
+       setWork(s, "add", {2e18, 0, 0, 0, 0});
+     }},
+    {"WorkOfPairsNegative", "has work with seen_ops = -1",
+     [](auto &s) {
+       setWork(s, "add", {0, -1, 0, 0, 0});
+     }},
+    {"WorkOfRowsNaN", "has work with row_ops = nan",
+     [](auto &s) {
+       setWork(s, "add", {0, 0, NAN, 0, 0});
+     }},
+    {"WorkWithoutWeights", "has work with first_bytes = 1, expected 0 to 0",
+     [](auto &s) {
+       setWork(s, "add", {0, 0, 0, 1, 0});
+     }},
+    {"WorkBeyondItsWeights", "has work with first_bytes = ",
+     [](auto &s) {
+       double bytes = decode(s, "linear").work->first_bytes();
+       setWork(s, "linear", {0, 0, 0, bytes + 1, 0});
+     }},
+    {"WorkReadTwiceByAToken", "has work with again = 1.5, expected 0 to 1",
+     [](auto &s) {
+       setWork(s, "add", {0, 0, 0, 0, 1.5});
+     }},
     {"OperandKindNumber", "unknown kind 9",
      [](auto &s) { setOperand(decode(s, "add"), 0, fb::OperandKind(9), 0); }},
     {"OperandKindWrong", "operand w is a Buffer, expected a Weight",

@@ -192,10 +192,9 @@ void addCompileCommand(moetool::Tool &tool) {
   addNumber("Model", "-c,--ctx", r.context, 0, int64_t(1) << 24,
             "Context of a sequence in tokens; 0: the model's, at most 4096");
   add("Model", "--kv-type", r.kvType,
-      "Elements of the KV cache; auto: q8_0 (8.5 bits) on a CPU where "
-      "attention "
-      "weights are quantised, otherwise f16")
-      ->check(CLI::IsMember({"auto", "q8_0", "f16", "bf16", "f32"}));
+      "Elements of the KV cache: f32, f16, bf16, q8_0, or auto, which is q8_0 "
+      "(8.5 bits) where a CPU has the layer's attention and its weights are "
+      "quantised, otherwise f16; blk.0-3=f16,q8_0 is another one for layers");
   addNumber("Model", "--sequences", r.sequences, 1, moert::kMaxSequences,
             "Sequences that are decoded together at most; the cache holds a "
             "context of each");

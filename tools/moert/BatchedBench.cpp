@@ -1,8 +1,8 @@
 #include "tools/moert/BatchedBench.h"
 
 #include "kernels/KvCache.h"
-#include "runtime/PlanFacts.h"
 #include "runtime/Recompile.h"
+#include "runtime/StepWork.h"
 #include "runtime/text/Sampler.h"
 #include "tools/moert/Median.h"
 
@@ -133,8 +133,8 @@ StatusOr<BatchedResult> runBatched(Engine &engine, const BatchedTest &test,
                                    ProgressLine &progress) {
   MOE_RETURN_IF_ERROR(checkRoom(engine, test, sequences));
   BatchedResult result{test, sequences, engine.threads(), {}, {}};
-  StepSize step{std::min(sequences, engine.batch()),
-                test.prompt + test.gen / 2.0};
+  StepSize step = StepSize::ofSequences(std::min(sequences, engine.batch()),
+                                        test.prompt + test.gen / 2.0);
   double runs = std::ceil(double(sequences) / step.tokens);
   const Plan &plan = engine.plan();
   result.bytesPerStep =

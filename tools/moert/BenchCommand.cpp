@@ -1,7 +1,7 @@
 // moert bench: tokens per second, with llama-bench's tests and columns.
-#include "kernels/Registry.h"
 #include "runtime/PlanAccess.h"
-#include "runtime/PlanFacts.h"
+#include "runtime/PlanWeights.h"
+#include "runtime/StepWork.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/device/cpu/Calibrate.h"
 #include "tools/common/Interrupt.h"
@@ -40,13 +40,6 @@ std::string utcNow() {
   return std::string(buffer, length);
 }
 
-std::string kvTypeName(const Plan &plan) {
-  if (count(plan.table().kv()) == 0)
-    return "";
-  return std::string(
-      moek::kvTypeName(moek::KvType(plan.table().kv()->Get(0)->type())));
-}
-
 BenchSubject describe(const Engine &engine) {
   const Plan &plan = engine.plan();
   return {"moert " MOE_VERSION,
@@ -57,7 +50,7 @@ BenchSubject describe(const Engine &engine) {
           weightBytes(plan),
           uint64_t(plan.table().parameters()),
           engine.ubatch(),
-          kvTypeName(plan)};
+          kvTypeNames(plan.table())};
 }
 
 /// One repetition, from an empty cache; returns nanoseconds.
@@ -82,18 +75,22 @@ StatusOr<uint64_t> measure(Engine &engine, Sequence &sequence,
 }
 
 /// Notes what the test's tokens ask of the machine.
-void addWork(const Plan &plan, BenchResult &test) {
-  // Of one token, at the mean of the test's.
-  int32_t tokens = test.prompt + test.gen;
-  StepSize step{1, StepSize::after(test.depth, tokens).attended};
-  StepWork head = phaseWork(plan, "logits", step);
+void addWork(const Engine &engine, BenchResult &test) {
+  const Plan &plan = engine.plan();
+  StepWork head = phaseWork(plan, "logits", StepSize::after(0, 1));
   if (test.prompt == 0) {
-    test.bytesPerToken = phaseWork(plan, "decode", step).bytes + head.bytes;
+    // What of the weights a token reads does not depend on the cache.
+    StepWork step = sequenceWork(plan, StepSize::after(0, 1));
+    test.bytesPerToken = step.bytes + head.bytes;
   } else if (test.gen == 0) {
-    double body = phaseWork(plan, "prefill", step).ops;
-    if (body == 0) // no prefill phase: prompts go through the other
-      body = phaseWork(plan, "decode", step).ops;
-    test.opsPerToken = body + head.ops / test.prompt;
+    // In steps, as Engine::append() makes them.
+    double ops = head.ops;
+    for (int32_t done = 0; done < test.prompt; done += engine.ubatch()) {
+      StepSize step = StepSize::after(
+          test.depth + done, std::min(engine.ubatch(), test.prompt - done));
+      ops += sequenceWork(plan, step).ops;
+    }
+    test.opsPerToken = ops / test.prompt;
   }
 }
 
@@ -118,7 +115,7 @@ Status runTest(Engine &engine, Sequence &sequence, const BenchFlags &flags,
     MOE_RETURN_IF_ERROR(measure(engine, sequence, warmup).status());
   }
   test.threads = engine.threads();
-  addWork(engine.plan(), test);
+  addWork(engine, test);
   test.started = utcNow();
   addLimit(calibrator, test);
   for (int32_t i = 0; i < flags.repetitions; ++i) {

@@ -72,6 +72,10 @@ Json orNull(std::optional<double> value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+Json positiveOrNull(double value) {
+  return value > 0 ? Json(value) : Json(nullptr);
+}
+
 Json record(const BenchSubject &subject, const BenchResult &result) {
   MeanAndDeviation time = nanoseconds(result);
   MeanAndDeviation rate = summarise(result.rates());
@@ -114,6 +118,8 @@ Json record(const BenchSubject &subject, const BenchResult &result) {
           {"stddev_ns", uint64_t(time.deviation)},
           {"avg_ts", rate.mean},
           {"stddev_ts", rate.deviation},
+          {"weight_bytes_per_token", positiveOrNull(result.bytesPerToken)},
+          {"ops_per_token", positiveOrNull(result.opsPerToken)},
           {"read_gbps", value(bandwidth)},
           {"bandwidth_fraction", fraction(bandwidth, &Reached::ofBest)},
           {"tops", value(peak)},

@@ -23,7 +23,7 @@ struct BenchSubject {
   std::string modelType; ///< "deepseek2 23.0M Q4_K"
   uint64_t modelBytes = 0, parameters = 0;
   int32_t ubatch = 0;
-  std::string kvType; ///< "bf16"
+  std::string kvType; ///< "bf16", "f16+q8_0"
   bool mapped = true; ///< Weights are read from their files' mappings.
   /// Of the weight bytes that the tests touched, the part in huge pages; none
   /// where the system does not tell.

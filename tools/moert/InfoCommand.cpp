@@ -1,7 +1,7 @@
 // moert info: what a plan is and needs.
 #include "runtime/PlanAccess.h"
-#include "runtime/PlanFacts.h"
 #include "runtime/PlanTokenizer.h"
+#include "runtime/PlanWeights.h"
 #include "runtime/device/cpu/ThreadCount.h"
 #include "tools/common/Json.h"
 #include "tools/moert/Commands.h"
@@ -66,6 +66,7 @@ Json describe(const Plan &plan, const EngineOptions &options) {
                  {"context", table.context()},
                  {"sequences", table.sequences()},
                  {"kv_rows", kvRows(table)},
+                 {"kv_types", kvTypeNames(table)},
                  {"layers", table.layers()},
                  {"hidden", table.hidden()},
                  {"vocab", table.vocab()},
@@ -122,7 +123,9 @@ void printText(const Json &info) {
   line("context", fmt::format("{} tokens", info["context"].get<int>()));
   if (int sequences = info["sequences"].get<int>(); sequences > 1)
     line("sequences", fmt::format("{} decoded together", sequences));
-  line("KV cache", fmt::format("{} tokens", info["kv_rows"].get<int64_t>()));
+  line("KV cache",
+       fmt::format("{} tokens in {}", info["kv_rows"].get<int64_t>(),
+                   info["kv_types"].get<std::string>()));
   std::string formats;
   for (const auto &[format, size] : info["weight_formats"].items())
     formats += fmt::format(", {} {}", format, bytes(size));

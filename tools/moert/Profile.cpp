@@ -37,7 +37,7 @@ void Profile::add(const StepTimes &times) {
   for (uint32_t i = 0; i < times.instructions.size(); ++i) {
     const InstructionTime &time = times.instructions[i];
     const fb::Instruction &instruction = *phase->table->instructions()->Get(i);
-    phase->entries[i] += {1, time, instructionWork(plan_, instruction, step)};
+    phase->entries[i] += {1, time, instructionWork(instruction, step)};
     if (traced_)
       events_.push_back({uint32_t(phase - phases_.begin()), i,
                          times.step.tokens, start, time});
@@ -76,14 +76,11 @@ std::vector<ProfileSteps> Profile::steps() const {
 
 std::string Profile::nameOf(const fb::Instruction &instruction,
                             ProfileKey key) const {
-  if (key == ProfileKey::Op)
+  const fb::Explain *op = opOf(plan_.table(), instruction);
+  if (key == ProfileKey::Op || !op)
     return std::string(findOp(instruction.op())->name);
-  const auto *reasons = plan_.table().explanation();
-  std::string_view label = text(reasons->Get(instruction.explain())->op());
-  if (key == ProfileKey::Part && label.starts_with("blk."))
-    if (size_t dot = label.find('.', 4); dot != std::string_view::npos)
-      label.remove_prefix(dot + 1);
-  return printable(label);
+  return printable(key == ProfileKey::Part ? std::string(text(op->part()))
+                                           : labelOf(*op));
 }
 
 std::vector<ProfileRow> Profile::rows(ProfileKey key) const {

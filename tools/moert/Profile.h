@@ -4,7 +4,7 @@
 #define MOE_TOOLS_MOERT_PROFILE_H
 
 #include "runtime/Engine.h"
-#include "runtime/PlanFacts.h"
+#include "runtime/StepWork.h"
 #include "runtime/device/cpu/Calibrate.h"
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct ProfileSteps {
 /// How instructions are summed into rows.
 enum class ProfileKey {
   Op,    ///< Instruction kind: "experts_gate_up".
-  Part,  ///< Label without its layer: "ffn_experts" of all layers together.
+  Part,  ///< Part of a layer or of the model: "ffn_experts" of all layers.
   Label, ///< The explanation's label: "blk.3.ffn_experts".
 };
 

@@ -147,6 +147,7 @@ std::string profileJson(const Profile &profile, const ProfileSetting &setting) {
          {"overhead_fraction", steps.overhead()},
          {"median_overhead_fraction", steps.medianOverhead}});
   root["by_op"] = toJson(profile, ProfileKey::Op, limits);
+  root["by_part"] = toJson(profile, ProfileKey::Part, limits);
   root["by_label"] = toJson(profile, ProfileKey::Label, limits);
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

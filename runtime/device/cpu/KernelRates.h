@@ -59,6 +59,9 @@ struct KernelRates {
 struct KernelRateOptions {
   /// Of one size of one kernel, at least; a call may take longer.
   double seconds = 0.004;
+  /// Of a round, after which each size that is left gets one call: beside
+  /// programs that keep all cores busy every meeting waits for them.
+  double mostSeconds = 20;
   /// Fewer sizes: what a compile that waits for it has time for.
   bool brief = false;
   /// The part of the kernels' names to measure; all without.

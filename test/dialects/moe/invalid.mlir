@@ -198,6 +198,11 @@ func.func private @kv(!moe.kv<0>)
 
 // -----
 
+// expected-error @below {{'q3_0' is no type of a KV cache}}
+func.func private @kv_element(!moe.kv<4, q3_0>)
+
+// -----
+
 //===--- whole-row ops ----------------------------------------------------===//
 
 func.func @embedding_columns(%ids: tensor<?xi32>, %t: tensor<100x32xf32>) {

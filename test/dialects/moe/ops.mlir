@@ -77,6 +77,10 @@ func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>, %norm: tensor<3
   return %o, %of : tensor<?x40xf32>, tensor<?x40xf32>
 }
 
+// Elements of a cache are bf16 where its type says nothing.
+// CHECK: func.func private @caches(!moe.kv<40>, !moe.kv<40, f32>, !moe.kv<40, q8_0>)
+func.func private @caches(!moe.kv<40, bf16>, !moe.kv<40, f32>, !moe.kv<40, q8_0>)
+
 // CHECK-LABEL: func.func @ffn
 func.func @ffn(%x: tensor<?x64xf32>, %gate: tensor<96x64xf32>, %down: tensor<64x96x!moe.q4_0>) -> tensor<?x64xf32> {
   // CHECK: moe.ffn %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} residual %{{.*}} {fused}

@@ -380,6 +380,18 @@ plan.program attributes {
 
 // -----
 
+// Nothing comes before layer 0.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  // expected-error @+1 {{expected a layer of at least 0, found -2}}
+  %e = plan.explain "op" layer -2 phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+}
+
+// -----
+
 // An instruction that does not exist.
 plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
@@ -393,6 +405,44 @@ plan.program attributes {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
     // expected-error @+1 {{no instruction is called 'multiply'}}
     plan.inst multiply on %d.compute ["k"] (x = %x) for %e
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// Work that the format does not have, or out of order.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{work has no 'token_ops' here}}
+    plan.inst add on %d.compute ["add_ref"] (x = %x, y = %x, out = %x) for %e work {again = 0.5, token_ops = 1.0}
+    plan.bind input %x output %x
+  }
+}
+
+// -----
+
+// More than once a token.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %d = plan.device "cpu0" cpu isa "ref" memory 1024
+  %d.compute = plan.queue compute of %d
+  %e = plan.explain "op" phase "p" on "cpu0" kernel "" because ""
+    flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
+  plan.phase "p" tokens 1 to 4 {
+    %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
+    // expected-error @+1 {{work has again = 2}}
+    plan.inst add on %d.compute ["add_ref"] (x = %x, y = %x, out = %x) for %e work {again = 2.0}
     plan.bind input %x output %x
   }
 }

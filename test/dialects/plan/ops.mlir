@@ -54,6 +54,8 @@ plan.program attributes {
     merges = ["a b"], bos = 0 : i32, add_bos, chat_template = "{{ x }}"}
   // CHECK: plan.note "a remark"
   plan.note "a remark"
+  // CHECK: %decode.blk.3.ffn = plan.explain "ffn" layer 3 phase "decode" on "cpu0" kernel "" because "" flops
+  %ffn = plan.explain "ffn" layer 3 phase "decode" on "cpu0" kernel "" because "" flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.0
   // CHECK: %[[WHY:.*]] = plan.explain "output_norm" phase "logits" on "cpu0" kernel "rms_norm_avx512" because "Fits." flops 1.024000e+03 weights 1.024000e+03 activations 2.048000e+03 kv 0.000000e+00 intensity 1.000000e+00 seconds 2.500000e-01
   %why = plan.explain "output_norm" phase "logits" on "cpu0" kernel "rms_norm_avx512" because "Fits."
     flops 1024.0 weights 1024.0 activations 2048.0 kv 0.0 intensity 1.0 seconds 0.25
@@ -79,6 +81,9 @@ plan.program attributes {
     // CHECK: (act = %{{.*}}, w = %[[OUT]], bias = %[[NORM]], out = %{{.*}}) {accumulate = 1}
     plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, bias = %norm, out = %l) {accumulate = 1} barrier for %why
     %g = plan.buffer "g" on %gpu0 f32 cols 512 rows [1, 0] at 0
+    // What is 0 of its work is left out.
+    // CHECK: plan.inst add {{.*}} for %[[WHY]] work {token_ops = 2.000000e+00, again = 5.000000e-01}
+    plan.inst add on %cpu0.compute ["add_avx512"] (x = %y, y = %y, out = %y) for %why work {token_ops = 2.0, seen_ops = 0.0, again = 0.5}
     // CHECK: %[[READY:.*]] = plan.inst linear {{.*}} signals for %[[WHY]]
     %ready = plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, out = %l) {accumulate = 1} barrier signals for %why
     // CHECK: %[[DONE:.*]] = plan.inst copy on %[[COPY]] ["copy_cuda"] ({{.*}}) after %[[READY]] signals for %[[WHY]]

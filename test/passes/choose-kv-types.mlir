@@ -1,0 +1,100 @@
+// RUN: moe-opt %s -moe-choose-kv-types 2>&1 | FileCheck %s
+// RUN: sed 's/{name = "gpu0".*}, //; s/"gpu0"/"cpu0"/' %s | moe-opt -moe-choose-kv-types | FileCheck %s --check-prefix=CPU
+// RUN: moe-opt %s -moe-choose-kv-types=types=bf16 | FileCheck %s --check-prefix=ALL
+// RUN: moe-opt %s -moe-choose-kv-types="types=blk.0-1=f32,q8_0" | FileCheck %s --check-prefix=SOME
+// RUN: moe-opt %s -moe-choose-kv-types="types=q8_0,blk.0-2=f32,blk.1=f16,blk.3=auto" | FileCheck %s --check-prefix=LAST
+
+// Eight bits lose no more than the weights next to the cache did, and a CPU
+// multiplies them as they are. Attention's device is the one that was foreseen
+// for it, else the GPU.
+// CHECK-DAG: remark: blk.0.attn_latent: KV cache in f16 with attention on gpu0, whose weights have at most 8 bits.
+// CHECK-DAG: remark: blk.1.attn_latent: KV cache in q8_0 with attention on cpu0, whose weights have at most 8 bits.
+// CHECK-DAG: remark: blk.2.attn_latent: KV cache in f16 with attention on cpu0, whose weights have more than 8 bits.
+// CHECK-DAG: remark: blk.3.attn_latent: KV cache in f16 with attention on gpu0
+// The same in every phase.
+// CHECK-LABEL: func.func @decode
+// CHECK: moe.mla_latent {{.*}}moe.reason = "KV cache in f16 with {{.*}} -> !moe.kv<36, f16>
+// CHECK-NEXT: moe.mla_attention {{.*}}!moe.kv<36, f16>
+// CHECK: moe.mla_latent {{.*}} -> !moe.kv<36, q8_0>
+// CHECK: moe.mla_latent {{.*}} -> !moe.kv<36, f16>
+// CHECK: moe.mla_latent {{.*}} -> !moe.kv<36, f16>
+// CHECK-LABEL: func.func @prefill
+// CHECK: moe.mla_latent {{.*}} -> !moe.kv<36, f16>
+// CHECK: moe.mla_latent {{.*}} -> !moe.kv<36, q8_0>
+// CHECK: moe.mla_latent {{.*}} -> !moe.kv<36, f16>
+// CHECK: moe.mla_latent {{.*}} -> !moe.kv<36, f16>
+
+// CPU: moe.mla_latent {{.*}} -> !moe.kv<36, q8_0>
+// CPU: moe.mla_latent {{.*}} -> !moe.kv<36, q8_0>
+// CPU: moe.mla_latent {{.*}} -> !moe.kv<36, f16>
+// CPU: moe.mla_latent {{.*}} -> !moe.kv<36, q8_0>
+
+// ALL-COUNT-8: moe.mla_latent {{.*}}"KV cache in bf16 as asked for."{{.*}} -> !moe.kv<36>{{$}}
+
+// A type without layers is for the others.
+// SOME: moe.mla_latent {{.*}} -> !moe.kv<36, f32>
+// SOME: moe.mla_latent {{.*}} -> !moe.kv<36, f32>
+// SOME: moe.mla_latent {{.*}} -> !moe.kv<36, q8_0>
+// SOME: moe.mla_latent {{.*}} -> !moe.kv<36, q8_0>
+
+// Of several for a layer the last decides.
+// LAST: moe.mla_latent {{.*}} -> !moe.kv<36, f32>
+// LAST: moe.mla_latent {{.*}} -> !moe.kv<36, f16>
+// LAST: moe.mla_latent {{.*}} -> !moe.kv<36, f32>
+// LAST: moe.mla_latent {{.*}}with attention on gpu0{{.*}} -> !moe.kv<36, f16>
+
+#target = {name = "both", devices = [{name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000000000 : i64, read_bps = 1.0e12 : f64, int8_ops = 1.0e14 : f64, float_ops = 1.0e13 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64}, {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000000000 : i64, reserved_bytes = 0 : i64, read_bps = 1.0e9 : f64, int8_ops = 1.0e12 : f64, float_ops = 1.0e12 : f64}]}
+module attributes {moe.target = #target} {
+  func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x12xf32> {
+    %wa = moe.weight <"wa", file = 0, offset = 0> : tensor<36x64xf32>
+    %wq = moe.weight <"wq", file = 0, offset = 0> : tensor<24x64xf32>
+    %n = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
+    %kq = moe.weight <"kq", file = 0, offset = 0> : tensor<2x8x32x!moe.q8_0>
+    %vq = moe.weight <"vq", file = 0, offset = 0> : tensor<2x6x32x!moe.q8_0>
+    %kb = moe.weight <"kb", file = 0, offset = 0> : tensor<2x8x32xbf16>
+    %vb = moe.weight <"vb", file = 0, offset = 0> : tensor<2x6x32xbf16>
+    %a0 = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 0>} : (tensor<?x64xf32>, tensor<36x64xf32>) -> tensor<?x36xf32>
+    %q0 = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x64xf32>, tensor<24x64xf32>) -> tensor<?x24xf32>
+    %kv0 = moe.mla_latent %a0, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"attn_latent", layer = 0>} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+    %o0 = moe.mla_attention %q0, %kv0, %kq, %vq {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 0.5, moe.label = #moe.label<"attention", layer = 0>, moe.device = "gpu0"} : (tensor<?x24xf32>, !moe.kv<36>, tensor<2x8x32x!moe.q8_0>, tensor<2x6x32x!moe.q8_0>) -> tensor<?x12xf32>
+    %a1 = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 1>} : (tensor<?x64xf32>, tensor<36x64xf32>) -> tensor<?x36xf32>
+    %q1 = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 1>} : (tensor<?x64xf32>, tensor<24x64xf32>) -> tensor<?x24xf32>
+    %kv1 = moe.mla_latent %a1, %n {layer = 1, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"attn_latent", layer = 1>} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+    %o1 = moe.mla_attention %q1, %kv1, %kq, %vq {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 0.5, moe.label = #moe.label<"attention", layer = 1>, moe.device = "cpu0"} : (tensor<?x24xf32>, !moe.kv<36>, tensor<2x8x32x!moe.q8_0>, tensor<2x6x32x!moe.q8_0>) -> tensor<?x12xf32>
+    %a2 = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 2>} : (tensor<?x64xf32>, tensor<36x64xf32>) -> tensor<?x36xf32>
+    %q2 = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 2>} : (tensor<?x64xf32>, tensor<24x64xf32>) -> tensor<?x24xf32>
+    %kv2 = moe.mla_latent %a2, %n {layer = 2, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"attn_latent", layer = 2>} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+    %o2 = moe.mla_attention %q2, %kv2, %kb, %vb {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 0.5, moe.label = #moe.label<"attention", layer = 2>, moe.device = "cpu0"} : (tensor<?x24xf32>, !moe.kv<36>, tensor<2x8x32xbf16>, tensor<2x6x32xbf16>) -> tensor<?x12xf32>
+    %a3 = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 3>} : (tensor<?x64xf32>, tensor<36x64xf32>) -> tensor<?x36xf32>
+    %q3 = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 3>} : (tensor<?x64xf32>, tensor<24x64xf32>) -> tensor<?x24xf32>
+    %kv3 = moe.mla_latent %a3, %n {layer = 3, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"attn_latent", layer = 3>} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+    %o3 = moe.mla_attention %q3, %kv3, %kq, %vq {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 0.5, moe.label = #moe.label<"attention", layer = 3>} : (tensor<?x24xf32>, !moe.kv<36>, tensor<2x8x32x!moe.q8_0>, tensor<2x6x32x!moe.q8_0>) -> tensor<?x12xf32>
+    return %o3 : tensor<?x12xf32>
+  }
+  func.func @prefill(%x: tensor<?x64xf32>) -> tensor<?x12xf32> {
+    %wa = moe.weight <"wa", file = 0, offset = 0> : tensor<36x64xf32>
+    %wq = moe.weight <"wq", file = 0, offset = 0> : tensor<24x64xf32>
+    %n = moe.weight <"n", file = 0, offset = 0> : tensor<32xf32>
+    %kq = moe.weight <"kq", file = 0, offset = 0> : tensor<2x8x32x!moe.q8_0>
+    %vq = moe.weight <"vq", file = 0, offset = 0> : tensor<2x6x32x!moe.q8_0>
+    %kb = moe.weight <"kb", file = 0, offset = 0> : tensor<2x8x32xbf16>
+    %vb = moe.weight <"vb", file = 0, offset = 0> : tensor<2x6x32xbf16>
+    %a0 = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 0>} : (tensor<?x64xf32>, tensor<36x64xf32>) -> tensor<?x36xf32>
+    %q0 = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 0>} : (tensor<?x64xf32>, tensor<24x64xf32>) -> tensor<?x24xf32>
+    %kv0 = moe.mla_latent %a0, %n {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"attn_latent", layer = 0>} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+    %o0 = moe.mla_attention %q0, %kv0, %kq, %vq {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 0.5, moe.label = #moe.label<"attention", layer = 0>, moe.device = "gpu0"} : (tensor<?x24xf32>, !moe.kv<36>, tensor<2x8x32x!moe.q8_0>, tensor<2x6x32x!moe.q8_0>) -> tensor<?x12xf32>
+    %a1 = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 1>} : (tensor<?x64xf32>, tensor<36x64xf32>) -> tensor<?x36xf32>
+    %q1 = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 1>} : (tensor<?x64xf32>, tensor<24x64xf32>) -> tensor<?x24xf32>
+    %kv1 = moe.mla_latent %a1, %n {layer = 1, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"attn_latent", layer = 1>} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+    %o1 = moe.mla_attention %q1, %kv1, %kq, %vq {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 0.5, moe.label = #moe.label<"attention", layer = 1>, moe.device = "cpu0"} : (tensor<?x24xf32>, !moe.kv<36>, tensor<2x8x32x!moe.q8_0>, tensor<2x6x32x!moe.q8_0>) -> tensor<?x12xf32>
+    %a2 = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 2>} : (tensor<?x64xf32>, tensor<36x64xf32>) -> tensor<?x36xf32>
+    %q2 = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 2>} : (tensor<?x64xf32>, tensor<24x64xf32>) -> tensor<?x24xf32>
+    %kv2 = moe.mla_latent %a2, %n {layer = 2, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"attn_latent", layer = 2>} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+    %o2 = moe.mla_attention %q2, %kv2, %kb, %vb {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 0.5, moe.label = #moe.label<"attention", layer = 2>, moe.device = "cpu0"} : (tensor<?x24xf32>, !moe.kv<36>, tensor<2x8x32xbf16>, tensor<2x6x32xbf16>) -> tensor<?x12xf32>
+    %a3 = moe.linear %x, %wa {moe.label = #moe.label<"attn_kv_a", layer = 3>} : (tensor<?x64xf32>, tensor<36x64xf32>) -> tensor<?x36xf32>
+    %q3 = moe.linear %x, %wq {moe.label = #moe.label<"attn_q", layer = 3>} : (tensor<?x64xf32>, tensor<24x64xf32>) -> tensor<?x24xf32>
+    %kv3 = moe.mla_latent %a3, %n {layer = 3, eps = 1.0e-6, rope = #moe.rope<dim = 4, base = 1.0e4>, moe.label = #moe.label<"attn_latent", layer = 3>} : (tensor<?x36xf32>, tensor<32xf32>) -> !moe.kv<36>
+    %o3 = moe.mla_attention %q3, %kv3, %kq, %vq {heads = 2, nope = 8, rope = 4, latent = 32, value = 6, scale = 0.5, moe.label = #moe.label<"attention", layer = 3>} : (tensor<?x24xf32>, !moe.kv<36>, tensor<2x8x32x!moe.q8_0>, tensor<2x6x32x!moe.q8_0>) -> tensor<?x12xf32>
+    return %o3 : tensor<?x12xf32>
+  }
+}
