@@ -4,8 +4,8 @@
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
 #include "passes/OpSeconds.h"
-#include "passes/PlanScratch.h"
 #include "passes/Support.h"
+#include "runtime/schema/OpTable.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -70,12 +70,12 @@ int64_t scratchBytes(Operation *op) {
   if (!lowerable)
     return 0;
   const PlanStep *current = nullptr;
-  auto parameter = [&](StringRef name) -> int64_t {
+  auto parameter = [&](std::string_view name) -> int64_t {
     if (name == "cols")
       return cast<RankedTensorType>(current->gemmWeights.front().getType())
           .getShape()
           .back();
-    if (auto attribute = op->getAttrOfType<IntegerAttr>(name))
+    if (auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name)))
       return attribute.getInt();
     auto router = dyn_cast<RouterOp>(op);
     return router && name == "experts"
@@ -87,7 +87,8 @@ int64_t scratchBytes(Operation *op) {
   SmallVector<PlanStep> steps = lowerable.getPlanSteps();
   for (const PlanStep &step : steps) {
     current = &step;
-    bytes = std::max(bytes, plan::scratchBytes(step.op, parameter));
+    bytes = std::max(bytes,
+                     moert::findOp(unsigned(step.op))->scratchBytes(parameter));
     // Two gemms may be fused to one instruction later.
     if (!step.gemmWeights.empty())
       bytes = std::max(bytes, moek::gateUpScratchBytes());

@@ -2,7 +2,6 @@
 #include "llvm/ADT/SetVector.h"
 #include "passes/PlanHazards.h"
 #include "passes/PlanPasses.h"
-#include "passes/PlanScratch.h"
 #include "runtime/base/CheckedMath.h"
 
 namespace mlir::plan {
@@ -14,6 +13,18 @@ using namespace mlir;
 using namespace mlir::plan;
 
 namespace {
+
+/// Bytes of private memory that each worker needs to run `inst`, by the
+/// formulas of kernels/Scratch.h.
+int64_t scratchBytes(InstOp inst) {
+  const moert::OpSpec &spec = *inst.getSpec();
+  return spec.scratchBytes([&](std::string_view wanted) -> int64_t {
+    for (auto [name, value] : llvm::zip(spec.ints, inst.getInts()))
+      if (wanted == name)
+        return value;
+    llvm_unreachable("a parameter of the op's signature");
+  });
+}
 
 /// When a buffer is in use.
 struct Lifetime {
