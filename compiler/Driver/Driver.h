@@ -43,10 +43,9 @@ struct CompileRequest {
   std::vector<std::string> place;
   bool tokenizer = true; ///< Whether the plan file carries the vocabulary.
   std::string pre; ///< In place of the model's pre-tokenizer; "": its own.
-  /// By layer, as passes/KvTypeRules.h says. auto: q8_0 on a CPU where attention
-  /// weights are quantised, otherwise f16. It alone moves logits by 0.5 % in
-  /// q8_0, 0.4 % in bf16, 0.1 % in f16, which
-  /// costs what bf16 does.
+  /// By layer, as passes/moe/KvTypeRules.h says. auto: q8_0 on a CPU where
+  /// attention weights are quantised, otherwise f16. It alone moves logits by
+  /// 0.5 % in q8_0, 0.4 % in bf16, 0.1 % in f16, which costs what bf16 does.
   std::string kvType = "auto";
   /// Words of the command line that mean nothing here: commands that messages
   /// suggest keep them.

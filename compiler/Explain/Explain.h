@@ -3,7 +3,7 @@
 // Renders the explanation that a plan carries: what each device holds, where
 // every op runs and why, and the speed the cost model predicts. Nothing is
 // decided or estimated here; costs are those that the compiler wrote down for
-// the phase's typical step (compiler/CostModel/TypicalStep.h).
+// the phase's typical step (compiler/Machine/CostModel/TypicalStep.h).
 //
 //===----------------------------------------------------------------------===//
 

@@ -3,7 +3,7 @@
 #ifndef MOE_COMPILER_EXPLAIN_SUMMARY_H
 #define MOE_COMPILER_EXPLAIN_SUMMARY_H
 
-#include "compiler/CostModel/TypicalStep.h"
+#include "compiler/Machine/CostModel/TypicalStep.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 Each model is compiled for this machine (`--target native`: run `moec calibrate`
 first, on a quiet machine), once for each number of rows that a step has: prompts
 in steps of --ubatch tokens, and decoding of --sequences at once. The context is
-such that the step which predictions are about (compiler/CostModel/TypicalStep.h)
+such that the step which predictions are about (compiler/Machine/CostModel/TypicalStep.h)
 is at --depth, and `moert bench` measures there. Predictions are what `moec
 explain` says; a decoded token's includes its logits.
 

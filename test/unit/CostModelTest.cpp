@@ -1,5 +1,5 @@
 // Seconds of instructions on a made-up machine: exact sums.
-#include "compiler/CostModel/CostModel.h"
+#include "compiler/Machine/CostModel/CostModel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"

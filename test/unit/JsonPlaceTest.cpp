@@ -1,6 +1,6 @@
-#include "compiler/Targets/JsonPlace.h"
+#include "compiler/Machine/Targets/JsonPlace.h"
 
-#include "compiler/Targets/TargetJson.h"
+#include "compiler/Machine/Targets/TargetJson.h"
 
 #include <gtest/gtest.h>
 

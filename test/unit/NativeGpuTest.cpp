@@ -1,8 +1,8 @@
 // This machine's GPUs as a target describes them.
-#include "compiler/Targets/NativeGpu.h"
+#include "compiler/Machine/Targets/NativeGpu.h"
 
-#include "compiler/Targets/NativeTarget.h"
-#include "compiler/Targets/TargetJson.h"
+#include "compiler/Machine/Targets/NativeTarget.h"
+#include "compiler/Machine/Targets/TargetJson.h"
 #include "test/unit/CudaTestFixture.h"
 
 #include <gmock/gmock.h>

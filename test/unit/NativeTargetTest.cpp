@@ -1,5 +1,5 @@
 // native on machines that are made up: quiet, busy at first, always busy.
-#include "compiler/Targets/NativeTarget.h"
+#include "compiler/Machine/Targets/NativeTarget.h"
 
 #include "runtime/base/HostCpu.h"
 #include "test/support/TempDir.h"

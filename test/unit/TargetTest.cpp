@@ -1,5 +1,5 @@
 // Machine descriptions: what may stand in one, and what names stand for.
-#include "compiler/Targets/Target.h"
+#include "compiler/Machine/Targets/Target.h"
 
 #include "test/support/TempDir.h"
 

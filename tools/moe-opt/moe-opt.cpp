@@ -5,8 +5,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/Pipelines.h"
-#include "passes/PlanPasses.h"
+#include "passes/moe/Pipelines.h"
+#include "passes/plan/PlanPasses.h"
 #include "tools/common/LlvmFailure.h"
 
 int main(int argc, char **argv) {

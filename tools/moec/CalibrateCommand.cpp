@@ -1,5 +1,5 @@
 // moec calibrate: measures this machine for `--target native`, GPUs included.
-#include "compiler/Targets/NativeTarget.h"
+#include "compiler/Machine/Targets/NativeTarget.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/PrintTarget.h"
 

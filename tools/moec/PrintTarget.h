@@ -3,7 +3,7 @@
 #ifndef MOE_TOOLS_MOEC_PRINTTARGET_H
 #define MOE_TOOLS_MOEC_PRINTTARGET_H
 
-#include "compiler/Targets/Target.h"
+#include "compiler/Machine/Targets/Target.h"
 
 namespace moec {
 

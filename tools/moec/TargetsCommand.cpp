@@ -1,4 +1,4 @@
-#include "compiler/Targets/Target.h"
+#include "compiler/Machine/Targets/Target.h"
 #include "tools/common/Json.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/PrintTarget.h"

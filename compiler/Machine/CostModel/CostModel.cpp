@@ -1,0 +1,225 @@
+#include "compiler/Machine/CostModel/CostModel.h"
+
+#include "kernels/Activation.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using moe::Product;
+using moe::StepWork;
+using moek::GemmInfo;
+using moek::Isa;
+using moek::KernelInfo;
+using moek::OpCode;
+using moert::KernelRate;
+
+namespace moec {
+
+namespace {
+const KernelRate *find(const DeviceDesc &device, std::string_view kernel,
+                       std::string_view variant = "") {
+  for (const KernelRate &rate : device.kernels)
+    if (rate.kernel == kernel && rate.variant == variant)
+      return &rate;
+  return nullptr;
+}
+
+/// Of a line through the points (at, values), the last two extended. Below the
+/// first point its value.
+double onLine(ArrayRef<double> at, ArrayRef<double> values, double x) {
+  if (at.size() == 1 || x <= at.front())
+    return values.front();
+  size_t next = 1;
+  while (next + 1 < at.size() && at[next] < x)
+    ++next;
+  double slope = (values[next] - values[next - 1]) / (at[next] - at[next - 1]);
+  return std::max(values[next - 1] + slope * (x - at[next - 1]),
+                  0.1 * values[next - 1]);
+}
+
+/// How a call's units go with the size that rates are given at.
+enum class Units { Same, Proportional };
+
+/// Seconds per unit at `size`. Between two sizes it is the time of a call that
+/// grows evenly: part of it does not depend on the size.
+double secondsPerUnit(const KernelRate &rate, double size, bool cached,
+                      Units units) {
+  const std::vector<double> &rates =
+      cached && !rate.cache.empty() ? rate.cache : rate.memory;
+  if (rates.size() == 1)
+    return 1 / rates.front();
+  SmallVector<double> seconds;
+  for (auto [at, perSecond] : llvm::zip_equal(rate.at, rates))
+    seconds.push_back((units == Units::Same ? 1 : at) / perSecond);
+  if (units == Units::Same)
+    return onLine(rate.at, seconds, size);
+  size = std::max(size, rate.at.front());
+  return onLine(rate.at, seconds, size) / size;
+}
+
+/// Why a kernel has no rates: then it reaches its share of these.
+double rooflineSeconds(double ops, double bytes, const Peak &peak,
+                       const DeviceDesc &device) {
+  double compute = peak.perSecond > 0 ? ops / peak.planned() : 0;
+  return std::max(compute, bytes / device.read.planned(Peak::kAssumedRead));
+}
+
+bool isQuantised(Value weight) {
+  return isa<moe::QuantTypeInterface>(
+      cast<RankedTensorType>(weight.getType()).getElementType());
+}
+
+/// What multiplies a weight: 8-bit integers, tiles of BF16, or floats.
+const Peak &peakOf(const Product &product, const GemmInfo *gemm,
+                   const DeviceDesc &device) {
+  if (gemm ? moek::isA8(gemm->activation) ||
+                 (gemm->isa == Isa::Cuda && isQuantised(product.weight))
+           : device.kind == DeviceKind::Cuda && isQuantised(product.weight))
+    return device.int8;
+  if (gemm && gemm->isa == Isa::Amx && device.bf16.perSecond > 0)
+    return device.bf16;
+  return device.float32;
+}
+
+double productSeconds(const Product &product, const GemmInfo *gemm,
+                      const Situation &situation, const DeviceDesc &device) {
+  if (gemm)
+    if (auto measured = measuredSecondsPerByte(
+            *gemm, product.rows, situation.weightsInCache, device))
+      return *measured * product.bytes();
+  return rooflineSeconds(product.flops(), product.bytes(),
+                         peakOf(product, gemm, device), device);
+}
+
+/// 8-bit codes of `values` floats: 4 bytes read, 1 written.
+double encodeSeconds(double values, double rows, Isa isa,
+                     const DeviceDesc &device) {
+  for (const KernelInfo &kernel : moek::kernelTable())
+    if (kernel.op == OpCode::Quantize && kernel.isa == isa)
+      if (const KernelRate *rate = find(device, kernel.name))
+        return 5 * values *
+               secondsPerUnit(*rate, rows, false, Units::Proportional);
+  return 0;
+}
+
+/// Attention's products of queries and cached rows, and those that decompress
+/// rows.
+double attentionSeconds(OpCode op, const StepWork &work,
+                        const KernelChoice &kernels, const Situation &situation,
+                        const DeviceDesc &device) {
+  std::string type(moek::kvTypeName(work.kvType));
+  bool integers = work.kvType == moek::KvType::Q8_0 && kernels.driver &&
+                  kernels.driver->isa != Isa::Ref &&
+                  kernels.driver->isa != Isa::Cuda;
+  const Peak &peak = integers ? device.int8 : device.float32;
+  // A sequence's tokens see no cache but its own.
+  int64_t tokens = situation.tokens / situation.sequences;
+  double depth = double(situation.cached + tokens);
+  auto measured = [&](const std::string &variant, double ops,
+                      double size) -> std::optional<double> {
+    const KernelRate *rate =
+        kernels.driver ? find(device, kernels.driver->name, variant) : nullptr;
+    if (!rate)
+      return std::nullopt;
+    return ops * secondsPerUnit(*rate, size, false, Units::Proportional);
+  };
+  if (op == OpCode::LatentAttention) {
+    bool few = tokens <= kFewTokens;
+    if (auto seconds =
+            measured(type + (few ? " one" : " many"), work.ops, depth))
+      return *seconds;
+    return rooflineSeconds(work.ops, work.kvBytes + work.activationBytes, peak,
+                           device);
+  }
+  double flops = 0, roofline = 0;
+  for (auto [i, product] : llvm::enumerate(work.products)) {
+    // Without a gemm of its own W_UK, the first, is multiplied as floats.
+    size_t missing = work.products.size() - kernels.gemms.size();
+    const GemmInfo *gemm = i < missing ? nullptr : kernels.gemms[i - missing];
+    flops += product.flops();
+    roofline += rooflineSeconds(product.flops(), product.bytes(),
+                                peakOf(product, gemm, device), device);
+  }
+  bool keyGemm = kernels.gemms.size() == work.products.size();
+  auto rows = measured(type + (keyGemm ? " rows" : " floats"), flops, depth);
+  auto pairs = measured(type + " pairs", work.ops, depth);
+  if (rows && pairs)
+    return *rows + *pairs;
+  return roofline + rooflineSeconds(work.ops,
+                                    work.kvBytes + work.activationBytes, peak,
+                                    device);
+}
+} // namespace
+
+std::optional<double> measuredSecondsPerByte(const GemmInfo &gemm, double rows,
+                                             bool cached,
+                                             const DeviceDesc &device) {
+  if (const KernelRate *rate = find(device, gemm.name))
+    return secondsPerUnit(*rate, rows, cached, Units::Same);
+  return std::nullopt;
+}
+
+double instructionSeconds(OpCode op, const StepWork &work,
+                          const KernelChoice &kernels,
+                          const Situation &situation,
+                          const DeviceDesc &device) {
+  double tokens = double(situation.tokens);
+  double bytes = work.activationBytes + work.kvBytes;
+  switch (op) {
+  case OpCode::LatentAttention:
+  case OpCode::MlaAttention:
+    return attentionSeconds(op, work, kernels, situation, device);
+  case OpCode::AbsorbQuery:
+    if (const KernelRate *rate =
+            kernels.driver ? find(device, kernels.driver->name) : nullptr)
+      return work.products.front().elements() *
+             secondsPerUnit(*rate, tokens, false, Units::Same);
+    break;
+  default:
+    break;
+  }
+  if (!work.products.empty()) {
+    double seconds = 0, roofline = 0;
+    for (auto [i, product] : llvm::enumerate(work.products)) {
+      const GemmInfo *gemm =
+          i < kernels.gemms.size() ? kernels.gemms[i] : nullptr;
+      seconds += productSeconds(product, gemm, situation, device);
+      roofline += product.bytes();
+      if (op == OpCode::HeadLinear && gemm && moek::isA8(gemm->activation) &&
+          kernels.driver)
+        seconds += encodeSeconds(
+            product.rows * product.elements() /
+                double(cast<RankedTensorType>(product.weight.getType())
+                           .getDimSize(1)),
+            tokens, kernels.driver->isa, device);
+    }
+    // Few products of many rows are bound by what they read and write.
+    return std::max(seconds, device.kernels.empty()
+                                 ? rooflineSeconds(0, roofline + bytes,
+                                                   device.float32, device)
+                                 : 0);
+  }
+  if (const KernelRate *rate =
+          kernels.driver ? find(device, kernels.driver->name) : nullptr) {
+    double units = op == OpCode::Router ? work.ops : bytes;
+    return units * secondsPerUnit(*rate, tokens, false, Units::Proportional);
+  }
+  // Rates of the rest are of no matter where others were measured: they read
+  // and write next to nothing.
+  return rooflineSeconds(work.ops, work.weightBytes + bytes, device.float32,
+                         device);
+}
+
+double transferSeconds(double bytes, const DeviceDesc &device) {
+  if (device.link.perSecond <= 0)
+    return 0;
+  return device.linkLatencySeconds +
+         bytes / device.link.planned(Peak::kAssumedRead);
+}
+
+bool stayInCache(double bytes, const DeviceDesc &device) {
+  // The other half is for activations, the KV cache and other programs.
+  return bytes <= double(device.l3Bytes) / 2;
+}
+
+} // namespace moec

@@ -1,0 +1,32 @@
+//===- TypicalStep.h - The step that costs are stated for -------*- C++ -*-===//
+
+#ifndef MOE_COMPILER_MACHINE_COSTMODEL_TYPICALSTEP_H
+#define MOE_COMPILER_MACHINE_COSTMODEL_TYPICALSTEP_H
+
+#include <cstdint>
+#include <string_view>
+
+namespace moec {
+
+struct TypicalStep {
+  int64_t tokens;
+  int64_t cached; ///< Positions before the step.
+};
+
+/// What passes compare costs for and what a plan's explanation states.
+/// Decode: the most tokens of the phase after half of the context, the mean
+/// over a conversation that fills it; a batch the same in every sequence.
+/// Prefill: the most tokens in the middle of a prompt that fills half of the
+/// context. Logits: one token.
+inline TypicalStep typicalStep(std::string_view phase, int64_t maxTokens,
+                               int64_t context) {
+  if (phase == "logits")
+    return {1, 0};
+  if (phase == "prefill")
+    return {maxTokens, context / 4};
+  return {maxTokens, context / 2};
+}
+
+} // namespace moec
+
+#endif // MOE_COMPILER_MACHINE_COSTMODEL_TYPICALSTEP_H

@@ -1,0 +1,130 @@
+#include "compiler/Machine/Targets/NativeGpu.h"
+
+#include "compiler/Machine/Targets/TargetJson.h"
+#include "runtime/base/Text.h"
+#include "runtime/device/cuda/CudaPeak.h"
+#include "runtime/device/cuda/PciLink.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+using moert::CudaDevice;
+using moert::CudaDriver;
+using moert::CudaLimits;
+using moert::CudaPeak;
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+
+namespace moec {
+
+namespace {
+/// Device memory that code, libraries and other programs' growth may take,
+/// besides what is in use already.
+constexpr uint64_t kHeadroomBytes = uint64_t(512) << 20;
+
+/// The sources are in 4090.json, which has the same.
+constexpr double kInt8Efficiency = 0.23, kFloatEfficiency = 0.65;
+
+/// What was measured, how, and what was not.
+std::string sourceOf(const CudaDevice &device, const CudaLimits &limits,
+                     const CudaPeak &peak) {
+  std::string share;
+  if (double most = device.peakBytesPerSecond(); most > 0)
+    share = fmt::format(", {:.0f} % of the {:.0f} GB/s of its memory",
+                        100 * limits.memoryBytesPerSecond / most, most / 1e9);
+  std::string link = moert::pciLink(device.pciAddress);
+  return fmt::format(
+      "read: measured by copies within the device, bytes read and written{}; "
+      "link: pinned copies, the slower of {:.1f} GB/s to the device and {:.1f} "
+      "GB/s to the host{}; int8 and float: computed, not measured: {} SMs x {} "
+      "and {} operations a clock at {:.2f} GHz, of which kernels are taken to "
+      "reach {:.0f} % and {:.0f} %, as published ones do (moec targets 4090 "
+      "names them)",
+      share, limits.toDeviceBytesPerSecond / 1e9,
+      limits.toHostBytesPerSecond / 1e9, link.empty() ? "" : " (" + link + ")",
+      device.multiprocessors, peak.int8Ops, peak.floatOps, device.clockHz / 1e9,
+      100 * kInt8Efficiency, 100 * kFloatEfficiency);
+}
+
+DeviceDesc descriptionOf(const CudaDevice &device, const CudaLimits &limits,
+                         const CudaPeak &peak) {
+  DeviceDesc desc;
+  desc.model = "native";
+  desc.title = moert::escaped(device.name);
+  desc.kind = DeviceKind::Cuda;
+  desc.isa = moek::Isa::Cuda;
+  desc.arch = device.arch;
+  desc.cores = device.multiprocessors;
+  desc.memoryBytes = device.memoryBytes;
+  desc.reservedBytes = device.memoryBytes -
+                       std::min(device.memoryBytes, limits.freeBytes) +
+                       kHeadroomBytes;
+  desc.read = {limits.memoryBytesPerSecond, 1, "measured"};
+  double clocks = device.multiprocessors * device.clockHz;
+  desc.int8 = {clocks * peak.int8Ops, kInt8Efficiency, "computed"};
+  desc.float32 = {clocks * peak.floatOps, kFloatEfficiency, "computed"};
+  desc.link = {
+      std::min(limits.toDeviceBytesPerSecond, limits.toHostBytesPerSecond), 1,
+      "measured"};
+  desc.linkLatencySeconds = limits.copyLatencySeconds;
+  desc.source = sourceOf(device, limits, peak);
+  return desc;
+}
+
+StatusOr<DeviceDesc> measureGpu(const CudaDriver &driver,
+                                const CudaDevice &device,
+                                const moert::CudaCalibrationOptions &options) {
+  if (device.sharesHostMemory)
+    return Status(StatusCode::Unsupported,
+                  "shares the host's memory, which plans do not know of");
+  std::optional<CudaPeak> peak = moert::cudaPeak(device.arch);
+  if (!peak)
+    return Status(StatusCode::Unsupported,
+                  fmt::format("has compute capability {}.{}, whose rates are "
+                              "not known",
+                              device.arch / 10, device.arch % 10));
+  MOE_ASSIGN_OR_RETURN(CudaLimits limits,
+                       measureCudaDevice(driver, device, options));
+  DeviceDesc desc = descriptionOf(device, limits, *peak);
+  // What a driver tells may be absurd; the file must be readable again.
+  MOE_RETURN_IF_ERROR(
+      parseDevices(toJson({"native", {desc}, {}}), "as measured").status());
+  return desc;
+}
+} // namespace
+
+NativeGpus
+measureGpus(const std::string &cudaLibrary,
+            const moert::CudaCalibrationOptions &options,
+            const std::function<void(const std::string &)> &progress) {
+  NativeGpus gpus;
+  StatusOr<CudaDriver> driver = CudaDriver::load(cudaLibrary);
+  if (!driver.isOk()) {
+    if (driver.status().code() != StatusCode::WrongMachine)
+      gpus.notes.push_back("GPUs are left out: " + driver.status().message());
+    return gpus;
+  }
+  for (int i = 0; i < driver->deviceCount(); ++i) {
+    std::string name = fmt::format("GPU {}", i);
+    auto leaveOut = [&](const Status &why) {
+      gpus.notes.push_back(
+          fmt::format("{} is left out: {}", name, why.message()));
+    };
+    StatusOr<CudaDevice> device = driver->describe(i);
+    if (!device.isOk()) {
+      leaveOut(device.status());
+      continue;
+    }
+    name += fmt::format(" ({})", moert::escaped(device->name));
+    progress(name);
+    StatusOr<DeviceDesc> desc = measureGpu(*driver, *device, options);
+    if (desc.isOk())
+      gpus.devices.push_back(*std::move(desc));
+    else
+      leaveOut(desc.status());
+  }
+  return gpus;
+}
+
+} // namespace moec

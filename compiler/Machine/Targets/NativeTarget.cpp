@@ -1,0 +1,392 @@
+#include "compiler/Machine/Targets/NativeTarget.h"
+
+#include "compiler/Machine/Targets/NativeGpu.h"
+#include "compiler/Machine/Targets/TargetJson.h"
+#include "runtime/base/HostCpu.h"
+#include "runtime/base/MappedFile.h"
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/ShellCommand.h"
+#include "runtime/base/Text.h"
+#include "runtime/base/Topology.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <optional>
+#include <unistd.h>
+
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+
+namespace moec {
+
+namespace {
+/// Of a measurement while a compile waits for it.
+constexpr double kQuickSeconds = 0.05;
+/// Of a size of a kernel, while a compile waits for it: some of the smaller
+/// calls, and two of the largest.
+constexpr double kBriefKernelSeconds = 0.0015;
+constexpr double kMostBriefSeconds = 2;
+/// After which no further round over the kernels begins, busy or not.
+constexpr std::chrono::duration<double> kMostKernelTime{8};
+/// Copies repeat to within a percent sooner than reads by many cores do.
+constexpr double kGpuShareOfSeconds = 0.3;
+
+/// ISA, cores, caches and memory, without rates.
+DeviceDesc detectDevice() {
+  DeviceDesc device;
+  device.model = "native";
+  device.title = moert::cpuModelName();
+  device.kind = DeviceKind::Cpu;
+  device.isa = moert::bestHostIsa();
+  device.cores = int(moert::physicalCores().size());
+  device.numaNodes = moert::countMemoryNodes();
+  device.memoryBytes = moert::hostMemoryBytes();
+  // For the system and other programs: an eighth, at most 8 GiB.
+  device.reservedBytes =
+      std::min<uint64_t>(device.memoryBytes / 8, uint64_t(8) << 30);
+  moert::CacheSizes caches = moert::hostCaches();
+  device.l1Bytes = caches.l1Bytes;
+  device.l2Bytes = caches.l2Bytes;
+  device.l3Bytes = caches.l3Bytes;
+  return device;
+}
+
+/// Calls `measure`, which keeps the best of what it finds, until nobody
+/// disturbs it or it has been called `most` times. Returns the last call's
+/// disturbance; `again` hears of those before.
+StatusOr<moert::Disturbance> measureUntilQuiet(
+    int most, const std::function<StatusOr<moert::Disturbance>()> &measure,
+    const std::function<void(const moert::Disturbance &)> &again) {
+  for (int left = most;;) {
+    MOE_ASSIGN_OR_RETURN(moert::Disturbance disturbance, measure());
+    if (disturbance.isQuiet() || --left == 0)
+      return disturbance;
+    again(disturbance);
+  }
+}
+
+/// Raises the rates of all cores together to what is measured: others only ever
+/// slow a measurement down.
+StatusOr<moert::Disturbance>
+measureDevice(DeviceDesc &device, const CpuMeasurement &cpu, double seconds) {
+  MOE_ASSIGN_OR_RETURN(moert::CpuLimits limits,
+                       cpu.limits(device.cores, seconds));
+  auto raise = [](Peak &peak, double measured, const char *by) {
+    peak.perSecond = std::max(peak.perSecond, measured);
+    if (measured > 0)
+      peak.source = fmt::format("measured: {}, all cores", by);
+  };
+  raise(device.read, limits.readBytesPerSecond, "a streaming read");
+  raise(device.int8, limits.int8OpsPerSecond, "a loop of dot products");
+  raise(device.float32, limits.floatOpsPerSecond, "a loop of FMAs");
+  raise(device.bf16, limits.bf16OpsPerSecond, "a loop of dot products");
+  return limits.disturbance;
+}
+
+/// What every kernel does: at least two rounds if there is time for that, and
+/// up to `most` until one is quiet.
+StatusOr<moert::Disturbance> measureKernels(DeviceDesc &device,
+                                            const CpuMeasurement &cpu,
+                                            bool brief, int most,
+                                            const CalibrationProgress &progress,
+                                            const CalibrationProgress &detail) {
+  moert::Disturbance seen;
+  if (!cpu.kernels)
+    return seen;
+  moert::KernelRates best;
+  int least = brief ? 1 : std::min(most, 2);
+  auto begin = std::chrono::steady_clock::now();
+  for (int round = 1; round <= most; ++round) {
+    std::string what =
+        round == 1 ? "kernels" : fmt::format("kernels, round {}", round);
+    if (progress)
+      progress(what);
+    MOE_ASSIGN_OR_RETURN(
+        moert::KernelRates rates,
+        cpu.kernels(device.cores, brief, [&](std::string_view kernel) {
+          if (detail)
+            detail(fmt::format("measuring {}: {}", what, kernel));
+        }));
+    seen = rates.disturbance;
+    keepBest(best, rates);
+    std::chrono::duration<double> spent =
+        std::chrono::steady_clock::now() - begin;
+    if (round >= least && (seen.isQuiet() || spent > kMostKernelTime))
+      break;
+  }
+  device.kernels = std::move(best.kernels);
+  device.overheads = best.overheads;
+  return seen;
+}
+
+/// Whether files in `folder` are mapped in large pages, as a plan's weights
+/// then are too. Asks a file that has no name, so that none is ever left.
+bool mapsLargePages(const std::filesystem::path &folder) {
+  constexpr size_t bytes = size_t(8) << 20;
+  int file = folder.empty()
+                 ? -1
+                 : ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file < 0)
+    return false;
+  bool large = false;
+  std::string ones(bytes, 1);
+  if (::write(file, ones.data(), bytes) == ssize_t(bytes))
+    if (auto mapped =
+            moert::MappedFile::open(fmt::format("/proc/self/fd/{}", file))) {
+      uint64_t sum = 0;
+      for (uint8_t byte : mapped->bytes())
+        sum += byte;
+      large = sum == bytes && 2 * mapped->pageUse().huge > bytes;
+    }
+  ::close(file);
+  return large;
+}
+
+/// The same for read bandwidth by number of cores.
+StatusOr<moert::Disturbance>
+measureReadByCores(DeviceDesc &device, const CpuMeasurement &cpu,
+                   double seconds, const std::function<void(int)> &progress) {
+  MOE_ASSIGN_OR_RETURN(std::vector<moert::Rate> measured,
+                       cpu.readByCores(device.cores, seconds, progress));
+  std::vector<double> &rates = device.readBytesPerSecondByCores;
+  rates.resize(measured.size());
+  moert::Disturbance worst;
+  for (size_t i = 0; i < measured.size(); ++i) {
+    rates[i] = std::max(rates[i], measured[i].best);
+    worst = worse(worst, measured[i].disturbance());
+  }
+  return worst;
+}
+
+/// In what a cached description is of another machine; "" in nothing.
+std::string differenceFromHere(const DeviceDesc &device) {
+  if (std::string here = moert::cpuModelName(); device.title != here)
+    return fmt::format("its CPU is {}, this one {}",
+                       moert::quoted(device.title), moert::quoted(here));
+  if (int here = int(moert::physicalCores().size()); device.cores != here)
+    return fmt::format("it has {}, this machine {}",
+                       moert::counted(device.cores, "core"), here);
+  if (uint64_t here = moert::hostMemoryBytes(); device.memoryBytes != here)
+    return fmt::format("it has {} of memory, this machine {}",
+                       moert::humanBytes(double(device.memoryBytes)),
+                       moert::humanBytes(double(here)));
+  if (!moek::hostSupports(device.isa))
+    return fmt::format("this CPU has no {}", moek::isaName(device.isa));
+  return "";
+}
+
+/// What an earlier call kept, if it is of use here. Otherwise none, and a note
+/// why; without one where there is no such file.
+std::optional<TargetDesc> cachedTarget(const std::string &path,
+                                       bool wantsKernels,
+                                       std::vector<std::string> &notes) {
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored))
+    return std::nullopt;
+  auto cached = loadTargetFile(path);
+  std::string trouble = cached.isOk() ? differenceFromHere(cached->host())
+                                      : cached.status().message();
+  if (trouble.empty()) {
+    if (!wantsKernels || cached->host().statesKernels)
+      return *std::move(cached);
+    notes.push_back(fmt::format("{}: has no rates of kernels, as an earlier "
+                                "version wrote it; measured again",
+                                path));
+    return std::nullopt;
+  }
+  notes.push_back(
+      cached.isOk()
+          ? fmt::format("{}: describes another machine ({}); measured again",
+                        path, trouble)
+          : fmt::format("measured this machine again, as what was kept of it "
+                        "cannot be used: {}",
+                        trouble));
+  return std::nullopt;
+}
+} // namespace
+
+/// Made if it is not there, and empty if there is none.
+static std::filesystem::path nativeTargetFolder() {
+  std::filesystem::path folder =
+      std::filesystem::path(nativeTargetFile()).parent_path();
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  return folder;
+}
+
+std::string nativeTargetFile() {
+  std::filesystem::path folder;
+  if (const char *cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    folder = cache;
+  else if (const char *home = std::getenv("HOME"); home && *home)
+    folder = std::filesystem::path(home) / ".cache";
+  else
+    return "";
+  return (folder / "moec" / "native.json").string();
+}
+
+Status saveTargetFile(const std::string &path, const TargetDesc &target) {
+  return moert::writeOutput(path, toJson(target));
+}
+
+Status saveNativeTarget(const TargetDesc &target) {
+  std::string path = nativeTargetFile();
+  if (path.empty())
+    return Status(StatusCode::Io, "there is no folder to keep measurements in: "
+                                  "neither XDG_CACHE_HOME nor HOME is set");
+  std::error_code error; // creating the file fails where this did
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(),
+                                      error);
+  return saveTargetFile(path, target);
+}
+
+CpuMeasurement CpuMeasurement::ofThisMachine() {
+  auto forSeconds = [](double seconds) {
+    moert::CalibrationOptions options;
+    options.seconds = seconds;
+    return options;
+  };
+  return {
+      [=](int cores, double seconds) -> StatusOr<moert::CpuLimits> {
+        MOE_ASSIGN_OR_RETURN(
+            moert::Calibrator calibrator,
+            moert::Calibrator::create(cores, forSeconds(seconds)));
+        return calibrator.measure();
+      },
+      [=](int cores, double seconds, const std::function<void(int)> &progress) {
+        return moert::readBandwidthByThreads(cores, forSeconds(seconds),
+                                             progress);
+      },
+      [](int cores, bool brief,
+         const std::function<void(std::string_view)> &progress) {
+        moert::KernelRateOptions options;
+        options.brief = brief;
+        if (brief) { // a compile waits for it
+          options.seconds = kBriefKernelSeconds;
+          options.mostSeconds = kMostBriefSeconds;
+        }
+        options.largePages = mapsLargePages(nativeTargetFolder());
+        return moert::measureKernels(cores, options, progress);
+      }};
+}
+
+StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
+                                      const NativeOptions &options) {
+  auto say = [&](const std::string &what) {
+    if (progress)
+      progress(what);
+  };
+  auto again = [&](const moert::Disturbance &disturbance) {
+    say(fmt::format("again, as other programs use this machine: {}",
+                    disturbance.text()));
+  };
+  DeviceDesc device = detectDevice();
+  MOE_ASSIGN_OR_RETURN(
+      moert::Disturbance ofAll,
+      measureUntilQuiet(
+          options.measurements,
+          [&] {
+            say("multiply rates and read bandwidth of all cores");
+            return measureDevice(device, options.cpu, options.seconds);
+          },
+          again));
+  // Of many cores only powers of two would matter, but plans pick any count.
+  double brief = options.seconds * std::min(1.0, 8.0 / device.cores);
+  MOE_ASSIGN_OR_RETURN(
+      moert::Disturbance ofEach,
+      measureUntilQuiet(
+          options.measurements,
+          [&] {
+            return measureReadByCores(
+                device, options.cpu, brief, [&](int cores) {
+                  say(fmt::format("read bandwidth of {} of {}", cores,
+                                  moert::counted(device.cores, "core")));
+                });
+          },
+          again));
+  MOE_ASSIGN_OR_RETURN(moert::Disturbance ofKernels,
+                       measureKernels(device, options.cpu, /*brief=*/false,
+                                      options.measurements, progress,
+                                      options.detail));
+  // Two measurements of the same thing: the better is nearer to the limit.
+  double &all = device.readBytesPerSecondByCores.back();
+  all = device.read.perSecond = std::max(all, device.read.perSecond);
+
+  NativeGpus gpus = measureGpus(
+      options.cudaLibrary, {.seconds = options.seconds * kGpuShareOfSeconds},
+      [&](const auto &gpu) { say(fmt::format("memory and link of {}", gpu)); });
+  gpus.devices.push_back(std::move(device));
+  MOE_ASSIGN_OR_RETURN(TargetDesc target,
+                       makeTarget("native", std::move(gpus.devices)));
+  target.notes = std::move(gpus.notes);
+  return Calibration{std::move(target), worse(worse(ofAll, ofEach), ofKernels)};
+}
+
+std::string unusedGpuNote(const TargetDesc &native) {
+  std::vector<std::string> titles;
+  for (const DeviceDesc &device : native.devices)
+    if (device.kind == DeviceKind::Cuda)
+      titles.push_back(device.title);
+  if (titles.empty())
+    return "";
+  return fmt::format("native plans for the CPU alone, as moert cannot run on "
+                     "GPUs yet; to plan for {} too: --target-file {}",
+                     fmt::join(titles, ", "),
+                     moert::shellPath(nativeTargetFile()));
+}
+
+StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
+                                  const CalibrationProgress &progress) {
+  std::string path = nativeTargetFile();
+  std::vector<std::string> notes;
+  if (auto cached = cachedTarget(path, bool(cpu.kernels), notes))
+    return *std::move(cached);
+  DeviceDesc device = detectDevice();
+  std::string before;
+  MOE_ASSIGN_OR_RETURN(
+      moert::Disturbance disturbance,
+      measureUntilQuiet(
+          kMeasurements,
+          [&] { return measureDevice(device, cpu, kQuickSeconds); },
+          [&](const moert::Disturbance &seen) { before = seen.text(); }));
+  MOE_ASSIGN_OR_RETURN(moert::Disturbance ofKernels,
+                       measureKernels(device, cpu, /*brief=*/true,
+                                      /*most=*/1, {}, progress));
+  disturbance = worse(disturbance, ofKernels);
+  MOE_ASSIGN_OR_RETURN(TargetDesc target, makeTarget("native", {device}));
+  target.notes = std::move(notes);
+  if (!disturbance.isQuiet()) {
+    // Kernels would be chosen by chance.
+    for (DeviceDesc &measured : target.devices) {
+      measured.kernels.clear();
+      measured.statesKernels = true;
+    }
+    target.notes.push_back(fmt::format(
+        "other programs use this machine ({} in the last of {} measurements); "
+        "the best figures are used this time, without rates of kernels, but "
+        "not kept: run moec calibrate when it is quiet",
+        disturbance.text(), kMeasurements));
+    return target;
+  }
+  // A cache that cannot be written costs a measurement next time, no more.
+  if (Status saved = saveNativeTarget(target); !saved.isOk())
+    target.notes.push_back(fmt::format(
+        "what was measured of this machine cannot be kept, so that plans for "
+        "native may differ from one compilation to the next: {}",
+        saved.message()));
+  else if (auto kept = loadTargetFile(path)) // text rounds measured doubles
+    target.devices = std::move(kept->devices);
+  if (!before.empty())
+    target.notes.push_back(fmt::format(
+        "other programs used this machine ({}): it was measured again",
+        before));
+  return target;
+}
+
+} // namespace moec

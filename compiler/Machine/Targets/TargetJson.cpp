@@ -1,0 +1,466 @@
+#include "compiler/Machine/Targets/TargetJson.h"
+
+#include "compiler/Machine/Targets/JsonPlace.h"
+#include "runtime/base/ReadInput.h"
+#include "runtime/base/Text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+using Json = nlohmann::ordered_json;
+
+namespace moec {
+
+namespace {
+constexpr double kKiB = 1024, kGiga = 1e9, kTera = 1e12, kMicro = 1e-6;
+constexpr double kGiB = double(1ull << 30);
+
+/// A numeric key: where its value goes, in which unit, and its valid range.
+struct NumberKey {
+  const char *key;
+  double unit;
+  double least, most; ///< Of the value as written.
+  bool required;
+  bool whole; ///< Fractions make no sense.
+  void (*set)(DeviceDesc &, double);
+  double (*get)(const DeviceDesc &);
+};
+
+constexpr NumberKey numberKeys[] = {
+    {"arch", 1, 50, 200, false, true,
+     [](DeviceDesc &d, double v) { d.arch = int(v); },
+     [](const DeviceDesc &d) { return double(d.arch); }},
+    {"cores", 1, 1, 1e5, true, true,
+     [](DeviceDesc &d, double v) { d.cores = int(v); },
+     [](const DeviceDesc &d) { return double(d.cores); }},
+    {"numa_nodes", 1, 1, 64, false, true,
+     [](DeviceDesc &d, double v) { d.numaNodes = int(v); },
+     [](const DeviceDesc &d) { return double(d.numaNodes); }},
+    {"memory_gib", kGiB, 0.01, 1e6, true, false,
+     [](DeviceDesc &d, double v) { d.memoryBytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return double(d.memoryBytes); }},
+    {"reserved_gib", kGiB, 0, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.reservedBytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return double(d.reservedBytes); }},
+    {"l1_kib", kKiB, 1, 1e7, false, false,
+     [](DeviceDesc &d, double v) { d.l1Bytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return double(d.l1Bytes); }},
+    {"l2_kib", kKiB, 1, 1e7, false, false,
+     [](DeviceDesc &d, double v) { d.l2Bytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return double(d.l2Bytes); }},
+    {"l3_kib", kKiB, 1, 1e7, false, false,
+     [](DeviceDesc &d, double v) { d.l3Bytes = uint64_t(v); },
+     [](const DeviceDesc &d) { return double(d.l3Bytes); }},
+    {"read_gbps", kGiga, 0.01, 1e6, true, false,
+     [](DeviceDesc &d, double v) { d.read.perSecond = v; },
+     [](const DeviceDesc &d) { return d.read.perSecond; }},
+    {"int8_tops", kTera, 1e-4, 1e6, true, false,
+     [](DeviceDesc &d, double v) { d.int8.perSecond = v; },
+     [](const DeviceDesc &d) { return d.int8.perSecond; }},
+    {"float_tflops", kTera, 1e-4, 1e6, true, false,
+     [](DeviceDesc &d, double v) { d.float32.perSecond = v; },
+     [](const DeviceDesc &d) { return d.float32.perSecond; }},
+    {"bf16_tflops", kTera, 1e-4, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.bf16.perSecond = v; },
+     [](const DeviceDesc &d) { return d.bf16.perSecond; }},
+    {"link_gbps", kGiga, 0.001, 1e5, false, false,
+     [](DeviceDesc &d, double v) { d.link.perSecond = v; },
+     [](const DeviceDesc &d) { return d.link.perSecond; }},
+    {"link_latency_us", kMicro, 0, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.linkLatencySeconds = v; },
+     [](const DeviceDesc &d) { return d.linkLatencySeconds; }},
+    {"step_us", kMicro, 0, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.overheads.step = v; },
+     [](const DeviceDesc &d) { return d.overheads.step; }},
+    {"instruction_us", kMicro, 0, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.overheads.instruction = v; },
+     [](const DeviceDesc &d) { return d.overheads.instruction; }},
+    {"meeting_us", kMicro, 0, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.overheads.meeting = v; },
+     [](const DeviceDesc &d) { return d.overheads.meeting; }},
+};
+constexpr std::string_view textKeys[] = {"name", "model", "title",
+                                         "kind", "isa",   "source"};
+
+/// What "read_efficiency", "read_source" and so on are about.
+struct PeakKey {
+  std::string_view name;
+  Peak DeviceDesc::*peak;
+};
+constexpr PeakKey peakKeys[] = {{"read", &DeviceDesc::read},
+                                {"int8", &DeviceDesc::int8},
+                                {"float", &DeviceDesc::float32},
+                                {"bf16", &DeviceDesc::bf16},
+                                {"link", &DeviceDesc::link}};
+constexpr std::string_view efficiencySuffix = "_efficiency",
+                           sourceSuffix = "_source";
+
+std::string peakKey(const PeakKey &peak, std::string_view suffix) {
+  return std::string(peak.name).append(suffix);
+}
+
+bool isPeakKey(std::string_view key) {
+  return std::ranges::any_of(peakKeys, [&](const PeakKey &peak) {
+    return key == peakKey(peak, efficiencySuffix) ||
+           key == peakKey(peak, sourceSuffix);
+  });
+}
+
+/// A list of objects, one for each kernel and variant.
+constexpr const char *kernelsKey = "kernels";
+constexpr std::string_view kernelKeys[] = {"kernel", "variant", "at", "memory",
+                                           "cache"};
+/// More than any measurement makes.
+constexpr size_t mostPoints = 64;
+
+/// A list of numbers, for 1, 2, ... cores.
+constexpr const char *readByCoresKey = "read_gbps_by_cores";
+
+/// The text under `key`, empty when absent.
+StatusOr<std::string> textOf(const Json &object, std::string_view key,
+                             const JsonPlace &place) {
+  auto it = object.find(key);
+  if (it == object.end())
+    return std::string();
+  if (!it->is_string())
+    return (place / key).error(fmt::format("\"{}\" must be a string", key));
+  return it->get<std::string>();
+}
+
+Status unknownKey(const JsonPlace &place, const std::string &key) {
+  return (place / key).error("unknown key " + moert::quoted(key));
+}
+
+Status checkKeys(const Json &object, const JsonPlace &place) {
+  for (const auto &[key, value] : object.items()) {
+    bool known = key == readByCoresKey || key == kernelsKey || isPeakKey(key) ||
+                 std::ranges::find(textKeys, key) != std::end(textKeys) ||
+                 std::ranges::any_of(numberKeys, [&](const NumberKey &n) {
+                   return n.key == key;
+                 });
+    if (!known)
+      return unknownKey(place, key);
+  }
+  return Status::ok();
+}
+
+Status parseReadByCores(const Json &object, const JsonPlace &place,
+                        DeviceDesc &device) {
+  auto list = object.find(readByCoresKey);
+  if (list == object.end())
+    return Status::ok();
+  auto isRate = [](const Json &value) {
+    return value.is_number() && value.get<double>() >= 0.01 &&
+           value.get<double>() <= 1e6;
+  };
+  if (!list->is_array() || !std::ranges::all_of(*list, isRate) ||
+      list->size() > size_t(device.cores))
+    return (place / readByCoresKey)
+        .error(fmt::format("\"{}\" must be a list of at most {} numbers from "
+                           "0.01 to 1e6, one per core",
+                           readByCoresKey, device.cores));
+  for (const Json &value : *list)
+    device.readBytesPerSecondByCores.push_back(value.get<double>() * kGiga);
+  return Status::ok();
+}
+
+Status parsePeaks(const Json &object, const JsonPlace &place,
+                  DeviceDesc &device) {
+  for (const PeakKey &key : peakKeys) {
+    Peak &peak = device.*key.peak;
+    MOE_ASSIGN_OR_RETURN(peak.source,
+                         textOf(object, peakKey(key, sourceSuffix), place));
+    std::string name = peakKey(key, efficiencySuffix);
+    auto it = object.find(name);
+    if (it == object.end())
+      continue;
+    double value = it->is_number() ? it->get<double>() : 0;
+    if (!(value >= 0.01 && value <= 1))
+      return (place / name)
+          .error(fmt::format("\"{}\" must be a number from 0.01 to 1", name));
+    peak.efficiency = value;
+  }
+  return Status::ok();
+}
+
+/// Numbers above 0 under `key`, none when absent.
+StatusOr<std::vector<double>> numbersOf(const Json &object,
+                                        std::string_view key, double unit,
+                                        const JsonPlace &place) {
+  std::vector<double> numbers;
+  auto list = object.find(key);
+  if (list == object.end())
+    return numbers;
+  auto isNumber = [](const Json &value) {
+    return value.is_number() && value.get<double>() >= 1e-9 &&
+           value.get<double>() <= 1e9;
+  };
+  if (!list->is_array() || list->size() > mostPoints ||
+      !std::ranges::all_of(*list, isNumber))
+    return (place / key)
+        .error(
+            fmt::format("\"{}\" must be a list of at most {} numbers above 0",
+                        key, mostPoints));
+  for (const Json &value : *list)
+    numbers.push_back(value.get<double>() * unit);
+  return numbers;
+}
+
+StatusOr<moert::KernelRate> parseKernel(const Json &object,
+                                        const JsonPlace &place) {
+  if (!object.is_object())
+    return place.error("a kernel must be a JSON object");
+  for (const auto &[key, value] : object.items())
+    if (std::ranges::find(kernelKeys, key) == std::end(kernelKeys))
+      return unknownKey(place, key);
+  moert::KernelRate rate;
+  MOE_ASSIGN_OR_RETURN(rate.kernel, textOf(object, "kernel", place));
+  MOE_ASSIGN_OR_RETURN(rate.variant, textOf(object, "variant", place));
+  MOE_ASSIGN_OR_RETURN(rate.at, numbersOf(object, "at", 1, place));
+  MOE_ASSIGN_OR_RETURN(rate.memory, numbersOf(object, "memory", kGiga, place));
+  MOE_ASSIGN_OR_RETURN(rate.cache, numbersOf(object, "cache", kGiga, place));
+  bool rises = std::ranges::adjacent_find(rate.at, std::greater_equal<>{}) ==
+               rate.at.end();
+  if (rate.kernel.empty() || rate.at.empty() || !rises ||
+      rate.memory.size() != rate.at.size() ||
+      (!rate.cache.empty() && rate.cache.size() != rate.at.size()))
+    return place.error("a kernel needs \"kernel\", its name, \"at\", rising "
+                       "sizes, and as many rates in \"memory\"");
+  return rate;
+}
+
+Status parseKernels(const Json &object, const JsonPlace &place,
+                    DeviceDesc &device) {
+  auto list = object.find(kernelsKey);
+  if (list == object.end())
+    return Status::ok();
+  device.statesKernels = true;
+  JsonPlace all = place / kernelsKey;
+  if (!list->is_array())
+    return all.error("\"kernels\" must be a list");
+  for (size_t i = 0; i < list->size(); ++i) {
+    MOE_ASSIGN_OR_RETURN(moert::KernelRate rate,
+                         parseKernel((*list)[i], all / i));
+    device.kernels.push_back(std::move(rate));
+  }
+  return Status::ok();
+}
+
+/// What no single key shows to be impossible.
+Status checkAgreement(const DeviceDesc &device, std::string_view isa,
+                      const JsonPlace &place) {
+  if (device.reservedBytes >= device.memoryBytes)
+    return place.error(fmt::format("\"reserved_gib\" is {}, but \"memory_gib\""
+                                   " is {}: nothing is left to plan with",
+                                   double(device.reservedBytes) / kGiB,
+                                   double(device.memoryBytes) / kGiB));
+  if (device.kind == DeviceKind::Cuda) {
+    if (device.link.perSecond <= 0 || device.arch == 0)
+      return place.error("a cuda device needs \"arch\" and \"link_gbps\"");
+    if (!isa.empty())
+      return place.error("\"isa\" is for a cpu; a cuda device has \"arch\"");
+    return Status::ok();
+  }
+  if (device.link.perSecond > 0 || device.linkLatencySeconds > 0 ||
+      device.arch != 0)
+    return place.error("\"arch\", \"link_gbps\" and \"link_latency_us\" are "
+                       "for a cuda device, and this is a cpu");
+  return Status::ok();
+}
+
+StatusOr<DeviceDesc> parseDevice(const Json &object, const JsonPlace &place) {
+  if (!object.is_object())
+    return place.error("a device must be a JSON object");
+  MOE_RETURN_IF_ERROR(checkKeys(object, place));
+
+  DeviceDesc device;
+  MOE_ASSIGN_OR_RETURN(device.model, textOf(object, "model", place));
+  MOE_ASSIGN_OR_RETURN(device.title, textOf(object, "title", place));
+  MOE_ASSIGN_OR_RETURN(device.source, textOf(object, "source", place));
+  MOE_ASSIGN_OR_RETURN(std::string kind, textOf(object, "kind", place));
+  if (kind != "cpu" && kind != "cuda")
+    return (place / "kind")
+        .error("\"kind\" must be \"cpu\" or \"cuda\", found " +
+               moert::quoted(kind));
+  device.kind = kind == "cpu" ? DeviceKind::Cpu : DeviceKind::Cuda;
+  if (device.model.empty())
+    device.model = kind;
+
+  MOE_ASSIGN_OR_RETURN(std::string isa, textOf(object, "isa", place));
+  if (device.kind == DeviceKind::Cuda) {
+    device.isa = moek::Isa::Cuda;
+  } else {
+    auto found = moek::isaFromName(isa);
+    if (!found || *found == moek::Isa::Cuda)
+      return (place / "isa")
+          .error("\"isa\" of a cpu must be \"ref\", \"avx2\", \"avx512\" or "
+                 "\"amx\", found " +
+                 moert::quoted(isa));
+    device.isa = *found;
+  }
+
+  for (const NumberKey &number : numberKeys) {
+    JsonPlace member = place / number.key;
+    auto it = object.find(number.key);
+    if (it == object.end()) {
+      if (number.required)
+        return place.error(fmt::format("\"{}\" is missing", number.key));
+      continue;
+    }
+    if (!it->is_number())
+      return member.error(fmt::format("\"{}\" must be a number", number.key));
+    double value = it->get<double>();
+    if (!(value >= number.least && value <= number.most))
+      return member.error(fmt::format("\"{}\" is {}, expected {} to {}",
+                                      number.key, value, number.least,
+                                      number.most));
+    if (number.whole && value != std::floor(value))
+      return member.error(fmt::format("\"{}\" is {}, expected a whole number",
+                                      number.key, value));
+    number.set(device, value * number.unit);
+  }
+  MOE_RETURN_IF_ERROR(parseReadByCores(object, place, device));
+  MOE_RETURN_IF_ERROR(parsePeaks(object, place, device));
+  MOE_RETURN_IF_ERROR(parseKernels(object, place, device));
+  MOE_RETURN_IF_ERROR(checkAgreement(device, isa, place));
+  return device;
+}
+} // namespace
+
+StatusOr<std::vector<DeviceDesc>> parseDevices(std::string_view json,
+                                               std::string_view name) {
+  // A target, its list, a device, its list of kernels, a kernel, its list.
+  MOE_ASSIGN_OR_RETURN(Json root, parseJson(name, json, /*depth=*/6));
+  JsonPlace place(name, json);
+  std::vector<DeviceDesc> devices;
+  if (!root.is_object() || !root.contains("devices")) {
+    MOE_ASSIGN_OR_RETURN(DeviceDesc device, parseDevice(root, place));
+    devices.push_back(std::move(device));
+    return devices;
+  }
+  for (const auto &[key, value] : root.items())
+    if (key != "devices" && key != "name")
+      return unknownKey(place, key);
+  const Json &list = root["devices"];
+  place = place / "devices";
+  if (!list.is_array())
+    return place.error("\"devices\" must be an array");
+  for (size_t i = 0; i < list.size(); ++i) {
+    MOE_ASSIGN_OR_RETURN(DeviceDesc device, parseDevice(list[i], place / i));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+TargetDesc joinDevices(std::string name, std::vector<DeviceDesc> devices) {
+  std::ranges::stable_sort(devices, std::greater<>{}, &DeviceDesc::kind);
+  TargetDesc target{std::move(name), std::move(devices), {}};
+  int cpus = 0, gpus = 0;
+  for (DeviceDesc &device : target.devices)
+    device.name = device.kind == DeviceKind::Cpu ? fmt::format("cpu{}", cpus++)
+                                                 : fmt::format("gpu{}", gpus++);
+  return target;
+}
+
+StatusOr<TargetDesc> makeTarget(std::string name,
+                                std::vector<DeviceDesc> devices) {
+  TargetDesc target = joinDevices(std::move(name), std::move(devices));
+  auto cpus =
+      std::ranges::count(target.devices, DeviceKind::Cpu, &DeviceDesc::kind);
+  if (cpus != 1)
+    return Status(
+        StatusCode::Usage,
+        fmt::format("target {}: expected exactly one CPU, found {}; join "
+                    "devices as in 4090+xeon",
+                    target.name, cpus));
+  return target;
+}
+
+StatusOr<TargetDesc> loadTargetFile(const std::string &path) {
+  constexpr uint64_t most = 1 << 20;
+  MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, most));
+  MOE_ASSIGN_OR_RETURN(std::vector<DeviceDesc> devices,
+                       parseDevices(text, moert::inputName(path)));
+  std::string name = moert::inputName(path);
+  name = name.substr(name.find_last_of('/') + 1);
+  name = name.substr(0, name.find_last_of('.'));
+  auto cpus = std::ranges::count(devices, DeviceKind::Cpu, &DeviceDesc::kind);
+  if (cpus <= 1)
+    return makeTarget(std::move(name), std::move(devices));
+  // Several CPUs share one machine's cores; the first is the host.
+  TargetDesc target = joinDevices(std::move(name), std::move(devices));
+  auto first =
+      std::ranges::find(target.devices, DeviceKind::Cpu, &DeviceDesc::kind);
+  std::rotate(first, first + 1, target.devices.end());
+  return target;
+}
+
+namespace {
+/// Four digits: more would only be noise.
+double rounded(double value) {
+  if (!(value > 0))
+    return 0;
+  double unit = std::pow(10, 3 - std::floor(std::log10(value)));
+  return std::round(value * unit) / unit;
+}
+
+Json kernelJson(const moert::KernelRate &rate) {
+  Json object = {{"kernel", rate.kernel}};
+  if (!rate.variant.empty())
+    object["variant"] = rate.variant;
+  object["at"] = rate.at;
+  auto add = [&](const char *key, const std::vector<double> &rates) {
+    for (double value : rates)
+      object[key].push_back(rounded(value / kGiga));
+  };
+  add("memory", rate.memory);
+  add("cache", rate.cache);
+  return object;
+}
+} // namespace
+
+std::string toJson(const TargetDesc &target) {
+  Json list = Json::array();
+  for (const DeviceDesc &device : target.devices) {
+    Json object;
+    object["name"] = device.name;
+    object["model"] = device.model;
+    object["title"] = device.title;
+    object["kind"] = device.kind == DeviceKind::Cpu ? "cpu" : "cuda";
+    if (device.kind == DeviceKind::Cpu)
+      object["isa"] = std::string(moek::isaName(device.isa));
+    for (const NumberKey &number : numberKeys)
+      if (double value = number.get(device) / number.unit; value != 0) {
+        if (value == std::floor(value))
+          object[number.key] = int64_t(value);
+        else
+          object[number.key] = value;
+      }
+    for (double rate : device.readBytesPerSecondByCores)
+      object[readByCoresKey].push_back(rate / kGiga);
+    for (const PeakKey &key : peakKeys) {
+      const Peak &peak = device.*key.peak;
+      if (peak.efficiency > 0)
+        object[peakKey(key, efficiencySuffix)] = peak.efficiency;
+      if (!peak.source.empty())
+        object[peakKey(key, sourceSuffix)] = peak.source;
+    }
+    if (!device.source.empty())
+      object["source"] = device.source;
+    if (device.statesKernels)
+      object[kernelsKey] = Json::array();
+    for (const moert::KernelRate &rate : device.kernels)
+      object[kernelsKey].push_back(kernelJson(rate));
+    list.push_back(std::move(object));
+  }
+  Json root;
+  root["name"] = target.name;
+  root["devices"] = std::move(list);
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace moec

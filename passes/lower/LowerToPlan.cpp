@@ -1,0 +1,189 @@
+#include "compiler/Machine/Targets/TargetAttr.h"
+#include "passes/lower/LowerOps.h"
+#include "passes/moe/Support.h"
+#include "passes/lower/LowerPasses.h"
+
+namespace mlir::plan {
+#define GEN_PASS_DEF_LOWERTOPLANPASS
+#include "passes/lower/LowerPasses.h.inc"
+} // namespace mlir::plan
+
+using namespace mlir;
+using namespace mlir::moe;
+
+LogicalResult Lowerings::lower(Operation *op, Steps steps,
+                               PhaseEmitter &emitter) const {
+  Function function = lowerings_.lookup(op->getName().getTypeID());
+  if (!function)
+    return op->emitError("has no lowering to plan");
+  return function(op, steps, emitter);
+}
+
+LogicalResult moe::unexpectedStep(Operation *op, const SelectedStep &step) {
+  std::string_view name = moert::findOp(unsigned(step.step.op))->name;
+  return op->emitError() << "has no use for an instruction "
+                         << StringRef(name.data(), name.size());
+}
+
+namespace {
+
+/// Reads the module's facts; the first one missing is reported.
+class Facts {
+public:
+  explicit Facts(ModuleOp module)
+      : module(module),
+        dictionary(module->getAttrOfType<DictionaryAttr>(kModelAttr)) {}
+
+  StringRef text(StringRef name) {
+    auto attr = find<StringAttr>(name);
+    return attr ? attr.getValue() : StringRef();
+  }
+  int64_t number(StringRef name) {
+    auto attr = find<IntegerAttr>(name);
+    return attr ? attr.getInt() : 0;
+  }
+  /// The context that suits the model; null if it does not say.
+  IntegerAttr trainedContext() {
+    auto attr = dictionary.getAs<IntegerAttr>("context_length");
+    return attr ? Builder(module.getContext()).getI32IntegerAttr(attr.getInt())
+                : IntegerAttr();
+  }
+  LogicalResult result() const { return failure(failed); }
+
+private:
+  template <typename AttrT> AttrT find(StringRef name) {
+    auto attr = dictionary ? dictionary.getAs<AttrT>(name) : AttrT();
+    if (!attr && !failed) {
+      module.emitError() << "expected '" << name << "' in " << kModelAttr;
+      failed = true;
+    }
+    return attr;
+  }
+
+  ModuleOp module;
+  DictionaryAttr dictionary;
+  bool failed = false;
+};
+
+struct LowerToPlan : plan::impl::LowerToPlanPassBase<LowerToPlan> {
+  using LowerToPlanPassBase::LowerToPlanPassBase;
+
+  LogicalResult initialize(MLIRContext *) override {
+    addRowLowerings(lowerings);
+    addAttentionLowerings(lowerings);
+    addExpertLowerings(lowerings);
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (failed(lowerModule(getOperation())))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult lowerModule(ModuleOp module) {
+    FailureOr<moec::TargetDesc> target = moec::targetOf(module);
+    if (mlir::failed(target))
+      return failure();
+    auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
+    if (functions.empty())
+      return module.emitError("expected functions with a phase, found none");
+    int64_t context = 0, sequences = 1;
+    for (func::FuncOp function : functions) {
+      PhaseAttr phase = phaseOf(function);
+      if (!phase)
+        return function.emitError() << "expected " << kPhaseAttr
+                                    << "; run moe-specialize-phases first";
+      context = std::max(context, phase.getContextLength());
+      sequences = std::max(sequences, phase.getSequences());
+    }
+    auto files = module->getAttrOfType<ArrayAttr>(kFilesAttr);
+    if (!files)
+      return module.emitError() << "expected " << kFilesAttr;
+
+    FailureOr<plan::ProgramOp> program =
+        createProgram(module, target->name, context, sequences);
+    if (mlir::failed(program))
+      return failure();
+    PlanTables tables(*program, *target, files, kvRowsOf(module, context));
+    for (func::FuncOp function : functions)
+      if (mlir::failed(lowerFunction(function, tables)))
+        return failure();
+    addNotes(module, tables.builder());
+    tables.sort();
+    for (func::FuncOp function : functions)
+      function.erase();
+    // The target stays: plan-overhead asks it.
+    for (StringRef name : {kModelAttr, kFilesAttr, kNotesAttr, kKvRowsAttr})
+      module->removeAttr(name);
+    return success();
+  }
+
+  FailureOr<plan::ProgramOp> createProgram(ModuleOp module, StringRef target,
+                                           int64_t context, int64_t sequences) {
+    Facts facts(module);
+    StringRef architecture = facts.text("architecture");
+    StringRef name = facts.text("name"), hash = facts.text("hash");
+    int64_t hidden = facts.number("hidden"), vocab = facts.number("vocab");
+    int64_t layers = facts.number("layers"), experts = facts.number("experts");
+    int64_t expertsUsed = facts.number("experts_used");
+    int64_t parameters = facts.number("parameters");
+    if (mlir::failed(facts.result()))
+      return failure();
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    auto program = builder.create<plan::ProgramOp>(
+        module.getLoc(), "moec " MOEC_VERSION, target, architecture, name, hash,
+        hidden, vocab, layers, context, experts, expertsUsed, userOptions,
+        parameters, facts.trainedContext(),
+        sequences > 1 ? builder.getI32IntegerAttr(sequences) : IntegerAttr());
+    program.getBody().emplaceBlock();
+    return program;
+  }
+
+  LogicalResult lowerFunction(func::FuncOp function, PlanTables &tables) {
+    PhaseEmitter emitter(tables, function.getLoc(), phaseOf(function));
+    Block &block = function.getBody().front();
+    auto terminator = cast<func::ReturnOp>(block.getTerminator());
+    if (block.getNumArguments() != 1 || terminator.getNumOperands() != 1)
+      return function.emitError(
+          "expected one argument and one result of a phase");
+    // Steps come from and go to the host.
+    FailureOr<Value> host =
+        tables.device(function, tables.target().host().name);
+    if (mlir::failed(host))
+      return failure();
+    BlockArgument argument = block.getArgument(0);
+    auto type = cast<RankedTensorType>(argument.getType());
+    Value input = emitter.buffer(
+        "input",
+        type.getElementType().isF32() ? plan::Encoding::F32
+                                      : plan::Encoding::I32,
+        type.getRank() == 1 ? 1 : columnsOf(argument), 1, 0, *host);
+    emitter.set(argument, input);
+
+    for (Operation &op : block.without_terminator()) {
+      if (!isa<LowerableOpInterface>(op))
+        continue; // Weights are lowered where they are used.
+      TypicalStep typical = typicalStep(phaseOf(function));
+      FailureOr<SmallVector<SelectedStep>> steps = selectedSteps(&op);
+      if (mlir::failed(steps))
+        return failure();
+      if (auto costed = dyn_cast<CostOpInterface>(op))
+        addWork(costed, typical.tokens, typical.cached, *steps);
+      if (mlir::failed(emitter.begin(&op, *steps)) ||
+          mlir::failed(lowerings.lower(&op, *steps, emitter)))
+        return failure();
+    }
+    return emitter.end(input, emitter.get(terminator.getOperand(0)));
+  }
+
+  void addNotes(ModuleOp module, OpBuilder &builder) {
+    if (auto notes = module->getAttrOfType<ArrayAttr>(kNotesAttr))
+      for (StringAttr note : notes.getAsRange<StringAttr>())
+        builder.create<plan::NoteOp>(module.getLoc(), note);
+  }
+
+  Lowerings lowerings;
+};
+
+} // namespace

@@ -1,0 +1,209 @@
+#include "passes/lower/PhaseEmitter.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "passes/moe/Support.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+using moek::OpCode;
+
+static StringRef ref(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+PhaseEmitter::PhaseEmitter(PlanTables &tables, Location loc, PhaseAttr attr)
+    : tables_(tables), attr_(attr),
+      phase_(tables.builder().create<plan::PhaseOp>(
+          loc, attr.getName().getValue(), attr.getMinTokens(),
+          attr.getMaxTokens())),
+      builder_(OpBuilder::atBlockEnd(&phase_.getBody().emplaceBlock())),
+      loc_(loc) {}
+
+/// The kernels that read weights; without any, the drivers.
+static std::string kernelNames(ArrayRef<SelectedStep> steps) {
+  llvm::SetVector<StringRef> gemms, drivers;
+  for (const SelectedStep &step : steps) {
+    if (step.step.encodes) // does more than call its gemms
+      gemms.insert(ref(step.driver->name));
+    for (const moek::GemmInfo *gemm : step.gemms)
+      gemms.insert(ref(gemm->name));
+    if (step.step.op != OpCode::Quantize && step.step.op != OpCode::RopeTable)
+      drivers.insert(ref(step.driver->name));
+  }
+  return llvm::join(gemms.empty() ? drivers : gemms, "+");
+}
+
+LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
+  auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  if (!name)
+    return op->emitError() << "expected " << kDeviceAttr
+                           << "; run moe-place-devices first";
+  FailureOr<Value> device = tables_.device(op, name);
+  if (failed(device))
+    return failure();
+  device_ = *device;
+  loc_ = op->getLoc();
+  label_ = labelOf(op);
+
+  // The bytes of all its weights are added up once per phase and device.
+  const moec::DeviceDesc &desc = *tables_.target().find(name.strref());
+  auto [known, isNew] = situations_.try_emplace(name);
+  if (isNew)
+    known->second = situationOf(op->getParentOfType<func::FuncOp>(),
+                                typicalStep(attr_), desc);
+  situation_ = known->second;
+
+  explain_ = explain(op, steps, attr_.getName(), typicalStep(attr_));
+  // A batch ends with the logits of all its rows, which no phase of its own
+  // computes.
+  if (attr_.getName() == kLogitsName && attr_.getSequences() > 1) {
+    moec::Situation rows = situation_;
+    rows.tokens = attr_.getSequences();
+    explain(op, steps, kBatchName, {rows.tokens, 0})
+        .setSeconds(APFloat(opSeconds(op, rows, desc)));
+  }
+  return success();
+}
+
+plan::ExplainOp PhaseEmitter::explain(Operation *op,
+                                      ArrayRef<SelectedStep> steps,
+                                      StringRef phase, TypicalStep step) {
+  auto costly = cast<CostOpInterface>(op);
+  StringAttr device = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  Cost cost = costly.getCost(step.tokens, step.cached);
+  const moec::DeviceDesc &desc = *tables_.target().find(device.strref());
+  double seconds = isa<TransferOp>(op)
+                       ? moec::transferSeconds(cost.activationBytes, desc)
+                       : 0;
+  auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
+  auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
+  return tables_.builder().create<plan::ExplainOp>(
+      loc_, label ? label.getPart().getValue() : StringRef(label_),
+      label ? int32_t(label.getLayer()) : -1, phase, device, kernelNames(steps),
+      reason ? reason.getValue() : "", APFloat(cost.flops),
+      APFloat(cost.weightBytes), APFloat(cost.activationBytes),
+      APFloat(cost.kvBytes),
+      APFloat(cost.weightBytes > 0 ? cost.flops / cost.weightBytes : 0.0),
+      APFloat(seconds));
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+Value PhaseEmitter::buffer(const Twine &name, plan::Encoding encoding,
+                           int64_t cols, int64_t rowsPerToken,
+                           int64_t fixedRows, Value device) {
+  return builder_.create<plan::BufferOp>(
+      loc_, name.str(), device ? device : device_, encoding, cols, rowsPerToken,
+      fixedRows, IntegerAttr(), /*per_worker=*/false);
+}
+
+Value PhaseEmitter::bufferLike(Value like, const Twine &name,
+                               plan::Encoding encoding, Value device) {
+  auto shape = like.getDefiningOp<plan::BufferOp>();
+  return buffer(name, encoding, shape.getCols(), shape.getRowsPerToken(),
+                shape.getFixedRows(), device);
+}
+
+Value PhaseEmitter::encodedLike(Value x) {
+  auto buffer = x.getDefiningOp<plan::BufferOp>();
+  auto device = buffer.getDevice().getDefiningOp<plan::DeviceOp>();
+  // Of the target: a plan.device has the instruction set that the kernels so
+  // far need.
+  moek::Isa isa = tables_.target().find(device.getName())->isa;
+  auto encoding = plan::Encoding(encodingOn(isa, phase_.getMaxTokens()));
+  return bufferLike(x, buffer.getName() + ".a8", encoding);
+}
+
+Value PhaseEmitter::weight(Value weight, moek::Layout layout) {
+  if (!weight)
+    return {};
+  FailureOr<Value> entry = tables_.weight(weight, layout);
+  failed_ |= failed(entry);
+  return succeeded(entry) ? *entry : Value();
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+void PhaseEmitter::quantize(const SelectedStep &step, Value value) {
+  Value &out = encoded_[value];
+  if (out)
+    return;
+  Value x = get(value);
+  out = encodedLike(x);
+  inst(step, {x, out});
+}
+
+Value PhaseEmitter::activation(const SelectedStep &step, Value value) const {
+  return moek::isA8(step.activation()) ? encoded_.lookup(value) : get(value);
+}
+
+Value PhaseEmitter::ropeTable(const SelectedStep &step, RopeAttr rope) {
+  Value &table = ropeTables_[{rope, device_}];
+  if (!table) {
+    table = rows("rope_table", rope.getDim());
+    inst(step, {tables_.ropeFrequencies(rope), table});
+  }
+  return table;
+}
+
+void PhaseEmitter::addSeconds(const SelectedStep &step,
+                              ArrayRef<Value> operands) {
+  auto explain = explain_.getDefiningOp<plan::ExplainOp>();
+  StepWork work = step.work;
+  if (step.step.op == OpCode::Copy)
+    return; // The op's bytes, whose seconds begin() has.
+  if (step.step.op == OpCode::Quantize) {
+    auto out = operands.back().getDefiningOp<plan::BufferOp>();
+    // A float read, a code written.
+    work.activationBytes = 5.0 * double(out.getCols()) *
+                           double(out.getRowsPerToken()) *
+                           double(situation_.tokens);
+  }
+  const moec::DeviceDesc &desc = *tables_.target().find(
+      std::string_view(explain.getDevice().data(), explain.getDevice().size()));
+  double seconds = moec::instructionSeconds(
+      step.step.op, work, {step.driver, step.gemms}, situation_, desc);
+  explain.setSeconds(APFloat(explain.getSeconds().convertToDouble() + seconds));
+}
+
+/// For the plan; null without any.
+static DenseF64ArrayAttr workAttr(OpBuilder &builder, const WorkTerms &terms) {
+  if (terms.isNone())
+    return {};
+  return builder.getDenseF64ArrayAttr({terms.tokenOps, terms.seenOps,
+                                       terms.rowOps, terms.firstBytes,
+                                       terms.again});
+}
+
+void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
+                        ArrayRef<int64_t> ints, ArrayRef<double> floats) {
+  addSeconds(step, operands);
+  SmallVector<StringRef> kernels{ref(step.driver->name)};
+  tables_.noteKernel(device_, step.driver->isa);
+  for (const moek::GemmInfo *gemm : step.gemms) {
+    kernels.push_back(ref(gemm->name));
+    tables_.noteKernel(device_, gemm->isa);
+  }
+  SmallVector<Value> values;
+  SmallVector<bool> present;
+  for (Value operand : operands) {
+    present.push_back(bool(operand));
+    if (operand)
+      values.push_back(operand);
+  }
+  builder_.create<plan::InstOp>(
+      loc_, /*event=*/Type(), ref(moert::findOp(unsigned(step.step.op))->name),
+      tables_.queue(device_, step.step.op), builder_.getStrArrayAttr(kernels),
+      values, /*waits=*/ValueRange(), present, ints, floats, /*barrier=*/false,
+      explain_, workAttr(builder_, step.terms));
+}
+
+LogicalResult PhaseEmitter::end(Value input, Value output) {
+  builder_.create<plan::BindOp>(phase_.getLoc(), input, output);
+  return failure(failed_);
+}

@@ -1,0 +1,73 @@
+//===- PlanTables.h - The tables of a plan under construction ---*- C++ -*-===//
+//
+// Used by lower-to-plan. Every entry is made when it is first needed and
+// shared by all phases, so that a plan holds nothing that no instruction uses.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_PASSES_LOWER_PLANTABLES_H
+#define MOE_PASSES_LOWER_PLANTABLES_H
+
+#include "compiler/Machine/Targets/Target.h"
+#include "dialects/moe/Moe.h"
+#include "dialects/plan/Plan.h"
+#include "kernels/Registry.h"
+#include "llvm/ADT/MapVector.h"
+#include "mlir/IR/Builders.h"
+
+namespace mlir::moe {
+
+class PlanTables {
+public:
+  /// Entries go to the end of `program`.
+  PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
+             ArrayAttr files, int64_t kvRows);
+
+  /// The device of this name; emits an error on `op` if the target has none.
+  FailureOr<Value> device(Operation *op, StringRef name);
+  /// The device's queue for instructions of `op`.
+  Value queue(Value device, moek::OpCode op);
+  /// The device's entry says which ISA its kernels need: the best one noted.
+  void noteKernel(Value device, moek::Isa isa);
+
+  /// The entry for a moe.weight or a weight made from some.
+  FailureOr<Value> weight(Value weight,
+                          moek::Layout layout = moek::Layout::Gguf);
+  Value ropeFrequencies(RopeAttr rope);
+  /// The cache that `op` appends to; emits an error on it if another phase has
+  /// that on another device or of other rows.
+  FailureOr<Value> kv(CacheOpInterface op, Value device);
+
+  /// Brings the program's ops into the order of plan.fbs.
+  void sort();
+
+  const moec::TargetDesc &target() const { return target_; }
+  OpBuilder &builder() { return builder_; }
+
+private:
+  FailureOr<Value> file(Operation *op, int64_t index);
+  FailureOr<Value> addReference(WeightOp op);
+  FailureOr<Value> addSplit(SplitKvBOp op, bool isKey);
+  FailureOr<Value> addFolded(FoldQueryOp op);
+  FailureOr<Value> addTransposed(TransposeOp op);
+  FailureOr<Value> addPacked(Value weight, moek::Layout layout);
+
+  plan::ProgramOp program_;
+  const moec::TargetDesc &target_;
+  ArrayAttr files_;
+  int64_t kvRows_;
+  OpBuilder builder_;
+
+  llvm::DenseMap<Attribute, Value> devices_;
+  llvm::DenseMap<std::pair<Value, plan::QueueKind>, Value> queues_;
+  llvm::DenseMap<Value, moek::Isa> isas_;
+  llvm::DenseMap<int64_t, Value> fileEntries_;
+  /// By what the weight is, independent of the function it is in, and layout.
+  llvm::DenseMap<std::pair<Attribute, moek::Layout>, Value> weights_;
+  llvm::DenseMap<Attribute, Value> frequencies_;
+  llvm::DenseMap<int64_t, plan::KvOp> caches_;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_LOWER_PLANTABLES_H

@@ -1,0 +1,29 @@
+//===- OpSeconds.h - What an op takes, before it has kernels ----*- C++ -*-===//
+//
+// Passes compare devices and forms before kernels are selected. What they ask
+// is what selection would take: the kernels of each instruction that
+// compiler/Machine/CostModel finds the fastest.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_PASSES_MOE_OPSECONDS_H
+#define MOE_PASSES_MOE_OPSECONDS_H
+
+#include "compiler/Machine/CostModel/CostModel.h"
+#include "passes/moe/KernelSelection.h"
+#include "passes/moe/Support.h"
+
+namespace mlir::moe {
+
+/// `tokens` of a phase after `cached` positions, of an op in `function`.
+moec::Situation situationOf(func::FuncOp function, TypicalStep step,
+                            const moec::DeviceDesc &device);
+
+/// Seconds of all instructions of `op` on `device`; of a transfer, on the link
+/// of that GPU. `mayPack`: weights may have another layout than the file's.
+double opSeconds(Operation *op, const moec::Situation &situation,
+                 const moec::DeviceDesc &device, bool mayPack = true);
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_MOE_OPSECONDS_H

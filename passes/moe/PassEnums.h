@@ -1,0 +1,37 @@
+//===- PassEnums.h - Choices that pass options offer ------------*- C++ -*-===//
+
+#ifndef MOE_PASSES_MOE_PASSENUMS_H
+#define MOE_PASSES_MOE_PASSENUMS_H
+
+#include "llvm/Support/CommandLine.h"
+
+namespace mlir::moe {
+
+/// A form of multi-head latent attention; Unset leaves the choice to a more
+/// general option.
+enum class MlaForm { Unset, Auto, None, Factored, Folded };
+
+/// `--weights`: Pack may compute and write weights, Reference only reads the
+/// model file.
+enum class WeightsMode { Auto, Pack, Reference };
+
+inline auto mlaFormValues() {
+  return llvm::cl::values(
+      clEnumValN(MlaForm::Unset, "unset", "as the more general option says"),
+      clEnumValN(MlaForm::Auto, "auto", "the fastest by the cost model"),
+      clEnumValN(MlaForm::None, "none", "decompress keys and values"),
+      clEnumValN(MlaForm::Factored, "factored", "W_UK on the query's side"),
+      clEnumValN(MlaForm::Folded, "folded", "W_UK multiplied into W_Q"));
+}
+
+inline auto weightsModeValues() {
+  return llvm::cl::values(
+      clEnumValN(WeightsMode::Auto, "auto", "pack what gets faster by it"),
+      clEnumValN(WeightsMode::Pack, "pack", "write plan.weights"),
+      clEnumValN(WeightsMode::Reference, "reference",
+                 "use the model file's bytes only"));
+}
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_MOE_PASSENUMS_H

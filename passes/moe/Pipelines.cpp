@@ -1,0 +1,66 @@
+#include "passes/moe/Pipelines.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "passes/moe/KvTypeRules.h"
+#include "passes/moe/Passes.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+/// A graph with phases to one with devices.
+static void addPlacement(OpPassManager &manager,
+                         const CompileOptions &options) {
+  // What is computed, before where: placement counts what these leave.
+  manager.addPass(createChooseKvTypesPass({.types = options.kvType}));
+  manager.addPass(createSizeCachesPass({.budget = options.kvBudget}));
+  AbsorbMlaPassOptions absorb;
+  absorb.form = options.mla;
+  absorb.weights = options.weights;
+  manager.addPass(createAbsorbMlaPass(absorb));
+  if (options.experts != 0)
+    manager.addPass(createReduceExpertsPass({.experts = options.experts}));
+  if (!options.place.empty()) {
+    SmallVector<std::string> rules(options.place.begin(), options.place.end());
+    manager.addPass(createApplyRulesPass({.rules = rules}));
+  }
+  manager.addPass(createPlaceDevicesPass());
+}
+
+/// Whether something that placement counts is decided by device: the form of
+/// attention, how W_UK lies, or elements of the cache.
+static bool dependsOnDevices(const CompileOptions &options) {
+  auto rules =
+      KvTypeRules::parse(options.kvType, [](const Twine &, const Twine &) {});
+  if (failed(rules)) // moe-choose-kv-types says so.
+    return false;
+  bool transposes = options.mla == MlaForm::Factored &&
+                    options.weights != WeightsMode::Reference;
+  return options.mla == MlaForm::Auto || transposes || rules->hasAuto();
+}
+
+void moe::buildCompilePipeline(OpPassManager &manager,
+                               const CompileOptions &options) {
+  manager.addPass(
+      createSpecializePhasesPass({.ubatch = options.ubatch,
+                                  .context = options.context,
+                                  .decodeTokens = options.decodeTokens,
+                                  .sequences = options.sequences}));
+  if (dependsOnDevices(options)) {
+    OpPassManager trial(ModuleOp::getOperationName());
+    addPlacement(trial, options);
+    manager.addPass(createForeseeDevicesPass(trial));
+  }
+  addPlacement(manager, options);
+  // Fusion joins ops of one device only, so it follows placement.
+  manager.addPass(createFusePass());
+  manager.addPass(createInsertTransfersPass());
+  manager.addPass(createSelectKernelsPass({.weights = options.weights}));
+}
+
+void moe::registerPassesAndPipelines() {
+  registerMoePasses();
+  PassPipelineRegistration<CompileOptions>(
+      "moe-compile", "Model graph to placed graph with kernels",
+      buildCompilePipeline);
+}

@@ -1,0 +1,70 @@
+//===- Pipelines.h - The order of the passes --------------------*- C++ -*-===//
+
+#ifndef MOE_PASSES_MOE_PIPELINES_H
+#define MOE_PASSES_MOE_PIPELINES_H
+
+#include "mlir/Pass/PassOptions.h"
+#include "passes/moe/PassEnums.h"
+
+#include <memory>
+#include <string>
+
+namespace mlir {
+class OpPassManager;
+class Pass;
+} // namespace mlir
+
+namespace mlir::moe {
+
+/// What a user decides about a compilation; the defaults are moec's.
+struct CompileOptions : PassPipelineOptions<CompileOptions> {
+  Option<int64_t> context{*this, "context",
+                          llvm::cl::desc("Most positions of a sequence"),
+                          llvm::cl::init(4096)};
+  Option<int64_t> ubatch{*this, "ubatch",
+                         llvm::cl::desc("Most tokens of a prefill step"),
+                         llvm::cl::init(512)};
+  Option<int64_t> decodeTokens{*this, "decode-tokens",
+                               llvm::cl::desc("Most tokens of a decode step"),
+                               llvm::cl::init(1)};
+  Option<int64_t> sequences{
+      *this, "sequences",
+      llvm::cl::desc("Most sequences that are decoded together"),
+      llvm::cl::init(1)};
+  Option<int64_t> kvBudget{
+      *this, "kv-budget",
+      llvm::cl::desc("Bytes of the KV cache; 0 for what the contexts take"),
+      llvm::cl::init(0)};
+  Option<int64_t> experts{
+      *this, "experts",
+      llvm::cl::desc("Experts per token; 0 for as many as the model uses"),
+      llvm::cl::init(0)};
+  Option<std::string> kvType{
+      *this, "kv-type",
+      llvm::cl::desc("Elements of the KV cache by layer, "
+                     "as in blk.0-3=f16,q8_0"),
+      llvm::cl::init("auto")};
+  Option<MlaForm> mla{*this, "mla", llvm::cl::desc("Form of latent attention"),
+                      llvm::cl::init(MlaForm::Auto), mlaFormValues()};
+  ListOption<std::string> place{
+      *this, "place", llvm::cl::desc("Rules of devices: [PHASE:]OPS=DEVICE")};
+  Option<WeightsMode> weights{
+      *this, "weights", llvm::cl::desc("Whether weights may be packed"),
+      llvm::cl::init(WeightsMode::Auto), weightsModeValues()};
+};
+
+/// Notes on every attention, as its moe.device, where `placement`, passes from
+/// a graph with phases to one with devices, puts it in a copy of the module.
+std::unique_ptr<Pass> createForeseeDevicesPass(OpPassManager placement);
+
+/// Model graph to placed graph: every pass on the `moe` dialect, in order. The
+/// module needs moe.model, moe.files and moe.target.
+void buildCompilePipeline(OpPassManager &manager,
+                          const CompileOptions &options);
+
+/// Registers every pass and `moe-compile` with the global pass registry.
+void registerPassesAndPipelines();
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_MOE_PIPELINES_H

@@ -1,0 +1,310 @@
+#include "passes/moe/Placement.h"
+
+#include "kernels/Activation.h"
+#include "kernels/KvCache.h"
+#include "kernels/Scratch.h"
+#include "passes/moe/OpSeconds.h"
+#include "passes/moe/Support.h"
+#include "runtime/schema/OpTable.h"
+
+using namespace mlir;
+using namespace mlir::moe;
+
+namespace {
+
+/// The tensor of the file, or the computed one, that `weight` is or views, and
+/// its name.
+std::pair<StringAttr, int64_t> residentTensor(Value weight) {
+  Operation *producer = weight.getDefiningOp();
+  if (auto split = dyn_cast<SplitKvBOp>(producer))
+    return residentTensor(split.getWeight());
+  int64_t bytes = getTensorBytes(cast<RankedTensorType>(weight.getType()));
+  if (auto fold = dyn_cast<FoldQueryOp>(producer)) {
+    StringAttr base = residentTensor(fold.getWq()).first;
+    return {StringAttr::get(base.getContext(), base.getValue() + " (folded)"),
+            bytes};
+  }
+  if (auto transpose = dyn_cast<TransposeOp>(producer)) {
+    StringAttr base = residentTensor(transpose.getWeight()).first;
+    return {
+        StringAttr::get(base.getContext(), base.getValue() + " (transposed)"),
+        bytes};
+  }
+  return {cast<WeightOp>(producer).getRef().getName(), bytes};
+}
+
+/// Bytes of an activation for `tokens` tokens.
+int64_t activationBytes(Value value, int64_t tokens) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || isWeight(value))
+    return 0;
+  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  for (int64_t size : type.getShape())
+    bytes *= ShapedType::isDynamic(size) ? tokens : size;
+  return bytes;
+}
+
+/// Bytes of the buffers between an op's own instructions: what its gemms read,
+/// encoded, and what they write.
+int64_t innerBytes(Operation *op, int64_t tokens) {
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!lowerable)
+    return 0;
+  int64_t slots = tokens;
+  if (auto experts = dyn_cast<ExpertsOp>(op))
+    slots *= cast<RankedTensorType>(experts.getIds().getType()).getDimSize(1);
+  int64_t bytes = 0;
+  for (const PlanStep &step : lowerable.getPlanSteps())
+    for (Value weight : step.gemmWeights) {
+      ArrayRef<int64_t> shape =
+          cast<RankedTensorType>(weight.getType()).getShape();
+      int64_t rows = shape[shape.size() - 2], cols = shape.back();
+      bytes += slots * (rows * 4 + moek::a8RowBytes(cols));
+    }
+  return bytes;
+}
+
+/// Private bytes that a worker needs for an op.
+int64_t scratchBytes(Operation *op) {
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!lowerable)
+    return 0;
+  const PlanStep *current = nullptr;
+  auto parameter = [&](std::string_view name) -> int64_t {
+    if (name == "cols")
+      return cast<RankedTensorType>(current->gemmWeights.front().getType())
+          .getShape()
+          .back();
+    if (auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name)))
+      return attribute.getInt();
+    auto router = dyn_cast<RouterOp>(op);
+    return router && name == "experts"
+               ? cast<RankedTensorType>(router.getWeight().getType())
+                     .getDimSize(0)
+               : 0;
+  };
+  int64_t bytes = 0;
+  SmallVector<PlanStep> steps = lowerable.getPlanSteps();
+  for (const PlanStep &step : steps) {
+    current = &step;
+    bytes = std::max(bytes,
+                     moert::findOp(unsigned(step.op))->scratchBytes(parameter));
+    // Two gemms may be fused to one instruction later.
+    if (!step.gemmWeights.empty())
+      bytes = std::max(bytes, moek::gateUpScratchBytes());
+  }
+  return bytes;
+}
+
+} // namespace
+
+size_t moe::gpuCount(const moec::TargetDesc &target) {
+  return size_t(llvm::count_if(target.devices, [](const auto &device) {
+    return device.kind == moec::DeviceKind::Cuda;
+  }));
+}
+
+const moec::DeviceDesc &moe::expectedDevice(Operation *attention,
+                                            const moec::TargetDesc &target) {
+  if (auto name = attention->getAttrOfType<StringAttr>(kDeviceAttr))
+    if (const auto *device = target.find(std::string_view(name.getValue())))
+      return *device;
+  return gpuCount(target) ? target.devices.front() : target.host();
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+PlacementProblem::PlacementProblem(ModuleOp module,
+                                   const moec::TargetDesc &target)
+    : functions(module.getOps<func::FuncOp>()), target(target) {
+  int64_t context = 0;
+  for (func::FuncOp function : functions)
+    context = std::max(context, phaseOf(function).getContextLength());
+  kvRowCount = kvRowsOf(module, context);
+  GroupIndex known;
+  for (func::FuncOp function : functions) {
+    PhaseAttr phase = phaseOf(function);
+    function.walk([&](CostOpInterface op) { addOp(op, phase, known); });
+  }
+  for (OpGroup &group : groupList)
+    for (auto [name, bytes] : group.weights)
+      group.weightBytes += bytes;
+}
+
+void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
+                             GroupIndex &known) {
+  int index = int(groupList.size());
+  auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  // An op without a label is a group of its own.
+  if (auto label = op->getAttrOfType<LabelAttr>(kLabelAttr))
+    index = known.try_emplace({label, device}, index).first->second;
+  if (index == int(groupList.size())) {
+    groupList.emplace_back();
+    groupList.back().label = labelOf(op);
+    groupList.back().layer = layerOf(op);
+    if (device)
+      groupList.back().device =
+          int(target.find(std::string_view(device.getValue())) -
+              target.devices.data());
+  }
+  groupIndex[op] = index;
+  OpGroup &group = groupList[index];
+  group.ops.push_back(op);
+
+  for (Value operand : op->getOperands())
+    if (isWeight(operand))
+      group.weights.insert(residentTensor(operand));
+  if (auto cache = dyn_cast<CacheOpInterface>(op))
+    group.kvBytes = cache.getCacheBytes(kvRowCount);
+
+  auto costed = cast<CostOpInterface>(op);
+  Cost cost = costed.getCost(1, typicalStep(phase).cached);
+  if (int64_t resident = costed.getResidentWeightBytes())
+    group.readFraction =
+        std::max(group.readFraction, cost.weightBytes / double(resident));
+  if (isOfOneToken(phase))
+    group.decodeCost += cost;
+}
+
+double PlacementProblem::decodeSeconds(const OpGroup &group,
+                                       const moec::DeviceDesc &device) const {
+  auto [known, isNew] = secondsOf.try_emplace({&group, &device}, 0.0);
+  if (isNew)
+    known->second = computeSeconds(group, device);
+  return known->second;
+}
+
+double PlacementProblem::computeSeconds(const OpGroup &group,
+                                        const moec::DeviceDesc &device) const {
+  double seconds = 0;
+  for (Operation *op : group.ops) {
+    PhaseAttr phase = phaseOf(op);
+    if (isOfOneToken(phase)) {
+      auto function = op->getParentOfType<func::FuncOp>();
+      auto [known, isNew] = situations.try_emplace({function, &device});
+      if (isNew)
+        known->second =
+            situationOf(function, {1, typicalStep(phase).cached}, device);
+      seconds += opSeconds(op, known->second, device);
+    }
+  }
+  return seconds;
+}
+
+int PlacementProblem::deviceOf(Operation *op,
+                               const Assignment &assignment) const {
+  int group = op ? groupOf(op) : -1;
+  return group < 0 ? hostIndex() : assignment[group];
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+std::vector<DeviceUse>
+PlacementProblem::memoryUse(const Assignment &assignment) const {
+  std::vector<DeviceUse> use(target.devices.size());
+  std::vector<WeightSet> weights(use.size());
+  for (auto [group, device] : llvm::zip_equal(groupList, assignment)) {
+    use[device].kv += group.kvBytes;
+    for (auto [name, bytes] : group.weights)
+      if (weights[device].insert({name, bytes}).second)
+        use[device].weights += bytes;
+  }
+  for (func::FuncOp function : functions)
+    addFunction(function, assignment, use);
+  return use;
+}
+
+/// Activations are those alive at the worst op, plus its own buffers as if all
+/// of them lived through it: at least what plan-allocate will need.
+void PlacementProblem::addFunction(func::FuncOp function,
+                                   const Assignment &assignment,
+                                   std::vector<DeviceUse> &use) const {
+  Block &body = function.getBody().front();
+  PhaseAttr phase = phaseOf(function);
+  int64_t tokens = phase.getMaxTokens();
+  llvm::DenseMap<Operation *, int64_t> order;
+  for (Operation &op : body)
+    order[&op] = int64_t(order.size());
+
+  size_t devices = use.size();
+  std::vector<std::vector<int64_t>> change(
+      devices, std::vector<int64_t>(order.size() + 1));
+  std::vector<int64_t> largestCopy(devices);
+  auto addValue = [&](Value value, int home, int64_t begin) {
+    int64_t bytes = activationBytes(value, tokens);
+    if (bytes == 0)
+      return;
+    SmallVector<int64_t> lastUse(devices, -1);
+    lastUse[home] = begin;
+    for (Operation *user : value.getUsers()) {
+      int64_t &last = lastUse[deviceOf(user, assignment)];
+      last = std::max(last, order.lookup(user));
+    }
+    for (size_t device = 0; device < devices; ++device) {
+      if (lastUse[device] < 0)
+        continue;
+      change[device][begin] += bytes;
+      change[device][lastUse[device] + 1] -= bytes;
+      if (int(device) != home)
+        for (int end : {home, int(device)})
+          largestCopy[end] = std::max(largestCopy[end], bytes);
+    }
+  };
+  for (Value argument : body.getArguments())
+    addValue(argument, hostIndex(), 0);
+  for (Operation &op : body) {
+    int device = deviceOf(&op, assignment);
+    int64_t index = order[&op];
+    for (Value result : op.getResults())
+      addValue(result, device, index);
+    int64_t inside = innerBytes(&op, tokens);
+    change[device][index] += inside;
+    change[device][index + 1] -= inside;
+    if (const moec::DeviceDesc &desc = target.devices[device];
+        desc.kind == moec::DeviceKind::Cpu)
+      use[device].scratch = std::max(use[device].scratch,
+                                     scratchBytes(&op) * int64_t(desc.cores));
+  }
+  for (size_t device = 0; device < devices; ++device) {
+    int64_t live = 0, peak = 0;
+    for (int64_t delta : change[device])
+      peak = std::max(peak, live += delta);
+    use[device].activations = std::max(use[device].activations, peak);
+    use[device].staging =
+        std::max(use[device].staging, 2 * largestCopy[device]);
+  }
+}
+
+PlacementProblem::Transfers
+PlacementProblem::transfersPerToken(const Assignment &assignment) const {
+  Transfers transfers;
+  for (func::FuncOp function : functions) {
+    if (!isOfOneToken(phaseOf(function)))
+      continue;
+    auto addValue = [&](Value value, int home) {
+      int64_t bytes = activationBytes(value, 1);
+      llvm::SmallDenseSet<int> destinations;
+      if (bytes > 0)
+        for (Operation *user : value.getUsers())
+          if (int device = deviceOf(user, assignment);
+              device != home && destinations.insert(device).second) {
+            // The link of the GPU that sends or receives.
+            int other = device == hostIndex() ? home : device;
+            transfers.seconds +=
+                moec::transferSeconds(double(bytes), target.devices[other]);
+            ++transfers.count;
+          }
+    };
+    Block &body = function.getBody().front();
+    for (Value argument : body.getArguments())
+      addValue(argument, hostIndex());
+    for (Operation &op : body)
+      for (Value result : op.getResults())
+        addValue(result, deviceOf(&op, assignment));
+  }
+  return transfers;
+}

@@ -1,0 +1,135 @@
+//===- Placement.h - Ops by label, and what a device must hold --*- C++ -*-===//
+//
+// What moe-place-devices decides about and the arithmetic of its budgets.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_PASSES_MOE_PLACEMENT_H
+#define MOE_PASSES_MOE_PLACEMENT_H
+
+#include "compiler/Machine/CostModel/CostModel.h"
+#include "compiler/Machine/Targets/Target.h"
+#include "dialects/moe/Moe.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <optional>
+#include <vector>
+
+namespace mlir::moe {
+
+/// How many of a target's devices are GPUs; they are the first.
+size_t gpuCount(const moec::TargetDesc &target);
+
+/// Where attention is expected: on its moe.device (moe-foresee-devices), else
+/// where placement tries to put it, on the first GPU or the host.
+const moec::DeviceDesc &expectedDevice(Operation *attention,
+                                       const moec::TargetDesc &target);
+
+/// Weights by name with the bytes that must be resident. Views of one tensor
+/// are that tensor.
+using WeightSet = llvm::MapVector<StringAttr, int64_t>;
+
+/// The ops of one label in all phases: the unit of placement. An attention may
+/// have another form and other labels in another phase; its layer holds them
+/// together. Ops of one label that are on different devices already are groups
+/// of their own.
+struct OpGroup {
+  std::string label;
+  std::optional<int64_t> layer;
+  /// The device that the ops are on already, as an index into the target's;
+  /// -1: placement decides.
+  int device = -1;
+  SmallVector<Operation *> ops;
+  WeightSet weights;
+  int64_t weightBytes = 0;
+  /// Of the cache that the group appends to, for all sequences.
+  int64_t kvBytes = 0;
+  /// For one decoded token in the typical step.
+  Cost decodeCost;
+  /// Largest share of its resident bytes that an op reads for one token: 1
+  /// for a dense op, k/E for routed experts, 1/vocabulary for the embedding.
+  double readFraction = 0;
+
+  /// FLOPs of a token per byte that must be resident for them.
+  double intensity() const {
+    return weightBytes ? decodeCost.flops / double(weightBytes) : 0;
+  }
+};
+
+/// Bytes that one device must hold.
+struct DeviceUse {
+  int64_t weights = 0;
+  int64_t kv = 0;
+  int64_t activations = 0; ///< The largest phase.
+  int64_t scratch = 0;     ///< Of all workers.
+  int64_t staging = 0;     ///< Double buffers of transfers.
+
+  int64_t total() const {
+    return weights + kv + activations + scratch + staging;
+  }
+};
+
+/// The module as placement sees it.
+class PlacementProblem {
+public:
+  /// A device of the target for every group, as an index into its devices.
+  using Assignment = std::vector<int>;
+
+  PlacementProblem(ModuleOp module, const moec::TargetDesc &target);
+
+  /// In the order of the first function that has a label.
+  ArrayRef<OpGroup> groups() const { return groupList; }
+  /// The group of the op that makes an activation, or -1.
+  int groupOf(Operation *op) const {
+    auto it = groupIndex.find(op);
+    return it == groupIndex.end() ? -1 : it->second;
+  }
+  /// Of each layer's cache.
+  int64_t kvRows() const { return kvRowCount; }
+
+  std::vector<DeviceUse> memoryUse(const Assignment &assignment) const;
+
+  /// Copies between devices and their seconds for one decoded token.
+  struct Transfers {
+    int64_t count = 0;
+    double seconds = 0;
+  };
+  Transfers transfersPerToken(const Assignment &assignment) const;
+
+  /// Seconds of a group for one decoded token on a device.
+  double decodeSeconds(const OpGroup &group,
+                       const moec::DeviceDesc &device) const;
+
+private:
+  double computeSeconds(const OpGroup &group,
+                        const moec::DeviceDesc &device) const;
+  /// Groups by label and device; a missing one is null.
+  using GroupIndex = llvm::DenseMap<std::pair<Attribute, Attribute>, int>;
+  void addOp(Operation *op, PhaseAttr phase, GroupIndex &known);
+  void addFunction(func::FuncOp function, const Assignment &assignment,
+                   std::vector<DeviceUse> &use) const;
+  /// Where `op` runs; what has no group (arguments, returns) is the host's.
+  int deviceOf(Operation *op, const Assignment &assignment) const;
+  int hostIndex() const { return int(target.devices.size()) - 1; }
+
+  /// Functions of the module, each with a phase.
+  SmallVector<func::FuncOp> functions;
+  const moec::TargetDesc &target;
+  std::vector<OpGroup> groupList;
+  llvm::DenseMap<Operation *, int> groupIndex;
+  int64_t kvRowCount = 0;
+  // Asked for again with every assignment that is looked at.
+  mutable llvm::DenseMap<std::pair<const OpGroup *, const moec::DeviceDesc *>,
+                         double>
+      secondsOf;
+  mutable llvm::DenseMap<std::pair<Operation *, const moec::DeviceDesc *>,
+                         moec::Situation>
+      situations;
+};
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_MOE_PLACEMENT_H

@@ -1,0 +1,204 @@
+#include "compiler/Machine/Targets/TargetAttr.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "passes/moe/KernelSelection.h"
+#include "passes/moe/Passes.h"
+#include "passes/moe/Support.h"
+#include "passes/moe/WeightLayouts.h"
+#include "runtime/schema/OpTable.h"
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_SELECTKERNELSPASS
+#include "passes/moe/Passes.h.inc"
+} // namespace mlir::moe
+
+using namespace mlir;
+using namespace mlir::moe;
+using moek::GemmInfo;
+using moek::KernelInfo;
+
+namespace {
+
+StringRef toRef(std::string_view text) {
+  return StringRef(text.data(), text.size());
+}
+
+StringAttr nameAttr(MLIRContext *context, std::string_view name) {
+  return StringAttr::get(context, toRef(name));
+}
+
+/// The device an op was placed on; emits an error if there is none.
+const moec::DeviceDesc *deviceOf(LowerableOpInterface op,
+                                 const moec::TargetDesc &target) {
+  auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
+  const moec::DeviceDesc *device =
+      name ? target.find(std::string_view(name.getValue())) : nullptr;
+  if (!device)
+    op.emitError() << labelOf(op) << " is on no device of the target; "
+                   << "run moe-place-devices first";
+  return device;
+}
+
+/// Selects for the ops of one function.
+class Selector {
+public:
+  Selector(const moec::TargetDesc &target, const WeightLayouts &layouts,
+           PhaseAttr phase)
+      : target(target), layouts(layouts), phase(phase) {}
+
+  LogicalResult select(LowerableOpInterface op) {
+    const moec::DeviceDesc *device = deviceOf(op, target);
+    if (!device)
+      return failure();
+
+    SmallVector<PlanStep> steps = op.getPlanSteps();
+    SmallVector<const GemmInfo *> gemms;
+    for (const PlanStep &step : steps)
+      for (Value weight : step.gemmWeights) {
+        const GemmInfo *gemm = gemmFor(weight, *device);
+        if (!gemm)
+          return reportGemm(op, weight, *device);
+        gemms.push_back(gemm);
+      }
+
+    MLIRContext *context = op.getContext();
+    SmallVector<KernelCallAttr> calls;
+    ArrayRef<const GemmInfo *> rest = gemms;
+    for (const PlanStep &step : withQuantize(steps, gemms)) {
+      const KernelInfo *driver = chooseKernel(step.op, device->isa);
+      if (!driver)
+        return reportKernel(op, step.op, *device);
+      SmallVector<StringAttr> names;
+      for (const GemmInfo *gemm : rest.take_front(step.gemmWeights.size()))
+        names.push_back(nameAttr(context, gemm->name));
+      rest = rest.drop_front(names.size());
+      calls.push_back(
+          KernelCallAttr::get(context, nameAttr(context, driver->name), names));
+    }
+    explainLayouts(op, steps, *device);
+    op->setAttr(kKernelsAttr, KernelsAttr::get(context, calls));
+    gemmCount += gemms.size();
+    return success();
+  }
+
+  int64_t gemmCount = 0;
+
+private:
+  const GemmInfo *gemmFor(Value weight, const moec::DeviceDesc &device) {
+    auto type = cast<RankedTensorType>(weight.getType());
+    auto format = getFormat(type.getElementType());
+    if (!format)
+      return nullptr;
+    return chooseGemm(*format, layouts.choose(weight, device).layout, device,
+                      phase.getMaxTokens());
+  }
+
+  /// Says where the op's weights are, each by its name if they differ.
+  void explainLayouts(Operation *op, ArrayRef<PlanStep> steps,
+                      const moec::DeviceDesc &device) {
+    llvm::MapVector<StringRef, llvm::SetVector<StringRef>> weights;
+    for (const PlanStep &step : steps)
+      for (Value weight : step.gemmWeights) {
+        auto stored = weight.getDefiningOp<WeightOp>();
+        StringRef name = stored ? stored.getRef().getName().getValue()
+                                : StringRef("The computed weight");
+        std::string reason = layouts.choose(weight, device).reason;
+        if (!reason.empty())
+          weights[StringAttr::get(op->getContext(), reason).getValue()].insert(
+              name);
+      }
+    for (auto &[reason, names] : weights)
+      appendReason(op, (weights.size() == 1 ? std::string("Weights")
+                                            : llvm::join(names, ", ")) +
+                           " " + reason + ".");
+  }
+
+  LogicalResult reportGemm(Operation *op, Value weight,
+                           const moec::DeviceDesc &device) {
+    Type element = cast<RankedTensorType>(weight.getType()).getElementType();
+    auto format = getFormat(element);
+    std::string name;
+    if (format)
+      name = moek::formatInfo(*format).name;
+    else
+      llvm::raw_string_ostream(name) << element;
+    return report(op, "no kernel multiplies " + name + " weights", device);
+  }
+
+  LogicalResult reportKernel(Operation *op, moek::OpCode code,
+                             const moec::DeviceDesc &device) {
+    return report(op,
+                  "there is no kernel for " +
+                      std::string(moert::opTable()[size_t(code)].name),
+                  device);
+  }
+
+  /// Of a missing kernel, on which device and for how many tokens.
+  LogicalResult report(Operation *op, const std::string &what,
+                       const moec::DeviceDesc &device) {
+    return userError(op,
+                     labelOf(op) + ": " + what + " on " + device.name + " (" +
+                         toRef(isaName(device.isa)) + ") for " +
+                         Twine(phase.getMinTokens()) + " to " +
+                         Twine(phase.getMaxTokens()) + " tokens",
+                     "use a target without " + device.name +
+                         ", or a model file in another format");
+  }
+
+  const moec::TargetDesc &target;
+  const WeightLayouts &layouts;
+  PhaseAttr phase;
+};
+
+struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
+  using SelectKernelsPassBase::SelectKernelsPassBase;
+
+  void runOnOperation() override {
+    auto target = moec::targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    // A layout has to suit every phase, so all are looked at before any
+    // selection.
+    WeightLayouts layouts(weights != WeightsMode::Reference);
+    if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
+          const moec::DeviceDesc *device = deviceOf(op, *target);
+          if (!device)
+            return failure();
+          for (const PlanStep &step : op.getPlanSteps())
+            for (Value weight : step.gemmWeights)
+              layouts.addUse(weight, phase, *device);
+          return success();
+        })))
+      return signalPassFailure();
+    if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
+          Selector selector(*target, layouts, phase);
+          LogicalResult result = selector.select(op);
+          numGemms += selector.gemmCount;
+          return result;
+        })))
+      signalPassFailure();
+  }
+
+private:
+  /// Calls `visit` with each op of each phase, also after one that fails: a
+  /// cause of all layers is told of all.
+  LogicalResult
+  forEachOp(llvm::function_ref<LogicalResult(LowerableOpInterface, PhaseAttr)>
+                visit) {
+    bool anyFailed = false;
+    for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
+      PhaseAttr phase = phaseOf(function);
+      if (!phase)
+        return function.emitError()
+               << "@" << function.getName() << " has no " << kPhaseAttr
+               << "; run moe-specialize-phases first";
+      function.walk([&](LowerableOpInterface op) {
+        anyFailed |= failed(visit(op, phase));
+      });
+    }
+    return failure(anyFailed);
+  }
+};
+
+} // namespace

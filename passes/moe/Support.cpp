@@ -1,0 +1,126 @@
+#include "passes/moe/Support.h"
+
+#include "kernels/KvCache.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+TypicalStep moe::typicalStep(PhaseAttr phase) {
+  StringRef name = phase.getName();
+  return moec::typicalStep(std::string_view(name.data(), name.size()),
+                           phase.getMaxTokens(), phase.getContextLength());
+}
+
+PhaseAttr moe::phaseOf(Operation *op) {
+  auto function = dyn_cast<func::FuncOp>(op);
+  if (!function)
+    function = op->getParentOfType<func::FuncOp>();
+  return function ? function->getAttrOfType<PhaseAttr>(kPhaseAttr)
+                  : PhaseAttr();
+}
+
+bool moe::isOfOneToken(PhaseAttr phase) {
+  return phase.getName() != kPrefillName && phase.getName() != kBatchName;
+}
+
+int64_t moe::kvRowsOf(int64_t context, int64_t sequences) {
+  return int64_t(llvm::alignTo(uint64_t(context), moek::kKvPage)) * sequences;
+}
+
+int64_t moe::kvRowsOf(ModuleOp module, int64_t context) {
+  auto rows = module->getAttrOfType<IntegerAttr>(kKvRowsAttr);
+  return rows ? rows.getInt() : kvRowsOf(context);
+}
+
+int64_t moe::kvPageBytes(ModuleOp module) {
+  int64_t most = 0;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    int64_t bytes = 0;
+    function.walk(
+        [&](CacheOpInterface op) { bytes += op.getCacheBytes(moek::kKvPage); });
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+Attribute moe::weightKey(Value weight) {
+  MLIRContext *context = weight.getContext();
+  Operation *op = weight.getDefiningOp();
+  SmallVector<Attribute> parts{
+      op->getName().getIdentifier(), op->getPropertiesAsAttribute(),
+      TypeAttr::get(weight.getType()),
+      IntegerAttr::get(IndexType::get(context),
+                       cast<OpResult>(weight).getResultNumber())};
+  for (Value operand : op->getOperands())
+    parts.push_back(weightKey(operand));
+  return ArrayAttr::get(context, parts);
+}
+
+LogicalResult moe::userError(Operation *op, const Twine &cause,
+                             const Twine &fix) {
+  InFlightDiagnostic diagnostic = op->emitError(cause);
+  diagnostic.attachNote() << fix;
+  return diagnostic;
+}
+
+void moe::appendReason(Operation *op, const Twine &sentence) {
+  std::string text;
+  if (auto reason = op->getAttrOfType<StringAttr>(kReasonAttr))
+    text = (reason.getValue() + " ").str();
+  text += sentence.str();
+  op->setAttr(kReasonAttr, StringAttr::get(op->getContext(), text));
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers for people
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// `value` with one to three digits before the point and one after it, and the
+/// first of `units` that allows it.
+std::string scaled(double value, double step, ArrayRef<StringRef> units) {
+  size_t unit = 0;
+  // 999.95 would print as 1000.0.
+  while (unit + 1 < units.size() && std::abs(value) >= step - 0.05) {
+    value /= step;
+    ++unit;
+  }
+  std::string text;
+  llvm::raw_string_ostream(text)
+      << llvm::format(unit == 0 ? "%.0f" : "%.1f", value) << ' ' << units[unit];
+  return text;
+}
+} // namespace
+
+std::string moe::formatCapacity(double bytes) {
+  return scaled(bytes, 1024, {"B", "KiB", "MiB", "GiB"});
+}
+
+std::string moe::formatTraffic(double bytes) {
+  return scaled(bytes, 1000, {"B", "kB", "MB", "GB"});
+}
+
+std::string moe::formatSeconds(double seconds) {
+  return scaled(seconds * 1e9, 1000, {"ns", "us", "ms", "s"});
+}
+
+std::string moe::formatPercent(double fraction) {
+  if (fraction > 0 && fraction < 0.001)
+    return "under 0.1 %";
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.1f %%", fraction * 100);
+  return text;
+}
+
+StringAttr moe::deviceOfResult(Operation *op) {
+  if (auto transfer = dyn_cast<TransferOp>(op))
+    return transfer.getToAttr();
+  return op->getAttrOfType<StringAttr>(kDeviceAttr);
+}

@@ -1,0 +1,227 @@
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "passes/plan/PlanHazards.h"
+#include "passes/plan/PlanPasses.h"
+#include "runtime/base/CheckedMath.h"
+
+namespace mlir::plan {
+#define GEN_PASS_DEF_PLANALLOCATEPASS
+#include "passes/plan/PlanPasses.h.inc"
+} // namespace mlir::plan
+
+using namespace mlir;
+using namespace mlir::plan;
+
+namespace {
+
+/// Bytes of private memory that each worker needs to run `inst`, by the
+/// formulas of kernels/Scratch.h.
+int64_t scratchBytes(InstOp inst) {
+  const moert::OpSpec &spec = *inst.getSpec();
+  return spec.scratchBytes([&](std::string_view wanted) -> int64_t {
+    for (auto [name, value] : llvm::zip(spec.ints, inst.getInts()))
+      if (wanted == name)
+        return value;
+    llvm_unreachable("a parameter of the op's signature");
+  });
+}
+
+/// When a buffer is in use.
+struct Lifetime {
+  BufferOp buffer;
+  int64_t bytes = 0;
+  /// By queue: the last instruction that uses it, and what has ended at least
+  /// when one begins that does.
+  Clock last, known;
+  /// The caller fills it before a step, or reads it after.
+  bool isInput = false, isOutput = false;
+  int64_t offset = 0;
+
+  void use(const Ordering &ordering) {
+    last[ordering.queue] = ordering.position;
+    for (auto [least, value] : llvm::zip_equal(known, ordering.known))
+      least = std::min(least, value);
+  }
+  /// Whether all uses have ended before any of `other` begins.
+  bool isBefore(const Lifetime &other) const {
+    return !isOutput && !other.isInput &&
+           llvm::all_of_zip(last, other.known, [](int32_t use, int32_t ended) {
+             return use <= ended;
+           });
+  }
+  bool meets(const Lifetime &other) const {
+    return !isBefore(other) && !other.isBefore(*this);
+  }
+};
+
+/// What a device needs besides its arena.
+struct Needs {
+  llvm::SetVector<Value> weights;
+  int64_t kvBytes = 0, scratchBytes = 0, arenaBytes = 0, workerBytes = 0;
+};
+
+int64_t aligned(int64_t bytes) {
+  return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
+}
+
+/// The smallest gap that holds `lifetime` between the placed ones alive at the
+/// same time; the lowest of equal ones.
+int64_t findOffset(const Lifetime &lifetime,
+                   ArrayRef<const Lifetime *> placedByOffset) {
+  int64_t end = 0, best = -1, bestGap = INT64_MAX;
+  for (const Lifetime *other : placedByOffset) {
+    if (!other->meets(lifetime))
+      continue;
+    int64_t gap = other->offset - end;
+    if (gap >= lifetime.bytes && gap < bestGap) {
+      best = end;
+      bestGap = gap;
+    }
+    end = std::max(end, other->offset + other->bytes);
+  }
+  return best >= 0 ? best : end;
+}
+
+/// Gives every lifetime an offset, the largest first; returns the peak.
+int64_t place(MutableArrayRef<Lifetime> lifetimes) {
+  SmallVector<Lifetime *> order;
+  for (Lifetime &lifetime : lifetimes)
+    order.push_back(&lifetime);
+  llvm::stable_sort(order, [](const Lifetime *a, const Lifetime *b) {
+    return a->bytes > b->bytes;
+  });
+  SmallVector<const Lifetime *> placed;
+  int64_t peak = 0;
+  for (Lifetime *lifetime : order) {
+    lifetime->offset = findOffset(*lifetime, placed);
+    peak = std::max(peak, lifetime->offset + lifetime->bytes);
+    auto position = llvm::upper_bound(placed, lifetime,
+                                      [](const Lifetime *a, const Lifetime *b) {
+                                        return a->offset < b->offset;
+                                      });
+    placed.insert(position, lifetime);
+  }
+  return peak;
+}
+
+struct PlanAllocate : plan::impl::PlanAllocatePassBase<PlanAllocate> {
+  using PlanAllocatePassBase::PlanAllocatePassBase;
+
+  void runOnOperation() override {
+    getOperation()->walk([&](ProgramOp program) { allocate(program); });
+  }
+
+private:
+  void allocate(ProgramOp program) {
+    llvm::MapVector<Value, Needs> needs;
+    for (DeviceOp device : program.getBody().getOps<DeviceOp>())
+      needs[device];
+    for (KvOp kv : program.getBody().getOps<KvOp>()) {
+      int64_t &end = needs[kv.getDevice()].kvBytes;
+      kv.setOffset(end);
+      end += aligned(kv.getBytes());
+    }
+    for (PhaseOp phase : program.getBody().getOps<PhaseOp>())
+      allocate(phase, needs);
+    for (auto &[value, need] : needs) {
+      auto device = value.getDefiningOp<DeviceOp>();
+      int64_t weightBytes = 0;
+      for (Value weight : need.weights) {
+        WeightShape shape = shapeOf(weight);
+        weightBytes += shape.outer * shape.matrixBytes();
+      }
+      device.setArenaBytes(need.arenaBytes);
+      device.setKvBytes(need.kvBytes);
+      device.setWeightBytes(weightBytes);
+      device.setScratchBytes(need.scratchBytes);
+      device.setWorkerBytes(need.workerBytes);
+    }
+    recordResidency(program, needs);
+  }
+
+  /// Every weight is resident on each device whose instructions read it.
+  void recordResidency(ProgramOp program,
+                       llvm::MapVector<Value, Needs> &needs) {
+    Block &block = program.getBody().front();
+    for (ResidentOp old :
+         llvm::make_early_inc_range(block.getOps<ResidentOp>()))
+      old.erase();
+    Operation *last = nullptr;
+    SmallVector<Value> weights;
+    for (Operation &op : block)
+      if (op.getNumResults() == 1 && isa<WeightType>(op.getResultTypes()[0])) {
+        weights.push_back(op.getResult(0));
+        last = &op;
+      }
+    if (!last)
+      return;
+    OpBuilder builder(last->getContext());
+    builder.setInsertionPointAfter(last);
+    for (Value weight : weights)
+      for (auto &[device, need] : needs)
+        if (need.weights.contains(weight))
+          builder.create<ResidentOp>(weight.getLoc(), weight, device,
+                                     ResidencyMode::Resident);
+  }
+
+  void allocate(PhaseOp phase, llvm::MapVector<Value, Needs> &needs) {
+    // Liveness by the order that data alone asks for: what shares bytes is
+    // then ordered by barriers and events that are needed anyway.
+    auto buffers = llvm::to_vector(phase.getBody().getOps<BufferOp>());
+    for (BufferOp buffer : buffers)
+      buffer.removeOffsetAttr();
+    std::vector<Ordering> orderings = orderingsOf(phase);
+    size_t queues = orderings.empty() ? 0 : orderings.front().known.size();
+    llvm::DenseMap<Value, unsigned> index;
+    SmallVector<Lifetime> lifetimes;
+    for (BufferOp buffer : buffers) {
+      index[buffer] = lifetimes.size();
+      lifetimes.push_back({buffer,
+                           aligned(buffer.getBytes(phase.getMaxTokens())),
+                           Clock(queues, 0), Clock(queues, INT32_MAX),
+                           /*isInput=*/false, /*isOutput=*/false,
+                           /*offset=*/0});
+    }
+    BindOp bind = phase.getBind();
+    lifetimes[index[bind.getInput()]].isInput = true;
+    lifetimes[index[bind.getOutput()]].isOutput = true;
+    for (auto [inst, ordering] :
+         llvm::zip_equal(phase.getBody().getOps<InstOp>(), orderings)) {
+      for (const Access &access : accessesOf(inst))
+        if (auto found = index.find(access.region); found != index.end())
+          lifetimes[found->second].use(ordering);
+      Needs &need = needs[inst.getDevice()];
+      need.scratchBytes = std::max(need.scratchBytes, scratchBytes(inst));
+      for (Value value : inst.getArguments())
+        if (isa<WeightType>(value.getType()))
+          need.weights.insert(value);
+    }
+
+    for (auto &[device, need] : needs) {
+      int64_t arena = placeThose(lifetimes, device, /*perWorker=*/false);
+      numArenaBytes += arena;
+      need.arenaBytes = std::max(need.arenaBytes, arena);
+      need.workerBytes = std::max(
+          need.workerBytes, placeThose(lifetimes, device, /*perWorker=*/true));
+    }
+  }
+
+  /// Places a device's shared buffers or those per worker; returns the peak.
+  int64_t placeThose(ArrayRef<Lifetime> lifetimes, Value device,
+                     bool perWorker) {
+    SmallVector<Lifetime> those;
+    for (const Lifetime &lifetime : lifetimes) {
+      BufferOp buffer = lifetime.buffer;
+      if (buffer.getDevice() == device && buffer.getPerWorker() == perWorker)
+        those.push_back(lifetime);
+    }
+    int64_t peak = place(those);
+    for (Lifetime &lifetime : those) {
+      lifetime.buffer.setOffset(lifetime.offset);
+      numBufferBytes += lifetime.bytes;
+    }
+    return peak;
+  }
+};
+
+} // namespace

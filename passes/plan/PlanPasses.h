@@ -1,0 +1,38 @@
+//===- PlanPasses.h - What a plan needs to be written ----------*- C++ -*-===//
+
+#ifndef MOE_PASSES_PLAN_PLANPASSES_H
+#define MOE_PASSES_PLAN_PLANPASSES_H
+
+#include "dialects/moe/Moe.h"
+#include "dialects/plan/Plan.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
+
+#include <memory>
+#include <string>
+
+namespace mlir::plan {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/plan/PlanPasses.h.inc"
+
+struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
+  Option<std::string> userOptions{*this, "options",
+                                  llvm::cl::desc("The user's options"),
+                                  llvm::cl::init("")};
+};
+
+/// Placed graph with kernels (moe-compile's result) to a plan that only lacks
+/// its tokenizer and, if weights are folded, their packing.
+void buildPlanPipeline(OpPassManager &manager,
+                       const PlanPipelineOptions &options);
+
+/// Registers the passes and `moe-plan` with the global pass registry.
+void registerPlanPassesAndPipeline();
+
+} // namespace mlir::plan
+
+#endif // MOE_PASSES_PLAN_PLANPASSES_H
