@@ -134,30 +134,20 @@ TEST(KernelRatesTest, KernelsOfThisMachineRunAtEverySize) {
 
 // Beside programs that keep all cores busy a round must end too.
 TEST(KernelRatesTest, WithoutTimeASizeIsMeasuredOnce) {
-  auto round = [](double mostSeconds) {
-    return measureKernels(1, {.seconds = 0.02,
-                              .mostSeconds = mostSeconds,
-                              .brief = true,
-                              .only = "rms_norm",
-                              .memoryBytes = 1 << 20});
-  };
-  // Three sizes of 0.02 s each, against three calls.
-  auto seconds = [&](double mostSeconds) {
-    auto begin = std::chrono::steady_clock::now();
-    StatusOr<KernelRates> rates = round(mostSeconds);
-    EXPECT_TRUE(rates.isOk());
-    EXPECT_EQ(rates->kernels.at(0).memory.size(), 3u);
-    for (double perSecond : rates->kernels.at(0).memory)
-      EXPECT_GT(perSecond, 0);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                         begin)
-        .count();
-  };
-  EXPECT_GT(seconds(60), 0.06);
-  double least = 1;
-  for (int i = 0; i < 5 && least > 0.06; ++i)
-    least = std::min(least, seconds(0));
-  EXPECT_LT(least, 0.06);
+  auto begin = std::chrono::steady_clock::now();
+  // Three sizes of 20 s each, were there time.
+  StatusOr<KernelRates> rates = measureKernels(1, {.seconds = 20,
+                                                   .mostSeconds = 0,
+                                                   .brief = true,
+                                                   .only = "rms_norm",
+                                                   .memoryBytes = 1 << 20});
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  ASSERT_TRUE(rates.isOk());
+  ASSERT_EQ(rates->kernels.at(0).memory.size(), 3u);
+  for (double perSecond : rates->kernels.at(0).memory)
+    EXPECT_GT(perSecond, 0);
+  EXPECT_LT(seconds.count(), 20);
 }
 
 TEST(KernelRatesTest, TheBetterOfTwoRoundsStaysAtEachPoint) {
