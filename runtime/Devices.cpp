@@ -1,6 +1,7 @@
 #include "runtime/Devices.h"
 
 #include "runtime/PlanAccess.h"
+#include "runtime/Prove.h"
 #include "runtime/Verify.h"
 
 #include <algorithm>
@@ -62,19 +63,20 @@ StatusOr<std::unique_ptr<Devices>> Devices::create(const Plan &plan,
     result->memories_.push_back(created->hostMemory());
     result->devices_.push_back(std::move(created));
   }
-  MOE_RETURN_IF_ERROR(result->bind());
+  MOE_RETURN_IF_ERROR(result->bind(files));
   return result;
 }
 
-Status Devices::bind() {
+Status Devices::bind(const WeightFiles &files) {
   const fb::Plan &plan = plan_.table();
   for (uint32_t i = 0; i < count(plan.phases()); ++i) {
     const fb::Phase &phase = *plan.phases()->Get(i);
-    for (const std::unique_ptr<Device> &device : devices_)
-      MOE_RETURN_IF_ERROR(device->bind(phase, memories_));
+    MOE_ASSIGN_OR_RETURN(ProvenPhase proven, provePhase(plan_, phase, files));
     MOE_RETURN_IF_ERROR(
         verifyDataflow(plan, phase)
             .at(fmt::format("{}: phase {}", plan_.path(), text(phase.name()))));
+    for (const std::unique_ptr<Device> &device : devices_)
+      MOE_RETURN_IF_ERROR(device->bind(proven, memories_));
     auto address = [&](uint32_t index) {
       const fb::Buffer &buffer = *phase.buffers()->Get(index);
       return memories_[buffer.device()].arena + buffer.offset();

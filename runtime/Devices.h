@@ -49,8 +49,8 @@ std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
 class Devices {
 public:
   /// Of a plan that passed checkMachine(). `plan` and `files` outlive it. Fails
-  /// as bindPhase() does, with InvalidFile where the plan's data flow is wrong,
-  /// and with DoesNotFit.
+  /// as provePhase() and Device::bind() do, with InvalidFile where the plan's
+  /// data flow is wrong, and with DoesNotFit.
   static StatusOr<std::unique_ptr<Devices>>
   create(const Plan &plan, const WeightFiles &files, DevicesOptions options);
 
@@ -76,7 +76,7 @@ public:
 
 private:
   explicit Devices(const Plan &plan) : plan_(plan) {}
-  Status bind();
+  Status bind(const WeightFiles &files);
 
   const Plan &plan_;
   int threads_ = 0;

@@ -19,9 +19,7 @@
 
 namespace moert {
 
-namespace fb {
-struct Phase;
-} // namespace fb
+struct ProvenPhase;
 
 /// Memory of one CPU device, each at least as large as the plan says.
 struct DeviceMemory {
@@ -53,9 +51,10 @@ public:
   /// Its memory as the host reaches it; nulls where the host does not.
   virtual DeviceMemory hostMemory() const = 0;
 
-  /// Prepares the next phase of the plan; phases are numbered in this order.
-  /// `memories` has all devices' memory.
-  virtual Status bind(const fb::Phase &phase,
+  /// Prepares its part of the next phase of the plan; phases are numbered in
+  /// this order. `memories` has all devices' memory. WrongMachine where it has
+  /// not what the phase names.
+  virtual Status bind(const ProvenPhase &phase,
                       std::span<const DeviceMemory> memories) = 0;
 
   /// Begins its part of a step. What changes from step to step, `step`, is then

@@ -1,6 +1,8 @@
 // What an instruction's kernel assumes of its operands is proved before it
-// runs: shapes, encodings, kernels, barriers, and where indices come from.
+// runs, whatever device it is for: shapes, encodings, kernels, barriers, and
+// where indices come from.
 #include "runtime/Engine.h"
+#include "runtime/Prove.h"
 #include "test/support/SamplePlan.h"
 
 #include <cmath>
@@ -190,10 +192,6 @@ const Case shapeCases[] = {
        decode(s, "experts_combine").ints[0] = 1;
        useBuffer(s, "experts_combine", 0, "d");
      }},
-    {"Scratch",
-     "bytes of scratch memory per worker, the plan gives 100: it was compiled "
-     "for other kernels; compile the model again",
-     [](auto &s) { s.builder.plan.devices[0]->scratch_bytes = 100; }},
     {"DamagedNorm",
      "weight \"attn_norm\" holds nan at index 0; the model "
      "file is damaged",
@@ -235,8 +233,6 @@ const Case kernelCases[] = {
      [](auto &s) { useBuffer(s, "gate_up", 0, "n8"); }},
     {"KernelCount", "names 1 kernels, expected 2",
      [](auto &s) { decode(s, "linear").kernels.pop_back(); }},
-    {"CudaKernel", "kernel add_cuda needs cuda",
-     [](auto &s) { useKernel(s, "add", 0, "add_cuda"); }},
     {"CopyShape", "a copy has the shape of what it copies",
      [](auto &s) {
        useBuffer(s, "add", 1, "q");
@@ -245,6 +241,16 @@ const Case kernelCases[] = {
        add.operands.erase(add.operands.begin());
        useKernel(s, "copy", 0, "copy_ref");
      }},
+};
+
+/// What is a device's to find out.
+const Case deviceCases[] = {
+    {"Scratch",
+     "bytes of scratch memory per worker, the plan gives 100: it was compiled "
+     "for other kernels; compile the model again",
+     [](auto &s) { s.builder.plan.devices[0]->scratch_bytes = 100; }},
+    {"CudaKernel", "kernel add_cuda needs cuda",
+     [](auto &s) { useKernel(s, "add", 0, "add_cuda"); }},
 };
 
 const Case flowCases[] = {
@@ -378,8 +384,47 @@ INSTANTIATE_TEST_SUITE_P(Shapes, BindTest, ::testing::ValuesIn(shapeCases),
                          caseName);
 INSTANTIATE_TEST_SUITE_P(Kernels, BindTest, ::testing::ValuesIn(kernelCases),
                          caseName);
+INSTANTIATE_TEST_SUITE_P(Devices, BindTest, ::testing::ValuesIn(deviceCases),
+                         caseName);
 INSTANTIATE_TEST_SUITE_P(Flow, BindTest, ::testing::ValuesIn(flowCases),
                          caseName);
+
+/// The proof of the sample's decode phase, without a device.
+Status prove(SamplePlan &sample) {
+  TempDir folder;
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(sample.builder.write(folder)));
+  MOE_ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::open(plan, {}));
+  for (const fb::Phase *phase : *plan.table().phases())
+    if (phase->name()->string_view() == "decode")
+      return provePhase(plan, *phase, files).status();
+  return Status::ok();
+}
+
+class ProofTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ProofTest, RefusesWithoutADevice) {
+  SamplePlan sample;
+  GetParam().damage(sample);
+  std::string message = prove(sample).message();
+  EXPECT_NE(message.find(GetParam().message), std::string::npos) << message;
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, ProofTest, ::testing::ValuesIn(shapeCases),
+                         caseName);
+INSTANTIATE_TEST_SUITE_P(Kernels, ProofTest, ::testing::ValuesIn(kernelCases),
+                         caseName);
+
+// Kernels that no CPU has, and scratch that none would do with.
+TEST(ProofTest, HoldsForDevicesThatAreNotHere) {
+  SamplePlan sample;
+  for (auto &kernel : sample.builder.plan.kernels)
+    if (size_t end = kernel.rfind("_ref"); kernel != "quantize_ref")
+      kernel.replace(end, 4, "_cuda");
+  sample.builder.plan.devices[0]->scratch_bytes = 0;
+  Status status = prove(sample);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  useBuffer(sample, "add", 1, "q");
+  EXPECT_EQ(prove(sample).code(), StatusCode::InvalidFile);
+}
 
 // Memory is reused where lifetimes allow, and aliases are the same buffer.
 TEST(DataflowTest, ReuseAndAliasesAreAllowed) {

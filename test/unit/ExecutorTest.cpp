@@ -1,6 +1,7 @@
 // The executor by itself: timing of instructions, and cancelling.
-#include "runtime/Executor.h"
+#include "runtime/device/cpu/Executor.h"
 
+#include "runtime/Prove.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SamplePlan.h"
 
@@ -47,6 +48,13 @@ protected:
     return *std::move(executor);
   }
 
+  StatusOr<BoundPhase> bind(const fb::Phase &phase,
+                            const DeviceMemory &memory) {
+    MOE_ASSIGN_OR_RETURN(ProvenPhase proven,
+                         provePhase(*plan_, phase, *files_));
+    return bindPhase(*plan_, proven, 0, {&memory, 1}, *files_);
+  }
+
   /// An executor to whose workers the phase is bound.
   Executor bindTeam(int32_t team, std::vector<int> nodes = {},
                     TeamSensors sensors = {}) {
@@ -54,8 +62,7 @@ protected:
         makeExecutor(team, std::move(nodes), std::move(sensors));
     DeviceMemory memory{arena_.data(), kv_.data(), executor.workerBuffers()};
     const fb::Phase &table = *plan_->table().phases()->Get(0);
-    StatusOr<BoundPhase> phase =
-        bindPhase(*plan_, table, 0, {&memory, 1}, *files_);
+    StatusOr<BoundPhase> phase = bind(table, memory);
     auto address = [&](uint32_t buffer) {
       return arena_.data() + table.buffers()->Get(buffer)->offset();
     };
@@ -164,8 +171,7 @@ TEST_F(ExecutorTest, BuffersPerWorkerNeedWorkers) {
   sample_.makePerWorker("decode", "n");
   load();
   DeviceMemory memory{arena_.data(), kv_.data(), {}};
-  StatusOr<BoundPhase> phase = bindPhase(
-      *plan_, *plan_->table().phases()->Get(0), 0, {&memory, 1}, *files_);
+  StatusOr<BoundPhase> phase = bind(*plan_->table().phases()->Get(0), memory);
   ASSERT_FALSE(phase.isOk());
   EXPECT_EQ(phase.status().code(), StatusCode::Internal);
 }

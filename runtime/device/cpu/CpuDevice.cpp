@@ -33,7 +33,7 @@ CpuDevice::create(const Plan &plan, uint32_t index, const WeightFiles &files,
   return device;
 }
 
-Status CpuDevice::bind(const fb::Phase &phase,
+Status CpuDevice::bind(const ProvenPhase &phase,
                        std::span<const DeviceMemory> memories) {
   MOE_ASSIGN_OR_RETURN(BoundPhase bound,
                        bindPhase(plan_, phase, index_, memories, files_));

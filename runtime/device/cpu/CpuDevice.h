@@ -3,8 +3,8 @@
 #ifndef MOE_RUNTIME_DEVICE_CPU_CPUDEVICE_H
 #define MOE_RUNTIME_DEVICE_CPU_CPUDEVICE_H
 
-#include "runtime/Executor.h"
 #include "runtime/device/Device.h"
+#include "runtime/device/cpu/Executor.h"
 
 #include <functional>
 #include <memory>
@@ -36,7 +36,7 @@ public:
   DeviceMemory hostMemory() const override {
     return {arena_.data(), kv_.data(), executor_.workerBuffers()};
   }
-  Status bind(const fb::Phase &phase,
+  Status bind(const ProvenPhase &phase,
               std::span<const DeviceMemory> memories) override;
   void enqueue(uint32_t phase, const moek::Step &step,
                const StepControl &control) override {

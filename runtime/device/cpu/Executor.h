@@ -10,10 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_RUNTIME_EXECUTOR_H
-#define MOE_RUNTIME_EXECUTOR_H
+#ifndef MOE_RUNTIME_DEVICE_CPU_EXECUTOR_H
+#define MOE_RUNTIME_DEVICE_CPU_EXECUTOR_H
 
-#include "runtime/Bind.h"
+#include "runtime/device/cpu/Bind.h"
 #include "runtime/device/cpu/HostMemory.h"
 #include "runtime/device/cpu/TeamPolicy.h"
 #include "runtime/device/cpu/WorkerPool.h"
@@ -123,4 +123,4 @@ private:
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_EXECUTOR_H
+#endif // MOE_RUNTIME_DEVICE_CPU_EXECUTOR_H

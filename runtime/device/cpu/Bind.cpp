@@ -1,6 +1,8 @@
-#include "runtime/Bind.h"
+#include "runtime/device/cpu/Bind.h"
 
-#include "runtime/OpReader.h"
+#include "runtime/PlanAccess.h"
+#include "runtime/Prove.h"
+#include "runtime/device/cpu/CpuOperands.h"
 
 #include <algorithm>
 #include <utility>
@@ -17,19 +19,16 @@ constexpr Binder binders[moek::kOpCodeCount] = {
 /// Binds the instructions of one phase.
 class PhaseBinder {
 public:
-  PhaseBinder(const fb::Plan &plan, const fb::Phase &phase, uint32_t device,
-              std::span<const DeviceMemory> memories, const WeightFiles &files,
-              BoundPhase &bound)
-      : plan_(plan), phase_(phase), device_(device), memories_(memories),
-        files_(files), bound_(bound), arguments_(bound.arguments) {}
+  PhaseBinder(const fb::Plan &plan, std::span<const DeviceMemory> memories,
+              const WeightFiles &files, BoundPhase &bound)
+      : plan_(plan), memories_(memories), files_(files), bound_(bound),
+        arguments_(bound.arguments) {}
 
-  /// Appends instruction `index` of the phase, if it is the device's.
-  Status add(uint32_t index) {
-    const fb::Instruction &instruction = *phase_.instructions()->Get(index);
-    if (deviceOf(plan_, instruction) != device_)
-      return Status::ok();
-    MOE_ASSIGN_OR_RETURN(BoundInstruction result, bind(instruction));
-    result.index = index;
+  /// Appends an instruction.
+  Status add(const ProvenOp &op) {
+    const fb::Instruction &instruction = op.instruction();
+    MOE_ASSIGN_OR_RETURN(BoundInstruction result, bind(op));
+    result.index = op.index();
     BoundPhase::EventsAt events;
     events.signal = std::exchange(bound_.lastSignal, instruction.signal());
     events.firstWait = uint32_t(bound_.waits.size());
@@ -46,22 +45,21 @@ public:
   }
 
 private:
-  StatusOr<BoundInstruction> bind(const fb::Instruction &instruction) {
-    OwnBuffers own = ownBuffers(instruction);
-    std::span<std::byte *const> workers = memories_[device_].workers;
+  StatusOr<BoundInstruction> bind(const ProvenOp &op) {
+    OwnBuffers own = ownBuffers(op);
+    std::span<std::byte *const> workers = memories_[op.device()].workers;
     if (own.used && workers.empty())
       return Status(StatusCode::Internal, "has buffers per worker, but was "
                                           "bound without workers");
     MOE_ASSIGN_OR_RETURN(BoundInstruction bound,
-                         bind(instruction, own.used ? workers[0] : nullptr));
+                         bind(op, own.used ? workers[0] : nullptr));
     bound.replicated = own.written;
     if (!own.used)
       return bound;
     auto **args = arguments_.makeArray<const void *>(workers.size());
     args[0] = bound.args;
     for (size_t i = 1; i < workers.size(); ++i) {
-      MOE_ASSIGN_OR_RETURN(BoundInstruction other,
-                           bind(instruction, workers[i]));
+      MOE_ASSIGN_OR_RETURN(BoundInstruction other, bind(op, workers[i]));
       args[i] = other.args;
     }
     bound.ownArgs = args;
@@ -72,34 +70,31 @@ private:
   struct OwnBuffers {
     bool used = false, written = false;
   };
-  OwnBuffers ownBuffers(const fb::Instruction &instruction) const {
+  static OwnBuffers ownBuffers(const ProvenOp &op) {
     OwnBuffers own;
-    const OpSpec &spec = *findOp(instruction.op());
-    for (uint32_t i = 0; i < spec.operands.size(); ++i) {
-      const fb::Operand &operand = *instruction.operands()->Get(i);
-      if (operand.kind() != fb::OperandKind::Buffer ||
-          !phase_.buffers()->Get(operand.index())->per_worker())
+    for (const OperandSpec &operand : op.spec().operands) {
+      if (operand.role != OperandRole::Read &&
+          operand.role != OperandRole::Write &&
+          operand.role != OperandRole::ReadWrite)
+        continue;
+      if (!op.has(operand.name) || !op.buffer(operand.name).per_worker())
         continue;
       own.used = true;
-      own.written |= spec.operands[i].role != OperandRole::Read;
+      own.written |= operand.role != OperandRole::Read;
     }
     return own;
   }
 
-  StatusOr<BoundInstruction> bind(const fb::Instruction &instruction,
-                                  std::byte *own) {
-    Binder binder = binders[instruction.op()];
-    OpReader reader(plan_, phase_, instruction, memories_, own, files_,
-                    arguments_);
-    BoundInstruction bound{reader.driver(), binder(reader)};
-    reader.checkScratch();
-    MOE_RETURN_IF_ERROR(reader.finish());
+  StatusOr<BoundInstruction> bind(const ProvenOp &op, std::byte *own) {
+    CpuOperands operands(plan_, op, memories_, own, files_, arguments_);
+    BoundInstruction bound{operands.driver(),
+                           binders[size_t(op.spec().op)](operands)};
+    operands.checkScratch();
+    MOE_RETURN_IF_ERROR(operands.finish());
     return bound;
   }
 
   const fb::Plan &plan_;
-  const fb::Phase &phase_;
-  const uint32_t device_;
   std::span<const DeviceMemory> memories_;
   const WeightFiles &files_;
   BoundPhase &bound_;
@@ -119,19 +114,16 @@ void *ArgumentStore::allocate(size_t bytes) {
   return place;
 }
 
-StatusOr<BoundPhase> bindPhase(const Plan &plan, const fb::Phase &phase,
+StatusOr<BoundPhase> bindPhase(const Plan &plan, const ProvenPhase &phase,
                                uint32_t device,
                                std::span<const DeviceMemory> memories,
                                const WeightFiles &files) {
-  std::string place =
-      fmt::format("{}: phase {}", plan.path(), text(phase.name()));
   BoundPhase bound;
-  PhaseBinder binder(plan.table(), phase, device, memories, files, bound);
-  for (uint32_t i = 0; i < count(phase.instructions()); ++i)
-    if (Status status = binder.add(i); !status.isOk())
-      return std::move(status).at(
-          fmt::format("{}, instruction {} ({})", place, i,
-                      findOp(phase.instructions()->Get(i)->op())->name));
+  PhaseBinder binder(plan.table(), memories, files, bound);
+  for (const ProvenOp &op : phase.ops)
+    if (op.device() == device)
+      if (Status status = binder.add(op); !status.isOk())
+        return std::move(status).at(placeOf(plan, *phase.phase, op.index()));
   bool hasEvents =
       std::ranges::any_of(bound.instructions, [](const BoundInstruction &i) {
         return (i.sync & BoundInstruction::kEvents) != 0;

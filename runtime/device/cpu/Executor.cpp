@@ -1,7 +1,7 @@
-#include "runtime/Executor.h"
+#include "runtime/device/cpu/Executor.h"
 
-#include "runtime/Team.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/device/cpu/Team.h"
 
 #include <algorithm>
 #include <chrono>
