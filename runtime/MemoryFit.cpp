@@ -1,9 +1,9 @@
 #include "runtime/MemoryFit.h"
 
-#include "runtime/Devices.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/PlanFacts.h"
 #include "runtime/Recompile.h"
+#include "runtime/device/MakeDevices.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "runtime/Prove.h"
 
 #include "runtime/OpProof.h"
+#include "runtime/Verify.h"
 
 namespace moert {
 
@@ -29,6 +30,19 @@ StatusOr<ProvenPhase> provePhase(const Plan &plan, const fb::Phase &phase,
     if (!op)
       return Status(op.status()).at(placeOf(plan, phase, i));
     proven.ops.push_back(*std::move(op));
+  }
+  return proven;
+}
+
+StatusOr<std::vector<ProvenPhase>> provePlan(const Plan &plan,
+                                             const WeightFiles &files) {
+  std::vector<ProvenPhase> proven;
+  for (const fb::Phase *phase : *plan.table().phases()) {
+    MOE_ASSIGN_OR_RETURN(ProvenPhase one, provePhase(plan, *phase, files));
+    MOE_RETURN_IF_ERROR(
+        verifyDataflow(plan.table(), *phase)
+            .at(fmt::format("{}: phase {}", plan.path(), text(phase->name()))));
+    proven.push_back(std::move(one));
   }
   return proven;
 }

@@ -17,7 +17,14 @@
 #include "runtime/ProvenOp.h"
 #include "runtime/WeightFiles.h"
 
+#include <vector>
+
 namespace moert {
+
+/// Of all phases of `plan`, in its order, and that their data flow is right
+/// (verifyDataflow). `plan` outlives the result.
+StatusOr<std::vector<ProvenPhase>> provePlan(const Plan &plan,
+                                             const WeightFiles &files);
 
 /// Of a phase of `plan`, which outlives the result. InvalidFile, naming phase,
 /// instruction and operand, where it does not hold, or where a norm or a bias

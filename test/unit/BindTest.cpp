@@ -3,6 +3,7 @@
 // where indices come from.
 #include "runtime/Engine.h"
 #include "runtime/Prove.h"
+#include "test/support/FakeDevice.h"
 #include "test/support/SamplePlan.h"
 
 #include <cmath>
@@ -380,37 +381,55 @@ TEST_P(BindTest, IsRefusedBeforeItRuns) {
 std::string caseName(const ::testing::TestParamInfo<Case> &info) {
   return info.param.name;
 }
-INSTANTIATE_TEST_SUITE_P(Shapes, BindTest, ::testing::ValuesIn(shapeCases),
-                         caseName);
-INSTANTIATE_TEST_SUITE_P(Kernels, BindTest, ::testing::ValuesIn(kernelCases),
-                         caseName);
 INSTANTIATE_TEST_SUITE_P(Devices, BindTest, ::testing::ValuesIn(deviceCases),
                          caseName);
-INSTANTIATE_TEST_SUITE_P(Flow, BindTest, ::testing::ValuesIn(flowCases),
-                         caseName);
 
-/// The proof of the sample's decode phase, without a device.
+/// The sample's proof, without a device.
+Status prove(const std::string &path) {
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
+  MOE_ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::open(plan, {}));
+  return provePlan(plan, files).status();
+}
 Status prove(SamplePlan &sample) {
   TempDir folder;
-  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(sample.builder.write(folder)));
+  return prove(sample.builder.write(folder));
+}
+
+/// What a device without a processor says to it.
+Status bringToFake(const std::string &path, moetest::DeviceLog &log) {
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
   MOE_ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::open(plan, {}));
-  for (const fb::Phase *phase : *plan.table().phases())
-    if (phase->name()->string_view() == "decode")
-      return provePhase(plan, *phase, files).status();
-  return Status::ok();
+  DeviceList devices;
+  devices.push_back(std::make_unique<moetest::FakeDevice>(plan, 0, log));
+  return Devices::create(plan, files, std::move(devices)).status();
 }
 
 class ProofTest : public ::testing::TestWithParam<Case> {};
 
-TEST_P(ProofTest, RefusesWithoutADevice) {
+// And before a device is asked for anything.
+TEST_P(ProofTest, SaysTheSameWhateverTheDevice) {
+  TempDir folder;
   SamplePlan sample;
   GetParam().damage(sample);
-  std::string message = prove(sample).message();
+  std::string path = sample.builder.write(folder);
+  std::string message = prove(path).message();
   EXPECT_NE(message.find(GetParam().message), std::string::npos) << message;
+  EngineOptions options;
+  options.threads = 1;
+  EXPECT_EQ(Engine::open(path, options).status().message(), message);
+
+  moetest::DeviceLog log;
+  EXPECT_EQ(bringToFake(path, log).message(), message);
+  sample.builder.plan.devices[0]->kind = fb::DeviceKind::Cuda;
+  sample.builder.plan.devices[0]->isa = "cuda";
+  EXPECT_EQ(bringToFake(sample.builder.write(folder), log).message(), message);
+  EXPECT_TRUE(log.take().empty());
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, ProofTest, ::testing::ValuesIn(shapeCases),
                          caseName);
 INSTANTIATE_TEST_SUITE_P(Kernels, ProofTest, ::testing::ValuesIn(kernelCases),
+                         caseName);
+INSTANTIATE_TEST_SUITE_P(Flow, ProofTest, ::testing::ValuesIn(flowCases),
                          caseName);
 
 // Kernels that no CPU has, and scratch that none would do with.

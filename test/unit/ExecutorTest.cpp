@@ -49,10 +49,12 @@ protected:
   }
 
   StatusOr<BoundPhase> bind(const fb::Phase &phase,
-                            const DeviceMemory &memory) {
+                            std::span<std::byte *const> workers) {
     MOE_ASSIGN_OR_RETURN(ProvenPhase proven,
                          provePhase(*plan_, phase, *files_));
-    return bindPhase(*plan_, proven, 0, {&memory, 1}, *files_);
+    std::byte *arena = arena_.data();
+    return bindPhase(*plan_, proven, 0, {{&arena, 1}, kv_.data(), workers},
+                     *files_);
   }
 
   /// An executor to whose workers the phase is bound.
@@ -60,9 +62,8 @@ protected:
                     TeamSensors sensors = {}) {
     Executor executor =
         makeExecutor(team, std::move(nodes), std::move(sensors));
-    DeviceMemory memory{arena_.data(), kv_.data(), executor.workerBuffers()};
     const fb::Phase &table = *plan_->table().phases()->Get(0);
-    StatusOr<BoundPhase> phase = bind(table, memory);
+    StatusOr<BoundPhase> phase = bind(table, executor.workerBuffers());
     auto address = [&](uint32_t buffer) {
       return arena_.data() + table.buffers()->Get(buffer)->offset();
     };
@@ -170,8 +171,7 @@ TEST_F(ExecutorTest, BuffersPerWorkerDoNotChangeBits) {
 TEST_F(ExecutorTest, BuffersPerWorkerNeedWorkers) {
   sample_.makePerWorker("decode", "n");
   load();
-  DeviceMemory memory{arena_.data(), kv_.data(), {}};
-  StatusOr<BoundPhase> phase = bind(*plan_->table().phases()->Get(0), memory);
+  StatusOr<BoundPhase> phase = bind(*plan_->table().phases()->Get(0), {});
   ASSERT_FALSE(phase.isOk());
   EXPECT_EQ(phase.status().code(), StatusCode::Internal);
 }

@@ -19,9 +19,9 @@ constexpr Binder binders[moek::kOpCodeCount] = {
 /// Binds the instructions of one phase.
 class PhaseBinder {
 public:
-  PhaseBinder(const fb::Plan &plan, std::span<const DeviceMemory> memories,
+  PhaseBinder(const fb::Plan &plan, const CpuMemory &memory,
               const WeightFiles &files, BoundPhase &bound)
-      : plan_(plan), memories_(memories), files_(files), bound_(bound),
+      : plan_(plan), memory_(memory), files_(files), bound_(bound),
         arguments_(bound.arguments) {}
 
   /// Appends an instruction.
@@ -47,7 +47,7 @@ public:
 private:
   StatusOr<BoundInstruction> bind(const ProvenOp &op) {
     OwnBuffers own = ownBuffers(op);
-    std::span<std::byte *const> workers = memories_[op.device()].workers;
+    std::span<std::byte *const> workers = memory_.workers;
     if (own.used && workers.empty())
       return Status(StatusCode::Internal, "has buffers per worker, but was "
                                           "bound without workers");
@@ -86,7 +86,7 @@ private:
   }
 
   StatusOr<BoundInstruction> bind(const ProvenOp &op, std::byte *own) {
-    CpuOperands operands(plan_, op, memories_, own, files_, arguments_);
+    CpuOperands operands(plan_, op, memory_, own, files_, arguments_);
     BoundInstruction bound{operands.driver(),
                            binders[size_t(op.spec().op)](operands)};
     operands.checkScratch();
@@ -95,7 +95,7 @@ private:
   }
 
   const fb::Plan &plan_;
-  std::span<const DeviceMemory> memories_;
+  const CpuMemory &memory_;
   const WeightFiles &files_;
   BoundPhase &bound_;
   ArgumentStore &arguments_;
@@ -115,11 +115,10 @@ void *ArgumentStore::allocate(size_t bytes) {
 }
 
 StatusOr<BoundPhase> bindPhase(const Plan &plan, const ProvenPhase &phase,
-                               uint32_t device,
-                               std::span<const DeviceMemory> memories,
+                               uint32_t device, const CpuMemory &memory,
                                const WeightFiles &files) {
   BoundPhase bound;
-  PhaseBinder binder(plan.table(), memories, files, bound);
+  PhaseBinder binder(plan.table(), memory, files, bound);
   for (const ProvenOp &op : phase.ops)
     if (op.device() == device)
       if (Status status = binder.add(op); !status.isOk())

@@ -15,7 +15,6 @@
 #include "runtime/ProvenOp.h"
 #include "runtime/WeightFiles.h"
 #include "runtime/base/Status.h"
-#include "runtime/device/Device.h"
 
 #include <cstddef>
 #include <cstring>
@@ -83,13 +82,23 @@ struct BoundPhase {
   ArgumentStore arguments;
 };
 
+/// What a CPU device reaches.
+struct CpuMemory {
+  /// Of each device of the plan, null for one that keeps it to itself.
+  std::span<std::byte *const> arenas;
+  std::byte *kv = nullptr; ///< Its own.
+  /// Of each worker, for the buffers of which each has a copy. Binding to more
+  /// or fewer workers than will run the phase is an error of the caller.
+  std::span<std::byte *const> workers = {};
+};
+
 /// What CPU device number `device` does of `phase`, which is one of `plan`'s;
-/// `plan` passed checkMachine(), `memories` has all devices'. Fails with
-/// WrongMachine for a kernel that this machine cannot run, with InvalidFile for
-/// too little scratch, naming phase and instruction.
+/// `plan` passed checkMachine(). Memories are at least as large as the plan
+/// says. Fails with WrongMachine for a kernel that this machine cannot run or a
+/// copy of what it does not reach, with InvalidFile for too little scratch,
+/// naming phase and instruction.
 StatusOr<BoundPhase> bindPhase(const Plan &plan, const ProvenPhase &phase,
-                               uint32_t device,
-                               std::span<const DeviceMemory> memories,
+                               uint32_t device, const CpuMemory &memory,
                                const WeightFiles &files);
 
 } // namespace moert

@@ -6,10 +6,22 @@
 
 namespace moert {
 
-uint8_t *CpuOperands::bytes(std::string_view operand) const {
+uint8_t *CpuOperands::bytes(std::string_view operand) {
   const fb::Buffer &buffer = op_.buffer(operand);
   std::byte *base =
-      buffer.per_worker() ? own_ : memories_[buffer.device()].arena;
+      buffer.per_worker() ? own_ : memory_.arenas[buffer.device()];
+  if (!base) {
+    auto nameOf = [&](uint32_t device) {
+      return text(plan_.devices()->Get(device)->name());
+    };
+    if (status_.isOk())
+      status_ = Status(
+          StatusCode::WrongMachine,
+          fmt::format("operand {} lies in the memory of {}, which {} does not "
+                      "reach",
+                      operand, nameOf(buffer.device()), nameOf(op_.device())));
+    return nullptr;
+  }
   return reinterpret_cast<uint8_t *>(base + buffer.offset());
 }
 
@@ -38,8 +50,8 @@ const float *CpuOperands::vector(std::string_view operand) const {
 moek::KvView CpuOperands::cache(std::string_view operand) const {
   const fb::Kv &kv = op_.cache(operand);
   auto type = moek::KvType(kv.type());
-  return {reinterpret_cast<uint8_t *>(memories_[kv.device()].kv + kv.offset()),
-          kv.width(), kv.capacity(), moek::kvRowBytes(type, kv.width()), type};
+  return {reinterpret_cast<uint8_t *>(memory_.kv + kv.offset()), kv.width(),
+          kv.capacity(), moek::kvRowBytes(type, kv.width()), type};
 }
 
 bool CpuOperands::usable(std::string_view kernel, moek::Isa isa) {

@@ -21,19 +21,19 @@ namespace moert {
 class CpuOperands {
 public:
   /// `own` is the worker's memory for buffers of which each has a copy.
-  CpuOperands(const fb::Plan &plan, const ProvenOp &op,
-              std::span<const DeviceMemory> memories, std::byte *own,
-              const WeightFiles &files, ArgumentStore &arguments)
-      : plan_(plan), op_(op), memories_(memories), own_(own), files_(files),
+  CpuOperands(const fb::Plan &plan, const ProvenOp &op, const CpuMemory &memory,
+              std::byte *own, const WeightFiles &files,
+              ArgumentStore &arguments)
+      : plan_(plan), op_(op), memory_(memory), own_(own), files_(files),
         arguments_(arguments) {}
 
   const ProvenOp &op() const { return op_; }
 
-  uint8_t *bytes(std::string_view buffer) const;
-  float *f32(std::string_view buffer) const {
+  uint8_t *bytes(std::string_view buffer);
+  float *f32(std::string_view buffer) {
     return reinterpret_cast<float *>(bytes(buffer));
   }
-  int32_t *i32(std::string_view buffer) const {
+  int32_t *i32(std::string_view buffer) {
     return reinterpret_cast<int32_t *>(bytes(buffer));
   }
   /// ProvenOp::stride() in bytes for every encoding.
@@ -62,7 +62,7 @@ private:
 
   const fb::Plan &plan_;
   const ProvenOp &op_;
-  std::span<const DeviceMemory> memories_; ///< By device.
+  const CpuMemory &memory_;
   std::byte *own_;
   const WeightFiles &files_;
   ArgumentStore &arguments_;
