@@ -1,6 +1,7 @@
 #include "runtime/Diagnose.h"
 
 #include "kernels/Activation.h"
+#include "kernels/Registry.h"
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Rows16.h"
 #include "runtime/PlanAccess.h"
@@ -16,22 +17,23 @@ namespace moert {
 namespace {
 using moek::Encoding;
 
-/// A buffer during a step.
-struct Region {
-  std::byte *data;
+/// What a buffer has in a step.
+struct Content {
+  std::vector<std::byte> data;
   Encoding encoding;
   int64_t cols, rows;
 
-  int64_t rowBytes() const { return moek::encodedRowBytes(encoding, cols); }
   /// The first element that is not finite; of A8 rows, whose scales tell, the
   /// first of the row.
   std::optional<int64_t> firstBroken() const {
     if (encoding == Encoding::I32)
       return std::nullopt;
     bool isA8 = moek::isA8(encoding);
+    int64_t rowBytes = moek::encodedRowBytes(encoding, cols);
     for (int64_t row = 0; row < rows; ++row) {
       const auto *values = reinterpret_cast<const float *>(
-          data + row * rowBytes() + (isA8 ? moek::a8ScaleOffset(cols) : 0));
+          data.data() + row * rowBytes +
+          (isA8 ? moek::a8ScaleOffset(cols) : 0));
       std::span<const float> checked(
           values, size_t(isA8 ? cols / moek::kA8Block : cols));
       if (allFinite(checked))
@@ -57,45 +59,53 @@ bool isWritten(OperandRole role) {
 /// One instruction of the step.
 class Suspect {
 public:
-  Suspect(const Plan &plan, const WeightFiles &files,
-          std::span<const DeviceMemory> memories, const fb::Phase &phase,
-          uint32_t index, const moek::Step &step)
+  Suspect(const Plan &plan, const WeightFiles &files, const Devices &devices,
+          const fb::Phase &phase, uint32_t index, const moek::Step &step)
       : path_(plan.path()), plan_(plan.table()), files_(files),
-        memories_(memories), phase_(phase), index_(index), step_(step),
+        devices_(devices), phase_(phase), index_(index), step_(step),
         instruction_(*phase.instructions()->Get(index)),
         spec_(*findOp(instruction_.op())) {}
 
   /// Kernels leave parts of some outputs as they were, such as spans of the
   /// cache that no token sees: these must not look like results.
-  void clearOutputs() const {
+  Status clearOutputs() const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i) {
       if (spec_.operands[i].role != OperandRole::Write)
         continue;
-      Region out = region(i);
+      DeviceRegion out = region(i);
       bool isInput = false;
       for (uint32_t j = 0; j < spec_.operands.size(); ++j)
         isInput |= spec_.operands[j].role == OperandRole::Read &&
-                   region(j).data == out.data;
+                   buffer(j).device() == buffer(i).device() &&
+                   region(j).memory == out.memory &&
+                   region(j).offset == out.offset;
       if (!isInput)
-        std::memset(out.data, 0, size_t(out.rows * out.rowBytes()));
+        MOE_RETURN_IF_ERROR(
+            device(i).write(out, std::vector<std::byte>(out.bytes)));
     }
+    return Status::ok();
   }
 
   /// The first element of an output that is not finite.
-  std::optional<int64_t> firstBroken() const {
+  StatusOr<std::optional<int64_t>> firstBroken() const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i)
-      if (isWritten(spec_.operands[i].role))
-        if (std::optional<int64_t> element = region(i).firstBroken())
+      if (isWritten(spec_.operands[i].role)) {
+        MOE_ASSIGN_OR_RETURN(Content output, content(i));
+        if (std::optional<int64_t> element = output.firstBroken())
           return element;
-    return std::nullopt;
+      }
+    return std::optional<int64_t>();
   }
 
   /// Why its output's `element` is not finite.
   Status explain(int64_t element) const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i)
-      if (spec_.operands[i].role == OperandRole::Weight && isPresent(i))
-        if (auto broken = brokenRows(i, element))
+      if (spec_.operands[i].role == OperandRole::Weight && isPresent(i)) {
+        MOE_ASSIGN_OR_RETURN(std::optional<BrokenRows> broken,
+                             brokenRows(i, element));
+        if (broken)
           return damagedWeight(i, *broken);
+      }
     return overflow();
   }
 
@@ -104,38 +114,53 @@ private:
     return instruction_.operands()->Get(operand)->kind() !=
            fb::OperandKind::None;
   }
-  Region region(uint32_t operand) const {
-    const fb::Buffer &buffer =
-        *phase_.buffers()->Get(instruction_.operands()->Get(operand)->index());
-    const DeviceMemory &memory = memories_[buffer.device()];
-    std::byte *base = buffer.per_worker() ? memory.workers[0] : memory.arena;
-    return {base + buffer.offset(), Encoding(buffer.encoding()), buffer.cols(),
-            buffer.rows_per_token() * step_.tokens + buffer.fixed_rows()};
+  const fb::Buffer &buffer(uint32_t operand) const {
+    return *phase_.buffers()->Get(
+        instruction_.operands()->Get(operand)->index());
+  }
+  Device &device(uint32_t operand) const {
+    return devices_.device(buffer(operand).device());
+  }
+  DeviceRegion region(uint32_t operand) const {
+    return regionOf(buffer(operand), step_.tokens);
+  }
+  StatusOr<Content> content(uint32_t operand) const {
+    const fb::Buffer &b = buffer(operand);
+    MOE_ASSIGN_OR_RETURN(std::span<const std::byte> bytes,
+                         device(operand).read(region(operand)));
+    return Content{{bytes.begin(), bytes.end()},
+                   Encoding(b.encoding()),
+                   b.cols(),
+                   b.rows_per_token() * step_.tokens + b.fixed_rows()};
   }
   const fb::Weight &weight(uint32_t operand) const {
     return *plan_.weights()->Get(
         instruction_.operands()->Get(operand)->index());
   }
-  std::optional<Region> input(std::string_view name) const {
+  std::optional<uint32_t> input(std::string_view name) const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i)
       if (spec_.operands[i].name == name &&
           spec_.operands[i].role == OperandRole::Read)
-        return region(i);
+        return i;
     return std::nullopt;
   }
 
   /// The expert that computed `element` of the output with its matrix of `w`;
   /// none of other ops.
-  std::optional<int64_t> expertOf(const fb::Weight &w, int64_t element) const {
-    std::optional<Region> offsets = input("offsets"), slots = input("slots");
-    if (!offsets || !slots)
-      return std::nullopt;
-    const auto *begin = reinterpret_cast<const int32_t *>(offsets->data);
-    const auto *slot = reinterpret_cast<const int32_t *>(slots->data);
+  StatusOr<std::optional<int64_t>> expertOf(const fb::Weight &w,
+                                            int64_t element) const {
+    auto offsetsAt = input("offsets"), slotsAt = input("slots");
+    if (!offsetsAt || !slotsAt)
+      return std::optional<int64_t>();
+    MOE_ASSIGN_OR_RETURN(Content offsets, content(*offsetsAt));
+    MOE_ASSIGN_OR_RETURN(Content slots, content(*slotsAt));
+    const auto *begin = reinterpret_cast<const int32_t *>(offsets.data.data());
+    const auto *slot = reinterpret_cast<const int32_t *>(slots.data.data());
     int64_t at =
-        std::find(slot, slot + slots->rows * slots->cols, element / w.rows()) -
+        std::find(slot, slot + slots.rows * slots.cols, element / w.rows()) -
         slot;
-    return std::upper_bound(begin, begin + w.outer(), at) - begin - 1;
+    return std::optional<int64_t>(
+        std::upper_bound(begin, begin + w.outer(), at) - begin - 1);
   }
 
   /// The gemm that reads weight operand `operand`; null where the driver does.
@@ -151,10 +176,10 @@ private:
 
   /// In the first matrix of the weight that has some; of experts, in that
   /// which computed `element`.
-  std::optional<BrokenRows> brokenRows(uint32_t operand,
-                                       int64_t element) const {
+  StatusOr<std::optional<BrokenRows>> brokenRows(uint32_t operand,
+                                                 int64_t element) const {
     const fb::Weight &w = weight(operand);
-    std::optional<int64_t> expert = expertOf(w, element);
+    MOE_ASSIGN_OR_RETURN(std::optional<int64_t> expert, expertOf(w, element));
     int64_t end = expert ? *expert + 1 : w.outer();
     for (int64_t m = expert.value_or(0); m < end; ++m) {
       const uint8_t *data =
@@ -169,9 +194,9 @@ private:
       else
         forBrokenPanelRows(w, data, *gemmOf(operand), note);
       if (broken.count != 0)
-        return broken;
+        return std::optional(broken);
     }
-    return std::nullopt;
+    return std::optional<BrokenRows>();
   }
 
   template <class Note>
@@ -263,7 +288,7 @@ private:
   const std::string &path_;
   const fb::Plan &plan_;
   const WeightFiles &files_;
-  std::span<const DeviceMemory> memories_; ///< By device.
+  const Devices &devices_;
   const fb::Phase &phase_;
   uint32_t index_;
   moek::Step step_;
@@ -274,14 +299,16 @@ private:
 } // namespace
 
 Status diagnose(const Plan &plan, const WeightFiles &files, Devices &devices,
-                const RunnablePhase &phase, const moek::Step &step,
-                const std::atomic<bool> *cancel) {
+                const RunnablePhase &phase, std::span<const std::byte> input,
+                const moek::Step &step, const std::atomic<bool> *cancel) {
+  MOE_RETURN_IF_ERROR(devices.setInput(phase, input));
   const fb::Phase &table = *plan.table().phases()->Get(phase.number);
   for (uint32_t i = 0; i < count(table.instructions()); ++i) {
-    Suspect suspect(plan, files, devices.memories(), table, i, step);
-    suspect.clearOutputs();
+    Suspect suspect(plan, files, devices, table, i, step);
+    MOE_RETURN_IF_ERROR(suspect.clearOutputs());
     MOE_RETURN_IF_ERROR(devices.runAlone(phase, i, step, cancel));
-    if (std::optional<int64_t> element = suspect.firstBroken())
+    MOE_ASSIGN_OR_RETURN(std::optional<int64_t> element, suspect.firstBroken());
+    if (element)
       return suspect.explain(*element);
   }
   return invalidPlan("{}: phase {} gave values that are not finite, and finite "

@@ -12,13 +12,13 @@ namespace moert {
 /// for the cause in the weights that this one reads. Takes as long as a step
 /// and reading those weights on one thread.
 ///
-/// `phase` is one of `devices`, which are of `plan` and `files`; its input
-/// holds the step's again, and the caches hold what was before `step.position`.
+/// `phase` is one of `devices`, which are of `plan` and `files`; `input` has
+/// the step's rows, and the caches hold what was before `step.position`.
 /// Returns InvalidFile with the name of the op and, if it is a weight's doing,
-/// tensor and row; or Cancelled.
+/// tensor and row; or Cancelled, or what failed on a device.
 Status diagnose(const Plan &plan, const WeightFiles &files, Devices &devices,
-                const RunnablePhase &phase, const moek::Step &step,
-                const std::atomic<bool> *cancel);
+                const RunnablePhase &phase, std::span<const std::byte> input,
+                const moek::Step &step, const std::atomic<bool> *cancel);
 
 } // namespace moert
 

@@ -50,9 +50,8 @@ Status Engine::prepare(const EngineOptions &options) {
                       hostMemoryLimit(options.systemRoot));
   MOE_RETURN_IF_ERROR(checkFit(plan_, memory_, options.allowPaging));
   // Only a worker that stays where it is has memory of its own.
-  DevicesOptions devices;
+  DeviceOptions devices;
   devices.threads = threads;
-  devices.instrument = options.instrument;
   if (options.pin)
     for (WorkerPlace place : placeWorkers(
              readTopology(allowedCpus(), options.systemRoot), threads)) {
@@ -62,8 +61,8 @@ Status Engine::prepare(const EngineOptions &options) {
   if (options.copyWeights)
     MOE_RETURN_IF_ERROR(files_->copyToMemory(
         nodeParts(table, byDevice(teamsOf(table, threads), devices.nodes))));
-  MOE_RETURN_IF_ERROR(createDevices(std::move(devices)));
-  kvPages_ = KvPages(table, devices_->memories());
+  MOE_RETURN_IF_ERROR(createDevices(options, std::move(devices)));
+  kvPages_ = KvPages(table, *devices_);
   pool_.emplace(kvPages_.count());
   return Status::ok();
 }
@@ -78,14 +77,22 @@ std::string Engine::contextHint(int64_t tokens) const {
   return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
 }
 
-Status Engine::createDevices(DevicesOptions options) {
-  StatusOr<std::unique_ptr<Devices>> created =
-      Devices::create(plan_, *files_, std::move(options));
-  if (!created && created.status().code() == StatusCode::WrongMachine)
-    return Status(StatusCode::WrongMachine,
-                  created.status().message() + "; recompile for this machine" +
-                      recompiled("--target", "native"));
-  MOE_ASSIGN_OR_RETURN(devices_, std::move(created));
+Status Engine::createDevices(const EngineOptions &options,
+                             DeviceOptions ofDevices) {
+  auto create = [&]() -> Status {
+    MOE_ASSIGN_OR_RETURN(
+        DeviceList made,
+        options.makeDevices(plan_, *files_, std::move(ofDevices)));
+    MOE_ASSIGN_OR_RETURN(devices_,
+                         Devices::create(plan_, *files_, std::move(made)));
+    return Status::ok();
+  };
+  Status created = create();
+  if (created.code() == StatusCode::WrongMachine)
+    created = Status(StatusCode::WrongMachine,
+                     created.message() + "; recompile for this machine" +
+                         recompiled("--target", "native"));
+  MOE_RETURN_IF_ERROR(std::move(created));
   for (const RunnablePhase &phase : devices_->phases())
     if (phase.name == "decode")
       decode_ = phase;

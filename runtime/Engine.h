@@ -17,7 +17,10 @@
 #include "runtime/Plan.h"
 #include "runtime/Sequence.h"
 #include "runtime/WeightFiles.h"
+#include "runtime/device/MakeDevices.h"
+#include "runtime/schema/OpTable.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,8 +47,10 @@ struct EngineOptions {
   bool allowPaging = false;
   /// Where files are now, if not where they were at compile time.
   WeightPaths files = {};
-  /// See CpuDeviceOptions; for tests.
-  std::function<void(BoundInstruction &, ArgumentStore &)> instrument = {};
+  /// What makes the plan's devices; tests make others.
+  std::function<StatusOr<DeviceList>(const Plan &, const WeightFiles &,
+                                     DeviceOptions)>
+      makeDevices = moert::makeDevices;
 };
 
 /// What one run of a phase took.
@@ -90,7 +95,9 @@ public:
   /// Most tokens of prompts in a step.
   int32_t ubatch() const;
   /// Most sequences that generate a token in one run of a phase.
-  int32_t batch() const { return batch_ ? batch_->maxTokens : 1; }
+  int32_t batch() const {
+    return batch_ ? std::min(batch_->maxTokens, kMaxSequences) : 1;
+  }
 
   /// An empty one.
   Sequence sequence(SequenceOptions options = {});
@@ -165,7 +172,7 @@ private:
   withFiles(Plan plan, const EngineOptions &options);
   /// All that remains when the files are open.
   Status prepare(const EngineOptions &options);
-  Status createDevices(DevicesOptions options);
+  Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
   /// The line with the command that makes this plan with another `option`.
   std::string recompiled(std::string_view option, std::string value) const;
 
@@ -183,17 +190,20 @@ private:
 
   Status runRows(const RunnablePhase &phase, std::span<Request> requests,
                  std::vector<Part> parts, const LogitsSink &sink);
-  /// Copies the rows whose logits are wanted from the phase's output, which the
+  /// Copies the rows whose logits are wanted from a phase's `output`, which the
   /// head overwrites, to hidden_. Returns the requests of which some row is not
   /// finite; none of their rows are wanted.
-  std::vector<size_t> gather(const RunnablePhase &phase,
+  std::vector<size_t> gather(std::span<const float> output,
                              std::span<const Request> requests,
                              std::span<const Part> parts,
                              std::vector<Wanted> &wanted);
   /// The first `count` tokens of the request are now in the cache.
   void advance(Request &request, int32_t count);
-  Status runPhase(const RunnablePhase &phase, const moek::Step &step,
-                  const std::atomic<bool> *cancel);
+  /// The output of a step whose rows are `input`: Devices::output().
+  StatusOr<std::span<const float>> runPhase(const RunnablePhase &phase,
+                                            std::span<const std::byte> input,
+                                            const moek::Step &step,
+                                            const std::atomic<bool> *cancel);
   /// The logits of hidden_'s rows.
   Status head(std::span<Request> requests, std::span<const Wanted> wanted,
               const LogitsSink &sink);

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <utility>
 
 namespace moert {
 
@@ -72,10 +72,9 @@ Status Engine::makeWritable(int32_t &page) {
     return Status::ok();
   std::optional<int32_t> own = pool_->allocate();
   if (own) {
-    kvPages_.copy(page, *own);
-    pool_->release(page);
-    page = *own;
-    return Status::ok();
+    Status copied = kvPages_.copy(page, *own);
+    pool_->release(copied.isOk() ? std::exchange(page, *own) : *own);
+    return copied;
   }
   if (shared)
     return poolIsFull();
@@ -108,17 +107,19 @@ void Engine::publish(Sequence &sequence) {
         tokens.subspan(i * kKvPage, kKvPage));
 }
 
-Status Engine::runPhase(const RunnablePhase &phase, const moek::Step &step,
-                        const std::atomic<bool> *cancel) {
-  if (!observer_)
-    return devices_->run(phase, step, cancel);
-  times_.assign(phase.instructions, {});
+StatusOr<std::span<const float>>
+Engine::runPhase(const RunnablePhase &phase, std::span<const std::byte> input,
+                 const moek::Step &step, const std::atomic<bool> *cancel) {
+  MOE_RETURN_IF_ERROR(devices_->setInput(phase, input));
+  times_.assign(observer_ ? phase.instructions : 0, {});
   auto start = std::chrono::steady_clock::now();
   MOE_RETURN_IF_ERROR(devices_->run(phase, step, cancel, times_));
-  std::chrono::duration<double> seconds =
-      std::chrono::steady_clock::now() - start;
-  observer_({phase.name, step, seconds.count(), times_});
-  return Status::ok();
+  if (observer_) {
+    std::chrono::duration<double> seconds =
+        std::chrono::steady_clock::now() - start;
+    observer_({phase.name, step, seconds.count(), times_});
+  }
+  return devices_->output(phase, step.tokens);
 }
 
 Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
@@ -141,7 +142,7 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
     auto left = int32_t(request.tokens.size());
     if (left == 1) {
       singles.push_back({i, 1});
-    } else if (promptRows < ubatch()) {
+    } else if (promptRows < ubatch() && prompts.size() < kMaxSequences) {
       prompts.push_back({i, std::min(left, ubatch() - promptRows)});
       promptRows += prompts.back().count;
     }
@@ -198,22 +199,21 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
   const std::atomic<bool> *cancel =
       parts.size() == 1 ? requests[parts[0].request].sequence->cancel_
                         : nullptr;
-  auto fill = [&] {
-    std::memcpy(phase.input, tokens.data(), tokens.size() * sizeof(int32_t));
-  };
-  fill();
-  if (Status ran = runPhase(phase, step, cancel); !ran.isOk()) {
+  auto input = std::as_bytes(std::span(tokens));
+  StatusOr<std::span<const float>> output =
+      runPhase(phase, input, step, cancel);
+  if (!output) {
     trim();
-    if (ran.code() != StatusCode::Cancelled)
-      return ran;
-    requests[parts[0].request].status = std::move(ran);
+    if (output.status().code() != StatusCode::Cancelled)
+      return output.status();
+    requests[parts[0].request].status = output.status();
     return Status::ok();
   }
   std::vector<Wanted> wanted;
-  std::vector<size_t> broken = gather(phase, requests, parts, wanted);
+  std::vector<size_t> broken = gather(*output, requests, parts, wanted);
   if (!broken.empty()) {
-    fill();
-    Status cause = diagnose(plan_, *files_, *devices_, phase, step, cancel);
+    Status cause =
+        diagnose(plan_, *files_, *devices_, phase, input, step, cancel);
     for (size_t index : broken)
       requests[index].status = cause;
   }
@@ -224,17 +224,17 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
   return head(requests, wanted, sink);
 }
 
-std::vector<size_t> Engine::gather(const RunnablePhase &phase,
+std::vector<size_t> Engine::gather(std::span<const float> output,
                                    std::span<const Request> requests,
                                    std::span<const Part> parts,
                                    std::vector<Wanted> &wanted) {
   hidden_.clear();
   std::vector<size_t> broken;
-  const float *output = phase.output;
   for (auto [index, count] : parts) {
     const Request &request = requests[index];
-    std::span<const float> rows(output, size_t(count) * size_t(hiddenSize_));
-    output += rows.size();
+    std::span<const float> rows =
+        output.first(size_t(count) * size_t(hiddenSize_));
+    output = output.subspan(rows.size());
     // Of all tokens: the logits of the last need not show what another met.
     if (!allFinite(rows)) {
       broken.push_back(index);
@@ -264,25 +264,28 @@ void Engine::advance(Request &request, int32_t count) {
 
 Status Engine::head(std::span<Request> requests, std::span<const Wanted> wanted,
                     const LogitsSink &sink) {
-  const float *hidden = hidden_.data();
+  std::span<const float> left = hidden_;
   while (!wanted.empty()) {
     size_t rows = std::min(wanted.size(), size_t(logits_.maxTokens));
-    size_t bytes = rows * size_t(hiddenSize_) * sizeof(float);
+    std::span<const float> hidden = left.first(rows * size_t(hiddenSize_));
+    left = left.subspan(hidden.size());
     const moek::Step step{int32_t(rows), 0};
     bool alone = wanted.front().request == wanted.back().request;
     const std::atomic<bool> *cancel =
         alone ? requests[wanted.front().request].sequence->cancel_ : nullptr;
-    std::memcpy(logits_.input, hidden, bytes);
-    if (Status ran = runPhase(logits_, step, cancel); !ran.isOk()) {
-      if (ran.code() != StatusCode::Cancelled)
-        return ran;
-      requests[wanted.front().request].status = std::move(ran);
+    auto input = std::as_bytes(hidden);
+    StatusOr<std::span<const float>> output =
+        runPhase(logits_, input, step, cancel);
+    if (!output) {
+      if (output.status().code() != StatusCode::Cancelled)
+        return output.status();
+      requests[wanted.front().request].status = output.status();
       return Status::ok();
     }
     std::vector<size_t> broken;
     for (size_t i = 0; i < rows; ++i) {
-      std::span<const float> logits(logits_.output + i * size_t(vocab_),
-                                    size_t(vocab_));
+      std::span<const float> logits =
+          output->subspan(i * size_t(vocab_), size_t(vocab_));
       if (!allFinite(logits))
         broken.push_back(wanted[i].request);
       else
@@ -290,12 +293,11 @@ Status Engine::head(std::span<Request> requests, std::span<const Wanted> wanted,
             sink(wanted[i].request, wanted[i].position, logits));
     }
     if (!broken.empty()) {
-      std::memcpy(logits_.input, hidden, bytes);
-      Status cause = diagnose(plan_, *files_, *devices_, logits_, step, cancel);
+      Status cause =
+          diagnose(plan_, *files_, *devices_, logits_, input, step, cancel);
       for (size_t index : broken)
         requests[index].status = cause;
     }
-    hidden += rows * size_t(hiddenSize_);
     wanted = wanted.subspan(rows);
   }
   return Status::ok();

@@ -1,10 +1,10 @@
 #include "runtime/MemoryFit.h"
 
-#include "runtime/Devices.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/PlanWeights.h"
 #include "runtime/Recompile.h"
 #include "runtime/StepWork.h"
+#include "runtime/device/MakeDevices.h"
 
 #include <algorithm>
 #include <vector>

@@ -2,7 +2,7 @@
 
 #include "kernels/NodeShare.h"
 #include "runtime/PlanAccess.h"
-#include "runtime/Team.h"
+#include "runtime/device/cpu/Team.h"
 #include "runtime/schema/OpTable.h"
 
 #include <algorithm>

@@ -4,6 +4,7 @@
 #include "runtime/base/Text.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 
 namespace moert {

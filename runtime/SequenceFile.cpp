@@ -86,7 +86,8 @@ Status Sequence::save(const std::string &path) const {
   MOE_RETURN_IF_ERROR(write(bytesOf(std::span<const int32_t>(tokens_))));
   std::vector<uint8_t> content(pages.bytes());
   for (int32_t page : pages_) {
-    pages.read(page, reinterpret_cast<std::byte *>(content.data()));
+    MOE_RETURN_IF_ERROR(
+        pages.read(page, reinterpret_cast<std::byte *>(content.data())));
     MOE_RETURN_IF_ERROR(write(content));
   }
   uint64_t sum = digest.value();
@@ -151,8 +152,12 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
       return poolIsFull();
     }
     sequence.pages_.push_back(*page);
-    kvPages_.write(*page,
-                   reinterpret_cast<const std::byte *>(contents[i].data()));
+    if (Status written = kvPages_.write(
+            *page, reinterpret_cast<const std::byte *>(contents[i].data()));
+        !written.isOk()) {
+      sequence.trim();
+      return written;
+    }
   }
   sequence.tokens_ = std::move(tokens);
   publish(sequence);

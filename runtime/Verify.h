@@ -1,8 +1,8 @@
 //===- Verify.h - The semantic verifier of plans ----------------*- C++ -*-===//
 //
 // Runs on a structurally sound flatbuffer. What these functions prove holds for
-// plans of every target, GPUs included; what depends on an op's shapes is
-// proved while it is bound (runtime/Bind.h).
+// plans of every target, GPUs included; what depends on an op's shapes is in
+// runtime/Prove.h.
 //
 //===----------------------------------------------------------------------===//
 

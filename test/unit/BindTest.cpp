@@ -1,6 +1,9 @@
 // What an instruction's kernel assumes of its operands is proved before it
-// runs: shapes, encodings, kernels, barriers, and where indices come from.
+// runs, whatever device it is for: shapes, encodings, kernels, barriers, and
+// where indices come from.
 #include "runtime/Engine.h"
+#include "runtime/Prove.h"
+#include "test/support/FakeDevice.h"
 #include "test/support/SamplePlan.h"
 
 #include <cmath>
@@ -190,10 +193,6 @@ const Case shapeCases[] = {
        decode(s, "experts_combine").ints[0] = 1;
        useBuffer(s, "experts_combine", 0, "d");
      }},
-    {"Scratch",
-     "bytes of scratch memory per worker, the plan gives 100: it was compiled "
-     "for other kernels; compile the model again",
-     [](auto &s) { s.builder.plan.devices[0]->scratch_bytes = 100; }},
     {"DamagedNorm",
      "weight \"attn_norm\" holds nan at index 0; the model "
      "file is damaged",
@@ -235,8 +234,6 @@ const Case kernelCases[] = {
      [](auto &s) { useBuffer(s, "gate_up", 0, "n8"); }},
     {"KernelCount", "names 1 kernels, expected 2",
      [](auto &s) { decode(s, "linear").kernels.pop_back(); }},
-    {"CudaKernel", "kernel add_cuda needs cuda",
-     [](auto &s) { useKernel(s, "add", 0, "add_cuda"); }},
     {"CopyShape", "a copy has the shape of what it copies",
      [](auto &s) {
        useBuffer(s, "add", 1, "q");
@@ -245,6 +242,16 @@ const Case kernelCases[] = {
        add.operands.erase(add.operands.begin());
        useKernel(s, "copy", 0, "copy_ref");
      }},
+};
+
+/// What is a device's to find out.
+const Case deviceCases[] = {
+    {"Scratch",
+     "bytes of scratch memory per worker, the plan gives 100: it was compiled "
+     "for other kernels; compile the model again",
+     [](auto &s) { s.builder.plan.devices[0]->scratch_bytes = 100; }},
+    {"CudaKernel", "kernel add_cuda needs cuda",
+     [](auto &s) { useKernel(s, "add", 0, "add_cuda"); }},
 };
 
 const Case flowCases[] = {
@@ -378,12 +385,69 @@ TEST_P(BindTest, IsRefusedBeforeItRuns) {
 std::string caseName(const ::testing::TestParamInfo<Case> &info) {
   return info.param.name;
 }
-INSTANTIATE_TEST_SUITE_P(Shapes, BindTest, ::testing::ValuesIn(shapeCases),
+INSTANTIATE_TEST_SUITE_P(Devices, BindTest, ::testing::ValuesIn(deviceCases),
                          caseName);
-INSTANTIATE_TEST_SUITE_P(Kernels, BindTest, ::testing::ValuesIn(kernelCases),
+
+/// The sample's proof, without a device.
+Status prove(const std::string &path) {
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
+  MOE_ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::open(plan, {}));
+  return provePlan(plan, files).status();
+}
+Status prove(SamplePlan &sample) {
+  TempDir folder;
+  return prove(sample.builder.write(folder));
+}
+
+/// What a device without a processor says to it.
+Status bringToFake(const std::string &path, moetest::DeviceLog &log) {
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
+  MOE_ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::open(plan, {}));
+  DeviceList devices;
+  devices.push_back(std::make_unique<moetest::FakeDevice>(plan, 0, log));
+  return Devices::create(plan, files, std::move(devices)).status();
+}
+
+class ProofTest : public ::testing::TestWithParam<Case> {};
+
+// And before a device is asked for anything.
+TEST_P(ProofTest, SaysTheSameWhateverTheDevice) {
+  TempDir folder;
+  SamplePlan sample;
+  GetParam().damage(sample);
+  std::string path = sample.builder.write(folder);
+  std::string message = prove(path).message();
+  EXPECT_NE(message.find(GetParam().message), std::string::npos) << message;
+  EngineOptions options;
+  options.threads = 1;
+  EXPECT_EQ(Engine::open(path, options).status().message(), message);
+
+  moetest::DeviceLog log;
+  EXPECT_EQ(bringToFake(path, log).message(), message);
+  sample.builder.plan.devices[0]->kind = fb::DeviceKind::Cuda;
+  sample.builder.plan.devices[0]->isa = "cuda";
+  EXPECT_EQ(bringToFake(sample.builder.write(folder), log).message(), message);
+  EXPECT_TRUE(log.take().empty());
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, ProofTest, ::testing::ValuesIn(shapeCases),
                          caseName);
-INSTANTIATE_TEST_SUITE_P(Flow, BindTest, ::testing::ValuesIn(flowCases),
+INSTANTIATE_TEST_SUITE_P(Kernels, ProofTest, ::testing::ValuesIn(kernelCases),
                          caseName);
+INSTANTIATE_TEST_SUITE_P(Flow, ProofTest, ::testing::ValuesIn(flowCases),
+                         caseName);
+
+// Kernels that no CPU has, and scratch that none would do with.
+TEST(ProofTest, HoldsForDevicesThatAreNotHere) {
+  SamplePlan sample;
+  for (auto &kernel : sample.builder.plan.kernels)
+    if (size_t end = kernel.rfind("_ref"); kernel != "quantize_ref")
+      kernel.replace(end, 4, "_cuda");
+  sample.builder.plan.devices[0]->scratch_bytes = 0;
+  Status status = prove(sample);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  useBuffer(sample, "add", 1, "q");
+  EXPECT_EQ(prove(sample).code(), StatusCode::InvalidFile);
+}
 
 // Memory is reused where lifetimes allow, and aliases are the same buffer.
 TEST(DataflowTest, ReuseAndAliasesAreAllowed) {

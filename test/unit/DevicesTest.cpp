@@ -4,12 +4,13 @@
 
 #include "runtime/PlanAccess.h"
 #include "runtime/Verify.h"
+#include "runtime/device/MakeDevices.h"
+#include "runtime/device/cpu/Bind.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
 #include "test/support/SplitPlan.h"
 
 #include <chrono>
-#include <cstring>
 #include <gtest/gtest.h>
 #include <optional>
 #include <random>
@@ -99,10 +100,12 @@ public:
     EXPECT_TRUE(plan.isOk()) << plan.status().message();
     plan_ = std::make_unique<Plan>(*std::move(plan));
     files_.emplace(*WeightFiles::open(*plan_, {}));
-    DevicesOptions options;
+    DeviceOptions options;
     options.threads = threads;
     options.instrument = std::move(instrument);
-    auto devices = Devices::create(*plan_, *files_, std::move(options));
+    auto made = makeDevices(*plan_, *files_, std::move(options));
+    EXPECT_TRUE(made.isOk()) << made.status().message();
+    auto devices = Devices::create(*plan_, *files_, *std::move(made));
     EXPECT_TRUE(devices.isOk()) << devices.status().message();
     devices_ = *std::move(devices);
     for (const RunnablePhase &phase : devices_->phases())
@@ -116,15 +119,18 @@ public:
                                    int32_t position,
                                    const std::atomic<bool> *cancel = nullptr) {
     const RunnablePhase &phase = tokens.size() > 1 ? prefill_ : decode_;
-    std::memcpy(phase.input, tokens.data(), tokens.size() * sizeof(int32_t));
+    auto rows = int32_t(tokens.size());
     MOE_RETURN_IF_ERROR(
-        devices_->run(phase, {int32_t(tokens.size()), position}, cancel));
-    constexpr size_t width = SamplePlan::kHidden;
-    std::vector<float> hidden(phase.output + (tokens.size() - 1) * width,
-                              phase.output + tokens.size() * width);
-    std::memcpy(head_.input, hidden.data(), width * sizeof(float));
+        devices_->setInput(phase, std::as_bytes(std::span(tokens))));
+    MOE_RETURN_IF_ERROR(devices_->run(phase, {rows, position}, cancel));
+    MOE_ASSIGN_OR_RETURN(std::span<const float> hidden,
+                         devices_->output(phase, rows));
+    MOE_RETURN_IF_ERROR(devices_->setInput(
+        head_, std::as_bytes(hidden.last(SamplePlan::kHidden))));
     MOE_RETURN_IF_ERROR(devices_->run(head_, {1, 0}, cancel));
-    return std::vector<float>(head_.output, head_.output + SamplePlan::kVocab);
+    MOE_ASSIGN_OR_RETURN(std::span<const float> logits,
+                         devices_->output(head_, 1));
+    return std::vector<float>(logits.begin(), logits.end());
   }
 
 private:

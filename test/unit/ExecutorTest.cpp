@@ -1,6 +1,7 @@
 // The executor by itself: timing of instructions, and cancelling.
-#include "runtime/Executor.h"
+#include "runtime/device/cpu/Executor.h"
 
+#include "runtime/Prove.h"
 #include "runtime/schema/plan_generated.h"
 #include "test/support/SamplePlan.h"
 
@@ -47,15 +48,22 @@ protected:
     return *std::move(executor);
   }
 
+  StatusOr<BoundPhase> bind(const fb::Phase &phase,
+                            std::span<std::byte *const> workers) {
+    MOE_ASSIGN_OR_RETURN(ProvenPhase proven,
+                         provePhase(*plan_, phase, *files_));
+    std::byte *arena = arena_.data();
+    return bindPhase(*plan_, proven, 0, {{&arena, 1}, kv_.data(), workers},
+                     *files_);
+  }
+
   /// An executor to whose workers the phase is bound.
   Executor bindTeam(int32_t team, std::vector<int> nodes = {},
                     TeamSensors sensors = {}) {
     Executor executor =
         makeExecutor(team, std::move(nodes), std::move(sensors));
-    DeviceMemory memory{arena_.data(), kv_.data(), executor.workerBuffers()};
     const fb::Phase &table = *plan_->table().phases()->Get(0);
-    StatusOr<BoundPhase> phase =
-        bindPhase(*plan_, table, 0, {&memory, 1}, *files_);
+    StatusOr<BoundPhase> phase = bind(table, executor.workerBuffers());
     auto address = [&](uint32_t buffer) {
       return arena_.data() + table.buffers()->Get(buffer)->offset();
     };
@@ -163,9 +171,7 @@ TEST_F(ExecutorTest, BuffersPerWorkerDoNotChangeBits) {
 TEST_F(ExecutorTest, BuffersPerWorkerNeedWorkers) {
   sample_.makePerWorker("decode", "n");
   load();
-  DeviceMemory memory{arena_.data(), kv_.data(), {}};
-  StatusOr<BoundPhase> phase = bindPhase(
-      *plan_, *plan_->table().phases()->Get(0), 0, {&memory, 1}, *files_);
+  StatusOr<BoundPhase> phase = bind(*plan_->table().phases()->Get(0), {});
   ASSERT_FALSE(phase.isOk());
   EXPECT_EQ(phase.status().code(), StatusCode::Internal);
 }

@@ -3,11 +3,12 @@
 #ifndef MOE_RUNTIME_DEVICE_CPU_CPUDEVICE_H
 #define MOE_RUNTIME_DEVICE_CPU_CPUDEVICE_H
 
-#include "runtime/Executor.h"
 #include "runtime/device/Device.h"
+#include "runtime/device/StepBlock.h"
+#include "runtime/device/cpu/Executor.h"
 
 #include <functional>
-#include <memory>
+#include <optional>
 #include <vector>
 
 namespace moert {
@@ -26,39 +27,50 @@ struct CpuDeviceOptions {
 
 class CpuDevice final : public Device {
 public:
-  /// Reserves what device number `index` of `plan` takes. Its weights are where
-  /// `files` has mapped them. `plan` and `files` outlive the device.
-  static StatusOr<std::unique_ptr<CpuDevice>> create(const Plan &plan,
-                                                     uint32_t index,
-                                                     const WeightFiles &files,
-                                                     CpuDeviceOptions options);
+  /// Device number `index` of `plan`. `plan` and `files` outlive it.
+  CpuDevice(const Plan &plan, uint32_t index, const WeightFiles &files,
+            CpuDeviceOptions options);
 
-  DeviceMemory hostMemory() const override {
-    return {arena_.data(), kv_.data(), executor_.workerBuffers()};
+  Status reserve() override;
+  /// Weights are where `files` has mapped them, and kernels in this program.
+  Status load(const LoadProgress &) override { return Status::ok(); }
+  Status bind(const ProvenPhase &phase,
+              std::span<std::byte *const> arenas) override;
+  std::byte *hostArena() const override { return arena_.data(); }
+  int32_t threads() const override { return options_.team; }
+  bool borrowsCaller() const override {
+    return options_.first == FirstWorker::Caller;
   }
-  Status bind(const fb::Phase &phase,
-              std::span<const DeviceMemory> memories) override;
-  void enqueue(uint32_t phase, const moek::Step &step,
-               const StepControl &control) override {
-    executor_.begin(phases_[phase], step, control);
+
+  Status enqueue(uint32_t phase, const moek::Step &step,
+                 const StepControl &control) override {
+    executor_->begin(phases_[phase], takeStep(step), control);
+    return Status::ok();
   }
-  Status wait() override { return executor_.end(); }
+  Status wait() override { return executor_->end(); }
   Status runAlone(uint32_t phase, uint32_t instruction, const moek::Step &step,
                   const std::atomic<bool> *cancel) override;
 
+  /// Not a copy: valid until a step, or write() or copy(), changes them.
+  StatusOr<std::span<const std::byte>> read(DeviceRegion from) override {
+    return std::span<const std::byte>(at(from), from.bytes);
+  }
+  Status write(DeviceRegion to, std::span<const std::byte> bytes) override;
+  Status copy(DeviceRegion from, uint64_t to) override;
+
 private:
-  CpuDevice(const Plan &plan, uint32_t index, const WeightFiles &files,
-            Executor executor)
-      : plan_(plan), index_(index), files_(files),
-        executor_(std::move(executor)) {}
+  std::byte *at(const DeviceRegion &region) const;
+  /// Copies the step into the block, whose step it returns.
+  const moek::Step &takeStep(const moek::Step &step);
 
   const Plan &plan_;
   const uint32_t index_;
   const WeightFiles &files_;
-  HostMemory arena_, kv_;
-  Executor executor_;
+  const StepRoom room_;
+  CpuDeviceOptions options_;
+  HostMemory arena_, kv_, block_;
+  std::optional<Executor> executor_; ///< From reserve() on.
   std::vector<BoundPhase> phases_;
-  std::function<void(BoundInstruction &, ArgumentStore &)> instrument_;
 };
 
 } // namespace moert

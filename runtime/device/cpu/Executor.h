@@ -10,10 +10,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_RUNTIME_EXECUTOR_H
-#define MOE_RUNTIME_EXECUTOR_H
+#ifndef MOE_RUNTIME_DEVICE_CPU_EXECUTOR_H
+#define MOE_RUNTIME_DEVICE_CPU_EXECUTOR_H
 
-#include "runtime/Bind.h"
+#include "runtime/device/Device.h"
+#include "runtime/device/cpu/Bind.h"
 #include "runtime/device/cpu/HostMemory.h"
 #include "runtime/device/cpu/TeamPolicy.h"
 #include "runtime/device/cpu/WorkerPool.h"
@@ -66,7 +67,8 @@ public:
   }
 
   /// The two halves of run(): between them other executors may begin the same
-  /// step. `phase` and what `control` points to live until end() returns.
+  /// step. `phase`, `step` and what `control` points to live until end()
+  /// returns.
   void begin(const BoundPhase &phase, const moek::Step &step,
              const StepControl &control);
   Status end();
@@ -85,7 +87,7 @@ private:
   /// The running step.
   struct Job {
     const BoundPhase *phase = nullptr;
-    moek::Step step{}; ///< Kernels read it here.
+    const moek::Step *step = nullptr;
     StepControl control;
     double beginSeconds = 0;
     bool began = false; ///< Else cancelled before.
@@ -123,4 +125,4 @@ private:
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_EXECUTOR_H
+#endif // MOE_RUNTIME_DEVICE_CPU_EXECUTOR_H

@@ -1,7 +1,7 @@
-#include "runtime/Executor.h"
+#include "runtime/device/cpu/Executor.h"
 
-#include "runtime/Team.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/device/cpu/Team.h"
 
 #include <algorithm>
 #include <chrono>
@@ -89,7 +89,7 @@ void Executor::begin(const BoundPhase &phase, const moek::Step &step,
     ticketStride_ = (phase.instructions.size() + 15) / 16 * 16;
     tickets_.assign(2 * rows * ticketStride_, 0);
   }
-  *job_ = {&phase, step, control};
+  *job_ = {&phase, &step, control};
   job_->tickets = tickets_.data() + oddStep_ * rows * ticketStride_;
   job_->nextTickets = tickets_.data() + !oddStep_ * rows * ticketStride_;
   // Cancelled before it began: nothing is touched.
@@ -114,7 +114,7 @@ Status Executor::end() {
   if (job_->stop)
     return Status(StatusCode::Cancelled, "interrupted");
   TeamPolicy &policy = policies_[lastPolicy_];
-  StepKind kind{job_->phase->instructions.data(), job_->step.tokens};
+  StepKind kind{job_->phase->instructions.data(), job_->step->tokens};
   if (policy.ran(kind, job_->beginSeconds, sensors_.now()))
     policy.decide(sensors_.queued());
   return Status::ok();
@@ -145,7 +145,7 @@ void Executor::work(int32_t index) {
     }
     const BoundInstruction &instruction = phase.instructions[i];
     worker.tickets = tickets + i;
-    instruction.kernel(instruction.argsOf(index), job.step,
+    instruction.kernel(instruction.argsOf(index), *job.step,
                        instruction.replicated ? alone : worker);
     if (timed)
       addSecondsSince(before, times[instruction.index].run);

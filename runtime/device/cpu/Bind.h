@@ -1,21 +1,20 @@
-//===- Bind.h - From verified tables to runnable instructions ---*- C++ -*-===//
+//===- Bind.h - From proven to runnable instructions ------------*- C++ -*-===//
 //
-// Binding turns each instruction of a phase into a kernel pointer and its
-// argument struct (kernels/Abi.h), and proves on the way that the operands'
-// shapes and encodings are what the kernel will assume. After it succeeds, no
-// step of min_tokens to max_tokens tokens at a position within the context can
-// make a kernel touch memory outside its operands.
+// Binding turns each instruction of a CPU into a kernel pointer and its
+// argument struct (kernels/Abi.h). That these are sound was proved before
+// (runtime/Prove.h); what is left to find out is whether this CPU has the
+// kernels, and whether the plan gives them the scratch that they need.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOE_RUNTIME_BIND_H
-#define MOE_RUNTIME_BIND_H
+#ifndef MOE_RUNTIME_DEVICE_CPU_BIND_H
+#define MOE_RUNTIME_DEVICE_CPU_BIND_H
 
 #include "kernels/Registry.h"
 #include "runtime/Plan.h"
+#include "runtime/ProvenOp.h"
 #include "runtime/WeightFiles.h"
 #include "runtime/base/Status.h"
-#include "runtime/device/Device.h"
 
 #include <cstddef>
 #include <cstring>
@@ -26,10 +25,6 @@
 #include <vector>
 
 namespace moert {
-
-namespace fb {
-struct Phase;
-} // namespace fb
 
 /// Keeps argument structs at stable addresses, in execution order.
 class ArgumentStore {
@@ -87,15 +82,25 @@ struct BoundPhase {
   ArgumentStore arguments;
 };
 
+/// What a CPU device reaches.
+struct CpuMemory {
+  /// Of each device of the plan, null for one that keeps it to itself.
+  std::span<std::byte *const> arenas;
+  std::byte *kv = nullptr; ///< Its own.
+  /// Of each worker, for the buffers of which each has a copy. Binding to more
+  /// or fewer workers than will run the phase is an error of the caller.
+  std::span<std::byte *const> workers = {};
+};
+
 /// What CPU device number `device` does of `phase`, which is one of `plan`'s;
-/// `plan` passed checkMachine(), `memories` has all devices'. Fails with
-/// InvalidFile, naming phase, instruction and operand, with WrongMachine for a
-/// kernel this machine cannot run.
-StatusOr<BoundPhase> bindPhase(const Plan &plan, const fb::Phase &phase,
-                               uint32_t device,
-                               std::span<const DeviceMemory> memories,
+/// `plan` passed checkMachine(). Memories are at least as large as the plan
+/// says. Fails with WrongMachine for a kernel that this machine cannot run or a
+/// copy of what it does not reach, with InvalidFile for too little scratch,
+/// naming phase and instruction.
+StatusOr<BoundPhase> bindPhase(const Plan &plan, const ProvenPhase &phase,
+                               uint32_t device, const CpuMemory &memory,
                                const WeightFiles &files);
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_BIND_H
+#endif // MOE_RUNTIME_DEVICE_CPU_BIND_H

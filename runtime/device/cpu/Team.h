@@ -1,7 +1,7 @@
 //===- Team.h - The workers of an executor ----------------------*- C++ -*-===//
 
-#ifndef MOE_RUNTIME_TEAM_H
-#define MOE_RUNTIME_TEAM_H
+#ifndef MOE_RUNTIME_DEVICE_CPU_TEAM_H
+#define MOE_RUNTIME_DEVICE_CPU_TEAM_H
 
 #include "kernels/Abi.h"
 
@@ -30,4 +30,4 @@ inline std::vector<moek::Worker> makeTeam(int32_t count,
 
 } // namespace moert
 
-#endif // MOE_RUNTIME_TEAM_H
+#endif // MOE_RUNTIME_DEVICE_CPU_TEAM_H

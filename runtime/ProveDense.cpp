@@ -1,0 +1,94 @@
+// What embedding, norms, and everything that multiplies one matrix assume.
+#include "runtime/OpProof.h"
+
+namespace moert {
+using moek::Encoding;
+
+void proveEmbed(OpProof &p) {
+  BufferRef tokens = p.buffer("tokens", Encoding::I32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  const fb::Weight &table = p.matrix("table");
+  // Token ids are checked against the vocabulary before a step.
+  p.equal("the table's row count", table.rows(), "the vocabulary",
+          p.plan().vocab());
+  p.rows(tokens, 1, 1);
+  p.rows(out, 1, table.cols());
+}
+
+void proveRopeTable(OpProof &p) {
+  BufferRef out = p.buffer("out", Encoding::F32);
+  p.rows(out, 1, 2 * int64_t(p.constant("inv_freq").size()));
+}
+
+void proveRmsNorm(OpProof &p) {
+  BufferRef x = p.buffer("x", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  int64_t groups = p.positive("groups");
+  p.require(x.perToken() % groups == 0, "groups divide the columns of x");
+  int64_t cols = x.perToken() / groups;
+  p.vector("weight", cols);
+  p.rows(x, 1, groups * cols);
+  p.rows(out, 1, groups * cols);
+  p.require(p.real("eps") >= 0, "eps is not negative");
+}
+
+void proveQuantize(OpProof &p) {
+  BufferRef x = p.buffer("x", Encoding::F32);
+  BufferRef out = p.encodedBuffer("out");
+  p.require(out.rowsPerToken >= 1, "out has rows per token");
+  p.rows(x, out.rowsPerToken, out.cols);
+  p.rows(out, out.rowsPerToken, out.cols);
+}
+
+void proveLinear(OpProof &p) {
+  BufferRef act = p.activations("act");
+  BufferRef out = p.buffer("out", Encoding::F32);
+  const fb::Weight &w = p.matrix("w");
+  p.gemm("w", act);
+  p.rows(act, 1, w.cols());
+  p.vector("bias", w.rows());
+  p.rows(out, 1, w.rows());
+  p.boolean("accumulate");
+}
+
+void proveGateUp(OpProof &p) {
+  BufferRef act = p.activations("act");
+  BufferRef out = p.buffer("out", Encoding::F32);
+  const fb::Weight &gate = p.matrix("gate"), &up = p.matrix("up");
+  p.equal("up's row count", up.rows(), "gate's", gate.rows());
+  p.equal("up's column count", up.cols(), "gate's", gate.cols());
+  p.gemm("gate", act);
+  p.gemm("up", act);
+  p.rows(act, 1, gate.cols());
+  p.rows(out, 1, gate.rows());
+}
+
+void proveSiluMul(OpProof &p) {
+  BufferRef gate = p.buffer("gate", Encoding::F32);
+  BufferRef up = p.buffer("up", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  p.require(out.rowsPerToken >= 1, "out has rows per token");
+  p.rows(gate, out.rowsPerToken, out.cols);
+  p.rows(up, out.rowsPerToken, out.cols);
+}
+
+void proveAdd(OpProof &p) {
+  BufferRef x = p.buffer("x", Encoding::F32);
+  BufferRef y = p.buffer("y", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  int64_t cols = out.perToken();
+  p.require(cols >= 1, "out has rows per token");
+  p.rows(x, 1, cols);
+  p.rows(y, 1, cols);
+}
+
+void proveCopy(OpProof &p) {
+  BufferRef x = p.anyBuffer("x");
+  BufferRef out = p.anyBuffer("out");
+  p.require(x.encoding == out.encoding && x.cols == out.cols &&
+                x.rowsPerToken == out.rowsPerToken &&
+                x.fixedRows == out.fixedRows,
+            "a copy has the shape of what it copies");
+}
+
+} // namespace moert

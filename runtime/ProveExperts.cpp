@@ -1,0 +1,88 @@
+// What routing and the routed experts assume.
+#include "runtime/OpProof.h"
+
+namespace moert {
+using moek::Encoding;
+
+namespace {
+/// The lists that expert_group makes: checked to be long enough here, and to
+/// come from one expert_group of these numbers by verifyDataflow().
+void proveGroups(OpProof &p, int64_t experts, int64_t topK) {
+  BufferRef offsets = p.buffer("offsets", Encoding::I32);
+  BufferRef slots = p.buffer("slots", Encoding::I32);
+  p.fixedElements(offsets, experts + 1);
+  p.rows(slots, topK, 1);
+}
+} // namespace
+
+void proveRouter(OpProof &p) {
+  BufferRef logits = p.buffer("logits", Encoding::F32);
+  BufferRef ids = p.buffer("ids", Encoding::I32);
+  BufferRef weights = p.buffer("weights", Encoding::F32);
+  int32_t experts = p.positive("experts");
+  int32_t topK = p.integer("top_k", 1, experts);
+  int32_t groups = p.integer("groups", 1, experts);
+  int32_t groupsUsed = p.integer("groups_used", 1, groups);
+  p.integer("scoring", 1, 3);
+  p.boolean("normalize");
+  p.real("scale");
+  p.rows(logits, 1, experts);
+  p.vector("bias", experts);
+  p.rows(ids, 1, topK);
+  p.rows(weights, 1, topK);
+  int64_t groupSize = experts / groups;
+  p.require(experts % groups == 0, "groups divide the experts");
+  p.require(topK <= groupsUsed * groupSize,
+            "the groups used hold top_k experts");
+  p.require(groups == 1 || !p.has("bias") || groupSize >= 2,
+            "a biased group has two experts to rank it by");
+}
+
+void proveExpertGroup(OpProof &p) {
+  BufferRef ids = p.buffer("ids", Encoding::I32);
+  int32_t experts = p.positive("experts");
+  int32_t topK = p.integer("top_k", 1, experts);
+  p.rows(ids, 1, topK);
+  proveGroups(p, experts, topK);
+}
+
+void proveExpertsLinear(OpProof &p) {
+  BufferRef act = p.activations("act");
+  BufferRef out = p.buffer("out", Encoding::F32);
+  const fb::Weight &w = p.weight("w");
+  p.gemm("w", act);
+  int32_t topK = p.integer("top_k", 1, w.outer());
+  bool actPerToken = p.boolean("act_per_token");
+  proveGroups(p, w.outer(), topK);
+  p.rows(act, actPerToken ? 1 : topK, w.cols());
+  p.rows(out, topK, w.rows());
+}
+
+void proveExpertsGateUp(OpProof &p) {
+  BufferRef act = p.activations("act");
+  BufferRef out = p.buffer("out", Encoding::F32);
+  const fb::Weight &gate = p.weight("gate"), &up = p.weight("up");
+  p.equal("up's expert count", up.outer(), "gate's", gate.outer());
+  p.equal("up's row count", up.rows(), "gate's", gate.rows());
+  p.equal("up's column count", up.cols(), "gate's", gate.cols());
+  p.gemm("gate", act);
+  p.gemm("up", act);
+  int32_t topK = p.integer("top_k", 1, gate.outer());
+  proveGroups(p, gate.outer(), topK);
+  p.rows(act, 1, gate.cols());
+  p.rows(out, topK, gate.rows());
+}
+
+void proveExpertsCombine(OpProof &p) {
+  BufferRef y = p.buffer("y", Encoding::F32);
+  BufferRef weights = p.buffer("weights", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  int32_t topK = p.positive("top_k");
+  int64_t cols = out.perToken();
+  p.require(cols >= 1, "out has rows per token");
+  p.boolean("accumulate");
+  p.rows(y, topK, cols);
+  p.rows(weights, 1, topK);
+}
+
+} // namespace moert

@@ -1,0 +1,103 @@
+#include "runtime/device/cpu/CpuOperands.h"
+
+#include "kernels/Activation.h"
+#include "kernels/KvCache.h"
+#include "runtime/PlanAccess.h"
+
+namespace moert {
+
+uint8_t *CpuOperands::bytes(std::string_view operand) {
+  const fb::Buffer &buffer = op_.buffer(operand);
+  std::byte *base =
+      buffer.per_worker() ? own_ : memory_.arenas[buffer.device()];
+  if (!base) {
+    auto nameOf = [&](uint32_t device) {
+      return text(plan_.devices()->Get(device)->name());
+    };
+    if (status_.isOk())
+      status_ = Status(
+          StatusCode::WrongMachine,
+          fmt::format("operand {} lies in the memory of {}, which {} does not "
+                      "reach",
+                      operand, nameOf(buffer.device()), nameOf(op_.device())));
+    return nullptr;
+  }
+  return reinterpret_cast<uint8_t *>(base + buffer.offset());
+}
+
+int64_t CpuOperands::byteStride(std::string_view buffer) const {
+  bool isA8 = moek::isA8(moek::Encoding(op_.buffer(buffer).encoding()));
+  return op_.stride(buffer) * (isA8 ? 1 : 4);
+}
+
+moek::WeightView CpuOperands::weight(std::string_view operand) const {
+  const fb::Weight &w = op_.weight(operand);
+  return {files_.bytes(w.file()).data() + w.offset(),
+          w.outer(),
+          w.rows(),
+          w.cols(),
+          w.outer_stride(),
+          w.row_stride(),
+          moek::Format(w.format())};
+}
+
+const float *CpuOperands::vector(std::string_view operand) const {
+  return op_.has(operand)
+             ? reinterpret_cast<const float *>(weight(operand).data)
+             : nullptr;
+}
+
+moek::KvView CpuOperands::cache(std::string_view operand) const {
+  const fb::Kv &kv = op_.cache(operand);
+  auto type = moek::KvType(kv.type());
+  return {reinterpret_cast<uint8_t *>(memory_.kv + kv.offset()), kv.width(),
+          kv.capacity(), moek::kvRowBytes(type, kv.width()), type};
+}
+
+bool CpuOperands::usable(std::string_view kernel, moek::Isa isa) {
+  if (!status_.isOk())
+    return false;
+  if (isa != moek::Isa::Cuda && moek::hostSupports(isa))
+    return true;
+  status_ = Status(StatusCode::WrongMachine,
+                   fmt::format("kernel {} needs {}, which this machine's CPU "
+                               "lacks",
+                               kernel, moek::isaName(isa)));
+  return false;
+}
+
+template <class Function>
+Function CpuOperands::present(std::string_view kernel, Function function) {
+  if (!function)
+    status_ =
+        Status(StatusCode::WrongMachine,
+               fmt::format("kernel {} is not in this build of moert", kernel));
+  return function;
+}
+
+moek::GemmFn CpuOperands::gemm(std::string_view operand) {
+  const moek::GemmInfo &info = op_.gemm(operand);
+  return usable(info.name, info.isa)
+             ? present(info.name, moek::resolveGemm(info.name))
+             : nullptr;
+}
+
+moek::KernelFn CpuOperands::driver() {
+  const moek::KernelInfo &info = op_.driver();
+  return usable(info.name, info.isa)
+             ? present(info.name, moek::resolveKernel(info.name))
+             : nullptr;
+}
+
+void CpuOperands::checkScratch() {
+  int64_t bytes = op_.spec().scratchBytes(
+      [this](std::string_view name) { return op_.integer(name); });
+  uint64_t available = plan_.devices()->Get(op_.device())->scratch_bytes();
+  if (available < uint64_t(bytes) && status_.isOk())
+    status_ = invalidPlan(
+        "needs {} bytes of scratch memory per worker, the plan gives {}: "
+        "it was compiled for other kernels; compile the model again",
+        bytes, available);
+}
+
+} // namespace moert
