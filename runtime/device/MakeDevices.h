@@ -28,7 +28,8 @@ struct DeviceOptions {
   /// By worker of all CPU devices; see CpuDeviceOptions.
   std::vector<int> cpus, nodes;
   /// See CpuDeviceOptions.
-  std::function<void(BoundInstruction &, ArgumentStore &)> instrument;
+  std::function<void(BoundInstruction &, ArgumentStore &, size_t workers)>
+      instrument;
 };
 
 using DeviceList = std::vector<std::unique_ptr<Device>>;

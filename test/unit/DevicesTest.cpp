@@ -5,18 +5,17 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/Verify.h"
 #include "runtime/device/MakeDevices.h"
-#include "runtime/device/cpu/Bind.h"
+#include "test/support/Delays.h"
 #include "test/support/OneSequence.h"
 #include "test/support/SamplePlan.h"
 #include "test/support/SplitPlan.h"
 
-#include <chrono>
 #include <gtest/gtest.h>
 #include <optional>
 #include <random>
-#include <thread>
 
 using namespace moert;
+using moetest::delays;
 using moetest::OneSequence;
 using moetest::SamplePlan;
 using moetest::TempDir;
@@ -65,37 +64,11 @@ const Split splits[] = {
        };
      }}};
 
-/// A kernel that sleeps first, now and then.
-struct Delayed {
-  moek::KernelFn kernel;
-  const void *args;
-  uint32_t seed;
-};
-void runDelayed(const void *args, const moek::Step &step,
-                const moek::Worker &worker) {
-  const auto &delayed = *static_cast<const Delayed *>(args);
-  // Every step and worker another one; no state, so that workers share nothing.
-  uint32_t dice = (delayed.seed + uint32_t(step.position) * 2654435761u +
-                   uint32_t(worker.index) * 40503u) *
-                  2246822519u;
-  if (dice >> 30 == 0)
-    std::this_thread::sleep_for(std::chrono::microseconds((dice >> 20) % 300));
-  delayed.kernel(delayed.args, step, worker);
-}
-std::function<void(BoundInstruction &, ArgumentStore &)> delays(uint32_t seed) {
-  auto random = std::make_shared<std::mt19937>(seed);
-  return [random](BoundInstruction &instruction, ArgumentStore &store) {
-    instruction.args = store.keep(
-        Delayed{instruction.kernel, instruction.args, uint32_t((*random)())});
-    instruction.kernel = runDelayed;
-  };
-}
-
 /// Devices with any number of workers, without a session.
 class Machine {
 public:
   Machine(SamplePlan &sample, int threads,
-          std::function<void(BoundInstruction &, ArgumentStore &)> instrument) {
+          decltype(DeviceOptions::instrument) instrument) {
     StatusOr<Plan> plan = Plan::load(sample.builder.write(folder_));
     EXPECT_TRUE(plan.isOk()) << plan.status().message();
     plan_ = std::make_unique<Plan>(*std::move(plan));
@@ -147,10 +120,8 @@ class DevicesTest : public ::testing::TestWithParam<Split> {
 protected:
   static std::vector<float> logitsOf(SamplePlan &sample, int threads,
                                      uint32_t seed = 0) {
-    Machine machine(
-        sample, threads,
-        seed ? delays(seed)
-             : std::function<void(BoundInstruction &, ArgumentStore &)>());
+    Machine machine(sample, threads,
+                    seed ? delays(seed) : decltype(delays(seed))());
     std::vector<float> all;
     for (int round = 0; round < 2; ++round) {
       auto position = int32_t(prompt.size());

@@ -2,8 +2,11 @@
 #include "runtime/KvPool.h"
 
 #include "runtime/KvPages.h"
+#include "runtime/device/MakeDevices.h"
 #include "runtime/text/Sampler.h"
-#include "test/support/PlanBuilder.h"
+#include "test/support/FakeDevice.h"
+#include "test/support/SamplePlan.h"
+#include "test/support/TempDir.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -11,6 +14,7 @@
 #include <set>
 
 using namespace moert;
+using moetest::TempDir;
 
 namespace {
 using Tokens = std::vector<int32_t>;
@@ -220,33 +224,42 @@ TEST(KvPoolTest, RandomOperationsLoseAndMixUpNothing) {
 
 // A layer's cache may be of other elements than the next one's.
 TEST(KvPagesTest, APageHasTheBytesOfEachCache) {
-  moetest::PlanBuilder builder(32, 40, 3 * moek::kKvPage, "ref");
-  builder.kv(70, moek::KvType::F32);
-  builder.kv(70, moek::KvType::Q8_0);
-  builder.kv(12, moek::KvType::F16);
-  std::vector<uint8_t> bytes = builder.bytes();
-  const fb::Plan &plan = *fb::GetPlan(bytes.data());
-  std::vector<std::byte> memory(builder.plan.devices[0]->kv_bytes);
-  const DeviceMemory device{.kv = memory.data()};
-  KvPages pages(plan, {&device, 1});
+  moetest::SamplePlan sample("ref", {.pages = 3, .type = moek::KvType::F32});
+  moetest::PlanBuilder &builder = sample.builder;
+  builder.kv(70, moek::KvType::F32, 3);
+  builder.kv(70, moek::KvType::Q8_0, 3);
+  TempDir folder;
+  StatusOr<Plan> plan = Plan::load(builder.write(folder));
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+  StatusOr<WeightFiles> files = WeightFiles::open(*plan, {});
+  ASSERT_TRUE(files.isOk()) << files.status().message();
+  moetest::DeviceLog log;
+  DeviceList list;
+  list.push_back(std::make_unique<moetest::FakeDevice>(*plan, 0, log));
+  auto devices = Devices::create(*plan, *files, std::move(list));
+  ASSERT_TRUE(devices.isOk()) << devices.status().message();
+  KvPages pages(plan->table(), **devices);
   EXPECT_EQ(pages.count(), 3);
   // Of Q8_0 two blocks of 64 codes and a scale.
-  EXPECT_EQ(pages.bytes(), size_t(64 * (70 * 4 + 2 * 68 + 12 * 2)));
+  EXPECT_EQ(pages.bytes(), size_t(64 * (12 * 4 + 70 * 4 + 2 * 68)));
 
   // What is written to pages is in memory, each byte once.
   std::vector<std::byte> content[3];
   for (int32_t page = 0; page < 3; ++page) {
     content[page].assign(pages.bytes(), std::byte(page + 1));
-    pages.write(page, content[page].data());
+    ASSERT_TRUE(pages.write(page, content[page].data()).isOk());
   }
+  uint64_t all = builder.plan.devices[0]->kv_bytes;
+  auto memory = (*devices)->device(0).read({DeviceRegion::Memory::Kv, 0, all});
+  ASSERT_TRUE(memory.isOk()) << memory.status().message();
   for (int32_t page = 0; page < 3; ++page)
-    EXPECT_EQ(size_t(std::ranges::count(memory, std::byte(page + 1))),
+    EXPECT_EQ(size_t(std::ranges::count(*memory, std::byte(page + 1))),
               pages.bytes());
-  pages.copy(2, 0);
+  ASSERT_TRUE(pages.copy(2, 0).isOk());
   std::vector<std::byte> read(pages.bytes());
-  pages.read(0, read.data());
+  ASSERT_TRUE(pages.read(0, read.data()).isOk());
   EXPECT_EQ(read, content[2]);
-  pages.read(1, read.data());
+  ASSERT_TRUE(pages.read(1, read.data()).isOk());
   EXPECT_EQ(read, content[1]);
 }
 

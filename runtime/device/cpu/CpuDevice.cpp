@@ -39,7 +39,8 @@ Status CpuDevice::bind(const ProvenPhase &phase,
                        bindPhase(plan_, phase, index_, memory, files_));
   if (options_.instrument)
     for (BoundInstruction &instruction : bound.instructions)
-      options_.instrument(instruction, bound.arguments);
+      options_.instrument(instruction, bound.arguments,
+                          executor_->workerBuffers().size());
   phases_.push_back(std::move(bound));
   return Status::ok();
 }

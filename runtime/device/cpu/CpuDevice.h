@@ -21,8 +21,10 @@ struct CpuDeviceOptions {
   std::vector<int> cpus, nodes;
   /// Beside others: the team stays as it is.
   bool fixedTeam = false;
-  /// Changes instructions as they are bound, for tests: may delay them.
-  std::function<void(BoundInstruction &, ArgumentStore &)> instrument;
+  /// Changes instructions as they are bound to so many workers, for tests: may
+  /// delay them.
+  std::function<void(BoundInstruction &, ArgumentStore &, size_t workers)>
+      instrument;
 };
 
 class CpuDevice final : public Device {
