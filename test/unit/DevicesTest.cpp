@@ -245,7 +245,8 @@ TEST_P(DevicesTest, ACancelledStepEndsOnAllDevices) {
   for (size_t at = 0; at < instructions; ++at) {
     std::atomic<bool> cancel = false;
     Machine machine(
-        two, 3, [&](BoundInstruction &instruction, ArgumentStore &store) {
+        two, 3,
+        [&](BoundInstruction &instruction, ArgumentStore &store, size_t) {
           if (instruction.index != at)
             return;
           instruction.args = store.keep(
