@@ -114,8 +114,9 @@ TEST_F(FakeDevicesTest, AFailureInAStepEndsItEverywhere) {
       device->fails = function;
       Status status = devices_->run(decode(), {1, 0});
       EXPECT_EQ(status.code(), StatusCode::Io);
-      EXPECT_EQ(status.message(),
-                fmt::format("cpu{} cannot {}", device == second_, function));
+      EXPECT_EQ(
+          status.message(),
+          fmt::format("cpu{} cannot {}", int(device == second_), function));
       device->fails.clear();
       status = devices_->run(decode(), {1, 0});
       EXPECT_TRUE(status.isOk()) << status.message();
@@ -371,11 +372,11 @@ TEST(ApartDevicesTest, TheHostNeedsToSeeNoneOfTheirMemory) {
   EXPECT_EQ(expected.size(), 7u * SamplePlan::kVocab);
   EXPECT_EQ(logitsOf(sample, apart(2)), expected);
   splitExperts(sample);
-  EXPECT_EQ(logitsOf(sample, apart(3)), expected);
+  EXPECT_EQ(logitsOf(sample, apart(2)), expected);
 }
 
 TEST(ApartDevicesTest, WhatIsNotFiniteIsFound) {
-  for (const char *weight : {"wo", "down", "head"}) {
+  for (const char *weight : {"wo", "down", "out"}) {
     SamplePlan sample;
     splitExperts(sample);
     for (int64_t matrix = 0;
