@@ -362,16 +362,24 @@ const Case flowCases[] = {
      }},
 };
 
-class BindTest : public ::testing::TestWithParam<Case> {};
+class DamageTest : public ::testing::TestWithParam<Case> {
+protected:
+  static void damage(SamplePlan &sample) {
+    GetParam().damage(sample);
+    // Less of a weight than an instruction says it reads would be refused
+    // before.
+    for (auto &phase : sample.builder.plan.phases)
+      for (auto &instruction : phase->instructions)
+        instruction->work = nullptr;
+  }
+};
+
+class BindTest : public DamageTest {};
 
 TEST_P(BindTest, IsRefusedBeforeItRuns) {
   TempDir folder;
   SamplePlan sample;
-  GetParam().damage(sample);
-  // Work is not binding's: less of a weight is refused for that before.
-  for (auto &phase : sample.builder.plan.phases)
-    for (auto &instruction : phase->instructions)
-      instruction->work = nullptr;
+  damage(sample);
   EngineOptions options;
   options.threads = 1;
   auto engine = Engine::open(sample.builder.write(folder), options);
@@ -408,13 +416,13 @@ Status bringToFake(const std::string &path, moetest::DeviceLog &log) {
   return Devices::create(plan, files, std::move(devices)).status();
 }
 
-class ProofTest : public ::testing::TestWithParam<Case> {};
+class ProofTest : public DamageTest {};
 
 // And before a device is asked for anything.
 TEST_P(ProofTest, SaysTheSameWhateverTheDevice) {
   TempDir folder;
   SamplePlan sample;
-  GetParam().damage(sample);
+  damage(sample);
   std::string path = sample.builder.write(folder);
   std::string message = prove(path).message();
   EXPECT_NE(message.find(GetParam().message), std::string::npos) << message;
