@@ -7,7 +7,7 @@
 
 namespace moec {
 
-#define MOE_ARCHITECTURE(name, builder)                                        \
+#define MOE_ARCHITECTURE(name, builder, models)                                \
   moert::Status builder(ModelBuilder &model);
 #include "models/Architectures.def"
 

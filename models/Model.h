@@ -8,7 +8,18 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/base/Status.h"
 
+#include <string_view>
+#include <vector>
+
 namespace moec {
+
+struct ArchitectureInfo {
+  std::string_view name;   ///< general.architecture
+  std::string_view models; ///< Whose files have it.
+};
+
+/// Those of Architectures.def, in its order.
+std::vector<ArchitectureInfo> supportedArchitectures();
 
 /// The graph of `model` in the `moe` dialect, whose dialects `context` loads.
 ///

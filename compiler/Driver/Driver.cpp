@@ -425,6 +425,23 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
                                   moert::runLine(commandLine(remedy->request)));
 }
 
+StatusOr<std::vector<std::string>> checkModel(const GgufModel &model) {
+  mlir::MLIRContext context;
+  loadDialects(context);
+  DiagnosticLog log(&context);
+  MOE_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
+                       importModel(context, model));
+  CompileRequest request;
+  request.model = model.paths().front();
+  MOE_RETURN_IF_ERROR(checkTokenizer(request, model, *module));
+  std::vector<std::string> notes;
+  if (auto told =
+          (*module)->getAttrOfType<mlir::ArrayAttr>(mlir::moe::kNotesAttr))
+    for (auto note : told.getAsRange<mlir::StringAttr>())
+      notes.push_back(note.getValue().str());
+  return notes;
+}
+
 StatusOr<std::string> inspectPlan(const std::string &path) {
   MOE_ASSIGN_OR_RETURN(moert::Plan plan, moert::Plan::read(path));
   mlir::MLIRContext context;

@@ -3,6 +3,7 @@
 #ifndef MOE_COMPILER_DRIVER_DRIVER_H
 #define MOE_COMPILER_DRIVER_DRIVER_H
 
+#include "compiler/Import/GgufFile.h"
 #include "runtime/base/Status.h"
 
 #include <cstdint>
@@ -74,6 +75,10 @@ struct CompileReport {
 /// that the runtime cannot use, Io. What moert would refuse to run is found
 /// before weights are packed.
 moert::StatusOr<CompileReport> compileModel(const CompileRequest &request);
+
+/// What compileModel would say of `model` whatever the machine: notes, or the
+/// failure that importing it or its vocabulary ends with.
+moert::StatusOr<std::vector<std::string>> checkModel(const GgufModel &model);
 
 /// A plan file as text of the plan dialect.
 moert::StatusOr<std::string> inspectPlan(const std::string &path);

@@ -64,6 +64,13 @@ struct ModelCard {
   std::optional<std::string> preTokenizer; ///< tokenizer.ggml.pre
   bool tiedOutput = false;
 
+  /// What `moec compile` would say, set by who asked it: importing needs MLIR.
+  struct Verdict {
+    std::string refusal; ///< "" where it compiles.
+    std::vector<std::string> notes;
+  };
+  std::optional<Verdict> verdict;
+
   const Use &part(ModelPart which) const { return parts[unsigned(which)]; }
   /// Over all weights; 0 without any.
   double bitsPerWeight() const;

@@ -74,6 +74,12 @@ std::string modelCardJson(const ModelCard &card) {
     entry.update(useJson(format));
     json["formats"].push_back(std::move(entry));
   }
+  if (card.verdict) {
+    const ModelCard::Verdict &verdict = *card.verdict;
+    json["compiles"] = verdict.refusal.empty();
+    json["refusal"] = verdict.refusal.empty() ? Json() : Json(verdict.refusal);
+    json["notes"] = verdict.notes;
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

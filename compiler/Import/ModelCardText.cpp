@@ -2,6 +2,7 @@
 #include "runtime/base/Page.h"
 #include "runtime/base/Text.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 using namespace moert;
@@ -96,6 +97,22 @@ void expertsGroup(Page &page, const ModelCard::Experts &experts) {
     page.line("gating", *experts.gating);
 }
 
+void verdictGroup(Page &page, const ModelCard::Verdict &verdict) {
+  page.group("moec compile");
+  page.line("compiles", verdict.refusal.empty() ? "yes" : "no");
+  // Commands that mend it stay on a line of their own, to paste.
+  for (std::string_view rest = verdict.refusal; !rest.empty();) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    if (line.data() == verdict.refusal.data())
+      page.paragraph("  why              ", line);
+    else
+      page.line("", line);
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  }
+  for (const std::string &note : verdict.notes)
+    page.paragraph("  note             ", note);
+}
+
 } // namespace
 
 std::string modelCardText(const ModelCard &card) {
@@ -109,6 +126,8 @@ std::string modelCardText(const ModelCard &card) {
   shapeGroup(page, card);
   if (card.experts)
     expertsGroup(page, *card.experts);
+  if (card.verdict)
+    verdictGroup(page, *card.verdict);
   if (card.total.tensors == 0)
     return page.take();
 

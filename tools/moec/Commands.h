@@ -14,6 +14,8 @@ void addInspectCommand(moetool::Tool &tool);
 void addAssembleCommand(moetool::Tool &tool);
 void addCalibrateCommand(moetool::Tool &tool);
 void addTargetsCommand(moetool::Tool &tool);
+void addArchitecturesCommand(moetool::Tool &tool);
+void addFormatsCommand(moetool::Tool &tool);
 
 } // namespace moec
 

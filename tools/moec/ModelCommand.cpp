@@ -1,3 +1,4 @@
+#include "compiler/Driver/Driver.h"
 #include "compiler/Import/ModelCard.h"
 #include "runtime/text/ChatTemplate.h"
 #include "tools/moec/Commands.h"
@@ -16,12 +17,26 @@ static Status printTemplate(const GgufModel &model) {
     return Status(moert::StatusCode::Unsupported,
                   model.paths().front() +
                       ": has no chat template (tokenizer.chat_template)");
-  moetool::printText(*source);
+  moetool::printBytes(*source);
   if (!source->ends_with('\n'))
-    moetool::printText("\n");
+    moetool::printBytes("\n");
   if (Status status = moert::ChatTemplate::parse(*source).status(); !status)
     moetool::note("note: moert cannot use it: {}\n", status.message());
   return Status::ok();
+}
+
+/// Whether it compiles, in the words of moec compile. The card is of one model,
+/// which need not be named.
+static ModelCard::Verdict verdictOf(const GgufModel &model) {
+  moert::StatusOr<std::vector<std::string>> notes = checkModel(model);
+  if (notes)
+    return {.refusal = "", .notes = *std::move(notes)};
+  Status status = notes.status();
+  std::string_view reason = status.message();
+  std::string place = model.paths().front() + ": ";
+  if (reason.starts_with(place))
+    reason.remove_prefix(place.size());
+  return {.refusal = std::string(reason), .notes = {}};
 }
 
 void addModelCommand(moetool::Tool &tool) {
@@ -31,12 +46,14 @@ void addModelCommand(moetool::Tool &tool) {
   };
   auto options = std::make_shared<Options>();
   CLI::App *command = tool.command(
-      "model", "Describe a GGUF model: architecture, experts, bytes by part",
+      "model",
+      "Describe a GGUF model: what it is, bytes by part, whether it compiles",
       [options] {
         MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(options->model));
         if (options->chatTemplate)
           return printTemplate(model);
         MOE_ASSIGN_OR_RETURN(ModelCard card, makeModelCard(model));
+        card.verdict = verdictOf(model);
         if (options->json)
           moetool::printJson(modelCardJson(card));
         else

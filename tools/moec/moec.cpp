@@ -14,5 +14,7 @@ int main(int argc, char **argv) {
   moec::addAssembleCommand(tool);
   moec::addTargetsCommand(tool);
   moec::addCalibrateCommand(tool);
+  moec::addArchitecturesCommand(tool);
+  moec::addFormatsCommand(tool);
   return tool.main(argc, argv);
 }

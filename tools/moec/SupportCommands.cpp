@@ -1,0 +1,135 @@
+// moec architectures and moec formats: what there is support for.
+#include "kernels/Registry.h"
+#include "models/Model.h"
+#include "runtime/base/Page.h"
+#include "tools/common/Json.h"
+#include "tools/moec/Commands.h"
+
+#include <fmt/ranges.h>
+#include <memory>
+
+using moert::Status;
+
+namespace moec {
+
+namespace {
+constexpr moek::Isa isas[] = {moek::Isa::Ref, moek::Isa::Avx2,
+                              moek::Isa::Avx512, moek::Isa::Amx,
+                              moek::Isa::Cuda};
+
+Status printArchitectures(bool json) {
+  if (json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const ArchitectureInfo &info : supportedArchitectures())
+      list.push_back({{"architecture", info.name}, {"models", info.models}});
+    moetool::printDocument(list);
+    return Status::ok();
+  }
+  moert::Page page;
+  std::vector<std::vector<std::string>> rows;
+  for (const ArchitectureInfo &info : supportedArchitectures())
+    rows.push_back({std::string(info.name), std::string(info.models)});
+  page.table({{.title = "architecture"}, {.title = "models", .widest = 100}},
+             rows);
+  moetool::printText(page.take());
+  return Status::ok();
+}
+
+/// A format and the layouts that its kernels for each of `isas` multiply.
+struct FormatSupport {
+  moek::FormatInfo info;
+  std::vector<std::string> layouts[std::size(isas)];
+
+  double bitsPerWeight() const {
+    return 8.0 * info.blockBytes / info.blockElements;
+  }
+};
+
+std::vector<FormatSupport> formatSupport() {
+  std::vector<FormatSupport> all;
+  for (unsigned number = 0; number < 256; ++number) {
+    std::optional<moek::Format> format = moek::formatFromNumber(number);
+    if (!format)
+      continue;
+    FormatSupport support{.info = moek::formatInfo(*format), .layouts = {}};
+    for (const moek::GemmInfo &gemm : moek::gemmTable()) {
+      if (gemm.format != *format)
+        continue;
+      std::vector<std::string> &layouts = support.layouts[size_t(gemm.isa)];
+      std::string name(moek::layoutName(gemm.layout));
+      if (std::ranges::find(layouts, name) == layouts.end())
+        layouts.push_back(name);
+    }
+    all.push_back(std::move(support));
+  }
+  return all;
+}
+
+Status printFormats(bool json) {
+  if (json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const FormatSupport &format : formatSupport()) {
+      auto kernels = nlohmann::ordered_json::object();
+      for (moek::Isa isa : isas)
+        kernels[std::string(isaName(isa))] = format.layouts[size_t(isa)];
+      list.push_back({{"format", format.info.name},
+                      {"bits_per_weight", format.bitsPerWeight()},
+                      {"compiles", format.info.hasKernels},
+                      {"kernels", kernels}});
+    }
+    moetool::printDocument(list);
+    return Status::ok();
+  }
+  std::vector<moert::Column> columns = {
+      {.title = "format"}, {.title = "bits/weight", .right = true}};
+  for (moek::Isa isa : isas)
+    columns.push_back({.title = std::string(isaName(isa))});
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string_view> others;
+  for (const FormatSupport &format : formatSupport()) {
+    if (!format.info.hasKernels) {
+      others.push_back(format.info.name);
+      continue;
+    }
+    std::vector<std::string> row = {
+        std::string(format.info.name),
+        fmt::format("{:.4g}", format.bitsPerWeight())};
+    for (const std::vector<std::string> &layouts : format.layouts)
+      row.push_back(
+          layouts.empty() ? "-" : fmt::format("{}", fmt::join(layouts, ", ")));
+    rows.push_back(std::move(row));
+  }
+  moert::Page page;
+  page.table(columns, rows);
+  page.group("Kernels multiply weights as the model file has them (gguf) or as "
+             "moec packs them (rows16).");
+  if (!others.empty())
+    page.paragraph("No kernels: ",
+                   fmt::format("{}", fmt::join(others, ", ")) +
+                       "; moec compile refuses models with such weights.");
+  moetool::printText(page.take());
+  return Status::ok();
+}
+
+void addList(moetool::Tool &tool, const char *name, const char *description,
+             Status (*print)(bool json)) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App *command =
+      tool.command(name, description, [json, print] { return print(*json); });
+  command->add_flag("--json", *json, "One JSON list");
+}
+} // namespace
+
+void addArchitecturesCommand(moetool::Tool &tool) {
+  addList(tool, "architectures", "List the model architectures that compile",
+          printArchitectures);
+}
+
+void addFormatsCommand(moetool::Tool &tool) {
+  addList(tool, "formats",
+          "List tensor formats, with the instruction sets and layouts that "
+          "there are kernels for",
+          printFormats);
+}
+
+} // namespace moec
