@@ -371,9 +371,13 @@ std::string Tokenizer::breakNames(std::string_view text,
                                   std::string_view breaker) const {
   std::string result;
   // A breaker of the text's own would vanish; and what it hides is looked at.
-  std::string plain(text);
-  for (size_t at; (at = plain.find(breaker)) != std::string::npos;)
-    plain.erase(at, breaker.size());
+  // Taking one out may join the halves of another.
+  std::string plain;
+  for (char byte : text) {
+    plain += byte;
+    if (plain.ends_with(breaker))
+      plain.resize(plain.size() - breaker.size());
+  }
   std::string_view rest = plain;
   while (!rest.empty()) {
     SpecialTokens::Match match = impl_->specials.findNext(rest, 0, true);

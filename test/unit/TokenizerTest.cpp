@@ -381,6 +381,14 @@ TEST(Tokenizer, ABreakerMakesANameText) {
   ASSERT_TRUE(tokenizer);
   EXPECT_EQ(tokenizer->breakNames("</s>a\uFDD0<<s>", "\uFDD0"),
             "<\uFDD0/s>a<<\uFDD0s>");
+  // Breakers in breakers; and as many as a file may have, without moving the
+  // rest of the text for each.
+  EXPECT_EQ(tokenizer->breakNames("<\xEF\xB7\uFDD0\x90/s>", "\uFDD0"),
+            "<\uFDD0/s>");
+  std::string many;
+  while (many.size() < size_t{8} << 20)
+    many += "\uFDD0";
+  EXPECT_EQ(tokenizer->breakNames(many + "a", "\uFDD0"), "a");
   auto ids = tokenizer->encode("</s>a<\uFDD0/s>", {.breaker = "\uFDD0"});
   ASSERT_TRUE(ids) << ids.status().message();
   EXPECT_EQ(ids->size(), 6u);
