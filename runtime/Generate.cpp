@@ -70,6 +70,7 @@ generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
       return finish(StopReason::EndOfText);
     sampler.accept(token);
     ++stats.generatedTokens;
+    stats.pending = token;
     MOE_RETURN_IF_ERROR(show(decoder.push(token)));
     if (decoder.stopped())
       return finish(StopReason::StopString);
@@ -82,6 +83,7 @@ generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
     if (!logits && logits.status().code() == StatusCode::Cancelled)
       return finish(StopReason::Cancelled);
     MOE_RETURN_IF_ERROR(logits.status());
+    stats.pending.reset();
     stats.decodeSeconds += watch.seconds();
     ++stats.decodeSteps;
   }

@@ -26,7 +26,9 @@ struct GenerateStats {
   StopReason reason = StopReason::Length;
   int32_t promptTokens = 0;
   int32_t generatedTokens = 0; ///< The end-of-generation token not included.
-  int32_t decodeSteps = 0;     ///< Generated tokens that were also evaluated.
+  /// The last generated token, where it is not in the sequence.
+  std::optional<int32_t> pending;
+  int32_t decodeSteps = 0; ///< Generated tokens that were also evaluated.
   double promptSeconds = 0, decodeSeconds = 0;
 
   double promptRate() const;

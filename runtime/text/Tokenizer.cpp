@@ -312,7 +312,7 @@ Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
     run.ids.push_back(*impl_->bos);
   // SentencePiece puts the space in front of each text it is given, and its
   // users give it what is between control tokens.
-  bool startsText = true;
+  bool startsText = options.startsText;
   for (const Impl::Part &part : impl_->partsOf(text, options)) {
     if (part.id >= 0) {
       run.ids.push_back(part.id);

@@ -37,6 +37,8 @@ struct EncodeOptions {
   /// Where given, a text that is left out of what is encoded, and that no
   /// special token spans: put inside a name, it makes the name ordinary text.
   std::string_view breaker = {};
+  /// Off for what follows other text: no space in front.
+  bool startsText = true;
 };
 
 class Tokenizer {

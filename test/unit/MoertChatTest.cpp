@@ -17,6 +17,11 @@ protected:
         "{% for m in messages %}{% if m.role == 'tool' %}"
         "{{ raise_exception('No tools here') }}{% endif %}{{ m.content }}"
         "{% endfor %}{{ eos_token if add_generation_prompt }}";
+    // In place of the unused tokens: names of tokens can be read as text.
+    auto &tokens = sample_.builder.plan.tokenizer->tokens;
+    size_t next = tokens.size();
+    for (char c : std::string_view("<>/-,;:!"))
+      tokens[--next] = std::string(1, c);
     plan_ = sample_.builder.write(folder_);
   }
   std::string file(const std::string &name, const std::string &content) {
@@ -39,7 +44,7 @@ TEST_F(MoertChatTest, RenderPrintsTheTextOrTheTemplatesError) {
                  file("x.json", R"({"x": [1.0]})"));
   EXPECT_EQ(result.exitCode, 3);
   EXPECT_EQ(result.out, "");
-  EXPECT_NE(result.err.find("line 1, column 20: 'missing' is undefined"),
+  EXPECT_NE(result.err.find("line 1, column 19: 'missing' is undefined"),
             std::string::npos)
       << result.err;
 
@@ -74,14 +79,21 @@ TEST_F(MoertChatTest, AChatIsItsTemplatesText) {
   EXPECT_EQ(moert(run + "--chat").exitCode, 2);
 }
 
+// A program that asks for a chat is told; a person goes on with text.
 TEST_F(MoertChatTest, APlanWithoutATemplateSaysSo) {
   sample_.builder.plan.tokenizer->chat_template = "";
   plan_ = sample_.builder.write(folder_);
-  for (const char *command : {"chat ", "run --chat -p a "}) {
-    Result result = moert(command + plan_ + " < /dev/null");
-    EXPECT_EQ(result.exitCode, 6);
-    EXPECT_NE(result.err.find("carries no chat template"), std::string::npos);
-  }
+  Result result = moert("run --chat -p a " + plan_);
+  EXPECT_EQ(result.exitCode, 6);
+  EXPECT_NE(result.err.find("carries no chat template"), std::string::npos);
+
+  std::string script = file("script", "the\n");
+  result = moert("chat " + plan_ + " --temp 0 -n 4 < " + script);
+  EXPECT_EQ(result.exitCode, 0) << result.err;
+  EXPECT_NE(result.err.find("note: the model has no chat template"),
+            std::string::npos)
+      << result.err;
+  EXPECT_EQ(result.out, moert("run " + plan_ + " --temp 0 -n 4 -p the").out);
 }
 
 TEST_F(MoertChatTest, NoSpecialReadsNamesAsText) {
@@ -125,6 +137,19 @@ TEST_F(MoertChatTest, ATurnEvaluatesWhatIsNew) {
   result = moert("chat " + plan_ + " -n 1 --system the --messages " + saved +
                  " < /dev/null");
   EXPECT_EQ(result.exitCode, 0) << result.err;
+}
+
+// Its own words are tokens that their text need not give: "t", "h".
+TEST_F(MoertChatTest, WhatTheModelSaidIsNotEvaluatedAgain) {
+  std::string chat = file("t.jinja", "{% for m in messages %}{{ m.content }}"
+                                     "</s>{% endfor %}");
+  std::string script = file("script", "the a\nthe\n/stats\n");
+  Result result = moert("chat " + plan_ + " --template " + chat +
+                        " --temp 9 --seed 1 -n 4 < " + script);
+  ASSERT_EQ(result.exitCode, 0) << result.err;
+  // An answer's last token, its end, the message and its end.
+  EXPECT_NE(result.err.find(" 4 new tokens"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("; 7 were known"), std::string::npos) << result.err;
 }
 
 } // namespace

@@ -344,6 +344,10 @@ TEST(SpacePieces, TheSpaceInFront) {
   StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
   ASSERT_TRUE(tokenizer);
   EXPECT_EQ(tokenizer->decode(std::vector<int32_t>{1, 6, 6}), "a a");
+  // What follows other text has none, but for what a control token ends.
+  auto later =
+      tokenizer->encode("a</s>a", {.addBos = false, .startsText = false});
+  EXPECT_THAT(*later, ElementsAre(4, 2, 6));
 }
 
 TEST(SpacePieces, UnknownCharactersWithoutByteTokens) {

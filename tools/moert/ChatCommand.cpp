@@ -17,8 +17,12 @@ struct ChatCommandFlags {
   EngineFlags engine;
   ChatFlags chat;
   GenerateOptions generate;
+  CLI::Option *limit = nullptr; ///< -n, which may not be given.
   bool stats = false;
 };
+
+/// Tokens of an answer by a model that knows no end of one.
+constexpr int32_t kPlainAnswer = 100;
 
 constexpr const char *kHelp =
     "/system TEXT   what the model is told before all else; starts anew\n"
@@ -49,6 +53,10 @@ private:
   /// A command; false where it ends the chat.
   bool command(std::string_view line);
   Status answer();
+  Status reply(const LineReader &reader);
+  StatusOr<std::vector<int32_t>> tokensOf(const ChatPrompt &prompt,
+                                          std::string_view text) const;
+  void remember(std::string text, size_t promptBytes, size_t promptTokens);
   void showStats() const;
 
   Engine &engine_;
@@ -56,6 +64,9 @@ private:
   ChatCommandFlags flags_;
   Conversation conversation_;
   Sequence sequence_;
+  /// The last prompt with its answer as they were, and their tokens.
+  std::string heardText_;
+  std::vector<int32_t> heardTokens_;
   GenerateStats stats_;
   int32_t known_ = 0;
 };
@@ -70,6 +81,42 @@ void Chat::showStats() const {
                 stats_.decodeRate(), sequence_.position(), engine_.context());
 }
 
+/// Notes that the sequence and the pending token are `text`; the prompt's part
+/// of either comes first.
+void Chat::remember(std::string text, size_t promptBytes, size_t promptTokens) {
+  std::vector<int32_t> all(sequence_.tokens().begin(),
+                           sequence_.tokens().end());
+  if (stats_.pending)
+    all.push_back(*stats_.pending);
+  if (stats_.reason == StopReason::StopString) {
+    // The string that ended it was left out; so are the tokens it is in.
+    size_t end = promptBytes, kept = promptTokens;
+    for (; kept < all.size(); ++kept) {
+      std::string_view bytes = tokenizer_.tokenBytes(all[kept]);
+      if (!std::string_view(text).substr(end).starts_with(bytes))
+        break;
+      end += bytes.size();
+    }
+    all.resize(kept);
+    text.resize(end);
+  }
+  heardText_ = std::move(text);
+  heardTokens_ = std::move(all);
+}
+
+/// The tokens of a rendered text. What the model said before stays as it said
+/// it: its text alone might be cut into other tokens.
+StatusOr<std::vector<int32_t>> Chat::tokensOf(const ChatPrompt &prompt,
+                                              std::string_view text) const {
+  if (heardText_.empty() || !text.starts_with(heardText_))
+    return prompt.encode(text);
+  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> rest,
+                       prompt.encode(text.substr(heardText_.size()), true));
+  std::vector<int32_t> tokens = heardTokens_;
+  tokens.insert(tokens.end(), rest.begin(), rest.end());
+  return tokens;
+}
+
 /// Appends the answer to the conversation. Evaluates what the rendered text
 /// does not share with what the sequence has already.
 Status Chat::answer() {
@@ -77,7 +124,7 @@ Status Chat::answer() {
       ChatPrompt prompt,
       ChatPrompt::create(engine_.plan(), tokenizer_, flags_.chat));
   MOE_ASSIGN_OR_RETURN(std::string text, prompt.render(conversation_));
-  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, prompt.encode(text));
+  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokensOf(prompt, text));
   if (tokens.empty())
     return Status(StatusCode::Usage, "the chat template gives no text");
   if (static_cast<int64_t>(tokens.size()) > engine_.context())
@@ -92,17 +139,25 @@ Status Chat::answer() {
   known_ = int32_t(differs - tokens.begin());
   MOE_RETURN_IF_ERROR(sequence_.rewind(known_));
   ReplyPrinter printer(text, flags_.chat, false);
-  moetool::takeInterrupt();
-  MOE_ASSIGN_OR_RETURN(
-      stats_,
-      generate(engine_, sequence_, tokenizer_,
-               std::span(tokens).subspan(size_t(known_)), flags_.generate,
-               [&](std::string_view piece) { return printer.push(piece); }));
+  heardText_.clear();
+  size_t promptBytes = text.size();
+  // Ctrl-C from Enter on is about the answer: none is forgotten here.
+  MOE_ASSIGN_OR_RETURN(stats_,
+                       generate(engine_, sequence_, tokenizer_,
+                                std::span(tokens).subspan(size_t(known_)),
+                                flags_.generate, [&](std::string_view piece) {
+                                  text += piece;
+                                  return printer.push(piece);
+                                }));
   MOE_RETURN_IF_ERROR(printer.finish());
   moetool::takeInterrupt();
   moetool::printText("\n");
   MOE_RETURN_IF_ERROR(moetool::flush());
+  if (stats_.promptTokens == 0)
+    return Status(StatusCode::Cancelled,
+                  "stopped before the answer; the message is taken back");
   conversation_.add("assistant", printer.answer(), printer.reasoning());
+  remember(std::move(text), promptBytes, tokens.size());
   if (stats_.reason == StopReason::Cancelled)
     moetool::note("(stopped)\n");
   if (stats_.reason == StopReason::ContextFull)
@@ -158,12 +213,24 @@ bool Chat::command(std::string_view line) {
   return true;
 }
 
+/// Answers; where that fails, a person goes on without the message.
+Status Chat::reply(const LineReader &reader) {
+  Status status = answer();
+  if (status || status.code() == StatusCode::Io ||
+      status.code() == StatusCode::Internal || !reader.isTerminal())
+    return status;
+  // A template's refusal, a full context, Ctrl-C.
+  conversation_.dropLast();
+  moetool::printError(status.message());
+  return Status::ok();
+}
+
 Status Chat::run(LineReader &reader) {
   if (reader.isTerminal())
     moetool::note("/help lists commands, Ctrl-D ends\n");
   // A conversation that was given may wait for its answer.
   if (conversation_.lastRole() == "user")
-    MOE_RETURN_IF_ERROR(answer());
+    MOE_RETURN_IF_ERROR(reply(reader));
   std::string message;
   while (true) {
     LineReader::Event event = reader.read(message);
@@ -183,26 +250,28 @@ Status Chat::run(LineReader &reader) {
       continue;
     }
     conversation_.add("user", message);
-    if (Status status = answer(); !status) {
-      if (status.code() == StatusCode::Io ||
-          status.code() == StatusCode::Internal || !reader.isTerminal())
-        return status;
-      // A template's refusal, a full context: the message is taken back.
-      conversation_.dropLast();
-      moetool::printError(status.message());
-    }
+    MOE_RETURN_IF_ERROR(reply(reader));
   }
   if (reader.isTerminal())
     moetool::printText("\n");
   return moetool::flush();
 }
 
-Status chat(const ChatCommandFlags &flags) {
+Status chat(ChatCommandFlags flags) {
   MOE_ASSIGN_OR_RETURN(Conversation conversation,
                        Conversation::create(flags.chat));
   MOE_RETURN_IF_ERROR(Sampler::create(flags.generate.sampler).status());
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
+  if (flags.chat.templateFile.empty() &&
+      planChatTemplateSource(engine->plan()).empty()) {
+    flags.chat.isPlain = true;
+    if (flags.limit->count() == 0)
+      flags.generate.maxTokens = kPlainAnswer;
+    moetool::note("note: the model has no chat template: it goes on with the "
+                  "text that you type, by {} tokens (-n)\n",
+                  flags.generate.maxTokens);
+  }
   // Before anything is typed.
   MOE_RETURN_IF_ERROR(
       ChatPrompt::create(engine->plan(), tokenizer, flags.chat).status());
@@ -219,11 +288,12 @@ void addChatCommand(moetool::Tool &tool) {
                                    [flags] { return chat(*flags); });
   flags->engine.addPlan(*command);
   flags->chat.add(*command);
-  moetool::addNumber(*command, "-n,--n-predict", flags->generate.maxTokens,
-                     "Tokens of an answer at most; -1 until it ends", -1,
-                     kMostTokens)
-      ->type_name("N")
-      ->group("Text");
+  flags->limit =
+      moetool::addNumber(*command, "-n,--n-predict", flags->generate.maxTokens,
+                         "Tokens of an answer at most; -1 until it ends", -1,
+                         kMostTokens)
+          ->type_name("N")
+          ->group("Text");
   command
       ->add_option("--stop", flags->generate.stops,
                    "End an answer before this string; may be given several "

@@ -11,6 +11,11 @@ using Json = nlohmann::ordered_json;
 /// A character that no text has, for it stands for none: Unicode keeps it free.
 constexpr std::string_view breaker = "\xEF\xB7\x90";
 
+/// For models that go on with text: what is typed starts a new line.
+constexpr std::string_view plainTemplate =
+    "{% for m in messages %}{% if m.role != 'assistant' and not loop.first %}"
+    "{{ '\n' }}{% endif %}{{ m.content }}{% endfor %}";
+
 /// Conversations are text that people wrote.
 constexpr uint64_t mostConversationBytes = uint64_t{64} << 20;
 
@@ -144,6 +149,10 @@ tokenVariables(const Tokenizer &tokenizer) {
 StatusOr<ChatPrompt> ChatPrompt::create(const Plan &plan,
                                         const Tokenizer &tokenizer,
                                         const ChatFlags &flags) {
+  if (flags.isPlain) {
+    MOE_ASSIGN_OR_RETURN(ChatTemplate chat, ChatTemplate::parse(plainTemplate));
+    return ChatPrompt(std::move(chat), tokenizer, flags);
+  }
   if (flags.templateFile.empty()) {
     MOE_ASSIGN_OR_RETURN(ChatTemplate chat, planChatTemplate(plan));
     return ChatPrompt(std::move(chat), tokenizer, flags);
@@ -189,9 +198,14 @@ ChatPrompt::render(const Conversation &conversation) const {
   return text;
 }
 
-StatusOr<std::vector<int32_t>> ChatPrompt::encode(std::string_view text) const {
+StatusOr<std::vector<int32_t>> ChatPrompt::encode(std::string_view text,
+                                                  bool continues) const {
   EncodeOptions options;
-  options.addBos = options.addEos = false;
+  // Begin-of-text is a template's to give.
+  if (!flags_.isPlain || continues)
+    options.addBos = false;
+  options.addEos = false;
+  options.startsText = !continues;
   if (flags_.noSpecial)
     options.breaker = breaker;
   return tokenizer_->encode(text, options);

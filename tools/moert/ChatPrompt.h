@@ -19,6 +19,8 @@ struct ChatFlags {
   std::string system, messagesFile, templateFile;
   std::string think = "show"; ///< show, hide, off or force.
   bool noSpecial = false;
+  /// Not an option: messages are text that the model goes on with.
+  bool isPlain = false;
 
   void add(CLI::App &command);
 };
@@ -58,8 +60,9 @@ public:
 
   /// What the model is to go on after.
   StatusOr<std::string> render(const Conversation &conversation) const;
-  /// Its tokens. Begin-of-text is the template's to give.
-  StatusOr<std::vector<int32_t>> encode(std::string_view text) const;
+  /// Its tokens, or with `continues` those of a later part of it.
+  StatusOr<std::vector<int32_t>> encode(std::string_view text,
+                                        bool continues = false) const;
 
 private:
   ChatPrompt(ChatTemplate chat, const Tokenizer &tokenizer,

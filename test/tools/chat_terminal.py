@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""moert chat as a person types it, in a terminal.
+
+  chat_terminal.py --bin FOLDER --model MODEL.gguf --work DIR
+"""
+import argparse
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+
+PROMPT = "> "
+CTRL_C, CTRL_D, UP, LEFT, BACKSPACE = "\x03", "\x04", "\x1b[A", "\x1b[D", "\x7f"
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, command, folder, environment):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            os.execvpe(command[0], command, environment)
+        self.shown, self.told = "", 0
+
+    def type(self, keys):
+        self.told = len(self.shown)
+        os.write(self.fd, keys.encode())
+
+    def read(self, seconds):
+        """Takes what comes within that time; False where there will be no more."""
+        if not select.select([self.fd], [], [], seconds)[0]:
+            return True
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:
+            return False
+        self.shown += data.decode(errors="replace")
+        return bool(data)
+
+    def wait(self, pattern, seconds=60):
+        """What was shown since the last type(), once it has `pattern`."""
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.shown[self.told:]):
+            if time.monotonic() > end or not self.read(0.5):
+                raise AssertionError(f"no {pattern!r} after {self.shown[self.told:]!r}")
+        return self.shown[self.told:]
+
+    def wait_for_prompt(self):
+        """A prompt at a line's start and nothing behind it for a while."""
+        self.wait(r"(^|[\r\n])[^\r\n]*> $")
+        before = None
+        while before != len(self.shown):
+            before = len(self.shown)
+            self.read(0.2)
+        return self.shown[self.told:]
+
+    def say(self, text):
+        """A line and what comes of it."""
+        self.type(text + "\r")
+        return self.wait_for_prompt()
+
+    def end(self, keys=CTRL_D):
+        """The exit code, negative for a signal."""
+        self.type(keys)
+        while self.read(60):
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+class Checks:
+    def __init__(self, arguments):
+        self.bin, self.work = os.path.abspath(arguments.bin), os.path.abspath(arguments.work)
+        self.moert = os.path.join(self.bin, "moert")
+        self.environment = {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", "HOME": self.work}
+        self.environment.pop("NO_COLOR", None)
+        self.model = os.path.abspath(arguments.model)
+
+    def compile(self, name, *options):
+        subprocess.run([os.path.join(self.bin, "moec"), "compile", self.model, "--weights", "reference",
+                        "-o", name] + list(options), check=True, cwd=self.work, stderr=subprocess.DEVNULL)
+        return name
+
+    def chat(self, plan, *options, **environment):
+        temperature = [] if "--temp" in options else ["--temp", "0"]
+        chat = Terminal([self.moert, "chat", plan] + temperature + list(options), self.work,
+                        {**self.environment, **environment})
+        chat.wait_for_prompt()
+        return chat
+
+    def messages(self, chat):
+        """The conversation as the chat has it."""
+        chat.say("/save saved.json")
+        with open(os.path.join(self.work, "saved.json")) as file:
+            return json.load(file)["messages"]
+
+    def last_said(self, chat):
+        return [message["content"] for message in self.messages(chat) if message["role"] == "user"][-1]
+
+
+def check_editing(checks, plan):
+    chat = checks.chat(plan, "-n", "8")
+    assert "no chat template" in chat.shown, chat.shown
+    chat.say("In the beginning God created")
+    first = checks.messages(chat)
+    assert [m["role"] for m in first] == ["user", "assistant"] and first[1]["content"], first
+    # What a person mends before Enter.
+    chat.say("the earht" + BACKSPACE * 2 + "th" + LEFT * 5 + "good ")
+    assert checks.last_said(chat) == "the good earth", checks.last_said(chat)
+    chat.say("été" + LEFT * 2 + BACKSPACE + "É")
+    assert checks.last_said(chat) == "Été", checks.last_said(chat)
+    # History, with what was said and commanded before.
+    chat.say("and God said")
+    chat.say(UP + " unto him")
+    assert checks.last_said(chat) == "and God said unto him", checks.last_said(chat)
+    # Lines pasted at once are one message, whether the last one ends or not.
+    chat.say("one\rtwo\rthree")
+    assert checks.last_said(chat) == "one\ntwo\nthree", checks.last_said(chat)
+    chat.type("four\r\rfive")
+    time.sleep(0.5)
+    chat.say(" six")
+    assert checks.last_said(chat) == "four\n\nfive six", checks.last_said(chat)
+    long = "\r".join(f"line {i} of it" for i in range(40))
+    chat.say("/reset")
+    chat.say(long)
+    assert checks.last_said(chat) == long.replace("\r", "\n"), checks.last_said(chat)
+    # Lines typed slowly, joined by a person.
+    chat.say("/reset")
+    chat.type("first\\\r")
+    chat.wait(r"\| $")
+    chat.say("second")
+    assert checks.last_said(chat) == "first\nsecond", checks.last_said(chat)
+    chat.type('"""\r')
+    chat.wait(r"\| $")
+    chat.type("in a\r")
+    chat.wait(r"\| $")
+    chat.type("block\r")
+    chat.wait(r"\| $")
+    chat.say('"""')
+    assert checks.last_said(chat) == "in a\nblock", checks.last_said(chat)
+    # Ctrl-C drops the line, not the program.
+    chat.type("never said" + CTRL_C)
+    chat.wait("Ctrl-D or /exit ends")
+    chat.wait_for_prompt()
+    chat.say("but this")
+    assert checks.last_said(chat) == "but this", checks.last_said(chat)
+    chat.say("/system Thou art a king")
+    chat.say("speak")
+    assert [m["role"] for m in checks.messages(chat)] == ["system", "user", "assistant"]
+    chat.say("/load saved.json")
+    assert "no command" in chat.say("/nosuch")
+    assert "were known" in chat.say("/stats")
+    assert chat.end() == 0
+    # Other ways to end, other terminals.
+    assert checks.chat(plan, "-n", "4").end("/exit\r") == 0
+    for term in ("dumb", "nosuchterminal"):
+        chat = checks.chat(plan, "-n", "4", TERM=term)
+        chat.say("and he")
+        assert chat.end() == 0
+
+
+def check_turns(checks, plan):
+    """What was evaluated before is not again, though the model's own words are cut otherwise than text."""
+    chat = checks.chat(plan, "-n", "16", "--temp", "3", "--seed", "5")
+    chat.say("In the beginning")
+    chat.say("and then")
+    stats = chat.say("/stats")
+    new, known = re.search(r"(\d+) new tokens .* (\d+) were known", stats).groups()
+    # The last token of the answer, a line's end and two words.
+    assert int(new) <= 6 and int(known) >= 18, stats
+    assert chat.end() == 0
+
+
+def check_interrupts(checks, plan):
+    """With kernels so slow that a person can stop an answer."""
+    chat = checks.chat(plan)
+    for _ in range(3):
+        chat.type("In the beginning God created the heaven\r")
+        chat.wait(r"created the heaven\r\n.*\w")
+        chat.type(CTRL_C)
+        shown = chat.wait_for_prompt()
+        assert "(stopped)" in shown, shown
+    messages = checks.messages(chat)
+    assert len(messages) == 6 and all(m["content"] for m in messages), messages
+    assert chat.end() == 0
+    # Ctrl-C while a prompt is evaluated takes the message back.
+    chat = checks.chat(plan)
+    chat.type("And it came to pass " * 40 + "\r")
+    chat.wait(r"pas[^\r\n]*\r\n")
+    chat.type(CTRL_C)
+    assert "taken back" in chat.wait_for_prompt()
+    assert checks.messages(chat) == []
+    assert chat.end() == 0
+    # So it does where the message was there before the chat.
+    with open(os.path.join(checks.work, "waiting.json"), "w") as file:
+        json.dump([{"role": "user", "content": "And it came to pass " * 40}], file)
+    chat = Terminal([checks.moert, "chat", plan, "--messages", "waiting.json"], checks.work, checks.environment)
+    chat.wait("lists commands")
+    time.sleep(0.3)
+    chat.type(CTRL_C)
+    assert "taken back" in chat.wait_for_prompt()
+    assert chat.end() == 0
+
+
+def check_reasoning(checks, plan):
+    with open(os.path.join(checks.work, "chat.jinja"), "w") as file:
+        file.write("{% for m in messages %}{{ m.content }}\n{% endfor %}{% if enable_thinking %}<think>\n{% endif %}")
+    chat = checks.chat(plan, "-n", "4", "--template", "chat.jinja", "--think", "force")
+    assert "\x1b[2m" in chat.say("And God said") and "\x1b[22m" in chat.shown
+    assert checks.messages(chat)[-1]["reasoning_content"]
+    chat.say("/think off")
+    shown = chat.say("And God said")
+    assert "\x1b[2m" not in shown, shown
+    assert chat.end() == 0
+    chat = checks.chat(plan, "-n", "4", "--template", "chat.jinja", "--think", "force", NO_COLOR="1")
+    assert "\x1b[2m" not in chat.say("And God said")
+    assert chat.end() == 0
+
+
+def check_readme(checks, source):
+    """README's conversations can be had; models answer otherwise on other machines."""
+    with open(os.path.join(source, "README.md")) as file:
+        blocks = re.findall(r"<!-- not checked: typed by test/tools/chat_terminal.py -->\n\n((?:    .*\n|\n)+)", file.read())
+    assert blocks
+    os.makedirs(os.path.join(checks.work, "build"))
+    os.symlink(checks.bin, os.path.join(checks.work, "build/bin"))
+    os.symlink(os.path.join(source, "models"), os.path.join(checks.work, "models"))
+    for block in blocks:
+        command, *lines = [line[4:] for line in block.splitlines()]
+        assert command.startswith("$ "), command
+        chat = Terminal(["bash", "-c", command[2:]], checks.work, checks.environment)
+        chat.wait_for_prompt()
+        typed = [line[2:] for line in lines if line.startswith(PROMPT)]
+        for line in typed:
+            shown = chat.say(line)
+            assert "error:" not in shown and (line.startswith("/") or len(shown) > len(line) + 10), shown
+        assert len(typed) >= 2 and chat.end() == 0, block
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("--bin", "--model", "--work"):
+        p.add_argument(name, required=True)
+    checks = Checks(p.parse_args())
+    shutil.rmtree(checks.work, ignore_errors=True)
+    os.makedirs(checks.work)
+    fast = checks.compile("plan.fb")
+    target = json.loads(subprocess.run([os.path.join(checks.bin, "moec"), "targets", "native", "--json"],
+                                       check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+    target["devices"] = [{**device, "isa": "ref"} for device in target["devices"] if "cpu" in device["name"]]
+    with open(os.path.join(checks.work, "slow.json"), "w") as file:
+        json.dump(target, file)
+    slow = checks.compile("slow.fb", "--target-file", "slow.json")
+    check_editing(checks, fast)
+    check_turns(checks, fast)
+    check_reasoning(checks, fast)
+    check_interrupts(checks, slow)
+    check_readme(checks, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    print("ok")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
