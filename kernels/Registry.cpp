@@ -13,9 +13,11 @@ constexpr GemmInfo gemms[] = {
 #define MOE_GEMM(name, format, encoding, layout, isa, min, max, panel)         \
   {#name, Format::format, Encoding::encoding, Layout::layout, Isa::isa, min,   \
    max,   panel},
-#define MOE_CUDA_GEMM(name, format, min, max)                                  \
-  {#name, Format::format, Encoding::F32, Layout::Gguf, Isa::Cuda, min,         \
-   max,   kNever},
+#define MOE_CUDA_GEMM(name, format, encoding, layout)                          \
+  {                                                                            \
+      #name,          Format::format, Encoding::encoding,                      \
+      Layout::layout, Isa::Cuda,      1,                                       \
+      kAnyTokens,     kNever},
 #include "kernels/Kernels.def"
 };
 

@@ -24,19 +24,13 @@ struct ShapingOption {
   Kind kind = Word; ///< Paths are recorded as those of models are: plan.fbs.
 };
 constexpr ShapingOption kShapingOptions[] = {
-    {"--target"},
-    {"--target-file", ShapingOption::Path},
-    {"--ctx"},
-    {"--sequences"},
-    {"--ubatch"},
-    {"--kv-budget"},
-    {"--kv-type"},
-    {"--mla"},
-    {"--weights"},
-    {"--checksums"},
-    {"--experts"},
-    {"--place"},
-    {"--no-tokenizer", ShapingOption::Flag},
+    {"--target"},  {"--target-file", ShapingOption::Path},
+    {"--ctx"},     {"--sequences"},
+    {"--ubatch"},  {"--kv-budget"},
+    {"--kv-type"}, {"--mla"},
+    {"--weights"}, {"--checksums"},
+    {"--experts"}, {"--gpu-arch"},
+    {"--place"},   {"--no-tokenizer", ShapingOption::Flag},
     {"--pre"},
 };
 

@@ -32,8 +32,7 @@ inline constexpr uint32_t kMaxBuffers = 1u << 13;
 inline constexpr uint32_t kMaxCaches = 1u << 12;
 inline constexpr uint32_t kMaxQueues = 64; ///< Of a plan.
 inline constexpr uint64_t kMaxHazardChecks = uint64_t(1) << 32;
-/// Dimensions of a launch, and bytes of a thread block's shared memory.
-inline constexpr uint32_t kMaxLaunch = 1u << 30;
+inline constexpr uint32_t kMaxLaunches = 1u << 12; ///< Of an instruction.
 
 /// Files, weights, constants, devices, queues, modules, residency, caches,
 /// kernel names, tokenizer.
@@ -43,8 +42,9 @@ Status verifyTables(const fb::Plan &plan);
 
 /// Phases, buffers, and the form of every instruction: known op, operand and
 /// parameter counts, operand kinds, every index in range; weights resident and
-/// other operands in memory where the instruction runs, but for copies; events
-/// that are signalled once, before they are waited for. Needs verifyTables().
+/// other operands in memory where the instruction runs, but for copies;
+/// launches on GPUs alone, of grids and blocks that these take; events that are
+/// signalled once, before they are waited for. Needs verifyTables().
 Status verifyPhases(const fb::Plan &plan);
 
 /// That no instruction reads what was not written before it in its phase or was

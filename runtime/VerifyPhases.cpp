@@ -1,4 +1,5 @@
 #include "kernels/Activation.h"
+#include "kernels/cuda/Limits.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/Verify.h"
 #include "runtime/base/CheckedMath.h"
@@ -193,6 +194,40 @@ Status verifyWork(const fb::Plan &plan, const fb::Instruction &instruction,
   return Status::ok();
 }
 
+/// That a GPU of any generation up to the newest takes the launch; the driver
+/// refuses what an older one does not.
+Status verifyLaunch(const fb::Plan &plan, const fb::Launch &launch) {
+  if (launch.module_() >= count(plan.modules()))
+    return invalidPlan("launches module {} of {}", launch.module_(),
+                       count(plan.modules()));
+  const uint32_t grid[] = {launch.grid_x(), launch.grid_y(), launch.grid_z()};
+  for (int i = 0; i < 3; ++i)
+    if (grid[i] < 1 || grid[i] > moek::cuda::kMaxGrid[i])
+      return invalidPlan("launches a grid of {} x {} x {} blocks", grid[0],
+                         grid[1], grid[2]);
+  if (launch.threads() < 1 || launch.threads() > moek::cuda::kMaxThreads)
+    return invalidPlan("launches blocks of {} threads", launch.threads());
+  if (launch.shared_bytes() > moek::cuda::kMaxSharedBytes)
+    return invalidPlan("launches blocks with {} bytes of shared memory",
+                       launch.shared_bytes());
+  return Status::ok();
+}
+
+Status verifyLaunches(const fb::Plan &plan,
+                      const fb::Instruction &instruction) {
+  uint32_t launches = count(instruction.launches());
+  if (launches > kMaxLaunches)
+    return invalidPlan("launches {} kernels, at most {} are allowed", launches,
+                       kMaxLaunches);
+  const fb::Device &device = *plan.devices()->Get(deviceOf(plan, instruction));
+  if (launches > 0 && device.kind() != fb::DeviceKind::Cuda)
+    return invalidPlan("launches kernels on {}, which is a CPU",
+                       quoted(text(device.name())));
+  for (uint32_t i = 0; i < launches; ++i)
+    MOE_RETURN_IF_ERROR(verifyLaunch(plan, *instruction.launches()->Get(i)));
+  return Status::ok();
+}
+
 Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
                          const Residents &residents,
                          const fb::Instruction &instruction) {
@@ -221,6 +256,7 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
       return invalidPlan("has {} {}, expected {}", actual, what, expected);
   if (!aligned(instruction.ints()) || !aligned(instruction.floats()))
     return invalidPlan("has parameters at misaligned offsets");
+  MOE_RETURN_IF_ERROR(verifyLaunches(plan, instruction));
   for (uint32_t i = 0; i < spec->operands.size(); ++i)
     MOE_RETURN_IF_ERROR(verifyOperand(plan, phase, spec->operands[i],
                                       *instruction.operands()->Get(i)));

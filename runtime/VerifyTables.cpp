@@ -154,11 +154,13 @@ Status verifyDevice(const fb::Device &device) {
   if (!isa || (*isa == moek::Isa::Cuda) != isGpu)
     return invalidPlan("has ISA {}, which is none of a {}",
                        quoted(text(device.isa())), isGpu ? "GPU" : "CPU");
-  for (uint64_t bytes :
-       {device.arena_bytes(), device.kv_bytes(), device.weight_bytes(),
-        device.scratch_bytes(), device.worker_bytes()})
+  for (uint64_t bytes : {device.arena_bytes(), device.kv_bytes(),
+                         device.weight_bytes(), device.scratch_bytes(),
+                         device.worker_bytes(), device.workspace_bytes()})
     if (bytes >= maxBytes)
       return invalidPlan("asks for {} bytes, more than any memory", bytes);
+  MOE_RETURN_IF_ERROR(checkRange("multiprocessors", device.multiprocessors(), 0,
+                                 isGpu ? kMaxParameter : 0));
   return checkRange("cores", device.cores(), 1, kMaxParameter);
 }
 
@@ -194,39 +196,42 @@ Status verifyQueues(const fb::Plan &plan) {
   return Status::ok();
 }
 
-Status checkSize3(std::string_view what, const fb::Size3 *size) {
-  if (!size)
-    return invalidPlan("has no {}", what);
-  for (uint32_t n : {size->x(), size->y(), size->z()})
-    if (n < 1 || n > kMaxLaunch)
-      return invalidPlan("has a {} of {} x {} x {}", what, size->x(), size->y(),
-                         size->z());
+Status verifyImage(const fb::Image &image, int64_t archBefore) {
+  MOE_RETURN_IF_ERROR(
+      checkRange("arch", image.arch(), archBefore + 1, kMaxParameter));
+  if (count(image.cubin()) == 0 || text(image.ptx()).empty())
+    return invalidPlan("has no code for sm_{}", image.arch());
+  // The driver reads it as a C string.
+  if (text(image.ptx()).find('\0') != std::string_view::npos)
+    return invalidPlan("has PTX with a NUL byte");
+  const std::pair<std::string_view, int32_t> numbers[] = {
+      {"registers", image.registers()},
+      {"spilled bytes", image.spilled_bytes()},
+      {"stack bytes", image.stack_bytes()},
+      {"shared bytes", image.shared_bytes()}};
+  for (auto [what, number] : numbers)
+    MOE_RETURN_IF_ERROR(checkRange(what, number, 0, kMaxParameter));
   return Status::ok();
 }
 
+/// Images by rising arch, the first of which runs on every GPU of the plan.
 Status verifyModule(const fb::Plan &plan, const fb::Module &module) {
-  if (module.device() >= count(plan.devices()))
-    return invalidPlan("is for device {} of {}", module.device(),
-                       count(plan.devices()));
-  const fb::Device &device = *plan.devices()->Get(module.device());
-  if (device.kind() != fb::DeviceKind::Cuda)
-    return invalidPlan("is for {}, which is a CPU",
-                       quoted(text(device.name())));
-  MOE_RETURN_IF_ERROR(checkRange("arch", module.arch(), 1, device.arch()));
-  if (count(module.bytes()) == 0)
+  for (std::string_view name : {text(module.entry()), text(module.file())})
+    if (name.empty() || name.find('\0') != name.npos)
+      return invalidPlan("has an empty name or one with a NUL byte");
+  if (count(module.images()) == 0)
     return invalidPlan("has no code");
-  for (uint32_t i = 0; i < count(module.entries()); ++i) {
-    const fb::Entry &entry = *module.entries()->Get(i);
-    Status sizes = checkSize3("grid", entry.grid());
-    if (sizes.isOk())
-      sizes = checkSize3("block", entry.block());
-    if (sizes.isOk() && entry.shared_bytes() > kMaxLaunch)
-      sizes = invalidPlan("asks for {} bytes of shared memory",
-                          entry.shared_bytes());
-    if (sizes.isOk() && text(entry.name()).empty())
-      sizes = invalidPlan("has no name");
-    MOE_RETURN_IF_ERROR(
-        std::move(sizes).at(place("entry", i, text(entry.name()))));
+  int64_t arch = 0;
+  for (const fb::Image *image : *module.images()) {
+    MOE_RETURN_IF_ERROR(verifyImage(*image, arch));
+    arch = image->arch();
+  }
+  int32_t first = module.images()->Get(0)->arch();
+  for (uint32_t i = 0; i < count(plan.devices()); ++i) {
+    const fb::Device &device = *plan.devices()->Get(i);
+    if (device.kind() == fb::DeviceKind::Cuda && device.arch() < first)
+      return invalidPlan("has code for sm_{} and later, but {} is sm_{}", first,
+                         quoted(text(device.name())), device.arch());
   }
   return Status::ok();
 }
@@ -380,8 +385,9 @@ Status verifyTables(const fb::Plan &plan) {
   }
   MOE_RETURN_IF_ERROR(verifyQueues(plan));
   for (uint32_t i = 0; i < count(plan.modules()); ++i)
-    MOE_RETURN_IF_ERROR(verifyModule(plan, *plan.modules()->Get(i))
-                            .at(fmt::format("module {}", i)));
+    MOE_RETURN_IF_ERROR(
+        verifyModule(plan, *plan.modules()->Get(i))
+            .at(place("module", i, text(plan.modules()->Get(i)->entry()))));
   MOE_RETURN_IF_ERROR(verifyResidency(plan));
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
     MOE_RETURN_IF_ERROR(

@@ -1,4 +1,6 @@
 """Tests of what the tools print: dialects, passes, models, compile, e2e."""
+import ctypes
+import glob
 import mmap
 import json
 import os
@@ -66,6 +68,31 @@ if "avx512_vnni" in flags or config.has_soft_cpu and "avx2" in flags and writes_
 if os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")
 
+# Kernels of GPUs are compiled by NVRTC. tools/install-deps.sh puts one into the
+# user's cache folder, where tests look in theirs.
+def find_nvrtc(folder):
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    installed, link = user + "/moec/nvrtc", folder + "/moec/nvrtc"
+    if os.path.isdir(installed) and not os.path.lexists(link):
+        try:
+            os.symlink(installed, link)
+        except FileExistsError:
+            pass # by another lit
+    names = [place + "libnvrtc.so." + version for version in ("13", "12")
+             for place in ("", "/usr/local/cuda/lib64/", *glob.glob(link + "/nvidia/*/lib/"))]
+    for name in names:
+        try:
+            ctypes.CDLL(name)
+            return name
+        except OSError:
+            pass
+    return None
+
+
+nvrtc = find_nvrtc(config.environment["XDG_CACHE_HOME"])
+if nvrtc:
+    config.available_features.add("nvrtc")
+
 # What is preloaded does not go together with a sanitizer's runtime.
 if os.path.exists(config.bin_dir + "/libmoe_faults.so"):
     config.available_features.add("faults")
@@ -79,6 +106,7 @@ config.substitutions += [
     ("%bin", config.bin_dir),
     ("%data", config.source_dir + "/test/data"),
     ("%models", config.source_dir + "/models"),
+    ("%nvrtc", nvrtc or "no-nvrtc"),
     ("%python", config.python),
     ("%fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
                   f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert"),

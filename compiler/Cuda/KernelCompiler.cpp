@@ -145,7 +145,8 @@ StatusOr<KernelImage> KernelCompiler::compileOne(const KernelJob &job,
 }
 
 StatusOr<std::vector<KernelImage>>
-KernelCompiler::compile(std::span<const KernelJob> jobs, int threads) {
+KernelCompiler::compile(std::span<const KernelJob> jobs,
+                        const moert::PiecesOptions &options) {
   using Key = std::pair<moek::cuda::KernelSpec, int>;
   std::map<Key, size_t> unique;
   std::vector<const KernelJob *> distinct;
@@ -154,8 +155,6 @@ KernelCompiler::compile(std::span<const KernelJob> jobs, int threads) {
       distinct.push_back(&job);
   std::vector<KernelImage> images(distinct.size());
   std::atomic<int> cached = 0;
-  moert::PiecesOptions options;
-  options.threads = threads;
   MOE_RETURN_IF_ERROR(moert::forEachPiece(
       distinct.size(), distinct.size(), options, [&]() -> moert::PieceTask {
         return [&](size_t i) -> StatusOr<uint64_t> {
@@ -173,7 +172,8 @@ KernelCompiler::compile(std::span<const KernelJob> jobs, int threads) {
 }
 
 StatusOr<KernelImage> KernelCompiler::compile(const KernelJob &job) {
-  MOE_ASSIGN_OR_RETURN(std::vector<KernelImage> images, compile({&job, 1}, 1));
+  MOE_ASSIGN_OR_RETURN(std::vector<KernelImage> images,
+                       compile({&job, 1}, {.threads = 1}));
   return std::move(images.front());
 }
 

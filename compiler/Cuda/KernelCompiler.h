@@ -12,6 +12,7 @@
 
 #include "compiler/Cuda/Nvrtc.h"
 #include "kernels/cuda/Launch.h"
+#include "runtime/base/ParallelPieces.h"
 
 namespace moec {
 
@@ -37,10 +38,11 @@ public:
   /// `cacheFolder` is made when something is put there; "": nothing is kept.
   KernelCompiler(Nvrtc nvrtc, std::string cacheFolder = "");
 
-  /// Images of `jobs`, in their order; equal jobs are compiled once. `threads`
-  /// 0: one per core.
+  /// Images of `jobs`, in their order; equal jobs are compiled once. Progress
+  /// is told in kernels.
   moert::StatusOr<std::vector<KernelImage>>
-  compile(std::span<const KernelJob> jobs, int threads = 0);
+  compile(std::span<const KernelJob> jobs,
+          const moert::PiecesOptions &options = {});
   moert::StatusOr<KernelImage> compile(const KernelJob &job);
 
   const Nvrtc &nvrtc() const { return nvrtc_; }

@@ -1,7 +1,9 @@
 #include "compiler/Cuda/Nvrtc.h"
 
+#include "runtime/base/ShellCommand.h"
+#include "runtime/base/UserCache.h"
+
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
@@ -69,14 +71,9 @@ constexpr const char *kLibraries[] = {
 std::vector<std::string> Nvrtc::usualPlaces() {
   std::vector<std::string> places(std::begin(kLibraries), std::end(kLibraries));
   // Where tools/install-deps.sh has pip put it.
-  std::filesystem::path cache;
-  if (const char *folder = std::getenv("XDG_CACHE_HOME"); folder && *folder)
-    cache = folder;
-  else if (const char *home = std::getenv("HOME"); home && *home)
-    cache = std::filesystem::path(home) / ".cache";
   std::error_code error; // There may be no such folder.
   for (const auto &package : std::filesystem::directory_iterator(
-           cache / "moec" / "nvrtc" / "nvidia", error))
+           moert::userCacheFolder() + "/nvrtc/nvidia", error))
     for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12"})
       places.push_back((package.path() / "lib" / name).string());
   return places;
@@ -99,11 +96,15 @@ StatusOr<Nvrtc> Nvrtc::openAmong(const std::vector<std::string> &libraries) {
     if (!api->library)
       api->library.reset(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!api->library)
-    return Status(StatusCode::Unsupported,
-                  "kernels for a GPU are compiled by NVIDIA's NVRTC, and this "
-                  "machine has no libnvrtc.so.13 or libnvrtc.so.12; install "
-                  "it, and name its path if it is not found then\n"
-                  "run: pip install nvidia-cuda-nvrtc");
+    return Status(
+        StatusCode::Unsupported,
+        "kernels for a GPU are compiled by NVIDIA's NVRTC, and this "
+        "machine has no libnvrtc.so.13 or libnvrtc.so.12: install "
+        "it, or name it with --nvrtc" +
+            moert::runLine(
+                "python3 -m pip install --no-deps --target " +
+                moert::shellPath(moert::userCacheFolder() + "/nvrtc") +
+                " nvidia-cuda-nvrtc"));
   return from(std::move(api), "libnvrtc");
 }
 

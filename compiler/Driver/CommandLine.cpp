@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace moec {
 
@@ -59,6 +60,10 @@ std::string commandLine(const CompileRequest &request) {
   for (const std::string &rule : request.place)
     add("--place", moert::shellWord(rule));
   addText("--checksums", &CompileRequest::checksums);
+  if (!request.gpuArchs.empty())
+    add("--gpu-arch", fmt::format("{}", fmt::join(request.gpuArchs, ",")));
+  if (!request.nvrtc.empty())
+    add("--nvrtc", moert::shellPath(request.nvrtc));
   if (!request.weightsFile.empty())
     add("--weights-file", moert::shellPath(request.weightsFile));
   if (!request.tokenizer)
@@ -106,6 +111,9 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
       request.weights, rules,
       request.checksums == "auto" ? "" : " --checksums " + request.checksums,
       request.experts ? fmt::format(" --experts {}", request.experts) : "",
+      request.gpuArchs.empty()
+          ? ""
+          : fmt::format(" --gpu-arch {}", fmt::join(request.gpuArchs, ",")),
       request.tokenizer ? "" : " --no-tokenizer",
       request.pre.empty() ? "" : " --pre " + moert::shellWord(request.pre));
 }

@@ -7,6 +7,7 @@
 #include "compiler/Import/GgufFile.h"
 #include "compiler/Import/TokenizerMetadata.h"
 #include "compiler/Machine/Targets/TargetAttr.h"
+#include "compiler/Serialize/KernelImages.h"
 #include "compiler/Serialize/PlanReader.h"
 #include "compiler/Serialize/PlanWriter.h"
 #include "compiler/Serialize/TokenizerOp.h"
@@ -27,6 +28,7 @@
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
+#include "runtime/base/UserCache.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <algorithm>
@@ -313,6 +315,24 @@ Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
   return Status::ok();
 }
 
+/// Compiles what GPUs of the plan run.
+Status compileKernels(mlir::plan::ProgramOp program,
+                      const CompileRequest &request) {
+  KernelImageOptions options;
+  options.nvrtc = request.nvrtc;
+  options.archs = request.gpuArchs;
+  std::string cache = moert::userCacheFolder();
+  options.cacheFolder = cache.empty() ? "" : cache + "/kernels";
+  options.progress = [&](uint64_t done, uint64_t total) {
+    if (request.measuring)
+      request.measuring(done == total ? ""
+                                      : fmt::format("kernel {} of {} for GPUs",
+                                                    done + 1, total));
+    return !request.progress || request.progress("compiling kernels", 0, 0);
+  };
+  return addKernelImages(program, options);
+}
+
 /// What made a pass fail, and the context that it was asked for.
 struct PassFailure {
   Failure failure;
@@ -378,6 +398,7 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
   MOE_RETURN_IF_ERROR(
       addTokenizer(program, model, request.tokenizer, request.pre));
+  MOE_RETURN_IF_ERROR(compileKernels(program, request));
   MOE_RETURN_IF_ERROR(writePair(program, request, given, report));
   std::ranges::move(notesOf(program), std::back_inserter(report.notes));
   return report;

@@ -42,6 +42,12 @@ struct CompileRequest {
   std::string checksums = "auto";
   /// Rules "[PHASE:]OPS=DEVICE", the last that matches an op decides.
   std::vector<std::string> place;
+  /// NVIDIA's compiler of kernels, where a plan needs it; "" for the newest
+  /// that is found.
+  std::string nvrtc;
+  /// Compute capabilities * 10 that kernels are compiled for besides those of
+  /// the target's GPUs.
+  std::vector<int> gpuArchs;
   bool tokenizer = true; ///< Whether the plan file carries the vocabulary.
   std::string pre; ///< In place of the model's pre-tokenizer; "": its own.
   /// By layer, as passes/moe/KvTypeRules.h says. auto: q8_0 on a CPU where
@@ -54,8 +60,8 @@ struct CompileRequest {
   /// Called with what takes long (packing weights), and the bytes of it done so
   /// far and in all; false gives up. May be empty.
   std::function<bool(const char *what, uint64_t done, uint64_t total)> progress;
-  /// Called with what is measured of this machine, where it has to be, and with
-  /// "" at the end. May be empty.
+  /// Called with what is measured of this machine or compiled for a GPU, where
+  /// it has to be, and with "" at the end. May be empty.
   std::function<void(const std::string &)> measuring;
 };
 
@@ -71,9 +77,9 @@ struct CompileReport {
 
 /// Compiles as asked. Fails with the codes of moert::StatusCode: InvalidFile
 /// for the model, Usage for options and targets, DoesNotFit for budgets,
-/// Unsupported for architectures, formats, missing kernels and a vocabulary
-/// that the runtime cannot use, Io. What moert would refuse to run is found
-/// before weights are packed.
+/// Unsupported for architectures, formats, missing kernels, a GPU's kernels
+/// without NVRTC and a vocabulary that the runtime cannot use, Io. What moert
+/// would refuse to run is found before weights are packed.
 moert::StatusOr<CompileReport> compileModel(const CompileRequest &request);
 
 /// What compileModel would say of `model` whatever the machine: notes, or the

@@ -2,6 +2,7 @@
 
 #include "compiler/Explain/Collapse.h"
 #include "compiler/Explain/Explain.h"
+#include "compiler/Explain/GpuCode.h"
 #include "runtime/PlanAccess.h"
 
 using namespace moert;
@@ -75,6 +76,40 @@ Json phaseJson(const PhaseCost &phase) {
   return json;
 }
 
+Json kernelJson(const KernelUse &use) {
+  auto ofImage = [&](int32_t (fb::Image::*number)() const) {
+    return use.image ? Json((use.image->*number)()) : Json();
+  };
+  return {{"kernel", string(use.module->entry())},
+          {"file", string(use.module->file())},
+          {"device", std::string(use.device)},
+          {"arch", ofImage(&fb::Image::arch)},
+          {"registers", ofImage(&fb::Image::registers)},
+          {"spilled_bytes", ofImage(&fb::Image::spilled_bytes)},
+          {"stack_bytes", ofImage(&fb::Image::stack_bytes)},
+          {"shared_bytes", use.shared},
+          {"threads", use.threads},
+          {"warps_per_multiprocessor", use.image ? Json(use.warps) : Json()},
+          {"most_warps", use.mostWarps},
+          {"launches", use.launches}};
+}
+
+/// Null for a plan without GPUs.
+Json gpuJson(const GpuCode &code) {
+  if (code.kernels.empty())
+    return Json();
+  Json json = {{"nvrtc", std::string(code.nvrtc)},
+               {"archs", code.archs},
+               {"bytes", code.bytes}};
+  json["launches"] = Json::object();
+  for (const auto &[phase, launched] : code.launches)
+    json["launches"][std::string(phase)] = launched;
+  json["kernels"] = Json::array();
+  for (const KernelUse &use : code.kernels)
+    json["kernels"].push_back(kernelJson(use));
+  return json;
+}
+
 } // namespace
 
 std::string explainJson(const fb::Plan &plan) {
@@ -119,6 +154,7 @@ std::string explainJson(const fb::Plan &plan) {
   json["phases"] = Json::array();
   for (const PhaseCost &phase : summary.phases)
     json["phases"].push_back(phaseJson(phase));
+  json["gpu_code"] = gpuJson(GpuCode(plan));
   json["notes"] = Json::array();
   for (std::string_view note : summary.notes)
     json["notes"].push_back(note);

@@ -1,5 +1,6 @@
 #include "compiler/Explain/Collapse.h"
 #include "compiler/Explain/Explain.h"
+#include "compiler/Explain/GpuCode.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/Page.h"
 
@@ -228,6 +229,52 @@ void phaseGroup(Page &page, const PhaseCost &phase, const Reasons &reasons,
              rows);
 }
 
+std::string registersText(const fb::Image &image) {
+  std::string text = std::to_string(image.registers());
+  return image.spilled_bytes() > 0
+             ? text + fmt::format(" ({} B spilled)", image.spilled_bytes())
+             : text;
+}
+
+void gpuGroup(Page &page, const GpuCode &code, bool full) {
+  if (code.kernels.empty())
+    return;
+  page.group("code of GPUs");
+  std::string archs;
+  for (int arch : code.archs)
+    archs += fmt::format("{}sm_{}", archs.empty() ? "" : ", ", arch);
+  page.line("kernels",
+            archs.empty() ? fmt::format("{}, not compiled", code.kernels.size())
+                          : fmt::format("{} for {}, {}, compiled by NVRTC {}",
+                                        code.kernels.size(), archs,
+                                        humanBytes(double(code.bytes)),
+                                        printable(code.nvrtc)));
+  std::string launches;
+  for (const auto &[phase, launched] : code.launches)
+    launches +=
+        fmt::format("{}{} in a step of {}", launches.empty() ? "" : ", ",
+                    launched, printable(phase));
+  page.line("launches", launches);
+  if (!full)
+    return;
+  std::vector<std::vector<std::string>> rows;
+  for (const KernelUse &use : code.kernels)
+    rows.push_back(
+        {escaped(text(use.module->entry())), escaped(use.device),
+         use.image ? registersText(*use.image) : "-",
+         fmt::format("{}", use.threads), shortBytes(double(use.shared)),
+         use.image ? fmt::format("{} of {}", use.warps, use.mostWarps) : "-",
+         fmt::format("{}", use.launches)});
+  page.table({{"kernel", false, 40},
+              {"device", false, 6},
+              {"registers", true, 18},
+              {"threads", true, 7},
+              {"shared", true, 8},
+              {"warps/SM", true, 8},
+              {"launches", true, 8}},
+             rows);
+}
+
 void reasonsGroup(Page &page, const Reasons &reasons) {
   if (reasons.entries.empty())
     return;
@@ -257,6 +304,7 @@ std::string explainText(const fb::Plan &plan, bool full) {
     page.line("", "A row of several ops gives their sums; --full gives every "
                   "op a row, --json all figures.");
   reasonsGroup(page, reasons);
+  gpuGroup(page, GpuCode(plan), full);
   if (!summary.notes.empty()) {
     page.group("notes");
     for (std::string_view note : summary.notes)

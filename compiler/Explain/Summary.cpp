@@ -94,7 +94,8 @@ void ExplainSummary::addMemory(const fb::Plan &plan) {
     const fb::Device *device = plan.devices()->Get(i);
     // A damaged plan's product may be beyond all numbers.
     Checked scratch =
-        Checked(bytesPerWorker(*device)) * Checked(device->cores());
+        Checked(bytesPerWorker(*device)) * Checked(device->cores()) +
+        Checked(device->workspace_bytes());
     Checked used = Checked(device->weight_bytes()) +
                    Checked(device->kv_bytes()) +
                    Checked(device->arena_bytes()) + scratch;

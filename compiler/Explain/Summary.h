@@ -41,7 +41,7 @@ struct PhaseCost {
 /// What a device's memory holds, in bytes.
 struct DeviceMemory {
   const moert::fb::Device *device = nullptr;
-  uint64_t scratch = 0; ///< Of all workers, one per core.
+  uint64_t scratch = 0; ///< Of all workers, one per core, or of a GPU.
   uint64_t used = 0;    ///< Weights, cache, activations and scratch.
 
   /// Of the budget; none when the plan records no budget.

@@ -33,19 +33,22 @@ public:
         plan.trained_context ? builder.getI32IntegerAttr(plan.trained_context)
                              : IntegerAttr(),
         plan.sequences > 1 ? builder.getI32IntegerAttr(plan.sequences)
-                           : IntegerAttr());
+                           : IntegerAttr(),
+        plan.nvrtc.empty() ? StringAttr() : builder.getStringAttr(plan.nvrtc));
     builder.setInsertionPointToEnd(&program.getBody().emplaceBlock());
     for (const auto &device : plan.devices)
       devices.push_back(builder.create<plan::DeviceOp>(
           location, device->name, plan::DeviceKind(device->kind), device->isa,
           device->memory_bytes, device->arch, device->arena_bytes,
           device->kv_bytes, device->weight_bytes, device->scratch_bytes,
-          device->worker_bytes, device->cores));
+          device->worker_bytes, device->cores, device->multiprocessors,
+          device->workspace_bytes));
     for (const auto &queue : plan.queues)
       queues.push_back(builder.create<plan::QueueOp>(
           location, plan::QueueKind(queue->kind), devices[queue->device]));
     for (const auto &module : plan.modules)
-      read(*module);
+      modules.push_back(builder.create<plan::ModuleOp>(
+          location, module->entry, module->file, strings(module->defines)));
     for (const auto &file : plan.files)
       files.push_back(builder.create<plan::FileOp>(
           location, plan::FileKind(file->kind), file->path, file->bytes,
@@ -71,6 +74,10 @@ public:
       explanation.push_back(read(*explain));
     for (const auto &phase : plan.phases)
       read(*phase);
+    // Last, as they are long and of no interest to people.
+    for (auto [index, module] : llvm::enumerate(plan.modules))
+      for (const auto &image : module->images)
+        read(modules[index], *image);
     return module;
   }
 
@@ -83,18 +90,13 @@ private:
     return builder.getArrayAttr(attrs);
   }
 
-  void read(const fb::ModuleT &module) {
-    auto sizes = [](const fb::Size3 &size) {
-      return SmallVector<int64_t>{size.x(), size.y(), size.z()};
-    };
-    Value op = builder.create<plan::ModuleOp>(
-        location, devices[module.device], module.arch,
-        StringRef(reinterpret_cast<const char *>(module.bytes.data()),
-                  module.bytes.size()));
-    for (const auto &entry : module.entries)
-      builder.create<plan::EntryOp>(location, entry->name, op,
-                                    sizes(*entry->grid), sizes(*entry->block),
-                                    entry->shared_bytes);
+  void read(Value module, const fb::ImageT &image) {
+    builder.create<plan::ImageOp>(
+        location, module, image.arch, image.registers, image.spilled_bytes,
+        image.stack_bytes, image.shared_bytes,
+        StringRef(reinterpret_cast<const char *>(image.cubin.data()),
+                  image.cubin.size()),
+        image.ptx);
   }
 
   Value read(const fb::WeightT &weight) {
@@ -179,9 +181,16 @@ private:
                                            w->again()});
     auto op = builder.create<plan::InstOp>(
         location, eventType, ref(moert::findOp(inst.op)->name),
-        queues[inst.queue], builder.getStrArrayAttr(kernels), arguments, waits,
-        present, inst.ints, inst.floats, inst.barrier,
-        explanation[inst.explain], work);
+        queues[inst.queue], builder.getStrArrayAttr(kernels), arguments,
+        /*modules=*/ValueRange(), waits, present, inst.ints, inst.floats,
+        inst.barrier, explanation[inst.explain], work);
+    SmallVector<plan::InstOp::Launch> launches;
+    for (const fb::Launch &launch : inst.launches)
+      launches.push_back({modules[launch.module_()],
+                          {launch.grid_x(), launch.grid_y(), launch.grid_z()},
+                          launch.threads(),
+                          launch.shared_bytes()});
+    op.setLaunches(launches);
     if (op.getEvent())
       events.push_back(op.getEvent());
   }
@@ -189,8 +198,8 @@ private:
   const fb::PlanT &plan;
   Location location;
   OpBuilder builder;
-  SmallVector<Value> files, weights, constants, devices, queues, caches,
-      explanation, buffers, events;
+  SmallVector<Value> files, weights, constants, devices, queues, modules,
+      caches, explanation, buffers, events;
 };
 
 } // namespace

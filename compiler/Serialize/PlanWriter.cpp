@@ -65,6 +65,7 @@ private:
     result.checksum = 1; // any number, to take its place
     result.trained_context = program.getTrainedContext().value_or(0);
     result.sequences = program.getSequences().value_or(1);
+    result.nvrtc = program.getNvrtc().value_or("").str();
   }
 
   Status writeEntry(Operation &op) {
@@ -80,8 +81,8 @@ private:
       write(queue);
     else if (auto module = dyn_cast<plan::ModuleOp>(op))
       write(module);
-    else if (auto entry = dyn_cast<plan::EntryOp>(op))
-      write(entry);
+    else if (auto image = dyn_cast<plan::ImageOp>(op))
+      write(image);
     else if (auto resident = dyn_cast<plan::ResidentOp>(op))
       result.residency.emplace_back(index.at(resident.getWeight()),
                                     index.at(resident.getDevice()),
@@ -159,6 +160,8 @@ private:
     device.worker_bytes = op.getWorkerBytes();
     device.memory_bytes = op.getMemoryBytes();
     device.cores = op.getCores();
+    device.multiprocessors = op.getMultiprocessors();
+    device.workspace_bytes = op.getWorkspaceBytes();
   }
 
   void write(plan::QueueOp op) {
@@ -169,22 +172,22 @@ private:
 
   void write(plan::ModuleOp op) {
     fb::ModuleT &module = add(result.modules, op);
-    module.device = index.at(op.getDevice());
-    module.arch = op.getArch();
-    module.bytes.assign(op.getCode().bytes_begin(), op.getCode().bytes_end());
+    module.entry = op.getEntry().str();
+    module.file = op.getFile().str();
+    module.defines = strings(op.getDefines());
   }
 
-  void write(plan::EntryOp op) {
-    auto size3 = [](ArrayRef<int64_t> sizes) {
-      return std::make_unique<fb::Size3>(sizes[0], sizes[1], sizes[2]);
-    };
-    fb::EntryT &entry =
-        *result.modules[index.at(op.getModule())]->entries.emplace_back(
-            std::make_unique<fb::EntryT>());
-    entry.name = op.getName().str();
-    entry.grid = size3(op.getGrid());
-    entry.block = size3(op.getBlock());
-    entry.shared_bytes = op.getSharedBytes();
+  void write(plan::ImageOp op) {
+    fb::ImageT &image =
+        *result.modules[index.at(op.getModule())]->images.emplace_back(
+            std::make_unique<fb::ImageT>());
+    image.arch = op.getArch();
+    image.cubin.assign(op.getCubin().bytes_begin(), op.getCubin().bytes_end());
+    image.ptx = op.getPtx().str();
+    image.registers = op.getRegisters();
+    image.spilled_bytes = op.getSpilledBytes();
+    image.stack_bytes = op.getStackBytes();
+    image.shared_bytes = op.getSharedBytes();
   }
 
   void write(plan::ExplainOp op) {
@@ -308,6 +311,10 @@ private:
       inst.signal = int32_t(phase.events++);
     }
     inst.explain = index.at(op.getExplain());
+    for (const plan::InstOp::Launch &launch : op.getLaunches())
+      inst.launches.emplace_back(index.at(launch.module), launch.grid[0],
+                                 launch.grid[1], launch.grid[2], launch.threads,
+                                 launch.sharedBytes);
   }
 
   plan::ProgramOp program;

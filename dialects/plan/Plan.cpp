@@ -140,21 +140,6 @@ static void printFloats(OpAsmPrinter &printer, Operation *,
   printer << ']';
 }
 
-/// `[4, 1, 1]`
-static ParseResult parseSizes(OpAsmParser &parser, DenseI64ArrayAttr &array) {
-  SmallVector<int64_t> values;
-  auto parseOne = [&]() { return parser.parseInteger(values.emplace_back()); };
-  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
-    return failure();
-  array = parser.getBuilder().getDenseI64ArrayAttr(values);
-  return success();
-}
-
-static void printSizes(OpAsmPrinter &printer, Operation *,
-                       DenseI64ArrayAttr array) {
-  printer << '[' << array.asArrayRef() << ']';
-}
-
 #define GET_OP_CLASSES
 #include "dialects/plan/PlanOps.cpp.inc"
 
@@ -337,7 +322,8 @@ LogicalResult DeviceOp::verify() {
   if (getCores() < 1)
     return emitOpError() << "expected at least one core, found " << getCores();
   for (int64_t bytes : {getMemoryBytes(), getArenaBytes(), getKvBytes(),
-                        getWeightBytes(), getScratchBytes(), getWorkerBytes()})
+                        getWeightBytes(), getScratchBytes(), getWorkerBytes(),
+                        getWorkspaceBytes(), int64_t(getMultiprocessors())})
     if (bytes < 0)
       return emitOpError() << "expected sizes of at least 0, found " << bytes;
   return success();
@@ -359,28 +345,23 @@ LogicalResult QueueOp::verify() {
 }
 
 void ModuleOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(),
-          (getDevice().getDefiningOp<DeviceOp>().getName() + ".module").str());
+  setName(getResult(), getEntry());
 }
 
 LogicalResult ModuleOp::verify() {
-  auto device = getDevice().getDefiningOp<DeviceOp>();
-  if (device.getKind() != DeviceKind::Cuda || getCode().empty())
-    return emitOpError("expected code for a CUDA device");
+  if (getEntry().empty() || getFile().empty())
+    return emitOpError("expected the names of a function and its file");
   return success();
 }
 
-LogicalResult EntryOp::verify() {
-  auto isSize = [](ArrayRef<int64_t> sizes) {
-    return sizes.size() == 3 && llvm::all_of(sizes, [](int64_t size) {
-             return size >= 1 && size <= INT32_MAX;
-           });
-  };
-  if (!isSize(getGrid()) || !isSize(getBlock()))
-    return emitOpError("expected three sizes of at least 1");
-  if (getSharedBytes() < 0 || getSharedBytes() > INT32_MAX)
-    return emitOpError() << "expected bytes of shared memory, found "
-                         << getSharedBytes();
+LogicalResult ImageOp::verify() {
+  if (getCubin().empty() || getPtx().empty())
+    return emitOpError("expected machine code and PTX");
+  for (int32_t number : {getArch(), getRegisters(), getSpilledBytes(),
+                         getStackBytes(), getSharedBytes()})
+    if (number < 0)
+      return emitOpError() << "expected numbers of at least 0, found "
+                           << number;
   return success();
 }
 

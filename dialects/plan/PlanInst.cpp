@@ -51,6 +51,32 @@ Value InstOp::getDevice() {
   return getQueue().getDefiningOp<QueueOp>().getDevice();
 }
 
+/// Numbers of a launch in `launch_sizes`.
+constexpr size_t kLaunchSizes = 5;
+
+SmallVector<InstOp::Launch> InstOp::getLaunches() {
+  SmallVector<Launch> launches;
+  ArrayRef<int64_t> sizes = getLaunchSizes();
+  for (Value module : getModules()) {
+    launches.push_back(
+        {module, {sizes[0], sizes[1], sizes[2]}, sizes[3], sizes[4]});
+    sizes = sizes.drop_front(kLaunchSizes);
+  }
+  return launches;
+}
+
+void InstOp::setLaunches(ArrayRef<Launch> launches) {
+  SmallVector<Value> modules;
+  SmallVector<int64_t> sizes;
+  for (const Launch &launch : launches) {
+    modules.push_back(launch.module);
+    llvm::append_range(sizes, launch.grid);
+    sizes.append({launch.threads, launch.sharedBytes});
+  }
+  getModulesMutable().assign(modules);
+  setLaunchSizes(sizes);
+}
+
 //===----------------------------------------------------------------------===//
 // Text
 //===----------------------------------------------------------------------===//
@@ -155,14 +181,37 @@ parseArguments(OpAsmParser &parser, const OpSpec &spec,
   return skipTo("");
 }
 
+/// `%add grid [4, 1, 1] threads 256 shared 0, %copy grid ...`
+static ParseResult
+parseLaunches(OpAsmParser &parser,
+              SmallVectorImpl<OpAsmParser::UnresolvedOperand> &modules,
+              SmallVectorImpl<int64_t> &sizes) {
+  auto parseSize = [&]() { return parser.parseInteger(sizes.emplace_back()); };
+  auto parseOne = [&]() -> ParseResult {
+    SMLoc loc = parser.getCurrentLocation();
+    size_t before = sizes.size();
+    if (parser.parseOperand(modules.emplace_back()) ||
+        parser.parseKeyword("grid") ||
+        parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square,
+                                       parseSize) ||
+        parser.parseKeyword("threads") || parseSize() ||
+        parser.parseKeyword("shared") || parseSize())
+      return failure();
+    if (sizes.size() - before != kLaunchSizes)
+      return parser.emitError(loc, "expected three sizes of a grid");
+    return success();
+  };
+  return parser.parseCommaSeparatedList(parseOne);
+}
+
 ParseResult InstOp::parse(OpAsmParser &parser, OperationState &result) {
   MLIRContext *context = parser.getContext();
   Builder &builder = parser.getBuilder();
   OpAsmParser::UnresolvedOperand queue, explain;
-  SmallVector<OpAsmParser::UnresolvedOperand> values, waits;
+  SmallVector<OpAsmParser::UnresolvedOperand> values, modules, waits;
   SmallVector<Type> types;
   SmallVector<bool> present;
-  SmallVector<int64_t> ints;
+  SmallVector<int64_t> ints, launchSizes;
   SmallVector<double> floats;
   ArrayAttr kernels;
   StringRef op;
@@ -179,6 +228,9 @@ ParseResult InstOp::parse(OpAsmParser &parser, OperationState &result) {
       parseParameters(parser, *spec, ints, floats))
     return failure();
   auto &properties = result.getOrAddProperties<Properties>();
+  if (succeeded(parser.parseOptionalKeyword("launches")) &&
+      parseLaunches(parser, modules, launchSizes))
+    return failure();
   if (succeeded(parser.parseOptionalKeyword("after")) &&
       parser.parseOperandList(waits))
     return failure();
@@ -198,10 +250,14 @@ ParseResult InstOp::parse(OpAsmParser &parser, OperationState &result) {
   properties.ints = builder.getDenseI64ArrayAttr(ints);
   properties.floats = builder.getDenseF64ArrayAttr(floats);
   properties.work = work;
+  properties.launch_sizes = builder.getDenseI64ArrayAttr(launchSizes);
   properties.operandSegmentSizes = {1, int32_t(values.size()),
+                                    int32_t(modules.size()),
                                     int32_t(waits.size()), 1};
   if (parser.resolveOperand(queue, QueueType::get(context), result.operands) ||
       parser.resolveOperands(values, types, loc, result.operands) ||
+      parser.resolveOperands(modules, ModuleType::get(context),
+                             result.operands) ||
       parser.resolveOperands(waits, EventType::get(context), result.operands) ||
       parser.resolveOperand(explain, ExplainType::get(context),
                             result.operands))
@@ -229,6 +285,13 @@ void InstOp::print(OpAsmPrinter &printer) {
     }
     printer << '}';
   }
+  if (!getModules().empty())
+    printer << " launches ";
+  llvm::interleaveComma(getLaunches(), printer, [&](const Launch &launch) {
+    printer << launch.module << " grid [" << launch.grid[0] << ", "
+            << launch.grid[1] << ", " << launch.grid[2] << "] threads "
+            << launch.threads << " shared " << launch.sharedBytes;
+  });
   if (!getWaits().empty())
     printer << " after " << getWaits();
   if (getBarrier())
@@ -318,5 +381,17 @@ LogicalResult InstOp::verify() {
                            << "' in the memory of its device, found it on "
                               "another";
   }
-  return expectCount("kernels", kernels, getKernels().size());
+  if (failed(expectCount("kernels", kernels, getKernels().size())) ||
+      failed(expectCount("sizes of launches",
+                         getModules().size() * kLaunchSizes,
+                         getLaunchSizes().size())))
+    return failure();
+  auto device = getDevice().getDefiningOp<DeviceOp>();
+  if (!getModules().empty() && device.getKind() != DeviceKind::Cuda)
+    return emitOpError() << getOp() << ": expected launches on a CUDA device, "
+                         << "found them on '" << device.getName() << "'";
+  for (int64_t size : getLaunchSizes())
+    if (size < 0 || size > INT32_MAX)
+      return emitOpError() << getOp() << ": found a launch of size " << size;
+  return success();
 }

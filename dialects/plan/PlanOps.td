@@ -29,7 +29,8 @@ def Plan_ProgramOp : Plan_Op<"program", [
     IsolatedFromAbove, SingleBlock, NoTerminator, NoRegionArguments]> {
   let summary = "a whole plan";
   let description = [{
-    Without `sequences` it decodes one at a time.
+    Without `sequences` it decodes one at a time. `nvrtc` is the version of the
+    compiler of its images.
   }];
   let arguments = (ins StrAttr:$compiler, StrAttr:$target, StrAttr:$architecture,
                        StrAttr:$model_name, StrAttr:$model_hash, Plan_I64:$hidden,
@@ -37,7 +38,8 @@ def Plan_ProgramOp : Plan_Op<"program", [
                        Plan_I32:$experts, Plan_I32:$experts_used, StrAttr:$options,
                        Plan_I64:$parameters,
                        OptionalAttr<Plan_I32>:$trained_context,
-                       OptionalAttr<Plan_I32>:$sequences);
+                       OptionalAttr<Plan_I32>:$sequences,
+                       OptionalAttr<StrAttr>:$nvrtc);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "attr-dict-with-keyword $body";
 }
@@ -153,7 +155,9 @@ def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
   let summary = "a memory with its processors";
   let description = [{
     `arch` is the compute capability * 10 of a CUDA device. `memory_bytes` is
-    the budget of placement; the other sizes are filled in by plan-allocate.
+    the budget of placement; the other sizes are filled in by plan-allocate, but
+    `workspace_bytes`, what instructions of a CUDA device use one after the other,
+    by plan-launches.
   }];
   let arguments = (ins StrAttr:$name, Plan_DeviceKindAttr:$kind, StrAttr:$isa,
                        Plan_I64:$memory_bytes,
@@ -163,7 +167,9 @@ def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
                        DefaultValuedAttr<Plan_I64, "0">:$weight_bytes,
                        DefaultValuedAttr<Plan_I64, "0">:$scratch_bytes,
                        DefaultValuedAttr<Plan_I64, "0">:$worker_bytes,
-                       DefaultValuedAttr<Plan_I32, "1">:$cores);
+                       DefaultValuedAttr<Plan_I32, "1">:$cores,
+                       DefaultValuedAttr<Plan_I32, "0">:$multiprocessors,
+                       DefaultValuedAttr<Plan_I64, "0">:$workspace_bytes);
   let results = (outs Plan_Device:$result);
   let assemblyFormat = "$name `` $kind `isa` $isa `memory` $memory_bytes attr-dict";
 }
@@ -183,28 +189,36 @@ def Plan_QueueOp : Plan_ProgramEntry<"queue"> {
 }
 
 def Plan_ModuleOp : Plan_ProgramEntry<"module"> {
-  let summary = "code for a CUDA device";
-  let description = [{
-    `code` is what the driver loads; `arch` the compute capability * 10 that it
-    is for.
-  }];
-  let arguments = (ins Plan_Device:$device, Plan_I32:$arch, StrAttr:$code);
-  let results = (outs Plan_Module:$result);
-  let assemblyFormat = "`of` $device `arch` $arch `code` $code attr-dict";
-}
-
-def Plan_EntryOp : Plan_Op<"entry", [HasParent<"ProgramOp">]> {
-  let summary = "a function of a module, and how it is launched";
+  let summary = "a kernel that GPUs of the plan run";
   let description = [{
     ```mlir
-    plan.entry "add" in %module grid [4, 1, 1] block [256, 1, 1] shared 0
+    %gemv_2_q4_k = plan.module "gemv_2_q4_k" of "kernels/cuda/Gemv.cu" ["MOE_FORMAT=12"]
     ```
+    A file of kernels/cuda, compiled with these definitions: its function is
+    called `entry`. plan-launches adds one for each kernel that an instruction
+    launches.
   }];
-  let arguments = (ins StrAttr:$name, Plan_Module:$module, DenseI64ArrayAttr:$grid,
-                       DenseI64ArrayAttr:$block, Plan_I64:$shared_bytes);
+  let arguments = (ins StrAttr:$entry, StrAttr:$file, StrArrayAttr:$defines);
+  let results = (outs Plan_Module:$result);
+  let assemblyFormat = "$entry `of` $file $defines attr-dict";
+}
+
+def Plan_ImageOp : Plan_Op<"image", [HasParent<"ProgramOp">]> {
+  let summary = "a module's code for one architecture";
+  let description = [{
+    ```mlir
+    plan.image of %gemv_2_q4_k arch 89 registers 40 spilled 0 stack 0 shared 1024 cubin "..." ptx "..."
+    ```
+    `arch` is the compute capability * 10; registers, bytes of spilled registers and
+    stack are of a thread, `shared` bytes of a block. moec compiles them before
+    it writes a plan; in text they stand behind everything else.
+  }];
+  let arguments = (ins Plan_Module:$module, Plan_I32:$arch, Plan_I32:$registers,
+                       Plan_I32:$spilled_bytes, Plan_I32:$stack_bytes,
+                       Plan_I32:$shared_bytes, StrAttr:$cubin, StrAttr:$ptx);
   let assemblyFormat = [{
-    $name `in` $module `grid` ` ` custom<Sizes>($grid) `block` ` ` custom<Sizes>($block)
-    `shared` $shared_bytes attr-dict
+    `of` $module `arch` $arch `registers` $registers `spilled` $spilled_bytes
+    `stack` $stack_bytes `shared` $shared_bytes `cubin` $cubin `ptx` $ptx attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -350,15 +364,25 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegment
     begins when these events are there. `signals`: its result is the event that
     it, and all before it in its queue, have ended. As values, events are
     signalled once, and before they are waited for.
+    ```mlir
+    plan.inst add on %gpu0.compute ["add_cuda"] (x = %x, y = %y, out = %z)
+      launches %add grid [4, 1, 1] threads 256 shared 0 for %why
+    ```
+    `launches`: what an instruction of a CUDA device launches, one after the other, in
+    the phase's largest step. `shared` is the bytes of a block besides what the
+    code declares.
   }];
   let arguments = (ins StrAttr:$op, Plan_Queue:$queue, StrArrayAttr:$kernels,
                        Variadic<AnyTypeOf<[Plan_Buffer, Plan_Weight, Plan_Kv, Plan_Constant]>>:$arguments,
+                       Variadic<Plan_Module>:$modules,
                        Variadic<Plan_Event>:$waits,
                        // One flag per operand of the signature.
                        DenseBoolArrayAttr:$present,
                        DenseI64ArrayAttr:$ints, DenseF64ArrayAttr:$floats,
                        UnitAttr:$barrier, Plan_Explain:$explain,
-                       OptionalAttr<DenseF64ArrayAttr>:$work);
+                       OptionalAttr<DenseF64ArrayAttr>:$work,
+                       // Of each module: blocks in x, y and z, threads, bytes.
+                       DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$launch_sizes);
   let results = (outs Optional<Plan_Event>:$event);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -369,6 +393,13 @@ def Plan_InstOp : Plan_Op<"inst", [HasParent<"PhaseOp">, AttrSizedOperandSegment
     ::mlir::Value getArgument(unsigned position);
     /// The device that runs it.
     ::mlir::Value getDevice();
+
+    struct Launch {
+      ::mlir::Value module;
+      int64_t grid[3], threads, sharedBytes;
+    };
+    ::llvm::SmallVector<Launch> getLaunches();
+    void setLaunches(::llvm::ArrayRef<Launch> launches);
   }];
 }
 

@@ -141,7 +141,7 @@ std::vector<Launch> launches(const moek::ExpertGroupArgs &a,
                              const LaunchContext &context) {
   // A count per warp and expert, within 32 KiB; and no warp without slots.
   int64_t warps =
-      std::min<int64_t>(32, std::max<int64_t>(1, 32 * 1024 / 4 / a.experts));
+      std::clamp<int64_t>(32 * 1024 / 4 / std::max(a.experts, 1), 1, 32);
   warps = std::min(warps, (int64_t(context.maxTokens) * a.topK + 31) / 32);
   return {makeLaunch({"kernels/cuda/ExpertGroup.cu", "expert_group", {}}, {1},
                      uint32_t(warps * 32), floatBytes(warps * a.experts),
@@ -238,12 +238,12 @@ constexpr int64_t kHeadRowsBytes = int64_t(64) << 20;
 
 int64_t headBytes(const moek::MlaAttentionArgs &a,
                   const LaunchContext &context) {
-  return context.maxPositions * (a.nope + a.value) * 4;
+  return std::max<int64_t>(context.maxPositions * (a.nope + a.value) * 4, 1);
 }
 int32_t headsAtATime(const moek::MlaAttentionArgs &a,
                      const LaunchContext &context) {
-  return int32_t(
-      std::clamp<int64_t>(kHeadRowsBytes / headBytes(a, context), 1, a.heads));
+  return int32_t(std::clamp<int64_t>(kHeadRowsBytes / headBytes(a, context), 1,
+                                     std::max(a.heads, 1)));
 }
 
 std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
@@ -300,6 +300,25 @@ std::vector<Launch> typed(const void *args, const LaunchContext &context) {
   return launches(*static_cast<const Args *>(args), context);
 }
 } // namespace
+
+LaunchContext contextOf(int32_t tokens, int32_t sequences, int64_t positions,
+                        int arch, int multiprocessors) {
+  LaunchContext context;
+  context.maxTokens = tokens;
+  // Each of a step's sequences has a token in it.
+  context.maxSequences = std::min(sequences, tokens);
+  // Of a shared prefix each sees the whole, so that this may be more than the
+  // cache holds.
+  context.maxPositions = context.maxSequences * positions;
+  context.arch = arch;
+  context.multiprocessors = multiprocessors;
+  return context;
+}
+
+GemmFn gemmOnGpu() {
+  return [](const uint8_t *, int64_t, int64_t, const uint8_t *const *, int64_t,
+            int64_t, float *, int64_t) {};
+}
 
 std::vector<Launch> launchesOf(OpCode op, const void *args,
                                const LaunchContext &context) {

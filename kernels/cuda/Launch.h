@@ -16,9 +16,11 @@
 #include "kernels/CopyArgs.h"
 #include "kernels/Layout.h"
 #include "kernels/cuda/Abi.h"
+#include "kernels/cuda/Limits.h"
 
 #include <array>
 #include <compare>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,6 +74,17 @@ struct LaunchContext {
   const Step *step = nullptr;
   std::byte *workspace = nullptr; ///< workspaceBytes() of them.
 };
+
+/// Of steps of at most `tokens` tokens of at most `sequences` sequences, each
+/// of at most `positions`: what a plan says of a phase and a GPU. Compiler and
+/// runtime have to agree on it; who launches adds addresses, and `form` by
+/// instruction.
+LaunchContext contextOf(int32_t tokens, int32_t sequences, int64_t positions,
+                        int arch, int multiprocessors);
+
+/// Stands for an operand's gemm in an argument struct: here it only matters
+/// that there is one.
+GemmFn gemmOnGpu();
 
 /// Launches of an instruction, in order, none of which needs another to be
 /// under way. `args` is the op's struct of kernels/Abi.h. Empty where no kernel

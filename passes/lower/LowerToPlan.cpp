@@ -1,7 +1,7 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "passes/lower/LowerOps.h"
-#include "passes/moe/Support.h"
 #include "passes/lower/LowerPasses.h"
+#include "passes/moe/Support.h"
 
 namespace mlir::plan {
 #define GEN_PASS_DEF_LOWERTOPLANPASS
@@ -135,7 +135,8 @@ private:
         module.getLoc(), "moec " MOEC_VERSION, target, architecture, name, hash,
         hidden, vocab, layers, context, experts, expertsUsed, userOptions,
         parameters, facts.trainedContext(),
-        sequences > 1 ? builder.getI32IntegerAttr(sequences) : IntegerAttr());
+        sequences > 1 ? builder.getI32IntegerAttr(sequences) : IntegerAttr(),
+        /*nvrtc=*/StringAttr());
     program.getBody().emplaceBlock();
     return program;
   }

@@ -37,6 +37,8 @@ FailureOr<Value> PlanTables::device(Operation *op, StringRef name) {
     created.setArch(desc->arch);
   if (desc->kind == moec::DeviceKind::Cpu)
     created.setCores(desc->cores);
+  else
+    created.setMultiprocessors(desc->cores);
   entry = created;
   isas_[entry] = isa;
   return entry;

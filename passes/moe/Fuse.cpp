@@ -85,16 +85,21 @@ private:
 // Gate and up
 //===----------------------------------------------------------------------===//
 
-/// What the fused kernels need: one shape, one encoding of the activation.
+/// What the fused kernels need: one shape, one encoding of the activation, and
+/// some of them one format.
 bool gateFitsUp(Value gate, Value up, const moec::DeviceDesc &device,
                 PhaseAttr phase) {
   auto gateType = cast<RankedTensorType>(gate.getType());
   auto upType = cast<RankedTensorType>(up.getType());
   if (gateType.getShape() != upType.getShape())
     return false;
+  if (gateUpNeedsOneFormat(device.isa) &&
+      gateType.getElementType() != upType.getElementType())
+    return false;
   auto gemmFor = [&](RankedTensorType type) -> const moek::GemmInfo * {
     auto format = getFormat(type.getElementType());
-    // Other layouts are only chosen if their gemms read the same encoding.
+    // Other layouts are only chosen if their gemms read the same encoding, or
+    // for both, which have one format.
     return format ? chooseGemm(*format, moek::Layout::Gguf, device,
                                phase.getMaxTokens())
                   : nullptr;

@@ -37,6 +37,10 @@ const KernelInfo *moe::chooseKernel(moek::OpCode op, Isa isa) {
   return best;
 }
 
+bool moe::encodesForGemms(Isa isa) { return isa != Isa::Cuda; }
+
+bool moe::gateUpNeedsOneFormat(Isa isa) { return isa == Isa::Cuda; }
+
 bool moe::clearlySlower(const GemmInfo &a, const GemmInfo &b, int64_t rows,
                         const moec::DeviceDesc &device) {
   auto seconds = [&](const GemmInfo &gemm) {

@@ -33,6 +33,15 @@ const moek::GemmInfo *chooseGemm(moek::Format format, moek::Layout layout,
                                  const moec::DeviceDesc &device,
                                  int64_t maxTokens);
 
+/// Whether drivers of `isa` that encode activations for their gemms
+/// (PlanStep::encodes) do so: a GPU's read floats, and weights as files have
+/// them.
+bool encodesForGemms(moek::Isa isa);
+
+/// Whether drivers of gate_up and experts_gate_up for `isa` need both weights
+/// in one format.
+bool gateUpNeedsOneFormat(moek::Isa isa);
+
 /// Whether `a` is known to take more than a tenth longer than `b` over a
 /// byte of weights and `rows` rows: less is what measurements differ by. False
 /// unless both were measured on `device`.

@@ -17,7 +17,9 @@ static std::string describe(RankedTensorType type) {
 
 KeyUp moe::keyUpOf(MlaAttentionOp op, const moec::DeviceDesc &device,
                    WeightsMode weights) {
-  if (op.getKTransposed() || !readsPackedRows(device.isa))
+  // A GPU's kernels read it as it is, in any format.
+  if (op.getKTransposed() || !readsPackedRows(device.isa) ||
+      !encodesForGemms(device.isa))
     return {};
   auto keep = [](const std::string &why) {
     return KeyUp{nullptr, "W_UK is read as floats: " + why + "."};

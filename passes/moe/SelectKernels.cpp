@@ -167,7 +167,7 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
             return failure();
           for (const PlanStep &step : op.getPlanSteps())
             for (Value weight : step.gemmWeights)
-              layouts.addUse(weight, phase, *device);
+              layouts.addUse(weight, step, phase, *device);
           return success();
         })))
       return signalPassFailure();

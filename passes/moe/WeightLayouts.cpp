@@ -5,9 +5,11 @@ using namespace mlir::moe;
 using moek::GemmInfo;
 using moek::Layout;
 
-void WeightLayouts::addUse(Value weight, PhaseAttr phase,
+void WeightLayouts::addUse(Value weight, const PlanStep &step, PhaseAttr phase,
                            const moec::DeviceDesc &device) {
-  uses_[{weightKey(weight), &device}].push_back(phase.getMaxTokens());
+  Uses &uses = uses_[{weightKey(weight), &device}];
+  uses.tokens.push_back(phase.getMaxTokens());
+  uses.ofFloats |= step.encodes && !encodesForGemms(device.isa);
 }
 
 /// Whether filling up the last panel takes more than an eighth of the bytes.
@@ -23,7 +25,8 @@ static bool hasGemms(Layout layout, moek::Format format,
     const GemmInfo *other = chooseGemm(format, layout, device, tokens);
     const GemmInfo *gguf = chooseGemm(format, Layout::Gguf, device, tokens);
     return other && (!gguf || (other->isa >= gguf->isa &&
-                               shareActivation(*other, *gguf) &&
+                               (gateUpNeedsOneFormat(device.isa) ||
+                                shareActivation(*other, *gguf)) &&
                                !clearlySlower(*other, *gguf, tokens, device)));
   });
 }
@@ -42,6 +45,8 @@ WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
   };
   if (!mayPack_)
     return keep("weights=reference");
+  if (uses->second.ofFloats)
+    return keep("what reads them takes floats");
   int64_t rows = type.getDimSize(type.getRank() - 2);
   int64_t cols = type.getDimSize(type.getRank() - 1);
   Choice kept = keep(text(moek::formatInfo(*format).name) +
@@ -50,7 +55,7 @@ WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
   for (uint32_t number = 1; auto layout = moek::layoutFromNumber(number);
        ++number) {
     if (!moek::hasLayout(*layout, *format, cols) ||
-        !hasGemms(*layout, *format, device, uses->second))
+        !hasGemms(*layout, *format, device, uses->second.tokens))
       continue;
     std::string name = text(moek::layoutName(*layout));
     if (!wastesRows(*layout, rows))

@@ -20,8 +20,9 @@ public:
   /// Without `mayPack` every weight keeps the model file's layout.
   explicit WeightLayouts(bool mayPack) : mayPack_(mayPack) {}
 
-  /// Notes that a gemm on `device` reads `weight` in `phase`.
-  void addUse(Value weight, PhaseAttr phase, const moec::DeviceDesc &device);
+  /// Notes that a gemm of `step` on `device` reads `weight` in `phase`.
+  void addUse(Value weight, const PlanStep &step, PhaseAttr phase,
+              const moec::DeviceDesc &device);
 
   struct Choice {
     moek::Layout layout = moek::Layout::Gguf;
@@ -35,16 +36,20 @@ public:
   ///   * the weight's format and columns have, with at most an eighth more
   ///     bytes to fill up panels;
   ///   * each gemm exists in, for no lesser instruction set than on the file's
-  ///     rows and reading activations in the same encoding (moe-fuse relies on
-  ///     that).
+  ///     rows, and reading activations in the same encoding or in one that
+  ///     its driver does not need to know (moe-fuse relies on that).
   Choice choose(Value weight, const moec::DeviceDesc &device) const;
 
 private:
   using Key = std::pair<Attribute, const moec::DeviceDesc *>;
 
+  struct Uses {
+    SmallVector<int64_t, 4> tokens; ///< The most of the phases that read it.
+    bool ofFloats = false; ///< A driver that takes nothing but floats is there.
+  };
+
   bool mayPack_;
-  /// The most tokens of the phases that read a weight.
-  llvm::DenseMap<Key, SmallVector<int64_t, 4>> uses_;
+  llvm::DenseMap<Key, Uses> uses_;
 };
 
 } // namespace mlir::moe

@@ -191,7 +191,10 @@ private:
         if (auto found = index.find(access.region); found != index.end())
           lifetimes[found->second].use(ordering);
       Needs &need = needs[inst.getDevice()];
-      need.scratchBytes = std::max(need.scratchBytes, scratchBytes(inst));
+      // A GPU's kernels have no workers; plan-launches knows what they need.
+      if (inst.getDevice().getDefiningOp<DeviceOp>().getKind() ==
+          DeviceKind::Cpu)
+        need.scratchBytes = std::max(need.scratchBytes, scratchBytes(inst));
       for (Value value : inst.getArguments())
         if (isa<WeightType>(value.getType()))
           need.weights.insert(value);

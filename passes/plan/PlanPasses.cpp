@@ -18,6 +18,7 @@ void plan::buildPlanPipeline(OpPassManager &manager,
   manager.addPass(createPlanSchedulePass());
   // What barriers cost is known once they are there.
   manager.addPass(createPlanOverheadPass());
+  manager.addPass(createPlanLaunchesPass());
 }
 
 void plan::registerPlanPassesAndPipeline() {

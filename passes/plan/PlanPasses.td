@@ -109,4 +109,21 @@ def PlanOverheadPass : Plan_Pass<"plan-overhead"> {
   let statistics = [Statistic<"numEntries", "entries", "Explanations added">];
 }
 
+def PlanLaunchesPass : Plan_Pass<"plan-launches"> {
+  let summary = "kernels and grids of what GPUs run";
+  let description = [{
+    An instruction of a CUDA device becomes one or more launches of kernels that
+    are compiled for its shapes, formats and parameters (kernels/cuda/Launch.h),
+    for the most tokens of its phase. That none does it is an error of the user's.
+
+    Invariant: every instruction of a CUDA device has launches that any GPU takes, each
+    kernel is one `plan.module`, and the device knows the bytes of its workspace.
+    Modules have no images.
+  }];
+  let statistics = [
+    Statistic<"numModules", "modules", "Different kernels">,
+    Statistic<"numLaunches", "launches", "Launches of all phases">,
+  ];
+}
+
 #endif // MOE_PASSES_PLANPASSES_TD

@@ -58,8 +58,9 @@ private:
         inst.getLoc(),
         signals ? Type(EventType::get(inst.getContext())) : Type(),
         inst.getOp(), inst.getQueue(), inst.getKernels(), inst.getArguments(),
-        waits, inst.getPresent(), inst.getInts(), inst.getFloats(),
-        /*barrier=*/false, inst.getExplain(), inst.getWorkAttr());
+        inst.getModules(), waits, inst.getPresent(), inst.getInts(),
+        inst.getFloats(), /*barrier=*/false, inst.getExplain(),
+        inst.getWorkAttr(), inst.getLaunchSizes());
     if (inst.getEvent())
       inst.getEvent().dropAllUses();
     inst.erase();

@@ -33,7 +33,7 @@
 // CHECK-LABEL: func.func @decode
 // CHECK: %[[X0:.*]] = moe.embedding {{.*}}moe.device = "cpu0", moe.kernels = #moe.kernels<embed_avx512>
 // CHECK: %[[X:.*]] = moe.transfer %[[X0]] from "cpu0" to "gpu0"
-// CHECK: moe.linear %[[X]], {{.*}} moe.kernels = #moe.kernels<linear_cuda(gemm_q8_0_cuda)>, moe.label = #moe.label<"attn_q", layer = 0>
+// CHECK: moe.linear %[[X]], {{.*}} moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q8_0_rows16_cuda)>, moe.label = #moe.label<"attn_q", layer = 0>
 // CHECK: moe.mla_latent {{.*}} -> !moe.kv<96, f16>
 // CHECK: moe.absorb_query {{.*}}moe.kernels = #moe.kernels<absorb_query_cuda>
 // The first residual comes from the host: a sum of its own.
@@ -49,7 +49,7 @@
 // CHECK-LABEL: func.func @prefill
 // CHECK: moe.kernels = #moe.kernels<embed_avx512>
 // CHECK-LABEL: func.func @logits
-// CHECK: moe.lm_head {{.*}}moe.kernels = #moe.kernels<linear_cuda({{[a-z0-9_, ]+}})>
+// CHECK: moe.lm_head {{.*}}moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q8_0_rows16_cuda)>
 // CHECK-NOT: @forward
 
 // OPTIONS-LABEL: func.func @decode

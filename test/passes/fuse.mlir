@@ -95,4 +95,16 @@ func.func @formats(%x: tensor<?x256xf32>) -> (tensor<?x256xf32>, tensor<?x256xf3
   %b = moe.ffn %x, %q4, %f32, %q8 : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256xf32>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
   return %a, %b : tensor<?x256xf32>, tensor<?x256xf32>
 }
+
+// A GPU's kernel has one format for both.
+// CHECK-LABEL: func.func @formats_on_a_gpu(
+func.func @formats_on_a_gpu(%x: tensor<?x256xf32>) -> (tensor<?x256xf32>, tensor<?x256xf32>) attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %q4 = moe.weight <"q4", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
+  %q8 = moe.weight <"q8", file = 0, offset = 0> : tensor<256x256x!moe.q8_0>
+  // CHECK: moe.ffn {{.*}} {fused, moe.device = "gpu0"} :
+  %a = moe.ffn %x, %q4, %q4, %q8 {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
+  // CHECK: moe.ffn {{.*}} {moe.device = "gpu0"} :
+  %b = moe.ffn %x, %q4, %q8, %q8 {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q8_0>, tensor<256x256x!moe.q8_0>) -> tensor<?x256xf32>
+  return %a, %b : tensor<?x256xf32>, tensor<?x256xf32>
+}
 }

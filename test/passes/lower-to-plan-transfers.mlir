@@ -4,7 +4,7 @@
 // that were made from them. What a phase takes and returns is on the host.
 
 #hybrid = {name = "4090+xeon", devices = [
-  {name = "gpu0", kind = "cuda", isa = "cuda", arch = 89 : i64, memory_bytes = 1000000 : i64, read_bps = 1.0e12 : f64, link_bps = 1.0e9 : f64, link_latency = 1.0e-5 : f64},
+  {name = "gpu0", kind = "cuda", isa = "cuda", arch = 89 : i64, cores = 128 : i64, memory_bytes = 1000000 : i64, read_bps = 1.0e12 : f64, link_bps = 1.0e9 : f64, link_latency = 1.0e-5 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000000 : i64, read_bps = 1.0e11 : f64}]}
 
 module attributes {
@@ -14,7 +14,7 @@ module attributes {
 
 // Devices in the order of their first use; the ISA is the best that a kernel needs.
 // CHECK: %[[CPU:.*]] = plan.device "cpu0" cpu isa "avx512"
-// CHECK: %[[GPU:.*]] = plan.device "gpu0" cuda isa "cuda" memory 1000000 {arch = 89 : i32}
+// CHECK: %[[GPU:.*]] = plan.device "gpu0" cuda isa "cuda" memory 1000000 {arch = 89 : i32, multiprocessors = 128 : i32}
 // 256 bytes at 1 GB/s and 10 us of latency.
 // CHECK: plan.explain "x.to_gpu0" phase "logits" on "gpu0" kernel "copy_cuda" {{.*}} activations 2.560000e+02 {{.*}} seconds 1.0256{{.*}}E-5
 

@@ -113,7 +113,8 @@ plan.program attributes {
   // CHECK: plan.device "cpu0" cpu isa "ref" memory 1000000 {arena_bytes = 256 : i64, kv_bytes = 1088 : i64, scratch_bytes = 67584 : i64, weight_bytes = 2048 : i64}
   %cpu0 = plan.device "cpu0" cpu isa "ref" memory 1000000
   %cpu0.compute = plan.queue compute of %cpu0
-  // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1000000 {arena_bytes = 128 : i64}
+  // A GPU has no workers whose scratch would count.
+  // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1000000 {arena_bytes = 128 : i64, weight_bytes = 1024 : i64}
   %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1000000
   %gpu0.compute = plan.queue compute of %gpu0
   %gguf = plan.file model "m" bytes 10000 header 0 hash "0123456789abcdef0123456789abcdef"
@@ -156,7 +157,7 @@ plan.program attributes {
     plan.inst linear on %cpu0.compute ["linear_ref", "gemm_f32_ref"] (act = %a, w = %w, out = %b) {accumulate = 0} for %why
     plan.inst linear on %cpu0.compute ["linear_ref", "gemm_f32_ref"] (act = %b, w = %w, out = %c) {accumulate = 0} for %why
     plan.inst absorb_query on %cpu0.compute ["absorb_query_ref"] (q = %b, w = %wide, out = %c) {heads = 2, nope = 8, rope = 4, latent = 16} for %why
-    plan.inst add on %gpu0.compute ["add_cuda"] (x = %g, y = %g, out = %h) for %why
+    plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_f32_cuda"] (act = %g, w = %w, out = %h) {accumulate = 0} for %why
     plan.bind input %a output %c
   }
 }

@@ -55,21 +55,29 @@ func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase 
 
 // -----
 
-// One weight on two devices: each has its own layout. A GPU reads the model
-// file's rows, of which it needs no telling.
+// One weight on two devices: each has its own layout. What a GPU's driver reads
+// as floats, and a format without panels there, are as in the file.
 
 #hybrid = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000 : i64, read_bps = 9.3e11 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
 // CHECK-LABEL: func.func @devices
-// CHECK: moe.linear {{.*}}moe.device = "gpu0", moe.kernels = #moe.kernels<linear_cuda(gemm_q4_k_cuda)>} :
+// CHECK: moe.linear {{.*}}moe.device = "gpu0", moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q4_k_rows16_cuda)>, moe.reason = "Weights packed as rows16."} :
 // CHECK: moe.linear {{.*}}moe.device = "cpu0", {{.*}}linear_avx512(gemm_q4_k_rows16_avx512)
+// CHECK: moe.expand_value {{.*}}moe.device = "gpu0", moe.kernels = #moe.kernels<head_linear_cuda(gemm_q8_0_cuda)>, moe.reason = "Weights as in the model file: what reads them takes floats."
+// CHECK: moe.expand_value {{.*}}moe.device = "cpu0", {{.*}}head_linear_avx512(gemm_q8_0_rows16_avx512)
+// CHECK: moe.linear {{.*}}linear_cuda(gemm_f16_cuda)>, moe.reason = "Weights as in the model file: F16 has no gemm on another layout for cuda and every phase."
 module attributes {moe.target = #hybrid} {
 func.func @devices(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
   %y = moe.linear %x, %w {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   %z = moe.linear %y, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
-  return %z : tensor<?x256xf32>
+  %v = moe.weight <"v", file = 0, offset = 0> : tensor<2x128x128x!moe.q8_0>
+  %g = moe.expand_value %z, %v {heads = 2, latent = 128, value = 128, moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<2x128x128x!moe.q8_0>) -> tensor<?x256xf32>
+  %c = moe.expand_value %g, %v {heads = 2, latent = 128, value = 128, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<2x128x128x!moe.q8_0>) -> tensor<?x256xf32>
+  %h = moe.weight <"h", file = 0, offset = 0> : tensor<256x256xf16>
+  %r = moe.linear %c, %h {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256xf16>) -> tensor<?x256xf32>
+  return %r : tensor<?x256xf32>
 }
 }
 

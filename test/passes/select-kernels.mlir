@@ -22,8 +22,8 @@ func.func @rows(%tokens: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.pha
   %a = moe.linear %h, %q4 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_avx512(gemm_f32_avx512)>
   %b = moe.linear %a, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>) -> tensor<?x256xf32>
-  // The GPU's gemms read F32.
-  // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<linear_cuda(gemm_q4_k_cuda)>
+  // Those of a GPU too.
+  // CHECK: moe.linear {{.*}} moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q4_k_rows16_cuda)>
   %c = moe.linear %b, %q4 {moe.device = "gpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>) -> tensor<?x256xf32>
   // CHECK: moe.transfer {{.*}} moe.kernels = #moe.kernels<copy_cuda>
   %t = moe.transfer %c from "gpu0" to "cpu0" {moe.device = "gpu0"} : tensor<?x256xf32>

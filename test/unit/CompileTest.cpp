@@ -1,5 +1,6 @@
 // moec compile as a library: what a plan for another machine says.
 
+#include "compiler/Cuda/Nvrtc.h"
 #include "compiler/Driver/Driver.h"
 #include "runtime/Plan.h"
 #include "runtime/PlanAccess.h"
@@ -9,6 +10,7 @@
 #include "test/support/TinyDeepseek.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <gtest/gtest.h>
 #include <map>
 
@@ -17,6 +19,20 @@ using namespace moetest;
 namespace {
 
 constexpr double kGiB = double(1ull << 30);
+
+/// What compiles kernels for GPUs, as the user has it; "" where there is none.
+/// What it makes is kept with the build, as of lit's tests.
+std::string nvrtc() {
+  static const std::string found = [] {
+    std::string path;
+    for (const std::string &place : moec::Nvrtc::usualPlaces())
+      if (path.empty() && moec::Nvrtc::open(place).isOk())
+        path = place;
+    ::setenv("XDG_CACHE_HOME", MOE_TEST_CACHE, 1);
+    return path;
+  }();
+  return found;
+}
 
 /// A 61-layer DeepSeek-V3 header, its weights holes, compiled for `target`.
 class CompileV3 : public ::testing::Test {
@@ -30,6 +46,7 @@ protected:
     request.context = 8192;
     request.weights = "reference"; // Packing would fill disks with zeros.
     request.output = plan_;
+    request.nvrtc = nvrtc();
     return moec::compileModel(request);
   }
 
@@ -43,6 +60,8 @@ bool contains(const std::string &text, std::string_view part) {
 }
 
 TEST_F(CompileV3, PutsWhatEveryTokenReadsOnTheGpu) {
+  if (nvrtc().empty())
+    GTEST_SKIP() << "needs NVRTC";
   auto report = compile("4090+xeon");
   ASSERT_TRUE(report.isOk()) << report.status().message();
   auto plan = moert::Plan::load(plan_);
@@ -221,10 +240,13 @@ TEST_F(CompileTokenizer, TextNeedsNone) {
 }
 
 TEST(CompileNotes, APlanForAGpuSaysThatMoertRunsOnCpus) {
+  if (nvrtc().empty())
+    GTEST_SKIP() << "needs NVRTC";
   TempDir folder;
   moec::CompileRequest request;
   request.model = TinyDeepseek().build().write(folder.file("m.gguf"));
   request.output = folder.file("m.fb");
+  request.nvrtc = nvrtc();
   auto notes = [&](const std::string &target) {
     request.target = target;
     auto report = moec::compileModel(request);

@@ -378,6 +378,52 @@ TEST_F(ExplainTest, ImpossibleCostsCountAsZero) {
   EXPECT_TRUE(decode["ops"][0]["intensity"].is_null());
 }
 
+// Code for an older GPU where there is none for the plan's own.
+TEST_F(ExplainTest, CodeOfGpusWithWhatItTakes) {
+  fb::PlanT &plan = builder.plan;
+  plan.nvrtc = "13.0";
+  plan.devices[1]->arch = 89;
+  plan.devices[1]->workspace_bytes = GiB / 2;
+  plan.queues.push_back(std::make_unique<fb::QueueT>());
+  plan.queues.back()->device = 1;
+  auto module = std::make_unique<fb::ModuleT>();
+  module->entry = "gemv_1_q4_k";
+  module->file = "kernels/cuda/Gemv.cu";
+  for (int arch : {80, 86, 90}) {
+    auto image = std::make_unique<fb::ImageT>();
+    image->arch = arch;
+    image->registers = arch;
+    image->spilled_bytes = 8;
+    image->shared_bytes = 1024;
+    image->cubin.resize(1024);
+    module->images.push_back(std::move(image));
+  }
+  plan.modules.push_back(std::move(module));
+  for (uint32_t threads : {128, 256}) {
+    auto instruction = std::make_unique<fb::InstructionT>();
+    instruction->queue = 1;
+    instruction->launches.emplace_back(0, 64, 1, 1, threads, 1024);
+    plan.phases[0]->instructions.push_back(std::move(instruction));
+  }
+  EXPECT_EQ(lineOf(textReport(), "kernels"),
+            "kernels 1 for sm_80, sm_86, sm_90, 3.00 KiB, compiled by NVRTC "
+            "13.0");
+  EXPECT_EQ(lineOf(textReport(), "launches"), "launches 2 in a step of decode");
+  // 86 registers: five warps of each quarter; blocks of eight, so two.
+  EXPECT_EQ(lineOf(textReport(true), "gemv_1_q4_k"),
+            "gemv_1_q4_k gpu0 86 (8 B spilled) 256 2.00 KiB 16 of 48 2");
+  json code = jsonReport()["gpu_code"];
+  EXPECT_EQ(code["launches"]["decode"], 2);
+  EXPECT_EQ(code["kernels"][0]["arch"], 86);
+  EXPECT_EQ(code["kernels"][0]["warps_per_multiprocessor"], 16);
+  EXPECT_EQ(jsonReport()["devices"][1]["scratch_bytes"], GiB / 2);
+}
+
+TEST_F(ExplainTest, NothingAboutCodeWithoutGpus) {
+  EXPECT_THAT(textReport(true), Not(HasSubstr("code of GPUs")));
+  EXPECT_TRUE(jsonReport()["gpu_code"].is_null());
+}
+
 TEST(ExplainEmptyPlan, DividesByNothing) {
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(fb::CreatePlan(builder), fb::PlanIdentifier());

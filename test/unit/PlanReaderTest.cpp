@@ -19,15 +19,13 @@ plan.program attributes {
     architecture = "a", compiler = "c", context = 4 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 4 : i64, layers = 1 : i32,
     model_hash = "h", model_name = "n", options = "o", parameters = 1 : i64,
-    target = "t", vocab = 8 : i64} {
+    nvrtc = "13.0", target = "t", vocab = 8 : i64} {
   %d = plan.device "cpu0" cpu isa "ref" memory 64 {arena_bytes = 128 : i64, cores = 3 : i32}
-  %g = plan.device "gpu0" cuda isa "cuda" memory 64 {arch = 89 : i32, arena_bytes = 128 : i64}
+  %g = plan.device "gpu0" cuda isa "cuda" memory 64 {arch = 89 : i32, arena_bytes = 128 : i64, multiprocessors = 8 : i32, workspace_bytes = 64 : i64}
   %q = plan.queue compute of %d
   %c = plan.queue copy of %g
-  %m = plan.module of %g arch 89 code "\7FELF\00\FF"
-  plan.entry "f" in %m grid [4, 2, 1] block [256, 1, 1] shared 1024
-  plan.entry "g" in %m grid [1, 1, 1] block [32, 1, 1] shared 0
-  %n = plan.module of %g arch 75 code "x"
+  %m = plan.module "f" of "kernels/cuda/F.cu" []
+  %n = plan.module "g" of "kernels/cuda/G.cu" ["A=1", "B"]
   %f = plan.file model "m" bytes 4096 header 0 hash "0123456789abcdef0123456789abcdef"
   %w = plan.weight "w" in %f at 0 : 1x8x4xF32 strides [128, 16]
   plan.resident %w on %d resident
@@ -40,7 +38,8 @@ plan.program attributes {
     %y = plan.buffer "y" on %g f32 cols 4 rows [1, 0] at 0
     %z = plan.buffer "z" on %g f32 cols 4 rows [1, 0] at 64
     %0 = plan.inst add on %q ["add_ref"] (x = %x, y = %x, out = %x) signals for %e
-    %1 = plan.inst copy on %c ["copy_cuda"] (x = %x, out = %y) after %0 signals for %e
+    %1 = plan.inst copy on %c ["copy_cuda"] (x = %x, out = %y)
+      launches %n grid [4, 2, 1] threads 256 shared 1024, %m grid [1, 1, 1] threads 32 shared 0 after %0 signals for %e
     %2 = plan.inst copy on %c ["copy_cuda"] (x = %x, out = %z) signals for %e
     plan.inst add on %q ["add_ref"] (x = %x, y = %x, out = %x) after %2, %1 barrier for %e
     plan.bind input %t output %x
@@ -50,6 +49,9 @@ plan.program attributes {
     %l = plan.buffer "l" on %d f32 cols 8 rows [1, 0] at 64
     plan.bind input %x output %l
   }
+  plan.image of %m arch 75 registers 8 spilled 4 stack 2 shared 1 cubin "\7FELF\00\FF" ptx "p"
+  plan.image of %n arch 75 registers 0 spilled 0 stack 0 shared 0 cubin "x" ptx "q"
+  plan.image of %n arch 89 registers 0 spilled 0 stack 0 shared 0 cubin "y" ptx "r"
 })";
 
 struct PlanReader : testing::Test {
@@ -99,9 +101,23 @@ TEST_F(PlanReader, EventsAreNumberedAsTheyAreSignalled) {
   EXPECT_EQ(phase.instructions[2]->signal, 2);
   EXPECT_EQ(phase.instructions[3]->signal, -1);
   EXPECT_EQ(phase.instructions[3]->waits, (std::vector<uint32_t>{1, 2}));
-  EXPECT_EQ(plan->modules[0]->entries[1]->name, "g");
-  EXPECT_EQ(plan->modules[0]->bytes,
+}
+
+TEST_F(PlanReader, LaunchesNameModulesAndThoseHaveTheirImages) {
+  std::unique_ptr<fb::PlanT> plan(fb::UnPackPlan(bytes.data()));
+  EXPECT_EQ(plan->nvrtc, "13.0");
+  ASSERT_EQ(plan->modules.size(), 2u);
+  EXPECT_EQ(plan->modules[1]->defines, (std::vector<std::string>{"A=1", "B"}));
+  ASSERT_EQ(plan->modules[0]->images.size(), 1u);
+  EXPECT_EQ(plan->modules[0]->images[0]->cubin,
             (std::vector<uint8_t>{0x7f, 'E', 'L', 'F', 0, 0xff}));
+  EXPECT_EQ(plan->modules[1]->images[1]->ptx, "r");
+  const auto &launches = plan->phases[0]->instructions[1]->launches;
+  ASSERT_EQ(launches.size(), 2u);
+  EXPECT_EQ(launches[0].module_(), 1u);
+  EXPECT_EQ(launches[0].grid_y(), 2u);
+  EXPECT_EQ(launches[0].shared_bytes(), 1024u);
+  EXPECT_EQ(launches[1].threads(), 32u);
 }
 
 // The runtime does not need the explanation, so it accepts such a plan.

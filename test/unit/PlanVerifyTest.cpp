@@ -76,19 +76,28 @@ uint32_t addGpu(SamplePlan &s) {
   }
   return 1;
 }
+fb::ImageT &addImage(fb::ModuleT &module, int arch) {
+  auto image = std::make_unique<fb::ImageT>();
+  image->arch = arch;
+  image->cubin = {1, 2, 3};
+  image->ptx = ".version 9.0";
+  module.images.push_back(std::move(image));
+  return *module.images.back();
+}
 fb::ModuleT &addModule(SamplePlan &s) {
   addGpu(s);
-  auto entry = std::make_unique<fb::EntryT>();
-  entry->name = "add";
-  entry->grid = std::make_unique<fb::Size3>(1, 1, 1);
-  entry->block = std::make_unique<fb::Size3>(32, 1, 1);
   auto module = std::make_unique<fb::ModuleT>();
-  module->device = 1;
-  module->arch = 89;
-  module->bytes = {1, 2, 3};
-  module->entries.push_back(std::move(entry));
+  module->entry = "add";
+  module->file = "kernels/cuda/Pair.cu";
+  addImage(*module, 89);
   plan(s).modules.push_back(std::move(module));
   return *plan(s).modules.back();
+}
+/// Of an instruction on a GPU, which the operands are not on.
+void addLaunch(SamplePlan &s, fb::Launch launch) {
+  addModule(s);
+  decode(s, "add").queue = 1;
+  decode(s, "add").launches.push_back(launch);
 }
 
 void resident(SamplePlan &s, uint32_t weight, uint32_t device, int mode = 0) {
@@ -172,23 +181,33 @@ const Case tableCases[] = {
      [](auto &s) { plan(s).queues[0]->kind = fb::QueueKind::Copy; }},
     {"QueueTwice", "queue 1 is device 0's second of its kind",
      [](auto &s) { plan(s).queues.push_back(std::make_unique<fb::QueueT>()); }},
-    {"ModuleDevice", "module 0: is for device 3 of 2",
-     [](auto &s) { addModule(s).device = 3; }},
-    {"ModuleOfCpu", "is for \"cpu0\", which is a CPU",
-     [](auto &s) { addModule(s).device = 0; }},
-    {"ModuleArch", "arch is 90, expected 1 to 89",
-     [](auto &s) { addModule(s).arch = 90; }},
-    {"ModuleCode", "has no code", [](auto &s) { addModule(s).bytes.clear(); }},
-    {"EntryName", "entry 0 \"\": has no name",
-     [](auto &s) { addModule(s).entries[0]->name.clear(); }},
-    {"EntryGrid", "has a grid of 0 x 1 x 1",
-     [](auto &s) {
-       *addModule(s).entries[0]->grid = {0, 1, 1};
-     }},
-    {"EntryBlock", "has no block",
-     [](auto &s) { addModule(s).entries[0]->block.reset(); }},
-    {"EntryShared", "bytes of shared memory",
-     [](auto &s) { addModule(s).entries[0]->shared_bytes = UINT32_MAX; }},
+    {"ModuleEntry", "module 0 \"\": has an empty name",
+     [](auto &s) { addModule(s).entry.clear(); }},
+    {"ModuleFile", "module 0 \"add\": has an empty name",
+     [](auto &s) { addModule(s).file.clear(); }},
+    {"ModuleCode", "module 0 \"add\": has no code",
+     [](auto &s) { addModule(s).images.clear(); }},
+    {"ModuleForNewerGpus",
+     "has code for sm_90 and later, but \"gpu0\" is sm_89",
+     [](auto &s) { addModule(s).images[0]->arch = 90; }},
+    {"ImageOrder", "arch is 89, expected 90 to",
+     [](auto &s) { addImage(addModule(s), 89); }},
+    {"ImageArch", "arch is -1, expected 1 to",
+     [](auto &s) { addModule(s).images[0]->arch = -1; }},
+    {"ImageCubin", "has no code for sm_89",
+     [](auto &s) { addModule(s).images[0]->cubin.clear(); }},
+    {"ImagePtx", "has no code for sm_89",
+     [](auto &s) { addModule(s).images[0]->ptx.clear(); }},
+    {"ImagePtxText", "has PTX with a NUL byte",
+     [](auto &s) { addModule(s).images[0]->ptx += '\0'; }},
+    {"ImageRegisters", "registers is -1, expected 0 to",
+     [](auto &s) { addModule(s).images[0]->registers = -1; }},
+    {"ImageShared", "shared bytes is -1, expected 0 to",
+     [](auto &s) { addModule(s).images[0]->shared_bytes = -1; }},
+    {"DeviceMultiprocessors", "multiprocessors is 4, expected 0 to 0",
+     [](auto &s) { plan(s).devices[0]->multiprocessors = 4; }},
+    {"DeviceWorkspace", "more than any memory",
+     [](auto &s) { plan(s).devices[0]->workspace_bytes = UINT64_MAX; }},
     {"ResidencyWeight", "residency 0 is of weight 99 of",
      [](auto &s) { resident(s, 99, 0); }},
     {"ResidencyDevice", "on device 5 of 1", [](auto &s) { resident(s, 0, 5); }},
@@ -338,6 +357,41 @@ const Case phaseCases[] = {
     {"WeightElsewhere",
      "operand weight is a weight that device 0 does not have",
      [](auto &s) { plan(s).residency.erase(plan(s).residency.begin() + 1); }},
+    {"LaunchModule", "launches module 1 of 1",
+     [](auto &s) {
+       addLaunch(s, {1, 1, 1, 1, 32, 0});
+     }},
+    {"LaunchNothing", "launches a grid of 1 x 0 x 1 blocks",
+     [](auto &s) {
+       addLaunch(s, {0, 1, 0, 1, 32, 0});
+     }},
+    {"LaunchGrid", "launches a grid of 1 x 65536 x 1 blocks",
+     [](auto &s) {
+       addLaunch(s, {0, 1, 65536, 1, 32, 0});
+     }},
+    {"LaunchThreads", "launches blocks of 1025 threads",
+     [](auto &s) {
+       addLaunch(s, {0, 1, 1, 1, 1025, 0});
+     }},
+    {"LaunchShared", "launches blocks with 232449 bytes of shared memory",
+     [](auto &s) {
+       addLaunch(s, {0, 1, 1, 1, 32, 227 * 1024 + 1});
+     }},
+    {"LaunchOnCpu", "launches kernels on \"cpu0\", which is a CPU",
+     [](auto &s) {
+       addLaunch(s, {0, 1, 1, 1, 32, 0});
+       decode(s, "add").queue = 0;
+     }},
+    // What is left to find is that its operands are elsewhere.
+    {"LaunchAtTheLimits", "operand x is on another device",
+     [](auto &s) {
+       addLaunch(s, {0, INT32_MAX, 65535, 65535, 1024, 227 * 1024});
+     }},
+    {"LaunchCount", "launches 4097 kernels, at most 4096 are allowed",
+     [](auto &s) {
+       addLaunch(s, {0, 1, 1, 1, 32, 0});
+       decode(s, "add").launches.resize(4097, decode(s, "add").launches[0]);
+     }},
     {"WaitsTooEarly", "waits for event 0, which no instruction before it",
      [](auto &s) { decode(s, "add").waits = {0}; }},
     {"WaitsInDisorder", "waits for event 0 after event 0",

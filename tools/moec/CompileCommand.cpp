@@ -188,6 +188,20 @@ void addCompileCommand(moetool::Tool &tool) {
   add("Machine", "--target-file", r.targetFile,
       "Description to use instead (see moec targets NAME --json)")
       ->excludes(target);
+  options->ofFiles.push_back(
+      command
+          ->add_option("--gpu-arch", r.gpuArchs,
+                       "Compute capabilities, such as 86,90,120, that kernels "
+                       "are compiled for besides those of the machine's GPUs")
+          ->group("Machine")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->check(CLI::Range(10, 9999))
+          ->type_name("N,..."));
+  options->ofFiles.push_back(
+      add("Machine", "--nvrtc", r.nvrtc,
+          "NVIDIA's compiler of kernels, a libnvrtc.so [the newest that is "
+          "found]"));
 
   addNumber("Model", "-c,--ctx", r.context, 0, int64_t(1) << 24,
             "Context of a sequence in tokens; 0: the model's, at most 4096");

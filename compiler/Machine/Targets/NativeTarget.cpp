@@ -8,10 +8,10 @@
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/Topology.h"
+#include "runtime/base/UserCache.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
@@ -221,14 +221,8 @@ static std::filesystem::path nativeTargetFolder() {
 }
 
 std::string nativeTargetFile() {
-  std::filesystem::path folder;
-  if (const char *cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
-    folder = cache;
-  else if (const char *home = std::getenv("HOME"); home && *home)
-    folder = std::filesystem::path(home) / ".cache";
-  else
-    return "";
-  return (folder / "moec" / "native.json").string();
+  std::string folder = moert::userCacheFolder();
+  return folder.empty() ? "" : folder + "/native.json";
 }
 
 Status saveTargetFile(const std::string &path, const TargetDesc &target) {

@@ -541,7 +541,7 @@ plan.program attributes {
   plan.phase "p" tokens 1 to 4 {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
     // expected-error @+1 {{head_linear: expected 4 integers, found 1}}
-    "plan.inst"(%d.compute, %x, %x, %x, %e) <{operandSegmentSizes = array<i32: 1, 3, 0, 1>, op = "head_linear", kernels = ["k", "g"], present = array<i1: true, true, true>, ints = array<i64: 1>, floats = array<f64>}>
+    "plan.inst"(%d.compute, %x, %x, %x, %e) <{operandSegmentSizes = array<i32: 1, 3, 0, 0, 1>, op = "head_linear", kernels = ["k", "g"], present = array<i1: true, true, true>, ints = array<i64: 1>, floats = array<f64>}>
       : (!plan.queue, !plan.buffer, !plan.buffer, !plan.buffer, !plan.explain) -> ()
     plan.bind input %x output %x
   }
@@ -561,7 +561,7 @@ plan.program attributes {
   plan.phase "p" tokens 1 to 4 {
     %x = plan.buffer "x" on %d f32 cols 32 rows [1, 0]
     // expected-error @+1 {{head_linear: expected '!plan.weight' for 'w', found '!plan.buffer'}}
-    "plan.inst"(%d.compute, %x, %x, %x, %e) <{operandSegmentSizes = array<i32: 1, 3, 0, 1>, op = "head_linear", kernels = ["k", "g"], present = array<i1: true, true, true>, ints = array<i64: 1, 2, 3, 0>, floats = array<f64>}>
+    "plan.inst"(%d.compute, %x, %x, %x, %e) <{operandSegmentSizes = array<i32: 1, 3, 0, 0, 1>, op = "head_linear", kernels = ["k", "g"], present = array<i1: true, true, true>, ints = array<i64: 1, 2, 3, 0>, floats = array<f64>}>
       : (!plan.queue, !plan.buffer, !plan.buffer, !plan.buffer, !plan.explain) -> ()
     plan.bind input %x output %x
   }
@@ -585,9 +585,50 @@ plan.program attributes {
     architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  // expected-error @+1 {{expected the names of a function and its file}}
+  %m = plan.module "add" of "" []
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %m = plan.module "add" of "Pair.cu" []
+  // expected-error @+1 {{expected machine code and PTX}}
+  plan.image of %m arch 89 registers 0 spilled 0 stack 0 shared 0 cubin "x" ptx ""
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %m = plan.module "add" of "Pair.cu" []
+  // expected-error @+1 {{expected numbers of at least 0, found -4}}
+  plan.image of %m arch 89 registers 0 spilled -4 stack 0 shared 0 cubin "x" ptx "y"
+}
+
+// -----
+
+// Launches are of GPUs.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %d = plan.device "cpu0" cpu isa "ref" memory 1024
-  // expected-error @+1 {{expected code for a CUDA device}}
-  %m = plan.module of %d arch 89 code "x"
+  %q = plan.queue compute of %d
+  %m = plan.module "add" of "Pair.cu" []
+  %e = plan.explain "o" phase "p" on "cpu0" kernel "" because "" flops 0.0
+    weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.1
+  plan.phase "decode" tokens 1 to 1 {
+    %x = plan.buffer "x" on %d f32 cols 4 rows [1, 0] at 64
+    // expected-error @+1 {{add: expected launches on a CUDA device, found them on 'cpu0'}}
+    plan.inst add on %q ["add_ref"] (x = %x, y = %x, out = %x) launches %m grid [1, 1, 1] threads 32 shared 0 for %e
+    plan.bind input %x output %x
+  }
 }
 
 // -----
@@ -597,9 +638,16 @@ plan.program attributes {
     experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %d = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32}
-  %m = plan.module of %d arch 89 code "x"
-  // expected-error @+1 {{expected three sizes of at least 1}}
-  plan.entry "add" in %m grid [1, 0, 1] block [32, 1, 1] shared 0
+  %q = plan.queue compute of %d
+  %m = plan.module "add" of "Pair.cu" []
+  %e = plan.explain "o" phase "p" on "gpu0" kernel "" because "" flops 0.0
+    weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 0.1
+  plan.phase "decode" tokens 1 to 1 {
+    %x = plan.buffer "x" on %d f32 cols 4 rows [1, 0] at 64
+    // expected-error @+1 {{expected three sizes of a grid}}
+    plan.inst add on %q ["add_cuda"] (x = %x, y = %x, out = %x) launches %m grid [1, 1] threads 32 shared 0 for %e
+    plan.bind input %x output %x
+  }
 }
 
 // -----

@@ -11,14 +11,14 @@ plan.program attributes {
   // CHECK: %[[CPU:.*]] = plan.device "cpu0" cpu isa "avx512" memory 8589934592
   %cpu0 = plan.device "cpu0" cpu isa "avx512" memory 8589934592
   %cpu0.compute = plan.queue compute of %cpu0
-  // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64, worker_bytes = 128 : i64}
-  %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64, worker_bytes = 128 : i64}
+  // CHECK: plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64, multiprocessors = 128 : i32, worker_bytes = 128 : i64, workspace_bytes = 256 : i64}
+  %gpu0 = plan.device "gpu0" cuda isa "cuda" memory 1024 {arch = 89 : i32, arena_bytes = 64 : i64, multiprocessors = 128 : i32, worker_bytes = 128 : i64, workspace_bytes = 256 : i64}
   // CHECK: %[[COPY:.*]] = plan.queue copy of %gpu0
   %gpu0.copy = plan.queue copy of %gpu0
-  // CHECK: %[[MODULE:.*]] = plan.module of %gpu0 arch 89 code "\7FELF\00x"
-  %module = plan.module of %gpu0 arch 89 code "\7FELF\00x"
-  // CHECK: plan.entry "add" in %[[MODULE]] grid [4, 1, 1] block [256, 1, 1] shared 1024
-  plan.entry "add" in %module grid [4, 1, 1] block [256, 1, 1] shared 1024
+  // CHECK: %[[MODULE:.*]] = plan.module "add" of "kernels/cuda/Pair.cu" ["MOE_ADD", "MOE_N=1"]
+  %module = plan.module "add" of "kernels/cuda/Pair.cu" ["MOE_ADD", "MOE_N=1"]
+  // CHECK: plan.image of %[[MODULE]] arch 89 registers 40 spilled 8 stack 16 shared 1024 cubin "\7FELF\00x" ptx ".version 9.0"
+  plan.image of %module arch 89 registers 40 spilled 8 stack 16 shared 1024 cubin "\7FELF\00x" ptx ".version 9.0"
   // CHECK: %[[FILE:.*]] = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
   %gguf = plan.file model "tiny.gguf" bytes 2000000 header 512 hash "0123456789abcdef0123456789abcdef"
   // CHECK: plan.file packed "tiny.weights" bytes 64 header 0 hash "0123456789abcdef0123456789abcdef" samples "00112233445566778899aabbccddeeff"
@@ -86,8 +86,8 @@ plan.program attributes {
     plan.inst add on %cpu0.compute ["add_avx512"] (x = %y, y = %y, out = %y) for %why work {token_ops = 2.0, seen_ops = 0.0, again = 0.5}
     // CHECK: %[[READY:.*]] = plan.inst linear {{.*}} signals for %[[WHY]]
     %ready = plan.inst linear on %cpu0.compute ["linear_avx512", "gemm_q4_k_avx512"] (act = %a, w = %out, out = %l) {accumulate = 1} barrier signals for %why
-    // CHECK: %[[DONE:.*]] = plan.inst copy on %[[COPY]] ["copy_cuda"] ({{.*}}) after %[[READY]] signals for %[[WHY]]
-    %done = plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %l, out = %g) after %ready signals for %why
+    // CHECK: %[[DONE:.*]] = plan.inst copy on %[[COPY]] ["copy_cuda"] ({{.*}}) launches %[[MODULE]] grid [4, 2, 1] threads 256 shared 64, %[[MODULE]] grid [1, 1, 1] threads 32 shared 0 after %[[READY]] signals for %[[WHY]]
+    %done = plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %l, out = %g) launches %module grid [4, 2, 1] threads 256 shared 64, %module grid [1, 1, 1] threads 32 shared 0 after %ready signals for %why
     // CHECK: plan.inst rms_norm {{.*}} after %[[READY]], %[[DONE]] barrier for
     plan.inst rms_norm on %cpu0.compute ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y) {groups = 1, eps = 1.0e-6} after %ready, %done barrier for %why
     // CHECK: plan.bind input %[[X]] output %{{.*}}

@@ -4,11 +4,14 @@
 
 #include "kernels/Drivers.h"
 #include "kernels/KvCache.h"
+#include "kernels/Registry.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <map>
+#include <set>
 #include <unistd.h>
 
 using namespace moec;
@@ -49,6 +52,7 @@ public:
     addOthers();
   }
   std::vector<cuda::Launch> launches;
+  std::set<OpCode> ops; ///< That there are launches of.
 
 private:
   static WeightView weight(Format format, int64_t outer, int64_t rows,
@@ -59,6 +63,7 @@ private:
   template <OpCode Op> void add(const ArgsOf<Op> &args) {
     std::vector<cuda::Launch> of = launchesOf(Op, &args, context_);
     EXPECT_FALSE(of.empty()) << int(Op);
+    ops.insert(Op);
     launches.insert(launches.end(), of.begin(), of.end());
   }
   /// Products that a token, a few and many need.
@@ -84,6 +89,10 @@ private:
     add<OpCode::ExpertsGateUp>({.gate = weight(format, 64, 1408, 2048),
                                 .up = weight(format, 64, 1408, 2048),
                                 .topK = 6});
+    add<OpCode::GateUp>({.gate = weight(format, 1, 1408, 2048),
+                         .up = weight(format, 1, 1408, 2048)});
+    add<OpCode::ExpertsLinear>(
+        {.w = weight(format, 64, 2048, 1408), .topK = 6});
     add<OpCode::HeadLinear>({.w = weight(format, 16, 512, 128), .tail = 64});
     add<OpCode::Embed>({.table = weight(format, 1, 102400, 2048)});
     add<OpCode::AbsorbQuery>({.w = weight(format, 16, 128, 512),
@@ -130,6 +139,69 @@ private:
 
   cuda::LaunchContext context_;
 };
+
+//===----------------------------------------------------------------------===//
+// Names, without NVRTC
+//===----------------------------------------------------------------------===//
+
+// No name in Kernels.def is without code.
+TEST(CudaNamesTest, EveryDriverLaunchesSomething) {
+  EveryLaunch every(89);
+  for (const KernelInfo &kernel : kernelTable())
+    if (kernel.isa == Isa::Cuda) {
+      EXPECT_TRUE(every.ops.contains(kernel.op)) << kernel.name;
+    }
+}
+
+TEST(CudaNamesTest, EveryGemmLaunchesSomethingForAnyRows) {
+  int gemms = 0;
+  for (const GemmInfo &gemm : gemmTable()) {
+    if (gemm.isa != Isa::Cuda)
+      continue;
+    ++gemms;
+    LinearArgs args{.w = {nullptr, 1, 64, 256, 0, 0, gemm.format}};
+    for (int32_t tokens : {1, 2, 3, 8, 9, 64, 512}) {
+      cuda::LaunchContext context = cuda::contextOf(tokens, 1, 512, 89, 128);
+      context.form = {gemm.activation, gemm.layout};
+      EXPECT_FALSE(launchesOf(OpCode::Linear, &args, context).empty())
+          << gemm.name << ", " << tokens << " tokens";
+    }
+  }
+  EXPECT_EQ(gemms, 27); // Of 15 formats, twelve also in panels.
+}
+
+// Whoever loads a plan finds a launch's module by it.
+TEST(CudaNamesTest, AFunctionsNameTellsHowItWasCompiled) {
+  for (int arch : {75, 89}) {
+    std::map<std::string, cuda::KernelSpec> byName;
+    for (const cuda::Launch &launch : EveryLaunch(arch).launches) {
+      auto [known, isNew] = byName.emplace(launch.kernel.entry, launch.kernel);
+      EXPECT_TRUE(isNew || known->second == launch.kernel)
+          << launch.kernel.entry;
+    }
+  }
+}
+
+TEST(CudaContextTest, SequencesAreNoMoreThanTokensAndEachMaySeeAContext) {
+  cuda::LaunchContext one = cuda::contextOf(1, 8, 4096, 89, 128);
+  EXPECT_EQ(one.maxTokens, 1);
+  EXPECT_EQ(one.maxSequences, 1);
+  EXPECT_EQ(one.maxPositions, 4096);
+  cuda::LaunchContext many = cuda::contextOf(512, 8, 4096, 89, 128);
+  EXPECT_EQ(many.maxSequences, 8);
+  EXPECT_EQ(many.maxPositions, 8 * 4096);
+}
+
+// As NVIDIA's occupancy calculator has them.
+TEST(ResidentWarpsTest, WhatIsScarceDecides) {
+  EXPECT_EQ(cuda::residentWarps(89, 256, 40, 0), 48); // Warps.
+  EXPECT_EQ(cuda::residentWarps(90, 256, 32, 0), 64);
+  EXPECT_EQ(cuda::residentWarps(90, 128, 168, 0), 12);       // Registers.
+  EXPECT_EQ(cuda::residentWarps(86, 128, 40, 99 * 1024), 4); // Shared memory.
+  EXPECT_EQ(cuda::residentWarps(75, 32, 16, 0), 16);         // Blocks.
+  EXPECT_EQ(cuda::residentWarps(89, 32, 16, 0), 24);
+  EXPECT_EQ(cuda::residentWarps(86, 128, 40, 100 * 1024), 0); // Does not fit.
+}
 
 struct Compiled {
   int arch;
@@ -212,9 +284,10 @@ TEST(NvrtcTest, WithoutOneTheMessageInstallsIt) {
   moert::StatusOr<Nvrtc> opened = Nvrtc::openAmong({"/no/libnvrtc.so.13"});
   ASSERT_FALSE(opened.isOk());
   EXPECT_EQ(opened.status().code(), moert::StatusCode::Unsupported);
-  EXPECT_NE(
-      opened.status().message().find("run: pip install nvidia-cuda-nvrtc"),
-      std::string::npos);
+  EXPECT_NE(opened.status().message().find("run: python3 -m pip install"),
+            std::string::npos);
+  EXPECT_NE(opened.status().message().find("/moec/nvrtc nvidia-cuda-nvrtc"),
+            std::string::npos);
 }
 
 TEST(NvrtcTest, WrongSourceSaysWhere) {
@@ -259,7 +332,8 @@ TEST(KernelCompilerTest, TheSameBytesAlwaysAndFromTheCache) {
   KernelCompiler plain(*library), first(*library, folder.path);
   KernelCompiler second(*library, folder.path);
   std::vector<KernelJob> jobs = fewJobs();
-  auto a = plain.compile(jobs, 1), b = first.compile(jobs, 3);
+  auto a = plain.compile(jobs, {.threads = 1});
+  auto b = first.compile(jobs, {.threads = 3});
   ASSERT_TRUE(a.isOk() && b.isOk());
   EXPECT_TRUE(bytesOf(*a) == bytesOf(*b));
   EXPECT_EQ(first.cached(), 0);

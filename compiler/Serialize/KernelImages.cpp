@@ -1,0 +1,93 @@
+#include "compiler/Serialize/KernelImages.h"
+
+#include "compiler/Cuda/KernelCompiler.h"
+#include "mlir/IR/Builders.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+using namespace mlir;
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+
+namespace moec {
+
+namespace {
+/// From here on kernels use tensor cores as LatentMma.cu does.
+constexpr int kTensorCores = 80;
+
+/// Architectures of the program's GPUs and of `more`, ascending.
+StatusOr<std::vector<int>> archsOf(plan::ProgramOp program,
+                                   const std::vector<int> &more) {
+  std::vector<int> archs;
+  for (auto device : program.getBody().getOps<plan::DeviceOp>())
+    if (device.getKind() == plan::DeviceKind::Cuda)
+      archs.push_back(device.getArch());
+  int newest = *std::ranges::max_element(archs);
+  for (int arch : more) {
+    if (arch < kTensorCores && newest >= kTensorCores)
+      return Status(StatusCode::Usage,
+                    fmt::format("--gpu-arch {}: launches are chosen for sm_{}, "
+                                "and GPUs before sm_{} need others; compile "
+                                "with a target that has one",
+                                arch, newest, kTensorCores));
+    archs.push_back(arch);
+  }
+  std::ranges::sort(archs);
+  archs.erase(std::ranges::unique(archs).begin(), archs.end());
+  return archs;
+}
+
+Status checkKnown(const Nvrtc &nvrtc, const std::vector<int> &archs) {
+  for (int arch : archs)
+    if (!std::ranges::binary_search(nvrtc.archs(), arch))
+      return Status(
+          StatusCode::Unsupported,
+          fmt::format("NVRTC {}.{} makes no code for sm_{}, but for {}; "
+                      "another version may, and --nvrtc names its library",
+                      nvrtc.versionMajor(), nvrtc.versionMinor(), arch,
+                      fmt::join(nvrtc.archs(), ", ")));
+  return Status::ok();
+}
+
+KernelJob jobOf(plan::ModuleOp module, int arch) {
+  KernelJob job;
+  job.spec.file = module.getFile().str();
+  job.spec.entry = module.getEntry().str();
+  for (StringAttr define : module.getDefines().getAsRange<StringAttr>())
+    job.spec.defines.push_back(define.str());
+  job.arch = arch;
+  return job;
+}
+} // namespace
+
+Status addKernelImages(plan::ProgramOp program,
+                       const KernelImageOptions &options) {
+  auto modules = llvm::to_vector(program.getBody().getOps<plan::ModuleOp>());
+  if (modules.empty())
+    return Status::ok();
+  MOE_ASSIGN_OR_RETURN(std::vector<int> archs, archsOf(program, options.archs));
+  MOE_ASSIGN_OR_RETURN(Nvrtc nvrtc, Nvrtc::open(options.nvrtc));
+  MOE_RETURN_IF_ERROR(checkKnown(nvrtc, archs));
+  std::vector<KernelJob> jobs;
+  for (plan::ModuleOp module : modules)
+    for (int arch : archs)
+      jobs.push_back(jobOf(module, arch));
+  KernelCompiler compiler(nvrtc, options.cacheFolder);
+  MOE_ASSIGN_OR_RETURN(std::vector<KernelImage> images,
+                       compiler.compile(jobs, {.progress = options.progress}));
+  // Behind all that people read.
+  OpBuilder builder = OpBuilder::atBlockEnd(&program.getBody().front());
+  for (auto [index, image] : llvm::enumerate(images))
+    builder.create<plan::ImageOp>(
+        program.getLoc(), modules[index / archs.size()], image.arch,
+        image.registers, image.spilledBytes, image.stackBytes,
+        image.sharedBytes, image.cubin, image.ptx);
+  program.setNvrtc(
+      fmt::format("{}.{}", nvrtc.versionMajor(), nvrtc.versionMinor()));
+  return Status::ok();
+}
+
+} // namespace moec

@@ -1,0 +1,297 @@
+//===- Arguments.h - From operands to argument structs ----------*- C++ -*-===//
+//
+// What an instruction's argument struct (Abi.h) has from which of its operands
+// and parameters, once for all who build them. `Operands` knows those of one
+// instruction, by their names in Ops.def, and where they are:
+//
+//   int32_t integer(name); bool boolean(name); float real(name);
+//   bool has(name)                   whether an optional operand is there
+//   uint8_t *bytes(name)             address of a buffer; null: not known yet
+//   int64_t cols(name), rowsPerToken(name), fixedRows(name)   of a buffer
+//   Encoding encoding(name)          of a buffer
+//   std::span<const float> constant(name)   with an address on the device
+//   WeightView weight(name); KvView cache(name);
+//   GemmFn gemm(name); Encoding gemmEncoding(name)   of a weight's gemm
+//
+// Nothing is checked here, and no operand is too wrong to be asked about.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_ARGUMENTS_H
+#define MOE_KERNELS_ARGUMENTS_H
+
+#include "kernels/Activation.h"
+#include "kernels/Drivers.h"
+
+#include <string_view>
+
+namespace moek {
+
+template <class Operands> class Arguments {
+public:
+  explicit Arguments(Operands &operands) : o(operands) {}
+
+  template <OpCode Op> ArgsOf<Op> get() const {
+    ArgsOf<Op> args{};
+    fill(args);
+    return args;
+  }
+
+private:
+  using Name = std::string_view;
+
+  float *f32(Name name) const {
+    return reinterpret_cast<float *>(o.bytes(name));
+  }
+  int32_t *i32(Name name) const {
+    return reinterpret_cast<int32_t *>(o.bytes(name));
+  }
+  /// Elements from one to the next of a token's `rows` rows of floats or
+  /// integers, which are packed.
+  int64_t stride(Name name, int64_t rows = 1) const {
+    return rows > 0 ? o.cols(name) * o.rowsPerToken(name) / rows : 0;
+  }
+  /// Likewise bytes, in any encoding.
+  int64_t byteStride(Name name, int64_t rows = 1) const {
+    return isA8(o.encoding(name))
+               ? encodedRowBytes(o.encoding(name), o.cols(name))
+               : 4 * stride(name, rows);
+  }
+  /// Of a weight that is one row of floats; null where it is absent.
+  const float *vector(Name name) const {
+    return o.has(name) ? reinterpret_cast<const float *>(o.weight(name).data)
+                       : nullptr;
+  }
+
+  void fill(EmbedArgs &a) const {
+    a.tokens = i32("tokens");
+    a.table = o.weight("table");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(RopeTableArgs &a) const {
+    auto frequencies = o.constant("inv_freq");
+    a.invFreq = frequencies.data();
+    a.dim = int32_t(2 * frequencies.size());
+    a.out = f32("out");
+  }
+  void fill(RmsNormArgs &a) const {
+    a.groups = o.integer("groups");
+    a.xStride = stride("x");
+    a.cols = stride("x", a.groups);
+    a.x = f32("x");
+    a.weight = vector("weight");
+    a.out = f32("out");
+    a.outStride = stride("out");
+    a.eps = o.real("eps");
+  }
+  void fill(QuantizeArgs &a) const {
+    a.cols = o.cols("out");
+    a.rowsPerToken = int32_t(o.rowsPerToken("out"));
+    a.blockCols = int32_t(a8BlockCols(o.encoding("out")));
+    a.x = f32("x");
+    a.xStride = a.cols;
+    a.out = o.bytes("out");
+    a.outStride = byteStride("out");
+  }
+  void fill(LinearArgs &a) const {
+    a.w = o.weight("w");
+    a.gemm = o.gemm("w");
+    a.act = o.bytes("act");
+    a.actStride = byteStride("act");
+    a.bias = vector("bias");
+    a.out = f32("out");
+    a.outStride = stride("out");
+    a.accumulate = o.boolean("accumulate");
+  }
+  void fill(GateUpArgs &a) const {
+    a.gate = o.weight("gate");
+    a.up = o.weight("up");
+    a.gateGemm = o.gemm("gate");
+    a.upGemm = o.gemm("up");
+    a.act = o.bytes("act");
+    a.actStride = byteStride("act");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(SiluMulArgs &a) const {
+    a.gate = f32("gate");
+    a.up = f32("up");
+    a.out = f32("out");
+    a.cols = o.cols("out");
+    a.rowsPerToken = int32_t(o.rowsPerToken("out"));
+  }
+  void fill(AddArgs &a) const {
+    a.cols = stride("x");
+    a.x = f32("x");
+    a.y = f32("y");
+    a.out = f32("out");
+  }
+  void fill(CopyArgs &a) const {
+    int64_t row = encodedRowBytes(o.encoding("x"), o.cols("x"));
+    a.x = o.bytes("x");
+    a.out = o.bytes("out");
+    a.tokenBytes = o.rowsPerToken("x") * row;
+    a.fixedBytes = o.fixedRows("x") * row;
+  }
+
+  void fill(RopeArgs &a) const {
+    a.heads = o.integer("heads");
+    a.headStride = o.integer("head_stride");
+    a.offset = o.integer("offset");
+    a.dim = o.integer("dim");
+    a.neox = o.boolean("neox");
+    a.x = f32("x");
+    a.stride = stride("x");
+    a.table = f32("table");
+  }
+  void fill(MlaLatentArgs &a) const {
+    a.latent = o.integer("latent");
+    a.rope = o.integer("rope");
+    a.x = f32("x");
+    a.stride = stride("x");
+    a.weight = vector("weight");
+    a.table = f32("table");
+    a.kv = o.cache("kv");
+    a.eps = o.real("eps");
+  }
+  void fill(AbsorbQueryArgs &a) const {
+    a.heads = o.integer("heads");
+    a.nope = o.integer("nope");
+    a.rope = o.integer("rope");
+    a.latent = o.integer("latent");
+    a.q = f32("q");
+    a.qStride = stride("q");
+    a.w = o.weight("w");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(LatentAttentionArgs &a) const {
+    a.heads = o.integer("heads");
+    a.latent = o.integer("latent");
+    a.rope = o.integer("rope");
+    a.splits = o.integer("splits");
+    a.scale = o.real("scale");
+    a.q = f32("q");
+    a.qStride = stride("q");
+    a.kv = o.cache("kv");
+    a.out = f32("out");
+    a.outStride = stride("out", a.splits);
+  }
+  void fill(LatentCombineArgs &a) const {
+    a.heads = o.integer("heads");
+    a.latent = o.integer("latent");
+    a.splits = o.integer("splits");
+    a.x = f32("x");
+    a.xStride = stride("x", a.splits);
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(HeadLinearArgs &a) const {
+    a.tail = o.integer("tail");
+    a.w = o.weight("w");
+    a.gemm = o.gemm("w");
+    a.encoding = o.gemmEncoding("w");
+    a.x = f32("x");
+    a.xStride = stride("x");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(MlaAttentionArgs &a) const {
+    a.heads = o.integer("heads");
+    a.nope = o.integer("nope");
+    a.rope = o.integer("rope");
+    a.latent = o.integer("latent");
+    a.value = o.integer("value");
+    a.scale = o.real("scale");
+    a.q = f32("q");
+    a.qStride = stride("q");
+    a.kv = o.cache("kv");
+    a.wv = o.weight("wv");
+    a.valueGemm = o.gemm("wv");
+    a.encoding = o.gemmEncoding("wv");
+    if (o.has("wk")) {
+      a.wk = o.weight("wk");
+      a.keyGemm = o.gemm("wk");
+      a.encoding = readByBoth(o.gemmEncoding("wk"), a.encoding);
+    } else {
+      a.wk = o.weight("wk_transposed");
+    }
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+
+  void fill(RouterArgs &a) const {
+    a.experts = o.integer("experts");
+    a.topK = o.integer("top_k");
+    a.groups = o.integer("groups");
+    a.groupsUsed = o.integer("groups_used");
+    a.scoring = Scoring(o.integer("scoring"));
+    a.normalize = o.boolean("normalize");
+    a.scale = o.real("scale");
+    a.logits = f32("logits");
+    a.stride = stride("logits");
+    a.bias = vector("bias");
+    a.ids = i32("ids");
+    a.weights = f32("weights");
+  }
+  void fill(ExpertGroupArgs &a) const {
+    a.experts = o.integer("experts");
+    a.topK = o.integer("top_k");
+    a.ids = i32("ids");
+    a.offsets = i32("offsets");
+    a.slots = i32("slots");
+  }
+  void fill(ExpertsLinearArgs &a) const {
+    a.w = o.weight("w");
+    a.gemm = o.gemm("w");
+    a.topK = o.integer("top_k");
+    a.actPerToken = o.boolean("act_per_token");
+    a.offsets = i32("offsets");
+    a.slots = i32("slots");
+    a.act = o.bytes("act");
+    a.actStride = byteStride("act", a.actPerToken ? 1 : a.topK);
+    a.out = f32("out");
+    a.outStride = stride("out", a.topK);
+  }
+  void fill(ExpertsGateUpArgs &a) const {
+    a.gate = o.weight("gate");
+    a.up = o.weight("up");
+    a.gateGemm = o.gemm("gate");
+    a.upGemm = o.gemm("up");
+    a.topK = o.integer("top_k");
+    a.offsets = i32("offsets");
+    a.slots = i32("slots");
+    a.act = o.bytes("act");
+    a.actStride = byteStride("act");
+    a.out = f32("out");
+    a.outStride = stride("out", a.topK);
+  }
+  void fill(ExpertsCombineArgs &a) const {
+    a.topK = o.integer("top_k");
+    a.cols = stride("out");
+    a.accumulate = o.boolean("accumulate");
+    a.y = f32("y");
+    a.weights = f32("weights");
+    a.out = f32("out");
+  }
+
+  Operands &o;
+};
+
+/// Calls `use(args)` with the argument struct of an instruction of `op`.
+template <class Operands, class Use>
+auto withArguments(OpCode op, Operands &operands, Use use) {
+  Arguments<Operands> arguments(operands);
+  switch (op) {
+#define MOE_OP(op, name, number, kind)                                         \
+  case OpCode::op:                                                             \
+    return use(arguments.template get<OpCode::op>());
+#include "kernels/Ops.def"
+  }
+  __builtin_unreachable();
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_ARGUMENTS_H

@@ -1,0 +1,219 @@
+#include "kernels/Arguments.h"
+#include "kernels/KvCache.h"
+#include "kernels/Registry.h"
+#include "kernels/cuda/Launch.h"
+#include "passes/moe/Support.h"
+#include "passes/plan/PlanPasses.h"
+#include "runtime/base/CheckedMath.h"
+
+#include <map>
+
+namespace mlir::plan {
+#define GEN_PASS_DEF_PLANLAUNCHESPASS
+#include "passes/plan/PlanPasses.h.inc"
+} // namespace mlir::plan
+
+using namespace mlir;
+using namespace mlir::plan;
+using moek::cuda::KernelSpec;
+using moek::cuda::LaunchContext;
+
+namespace {
+
+/// Of an instruction, as kernels/Arguments.h asks for them. Nothing has an
+/// address yet.
+class Operands {
+public:
+  explicit Operands(InstOp inst) : inst(inst), spec(*inst.getSpec()) {}
+
+  int32_t integer(std::string_view name) const {
+    for (auto [known, value] : llvm::zip_equal(spec.ints, inst.getInts()))
+      if (known == name)
+        return int32_t(value);
+    llvm_unreachable("a parameter of the op's signature");
+  }
+  bool boolean(std::string_view name) const { return integer(name) != 0; }
+  float real(std::string_view name) const {
+    for (auto [known, value] : llvm::zip_equal(spec.floats, inst.getFloats()))
+      if (known == name)
+        return float(value);
+    llvm_unreachable("a parameter of the op's signature");
+  }
+  bool has(std::string_view name) const { return bool(value(name)); }
+
+  uint8_t *bytes(std::string_view) const { return nullptr; }
+  int64_t cols(std::string_view name) const { return buffer(name).getCols(); }
+  int64_t rowsPerToken(std::string_view name) const {
+    return buffer(name).getRowsPerToken();
+  }
+  int64_t fixedRows(std::string_view name) const {
+    return buffer(name).getFixedRows();
+  }
+  moek::Encoding encoding(std::string_view name) const {
+    return moek::Encoding(buffer(name).getEncoding());
+  }
+  ArrayRef<float> constant(std::string_view name) const {
+    return value(name).getDefiningOp<ConstantOp>().getValues();
+  }
+  moek::WeightView weight(std::string_view name) const {
+    WeightShape shape = shapeOf(value(name));
+    return {nullptr,     shape.outer,         shape.rows,
+            shape.cols,  shape.matrixBytes(), shape.rowBytes(),
+            shape.format};
+  }
+  moek::KvView cache(std::string_view name) const {
+    auto kv = value(name).getDefiningOp<KvOp>();
+    auto type = moek::KvType(kv.getElement());
+    return {nullptr, kv.getWidth(), kv.getCapacity(),
+            moek::kvRowBytes(type, kv.getWidth()), type};
+  }
+  moek::GemmFn gemm(std::string_view) const { return moek::cuda::gemmOnGpu(); }
+  moek::Encoding gemmEncoding(std::string_view) const {
+    return moek::Encoding::F32;
+  }
+
+private:
+  Value value(std::string_view name) const {
+    for (auto [position, operand] : llvm::enumerate(spec.operands))
+      if (operand.name == name)
+        return inst.getArgument(position);
+    llvm_unreachable("an operand of the op's signature");
+  }
+  BufferOp buffer(std::string_view name) const {
+    return value(name).getDefiningOp<BufferOp>();
+  }
+
+  mutable InstOp inst;
+  const moert::OpSpec &spec;
+};
+
+/// The form of an instruction's gemms; fails where they differ, which no kernel
+/// of a GPU takes, or where one is for another device.
+FailureOr<moek::cuda::GemmForm> formOf(InstOp inst) {
+  std::optional<moek::cuda::GemmForm> form;
+  for (StringAttr name :
+       llvm::drop_begin(inst.getKernels().getAsRange<StringAttr>())) {
+    const moek::GemmInfo *gemm =
+        moek::findGemm(std::string_view(name.getValue()));
+    if (!gemm || gemm->isa != moek::Isa::Cuda)
+      return failure();
+    if (form &&
+        (form->activation != gemm->activation || form->layout != gemm->layout))
+      return failure();
+    form = {gemm->activation, gemm->layout};
+  }
+  return form.value_or(moek::cuda::GemmForm());
+}
+
+/// Why no GPU takes such a launch, or "".
+std::string refusalOf(const moek::cuda::Launch &launch) {
+  for (int i = 0; i < 3; ++i)
+    if (launch.grid[i] < 1 || launch.grid[i] > moek::cuda::kMaxGrid[i])
+      return "a grid of " + std::to_string(launch.grid[0]) + " x " +
+             std::to_string(launch.grid[1]) + " x " +
+             std::to_string(launch.grid[2]) + " blocks";
+  if (launch.threads < 1 || launch.threads > moek::cuda::kMaxThreads)
+    return "blocks of " + std::to_string(launch.threads) + " threads";
+  if (launch.sharedBytes > moek::cuda::kMaxSharedBytes)
+    return std::to_string(launch.sharedBytes) + " bytes of shared memory";
+  return "";
+}
+
+struct PlanLaunches : plan::impl::PlanLaunchesPassBase<PlanLaunches> {
+  using PlanLaunchesPassBase::PlanLaunchesPassBase;
+
+  void runOnOperation() override {
+    bool anyFailed = false;
+    getOperation()->walk([&](ProgramOp program) {
+      modules.clear();
+      for (PhaseOp phase : program.getBody().getOps<PhaseOp>())
+        for (InstOp inst : phase.getBody().getOps<InstOp>())
+          anyFailed |= failed(launch(program, phase, inst));
+    });
+    if (anyFailed)
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult launch(ProgramOp program, PhaseOp phase, InstOp inst) {
+    auto device = inst.getDevice().getDefiningOp<DeviceOp>();
+    if (device.getKind() != DeviceKind::Cuda)
+      return success();
+    LaunchContext context = moek::cuda::contextOf(
+        phase.getMaxTokens(), program.getSequences().value_or(1),
+        program.getContext(), device.getArch(), device.getMultiprocessors());
+    FailureOr<moek::cuda::GemmForm> form = formOf(inst);
+    if (failed(form))
+      return refuse(inst, phase, "no kernel of a GPU");
+    context.form = *form;
+
+    moek::OpCode op = inst.getSpec()->op;
+    Operands operands(inst);
+    std::vector<moek::cuda::Launch> wanted;
+    int64_t workspace = 0;
+    moek::withArguments(op, operands, [&](const auto &args) {
+      wanted = moek::cuda::launchesOf(op, &args, context);
+      workspace = moek::cuda::workspaceBytes(op, &args, context);
+    });
+    if (wanted.empty())
+      return refuse(inst, phase, "no kernel of a GPU");
+    SmallVector<InstOp::Launch> launches;
+    for (const moek::cuda::Launch &one : wanted) {
+      if (std::string refusal = refusalOf(one); !refusal.empty())
+        return refuse(inst, phase, "a GPU has no room for " + refusal);
+      launches.push_back({moduleOf(program, one.kernel),
+                          {one.grid[0], one.grid[1], one.grid[2]},
+                          one.threads,
+                          one.sharedBytes});
+    }
+    inst.setLaunches(launches);
+    numLaunches += launches.size();
+    device.setWorkspaceBytes(std::max<int64_t>(
+        device.getWorkspaceBytes(),
+        moert::alignUp(uint64_t(workspace), moert::kRegionAlignment)));
+    return success();
+  }
+
+  LogicalResult refuse(InstOp inst, PhaseOp phase, const Twine &why) {
+    auto explain = inst.getExplain().getDefiningOp<ExplainOp>();
+    std::string label = explain.getPart().str(), formats;
+    if (explain.getLayer() >= 0)
+      label = "blk." + std::to_string(explain.getLayer()) + "." + label;
+    for (Value argument : inst.getArguments())
+      if (isa<WeightType>(argument.getType()))
+        formats += (formats.empty() ? " of " : " and ") +
+                   std::string(moek::formatInfo(shapeOf(argument).format).name);
+    return moe::userError(
+        inst,
+        Twine(label) + ": " + why + " for " + inst.getOp() + formats +
+            " in steps of up to " + Twine(phase.getMaxTokens()) + " tokens",
+        "place it on a CPU, or compile for smaller steps with --ubatch");
+  }
+
+  /// The module of a kernel, which all instructions share.
+  Value moduleOf(ProgramOp program, const KernelSpec &kernel) {
+    Value &entry = modules[kernel];
+    if (entry)
+      return entry;
+    Operation *last = lastModule;
+    if (modules.size() == 1)
+      for (Operation &op : program.getBody().front())
+        if (isa<DeviceOp, QueueOp>(op))
+          last = &op;
+    OpBuilder builder(&getContext());
+    builder.setInsertionPointAfter(last);
+    SmallVector<StringRef> defines(kernel.defines.begin(),
+                                   kernel.defines.end());
+    auto created = builder.create<plan::ModuleOp>(
+        program.getLoc(), kernel.entry, kernel.file,
+        builder.getStrArrayAttr(defines));
+    ++numModules;
+    lastModule = created;
+    return entry = created;
+  }
+
+  std::map<KernelSpec, Value> modules;
+  Operation *lastModule = nullptr;
+};
+
+} // namespace
