@@ -3,8 +3,8 @@
 // Loading reads plan.fb into private memory and proves it sound in two steps:
 // the flatbuffer verifier proves structure, verifyTables() and verifyPhases()
 // prove that every index, enum, size, offset and stride is in range. A loaded
-// plan may still be for another machine; shapes are proved (runtime/Prove.h) and
-// kernels resolved (runtime/device/) before anything runs.
+// plan may still be for another machine; shapes are proved (runtime/Prove.h)
+// and kernels resolved (runtime/device/) before anything runs.
 //
 //===----------------------------------------------------------------------===//
 

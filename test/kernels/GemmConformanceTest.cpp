@@ -303,8 +303,7 @@ TEST_P(GemmTest, ResultDoesNotDependOnOtherTokensOrRows) {
   EXPECT_NEAR(one.at(7, 0), want.value, want.tolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(KernelsDef, GemmTest,
-                         testing::ValuesIn(testedGemms()),
+INSTANTIATE_TEST_SUITE_P(KernelsDef, GemmTest, testing::ValuesIn(testedGemms()),
                          [](const auto &info) {
                            return std::string(info.param.name);
                          });

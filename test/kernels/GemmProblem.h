@@ -12,8 +12,8 @@
 
 namespace moek::test {
 
-/// Every gemm that this program runs: of Kernels.def those that this CPU can run,
-/// or those of the GPU.
+/// Every gemm that this program runs: of Kernels.def those that this CPU can
+/// run, or those of the GPU.
 std::vector<GemmInfo> testedGemms();
 
 /// Random blocks whose F16 and float scales are ordinary numbers.
