@@ -105,6 +105,18 @@ TEST_F(CostModelTest, OtherDriversGoByBytesAndTokens) {
   EXPECT_DOUBLE_EQ(seconds(OpCode::Router, work, "router_avx512"), 25);
 }
 
+TEST_F(CostModelTest, HeadsOfManyTokensPayForTheirRows) {
+  device_.kernels = {{"gemm_q8_0_avx512", "", {1}, {10}, {}}};
+  StepWork work = multiplying(1);
+  work.activationBytes = 600;
+  auto head = [&](int64_t tokens) {
+    return seconds(OpCode::HeadLinear, work, "head_linear_avx512",
+                   {.tokens = tokens}, {"gemm_q8_0_avx512"});
+  };
+  EXPECT_DOUBLE_EQ(head(8), kBytes / 10);
+  EXPECT_DOUBLE_EQ(head(9), kBytes / 10 + 1200 / 90e9);
+}
+
 TEST_F(CostModelTest, AttentionGoesByTheTypeOfTheCacheAndItsDepth) {
   device_.kernels = {
       {"latent_attention_avx512", "q8_0 one", {100, 200}, {10, 20}, {}},

@@ -193,9 +193,10 @@ double instructionSeconds(OpCode op, const StepWork &work,
                            .getDimSize(1)),
             tokens, kernels.driver->isa, device);
     }
-    // A head's products are short: what it reads and writes, rows far apart,
-    // does not hide behind them. Memory is read before it is written.
-    if (op == OpCode::HeadLinear && !device.kernels.empty())
+    // A head's products are short: many tokens' rows, which lie far apart and in
+    // memory by then, do not hide behind them. It is read before it is written.
+    if (op == OpCode::HeadLinear && !device.kernels.empty() &&
+        situation.tokens > kFewTokens)
       seconds += 2 * bytes / device.read.planned(Peak::kAssumedRead);
     // Few products of many rows are bound by what they read and write.
     return std::max(seconds, device.kernels.empty()
