@@ -48,7 +48,9 @@ inline constexpr size_t kMaxSamples = 1024;
 /// them, evenly spread. None is empty.
 std::vector<Extent> samplesOf(std::span<const Extent> weights);
 
-/// Reads a file's samples and returns their hash. Fails with Io.
+/// Reads a file's samples and returns their hash. Fails with Io. What was not
+/// in the page cache before is not there after it, so that mapping the file
+/// afterwards gets large pages.
 StatusOr<std::string> hashSamples(const InputFile &file,
                                   std::span<const Extent> weights);
 

@@ -3,10 +3,14 @@
 
 #include "test/support/TempDir.h"
 
+#include <algorithm>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace moert;
 using moetest::TempDir;
@@ -137,6 +141,29 @@ TEST_F(ContentHashTest, ReadsTheSamplesAlone) {
     EXPECT_GT(samples[i].bytes, 0u);
     EXPECT_EQ(samples[i].offset / 4096, (samples[i].end() - 1) / 4096);
   }
+}
+
+/// Pages of the file that are in the page cache.
+size_t cachedPages(const InputFile &file) {
+  void *data =
+      ::mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  EXPECT_NE(data, MAP_FAILED);
+  std::vector<unsigned char> cached(file.size() / 4096);
+  EXPECT_EQ(::mincore(data, file.size(), cached.data()), 0);
+  ::munmap(data, file.size());
+  return size_t(std::ranges::count_if(
+      cached, [](unsigned char page) { return (page & 1) != 0; }));
+}
+
+// A cached page would keep the memory around it from becoming a large page.
+TEST_F(ContentHashTest, SamplesDoNotStayInThePageCache) {
+  InputFile file = open();
+  ::fsync(file.descriptor());
+  ::posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+  if (cachedPages(file) > 0)
+    GTEST_SKIP() << "the folder of temporary files is in memory";
+  ASSERT_TRUE(hashSamples(file, kWeights).isOk());
+  EXPECT_EQ(cachedPages(file), 0u);
 }
 
 TEST_F(ContentHashTest, SamplesOfManyWeightsAreSpread) {
