@@ -48,6 +48,11 @@ Devices::create(const Plan &plan, const WeightFiles &files,
   return result;
 }
 
+Devices::~Devices() {
+  for (const std::unique_ptr<Device> &device : devices_)
+    device->unbind();
+}
+
 const fb::Phase &Devices::table(const RunnablePhase &phase) const {
   return *plan_.table().phases()->Get(phase.number);
 }

@@ -46,6 +46,7 @@ public:
   create(const Plan &plan, const WeightFiles &files,
          std::vector<std::unique_ptr<Device>> devices,
          const LoadProgress &progress = {});
+  ~Devices();
 
   std::span<const RunnablePhase> phases() const { return phases_; }
 

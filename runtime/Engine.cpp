@@ -88,7 +88,12 @@ Status Engine::createDevices(const EngineOptions &options,
     return Status::ok();
   };
   Status created = create();
-  if (created.code() == StatusCode::WrongMachine)
+  // A GPU says itself what would help.
+  auto isGpu = [](const fb::Device *device) {
+    return device->kind() == fb::DeviceKind::Cuda;
+  };
+  if (created.code() == StatusCode::WrongMachine &&
+      std::ranges::none_of(*plan_.table().devices(), isGpu))
     created = Status(StatusCode::WrongMachine,
                      created.message() + "; recompile for this machine" +
                          recompiled("--target", "native"));

@@ -55,6 +55,8 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
   need.threads = 0;
   for (uint32_t i = 0; i < count(table.devices()); ++i) {
     const fb::Device &device = *table.devices()->Get(i);
+    if (device.kind() != fb::DeviceKind::Cpu)
+      continue; // has memory of its own
     need.kv += device.kv_bytes();
     need.activations += device.arena_bytes();
     need.workers += bytesPerWorker(device) * uint64_t(teams[i]);

@@ -27,8 +27,7 @@ struct Plan;
 
 /// For people who make or read a plan that puts ops on a GPU.
 inline constexpr std::string_view kGpuPlanNote =
-    "this plan needs a GPU, and moert runs on CPUs alone so far: it can be "
-    "explained but not run; --target native makes one that runs here";
+    "this plan needs a GPU and its driver where it is run";
 
 class Plan {
 public:
@@ -51,9 +50,9 @@ public:
   const std::string &path() const { return path_; }
   std::span<const uint8_t> bytes() const { return bytes_; }
 
-  /// WrongMachine unless every device of the plan is a CPU whose ISA this
-  /// machine has, with the command that recompiles it; `modelPaths` say where
-  /// the model is, if not where the plan says.
+  /// WrongMachine unless this machine's CPU has the ISA of every CPU of the
+  /// plan, with the command that recompiles it; `modelPaths` say where the model
+  /// is, if not where the plan says. Of GPUs, makeDevices() finds out.
   Status checkMachine(std::span<const std::string> modelPaths = {}) const;
 
 private:

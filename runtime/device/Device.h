@@ -78,6 +78,9 @@ public:
   virtual Status bind(const ProvenPhase &phase,
                       std::span<std::byte *const> arenas) = 0;
 
+  /// Gives back what bind() took of other devices, before any of them ends.
+  virtual void unbind() {}
+
   /// Where the host, and so other devices, reach its arena; null where they do
   /// not. From reserve() on.
   virtual std::byte *hostArena() const = 0;

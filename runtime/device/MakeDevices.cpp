@@ -1,7 +1,9 @@
 #include "runtime/device/MakeDevices.h"
 
 #include "runtime/PlanAccess.h"
+#include "runtime/Recompile.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/device/cuda/CudaDevice.h"
 
 #include <algorithm>
 
@@ -43,6 +45,24 @@ std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
   return lists;
 }
 
+/// For device number `gpu`.
+static StatusOr<std::shared_ptr<const CudaDriver>>
+openDriver(const Plan &plan, uint32_t gpu, const std::string &library) {
+  StatusOr<CudaDriver> driver = CudaDriver::load(library);
+  if (driver)
+    return std::make_shared<const CudaDriver>(*std::move(driver));
+  OptionChange native{"--target", "native"};
+  Status status(
+      driver.status().code(),
+      fmt::format("{}; install NVIDIA's driver, or recompile for "
+                  "this machine{}",
+                  driver.status().message(),
+                  recompileLine(plan.table(), plan.path(), {&native, 1})));
+  return std::move(status).at(
+      fmt::format("{}: {} is a GPU", plan.path(),
+                  text(plan.table().devices()->Get(gpu)->name())));
+}
+
 StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
                                  DeviceOptions options) {
   DeviceList devices;
@@ -51,13 +71,17 @@ StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
   auto callers = size_t(std::ranges::max_element(teams) - teams.begin());
   auto cpus = byDevice(teams, options.cpus);
   auto nodes = byDevice(teams, options.nodes);
+  std::shared_ptr<const CudaDriver> driver;
+  int gpus = 0;
   for (uint32_t i = 0; i < teams.size(); ++i) {
-    if (!isCpu(plan.table(), i))
-      return Status(
-          StatusCode::WrongMachine,
-          fmt::format("{}: {} is a GPU, and this moert runs on CPUs alone",
-                      plan.path(),
-                      text(plan.table().devices()->Get(i)->name())));
+    if (!isCpu(plan.table(), i)) {
+      if (!driver) {
+        MOE_ASSIGN_OR_RETURN(driver, openDriver(plan, i, options.cudaLibrary));
+      }
+      devices.push_back(
+          std::make_unique<CudaDevice>(plan, i, files, driver, gpus++));
+      continue;
+    }
     CpuDeviceOptions device;
     device.team = teams[i];
     device.first = i == callers ? FirstWorker::Caller : FirstWorker::Thread;

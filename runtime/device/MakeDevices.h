@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace moert {
@@ -30,12 +31,15 @@ struct DeviceOptions {
   /// See CpuDeviceOptions.
   std::function<void(BoundInstruction &, ArgumentStore &, size_t workers)>
       instrument;
+  /// What GPUs are reached through; CudaDriver::kLibrary.
+  std::string cudaLibrary = "libcuda.so.1";
 };
 
 using DeviceList = std::vector<std::unique_ptr<Device>>;
 
 /// Those of `plan`, in its order, with nothing reserved. `plan` and `files`
-/// outlive them. WrongMachine for a kind that this moert does not have.
+/// outlive them. A plan's GPUs are the driver's, in its order. WrongMachine
+/// where there is no driver for them.
 StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
                                  DeviceOptions options);
 

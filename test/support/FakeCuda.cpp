@@ -218,6 +218,31 @@ Result cuEventSynchronize(Event) {
   BEGIN_IN_CONTEXT();
   return kSuccess;
 }
+
+// What only those call who run plans; test/softgpu does it.
+#define MOE_NOT_HERE(symbol, ...)                                              \
+  Result symbol(__VA_ARGS__) { return Result(801); }
+MOE_NOT_HERE(cuDriverGetVersion, int *)
+MOE_NOT_HERE(cuMemHostRegister_v2, void *, size_t, unsigned)
+MOE_NOT_HERE(cuMemHostUnregister, void *)
+MOE_NOT_HERE(cuMemHostGetDevicePointer_v2, DevicePointer *, void *, unsigned)
+MOE_NOT_HERE(cuStreamSynchronize, Stream)
+MOE_NOT_HERE(cuStreamWaitEvent, Stream, Event, unsigned)
+MOE_NOT_HERE(cuModuleLoadData, Module *, const void *)
+MOE_NOT_HERE(cuModuleUnload, Module)
+MOE_NOT_HERE(cuModuleGetFunction, Function *, Module, const char *)
+MOE_NOT_HERE(cuFuncSetAttribute, Function, FunctionAttribute, int)
+MOE_NOT_HERE(cuLaunchKernel, Function, unsigned, unsigned, unsigned, unsigned,
+             unsigned, unsigned, unsigned, Stream, void **, void **)
+MOE_NOT_HERE(cuStreamBeginCapture_v2, Stream, CaptureMode)
+MOE_NOT_HERE(cuStreamEndCapture, Stream, Graph *)
+MOE_NOT_HERE(cuGraphDestroy, Graph)
+MOE_NOT_HERE(cuGraphInstantiateWithFlags, GraphExec *, Graph,
+             unsigned long long)
+MOE_NOT_HERE(cuGraphExecDestroy, GraphExec)
+MOE_NOT_HERE(cuGraphLaunch, GraphExec, Stream)
+#undef MOE_NOT_HERE
+
 #ifndef MOE_FAKE_CUDA_OLD
 Result cuEventElapsedTime(float *milliseconds, Event from, Event to) {
   BEGIN_IN_CONTEXT();

@@ -56,6 +56,20 @@ TEST(CudaAbi, ConstantsAreTheHeaders) {
             unsigned(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
   EXPECT_EQ(unsigned(cu::kCapabilityMinor),
             unsigned(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  EXPECT_EQ(unsigned(cu::kNoBinaryForGpu),
+            unsigned(CUDA_ERROR_NO_BINARY_FOR_GPU));
+  EXPECT_EQ(unsigned(cu::kInvalidPtx), unsigned(CUDA_ERROR_INVALID_PTX));
+  EXPECT_EQ(unsigned(cu::kUnsupportedPtxVersion),
+            unsigned(CUDA_ERROR_UNSUPPORTED_PTX_VERSION));
+  EXPECT_EQ(unsigned(cu::kAlreadyRegistered),
+            unsigned(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED));
+  EXPECT_EQ(cu::kEventDisableTiming, unsigned(CU_EVENT_DISABLE_TIMING));
+  EXPECT_EQ(cu::kHostPortable, unsigned(CU_MEMHOSTREGISTER_PORTABLE));
+  EXPECT_EQ(cu::kHostMapped, unsigned(CU_MEMHOSTREGISTER_DEVICEMAP));
+  EXPECT_EQ(unsigned(cu::kMaxDynamicSharedBytes),
+            unsigned(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
+  EXPECT_EQ(unsigned(cu::kCaptureOfThisThread),
+            unsigned(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   EXPECT_EQ(cu::kStreamNonBlocking, unsigned(CU_STREAM_NON_BLOCKING));
 }
 

@@ -20,7 +20,7 @@ class CudaCalibrateTest : public moetest::CudaTest {
 protected:
   StatusOr<CudaLimits> measure() {
     MOE_ASSIGN_OR_RETURN(CudaDriver driver, CudaDriver::load(MOE_FAKE_CUDA));
-    MOE_ASSIGN_OR_RETURN(CudaDevice device, driver.describe(0));
+    MOE_ASSIGN_OR_RETURN(CudaGpu device, driver.describe(0));
     return measureCudaDevice(driver, device, {.seconds = 0});
   }
 };
@@ -43,7 +43,7 @@ TEST_F(CudaCalibrateTest, RepeatsForAsLongAsAsked) {
   cuda.gpus.resize(1);
   StatusOr<CudaDriver> driver = CudaDriver::load(MOE_FAKE_CUDA);
   ASSERT_TRUE(driver.isOk());
-  StatusOr<CudaDevice> device = driver->describe(0);
+  StatusOr<CudaGpu> device = driver->describe(0);
   ASSERT_TRUE(device.isOk());
   ASSERT_TRUE(measureCudaDevice(*driver, *device, {.seconds = 0}).isOk());
   EXPECT_EQ(cuda.calls["cuMemcpyDtoDAsync_v2"], 3 * 8);

@@ -60,7 +60,7 @@ TEST_F(CudaDriverTest, DescribesEachDevice) {
   ASSERT_TRUE(driver.isOk()) << driver.status().message();
   ASSERT_EQ(driver->deviceCount(), 2);
 
-  StatusOr<CudaDevice> first = driver->describe(0);
+  StatusOr<CudaGpu> first = driver->describe(0);
   ASSERT_TRUE(first.isOk()) << first.status().message();
   EXPECT_EQ(first->handle, 0);
   EXPECT_EQ(first->name, "Fake RTX 4090");
@@ -73,7 +73,7 @@ TEST_F(CudaDriverTest, DescribesEachDevice) {
   EXPECT_FALSE(first->sharesHostMemory);
   EXPECT_DOUBLE_EQ(first->peakBytesPerSecond(), 2 * 10.501e9 * 48);
 
-  StatusOr<CudaDevice> second = driver->describe(1);
+  StatusOr<CudaGpu> second = driver->describe(1);
   ASSERT_TRUE(second.isOk()) << second.status().message();
   EXPECT_EQ(second->handle, 1);
   EXPECT_EQ(second->name, "Fake H200");

@@ -419,7 +419,7 @@ TEST(MakeDevicesTest, CopiesFromUnreachableMemoryAreRefused) {
       << status.message();
 }
 
-TEST(MakeDevicesTest, ThereAreCpusOnly) {
+TEST(MakeDevicesTest, AGpuNeedsItsDriver) {
   TempDir folder;
   SamplePlan sample;
   splitExperts(sample);
@@ -431,9 +431,13 @@ TEST(MakeDevicesTest, ThereAreCpusOnly) {
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
   EXPECT_EQ(teamsOf(plan->table(), 4), (std::vector<int32_t>{4, 0}));
   StatusOr<WeightFiles> files = WeightFiles::open(*plan, {});
-  StatusOr<DeviceList> devices = makeDevices(*plan, *files, {});
+  DeviceOptions options;
+  options.cudaLibrary = "/nowhere/libcuda.so.1";
+  StatusOr<DeviceList> devices = makeDevices(*plan, *files, options);
   EXPECT_EQ(devices.status().code(), StatusCode::WrongMachine);
-  EXPECT_NE(devices.status().message().find("gpu0 is a GPU"), std::string::npos)
+  EXPECT_NE(devices.status().message().find(
+                "gpu0 is a GPU: this machine has no CUDA driver"),
+            std::string::npos)
       << devices.status().message();
 }
 

@@ -104,34 +104,6 @@ TEST(PlanLoadTest, OtherSchemaVersions) {
   }
 }
 
-TEST(PlanLoadTest, GpuPlansNameTheirOpsAndTheFix) {
-  SamplePlan sample;
-  auto gpu = std::make_unique<moetest::fb::DeviceT>();
-  gpu->name = "gpu0";
-  gpu->kind = moetest::fb::DeviceKind::Cuda;
-  gpu->isa = "cuda";
-  sample.builder.plan.target = "4090+xeon";
-  sample.builder.plan.devices.push_back(std::move(gpu));
-  sample.builder.plan.queues.push_back(std::make_unique<moetest::fb::QueueT>());
-  sample.builder.plan.queues.back()->device = 1;
-  auto copy = std::make_unique<moetest::fb::InstructionT>(
-      *sample.phase("decode").instructions[sample.find("decode", "add")]);
-  copy->op = uint8_t(moek::OpCode::Copy);
-  copy->queue = 1;
-  copy->operands.pop_back();
-  sample.phase("decode").instructions.push_back(std::move(copy));
-  StatusOr<Plan> plan = Plan::fromBytes(sample.builder.bytes(), "plan.fb");
-  ASSERT_TRUE(plan.isOk()) << plan.status().message();
-  Status status = plan->checkMachine();
-  EXPECT_EQ(status.code(), StatusCode::WrongMachine);
-  EXPECT_NE(status.message().find("\"gpu0\", and this moert runs on the CPU "
-                                  "alone: copy"),
-            std::string::npos)
-      << status.message();
-  EXPECT_NE(status.message().find("--target native -o plan.fb"),
-            std::string::npos);
-}
-
 TEST(PlanLoadTest, NamesCannotDriveTheTerminal) {
   SamplePlan sample;
   sample.builder.plan.weights[3]->name = "\x1b[2Jgone";

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-using moert::CudaDevice;
+using moert::CudaGpu;
 using moert::CudaDriver;
 using moert::CudaLimits;
 using moert::CudaPeak;
@@ -27,7 +27,7 @@ constexpr uint64_t kHeadroomBytes = uint64_t(512) << 20;
 constexpr double kInt8Efficiency = 0.23, kFloatEfficiency = 0.65;
 
 /// What was measured, how, and what was not.
-std::string sourceOf(const CudaDevice &device, const CudaLimits &limits,
+std::string sourceOf(const CudaGpu &device, const CudaLimits &limits,
                      const CudaPeak &peak) {
   std::string share;
   if (double most = device.peakBytesPerSecond(); most > 0)
@@ -47,7 +47,7 @@ std::string sourceOf(const CudaDevice &device, const CudaLimits &limits,
       100 * kInt8Efficiency, 100 * kFloatEfficiency);
 }
 
-DeviceDesc descriptionOf(const CudaDevice &device, const CudaLimits &limits,
+DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
                          const CudaPeak &peak) {
   DeviceDesc desc;
   desc.model = "native";
@@ -73,7 +73,7 @@ DeviceDesc descriptionOf(const CudaDevice &device, const CudaLimits &limits,
 }
 
 StatusOr<DeviceDesc> measureGpu(const CudaDriver &driver,
-                                const CudaDevice &device,
+                                const CudaGpu &device,
                                 const moert::CudaCalibrationOptions &options) {
   if (device.sharesHostMemory)
     return Status(StatusCode::Unsupported,
@@ -111,7 +111,7 @@ measureGpus(const std::string &cudaLibrary,
       gpus.notes.push_back(
           fmt::format("{} is left out: {}", name, why.message()));
     };
-    StatusOr<CudaDevice> device = driver->describe(i);
+    StatusOr<CudaGpu> device = driver->describe(i);
     if (!device.isOk()) {
       leaveOut(device.status());
       continue;

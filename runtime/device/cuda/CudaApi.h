@@ -17,12 +17,20 @@ using DevicePointer = unsigned long long;
 using Context = struct ContextTag *;
 using Stream = struct StreamTag *;
 using Event = struct EventTag *;
+using Module = struct ModuleTag *;
+using Function = struct FunctionTag *;
+using Graph = struct GraphTag *;
+using GraphExec = struct GraphExecTag *;
 
 /// Those that are told apart; any other is printed as the driver names it.
 enum Result : unsigned {
   kSuccess = 0,
   kOutOfMemory = 2,
   kNoDevice = 100,
+  kNoBinaryForGpu = 209,
+  kInvalidPtx = 218,
+  kUnsupportedPtxVersion = 222,
+  kAlreadyRegistered = 712,
 };
 
 enum Attribute : unsigned {
@@ -37,6 +45,13 @@ enum Attribute : unsigned {
 };
 
 constexpr unsigned kStreamNonBlocking = 1;
+constexpr unsigned kEventDisableTiming = 2;
+/// For all contexts; with an address on the device.
+constexpr unsigned kHostPortable = 1, kHostMapped = 2;
+
+enum FunctionAttribute : unsigned { kMaxDynamicSharedBytes = 8 };
+/// Others' calls meanwhile do not matter.
+enum CaptureMode : unsigned { kCaptureOfThisThread = 1 };
 
 /// The driver's entry points.
 struct Api {

@@ -27,7 +27,7 @@ constexpr int kLeastRuns = 3;
 constexpr int kLatencyRuns = 200;
 
 /// Of a source and of a destination that L2 cannot hold.
-uint64_t copyBytes(const CudaDevice &device) {
+uint64_t copyBytes(const CudaGpu &device) {
   return std::max(kLeastCopyBytes, kCachesPerCopy * device.l2Bytes);
 }
 
@@ -35,7 +35,7 @@ uint64_t copyBytes(const CudaDevice &device) {
 class Measurement {
 public:
   static StatusOr<Measurement> begin(const CudaDriver &driver,
-                                     const CudaDevice &device,
+                                     const CudaGpu &device,
                                      const CudaCalibrationOptions &options) {
     Measurement m(driver, options);
     MOE_ASSIGN_OR_RETURN(m.context_, CudaContext::enter(driver, device.handle));
@@ -147,7 +147,7 @@ private:
 } // namespace
 
 StatusOr<CudaLimits> measureCudaDevice(const CudaDriver &driver,
-                                       const CudaDevice &device,
+                                       const CudaGpu &device,
                                        const CudaCalibrationOptions &options) {
   MOE_ASSIGN_OR_RETURN(Measurement measurement,
                        Measurement::begin(driver, device, options));

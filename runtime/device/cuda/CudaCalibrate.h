@@ -31,7 +31,7 @@ struct CudaCalibrationOptions {
 /// Fails with DoesNotFit where too little device memory is free, and with the
 /// driver's reason where one of its calls fails.
 StatusOr<CudaLimits>
-measureCudaDevice(const CudaDriver &driver, const CudaDevice &device,
+measureCudaDevice(const CudaDriver &driver, const CudaGpu &device,
                   const CudaCalibrationOptions &options = {});
 
 } // namespace moert

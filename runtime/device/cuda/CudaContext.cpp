@@ -7,18 +7,31 @@
 namespace moert {
 
 StatusOr<std::unique_ptr<CudaContext>>
-CudaContext::enter(const CudaDriver &driver, cu::Device device) {
+CudaContext::retain(const CudaDriver &driver, cu::Device device) {
   const cu::Api &api = driver.api();
   cu::Context handle = nullptr;
   MOE_RETURN_IF_ERROR(
       driver.check(api.cuDevicePrimaryCtxRetain(&handle, device),
                    "opening a context on the GPU"));
-  std::unique_ptr<CudaContext> context(new CudaContext(
-      driver, {device, driver.api().cuDevicePrimaryCtxRelease_v2}));
-  MOE_RETURN_IF_ERROR(driver.check(api.cuCtxPushCurrent_v2(handle),
-                                   "entering the context of the GPU"));
+  return std::unique_ptr<CudaContext>(new CudaContext(
+      driver, {device, driver.api().cuDevicePrimaryCtxRelease_v2}, handle));
+}
+
+StatusOr<std::unique_ptr<CudaContext>>
+CudaContext::enter(const CudaDriver &driver, cu::Device device) {
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<CudaContext> context,
+                       retain(driver, device));
+  MOE_RETURN_IF_ERROR(
+      driver.check(driver.api().cuCtxPushCurrent_v2(context->handle_),
+                   "entering the context of the GPU"));
   context->current_ = true;
   return context;
+}
+
+StatusOr<CudaContext::Use> CudaContext::use() const {
+  MOE_RETURN_IF_ERROR(driver_.check(driver_.api().cuCtxPushCurrent_v2(handle_),
+                                    "entering the context of the GPU"));
+  return Use(driver_.api());
 }
 
 CudaContext::~CudaContext() {
@@ -62,10 +75,10 @@ StatusOr<CudaOwned<cu::Stream>> CudaContext::createStream() const {
   return CudaOwned<cu::Stream>(stream, driver_.api().cuStreamDestroy_v2);
 }
 
-StatusOr<CudaOwned<cu::Event>> CudaContext::createEvent() const {
+StatusOr<CudaOwned<cu::Event>> CudaContext::createEvent(unsigned flags) const {
   cu::Event event = nullptr;
-  MOE_RETURN_IF_ERROR(driver_.check(
-      driver_.api().cuEventCreate(&event, /*flags=*/0), "creating an event"));
+  MOE_RETURN_IF_ERROR(driver_.check(driver_.api().cuEventCreate(&event, flags),
+                                    "creating an event"));
   return CudaOwned<cu::Event>(event, driver_.api().cuEventDestroy_v2);
 }
 

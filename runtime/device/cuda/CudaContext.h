@@ -40,13 +40,33 @@ private:
   Release release_ = nullptr;
 };
 
-/// A device's primary context, current on the thread that entered it for as
-/// long as this lives.
+/// A device's primary context.
 class CudaContext {
 public:
-  /// `driver` must outlive the context.
+  /// Current on the calling thread for as long as it lives, which is there that
+  /// it ends. `driver` must outlive the context.
   static StatusOr<std::unique_ptr<CudaContext>> enter(const CudaDriver &driver,
                                                       cu::Device device);
+  /// Current where use() says.
+  static StatusOr<std::unique_ptr<CudaContext>> retain(const CudaDriver &driver,
+                                                       cu::Device device);
+
+  /// A thread is in the context for as long as this lives.
+  class Use {
+  public:
+    explicit Use(const cu::Api &api) : api_(&api) {}
+    Use(Use &&other) noexcept : api_(std::exchange(other.api_, nullptr)) {}
+    ~Use() {
+      cu::Context left = nullptr;
+      if (api_)
+        (void)api_->cuCtxPopCurrent_v2(&left);
+    }
+
+  private:
+    const cu::Api *api_;
+  };
+  StatusOr<Use> use() const;
+
   CudaContext(const CudaContext &) = delete;
   CudaContext &operator=(const CudaContext &) = delete;
   ~CudaContext();
@@ -58,14 +78,17 @@ public:
   /// Host memory that the device copies at the link's full speed.
   StatusOr<CudaOwned<void *>> allocatePinned(uint64_t bytes) const;
   StatusOr<CudaOwned<cu::Stream>> createStream() const;
-  StatusOr<CudaOwned<cu::Event>> createEvent() const;
+  /// `flags`: kEventDisableTiming, or 0.
+  StatusOr<CudaOwned<cu::Event>> createEvent(unsigned flags = 0) const;
 
 private:
-  CudaContext(const CudaDriver &driver, CudaOwned<cu::Device> retained)
-      : driver_(driver), retained_(std::move(retained)) {}
+  CudaContext(const CudaDriver &driver, CudaOwned<cu::Device> retained,
+              cu::Context handle)
+      : driver_(driver), retained_(std::move(retained)), handle_(handle) {}
 
   const CudaDriver &driver_;
   CudaOwned<cu::Device> retained_;
+  cu::Context handle_;
   bool current_ = false;
 };
 

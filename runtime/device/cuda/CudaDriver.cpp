@@ -44,7 +44,7 @@ Status CudaDriver::findCalls(const std::string &library) {
   if (!find(#symbol, api_.symbol))                                             \
     return Status(StatusCode::Unsupported,                                     \
                   fmt::format("{} lacks {}: its driver is older than CUDA "    \
-                              "11.0, update it",                               \
+                              "11.4, update it",                               \
                               library, #symbol));
 #include "runtime/device/cuda/CudaApi.def"
   return Status::ok();
@@ -66,8 +66,8 @@ Status CudaDriver::check(cu::Result result, std::string_view action) const {
                                   unsigned(result), text));
 }
 
-StatusOr<CudaDevice> CudaDriver::describe(int ordinal) const {
-  CudaDevice device;
+StatusOr<CudaGpu> CudaDriver::describe(int ordinal) const {
+  CudaGpu device;
   MOE_RETURN_IF_ERROR(
       check(api_.cuDeviceGet(&device.handle, ordinal), "opening the GPU"));
   char text[kTextBytes] = {};

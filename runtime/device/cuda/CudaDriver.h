@@ -15,7 +15,7 @@ namespace moert {
 
 /// A GPU as its driver describes it. 0 and "" for what the driver does not
 /// tell, where that is not an error.
-struct CudaDevice {
+struct CudaGpu {
   cu::Device handle = 0;
   std::string name;
   int arch = 0; ///< Compute capability * 10: 89 for 8.9.
@@ -45,7 +45,7 @@ public:
 
   const cu::Api &api() const { return api_; }
   int deviceCount() const { return deviceCount_; }
-  StatusOr<CudaDevice> describe(int ordinal) const;
+  StatusOr<CudaGpu> describe(int ordinal) const;
 
   /// A failure named as the driver does: "allocating 2 GiB:
   /// CUDA_ERROR_OUT_OF_MEMORY (out of memory)". DoesNotFit for lack of memory,

@@ -1,0 +1,396 @@
+#include "runtime/device/cuda/CudaDevice.h"
+
+#include "kernels/Activation.h"
+#include "runtime/PlanAccess.h"
+#include "runtime/Prove.h"
+#include "runtime/Recompile.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/base/Text.h"
+#include "runtime/device/cuda/CudaStep.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+namespace moert {
+
+namespace {
+/// As cuMemAlloc() aligns, and of a constant.
+constexpr uint64_t kAlignment = 256;
+/// What the host reads or writes at a time, at least.
+constexpr uint64_t kLeastStaging = uint64_t(1) << 20;
+/// Of host memory, as drivers pin it.
+constexpr uint64_t kPage = 4096;
+/// What the driver takes besides for modules, streams and graphs.
+constexpr uint64_t kForTheDriver = uint64_t(128) << 20;
+
+/// Of phases' inputs and outputs the largest that lies on the device.
+uint64_t largestInOut(const fb::Plan &plan, uint32_t device) {
+  uint64_t most = 0;
+  for (const fb::Phase *phase : *plan.phases())
+    for (uint32_t number : {phase->input(), phase->output()}) {
+      const fb::Buffer &buffer = *phase->buffers()->Get(number);
+      if (buffer.device() != device)
+        continue;
+      int64_t rows =
+          buffer.rows_per_token() * phase->max_tokens() + buffer.fixed_rows();
+      most =
+          std::max(most, uint64_t(rows * moek::encodedRowBytes(
+                                             moek::Encoding(buffer.encoding()),
+                                             buffer.cols())));
+    }
+  return most;
+}
+
+uint64_t constantBytes(const fb::Plan &plan) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count(plan.constants()); ++i)
+    bytes += alignUp(count(plan.constants()->Get(i)->values()) * sizeof(float),
+                     kAlignment);
+  return bytes;
+}
+} // namespace
+
+CudaDevice::CudaDevice(const Plan &plan, uint32_t index,
+                       const WeightFiles &files,
+                       std::shared_ptr<const CudaDriver> driver, int ordinal)
+    : plan_(plan), index_(index), files_(files),
+      room_(StepRoom::of(plan.table())), weights_(plan.table(), index),
+      driver_(std::move(driver)), ordinal_(ordinal) {}
+
+CudaDevice::~CudaDevice() {
+  if (!context_)
+    return;
+  StatusOr<CudaContext::Use> use = context_->use();
+  queues_.clear();
+  own_.reset();
+}
+
+const fb::Device &CudaDevice::table() const {
+  return *plan_.table().devices()->Get(index_);
+}
+
+std::string CudaDevice::name() const {
+  return fmt::format("{} ({})", text(table().name()), gpu_.name);
+}
+
+Status CudaDevice::check(cu::Result result, std::string_view action) const {
+  if (result == cu::kSuccess)
+    return Status::ok();
+  return driver_->check(result, action).at(name());
+}
+
+//===----------------------------------------------------------------------===//
+// Getting ready
+//===----------------------------------------------------------------------===//
+
+uint64_t CudaDevice::needed() const {
+  return table().arena_bytes() + table().kv_bytes() +
+         table().workspace_bytes() + weights_.bytes() + cudaStepBytes(room_) +
+         constantBytes(plan_.table());
+}
+
+Status CudaDevice::checkRoom() const {
+  MOE_ASSIGN_OR_RETURN(uint64_t free, context_->freeBytes());
+  if (needed() + kForTheDriver <= free)
+    return Status::ok();
+  auto bytes = [](uint64_t n) { return humanBytes(double(n)); };
+  OptionChange shorter{
+      "--ctx", std::to_string(std::max(plan_.table().context() / 2, 1))};
+  return Status(
+      StatusCode::DoesNotFit,
+      fmt::format("{}: {} needs {} of device memory (weights {}, KV cache {} "
+                  "for {}, activations {}, workspace {}) and {} for its "
+                  "driver, but {} of {} are free; end what else uses it, or "
+                  "compile for a shorter context{}",
+                  plan_.path(), name(), bytes(needed()),
+                  bytes(weights_.bytes()), bytes(table().kv_bytes()),
+                  kvRoom(plan_.table()), bytes(table().arena_bytes()),
+                  bytes(table().workspace_bytes()), bytes(kForTheDriver),
+                  bytes(free), bytes(gpu_.memoryBytes),
+                  recompileLine(plan_.table(), plan_.path(), {&shorter, 1})));
+}
+
+StatusOr<CudaDevice::Memory> CudaDevice::allocate(uint64_t bytes) const {
+  if (bytes == 0)
+    return Memory();
+  StatusOr<Memory> memory = context_->allocate(bytes);
+  if (!memory)
+    return Status(memory.status()).at(name());
+  return memory;
+}
+
+Status CudaDevice::reserve() {
+  OptionChange native{"--target", "native"};
+  if (ordinal_ >= driver_->deviceCount())
+    return Status(
+        StatusCode::WrongMachine,
+        fmt::format("{}: {} is GPU number {} of the plan, and this machine has "
+                    "{}; recompile for it{}",
+                    plan_.path(), text(table().name()), ordinal_ + 1,
+                    driver_->deviceCount(),
+                    recompileLine(plan_.table(), plan_.path(), {&native, 1})));
+  MOE_ASSIGN_OR_RETURN(gpu_, driver_->describe(ordinal_));
+  MOE_ASSIGN_OR_RETURN(context_, CudaContext::retain(*driver_, gpu_.handle));
+  MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+  own_ = std::make_unique<Resources>();
+  MOE_RETURN_IF_ERROR(checkRoom());
+  for (uint32_t i = 0; i < count(plan_.table().queues()); ++i)
+    if (plan_.table().queues()->Get(i)->device() == index_) {
+      MOE_ASSIGN_OR_RETURN(queues_[i], CudaQueue::create(*driver_, *context_));
+    }
+  if (queues_.empty())
+    return invalidPlan("{}: {} has no queue", plan_.path(),
+                       text(table().name()));
+  MOE_ASSIGN_OR_RETURN(own_->arena, allocate(table().arena_bytes()));
+  MOE_ASSIGN_OR_RETURN(own_->kv, allocate(table().kv_bytes()));
+  MOE_ASSIGN_OR_RETURN(own_->workspace, allocate(table().workspace_bytes()));
+  MOE_ASSIGN_OR_RETURN(own_->step, allocate(cudaStepBytes(room_)));
+  MOE_ASSIGN_OR_RETURN(own_->weights, allocate(weights_.bytes()));
+  MOE_ASSIGN_OR_RETURN(own_->constants, allocate(constantBytes(plan_.table())));
+  stagingBytes_ = std::max(kLeastStaging, largestInOut(plan_.table(), index_));
+  MOE_ASSIGN_OR_RETURN(own_->staging, context_->allocatePinned(stagingBytes_));
+  MOE_ASSIGN_OR_RETURN(own_->pinnedStep,
+                       context_->allocatePinned(cudaStepBytes(room_)));
+  MOE_ASSIGN_OR_RETURN(own_->stepIsThere,
+                       context_->createEvent(cu::kEventDisableTiming));
+  memory_.arenas.resize(count(plan_.table().devices()));
+  memory_.arenas[index_] = own_->arena.get();
+  memory_.kv = own_->kv.get();
+  memory_.workspace = own_->workspace.get();
+  memory_.step = own_->step.get();
+  memory_.weights = own_->weights.get();
+  return Status::ok();
+}
+
+Status CudaDevice::load(const LoadProgress &progress) {
+  MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+  MOE_ASSIGN_OR_RETURN(own_->modules,
+                       CudaModules::load(*driver_, gpu_, plan_, index_));
+  MOE_RETURN_IF_ERROR(loadConstants());
+  return weights_
+      .upload(*driver_, *context_, stream(), files_, own_->weights.get(),
+              text(table().name()), progress)
+      .at(name());
+}
+
+Status CudaDevice::loadConstants() {
+  cu::DevicePointer at = own_->constants.get();
+  auto *staging = static_cast<std::byte *>(own_->staging.get());
+  for (uint32_t i = 0; i < count(plan_.table().constants()); ++i) {
+    const auto *values = plan_.table().constants()->Get(i)->values();
+    memory_.constants.push_back(at);
+    // Pieces, each waited for: they are few and small.
+    auto *from =
+        values ? reinterpret_cast<const std::byte *>(values->data()) : nullptr;
+    for (uint64_t left = count(values) * sizeof(float), done = 0; left > 0;) {
+      uint64_t bytes = std::min(left, stagingBytes_);
+      std::memcpy(staging, from + done, bytes);
+      MOE_RETURN_IF_ERROR(check(driver_->api().cuMemcpyHtoDAsync_v2(
+                                    at + done, staging, bytes, stream()),
+                                "copying constants"));
+      MOE_RETURN_IF_ERROR(finish("copying constants"));
+      done += bytes;
+      left -= bytes;
+    }
+    at += alignUp(count(values) * sizeof(float), kAlignment);
+  }
+  return Status::ok();
+}
+
+Status CudaDevice::bind(const ProvenPhase &phase,
+                        std::span<std::byte *const> arenas) {
+  MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+  if (own_->phases.empty())
+    MOE_RETURN_IF_ERROR(reachArenas(arenas));
+  MOE_ASSIGN_OR_RETURN(CudaPhase queues,
+                       bindCudaPhase(*driver_, plan_, phase, index_, memory_,
+                                     weights_, own_->modules));
+  own_->phases.push_back({phase.phase, std::move(queues)});
+  return Status::ok();
+}
+
+Status CudaDevice::reachArenas(std::span<std::byte *const> arenas) {
+  // Of whom an operand of this device's instructions is.
+  std::set<uint32_t> others;
+  for (const fb::Phase *phase : *plan_.table().phases())
+    for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
+      const fb::Instruction &instruction = *phase->instructions()->Get(i);
+      if (deviceOf(plan_.table(), instruction) != index_)
+        continue;
+      for (uint32_t k = 0; k < count(instruction.operands()); ++k)
+        if (const fb::Operand &operand = *instruction.operands()->Get(k);
+            operand.kind() == fb::OperandKind::Buffer)
+          others.insert(phase->buffers()->Get(operand.index())->device());
+    }
+  others.erase(index_);
+  const cu::Api &api = driver_->api();
+  for (uint32_t other : others) {
+    if (!arenas[other])
+      continue;
+    // Whole pages, which are the arena's alone (HostMemory.h).
+    auto begin = reinterpret_cast<uintptr_t>(arenas[other]);
+    uintptr_t first = begin / kPage * kPage;
+    uint64_t end = alignUp(
+        begin + plan_.table().devices()->Get(other)->arena_bytes(), kPage);
+    auto *pages = reinterpret_cast<void *>(first);
+    cu::Result registered = api.cuMemHostRegister_v2(
+        pages, end - first, cu::kHostPortable | cu::kHostMapped);
+    if (registered == cu::kSuccess)
+      own_->reached.emplace_back(pages, api.cuMemHostUnregister);
+    else if (registered != cu::kAlreadyRegistered) // by another GPU
+      return check(registered, "pinning the CPU's activations");
+    MOE_RETURN_IF_ERROR(
+        check(api.cuMemHostGetDevicePointer_v2(&memory_.arenas[other], pages,
+                                               /*flags=*/0),
+              "mapping the CPU's activations"));
+    memory_.arenas[other] += begin - first;
+  }
+  return Status::ok();
+}
+
+void CudaDevice::unbind() {
+  if (!own_)
+    return;
+  StatusOr<CudaContext::Use> use = context_->use();
+  own_->phases.clear();
+  own_->reached.clear();
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+PlaceNamer CudaDevice::namerOf(const Bound &phase,
+                               const moek::Step &step) const {
+  return [this, table = phase.table, tokens = step.tokens,
+          position = step.sequence(0).position](uint32_t index) {
+    const fb::Instruction &instruction = *table->instructions()->Get(index);
+    const fb::Explain *op = opOf(plan_.table(), instruction);
+    return fmt::format("{} of {} on {}, in a step of {} from position {}",
+                       placeOf(plan_, *table, index),
+                       op ? labelOf(*op) : "no op", name(),
+                       counted(tokens, "token"), position);
+  };
+}
+
+Status CudaDevice::sendStep(const moek::Step &step) {
+  const cu::Api &api = driver_->api();
+  auto *pinned = static_cast<std::byte *>(own_->pinnedStep.get());
+  uint64_t bytes = writeCudaStep(step, room_, pinned, memory_.step);
+  MOE_RETURN_IF_ERROR(
+      check(api.cuMemcpyHtoDAsync_v2(memory_.step, pinned, bytes, stream()),
+            "sending a step's parameters"));
+  if (queues_.size() == 1)
+    return Status::ok();
+  MOE_RETURN_IF_ERROR(
+      check(api.cuEventRecord(own_->stepIsThere.get(), stream()),
+            "sending a step's parameters"));
+  for (auto &[number, queue] : queues_)
+    if (queue->stream() != stream())
+      MOE_RETURN_IF_ERROR(
+          check(api.cuStreamWaitEvent(queue->stream(), own_->stepIsThere.get(),
+                                      /*flags=*/0),
+                "sending a step's parameters"));
+  return Status::ok();
+}
+
+Status CudaDevice::enqueue(uint32_t phase, const moek::Step &step,
+                           const StepControl &control) {
+  MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+  Bound &bound = own_->phases[phase];
+  if (bound.queues.empty())
+    return Status::ok(); // and nothing would wait until the step is sent
+  MOE_RETURN_IF_ERROR(sendStep(step));
+  for (auto &[number, part] : bound.queues)
+    queues_.at(number)->begin(part, control, namerOf(bound, step));
+  return Status::ok();
+}
+
+Status CudaDevice::wait() {
+  MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+  Status status;
+  for (auto &[number, queue] : queues_)
+    if (Status ended = queue->end();
+        status.isOk() ||
+        (status.code() == StatusCode::Cancelled && !ended.isOk()))
+      status = std::move(ended);
+  return status;
+}
+
+Status CudaDevice::runAlone(uint32_t phase, uint32_t instruction,
+                            const moek::Step &step,
+                            const std::atomic<bool> *cancel) {
+  if (cancel && *cancel)
+    return Status(StatusCode::Cancelled, "interrupted");
+  MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+  MOE_RETURN_IF_ERROR(sendStep(step));
+  Bound &bound = own_->phases[phase];
+  uint32_t queue = bound.table->instructions()->Get(instruction)->queue();
+  return queues_.at(queue)->runAlone(bound.queues.at(queue), instruction,
+                                     namerOf(bound, step));
+}
+
+//===----------------------------------------------------------------------===//
+// Between steps
+//===----------------------------------------------------------------------===//
+
+cu::DevicePointer CudaDevice::addressOf(const DeviceRegion &region) const {
+  cu::DevicePointer base = region.memory == DeviceRegion::Memory::Kv
+                               ? memory_.kv
+                               : memory_.arenas[index_];
+  return base + region.offset;
+}
+
+Status CudaDevice::finish(std::string_view action) const {
+  return check(driver_->api().cuStreamSynchronize(stream()), action);
+}
+
+StatusOr<std::span<const std::byte>> CudaDevice::read(DeviceRegion from) {
+  MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+  auto *staging = static_cast<std::byte *>(own_->staging.get());
+  bool isLarge = from.bytes > stagingBytes_;
+  large_.resize(isLarge ? from.bytes : 0);
+  for (uint64_t done = 0; done < from.bytes;) {
+    uint64_t bytes = std::min(from.bytes - done, stagingBytes_);
+    MOE_RETURN_IF_ERROR(
+        check(driver_->api().cuMemcpyDtoHAsync_v2(
+                  staging, addressOf(from) + done, bytes, stream()),
+              "reading from the GPU"));
+    MOE_RETURN_IF_ERROR(finish("reading from the GPU"));
+    if (isLarge)
+      std::memcpy(large_.data() + done, staging, bytes);
+    done += bytes;
+  }
+  return std::span<const std::byte>(isLarge ? large_.data() : staging,
+                                    from.bytes);
+}
+
+Status CudaDevice::write(DeviceRegion to, std::span<const std::byte> bytes) {
+  MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+  auto *staging = static_cast<std::byte *>(own_->staging.get());
+  for (uint64_t done = 0; done < bytes.size();) {
+    uint64_t part = std::min<uint64_t>(bytes.size() - done, stagingBytes_);
+    std::memcpy(staging, bytes.data() + done, part);
+    MOE_RETURN_IF_ERROR(
+        check(driver_->api().cuMemcpyHtoDAsync_v2(addressOf(to) + done, staging,
+                                                  part, stream()),
+              "writing to the GPU"));
+    MOE_RETURN_IF_ERROR(finish("writing to the GPU"));
+    done += part;
+  }
+  return Status::ok();
+}
+
+Status CudaDevice::copy(DeviceRegion from, uint64_t to) {
+  MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
+  DeviceRegion target = from;
+  target.offset = to;
+  MOE_RETURN_IF_ERROR(
+      check(driver_->api().cuMemcpyDtoDAsync_v2(
+                addressOf(target), addressOf(from), from.bytes, stream()),
+            "copying on the GPU"));
+  return finish("copying on the GPU");
+}
+
+} // namespace moert

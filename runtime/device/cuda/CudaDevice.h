@@ -1,0 +1,104 @@
+//===- CudaDevice.h - A GPU that executes a plan's queues -------*- C++ -*-===//
+
+#ifndef MOE_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
+#define MOE_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
+
+#include "runtime/device/Device.h"
+#include "runtime/device/StepBlock.h"
+#include "runtime/device/cuda/CudaLaunches.h"
+#include "runtime/device/cuda/CudaModules.h"
+#include "runtime/device/cuda/CudaQueue.h"
+#include "runtime/device/cuda/CudaWeights.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace moert {
+
+class CudaDevice final : public Device {
+public:
+  /// Device number `index` of `plan`, on the driver's GPU number `ordinal`.
+  /// `plan` and `files` outlive it.
+  CudaDevice(const Plan &plan, uint32_t index, const WeightFiles &files,
+             std::shared_ptr<const CudaDriver> driver, int ordinal);
+  ~CudaDevice() override;
+
+  /// WrongMachine where there is no such GPU.
+  Status reserve() override;
+  Status load(const LoadProgress &progress) override;
+  Status bind(const ProvenPhase &phase,
+              std::span<std::byte *const> arenas) override;
+  void unbind() override;
+  std::byte *hostArena() const override { return nullptr; }
+  int32_t threads() const override { return 0; }
+  bool borrowsCaller() const override { return false; }
+
+  Status enqueue(uint32_t phase, const moek::Step &step,
+                 const StepControl &control) override;
+  Status wait() override;
+  Status runAlone(uint32_t phase, uint32_t instruction, const moek::Step &step,
+                  const std::atomic<bool> *cancel) override;
+
+  StatusOr<std::span<const std::byte>> read(DeviceRegion from) override;
+  Status write(DeviceRegion to, std::span<const std::byte> bytes) override;
+  Status copy(DeviceRegion from, uint64_t to) override;
+
+private:
+  using Memory = CudaOwned<cu::DevicePointer>;
+  /// A phase that is bound.
+  struct Bound {
+    const fb::Phase *table;
+    CudaPhase queues;
+  };
+
+  const fb::Device &table() const;
+  /// "gpu0 (NVIDIA GeForce RTX 4090)".
+  std::string name() const;
+  /// What it allocates of device memory, in all.
+  uint64_t needed() const;
+  Status checkRoom() const;
+  StatusOr<Memory> allocate(uint64_t bytes) const;
+  Status loadConstants();
+  /// Makes the arenas of others, which this device's instructions use, those
+  /// that the GPU reaches.
+  Status reachArenas(std::span<std::byte *const> arenas);
+  /// Sends the step to the device's memory, on every queue's stream.
+  Status sendStep(const moek::Step &step);
+  /// Names instructions of `phase` and the step.
+  PlaceNamer namerOf(const Bound &phase, const moek::Step &step) const;
+  cu::DevicePointer addressOf(const DeviceRegion &region) const;
+  cu::Stream stream() const { return queues_.begin()->second->stream(); }
+  /// Waits for what between steps was put on stream().
+  Status finish(std::string_view action) const;
+  Status check(cu::Result result, std::string_view action) const;
+
+  const Plan &plan_;
+  const uint32_t index_;
+  const WeightFiles &files_;
+  const StepRoom room_;
+  const CudaWeights weights_;
+  const std::shared_ptr<const CudaDriver> driver_;
+  const int ordinal_;
+  CudaGpu gpu_;
+  std::unique_ptr<CudaContext> context_; ///< From reserve() on.
+
+  /// All that ends in the context.
+  struct Resources {
+    Memory arena, kv, workspace, step, weights, constants;
+    CudaOwned<void *> pinnedStep, staging; ///< The latter for read(), write().
+    CudaOwned<cu::Event> stepIsThere;
+    CudaModules modules;
+    std::vector<Bound> phases;
+    std::vector<CudaOwned<void *>> reached; ///< Arenas that it registered.
+  };
+  std::unique_ptr<Resources> own_;
+  std::map<uint32_t, std::unique_ptr<CudaQueue>> queues_; ///< By the plan's.
+  uint64_t stagingBytes_ = 0;
+  CudaMemory memory_;
+  std::vector<std::byte> large_; ///< What read() shows of more than staging.
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_DEVICE_CUDA_CUDADEVICE_H

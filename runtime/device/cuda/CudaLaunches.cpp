@@ -1,0 +1,161 @@
+#include "runtime/device/cuda/CudaLaunches.h"
+
+#include "kernels/Arguments.h"
+#include "runtime/PlanAccess.h"
+#include "runtime/Prove.h"
+
+#include <utility>
+
+namespace moert {
+
+namespace {
+/// What a launch may have without being asked for: a block's static and dynamic
+/// shared memory together.
+constexpr uint32_t kSharedWithoutAsking = 48 << 10;
+
+class Binder {
+public:
+  Binder(const CudaDriver &driver, const fb::Plan &plan, const fb::Phase &phase,
+         const fb::Device &device, const CudaMemory &memory,
+         const CudaWeights &weights, const CudaModules &modules)
+      : driver_(driver), plan_(plan), memory_(memory), weights_(weights),
+        modules_(modules), workspaceBytes_(device.workspace_bytes()),
+        context_(moek::cuda::contextOf(phase.max_tokens(), plan.sequences(),
+                                       plan.context(), device.arch(),
+                                       device.multiprocessors())) {
+    context_.step =
+        reinterpret_cast<const moek::cuda::Step *>(uintptr_t(memory.step));
+    context_.workspace =
+        reinterpret_cast<std::byte *>(uintptr_t(memory.workspace));
+  }
+
+  Status add(const ProvenOp &op, CudaPart &part) {
+    const fb::Instruction &instruction = op.instruction();
+    MOE_ASSIGN_OR_RETURN(std::vector<moek::cuda::Launch> launches,
+                         launchesOf(op));
+    MOE_RETURN_IF_ERROR(checkLaunches(instruction, launches));
+    uint32_t waits = count(instruction.waits());
+    if (part.segments.empty() || waits > 0 ||
+        part.segments.back().signal >= 0) {
+      CudaSegment segment;
+      segment.first = part.launches.size();
+      for (uint32_t i = 0; i < waits; ++i)
+        segment.waits.push_back(instruction.waits()->Get(i));
+      part.segments.push_back(std::move(segment));
+    }
+    CudaSegment &segment = part.segments.back();
+    segment.signal = instruction.signal();
+    part.hasEvents |= waits > 0 || segment.signal >= 0;
+    for (uint32_t i = 0; i < launches.size(); ++i) {
+      uint32_t module = instruction.launches()->Get(i)->module_();
+      MOE_ASSIGN_OR_RETURN(
+          CudaLaunch launch,
+          bind(launches[i], modules_.function(module), op.index()));
+      part.launches.push_back(launch);
+      ++segment.count;
+    }
+    return Status::ok();
+  }
+
+private:
+  /// The form of its gemms, which agree (plan-launches sees to it).
+  moek::cuda::GemmForm formOf(const fb::Instruction &instruction) const {
+    for (uint32_t i = 1; i < count(instruction.kernels()); ++i)
+      if (const moek::GemmInfo *gemm = moek::findGemm(
+              text(plan_.kernels()->Get(instruction.kernels()->Get(i)))))
+        return {gemm->activation, gemm->layout};
+    return {};
+  }
+
+  StatusOr<std::vector<moek::cuda::Launch>> launchesOf(const ProvenOp &op) {
+    context_.form = formOf(op.instruction());
+    CudaOperands operands(plan_, op, memory_, weights_);
+    moek::OpCode code = op.spec().op;
+    std::vector<moek::cuda::Launch> launches;
+    uint64_t workspace = 0;
+    moek::withArguments(code, operands, [&](const auto &args) {
+      launches = moek::cuda::launchesOf(code, &args, context_);
+      workspace = uint64_t(moek::cuda::workspaceBytes(code, &args, context_));
+    });
+    MOE_RETURN_IF_ERROR(operands.finish());
+    if (workspace > workspaceBytes_)
+      return invalidPlan("needs {} bytes of workspace, the plan gives {}: it "
+                         "was compiled by another moec; compile the model "
+                         "again",
+                         workspace, workspaceBytes_);
+    return launches;
+  }
+
+  /// That they are what the plan has kernels for.
+  Status checkLaunches(const fb::Instruction &instruction,
+                       const std::vector<moek::cuda::Launch> &launches) const {
+    auto isSame = [&](uint32_t i) {
+      const fb::Launch &planned = *instruction.launches()->Get(i);
+      const moek::cuda::Launch &launch = launches[i];
+      return text(plan_.modules()->Get(planned.module_())->entry()) ==
+                 launch.kernel.entry &&
+             planned.grid_x() == launch.grid[0] &&
+             planned.grid_y() == launch.grid[1] &&
+             planned.grid_z() == launch.grid[2] &&
+             planned.threads() == launch.threads &&
+             planned.shared_bytes() == launch.sharedBytes;
+    };
+    bool same = count(instruction.launches()) == launches.size();
+    for (uint32_t i = 0; same && i < launches.size(); ++i)
+      same = isSame(i);
+    return same ? Status::ok()
+                : invalidPlan("is launched otherwise than the plan says: it "
+                              "was compiled by another moec; compile the model "
+                              "again");
+  }
+
+  StatusOr<CudaLaunch> bind(const moek::cuda::Launch &launch,
+                            cu::Function function, uint32_t instruction) {
+    CudaLaunch bound;
+    bound.function = function;
+    std::copy(std::begin(launch.grid), std::end(launch.grid),
+              bound.grid.begin());
+    bound.threads = launch.threads;
+    bound.sharedBytes = launch.sharedBytes;
+    bound.instruction = instruction;
+    bound.args = launch.args;
+    uint32_t &allowed = shared_[function];
+    if (launch.sharedBytes > std::max(allowed, kSharedWithoutAsking)) {
+      allowed = launch.sharedBytes;
+      MOE_RETURN_IF_ERROR(driver_.check(
+          driver_.api().cuFuncSetAttribute(function, cu::kMaxDynamicSharedBytes,
+                                           int(allowed)),
+          fmt::format("asking for {} bytes of shared memory a block",
+                      allowed)));
+    }
+    return bound;
+  }
+
+  const CudaDriver &driver_;
+  const fb::Plan &plan_;
+  const CudaMemory &memory_;
+  const CudaWeights &weights_;
+  const CudaModules &modules_;
+  const uint64_t workspaceBytes_;
+  moek::cuda::LaunchContext context_;
+  std::map<cu::Function, uint32_t> shared_;
+};
+} // namespace
+
+StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
+                                  const ProvenPhase &phase, uint32_t device,
+                                  const CudaMemory &memory,
+                                  const CudaWeights &weights,
+                                  const CudaModules &modules) {
+  Binder binder(driver, plan.table(), *phase.phase,
+                *plan.table().devices()->Get(device), memory, weights, modules);
+  CudaPhase bound;
+  for (const ProvenOp &op : phase.ops)
+    if (op.device() == device)
+      if (Status status = binder.add(op, bound[op.instruction().queue()]);
+          !status.isOk())
+        return std::move(status).at(placeOf(plan, *phase.phase, op.index()));
+  return bound;
+}
+
+} // namespace moert

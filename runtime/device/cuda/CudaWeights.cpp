@@ -1,0 +1,98 @@
+#include "runtime/device/cuda/CudaWeights.h"
+
+#include "runtime/PlanAccess.h"
+#include "runtime/base/CheckedMath.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace moert {
+
+namespace {
+/// As cuMemAlloc() aligns.
+constexpr uint64_t kAlignment = 256;
+/// Buffers of the ring: while one is filled, the others are under way. Of 8 MiB
+/// the 10 us that a copy takes to begin are 3 % at 26 GB/s.
+constexpr size_t kRing = 4;
+constexpr uint64_t kRingBytes = uint64_t(8) << 20;
+} // namespace
+
+CudaWeights::CudaWeights(const fb::Plan &plan, uint32_t device)
+    : offsets_(count(plan.weights()), kAbsent) {
+  struct Resident {
+    uint32_t weight, file;
+    Extent extent;
+  };
+  std::vector<Resident> resident;
+  for (uint32_t i = 0; i < count(plan.residency()); ++i) {
+    const fb::Residency &r = *plan.residency()->Get(i);
+    if (r.device() != device || r.mode() != fb::ResidencyMode::Resident)
+      continue;
+    const fb::Weight &w = *plan.weights()->Get(r.weight());
+    resident.push_back({r.weight(), w.file(), extentOf(w)});
+  }
+  std::ranges::sort(resident, {}, [](const Resident &r) {
+    return std::pair(r.file, r.extent.offset);
+  });
+  for (const Resident &r : resident) {
+    if (ranges_.empty() || ranges_.back().file != r.file ||
+        ranges_.back().extent.end() <= r.extent.offset) {
+      bytes_ = alignUp(bytes_, kAlignment);
+      ranges_.push_back({r.file, r.extent, bytes_});
+    }
+    Range &range = ranges_.back();
+    uint64_t end = std::max(range.extent.end(), r.extent.end());
+    range.extent.bytes = end - range.extent.offset;
+    bytes_ = range.offset + range.extent.bytes;
+    offsets_[r.weight] = range.offset + (r.extent.offset - range.extent.offset);
+  }
+}
+
+Status CudaWeights::upload(const CudaDriver &driver, const CudaContext &context,
+                           cu::Stream stream, const WeightFiles &files,
+                           cu::DevicePointer to, std::string_view name,
+                           const LoadProgress &progress) const {
+  struct Slot {
+    CudaOwned<void *> memory;
+    CudaOwned<cu::Event> free;
+    bool isUsed = false;
+  };
+  uint64_t each = std::min(kRingBytes, bytes_);
+  std::array<Slot, kRing> ring;
+  size_t next = 0;
+  uint64_t done = 0;
+  for (const Range &range : ranges_)
+    for (uint64_t at = 0; at < range.extent.bytes;) {
+      uint64_t bytes = std::min(each, range.extent.bytes - at);
+      Slot &slot = ring[next++ % kRing];
+      if (!slot.isUsed) {
+        MOE_ASSIGN_OR_RETURN(slot.memory, context.allocatePinned(each));
+        MOE_ASSIGN_OR_RETURN(slot.free,
+                             context.createEvent(cu::kEventDisableTiming));
+        slot.isUsed = true;
+      } else {
+        MOE_RETURN_IF_ERROR(
+            driver.check(driver.api().cuEventSynchronize(slot.free.get()),
+                         "copying weights to the GPU"));
+      }
+      std::memcpy(slot.memory.get(),
+                  files.bytes(range.file).data() + range.extent.offset + at,
+                  bytes);
+      MOE_RETURN_IF_ERROR(driver.check(
+          driver.api().cuMemcpyHtoDAsync_v2(to + range.offset + at,
+                                            slot.memory.get(), bytes, stream),
+          "copying weights to the GPU"));
+      MOE_RETURN_IF_ERROR(
+          driver.check(driver.api().cuEventRecord(slot.free.get(), stream),
+                       "copying weights to the GPU"));
+      at += bytes;
+      done += bytes;
+      if (progress)
+        progress(name, done, bytes_);
+    }
+  return driver.check(driver.api().cuStreamSynchronize(stream),
+                      "copying weights to the GPU");
+}
+
+} // namespace moert

@@ -1,0 +1,57 @@
+//===- CudaWeights.h - Weights in a GPU's memory ----------------*- C++ -*-===//
+//
+// Where the weights that are resident on a device lie in one piece of its
+// memory, and how they come there: through a ring of pinned buffers, so that
+// reading a file, and the link to the GPU work at the
+// same time. Bytes that weights share, such as two views of one tensor, are
+// there once.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_DEVICE_CUDA_CUDAWEIGHTS_H
+#define MOE_RUNTIME_DEVICE_CUDA_CUDAWEIGHTS_H
+
+#include "runtime/WeightFiles.h"
+#include "runtime/device/Device.h"
+#include "runtime/device/cuda/CudaContext.h"
+#include "runtime/schema/plan_generated.h"
+
+#include <vector>
+
+namespace moert {
+
+/// Places of a device's resident weights.
+class CudaWeights {
+public:
+  CudaWeights(const fb::Plan &plan, uint32_t device);
+
+  /// Of all of them.
+  uint64_t bytes() const { return bytes_; }
+  bool has(uint32_t weight) const { return offsets_[weight] != kAbsent; }
+  /// Of a weight of the plan that is there.
+  uint64_t offset(uint32_t weight) const { return offsets_[weight]; }
+
+  /// Copies all to `to` in the context that is current, on `stream`; they are
+  /// there when it returns. `progress` may be null.
+  Status upload(const CudaDriver &driver, const CudaContext &context,
+                cu::Stream stream, const WeightFiles &files,
+                cu::DevicePointer to, std::string_view name,
+                const LoadProgress &progress) const;
+
+private:
+  static constexpr uint64_t kAbsent = UINT64_MAX;
+  /// Of a file.
+  struct Range {
+    uint32_t file;
+    Extent extent;
+    uint64_t offset; ///< In the device's memory.
+  };
+
+  std::vector<Range> ranges_;
+  std::vector<uint64_t> offsets_; ///< By weight of the plan.
+  uint64_t bytes_ = 0;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_DEVICE_CUDA_CUDAWEIGHTS_H
