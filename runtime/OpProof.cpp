@@ -186,14 +186,12 @@ float OpProof::real(std::string_view name) {
 }
 
 void OpProof::rows(const BufferRef &buffer, int64_t rows, int64_t cols) {
-  bool isA8 = moek::isA8(buffer.encoding);
-  bool fits = isA8 ? buffer.rowsPerToken == rows && buffer.cols == cols
-                   : buffer.perToken() == rows * cols;
+  bool fits = moek::isA8(buffer.encoding)
+                  ? buffer.rowsPerToken == rows && buffer.cols == cols
+                  : buffer.perToken() == rows * cols;
   if (!fits)
     fail("operand {} has {} rows of {} elements per token, expected {} of {}",
          buffer.operand, buffer.rowsPerToken, buffer.cols, rows, cols);
-  op_.strides_[op_.position(buffer.operand)] =
-      isA8 ? moek::a8RowBytes(cols) : cols;
 }
 
 void OpProof::fixedElements(const BufferRef &buffer, int64_t atLeast) {

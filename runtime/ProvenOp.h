@@ -35,16 +35,14 @@ public:
   /// What runs it.
   const moek::KernelInfo &driver() const { return *driver_; }
 
+  /// Of the plan's table of its kind.
+  const fb::Operand &operand(std::string_view name) const;
   /// Whether an optional operand is there.
   bool has(std::string_view operand) const;
   const fb::Buffer &buffer(std::string_view operand) const;
   const fb::Weight &weight(std::string_view operand) const;
   const fb::Kv &cache(std::string_view operand) const;
   std::span<const float> constant(std::string_view operand) const;
-  /// Between a buffer's rows: bytes of A8 and A8K, elements of F32 and I32.
-  int64_t stride(std::string_view operand) const {
-    return strides_[position(operand)];
-  }
   /// What multiplies a weight that has a gemm of its own.
   const moek::GemmInfo &gemm(std::string_view operand) const {
     return *gemms_[position(operand)];
@@ -59,7 +57,6 @@ private:
   static constexpr size_t kMaxOperands = 8;
 
   size_t position(std::string_view operand) const;
-  const fb::Operand &operand(std::string_view name) const;
 
   const fb::Plan *plan_;
   const fb::Phase *phase_;
@@ -68,7 +65,6 @@ private:
   uint32_t index_;
   const moek::KernelInfo *driver_ = nullptr;
   /// By operand.
-  std::array<int64_t, kMaxOperands> strides_{};
   std::array<const moek::GemmInfo *, kMaxOperands> gemms_{};
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/device/cpu/Bind.h"
 
+#include "kernels/Arguments.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/Prove.h"
 #include "runtime/device/cpu/CpuOperands.h"
@@ -10,12 +11,6 @@
 namespace moert {
 
 namespace {
-/// By OpCode.
-constexpr Binder binders[moek::kOpCodeCount] = {
-#define MOE_OP(op, name, number, kind) bind##op,
-#include "kernels/Ops.def"
-};
-
 /// Binds the instructions of one phase.
 class PhaseBinder {
 public:
@@ -86,9 +81,12 @@ private:
   }
 
   StatusOr<BoundInstruction> bind(const ProvenOp &op, std::byte *own) {
-    CpuOperands operands(plan_, op, memory_, own, files_, arguments_);
-    BoundInstruction bound{operands.driver(),
-                           binders[size_t(op.spec().op)](operands)};
+    CpuOperands operands(plan_, op, memory_, own, files_);
+    BoundInstruction bound{operands.driver(), nullptr};
+    bound.args =
+        moek::withArguments(op.spec().op, operands, [&](const auto &args) {
+          return arguments_.keep(args);
+        });
     operands.checkScratch();
     MOE_RETURN_IF_ERROR(operands.finish());
     return bound;

@@ -1,57 +1,27 @@
 #include "runtime/device/cpu/CpuOperands.h"
 
-#include "kernels/Activation.h"
-#include "kernels/KvCache.h"
 #include "runtime/PlanAccess.h"
 
 namespace moert {
 
-uint8_t *CpuOperands::bytes(std::string_view operand) {
-  const fb::Buffer &buffer = op_.buffer(operand);
+uint8_t *CpuOperands::bytes(std::string_view name) {
+  const fb::Buffer &buffer = op_.buffer(name);
   std::byte *base =
       buffer.per_worker() ? own_ : memory_.arenas[buffer.device()];
   if (!base) {
-    auto nameOf = [&](uint32_t device) {
-      return text(plan_.devices()->Get(device)->name());
-    };
-    if (status_.isOk())
-      status_ = Status(
-          StatusCode::WrongMachine,
-          fmt::format("operand {} lies in the memory of {}, which {} does not "
-                      "reach",
-                      operand, nameOf(buffer.device()), nameOf(op_.device())));
+    failToReach(name);
     return nullptr;
   }
   return reinterpret_cast<uint8_t *>(base + buffer.offset());
 }
 
-int64_t CpuOperands::byteStride(std::string_view buffer) const {
-  bool isA8 = moek::isA8(moek::Encoding(op_.buffer(buffer).encoding()));
-  return op_.stride(buffer) * (isA8 ? 1 : 4);
+moek::WeightView CpuOperands::weight(std::string_view name) const {
+  const fb::Weight &w = op_.weight(name);
+  return weightAt(name, files_.bytes(w.file()).data() + w.offset());
 }
 
-moek::WeightView CpuOperands::weight(std::string_view operand) const {
-  const fb::Weight &w = op_.weight(operand);
-  return {files_.bytes(w.file()).data() + w.offset(),
-          w.outer(),
-          w.rows(),
-          w.cols(),
-          w.outer_stride(),
-          w.row_stride(),
-          moek::Format(w.format())};
-}
-
-const float *CpuOperands::vector(std::string_view operand) const {
-  return op_.has(operand)
-             ? reinterpret_cast<const float *>(weight(operand).data)
-             : nullptr;
-}
-
-moek::KvView CpuOperands::cache(std::string_view operand) const {
-  const fb::Kv &kv = op_.cache(operand);
-  auto type = moek::KvType(kv.type());
-  return {reinterpret_cast<uint8_t *>(memory_.kv + kv.offset()), kv.width(),
-          kv.capacity(), moek::kvRowBytes(type, kv.width()), type};
+moek::KvView CpuOperands::cache(std::string_view name) const {
+  return cacheIn(name, reinterpret_cast<uint8_t *>(memory_.kv));
 }
 
 bool CpuOperands::usable(std::string_view kernel, moek::Isa isa) {

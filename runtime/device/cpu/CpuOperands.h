@@ -1,16 +1,10 @@
 //===- CpuOperands.h - Where an instruction's operands are ------*- C++ -*-===//
-//
-// What the binders of this folder build argument structs (kernels/Abi.h) from:
-// addresses of operands, functions of kernels. Shapes are not looked at again.
-// The first thing that this CPU lacks is kept and told by finish().
-//
-//===----------------------------------------------------------------------===//
 
 #ifndef MOE_RUNTIME_DEVICE_CPU_CPUOPERANDS_H
 #define MOE_RUNTIME_DEVICE_CPU_CPUOPERANDS_H
 
-#include "runtime/ProvenOp.h"
 #include "runtime/WeightFiles.h"
+#include "runtime/device/DeviceOperands.h"
 #include "runtime/device/cpu/Bind.h"
 
 #include <span>
@@ -18,62 +12,39 @@
 
 namespace moert {
 
-class CpuOperands {
+/// Of an instruction, as kernels/Arguments.h asks for them, with addresses and
+/// functions of this machine's CPU.
+class CpuOperands : public DeviceOperands {
 public:
   /// `own` is the worker's memory for buffers of which each has a copy.
   CpuOperands(const fb::Plan &plan, const ProvenOp &op, const CpuMemory &memory,
-              std::byte *own, const WeightFiles &files,
-              ArgumentStore &arguments)
-      : plan_(plan), op_(op), memory_(memory), own_(own), files_(files),
-        arguments_(arguments) {}
+              std::byte *own, const WeightFiles &files)
+      : DeviceOperands(plan, op), memory_(memory), own_(own), files_(files) {}
 
-  const ProvenOp &op() const { return op_; }
-
-  uint8_t *bytes(std::string_view buffer);
-  float *f32(std::string_view buffer) {
-    return reinterpret_cast<float *>(bytes(buffer));
+  uint8_t *bytes(std::string_view name);
+  std::span<const float> constant(std::string_view name) const {
+    return op_.constant(name);
   }
-  int32_t *i32(std::string_view buffer) {
-    return reinterpret_cast<int32_t *>(bytes(buffer));
-  }
-  /// ProvenOp::stride() in bytes for every encoding.
-  int64_t byteStride(std::string_view buffer) const;
-  moek::WeightView weight(std::string_view operand) const;
-  /// Of a weight that is one row of F32; null where it is absent.
-  const float *vector(std::string_view operand) const;
-  moek::KvView cache(std::string_view operand) const;
-
+  moek::WeightView weight(std::string_view name) const;
+  moek::KvView cache(std::string_view name) const;
   /// Null where this CPU or build does not have it.
-  moek::GemmFn gemm(std::string_view operand);
-  moek::KernelFn driver();
-  /// That there is the memory per worker which the kernel uses.
-  void checkScratch();
+  moek::GemmFn gemm(std::string_view name);
 
-  const void *keep(const auto &args) {
-    return status_.isOk() ? arguments_.keep(args) : nullptr;
-  }
-  /// WrongMachine, or InvalidFile where the plan gives too little scratch.
-  Status finish() { return std::move(status_); }
+  /// What runs it; null as gemm().
+  moek::KernelFn driver();
+  /// That there is the memory per worker which the kernel uses; InvalidFile
+  /// from finish() where the plan gives too little.
+  void checkScratch();
 
 private:
   bool usable(std::string_view kernel, moek::Isa isa);
   template <class Function>
   Function present(std::string_view kernel, Function function);
 
-  const fb::Plan &plan_;
-  const ProvenOp &op_;
   const CpuMemory &memory_;
   std::byte *own_;
   const WeightFiles &files_;
-  ArgumentStore &arguments_;
-  Status status_;
 };
-
-/// Builds the arguments of one op; null after a failure. In a Bind*.cpp.
-using Binder = const void *(*)(CpuOperands &);
-
-#define MOE_OP(op, name, number, kind) const void *bind##op(CpuOperands &);
-#include "kernels/Ops.def"
 
 } // namespace moert
 

@@ -1,0 +1,41 @@
+#include "runtime/device/DeviceOperands.h"
+
+#include "kernels/KvCache.h"
+#include "runtime/PlanAccess.h"
+
+namespace moert {
+
+moek::WeightView DeviceOperands::weightAt(std::string_view name,
+                                          const uint8_t *data) const {
+  const fb::Weight &w = op_.weight(name);
+  return {data,
+          w.outer(),
+          w.rows(),
+          w.cols(),
+          w.outer_stride(),
+          w.row_stride(),
+          moek::Format(w.format())};
+}
+
+moek::KvView DeviceOperands::cacheIn(std::string_view name,
+                                     uint8_t *caches) const {
+  const fb::Kv &kv = op_.cache(name);
+  auto type = moek::KvType(kv.type());
+  return {caches + kv.offset(), kv.width(), kv.capacity(),
+          moek::kvRowBytes(type, kv.width()), type};
+}
+
+void DeviceOperands::failToReach(std::string_view name) {
+  auto nameOf = [&](uint32_t device) {
+    return text(plan_.devices()->Get(device)->name());
+  };
+  if (status_.isOk())
+    status_ = Status(
+        StatusCode::WrongMachine,
+        fmt::format("operand {} lies in the memory of {}, which {} does not "
+                    "reach",
+                    name, nameOf(op_.buffer(name).device()),
+                    nameOf(op_.device())));
+}
+
+} // namespace moert

@@ -1,0 +1,64 @@
+//===- DeviceOperands.h - A proven instruction's operands -------*- C++ -*-===//
+//
+// What devices answer alike of that which kernels/Arguments.h asks about an
+// instruction: its parameters and shapes. Where things are, and whether they
+// are in reach, is a device's own to say, in a class that derives from this
+// one. The first failure is kept and told by finish().
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_DEVICE_DEVICEOPERANDS_H
+#define MOE_RUNTIME_DEVICE_DEVICEOPERANDS_H
+
+#include "runtime/ProvenOp.h"
+#include "runtime/base/Status.h"
+
+#include <span>
+#include <string_view>
+
+namespace moert {
+
+class DeviceOperands {
+public:
+  /// `plan` and `op`, which is one of its instructions, outlive it.
+  DeviceOperands(const fb::Plan &plan, const ProvenOp &op)
+      : plan_(plan), op_(op) {}
+
+  int32_t integer(std::string_view name) const { return op_.integer(name); }
+  bool boolean(std::string_view name) const { return op_.boolean(name); }
+  float real(std::string_view name) const { return op_.real(name); }
+  bool has(std::string_view name) const { return op_.has(name); }
+
+  int64_t cols(std::string_view name) const { return op_.buffer(name).cols(); }
+  int64_t rowsPerToken(std::string_view name) const {
+    return op_.buffer(name).rows_per_token();
+  }
+  int64_t fixedRows(std::string_view name) const {
+    return op_.buffer(name).fixed_rows();
+  }
+  moek::Encoding encoding(std::string_view name) const {
+    return moek::Encoding(op_.buffer(name).encoding());
+  }
+  moek::Encoding gemmEncoding(std::string_view name) const {
+    return op_.gemm(name).activation;
+  }
+
+  /// WrongMachine where an operand, or what works on it, is out of reach.
+  Status finish() { return std::move(status_); }
+
+protected:
+  /// A view of a weight whose bytes begin at `data`.
+  moek::WeightView weightAt(std::string_view name, const uint8_t *data) const;
+  /// A view of a cache on a device whose caches begin at `caches`.
+  moek::KvView cacheIn(std::string_view name, uint8_t *caches) const;
+  /// Fails: the device does not reach the memory that buffer `name` lies in.
+  void failToReach(std::string_view name);
+
+  const fb::Plan &plan_;
+  const ProvenOp &op_;
+  Status status_;
+};
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_DEVICE_DEVICEOPERANDS_H
