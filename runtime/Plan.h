@@ -51,8 +51,8 @@ public:
   std::span<const uint8_t> bytes() const { return bytes_; }
 
   /// WrongMachine unless this machine's CPU has the ISA of every CPU of the
-  /// plan, with the command that recompiles it; `modelPaths` say where the model
-  /// is, if not where the plan says. Of GPUs, makeDevices() finds out.
+  /// plan, with the command that recompiles it; `modelPaths` say where the
+  /// model is, if not where the plan says. Of GPUs, makeDevices() finds out.
   Status checkMachine(std::span<const std::string> modelPaths = {}) const;
 
 private:

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-using moert::CudaGpu;
 using moert::CudaDriver;
+using moert::CudaGpu;
 using moert::CudaLimits;
 using moert::CudaPeak;
 using moert::Status;
@@ -72,8 +72,7 @@ DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
   return desc;
 }
 
-StatusOr<DeviceDesc> measureGpu(const CudaDriver &driver,
-                                const CudaGpu &device,
+StatusOr<DeviceDesc> measureGpu(const CudaDriver &driver, const CudaGpu &device,
                                 const moert::CudaCalibrationOptions &options) {
   if (device.sharesHostMemory)
     return Status(StatusCode::Unsupported,
