@@ -128,6 +128,9 @@ struct RopeTableArgs {
   const float *invFreq; ///< [dim / 2], radians per position.
   int32_t dim;
   float *out; ///< [T, dim]: dim/2 cosines, then dim/2 sines.
+  /// What they are multiplied by: YaRN's magnitude, which queries and keys get
+  /// each. 1 elsewhere.
+  float scale = 1;
 };
 
 struct RmsNormArgs {
@@ -161,6 +164,16 @@ struct LinearArgs {
   bool accumulate; ///< out += instead of out =.
 };
 
+/// What an FFN makes of gate g and up u.
+enum class Activation : int32_t {
+  Silu = 0, ///< g * sigmoid(g) * u
+  Gelu = 1, ///< g * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3))) / 2 * u
+  /// g * sigmoid(1.702 g) * (u + 1), where g is at most 7 and u within -7 and 7:
+  /// gpt-oss.
+  ClampedSwiglu = 2,
+};
+inline constexpr int32_t kActivationCount = 3;
+
 struct GateUpArgs {
   const uint8_t *act; ///< [T, K]
   int64_t actStride;
@@ -168,13 +181,24 @@ struct GateUpArgs {
   GemmFn gateGemm, upGemm;
   float *out; ///< [T, F]
   int64_t outStride;
+  Activation activation = Activation::Silu;
+  const float *gateBias = nullptr, *upBias = nullptr; ///< [F] or null.
 };
 
-struct SiluMulArgs {
+struct ActivationMulArgs {
   const float *gate, *up; ///< [T * rowsPerToken, cols]
   float *out;             ///< May be gate or up.
   int64_t cols;
   int32_t rowsPerToken;
+  Activation activation = Activation::Silu;
+};
+
+struct SigmoidMulArgs {
+  const float *x;    ///< [T, cols]
+  const float *gate; ///< [T, cols], or [T] where it is one of the whole row.
+  float *out;        ///< [T, cols]; may be x, or a gate of as many columns.
+  int64_t cols;
+  bool gateOfRow;
 };
 
 struct AddArgs {
@@ -226,12 +250,43 @@ struct LatentAttentionArgs {
   float scale;
 };
 
+/// Of Attention too: `latent` is its value, and window as there.
 struct LatentCombineArgs {
   const float *x; ///< [T * splits, heads * (latent + 2)] of LatentAttention.
   int64_t xStride;
   float *out; ///< [T, heads * latent]
   int64_t outStride;
   int32_t heads, latent, splits;
+  int32_t window = 0; ///< 0: none.
+};
+
+/// Rows of a cache as kernels/KvCache.h has it for groups of heads.
+struct KvStoreArgs {
+  const float *k; ///< [T, heads * key], after norm and RoPE.
+  int64_t kStride;
+  const float *v; ///< [T, heads * value]
+  int64_t vStride;
+  KvView kv;
+  int32_t heads, key, value; ///< heads: those that keys and values have.
+};
+
+/// Query head h reads keys and values of head h / (heads / kvHeads). With score
+/// s = scale * q k^T, or softcap * tanh(s / softcap) where there is a cap, each
+/// value's weight is exp(s) over the sum of all, and of exp(sinks[h]): a sink is
+/// one score more that has no value.
+struct AttentionArgs {
+  const float *q; ///< [T, heads * key]
+  int64_t qStride;
+  KvView kv;          ///< Of KvStore; 0 .. position + t are visible to t.
+  const float *sinks; ///< [heads] or null.
+  /// [T, heads * value]; or with splits > 1 what LatentCombine reads, as
+  /// LatentAttention's, sinks in the first span that a token sees.
+  float *out;
+  int64_t outStride;
+  int32_t heads, kvHeads, key, value;
+  int32_t splits; ///< Spans of the cache at most.
+  int32_t window; ///< Positions that a token sees, its own the last; 0: all.
+  float scale, softcap; ///< softcap 0: none.
 };
 
 /// Per head h: out[t][h] = [w[h] * x[t][h] | tail of x[t][h]].
@@ -300,6 +355,7 @@ struct ExpertsLinearArgs {
   int64_t outStride;
   int32_t topK;
   bool actPerToken; ///< act has one row per token, shared by its slots.
+  const float *bias = nullptr; ///< [E, N] or null.
 };
 
 struct ExpertsGateUpArgs {
@@ -311,6 +367,8 @@ struct ExpertsGateUpArgs {
   float *out; ///< [T * topK, F], one row per slot.
   int64_t outStride;
   int32_t topK;
+  Activation activation = Activation::Silu;
+  const float *gateBias = nullptr, *upBias = nullptr; ///< [E, F] or null.
 };
 
 struct ExpertsCombineArgs {

@@ -57,7 +57,7 @@ private:
                ? encodedRowBytes(o.encoding(name), o.cols(name))
                : 4 * stride(name, rows);
   }
-  /// Of a weight that is one row of floats; null where it is absent.
+  /// Of a weight of F32 in rows; null where it is absent.
   const float *vector(Name name) const {
     return o.has(name) ? reinterpret_cast<const float *>(o.weight(name).data)
                        : nullptr;
@@ -74,6 +74,7 @@ private:
     a.invFreq = frequencies.data();
     a.dim = int32_t(2 * frequencies.size());
     a.out = f32("out");
+    a.scale = o.real("scale");
   }
   void fill(RmsNormArgs &a) const {
     a.groups = o.integer("groups");
@@ -111,15 +112,26 @@ private:
     a.upGemm = o.gemm("up");
     a.act = o.bytes("act");
     a.actStride = byteStride("act");
+    a.gateBias = vector("gate_bias");
+    a.upBias = vector("up_bias");
     a.out = f32("out");
     a.outStride = stride("out");
+    a.activation = Activation(o.integer("activation"));
   }
-  void fill(SiluMulArgs &a) const {
+  void fill(ActivationMulArgs &a) const {
     a.gate = f32("gate");
     a.up = f32("up");
     a.out = f32("out");
     a.cols = o.cols("out");
     a.rowsPerToken = int32_t(o.rowsPerToken("out"));
+    a.activation = Activation(o.integer("activation"));
+  }
+  void fill(SigmoidMulArgs &a) const {
+    a.cols = stride("x");
+    a.gateOfRow = stride("gate") != a.cols;
+    a.x = f32("x");
+    a.gate = f32("gate");
+    a.out = f32("out");
   }
   void fill(AddArgs &a) const {
     a.cols = stride("x");
@@ -182,10 +194,37 @@ private:
     a.heads = o.integer("heads");
     a.latent = o.integer("latent");
     a.splits = o.integer("splits");
+    a.window = o.integer("window");
     a.x = f32("x");
     a.xStride = stride("x", a.splits);
     a.out = f32("out");
     a.outStride = stride("out");
+  }
+  void fill(KvStoreArgs &a) const {
+    a.heads = o.integer("heads");
+    a.key = o.integer("key");
+    a.value = o.integer("value");
+    a.k = f32("k");
+    a.kStride = stride("k");
+    a.v = f32("v");
+    a.vStride = stride("v");
+    a.kv = o.cache("kv");
+  }
+  void fill(AttentionArgs &a) const {
+    a.heads = o.integer("heads");
+    a.kvHeads = o.integer("kv_heads");
+    a.key = o.integer("key");
+    a.value = o.integer("value");
+    a.splits = o.integer("splits");
+    a.window = o.integer("window");
+    a.scale = o.real("scale");
+    a.softcap = o.real("softcap");
+    a.q = f32("q");
+    a.qStride = stride("q");
+    a.kv = o.cache("kv");
+    a.sinks = vector("sinks");
+    a.out = f32("out");
+    a.outStride = stride("out", a.splits);
   }
   void fill(HeadLinearArgs &a) const {
     a.tail = o.integer("tail");
@@ -245,6 +284,7 @@ private:
   void fill(ExpertsLinearArgs &a) const {
     a.w = o.weight("w");
     a.gemm = o.gemm("w");
+    a.bias = vector("bias");
     a.topK = o.integer("top_k");
     a.actPerToken = o.boolean("act_per_token");
     a.offsets = i32("offsets");
@@ -259,7 +299,10 @@ private:
     a.up = o.weight("up");
     a.gateGemm = o.gemm("gate");
     a.upGemm = o.gemm("up");
+    a.gateBias = vector("gate_bias");
+    a.upBias = vector("up_bias");
     a.topK = o.integer("top_k");
+    a.activation = Activation(o.integer("activation"));
     a.offsets = i32("offsets");
     a.slots = i32("slots");
     a.act = o.bytes("act");

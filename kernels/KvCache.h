@@ -14,6 +14,12 @@
 // block's scales are a vector too. A row with a NaN or an infinity in a block
 // has a NaN scale there.
 //
+// What a row holds. Latent attention: [latent | rope key]. Heads with keys and
+// values of their own: [key of head 0 | key of head 1 | ... | value of head 0 |
+// ...], each part padded with zeros to whole blocks, whatever the type: no block
+// has columns of two heads, which its scale would tie together. There a NaN or
+// an infinity in a head's key or value shows as a NaN at its key's begin.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_KERNELS_KVCACHE_H
@@ -36,6 +42,15 @@ inline constexpr int64_t kKvZeroCode = 128;
 /// Blocks of a Q8_0 row.
 constexpr int64_t kvBlocks(int64_t width) {
   return (width + kKvBlock - 1) / kKvBlock;
+}
+
+/// Elements from a head's key or value of `cols` to the next in a row.
+constexpr int64_t gqaPartWidth(int64_t cols) {
+  return kvBlocks(cols) * kKvBlock;
+}
+/// Of a row with `key` and `value` columns for each of `kvHeads`.
+constexpr int64_t gqaKvWidth(int64_t kvHeads, int64_t key, int64_t value) {
+  return kvHeads * (gqaPartWidth(key) + gqaPartWidth(value));
 }
 
 /// Bytes of a row, of Q8_0 a tile's share.

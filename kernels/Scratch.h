@@ -67,15 +67,16 @@ constexpr int64_t absorbQueryScratchBytes(int64_t latent) {
   return kHeadRows * scratchFloats(latent) * 4;
 }
 /// Q8Group and what cpu/*/Q8Products.h add to it, where AVX2 has queries in
-/// words and nothing larger than AVX-512: `queries` at a time, keys and the
-/// values that are held transposed in so many blocks.
-constexpr int64_t q8ScratchBytes(int64_t queries, int64_t keyBlocks,
-                                 int64_t heldBlocks) {
+/// words and nothing larger than AVX-512: so many queries are held, of which
+/// `atATime` are worked with; keys and the values that are held transposed in so
+/// many blocks.
+constexpr int64_t q8ScratchBytes(int64_t queries, int64_t atATime,
+                                 int64_t keyBlocks, int64_t heldBlocks) {
   return queries * keyBlocks * kKvBlock * 2 +
          2 * scratchFloats(queries * keyBlocks) * 4 +
-         queries * kQ8Group * (4 + 2) +
-         (queries * kQ8Group / 4 + 63) / 64 * 64 +
-         4 * scratchFloats(queries) * 4 + kQ8Group * 2 +
+         atATime * kQ8Group * (4 + 2) +
+         (atATime * kQ8Group / 4 + 63) / 64 * 64 +
+         5 * scratchFloats(atATime) * 4 + kQ8Group * 2 +
          heldBlocks * kQ8Group * kKvBlock + kQ8Queries * kQ8Group * 2;
 }
 /// LatentAttention: running maximum and sum per head, and either a block of
@@ -86,7 +87,7 @@ constexpr int64_t latentAttentionScratchBytes(int64_t heads, int64_t latent,
                                               int64_t rope) {
   int64_t floats = kKeyTile * scratchFloats(latent + rope) + heads * kKeyTile +
                    scratchFloats(heads);
-  int64_t q8 = q8ScratchBytes(heads, kvBlocks(latent + rope), 1);
+  int64_t q8 = q8ScratchBytes(heads, heads, kvBlocks(latent + rope), 1);
   return 2 * scratchFloats(heads) * 4 + (floats * 4 > q8 ? floats * 4 : q8);
 }
 /// MlaAttention: running maximum and sum of a span of queries; kHeadRows rows
@@ -107,8 +108,25 @@ constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
   int64_t keyBlocks = kvBlocks(nope) + kvBlocks(rope);
   int64_t q8 = kQ8Group * kvRowBytes(KvType::Q8_0,
                                      (keyBlocks + kvBlocks(value)) * kKvBlock) +
-               q8ScratchBytes(kQueryTile, keyBlocks, kvBlocks(value));
+               q8ScratchBytes(kQueryTile, kQueryTile, keyBlocks, kvBlocks(value));
   return rows + (floats > q8 ? floats : q8);
+}
+/// Attention: running maximum and sum of a tile of tokens' queries of a group of
+/// heads. Then either a block of keys, also as columns, and of values as floats
+/// with scores and rescaling factors of a tile's queries or a token's; or, for a
+/// Q8_0 cache, integer products of those. The weighted sums themselves grow in
+/// the output.
+constexpr int64_t attentionScratchBytes(int64_t heads, int64_t kvHeads,
+                                        int64_t key, int64_t value) {
+  int64_t group = kvHeads > 0 ? heads / kvHeads : heads;
+  int64_t atATime = group > kQueryTile ? group : kQueryTile;
+  int64_t floats =
+      kKeyTile * (key + scratchFloats(key) + scratchFloats(value) + atATime) +
+      scratchFloats(atATime);
+  int64_t q8 = q8ScratchBytes(kQueryTile * group, atATime, kvBlocks(key),
+                              kvBlocks(value));
+  return 2 * scratchFloats(kQueryTile * group) * 4 +
+         (floats * 4 > q8 ? floats * 4 : q8);
 }
 /// Router: scores and biased scores of a token's experts and of its groups (at
 /// most as many), in double.

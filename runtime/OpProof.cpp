@@ -81,7 +81,8 @@ const fb::Weight &OpProof::matrix(std::string_view operand) {
   return w;
 }
 
-void OpProof::vector(std::string_view operand, int64_t length) {
+void OpProof::vectors(std::string_view operand, int64_t count,
+                      int64_t length) {
   if (!has(operand))
     return;
   const fb::Weight &w = matrix(operand);
@@ -89,14 +90,17 @@ void OpProof::vector(std::string_view operand, int64_t length) {
   if (format != moek::Format::F32)
     fail("operand {} has format {}, expected F32", operand,
          moek::formatInfo(format).name);
-  if (w.rows() != 1 || w.cols() != length)
-    fail("operand {} is {} x {}, expected 1 x {}", operand, w.rows(), w.cols(),
-         length);
+  if (w.rows() != count || w.cols() != length)
+    fail("operand {} is {} x {}, expected {} x {}", operand, w.rows(), w.cols(),
+         count, length);
+  if (count > 1)
+    equal(fmt::format("operand {}'s row stride", operand), w.row_stride(),
+          "the bytes of a row", length * int64_t(sizeof(float)));
   if (!status_.isOk())
     return;
   const auto *values = reinterpret_cast<const float *>(
       files_.bytes(w.file()).data() + w.offset());
-  for (int64_t i = 0; i < length; ++i)
+  for (int64_t i = 0; i < count * length; ++i)
     if (!std::isfinite(values[i]))
       fail("weight {} holds {} at index {}; the model file is damaged",
            quoted(text(w.name())), values[i], i);
@@ -170,6 +174,10 @@ int32_t OpProof::integer(std::string_view name, int64_t low, int64_t high) {
 
 int32_t OpProof::positive(std::string_view name) {
   return integer(name, 1, kMaxParameter);
+}
+
+void OpProof::activation(std::string_view name) {
+  integer(name, 0, moek::kActivationCount - 1);
 }
 
 float OpProof::real(std::string_view name) {

@@ -48,7 +48,11 @@ public:
   const fb::Weight &matrix(std::string_view operand);
   /// An F32 weight of `length` finite values in a row. An optional operand may
   /// be absent.
-  void vector(std::string_view operand, int64_t length);
+  void vector(std::string_view operand, int64_t length) {
+    vectors(operand, 1, length);
+  }
+  /// Likewise `count` of them, one after the other.
+  void vectors(std::string_view operand, int64_t count, int64_t length);
   const fb::Kv &cache(std::string_view operand) { return op_.cache(operand); }
   std::span<const float> constant(std::string_view operand) {
     return op_.constant(operand);
@@ -67,6 +71,8 @@ public:
   int32_t integer(std::string_view name, int64_t low, int64_t high);
   int32_t positive(std::string_view name);
   bool boolean(std::string_view name) { return integer(name, 0, 1) != 0; }
+  /// One of moek::Activation.
+  void activation(std::string_view name);
   float real(std::string_view name);
 
   /// Checks that each token has `rows` rows of `cols` elements, and notes the

@@ -1,4 +1,4 @@
-// What rotary embedding and multi-head latent attention assume.
+// What rotary embedding and attention assume.
 #include "kernels/Scratch.h" // kLatentSplits
 #include "runtime/OpProof.h"
 
@@ -21,7 +21,14 @@ void proveLatentCache(OpProof &p, int64_t latent, int64_t rope) {
           latent + rope);
 }
 
-/// What LatentAttention leaves per span: sums of `latent` elements, maximum and
+/// One whose rows are keys and values of heads.
+void proveGroupedCache(OpProof &p, int64_t heads, int64_t key, int64_t value) {
+  p.equal("the cache's width", p.cache("kv").width(),
+          "that of its heads' keys and values",
+          moek::gqaKvWidth(heads, key, value));
+}
+
+/// What LatentAttention and Attention leave per span: sums of `latent` elements, maximum and
 /// sum of each head.
 void proveSpans(OpProof &p, const BufferRef &buffer, int64_t splits,
                 int64_t heads, int64_t latent) {
@@ -96,7 +103,36 @@ void proveLatentCombine(OpProof &p) {
   BufferRef out = p.buffer("out", Encoding::F32);
   int64_t heads = p.positive("heads"), latent = p.positive("latent");
   proveSpans(p, x, p.integer("splits", 2, moek::kLatentSplits), heads, latent);
+  p.integer("window", 0, INT32_MAX);
   p.rows(out, 1, heads * latent);
+}
+
+void proveKvStore(OpProof &p) {
+  BufferRef k = p.buffer("k", Encoding::F32), v = p.buffer("v", Encoding::F32);
+  int64_t heads = p.positive("heads"), key = p.positive("key");
+  int64_t value = p.positive("value");
+  p.rows(k, 1, heads * key);
+  p.rows(v, 1, heads * value);
+  proveGroupedCache(p, heads, key, value);
+}
+
+void proveAttention(OpProof &p) {
+  BufferRef q = p.buffer("q", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  int64_t heads = p.positive("heads"), kvHeads = p.positive("kv_heads");
+  int64_t key = p.positive("key"), value = p.positive("value");
+  p.require(heads % kvHeads == 0, "kv_heads divide the heads");
+  p.real("scale");
+  p.require(p.real("softcap") >= 0, "softcap is not negative");
+  p.integer("window", 0, INT32_MAX);
+  p.vector("sinks", heads);
+  p.rows(q, 1, heads * key);
+  proveGroupedCache(p, kvHeads, key, value);
+  int32_t splits = p.integer("splits", 1, moek::kLatentSplits);
+  if (splits == 1)
+    p.rows(out, 1, heads * value);
+  else
+    proveSpans(p, out, splits, heads, value);
 }
 
 void proveHeadLinear(OpProof &p) {

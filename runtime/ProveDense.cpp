@@ -17,6 +17,7 @@ void proveEmbed(OpProof &p) {
 
 void proveRopeTable(OpProof &p) {
   BufferRef out = p.buffer("out", Encoding::F32);
+  p.real("scale");
   p.rows(out, 1, 2 * int64_t(p.constant("inv_freq").size()));
 }
 
@@ -59,17 +60,31 @@ void proveGateUp(OpProof &p) {
   p.equal("up's column count", up.cols(), "gate's", gate.cols());
   p.gemm("gate", act);
   p.gemm("up", act);
+  p.vector("gate_bias", gate.rows());
+  p.vector("up_bias", gate.rows());
+  p.activation("activation");
   p.rows(act, 1, gate.cols());
   p.rows(out, 1, gate.rows());
 }
 
-void proveSiluMul(OpProof &p) {
+void proveActivationMul(OpProof &p) {
   BufferRef gate = p.buffer("gate", Encoding::F32);
   BufferRef up = p.buffer("up", Encoding::F32);
   BufferRef out = p.buffer("out", Encoding::F32);
   p.require(out.rowsPerToken >= 1, "out has rows per token");
   p.rows(gate, out.rowsPerToken, out.cols);
   p.rows(up, out.rowsPerToken, out.cols);
+  p.activation("activation");
+}
+
+void proveSigmoidMul(OpProof &p) {
+  BufferRef x = p.buffer("x", Encoding::F32);
+  BufferRef gate = p.buffer("gate", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  int64_t cols = out.perToken();
+  p.require(cols >= 1, "out has rows per token");
+  p.rows(x, 1, cols);
+  p.rows(gate, 1, gate.perToken() == 1 ? 1 : cols);
 }
 
 void proveAdd(OpProof &p) {

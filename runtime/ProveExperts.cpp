@@ -51,6 +51,7 @@ void proveExpertsLinear(OpProof &p) {
   BufferRef out = p.buffer("out", Encoding::F32);
   const fb::Weight &w = p.weight("w");
   p.gemm("w", act);
+  p.vectors("bias", w.outer(), w.rows());
   int32_t topK = p.integer("top_k", 1, w.outer());
   bool actPerToken = p.boolean("act_per_token");
   proveGroups(p, w.outer(), topK);
@@ -67,6 +68,9 @@ void proveExpertsGateUp(OpProof &p) {
   p.equal("up's column count", up.cols(), "gate's", gate.cols());
   p.gemm("gate", act);
   p.gemm("up", act);
+  p.vectors("gate_bias", gate.outer(), gate.rows());
+  p.vectors("up_bias", gate.outer(), gate.rows());
+  p.activation("activation");
   int32_t topK = p.integer("top_k", 1, gate.outer());
   proveGroups(p, gate.outer(), topK);
   p.rows(act, 1, gate.cols());

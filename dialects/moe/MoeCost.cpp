@@ -24,7 +24,7 @@ using namespace mlir::moe;
 
 namespace {
 /// exp, add, divide, multiply.
-constexpr double kSiluMulFlops = 4;
+constexpr double kActivationFlops = 4;
 /// Of a score: subtract the maximum, exp, add to the sum, scale.
 constexpr double kSoftmaxFlops = 4;
 constexpr double kF32Bytes = 4;
@@ -104,19 +104,19 @@ Works matrixWork(double tokens, Value x, Value weight, Value bias,
 template <typename Op>
 Works gatedWork(Op op, double rows, double matrices, double inner) {
   double each = rows / matrices, bytes = rows * inner * kF32Bytes;
-  double siluMul = rows * inner * kSiluMulFlops;
+  double activationMul = rows * inner * kActivationFlops;
   Product gate = product(op.getGate(), each, matrices);
   Product up = product(op.getUp(), each, matrices);
   Works works;
   if (op.getFused()) {
-    works.push_back(moving(siluMul, bytes));
+    works.push_back(moving(activationMul, bytes));
     works.back().products = {gate, up};
   } else {
     for (const Product &factor : {gate, up}) {
       works.push_back(moving(0, bytes));
       works.back().products = {factor};
     }
-    works.push_back(moving(siluMul, 3 * bytes));
+    works.push_back(moving(activationMul, 3 * bytes));
   }
   works.push_back(moving(0, bytes));
   works.back().products = {product(op.getDown(), each, matrices)};

@@ -61,7 +61,7 @@ Steps FfnOp::getPlanSteps() {
   else
     steps = {{OpCode::Linear, {getGate()}},
              {OpCode::Linear, {getUp()}},
-             {OpCode::SiluMul}};
+             {OpCode::ActivationMul}};
   steps.push_back({OpCode::Linear, {getDown()}, ActivationSource::Inner});
   addResidual(steps, getOperation(), getResidual());
   return steps;
@@ -119,7 +119,7 @@ Steps ExpertsOp::getPlanSteps() {
   else
     steps = {{OpCode::ExpertsLinear, {getGate()}},
              {OpCode::ExpertsLinear, {getUp()}},
-             {OpCode::SiluMul}};
+             {OpCode::ActivationMul}};
   steps.push_back(
       {OpCode::ExpertsLinear, {getDown()}, ActivationSource::Inner});
   steps.push_back({OpCode::ExpertsCombine});

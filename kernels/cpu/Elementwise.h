@@ -4,6 +4,7 @@
 #define MOE_KERNELS_CPU_ELEMENTWISE_H
 
 #include "kernels/Activation.h"
+#include "kernels/cpu/Activations.h"
 #include "kernels/cpu/WeightRows.h"
 
 #include <cmath>
@@ -130,13 +131,30 @@ void run(const QuantizeArgs &a, const Step &step, const Worker &worker) {
 }
 
 template <class S>
-void run(const SiluMulArgs &a, const Step &step, const Worker &worker) {
+void run(const ActivationMulArgs &a, const Step &step, const Worker &worker) {
   Range range = shareOf(int64_t(step.tokens) * a.rowsPerToken * a.cols,
                         kFlatGrain, worker);
-  forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
-    lanes.store(a.out + i,
-                S::mul(silu<S>(lanes.load(a.gate + i)), lanes.load(a.up + i)));
+  withActivation<S>(a.activation, [&](auto activation) {
+    forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
+      lanes.store(a.out + i,
+                  activation(lanes.load(a.gate + i), lanes.load(a.up + i)));
+    });
   });
+}
+
+template <class S>
+void run(const SigmoidMulArgs &a, const Step &step, const Worker &worker) {
+  Range range = shareOf(step.tokens * a.cols, kFlatGrain, worker);
+  while (range.begin < range.end) {
+    int64_t t = range.begin / a.cols, rowEnd = (t + 1) * a.cols;
+    int64_t end = rowEnd < range.end ? rowEnd : range.end;
+    auto ofRow = S::set(a.gateOfRow ? a.gate[t] : 0);
+    forVectors<S>(range.begin, end, [&](int64_t i, auto lanes) {
+      auto gate = a.gateOfRow ? ofRow : lanes.load(a.gate + i);
+      lanes.store(a.out + i, timesSigmoid<S>(lanes.load(a.x + i), gate));
+    });
+    range.begin = end;
+  }
 }
 
 template <class S>

@@ -68,6 +68,16 @@ MOE_INLINE void forExpertShare(const int32_t *offsets, int64_t experts,
   });
 }
 
+/// out = row + bias, which may be null.
+template <class S>
+MOE_INLINE void storeRow(const float *row, const float *bias, int64_t count,
+                         float *out) {
+  forVectors<S>(0, count, [&](int64_t i, auto lanes) {
+    auto v = lanes.load(row + i);
+    lanes.store(out + i, bias ? S::add(v, lanes.load(bias + i)) : v);
+  });
+}
+
 template <class S>
 void run(const ExpertsLinearArgs &a, const Step &step, const Worker &worker) {
   GemmTiles tiles = gemmTiles(worker.scratch);
@@ -86,16 +96,16 @@ void run(const ExpertsLinearArgs &a, const Step &step, const Worker &worker) {
             auto rowOf = [&](int64_t t) {
               return a.out + slots[t] * a.outStride + row;
             };
-            if (count == 1) {
+            if (count == 1 && !a.bias) {
               a.gemm(w, a.w.rowStride, rows, tiles.act, 1, a.w.cols, rowOf(0),
                      a.outStride);
               return;
             }
             a.gemm(w, a.w.rowStride, rows, tiles.act, count, a.w.cols,
                    tiles.first, kRowTile);
+            const float *bias = biasAt(a.bias, expert * a.w.rows + row);
             for (int64_t t = 0; t < count; ++t)
-              std::memcpy(rowOf(t), tiles.first + t * kRowTile,
-                          size_t(rows) * sizeof(float));
+              storeRow<S>(tiles.first + t * kRowTile, bias, rows, rowOf(t));
           });
         });
       });
@@ -120,9 +130,12 @@ void run(const ExpertsGateUpArgs &a, const Step &step, const Worker &worker) {
                        a.gate.cols, tiles.first, kRowTile);
             a.upGemm(up, a.up.rowStride, rows, tiles.act, count, a.up.cols,
                      tiles.second, kRowTile);
-            storeSiluMul<S>(tiles, count, rows, [&](int64_t t) {
-              return a.out + slots[t] * a.outStride + row;
-            });
+            int64_t at = expert * a.gate.rows + row;
+            storeActivation<S>(
+                tiles, count, rows, a.activation,
+                {biasAt(a.gateBias, at), biasAt(a.upBias, at)}, [&](int64_t t) {
+                  return a.out + slots[t] * a.outStride + row;
+                });
           });
         });
       });

@@ -10,8 +10,8 @@
 #define MOE_KERNELS_CPU_GEMM_H
 
 #include "kernels/Scratch.h"
+#include "kernels/cpu/Activations.h"
 #include "kernels/cpu/Share.h"
-#include "kernels/cpu/Simd.h"
 
 namespace moek {
 
@@ -58,19 +58,37 @@ MOE_INLINE void forRowTiles(int64_t rows, int64_t tokens, const Worker &worker,
             });
 }
 
-/// out[t][r] = silu(gate[t][r]) * up[t][r] for a tile; row t goes to rowOf(t).
+/// Of a tile's weight rows, null for none.
+struct GateUpBias {
+  const float *gate, *up;
+};
+
+/// out[t][r] = activation(gate[t][r], up[t][r]) for a tile, with biases added to
+/// both first; row t goes to rowOf(t).
 template <class S, class RowOf>
-MOE_INLINE void storeSiluMul(const GemmTiles &tiles, int64_t tokens,
-                             int64_t rows, RowOf rowOf) {
-  for (int64_t t = 0; t < tokens; ++t) {
-    const float *gate = tiles.first + t * kRowTile;
-    const float *up = tiles.second + t * kRowTile;
-    float *out = rowOf(t);
-    forVectors<S>(0, rows, [&](int64_t i, auto lanes) {
-      lanes.store(out + i,
-                  S::mul(silu<S>(lanes.load(gate + i)), lanes.load(up + i)));
-    });
-  }
+MOE_INLINE void storeActivation(const GemmTiles &tiles, int64_t tokens,
+                                int64_t rows, Activation kind,
+                                const GateUpBias &bias, RowOf rowOf) {
+  withActivation<S>(kind, [&](auto activation) {
+    for (int64_t t = 0; t < tokens; ++t) {
+      const float *gate = tiles.first + t * kRowTile;
+      const float *up = tiles.second + t * kRowTile;
+      float *out = rowOf(t);
+      forVectors<S>(0, rows, [&](int64_t i, auto lanes) {
+        auto g = lanes.load(gate + i), u = lanes.load(up + i);
+        if (bias.gate)
+          g = S::add(g, lanes.load(bias.gate + i));
+        if (bias.up)
+          u = S::add(u, lanes.load(bias.up + i));
+        lanes.store(out + i, activation(g, u));
+      });
+    }
+  });
+}
+
+/// `bias` from element `i` on, null where there is none.
+MOE_INLINE const float *biasAt(const float *bias, int64_t i) {
+  return bias ? bias + i : nullptr;
 }
 
 /// What Linear does with a finished tile beyond storing it.
@@ -122,9 +140,11 @@ void run(const GateUpArgs &a, const Step &step, const Worker &worker) {
                  tiles.act, tokens, a.gate.cols, tiles.first, kRowTile);
       a.upGemm(a.up.data + row * a.up.rowStride, a.up.rowStride, rows,
                tiles.act, tokens, a.up.cols, tiles.second, kRowTile);
-      storeSiluMul<S>(tiles, tokens, rows, [&](int64_t t) {
-        return a.out + (token + t) * a.outStride + row;
-      });
+      storeActivation<S>(
+          tiles, tokens, rows, a.activation,
+          {biasAt(a.gateBias, row), biasAt(a.upBias, row)}, [&](int64_t t) {
+            return a.out + (token + t) * a.outStride + row;
+          });
     });
   });
 }

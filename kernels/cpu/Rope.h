@@ -17,8 +17,8 @@ void run(const RopeTableArgs &a, const Step &step, const Worker &worker) {
     float *row = a.out + t * a.dim;
     for (int32_t i = 0; i < half; ++i) {
       double angle = double(position) * double(a.invFreq[i]);
-      row[i] = float(std::cos(angle));
-      row[half + i] = float(std::sin(angle));
+      row[i] = float(std::cos(angle) * double(a.scale));
+      row[half + i] = float(std::sin(angle) * double(a.scale));
     }
   });
 }

@@ -6,7 +6,7 @@
 //   Num                   what a sum over lanes is: double in the reference
 //   load, loadPart, store, storePart    floats; the parts take a lane count
 //   loadF16, loadBf16, storeF16, storeBf16    kWidth 16-bit floats
-//   zero, set, add, sub, mul, div, max, fma(a, b, c) = a * b + c, exp
+//   zero, set, add, sub, mul, div, min, max, fma(a, b, c) = a * b + c, exp
 //   reduceAdd, reduceMax, reduceAdd4    over lanes; reduceAdd4 adds each of
 //                                       four vectors in reduceAdd's order
 //   sumOfLanes, storeFirst, kFloatTokens    for gemms (kWidth > 1): see
@@ -60,8 +60,8 @@ MOE_INLINE void forVectors(int64_t begin, int64_t end, Body body) {
 /// e^x = 2^n e^r with |r| <= ln(2)/2; minimax polynomial of the Cephes library.
 /// The clamps keep n small and pass NaN on (min and max return their second
 /// operand then); e^-105 rounds to 0 and e^89 to infinity. For a trait with
-/// round (to whole numbers), min, fnma(a, b, c) = c - a * b and scale(p, n),
-/// p * 2^n for any such n.
+/// round (to whole numbers), fnma(a, b, c) = c - a * b and scale(p, n), p * 2^n
+/// for any such n.
 template <class S> MOE_INLINE typename S::Vec expOf(typename S::Vec x) {
   using Vec = typename S::Vec;
   x = S::max(S::set(-105.0f), S::min(S::set(89.0f), x));
@@ -77,8 +77,11 @@ template <class S> MOE_INLINE typename S::Vec expOf(typename S::Vec x) {
   return S::scale(p, n);
 }
 
-template <class S> MOE_INLINE typename S::Vec silu(typename S::Vec x) {
-  return S::div(x, S::add(S::set(1), S::exp(S::sub(S::zero(), x))));
+/// x * sigmoid(y)
+template <class S>
+MOE_INLINE typename S::Vec timesSigmoid(typename S::Vec x,
+                                        typename S::Vec y) {
+  return S::div(x, S::add(S::set(1), S::exp(S::sub(S::zero(), y))));
 }
 
 /// Runs body(load, store, bytes per element) for an element type that has no

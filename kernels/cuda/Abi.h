@@ -63,6 +63,7 @@ struct RopeTableArgs {
   const float *invFreq;
   float *out;
   int dim;
+  float scale;
 };
 
 struct RmsNormArgs {
@@ -82,7 +83,7 @@ struct QuantizeArgs {
   int rowsPerToken;
 };
 
-/// SiluMul, Add: `perToken` elements of each token.
+/// ActivationMul, Add: `perToken` elements of each token.
 struct PairArgs {
   const Step *step;
   const float *x, *y;

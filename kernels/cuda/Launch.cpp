@@ -40,7 +40,8 @@ std::vector<Launch> launches(const moek::RopeTableArgs &a,
                              const LaunchContext &context) {
   return {makeLaunch({"kernels/cuda/RopeTable.cu", "rope_table", {}},
                      {uint32_t(context.maxTokens)}, 32, 0,
-                     RopeTableArgs{context.step, a.invFreq, a.out, a.dim})};
+                     RopeTableArgs{context.step, a.invFreq, a.out, a.dim,
+                                   a.scale})};
 }
 
 std::vector<Launch> launches(const moek::RmsNormArgs &a,
@@ -79,9 +80,11 @@ std::vector<Launch> pairs(const char *entry, std::vector<std::string> defines,
                      kThreads, 0, PairArgs{context.step, x, y, out, perToken})};
 }
 
-std::vector<Launch> launches(const moek::SiluMulArgs &a,
+std::vector<Launch> launches(const moek::ActivationMulArgs &a,
                              const LaunchContext &context) {
-  return pairs("silu_mul", {"MOE_SILU"}, a.gate, a.up, a.out,
+  if (a.activation != Activation::Silu)
+    return {};
+  return pairs("activation_mul", {"MOE_SILU"}, a.gate, a.up, a.out,
                a.cols * a.rowsPerToken, context);
 }
 
@@ -221,6 +224,8 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
 
 std::vector<Launch> launches(const moek::LatentCombineArgs &a,
                              const LaunchContext &context) {
+  if (a.window != 0)
+    return {};
   return {makeLaunch(
       {"kernels/cuda/LatentCombine.cu", "latent_combine", {}},
       {uint32_t(context.maxTokens), uint32_t(a.heads), blocksFor(a.latent, 64)},
@@ -330,7 +335,7 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
     MOE_LAUNCH(RopeTable)
     MOE_LAUNCH(RmsNorm)
     MOE_LAUNCH(Quantize)
-    MOE_LAUNCH(SiluMul)
+    MOE_LAUNCH(ActivationMul)
     MOE_LAUNCH(Add)
     MOE_LAUNCH(Rope)
     MOE_LAUNCH(MlaLatent)
@@ -349,6 +354,10 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
   case OpCode::ExpertsLinear:
   case OpCode::ExpertsGateUp:
     return gemmLaunches(op, args, context);
+  case OpCode::KvStore:
+  case OpCode::Attention:
+  case OpCode::SigmoidMul:
+    return {};
   }
   return {};
 }

@@ -33,6 +33,9 @@ struct Product {
   bool isGate = false;
   int64_t heads = 1;
   int64_t maxRows = 1; ///< Tokens, of experts slots.
+  /// What no kernel does yet: biases of experts and of gate and up, and
+  /// activations other than SiLU.
+  bool isRefused = false;
 };
 
 Product productOf(OpCode op, const void *args, const LaunchContext &context) {
@@ -74,12 +77,15 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
     const auto &a = *static_cast<const GateUpArgs *>(args);
     take(a, a.gate);
     takeUp(a.up);
+    p.isRefused =
+        a.activation != Activation::Silu || a.gateBias || a.upBias;
     break;
   }
   case OpCode::ExpertsLinear: {
     const auto &a = *static_cast<const ExpertsLinearArgs *>(args);
     take(a, a.w);
     takeExperts(a, a.w, a.actPerToken);
+    p.isRefused = a.bias;
     break;
   }
   case OpCode::ExpertsGateUp: {
@@ -87,6 +93,8 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
     take(a, a.gate);
     takeUp(a.up);
     takeExperts(a, a.gate, true);
+    p.isRefused =
+        a.activation != Activation::Silu || a.gateBias || a.upBias;
     break;
   }
   case OpCode::HeadLinear: {
@@ -255,7 +263,7 @@ std::vector<Launch> gemm(const Product &p) {
 std::vector<Launch> gemmLaunches(OpCode op, const void *args,
                                  const LaunchContext &context) {
   Product p = productOf(op, args, context);
-  if (p.isGate && p.format != p.upFormat)
+  if (p.isRefused || (p.isGate && p.format != p.upFormat))
     return {};
   if (context.form.layout == Layout::Gguf)
     return floatGemm(p);

@@ -1,4 +1,4 @@
-// SiluMul and Add: an element a thread.
+// ActivationMul and Add: an element a thread.
 
 #include "kernels/cuda/Device.cuh"
 

@@ -1,4 +1,4 @@
-// RopeTable: cosines and sines of the step's positions. Angles in double: at
+// RopeTable: cosines and sines of the step's positions, times a scale. Angles in double: at
 // position 10^6 a float angle would be off by 0.03. The library's sine keeps a
 // table in local memory for angles that we do not have: position times at most
 // one radian is below 2^31.
@@ -48,7 +48,7 @@ MOE_KERNEL(128, 4)(const __grid_constant__ RopeTableArgs a) {
   float *row = a.out + i64(t) * a.dim;
   for (int i = threadIdx.x; i < half; i += blockDim.x) {
     Turned turned = turn(double(position) * double(a.invFreq[i]));
-    row[i] = float(turned.cosine);
-    row[half + i] = float(turned.sine);
+    row[i] = float(turned.cosine * a.scale);
+    row[half + i] = float(turned.sine * a.scale);
   }
 }

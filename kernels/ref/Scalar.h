@@ -60,6 +60,7 @@ struct Simd {
   static Vec div(Vec a, Vec b) { return a / b; }
   /// As the vector instructions: the second operand if either is NaN.
   static Vec max(Vec a, Vec b) { return a > b ? a : b; }
+  static Vec min(Vec a, Vec b) { return a < b ? a : b; }
   static Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
   static Vec exp(Vec x) { return std::exp(x); }
   static double reduceAdd(Vec v) { return v; }

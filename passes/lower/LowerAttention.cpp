@@ -135,7 +135,8 @@ LogicalResult lowerLatentAttention(LatentAttentionOp op, Steps steps,
       break;
     case OpCode::LatentCombine:
       if (splits > 1)
-        emitter.inst(step, {sums, out}, {heads, latent, splits});
+        emitter.inst(step, {sums, out},
+                     {heads, latent, splits, /*window=*/0});
       break;
     default:
       return unexpectedStep(op, step);

@@ -76,13 +76,14 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
       emitter.inst(step,
                    {emitter.activation(step, op.getX()),
                     emitter.weight(step, op.getGate()),
-                    emitter.weight(step, op.getUp()), groups.offsets,
-                    groups.slots, inner.buffer},
-                   {topK});
+                    emitter.weight(step, op.getUp()), Value(), Value(),
+                    groups.offsets, groups.slots, inner.buffer},
+                   {topK, int64_t(moek::Activation::Silu)});
       break;
-    case OpCode::SiluMul:
+    case OpCode::ActivationMul:
       inner.buffer = factors[0];
-      emitter.inst(step, {factors[0], factors[1], inner.buffer});
+      emitter.inst(step, {factors[0], factors[1], inner.buffer},
+                   {int64_t(moek::Activation::Silu)});
       break;
     case OpCode::ExpertsLinear: {
       Value weight = step.step.gemmWeights.front();
@@ -95,7 +96,8 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
       emitter.inst(
           step,
           {isDown ? inner.read(step) : emitter.activation(step, op.getX()),
-           emitter.weight(step, weight), groups.offsets, groups.slots, result},
+           emitter.weight(step, weight), Value(), groups.offsets, groups.slots,
+           result},
           {topK, /*act_per_token=*/!isDown});
       if (isDown)
         slots = result;

@@ -90,11 +90,14 @@ LogicalResult lowerFfn(FfnOp op, Steps steps, PhaseEmitter &emitter) {
           emitter.buffer(emitter.label() + ".inner", Encoding::F32, columns);
       emitter.inst(step, {emitter.activation(step, op.getX()),
                           emitter.weight(step, op.getGate()),
-                          emitter.weight(step, op.getUp()), inner.buffer});
+                          emitter.weight(step, op.getUp()), Value(), Value(),
+                          inner.buffer},
+                   {int64_t(moek::Activation::Silu)});
       break;
-    case OpCode::SiluMul:
+    case OpCode::ActivationMul:
       inner.buffer = factors[0];
-      emitter.inst(step, {factors[0], factors[1], inner.buffer});
+      emitter.inst(step, {factors[0], factors[1], inner.buffer},
+                   {int64_t(moek::Activation::Silu)});
       break;
     case OpCode::Linear: {
       Value weight = step.step.gemmWeights.front();

@@ -57,8 +57,14 @@ public:
   }
   moek::WeightView weight(std::string_view name) const {
     WeightShape shape = shapeOf(value(name));
-    return {nullptr,     shape.outer,         shape.rows,
-            shape.cols,  shape.matrixBytes(), shape.rowBytes(),
+    // Null would mean that there is no such weight.
+    static constexpr uintptr_t kSomewhere = 4096;
+    return {reinterpret_cast<uint8_t *>(kSomewhere),
+            shape.outer,
+            shape.rows,
+            shape.cols,
+            shape.matrixBytes(),
+            shape.rowBytes(),
             shape.format};
   }
   moek::KvView cache(std::string_view name) const {

@@ -80,7 +80,7 @@ Work ropeTable(Arena &, Isa, Step);
 Work rmsNorm(Arena &, Isa, Step);
 Work linear(Arena &, Isa, Step);
 Work gateUp(Arena &, Isa, Step);
-Work siluMul(Arena &, Isa, Step);
+Work activationMul(Arena &, Isa, Step);
 Work add(Arena &, Isa, Step);
 Work rope(Arena &, Isa, Step);
 Work mlaLatent(Arena &, Isa, Step);

@@ -87,8 +87,8 @@ Work gateUp(Arena &arena, Isa isa, Step step) {
           2 * double(a.gate.outerStride)};
 }
 
-Work siluMul(Arena &arena, Isa, Step step) {
-  SiluMulArgs a{};
+Work activationMul(Arena &arena, Isa, Step step) {
+  ActivationMulArgs a{};
   int64_t count = int64_t(step.tokens) * kSharedSize;
   a.gate = arena.floats(count), a.up = arena.floats(count);
   a.out = arena.make<float>(count);

@@ -241,7 +241,7 @@ int main(int argc, char **argv) {
       {OpCode::Quantize, quantize, {{1, 0}, {512, 0}}},
       {OpCode::Linear, linear, {{1, 0}, {8, 0}}},
       {OpCode::GateUp, gateUp, {{1, 0}, {8, 0}, {512, 0}}},
-      {OpCode::SiluMul, siluMul, {{1, 0}, {512, 0}}},
+      {OpCode::ActivationMul, activationMul, {{1, 0}, {512, 0}}},
       {OpCode::Add, add, {{1, 0}, {512, 0}}},
       {OpCode::Rope, rope, {{1, 0}, {512, 0}}},
       {OpCode::MlaLatent, mlaLatent, {{1, 0}, {512, 0}}},

@@ -10,7 +10,7 @@ namespace {
 MOE_KERNEL_SUITE(EmbedTest, Embed);
 MOE_KERNEL_SUITE(RmsNormTest, RmsNorm);
 MOE_KERNEL_SUITE(QuantizeTest, Quantize);
-MOE_KERNEL_SUITE(SiluMulTest, SiluMul);
+MOE_KERNEL_SUITE(ActivationMulTest, ActivationMul);
 MOE_KERNEL_SUITE(AddTest, Add);
 MOE_KERNEL_SUITE(CopyTest, Copy);
 MOE_KERNEL_SUITE(ExpertsCombineTest, ExpertsCombine);
@@ -169,7 +169,7 @@ TEST_P(QuantizeTest, NaNAndInfinityPoisonTheirBlockOnly) {
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
 
-TEST_P(SiluMulTest, AccurateOverTheWholeRange) {
+TEST_P(ActivationMulTest, AccurateOverTheWholeRange) {
   // Steps of 1/64 from -110 to 110: both ends of exp and all of its rounding.
   Matrix<float> gate(5, 2817), up(5, 2817), out(5, 2817);
   for (int64_t r = 0; r < 5; ++r)
@@ -177,7 +177,7 @@ TEST_P(SiluMulTest, AccurateOverTheWholeRange) {
       gate.at(r, c) = float(-110 + double(r * gate.cols + c) / 64);
       up.at(r, c) = 1;
     }
-  SiluMulArgs args{gate.data(), up.data(), out.data(), 2817, 1};
+  ActivationMulArgs args{gate.data(), up.data(), out.data(), 2817, 1};
   runKernel(GetParam(), &args, {5, 0}, 0, {&out});
   expectClose(out, [&](int64_t r, int64_t c) {
     double x = silu(gate.at(r, c));
@@ -186,7 +186,7 @@ TEST_P(SiluMulTest, AccurateOverTheWholeRange) {
   });
 }
 
-TEST_P(SiluMulTest, InPlaceAndOddSizes) {
+TEST_P(ActivationMulTest, InPlaceAndOddSizes) {
   Random random(4);
   for (int64_t cols : {1, 37, 1408}) {
     Matrix<float> gate(6, cols), up(6, cols);
@@ -195,7 +195,7 @@ TEST_P(SiluMulTest, InPlaceAndOddSizes) {
     Matrix<float> before(6, cols);
     std::memcpy(before.data(), gate.data(), gate.bytes().size());
     gate.keepAsInitial();
-    SiluMulArgs args{gate.data(), up.data(), gate.data(), cols, 2};
+    ActivationMulArgs args{gate.data(), up.data(), gate.data(), cols, 2};
     runKernel(GetParam(), &args, {3, 0}, 0, {&gate});
     expectClose(gate, [&](int64_t r, int64_t c) {
       double x = silu(before.at(r, c)) * up.at(r, c);
@@ -204,10 +204,10 @@ TEST_P(SiluMulTest, InPlaceAndOddSizes) {
   }
 }
 
-TEST_P(SiluMulTest, InfinityAndNaN) {
+TEST_P(ActivationMulTest, InfinityAndNaN) {
   std::vector<float> gate{INFINITY, NAN, -200, 200, 0}, up(5, 1);
   Matrix<float> out(1, 5);
-  SiluMulArgs args{gate.data(), up.data(), out.data(), 5, 1};
+  ActivationMulArgs args{gate.data(), up.data(), out.data(), 5, 1};
   runKernel(GetParam(), &args, {1, 0}, 0, {&out});
   expectClose(out, [&](int64_t, int64_t c) {
     return Wanted{std::vector<double>{INFINITY, NAN, 0, 200, 0}[size_t(c)],

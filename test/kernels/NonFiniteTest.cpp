@@ -185,9 +185,9 @@ MOE_NON_FINITE_SUITE(GateUp) {
          inputOf("up", up, rowIsCol)});
 }
 
-MOE_NON_FINITE_SUITE(SiluMul) {
+MOE_NON_FINITE_SUITE(ActivationMul) {
   Matrix<float> gate = random(3, 37), up = random(3, 37), out(3, 37);
-  SiluMulArgs args{gate.data(), up.data(), out.data(), 37, 1};
+  ActivationMulArgs args{gate.data(), up.data(), out.data(), 37, 1};
   check(&args, {3, 0}, 0, out,
         {inputOf("gate", gate, sameElement), inputOf("up", up, sameElement)});
 }

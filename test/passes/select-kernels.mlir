@@ -58,10 +58,10 @@ func.func @ffn(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase
   // CHECK: moe.kernels = #moe.kernels<quantize_avx512, gate_up_avx512(gemm_q4_k_rows16_avx512, gemm_q4_k_rows16_avx512), quantize_avx512, linear_avx512(gemm_q6_k_rows16_avx512)>
   %a = moe.ffn %x, %q4, %q4, %q6 {fused, moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q6_k>) -> tensor<?x256xf32>
   // Gate reads F32, up A8: only one of them makes the op quantise its input.
-  // CHECK: moe.kernels = #moe.kernels<linear_avx512(gemm_f32_avx512), quantize_avx512, linear_avx512(gemm_q4_k_rows16_avx512), silu_mul_avx512, linear_avx512(gemm_f32_avx512)>
+  // CHECK: moe.kernels = #moe.kernels<linear_avx512(gemm_f32_avx512), quantize_avx512, linear_avx512(gemm_q4_k_rows16_avx512), activation_mul_avx512, linear_avx512(gemm_f32_avx512)>
   %b = moe.ffn %a, %f32, %q4, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256xf32>) -> tensor<?x256xf32>
   // Two gemms that read A8 share what is quantised once.
-  // CHECK: moe.kernels = #moe.kernels<quantize_avx512, linear_avx512({{[a-z0-9_, ]+}}), linear_avx512({{[a-z0-9_, ]+}}), silu_mul_avx512, linear_avx512({{[a-z0-9_, ]+}})>
+  // CHECK: moe.kernels = #moe.kernels<quantize_avx512, linear_avx512({{[a-z0-9_, ]+}}), linear_avx512({{[a-z0-9_, ]+}}), activation_mul_avx512, linear_avx512({{[a-z0-9_, ]+}})>
   %c = moe.ffn %b, %q4, %q6, %f32 {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.q4_k>, tensor<256x256x!moe.q6_k>, tensor<256x256xf32>) -> tensor<?x256xf32>
   return %c : tensor<?x256xf32>
 }

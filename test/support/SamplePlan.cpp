@@ -102,6 +102,7 @@ void SamplePlan::addBody(const std::string &name, int32_t maxTokens,
   auto w = [&](const char *weightName) { return refs_.at(weightName); };
   const Ref none;
   constexpr int64_t query = kHeads * (kNope + kRope);
+  constexpr auto kSilu = int64_t(moek::Activation::Silu);
 
   Ref tokens = p.buffer("tokens", 1, Encoding::I32);
   Ref h = p.buffer("h", kHidden);
@@ -114,7 +115,7 @@ void SamplePlan::addBody(const std::string &name, int32_t maxTokens,
   p.output(h);
 
   p.emit("embed", {tokens, w("embed"), h});
-  p.emit("rope_table", {w("inv_freq"), table});
+  p.emit("rope_table", {w("inv_freq"), table}, {}, {1});
   p.emit("rms_norm", {h, w("attn_norm"), n}, {1}, {kEps});
   // Nothing reads these rows: quantised gemms have tests of their own.
   Ref encoded = p.buffer("n8", kHidden, Encoding::A8);
@@ -142,7 +143,7 @@ void SamplePlan::addBody(const std::string &name, int32_t maxTokens,
   p.emit("rms_norm", {h, w("dense_norm"), n}, {1}, {kEps});
   p.emit("linear", {n, w("dense_gate"), none, gate}, {0});
   p.emit("linear", {n, w("dense_up"), none, up}, {0});
-  p.emit("silu_mul", {gate, up, gate});
+  p.emit("activation_mul", {gate, up, gate}, {kSilu});
   p.emit("linear", {gate, w("dense_down"), none, d}, {0});
   p.emit("add", {h, d, h});
 
@@ -160,11 +161,14 @@ void SamplePlan::addBody(const std::string &name, int32_t maxTokens,
          {kExperts, kTopK, 1, 1, int64_t(moek::Scoring::Sigmoid), 1},
          {kRouterScale});
   p.emit("expert_group", {ids, offsets, slots}, {kExperts, kTopK});
-  p.emit("experts_gate_up", {n, w("gate"), w("up"), offsets, slots, hidden},
-         {kTopK});
-  p.emit("experts_linear", {hidden, w("down"), offsets, slots, y}, {kTopK, 0});
+  p.emit("experts_gate_up",
+         {n, w("gate"), w("up"), none, none, offsets, slots, hidden},
+         {kTopK, kSilu});
+  p.emit("experts_linear", {hidden, w("down"), none, offsets, slots, y},
+         {kTopK, 0});
   p.emit("experts_combine", {y, weights, h}, {kTopK, 1});
-  p.emit("gate_up", {n, w("shared_gate"), w("shared_up"), s});
+  p.emit("gate_up", {n, w("shared_gate"), w("shared_up"), none, none, s},
+         {kSilu});
   p.emit("linear", {s, w("shared_down"), none, h}, {1});
 }
 

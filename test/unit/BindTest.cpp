@@ -123,8 +123,8 @@ const Case shapeCases[] = {
      [](auto &s) { useBuffer(s, "linear", 0, "tokens"); }},
     {"GateUpRows", "up's row count is 24, but gate's is 16",
      [](auto &s) { useWeight(s, "gate_up", 2, "dense_up"); }},
-    {"SiluMul", "operand up has 1 rows of 16 elements per token",
-     [](auto &s) { useBuffer(s, "silu_mul", 1, "q"); }},
+    {"ActivationMul", "operand up has 1 rows of 16 elements per token",
+     [](auto &s) { useBuffer(s, "activation_mul", 1, "q"); }},
     {"Add", "operand y has 1 rows of 16 elements per token, expected 1 of 32",
      [](auto &s) { useBuffer(s, "add", 1, "q"); }},
     {"RopeHeads",
@@ -183,7 +183,7 @@ const Case shapeCases[] = {
     {"ExpertsOut",
      "operand out has 2 rows of 32 elements per token, expected "
      "2 of 16",
-     [](auto &s) { useBuffer(s, "experts_gate_up", 5, "y"); }},
+     [](auto &s) { useBuffer(s, "experts_gate_up", 7, "y"); }},
     {"ExpertsAct", "expected 1 of 16",
      [](auto &s) { decode(s, "experts_linear").ints[1] = 1; }},
     {"CombineWeights",
@@ -472,7 +472,7 @@ TEST(DataflowTest, ReuseAndAliasesAreAllowed) {
   phase.buffers.push_back(std::move(alias));
   useBuffer(sample, "experts_gate_up", 0, "alias");
   // Two readers of one buffer need no barrier between them.
-  size_t up = sample.find("decode", "silu_mul") - 1;
+  size_t up = sample.find("decode", "activation_mul") - 1;
   phase.instructions[up]->barrier = false;
   EngineOptions options;
   options.threads = 1;

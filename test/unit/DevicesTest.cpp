@@ -47,7 +47,7 @@ const Split splits[] = {
        auto after = std::make_shared<bool>(false);
        return [after](const fb::PhaseT &, const fb::InstructionT &instruction) {
          std::string_view op = findOp(instruction.op)->name;
-         *after = op != "embed" && (*after || op == "silu_mul");
+         *after = op != "embed" && (*after || op == "activation_mul");
          return uint32_t(*after);
        };
      }},

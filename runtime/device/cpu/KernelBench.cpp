@@ -277,8 +277,8 @@ double KernelBench::driver(const KernelInfo &driver, int32_t tokens) {
     a.rowsPerToken = 1, a.blockCols = kA8Block;
     return rate(a, 5 * values);
   }
-  case OpCode::SiluMul: {
-    SiluMulArgs a{};
+  case OpCode::ActivationMul: {
+    ActivationMulArgs a{};
     a.gate = input<float>(tokens * kCols), a.up = input<float>(tokens * kCols);
     a.out = output<float>(tokens * kCols), a.cols = kCols, a.rowsPerToken = 1;
     return rate(a, 12 * values);

@@ -59,7 +59,7 @@ public:
       if (wanted(gemm->name))
         MOE_RETURN_IF_ERROR(measureGemm(*gemm));
     for (OpCode op :
-         {OpCode::RmsNorm, OpCode::Quantize, OpCode::SiluMul, OpCode::Add,
+         {OpCode::RmsNorm, OpCode::Quantize, OpCode::ActivationMul, OpCode::Add,
           OpCode::Rope, OpCode::MlaLatent, OpCode::Router,
           OpCode::ExpertsCombine, OpCode::AbsorbQuery})
       if (const KernelInfo *driver = driverOf(op, best);

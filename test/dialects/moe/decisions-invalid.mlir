@@ -92,8 +92,8 @@ func.func @no_quantize(%x: tensor<?x64xf32>, %w: tensor<32x64x!moe.q8_0>) -> ten
 // -----
 
 func.func @another_instruction(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
-  // expected-error @+1 {{moe.kernels names "silu_mul_ref" for another instruction}}
-  %y = moe.add %x, %x {moe.kernels = #moe.kernels<silu_mul_ref>} : tensor<?x64xf32>
+  // expected-error @+1 {{moe.kernels names "activation_mul_ref" for another instruction}}
+  %y = moe.add %x, %x {moe.kernels = #moe.kernels<activation_mul_ref>} : tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
 

@@ -125,7 +125,7 @@ private:
     add<OpCode::RmsNorm>({.groups = 1, .cols = 2048});
     add<OpCode::Quantize>({.cols = 2048, .rowsPerToken = 1, .blockCols = 32});
     add<OpCode::Quantize>({.cols = 2048, .rowsPerToken = 1, .blockCols = 128});
-    add<OpCode::SiluMul>({.cols = 2048, .rowsPerToken = 1});
+    add<OpCode::ActivationMul>({.cols = 2048, .rowsPerToken = 1});
     add<OpCode::Add>({.cols = 2048});
     add<OpCode::Copy>({.tokenBytes = 8192});
     for (bool neox : {false, true})
@@ -315,7 +315,7 @@ struct Folder {
 std::vector<KernelJob> fewJobs() {
   cuda::KernelSpec copy{"kernels/cuda/Copy.cu", "copy", {}};
   cuda::KernelSpec add{"kernels/cuda/Pair.cu", "add", {}};
-  cuda::KernelSpec silu{"kernels/cuda/Pair.cu", "silu_mul", {"MOE_SILU"}};
+  cuda::KernelSpec silu{"kernels/cuda/Pair.cu", "activation_mul", {"MOE_SILU"}};
   return {{copy, 89}, {add, 89}, {silu, 89}, {copy, 80}, {copy, 89}};
 }
 

@@ -83,7 +83,7 @@ struct Moved {
     weight(a.up, form.layout);
     out(a.out, floats(tokens, a.outStride, a.gate.rows));
   }
-  void move(SiluMulArgs &a) {
+  void move(ActivationMulArgs &a) {
     int64_t bytes = tokens * a.rowsPerToken * a.cols * 4;
     inPair(a.gate, a.up, a.out, bytes);
   }
@@ -228,7 +228,7 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
     MOE_OP(Quantize)
     MOE_OP(Linear)
     MOE_OP(GateUp)
-    MOE_OP(SiluMul)
+    MOE_OP(ActivationMul)
     MOE_OP(Add)
     MOE_OP(Rope)
     MOE_OP(MlaLatent)
@@ -244,6 +244,10 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
     MOE_OP(ExpertsCombine)
     MOE_OP(Copy)
 #undef MOE_OP
+  case OpCode::KvStore:
+  case OpCode::Attention:
+  case OpCode::SigmoidMul:
+    FAIL() << "no GPU has kernels for it";
   }
 }
 
