@@ -111,21 +111,30 @@ constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
                q8ScratchBytes(kQueryTile, kQueryTile, keyBlocks, kvBlocks(value));
   return rows + (floats > q8 ? floats : q8);
 }
-/// Attention: running maximum and sum of a tile of tokens' queries of a group of
-/// heads. Then either a block of keys, also as columns, and of values as floats
+/// Tokens whose queries of a group of heads Attention carries through one pass
+/// over the cache: for as much as a block takes to make, some 128 queries.
+constexpr int64_t attentionTokens(int64_t group) {
+  return kQueryTile * (group < 8 ? 8 / group : 1);
+}
+/// Attention's running maxima and sums, of those or of a token's heads.
+constexpr int64_t attentionStatsBytes(int64_t heads, int64_t group) {
+  int64_t queries = attentionTokens(group) * group;
+  return 2 * scratchFloats(queries > heads ? queries : heads) * 4;
+}
+/// Attention: running maxima and sums. Then either a block of keys, also as columns, and of values as floats
 /// with scores and rescaling factors of a tile's queries or a token's; or, for a
 /// Q8_0 cache, integer products of those. The weighted sums themselves grow in
 /// the output.
 constexpr int64_t attentionScratchBytes(int64_t heads, int64_t kvHeads,
                                         int64_t key, int64_t value) {
-  int64_t group = kvHeads > 0 ? heads / kvHeads : heads;
+  int64_t group = kvHeads > 0 && heads > kvHeads ? heads / kvHeads : 1;
   int64_t atATime = group > kQueryTile ? group : kQueryTile;
   int64_t floats =
       kKeyTile * (key + scratchFloats(key) + scratchFloats(value) + atATime) +
       scratchFloats(atATime);
-  int64_t q8 = q8ScratchBytes(kQueryTile * group, atATime, kvBlocks(key),
-                              kvBlocks(value));
-  return 2 * scratchFloats(kQueryTile * group) * 4 +
+  int64_t q8 = q8ScratchBytes(attentionTokens(group) * group, atATime,
+                              kvBlocks(key), kvBlocks(value));
+  return attentionStatsBytes(heads, group) +
          (floats * 4 > q8 ? floats * 4 : q8);
 }
 /// Router: scores and biased scores of a token's experts and of its groups (at

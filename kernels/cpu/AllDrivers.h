@@ -3,6 +3,7 @@
 #ifndef MOE_KERNELS_CPU_ALLDRIVERS_H
 #define MOE_KERNELS_CPU_ALLDRIVERS_H
 
+#include "kernels/cpu/Attention.h"
 #include "kernels/cpu/Copy.h"
 #include "kernels/cpu/Elementwise.h"
 #include "kernels/cpu/Experts.h"

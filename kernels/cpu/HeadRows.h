@@ -35,7 +35,7 @@ public:
             int64_t n) {
     head = ofHead;
     count = n;
-    readKvRows<S>(from, first, n, a.latent + a.rope, cache, cacheStride);
+    readKvRows<S>(from, first, n, 0, a.latent + a.rope, cache, cacheStride);
     encodeRows<S>(a.encoding, cache, cacheStride, n, a.latent, encoded, act);
   }
   /// [n][nope], until values() are wanted.

@@ -24,12 +24,30 @@ MOE_INLINE float *kvScale(const KvView &kv, int64_t row, int64_t block) {
          block * kKvTile + row % kKvTile;
 }
 
-/// A row of a Q8_0 cache as floats.
+/// What of a row a query reads: the first `value` columns of its key, where all
+/// heads share a latent, or keys and values of heads of their own, one for each
+/// `group` of query heads. See KvCache.h.
+struct KvParts {
+  int64_t key, value; ///< Columns.
+  int64_t group;
+  int64_t kvHeads = 0; ///< 0: the latent, of all heads.
+
+  /// First columns of query head `head`, multiples of kKvBlock.
+  MOE_INLINE int64_t keyAt(int64_t head) const {
+    return head / group * gqaPartWidth(key);
+  }
+  MOE_INLINE int64_t valueAt(int64_t head) const {
+    return kvHeads * gqaPartWidth(key) + head / group * gqaPartWidth(value);
+  }
+};
+
+/// `width` columns of a row of a Q8_0 cache as floats, from block `first` on.
 template <class S>
-void readQ8Row(const KvView &kv, int64_t row, int64_t width, float *out) {
+void readQ8Row(const KvView &kv, int64_t row, int64_t first, int64_t width,
+               float *out) {
   for (int64_t begin = 0; begin < width; begin += kKvBlock) {
-    const uint8_t *codes = kvCodes(kv, row, begin / kKvBlock);
-    float scale = *kvScale(kv, row, begin / kKvBlock);
+    const uint8_t *codes = kvCodes(kv, row, first + begin / kKvBlock);
+    float scale = *kvScale(kv, row, first + begin / kKvBlock);
     uint8_t block[kKvBlock];
     for (int64_t i = 0; i < kKvBlock; i += 4)
       std::memcpy(block + i, codes + i * kKvTile, 4);
@@ -43,17 +61,20 @@ void readQ8Row(const KvView &kv, int64_t row, int64_t width, float *out) {
   }
 }
 
-/// Rows of positions [first, first + n) as floats, `stride` apart.
+/// `width` columns of the rows of positions [first, first + n), from column
+/// `begin` on, a multiple of kKvBlock: as floats, rows `stride` apart.
 template <class S>
 void readKvRows(const SequenceCache &cache, int64_t first, int64_t n,
-                int64_t width, float *out, int64_t stride) {
+                int64_t begin, int64_t width, float *out, int64_t stride) {
   const KvView &kv = cache.kv;
   for (int64_t k = 0; k < n; ++k) {
     int64_t row = cache.row(first + k);
     if (kv.type == KvType::Q8_0)
-      readQ8Row<S>(kv, row, width, out + k * stride);
+      readQ8Row<S>(kv, row, begin / kKvBlock, width, out + k * stride);
     else
-      readKv<S>(kv.type, kv.data + row * kv.rowStride, width, out + k * stride);
+      readKv<S>(kv.type,
+                kv.data + row * kv.rowStride + kvRowBytes(kv.type, begin),
+                width, out + k * stride);
   }
 }
 
@@ -109,10 +130,24 @@ MOE_INLINE void forKvBlocks(const float *x, int64_t count, Body body) {
   }
 }
 
-/// Writes one row of the cache in pieces that need not be whole blocks.
+/// What a query's score with a row becomes NaN by: a NaN in its column `column`,
+/// a multiple of kKvBlock.
+template <class S>
+void markNaN(const KvView &kv, int64_t row, int64_t column) {
+  float nan = std::numeric_limits<float>::quiet_NaN();
+  if (kv.type == KvType::Q8_0)
+    *kvScale(kv, row, column / kKvBlock) = nan;
+  else
+    writeKv<S>(kv.type, &nan, 1,
+               kv.data + row * kv.rowStride + kvRowBytes(kv.type, column));
+}
+
+/// Writes columns of one row of the cache, from `column` on, which is a multiple
+/// of kKvBlock, in pieces that need not be whole blocks.
 template <class S> class KvRowWriter {
 public:
-  KvRowWriter(const KvView &kv, int64_t row) : kv(kv), row(row) {}
+  KvRowWriter(const KvView &kv, int64_t row, int64_t column = 0)
+      : kv(kv), row(row), done(column) {}
 
   /// Appends `count` elements: fill(begin, n, to) makes n of them, from the one
   /// numbered `begin` on, an even number.
@@ -124,12 +159,15 @@ public:
       flush(false);
     }
   }
-  void finish() {
+  /// Writes what is left, and zeros to whole blocks where `padded`. Whether all
+  /// that is stored is finite.
+  bool finish(bool padded) {
+    if (int64_t rest = (done + held) % kKvBlock; padded && rest != 0)
+      append(kKvBlock - rest, [](int64_t, int64_t n, float *to) {
+        std::memset(to, 0, size_t(n) * sizeof(float));
+      });
     flush(true);
-    if (S::reduceAdd(broken) == 0)
-      return;
-    float nan = std::numeric_limits<float>::quiet_NaN();
-    writeKv<S>(kv.type, &nan, 1, kv.data + row * kv.rowStride);
+    return S::reduceAdd(broken) == 0;
   }
 
 private:
@@ -149,20 +187,24 @@ private:
     }
     int64_t from = 0;
     for (; from + kKvBlock <= held; from += kKvBlock)
-      writeQ8Block<S>(kv, row, (done + from) / kKvBlock, buffer + from);
+      writeBlock((done + from) / kKvBlock, buffer + from);
     done += from;
     held -= from;
     std::memmove(buffer, buffer + from, size_t(held) * sizeof(float));
     if (all && held > 0) {
       std::memset(buffer + held, 0, size_t(kKvBlock - held) * sizeof(float));
-      writeQ8Block<S>(kv, row, done / kKvBlock, buffer);
+      writeBlock(done / kKvBlock, buffer);
     }
+  }
+  void writeBlock(int64_t block, const float *x) {
+    writeQ8Block<S>(kv, row, block, x);
+    broken = S::fma(S::set(*kvScale(kv, row, block)), S::zero(), broken);
   }
 
   static constexpr int64_t kChunk = 256;
   const KvView &kv;
-  int64_t row, done = 0, held = 0;
-  /// NaN where what is stored is none or infinite; of Q8_0 blocks tell that.
+  int64_t row, done, held = 0;
+  /// NaN where what is stored is none or infinite.
   typename S::Vec broken = S::zero();
   alignas(64) float buffer[kChunk + kKvBlock];
 };

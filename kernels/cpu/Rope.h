@@ -78,7 +78,8 @@ void run(const MlaLatentArgs &a, const Step &step, const Worker &worker) {
         const float *x = a.x + t * a.stride;
         const float *key = x + a.latent, *table = a.table + t * a.rope;
         auto scale = rmsScale<S>(x, a.latent, a.eps);
-        KvRowWriter<S> row(a.kv, SequenceCache{a.kv, pages}.row(position));
+        const int64_t at = SequenceCache{a.kv, pages}.row(position);
+        KvRowWriter<S> row(a.kv, at);
         row.append(a.latent, [&](int64_t begin, int64_t n, float *to) {
           scaleRow<S>(x + begin, scale, a.weight + begin, n, to);
         });
@@ -86,7 +87,39 @@ void run(const MlaLatentArgs &a, const Step &step, const Worker &worker) {
           rotateNeighbours<S>(table, a.rope / 2, begin / 2, (begin + n) / 2,
                               key + begin, to);
         });
-        row.finish();
+        // Blocks of Q8_0 tell it by themselves.
+        if (!row.finish(false) && a.kv.type != KvType::Q8_0)
+          markNaN<S>(a.kv, at, 0);
+      });
+}
+
+/// A head's key or value to column `column` of a row; whether all is finite.
+template <class S>
+bool storeKvPart(const KvView &kv, int64_t row, int64_t column, const float *x,
+                 int64_t count) {
+  KvRowWriter<S> writer(kv, row, column);
+  writer.append(count, [&](int64_t begin, int64_t n, float *to) {
+    std::memcpy(to, x + begin, size_t(n) * sizeof(float));
+  });
+  return writer.finish(true);
+}
+
+template <class S>
+void run(const KvStoreArgs &a, const Step &step, const Worker &worker) {
+  const KvParts parts{a.key, a.value, 1, a.heads};
+  forTokens(
+      step, worker, [&](int64_t t, int64_t position, const int32_t *pages) {
+        int64_t row = SequenceCache{a.kv, pages}.row(position);
+        for (int64_t h = 0; h < a.heads; ++h) {
+          bool key = storeKvPart<S>(a.kv, row, parts.keyAt(h),
+                                    a.k + t * a.kStride + h * a.key, a.key);
+          bool value =
+              storeKvPart<S>(a.kv, row, parts.valueAt(h),
+                             a.v + t * a.vStride + h * a.value, a.value);
+          // The weight of a row may be zero, which would hide it.
+          if (!key || !value)
+            markNaN<S>(a.kv, row, parts.keyAt(h));
+        }
       });
 }
 

@@ -12,24 +12,47 @@ namespace moek {
 
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-/// Turns the next `n` scores of a query into weights exp(score - most), with
-/// the running `most` and `sum` kept up to date. The result is what sums made
-/// with the former maximum must be multiplied by. `scores` has room for whole
-/// vectors.
+/// The whole vectors in which the elements of `range` are.
+template <class S> MOE_INLINE Range wholeVectors(Range range) {
+  return {range.begin / S::kWidth * S::kWidth,
+          (range.end + S::kWidth - 1) / S::kWidth * S::kWidth};
+}
+
+/// scores = cap * tanh(scores / cap) in whole vectors. 1 - 2 / (e^2x + 1) is off
+/// by an epsilon, of scores by one of the cap.
+template <class S> void capScores(float *scores, Range whole, float cap) {
+  auto twice = S::set(2 / cap);
+  for (int64_t i = whole.begin; i < whole.end; i += S::kWidth) {
+    auto e = S::exp(S::mul(S::load(scores + i), twice));
+    auto rest = S::div(S::set(2), S::add(e, S::set(1)));
+    S::store(scores + i, S::mul(S::set(cap), S::sub(S::set(1), rest)));
+  }
+}
+
+/// Turns the next scores of a query, those of `seen`, into weights
+/// exp(score - most), with the running `most` and `sum` kept up to date; others
+/// in their vectors, for which `scores` has room, into zeros. A `cap` other than
+/// 0 is put on scores first. The result is what sums made with the former
+/// maximum must be multiplied by.
 template <class S>
-float softmaxBlock(float *scores, int64_t n, float &most, float &sum) {
+float softmaxBlock(float *scores, Range seen, float cap, float &most,
+                   float &sum) {
   using Vec = typename S::Vec;
-  int64_t whole = (n + S::kWidth - 1) / S::kWidth * S::kWidth;
-  for (int64_t i = n; i < whole; ++i)
+  const Range whole = wholeVectors<S>(seen);
+  if (cap != 0)
+    capScores<S>(scores, whole, cap);
+  for (int64_t i = whole.begin; i < seen.begin; ++i)
+    scores[i] = kMinusInfinity;
+  for (int64_t i = seen.end; i < whole.end; ++i)
     scores[i] = kMinusInfinity;
   Vec biggest = S::set(most);
-  for (int64_t i = 0; i < whole; i += S::kWidth)
+  for (int64_t i = whole.begin; i < whole.end; i += S::kWidth)
     biggest = S::max(S::load(scores + i), biggest);
   float next = float(S::reduceMax(biggest));
   // All scores so far minus infinity: any finite shift leaves weights of zero.
   Vec shift = S::set(next == kMinusInfinity ? 0 : next);
   Vec total = S::zero();
-  for (int64_t i = 0; i < whole; i += S::kWidth) {
+  for (int64_t i = whole.begin; i < whole.end; i += S::kWidth) {
     Vec p = S::exp(S::sub(S::load(scores + i), shift));
     total = S::add(total, p);
     S::store(scores + i, p);
@@ -48,31 +71,45 @@ template <class S> void divideRow(float *row, int64_t cols, float divisor) {
   });
 }
 
-/// Items i of `groups` x [0, count) x `inner`, each costing base + i + 1 (a
-/// query sees the cached rows and those up to its own): the number of items
-/// before share `index` of `shares` equally dear ones.
-MOE_INLINE int64_t causalBoundary(int64_t groups, int64_t count, int64_t inner,
-                                  int64_t base, int64_t index, int64_t shares) {
+/// For what sees all before it, where a number of positions is asked for.
+inline constexpr int64_t kNoWindow = int64_t(1) << 40;
+
+/// Items of `groups` x [0, count) x `inner`. The i-th of [0, count) costs
+/// base + i + 1, as a query sees the cached rows and those up to its own, but no
+/// more than `window`.
+struct CausalItems {
+  int64_t groups, count, inner, base, window = kNoWindow;
+
+  MOE_INLINE int64_t cost(int64_t i) const {
+    return base + i + 1 < window ? base + i + 1 : window;
+  }
+  /// Of all of [0, count).
+  MOE_INLINE int64_t sum() const {
+    int64_t growing = window - base;
+    growing = growing < 0 ? 0 : growing < count ? growing : count;
+    return growing * base + growing * (growing + 1) / 2 +
+           (count - growing) * window;
+  }
+};
+
+/// How many items come before share `index` of `shares` equally dear ones.
+MOE_INLINE int64_t causalBoundary(const CausalItems &items, int64_t index,
+                                  int64_t shares) {
   if (index == shares)
-    return groups * count * inner;
-  int64_t perGroup = inner * (count * base + count * (count + 1) / 2);
+    return items.groups * items.count * items.inner;
+  int64_t perGroup = items.inner * items.sum();
   // In double: the product with `index` may exceed 64 bits.
   auto target =
-      int64_t(double(groups * perGroup) * double(index) / double(shares));
+      int64_t(double(items.groups * perGroup) * double(index) / double(shares));
   int64_t group = target / perGroup, rest = target % perGroup, i = 0;
-  while (rest >= inner * (base + i + 1)) {
-    rest -= inner * (base + i + 1);
-    ++i;
-  }
-  return (group * count + i) * inner + rest / (base + i + 1);
+  for (; rest >= items.inner * items.cost(i); ++i)
+    rest -= items.inner * items.cost(i);
+  return (group * items.count + i) * items.inner + rest / items.cost(i);
 }
 
-MOE_INLINE Range causalShare(int64_t groups, int64_t count, int64_t inner,
-                             int64_t base, const Worker &worker) {
-  return {
-      causalBoundary(groups, count, inner, base, worker.index, worker.count),
-      causalBoundary(groups, count, inner, base, worker.index + 1,
-                     worker.count)};
+MOE_INLINE Range causalShare(const CausalItems &items, const Worker &worker) {
+  return {causalBoundary(items, worker.index, worker.count),
+          causalBoundary(items, worker.index + 1, worker.count)};
 }
 
 } // namespace moek

@@ -37,26 +37,39 @@ inline const GemmInfo &gemmFor(Format format, Encoding encoding, Isa isa) {
   return *best;
 }
 
-/// Softmax attention of one query over `keys` rows, in float64. score(k) and
-/// value(k, c) come with magnitudes; a score's error of d changes a weight by
-/// a factor of about 1 + d.
+/// What changes softmax attention.
+struct AttentionRules {
+  int64_t begin = 0;      ///< First row that is seen.
+  double cap = 0;         ///< On scores; 0 for none.
+  double sink = -INFINITY; ///< A score without a value.
+};
+
+/// Softmax attention of one query over rows up to `keys`, in float64. score(k)
+/// and value(k, c) come with magnitudes; a score's error of d changes a weight
+/// by a factor of about 1 + d.
 struct Attention {
-  std::vector<double> weights;
+  std::vector<double> weights; ///< By row; 0 of those that are not seen.
   double scoreError = 0;
 
   template <class Score>
-  Attention(int64_t keys, double scale, double terms, Score score) {
-    double most = -INFINITY, total = 0;
-    for (int64_t k = 0; k < keys; ++k) {
+  Attention(int64_t keys, double scale, double terms, Score score,
+            const AttentionRules &rules = {})
+      : weights(size_t(rules.begin), 0) {
+    double most = rules.sink, total = 0;
+    for (int64_t k = rules.begin; k < keys; ++k) {
       Sum s = score(k);
-      weights.push_back(s.value * scale);
-      most = std::fmax(most, s.value * scale);
+      double value = s.value * scale;
+      if (rules.cap > 0)
+        value = rules.cap * std::tanh(value / rules.cap);
+      weights.push_back(value);
+      most = std::fmax(most, value);
       scoreError = std::fmax(scoreError,
                              sumTolerance(int64_t(terms), s.magnitude * scale) +
-                                 s.error * scale);
+                                 s.error * scale + 8 * kEps * rules.cap);
     }
-    for (double &w : weights)
-      total += w = std::exp(w - most);
+    for (int64_t k = rules.begin; k < keys; ++k)
+      total += weights[size_t(k)] = std::exp(weights[size_t(k)] - most);
+    total += std::exp(rules.sink - most);
     for (double &w : weights)
       w /= total;
   }

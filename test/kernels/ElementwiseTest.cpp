@@ -11,6 +11,7 @@ MOE_KERNEL_SUITE(EmbedTest, Embed);
 MOE_KERNEL_SUITE(RmsNormTest, RmsNorm);
 MOE_KERNEL_SUITE(QuantizeTest, Quantize);
 MOE_KERNEL_SUITE(ActivationMulTest, ActivationMul);
+MOE_KERNEL_SUITE(SigmoidMulTest, SigmoidMul);
 MOE_KERNEL_SUITE(AddTest, Add);
 MOE_KERNEL_SUITE(CopyTest, Copy);
 MOE_KERNEL_SUITE(ExpertsCombineTest, ExpertsCombine);
@@ -184,6 +185,75 @@ TEST_P(ActivationMulTest, AccurateOverTheWholeRange) {
     // Beyond e^88 a float sum 1 + e^-x is infinite; the value is below 1e-36.
     return Wanted{x, 6 * kEps * std::fabs(x) + 2e-36};
   });
+}
+
+double activationOf(Activation kind, double g, double u) {
+  switch (kind) {
+  case Activation::Silu:
+    return silu(g) * u;
+  case Activation::Gelu:
+    return g * u / 2 *
+           (1 + std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g)));
+  case Activation::ClampedSwiglu:
+    g = std::fmin(g, 7);
+    u = std::fmax(-7, std::fmin(u, 7));
+    return g / (1 + std::exp(-1.702 * g)) * (u + 1);
+  }
+  return NAN;
+}
+
+TEST_P(ActivationMulTest, EveryActivation) {
+  if (GetParam().isa == Isa::Cuda)
+    GTEST_SKIP() << "GPUs do SiLU alone";
+  for (Activation kind :
+       {Activation::Silu, Activation::Gelu, Activation::ClampedSwiglu}) {
+    SCOPED_TRACE(int(kind));
+    Matrix<float> gate(9, 1501), up(9, 1501), out(9, 1501);
+    Random random(7);
+    for (int64_t r = 0; r < gate.rows; ++r)
+      for (int64_t c = 0; c < gate.cols; ++c) {
+        gate.at(r, c) = float(-15 + double(r * gate.cols + c) / 450);
+        up.at(r, c) = random.normal(5);
+      }
+    gate.at(0, 0) = NAN;
+    up.at(1, 1) = NAN;
+    gate.at(2, 2) = 1e20f; // Its cube is no float.
+    ActivationMulArgs args{gate.data(), up.data(), out.data(), 1501, 3, kind};
+    runKernel(GetParam(), &args, {3, 0}, 0, {&out});
+    expectClose(out, [&](int64_t r, int64_t c) {
+      double g = gate.at(r, c), u = up.at(r, c);
+      if (std::isnan(g) || std::isnan(u))
+        return Wanted{NAN, 0};
+      double x = activationOf(kind, g, u);
+      // The exponent's rounding; where tanh is -1 but for what doubles show.
+      double slope = kind == Activation::Gelu ? 1 + 4 * g * g : 4;
+      return Wanted{x, (8 + slope) * kEps * std::fabs(x) +
+                           1e-14 * std::fabs(g * u) + 1e-36};
+    });
+  }
+}
+
+TEST_P(SigmoidMulTest, GatesOfElementsAndOfRows) {
+  Random random(9);
+  for (int64_t cols : {1, 37, 700})
+    for (bool ofRow : {false, true}) {
+      Matrix<float> x(5, cols), gate(5, ofRow ? 1 : cols), out(5, cols);
+      x.fill(random);
+      gate.fill(random, 30);
+      SigmoidMulArgs args{x.data(), gate.data(), out.data(), cols, ofRow};
+      auto want = [&](int64_t r, int64_t c) {
+        double y = x.at(r, c) / (1 + std::exp(-gate.at(r, ofRow ? 0 : c)));
+        return Wanted{y, 6 * kEps * std::fabs(y) + 1e-37};
+      };
+      runKernel(GetParam(), &args, {5, 0}, 0, {&out});
+      expectClose(out, want);
+      Matrix<float> inPlace(5, cols);
+      std::memcpy(inPlace.data(), x.data(), x.bytes().size());
+      inPlace.keepAsInitial();
+      args.x = args.out = inPlace.data();
+      runKernel(GetParam(), &args, {5, 0}, 0, {&inPlace});
+      EXPECT_EQ(inPlace.bytes(), out.bytes());
+    }
 }
 
 TEST_P(ActivationMulTest, InPlaceAndOddSizes) {

@@ -145,6 +145,48 @@ TEST_P(GateUpTest, SiluOfGateTimesUp) {
     }
 }
 
+/// The wanted value of a gated unit of sums g and u, off by up to `g` and `u`.
+Wanted gpt(double g, double u, double gError, double uError) {
+  double gate = std::fmin(g, 7), up = std::fmax(-7, std::fmin(u, 7)) + 1;
+  double value = gate / (1 + std::exp(-1.702 * gate)) * up;
+  return {value, 12 * kEps * (std::fabs(value) + 8) +
+                     1.2 * gError * std::fabs(up) + uError * 7};
+}
+
+TEST_P(GateUpTest, BiasesAndActivation) {
+  if (GetParam().isa == Isa::Cuda)
+    GTEST_SKIP() << "GPUs have neither";
+  Random random(27);
+  for (int32_t tokens : {1, 70}) {
+    int64_t f = 77, k = 19;
+    Weights gate(Format::F32, 1, f, k, random);
+    Weights up(Format::F32, 1, f, k, random);
+    Matrix<float> act(tokens, k, 5), out(tokens, f, 3), bias(2, f);
+    act.fill(random);
+    bias.fill(random, 3);
+    GateUpArgs args{bytesOf(act),
+                    act.stride * 4,
+                    gate.view,
+                    up.view,
+                    testGemm,
+                    testGemm,
+                    out.data(),
+                    out.stride,
+                    Activation::ClampedSwiglu,
+                    bias.row(0),
+                    bias.row(1)};
+    runKernel(GetParam(), &args, {tokens, 0}, size_t(gateUpScratchBytes()),
+              {&out});
+    expectClose(out, [&](int64_t t, int64_t r) {
+      const float *x = act.row(t);
+      return gpt(dot(gate, 0, r, x) + bias.at(0, r),
+                 dot(up, 0, r, x) + bias.at(1, r),
+                 16 * kEps + sumError(GetParam(), gate, 0, r, x),
+                 16 * kEps + sumError(GetParam(), up, 0, r, x));
+    });
+  }
+}
+
 struct Routing {
   std::vector<int32_t> ids, offsets, slots;
 };
@@ -263,6 +305,83 @@ TEST_P(ExpertsGateUpTest, EachSlotMeetsItsExpert) {
                                                    act.row(s / topK))};
       });
     }
+}
+
+TEST_P(ExpertsLinearTest, EachExpertsBias) {
+  if (GetParam().isa == Isa::Cuda)
+    GTEST_SKIP() << "GPUs have none";
+  Random random(28);
+  for (int32_t tokens : {1, 150}) {
+    int32_t experts = 8, topK = 3;
+    int64_t n = 77, k = 17;
+    Weights w(Format::F32, experts, n, k, random);
+    Routing routing = route(tokens, topK, experts, random);
+    Matrix<float> act(tokens * topK, k, 2), out(tokens * topK, n, 3);
+    Matrix<float> bias(experts, n);
+    act.fill(random);
+    bias.fill(random);
+    ExpertsLinearArgs args{bytesOf(act),
+                           act.stride * 4,
+                           w.view,
+                           testGemm,
+                           routing.offsets.data(),
+                           routing.slots.data(),
+                           out.data(),
+                           out.stride,
+                           topK,
+                           false,
+                           bias.data()};
+    runKernel(GetParam(), &args, {tokens, 0}, size_t(gemmScratchBytes()),
+              {&out});
+    expectClose(out, [&](int64_t s, int64_t r) {
+      int32_t e = routing.ids[size_t(s)];
+      double y = dot(w, e, r, act.row(s)), b = bias.at(e, r);
+      return Wanted{y + b, 2 * kEps * (std::fabs(y) + std::fabs(b)) +
+                               sumError(GetParam(), w, e, r, act.row(s))};
+    });
+  }
+}
+
+TEST_P(ExpertsGateUpTest, BiasesAndActivation) {
+  if (GetParam().isa == Isa::Cuda)
+    GTEST_SKIP() << "GPUs have neither";
+  Random random(29);
+  for (int32_t tokens : {1, 150}) {
+    int32_t experts = 8, topK = 3;
+    int64_t f = 77, k = 17;
+    Weights gate(Format::F32, experts, f, k, random);
+    Weights up(Format::F32, experts, f, k, random);
+    Routing routing = route(tokens, topK, experts, random);
+    Matrix<float> act(tokens, k, 2), out(tokens * topK, f, 3);
+    Matrix<float> gateBias(experts, f), upBias(experts, f);
+    act.fill(random);
+    gateBias.fill(random, 3);
+    upBias.fill(random, 3);
+    ExpertsGateUpArgs args{bytesOf(act),
+                           act.stride * 4,
+                           gate.view,
+                           up.view,
+                           testGemm,
+                           testGemm,
+                           routing.offsets.data(),
+                           routing.slots.data(),
+                           out.data(),
+                           out.stride,
+                           topK,
+                           Activation::ClampedSwiglu,
+                           gateBias.data(),
+                           upBias.data()};
+    runKernel(GetParam(), &args, {tokens, 0}, size_t(gateUpScratchBytes()),
+              {&out});
+    expectClose(out, [&](int64_t s, int64_t r) {
+      int32_t e = routing.ids[size_t(s)];
+      const float *x = act.row(s / topK);
+      return gpt(dot(gate, e, r, x) + gateBias.at(e, r),
+                 dot(up, e, r, x) + upBias.at(e, r),
+                 16 * kEps + sumError(GetParam(), gate, e, r, x),
+                 16 * kEps + sumError(GetParam(), up, e, r, x));
+    });
+  }
 }
 
 TEST_P(ExpertsLinearTest, WorkersFinishTogether) {

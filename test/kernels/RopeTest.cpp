@@ -10,18 +10,20 @@ MOE_KERNEL_SUITE(RopeTableTest, RopeTable);
 MOE_KERNEL_SUITE(RopeTest, Rope);
 MOE_KERNEL_SUITE(MlaLatentTest, MlaLatent);
 
-void checkTable(const KernelInfo &kernel, int32_t dim, Step step) {
+void checkTable(const KernelInfo &kernel, int32_t dim, Step step,
+                float scale = 1) {
   std::vector<float> invFreq;
   for (int i = 0; i < dim / 2; ++i)
     invFreq.push_back(float(std::pow(10000.0, -2.0 * i / dim)));
   Matrix<float> out(step.tokens, dim);
-  RopeTableArgs args{invFreq.data(), dim, out.data()};
+  RopeTableArgs args{invFreq.data(), dim, out.data(), scale};
   runKernel(kernel, &args, step, 0, {&out});
   expectClose(out, [&](int64_t t, int64_t c) {
     bool sine = c >= dim / 2;
     double angle = double(step.position + t) *
                    double(invFreq[size_t(sine ? c - dim / 2 : c)]);
-    return Wanted{sine ? std::sin(angle) : std::cos(angle), 2 * kEps};
+    return Wanted{double(scale) * (sine ? std::sin(angle) : std::cos(angle)),
+                  2 * kEps * double(scale)};
   });
 }
 
@@ -32,6 +34,10 @@ TEST_P(RopeTableTest, CosinesThenSines) {
 
 TEST_P(RopeTableTest, StaysExactAtAMillion) {
   checkTable(GetParam(), 64, {3, 1000000});
+}
+
+TEST_P(RopeTableTest, TimesAScale) {
+  checkTable(GetParam(), 64, {5, 3}, 1.3466f);
 }
 
 Matrix<float> randomTable(int64_t tokens, int64_t dim, Random &random) {

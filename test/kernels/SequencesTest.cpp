@@ -1,6 +1,6 @@
 // Steps with rows of several sequences, whose caches lie in pages anywhere:
 // every bit as of each sequence alone, in a cache of its own.
-#include "test/kernels/AttentionModel.h"
+#include "test/kernels/GroupedAttention.h"
 
 #include <numeric>
 
@@ -13,6 +13,8 @@ MOE_KERNEL_SUITE(RopeTableSequencesTest, RopeTable);
 MOE_KERNEL_SUITE(MlaLatentSequencesTest, MlaLatent);
 MOE_KERNEL_SUITE(LatentAttentionSequencesTest, LatentAttention);
 MOE_KERNEL_SUITE(MlaAttentionSequencesTest, MlaAttention);
+MOE_KERNEL_SUITE(KvStoreSequencesTest, KvStore);
+MOE_KERNEL_SUITE(AttentionSequencesTest, Attention);
 
 /// Sequences with so many rows in a step, after so many others.
 struct Lengths {
@@ -155,6 +157,82 @@ TEST_P(MlaLatentSequencesTest, AsAlone) {
         EXPECT_EQ(pool.rowBytes(int64_t(r)), before[r]) << "row " << r;
       }
   }
+}
+
+TEST_P(KvStoreSequencesTest, AsAlone) {
+  Random random(55);
+  int32_t heads = 2, key = 24, value = 72;
+  PagedStep paged(kMixed, random);
+  Matrix<float> k(paged.tokens, heads * key, 3);
+  Matrix<float> v(paged.tokens, heads * value, 1);
+  k.fill(random);
+  v.fill(random);
+  for (KvType type : kKvTypes) {
+    SCOPED_TRACE(testing::Message() << "type " << int(type));
+    Cache pool = filledPool(paged, type, gqaKvWidth(heads, key, value), random);
+    KvStoreArgs args{k.data(),  k.stride, v.data(), v.stride,
+                     pool.view, heads,    key,      value};
+    runKernel(GetParam(), &args, paged.step(), 0, {&pool.memory});
+    for (size_t i = 0; i < paged.rows.size(); ++i) {
+      const SequenceRows &rows = paged.rows[i];
+      Cache own = ownCache(paged, i, pool, random);
+      args.k = k.row(rows.begin);
+      args.v = v.row(rows.begin);
+      args.kv = own.view;
+      own.memory.keepAsInitial();
+      runKernel(GetParam(), &args, PagedStep::alone(rows), 0, {&own.memory});
+      for (int32_t p = 0; p < rows.position + rows.count; ++p) {
+        int64_t row = SequenceCache{pool.view, rows.pages}.row(p);
+        EXPECT_EQ(pool.rowBytes(row), own.rowBytes(p)) << "position " << p;
+      }
+    }
+  }
+}
+
+void checkGrouped(const KernelInfo &kernel, const std::vector<Lengths> &lengths,
+                  int32_t splits, int32_t window) {
+  Random random(56);
+  int32_t heads = 6, kvHeads = 2, key = 72, value = 40;
+  PagedStep paged(lengths, random);
+  Matrix<float> q(paged.tokens, heads * key, 5), sinks(1, heads);
+  q.fill(random);
+  sinks.fill(random);
+  for (KvType type : kKvTypes) {
+    SCOPED_TRACE(testing::Message() << "type " << int(type));
+    Cache pool =
+        filledPool(paged, type, gqaKvWidth(kvHeads, key, value), random);
+    auto run = [&](const float *rows, const KvView &kv, const Step &step) {
+      Matrix<float> out(step.tokens, heads * value, 3);
+      AttentionArgs args{};
+      args.q = rows;
+      args.qStride = q.stride;
+      args.kv = kv;
+      args.sinks = sinks.data();
+      args.heads = heads, args.kvHeads = kvHeads;
+      args.key = key, args.value = value;
+      args.splits = splits, args.window = window;
+      args.scale = 0.2f;
+      runAttention(kernel, args, step, out);
+      return out;
+    };
+    Matrix<float> out = run(q.data(), pool.view, paged.step());
+    for (size_t i = 0; i < paged.rows.size(); ++i) {
+      const SequenceRows &rows = paged.rows[i];
+      Cache own = ownCache(paged, i, pool, random);
+      expectRows(out, rows.begin,
+                 run(q.row(rows.begin), own.view, PagedStep::alone(rows)));
+    }
+  }
+}
+
+TEST_P(AttentionSequencesTest, AsAlone) {
+  checkGrouped(GetParam(), kMixed, 1, 0);
+  checkGrouped(GetParam(), kMixed, 1, 50);
+}
+
+TEST_P(AttentionSequencesTest, SpansAreEachSequences) {
+  checkGrouped(GetParam(), kDecode, 5, 0);
+  checkGrouped(GetParam(), kMixed, 3, 140);
 }
 
 void checkLatent(const KernelInfo &kernel, const std::vector<Lengths> &lengths,

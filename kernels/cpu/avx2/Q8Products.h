@@ -44,24 +44,25 @@ public:
   }
 
   /// Scores of the first `queries`. A tile stays in L1 for all of them;
-  /// meanwhile the next one, if there is one, comes from memory, of each block
-  /// some lines with every few queries.
+  /// meanwhile the next one, if there is one, comes from memory, some lines with
+  /// every block of a few queries.
   void score(int64_t queries) {
+    int64_t steps =
+        (queries / kQueries + queries % kQueries) * shape.keyBlocks;
+    reads = (pieceLines + steps - 1) / steps;
+    ahead = aheadFrom(knownTiles > 1 ? 1 : knownTiles);
     for (int64_t t = 0; t < tiles; ++t) {
-      int64_t i = 0, lines = t + 1 < knownTiles ? kBlockLines : 0;
-      auto ahead = [&](int64_t r) {
-        return Range{i * lines / queries, (i + r) * lines / queries};
-      };
+      int64_t i = 0;
       for (; i + kQueries <= queries; i += kQueries)
-        scoreBlock<kQueries>(i, t, ahead(kQueries));
+        scoreBlock<kQueries>(i, t);
       for (; i < queries; ++i)
-        scoreBlock<1>(i, t, ahead(1));
+        scoreBlock<1>(i, t);
     }
   }
 
   /// Words of the weights of query i. Where the largest is below 1e-30, while
   /// the running sum is at least 1, all are zero.
-  void weigh(int64_t i, int64_t visible, float &most, float &sum) {
+  void weigh(int64_t i, Range visible, float &most, float &sum) {
     softmax(i, visible, most, sum);
     const float *p = scores + i * kGroup;
     int64_t end = tiles * kKvTile;
@@ -122,9 +123,6 @@ private:
   static constexpr int kHalves = 2; ///< Vectors of rows of a tile.
   static constexpr int kStrip = 16; ///< Columns summed at a time.
   static constexpr int kStrips = kKvBlock / kStrip;
-  /// Cache lines that a block takes of a tile, with its scales.
-  static constexpr int64_t kBlockLines =
-      kKvTile * (kKvBlock + int64_t(sizeof(float))) / 64;
   /// Largest word of a query, a weight or a scale.
   static constexpr float kMostWord = 32767;
   static_assert(kHalves * Simd::kWidth == kKvTile);
@@ -197,14 +195,15 @@ private:
   }
 
   /// Scores of R queries from `first` on with the rows of the group's t-th
-  /// tile, while the lines `ahead` of each block of the next one are fetched.
-  template <int R> void scoreBlock(int64_t first, int64_t t, Range ahead) {
+  /// tile, while `reads` lines of later ones are fetched with each block.
+  template <int R> void scoreBlock(int64_t first, int64_t t) {
     const int64_t count = shape.keyBlocks, queryStride = count * kKvBlock;
-    const uint8_t *codes = tile[t], *scales = codes + scaleOffset;
-    const uint8_t *next = ahead.begin < ahead.end ? tile[t + 1] : nullptr;
-    const int16_t *q = query + first * queryStride;
-    const int32_t *start = queryStart + first * count;
-    const float *scale = queryScale + first * count;
+    const uint8_t *codes = keyCodes(t), *scales = keyScales(t);
+    const int64_t held = chosen + first, readCount = reads;
+    const int16_t *q = query + held * queryStride;
+    const int32_t *start = queryStart + held * count;
+    const float *scale = queryScale + held * count;
+    Ahead lines = ahead;
     __m256 sum[R][kHalves];
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
@@ -212,10 +211,8 @@ private:
       for (int i = 0; i < kHalves; ++i)
         sum[r][i] = _mm256_setzero_ps();
     for (int64_t b = 0; b < count; ++b, ++start, ++scale) {
-      for (int64_t line = ahead.begin; line < ahead.end; ++line)
-        _mm_prefetch(reinterpret_cast<const char *>(
-                         next + (b * kBlockLines + line) * 64),
-                     _MM_HINT_T1);
+      for (int64_t i = 0; i < readCount; ++i)
+        lines.read(pieces);
       __m256i acc[R][kHalves];
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r)
@@ -253,6 +250,7 @@ private:
                               _mm256_set1_ps(scale[r * count]), sum[r][i]);
       }
     }
+    ahead = lines;
 #pragma GCC unroll 4
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
@@ -262,22 +260,24 @@ private:
                         sum[r][i]);
   }
 
-  /// Scales of the group's first n rows in block b of the values as words,
-  /// fractions of the largest; zero for others of the last tile.
-  void encodeScales(int64_t n, int64_t b) {
+  /// Scales of the group's `rows` in block b of the values as words, fractions
+  /// of the largest; zero for others of the tiles up to the last.
+  void encodeScales(Range rows, int64_t b) {
     auto load = [&](int64_t row) {
+      __m256i mask = _mm256_andnot_si256(Simd::first(int(rows.begin - row)),
+                                         Simd::first(int(rows.end - row)));
       return _mm256_maskload_ps(tileScales(row / kKvTile, b) + row % kKvTile,
-                                Simd::first(int(n - row)));
+                                mask);
     };
     __m256 most = _mm256_setzero_ps();
-    for (int64_t k = 0; k < n; k += Simd::kWidth)
+    for (int64_t k = 0; k < rows.end; k += Simd::kWidth)
       most = _mm256_max_ps(load(k), most);
     float top = Simd::reduceMax(most);
     bool any = top > 1e-36f;
     // vpmulhrsw divides by 2^15.
     rowUnit = any ? top * (32768 / kMostWord) : 0;
     __m256 inverse = _mm256_set1_ps(any ? kMostWord / top : 0);
-    for (int64_t k = 0; k < n; k += kKvTile)
+    for (int64_t k = 0; k < rows.end; k += kKvTile)
       _mm256_store_si256((__m256i *)(rowScale + k),
                          toWords(_mm256_mul_ps(load(k), inverse),
                                  _mm256_mul_ps(load(k + 8), inverse)));
@@ -287,7 +287,7 @@ private:
   /// of `scaled`; returns what the zero code makes of them, negated.
   int32_t scaleWords(int64_t r, int64_t i, int64_t b) {
     if (rescale(i, b))
-      encodeScales(seen[i], b);
+      encodeScales(scaledRows, b);
     const int16_t *from = words + i * kGroup;
     __m256i sum = _mm256_setzero_si256();
     for (int64_t k = 0; k < tiles * kKvTile; k += 16) {
@@ -369,7 +369,8 @@ private:
         });
   }
 
-  int16_t *scaled; ///< [kQueries][kGroup]: words * rowScale.
+  int16_t *scaled;   ///< [kQueries][kGroup]: words * rowScale.
+  int64_t reads = 0; ///< Lines that are fetched with a block of keys.
 };
 
 } // namespace moek::avx2

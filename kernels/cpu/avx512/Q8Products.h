@@ -33,8 +33,8 @@ class Q8Products : public Q8Group<Simd, int8_t> {
 public:
   Q8Products(const Q8Shape &shape, std::byte *scratch)
       : Q8Group(shape, scratch) {
-    take(large, shape.queries * kQuads);
-    take(largeCount, shape.queries);
+    take(large, shape.atATime * kQuads);
+    take(largeCount, shape.atATime);
     take(low, kQueries * kGroup);
     take(high, kQueries * kGroup);
   }
@@ -56,7 +56,6 @@ public:
   void setGroup(const SequenceCache &cache, int64_t at, int64_t n,
                 int64_t next) {
     Q8Group::setGroup(cache, at, n, next);
-    ahead = {};
     scoreReads = 0;
   }
 
@@ -67,10 +66,10 @@ public:
   void readAhead(int64_t queries, bool first) {
     int64_t begin = first ? kTiles : groupTiles;
     begin = begin < knownTiles ? begin : knownTiles;
-    ahead = {nullptr, nullptr, tile + begin, tile + knownTiles};
+    ahead = aheadFrom(begin);
     int64_t blocks = queries / kQueries + queries % kQueries;
     int64_t inSums = blocks * kvBlocks(shape.values) * tiles * kKvTile / 4;
-    int64_t left = (knownTiles - begin) * (tileBytes / 64) - inSums;
+    int64_t left = (knownTiles - begin) * pieceLines - inSums;
     int64_t inScores =
         blocks * shape.keyBlocks * ((tiles + kTiles - 1) / kTiles);
     scoreReads = left > 0 ? (left + inScores - 1) / inScores : 0;
@@ -87,9 +86,9 @@ public:
 
   /// Words of the weights of query i; the quads of rows with one above a byte.
   /// Below 1e-30, where the running sum is at least 1, they are zero.
-  void weigh(int64_t i, int64_t visible, float &runningMost,
-             float &runningSum) {
+  void weigh(int64_t i, Range visible, float &runningMost, float &runningSum) {
     softmax(i, visible, runningMost, runningSum);
+    const auto seen = float(visible.end - visible.begin);
     const float *p = scores + i * kGroup;
     const int64_t count = tiles * kKvTile;
     const __m512i byteMost = _mm512_set1_epi32(255);
@@ -101,13 +100,13 @@ public:
     float top = _mm512_reduce_max_ps(most);
     bool any = top > 1e-30f;
     // Of all, then without what exceeds that.
-    float bulk = kBulk / float(visible) * _mm512_reduce_add_ps(sum);
+    float bulk = kBulk / seen * _mm512_reduce_add_ps(sum);
     if (bulk < top) {
       sum = _mm512_setzero_ps();
       for (int64_t k = 0; k < count; k += 16)
         sum = _mm512_add_ps(
             sum, _mm512_min_ps(_mm512_load_ps(p + k), _mm512_set1_ps(bulk)));
-      bulk = kBulk / float(visible) * _mm512_reduce_add_ps(sum);
+      bulk = kBulk / seen * _mm512_reduce_add_ps(sum);
     }
     float byte = bulk < top ? bulk : top;
     if (byte < top * (255.0f / 32767))
@@ -183,24 +182,6 @@ private:
   /// and at most an eighth of the words is larger.
   static constexpr float kBulk = 8;
 
-  /// Lines of the cache on their way to L2 while others are computed with: the
-  /// rest of a tile, then whole ones.
-  struct Ahead {
-    const uint8_t *at, *end;
-    const uint8_t *const *next, *const *last;
-
-    MOE_INLINE void read(int64_t bytesOfTile) {
-      if (at == end) {
-        if (next == last)
-          return;
-        at = *next++;
-        end = at + bytesOfTile;
-      }
-      _mm_prefetch(reinterpret_cast<const char *>(at), _MM_HINT_T1);
-      at += 64;
-    }
-  };
-
   /// sum + u * v. Opaque to GCC 12, which otherwise gives the sum of each step
   /// of a loop a register of its own and copies it back and forth: 32 moves to
   /// 16 vpdpbusd.
@@ -228,16 +209,16 @@ private:
   /// Scores of R queries from `first` on with the rows of T tiles from the
   /// group's t-th.
   template <int R, int T> void scoreBlock(int64_t first, int64_t t) {
-    const int64_t bytesOfTile = tileBytes, count = shape.keyBlocks;
-    const int64_t queryStride = count * kKvBlock;
+    const int64_t count = shape.keyBlocks, queryStride = count * kKvBlock;
     const uint8_t *codes[T], *scales[T];
     for (int i = 0; i < T; ++i) {
-      codes[i] = tile[t + i];
-      scales[i] = codes[i] + scaleOffset;
+      codes[i] = keyCodes(t + i);
+      scales[i] = keyScales(t + i);
     }
-    const int8_t *q = query + first * queryStride;
-    const int32_t *start = queryStart + first * count;
-    const float *scale = queryScale + first * count;
+    const int64_t held = chosen + first;
+    const int8_t *q = query + held * queryStride;
+    const int32_t *start = queryStart + held * count;
+    const float *scale = queryScale + held * count;
     const int64_t readCount = scoreReads;
     Ahead reads = ahead;
     __m512 sum[R][T];
@@ -254,7 +235,7 @@ private:
         for (int i = 0; i < T; ++i)
           acc[r][i] = _mm512_set1_epi32(start[r * count]);
       for (int64_t i = 0; i < readCount; ++i)
-        reads.read(bytesOfTile);
+        reads.read(pieces);
       for (int64_t c = 0; c < kKvBlock; c += 4, q += 4) {
         __m512i k[T];
 #pragma GCC unroll 4
@@ -300,13 +281,15 @@ private:
     _mm_store_si128((__m128i *)(at + 32), _mm256_extracti128_si256(words, 1));
   }
 
-  /// Scales of the group's first n rows in block b of the values as 15-bit
-  /// fractions of the largest, zero for others of the last tile.
-  void encodeScales(int64_t n, int64_t b) {
-    int64_t count = (n + kKvTile - 1) / kKvTile;
+  /// Scales of the group's `rows` in block b of the values as 15-bit fractions
+  /// of the largest, zero for others of the tiles up to the last.
+  void encodeScales(Range rows, int64_t b) {
+    int64_t count = (rows.end + kKvTile - 1) / kKvTile;
     auto load = [&](int64_t t) {
-      return _mm512_maskz_loadu_ps(Simd::first(lanes(n - t * kKvTile)),
-                                   tileScales(t, b));
+      int64_t row = t * kKvTile;
+      auto mask = __mmask16(Simd::first(lanes(rows.end - row)) &
+                            ~Simd::first(lanes(rows.begin - row)));
+      return _mm512_maskz_loadu_ps(mask, tileScales(t, b));
     };
     __m512 most = _mm512_setzero_ps();
     for (int64_t t = 0; t < count; ++t)
@@ -333,7 +316,7 @@ private:
   /// Inlined, it would make GCC 12 keep the sums of sumBlock in memory.
   [[gnu::noinline]] float scaleWords(int64_t r, int64_t i, int64_t b) {
     if (rescale(i, b))
-      encodeScales(seen[i], b);
+      encodeScales(scaledRows, b);
     const __m512i byte = _mm512_set1_epi16(255);
     // Not members: stored bytes might alias those.
     const int16_t *from = words + i * kGroup, *scale = rowScale;
@@ -386,10 +369,9 @@ private:
       sumLarge(r, first + r, v, acc[r]);
     const uint8_t *weights = low;
     const int8_t *end = v + tiles * 4 * kVecs * 64;
-    const int64_t bytesOfTile = tileBytes;
     Ahead reads = ahead;
     for (; v != end; v += kVecs * 64, weights += 4) {
-      reads.read(bytesOfTile);
+      reads.read(pieces);
       __m512i codes[kVecs];
 #pragma GCC unroll 4
       for (int c = 0; c < kVecs; ++c)
@@ -441,7 +423,6 @@ private:
   uint8_t *low;        ///< [kQueries][kGroup]: lower bytes of words * rowScale.
   uint8_t *high;       ///< [kQueries][kGroup]: upper bytes.
 
-  Ahead ahead = {};
   int64_t scoreReads = 0;
 };
 

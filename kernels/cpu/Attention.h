@@ -1,0 +1,200 @@
+//===- Attention.h - Attention whose heads share keys and values -*- C++ -*-==//
+//
+// A token alone, or a step whose plan cuts the cache into spans, goes by spans
+// with all heads of a group at once (Spans.h): the cache is read once. Many
+// tokens of a sequence go in tiles (QueryTiles.h): a worker takes a group and
+// some tokens, encodes their queries once, and lets blocks of keys and values
+// pass; those before the window or behind the last token are left out.
+//
+// 128 columns, groups of 8: 256 rows of a group are 69 KiB of Q8_0, their values
+// transposed another 32, 16 tokens' queries 16 and their sums 64.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_ATTENTION_H
+#define MOE_KERNELS_CPU_ATTENTION_H
+
+#include "kernels/cpu/QueryTiles.h"
+#include "kernels/cpu/Spans.h"
+
+namespace moek {
+
+/// Of a group of heads: where its columns are in q, out and the cache.
+struct HeadGroup {
+  SequenceCache cache;
+  const float *q; ///< Of the sequence's first token and the group's first head.
+  float *out;
+  int64_t head; ///< First of the group.
+
+  HeadGroup(const AttentionArgs &a, const SequenceRows &sequence, int64_t head)
+      : cache{a.kv, sequence.pages},
+        q(a.q + sequence.begin * a.qStride + head * a.key),
+        out(a.out + sequence.begin * a.outStride + head * a.value), head(head) {
+  }
+};
+
+/// Blocks of keys and values of a group in floats.
+template <class S> class FloatGroup {
+public:
+  static constexpr int64_t kRows = kKeyTile;
+
+  FloatGroup(const SpanWork &work, std::byte *scratch)
+      : w(work), tiles(w.parts.key, w.scale, w.cap, scratch),
+        keyStride(scratchFloats(w.parts.key)),
+        valueStride(scratchFloats(w.parts.value)) {
+    keys = reinterpret_cast<float *>(scratch);
+    values = keys + kKeyTile * keyStride;
+  }
+
+  /// What the following are of.
+  void set(const HeadGroup &ofGroup, Range) { group = &ofGroup; }
+
+  void setBlock(int64_t first, int64_t n) {
+    const KvParts &parts = w.parts;
+    readKvRows<S>(group->cache, first, n, parts.keyAt(group->head), parts.key,
+                  keys, keyStride);
+    tiles.setKeys({keys, keyStride}, n, 0, parts.key);
+    readKvRows<S>(group->cache, first, n, parts.valueAt(group->head),
+                  parts.value, values, valueStride);
+  }
+
+  void attend(const QueryTile &tile) {
+    const KvParts &parts = w.parts;
+    tiles.attend(
+        {group->q + tile.first * w.qStride + tile.head * parts.key, w.qStride},
+        tile, {values, valueStride}, parts.value,
+        group->out + tile.first * w.outStride + tile.head * parts.value,
+        w.outStride);
+  }
+
+private:
+  const SpanWork &w;
+  FloatTile<S> tiles;
+  int64_t keyStride, valueStride;
+  float *keys, *values;
+  const HeadGroup *group = nullptr;
+};
+
+/// The same on a Q8_0 cache, with integer products.
+template <class S> class Q8HeadGroup {
+public:
+  static constexpr int64_t kRows = kQ8Group;
+
+  Q8HeadGroup(const SpanWork &work, std::byte *scratch)
+      : w(work), tokens(attentionTokens(w.parts.group)),
+        valueBlocks(kvBlocks(w.parts.value)),
+        products({tokens * w.parts.group, kQueryTile, kvBlocks(w.parts.key),
+                  w.parts.value, valueBlocks, w.scale, w.cap},
+                 scratch) {}
+
+  void set(const HeadGroup &ofGroup, Range ofTokens) {
+    const KvParts &parts = w.parts;
+    group = &ofGroup;
+    begin = ofTokens.begin;
+    products.setColumns(parts.keyAt(group->head) / kKvBlock,
+                        parts.valueAt(group->head) / kKvBlock);
+    for (int64_t h = 0; h < parts.group; ++h)
+      for (int64_t t = begin; t < ofTokens.end; ++t)
+        products.encode(h * tokens + t - begin, 0,
+                        group->q + t * w.qStride + h * parts.key, parts.key);
+  }
+
+  void setBlock(int64_t first, int64_t n) {
+    products.setGroup(group->cache, first, n, 0);
+    for (int64_t b = 0; b < valueBlocks; ++b)
+      products.transpose(b);
+  }
+
+  void attend(const QueryTile &tile) {
+    products.choose(tile.head * tokens + tile.first - begin);
+    attendTile(products, tile, valueBlocks,
+               group->out + tile.first * w.outStride +
+                   tile.head * w.parts.value,
+               w.outStride);
+  }
+
+private:
+  const SpanWork &w;
+  int64_t tokens, valueBlocks;
+  typename S::Q8Products products;
+  const HeadGroup *group = nullptr;
+  int64_t begin = 0;
+};
+
+/// Shares out a sequence's tokens, as many at a time as attentionTokens() has,
+/// for each group of heads. `stats`: two floats for each of their queries.
+template <class S, class Blocks>
+void attendGroups(const AttentionArgs &a, const SequenceRows &sequence,
+                  const Worker &worker, Blocks &blocks, float *stats) {
+  const int64_t heads = a.heads / a.kvHeads, each = attentionTokens(heads);
+  const int64_t window = windowOf(a.window), position = sequence.position;
+  const int64_t parts = (sequence.count + each - 1) / each;
+  Range share = causalShare(
+      {a.kvHeads, parts, 1, position / each, window / each + 1}, worker);
+  float *most = stats, *sum = stats + scratchFloats(heads * each);
+  for (int64_t item = share.begin; item < share.end; ++item) {
+    Range tokens{item % parts * each, (item % parts + 1) * each};
+    if (tokens.end > sequence.count)
+      tokens.end = sequence.count;
+    const HeadGroup group(a, sequence, item / parts * heads);
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t t = 0; t < tokens.end - tokens.begin; ++t) {
+        most[h * each + t] = a.sinks ? a.sinks[group.head + h] : kMinusInfinity;
+        sum[h * each + t] = a.sinks ? 1 : 0;
+      }
+    blocks.set(group, tokens);
+    int64_t first = visibleTo(position + tokens.begin, window).begin;
+    attendTiles({position,
+                 tokens,
+                 {first / kKvTile * kKvTile, position + tokens.end},
+                 window,
+                 heads,
+                 most,
+                 sum,
+                 each},
+                blocks);
+    for (int64_t t = tokens.begin; t < tokens.end; ++t)
+      for (int64_t h = 0; h < heads; ++h)
+        divideRow<S>(group.out + t * a.outStride + h * a.value, a.value,
+                     sum[h * each + t - tokens.begin]);
+  }
+}
+
+template <class S>
+void run(const AttentionArgs &a, const Step &step, const Worker &worker) {
+  const int64_t group = a.heads / a.kvHeads;
+  const SpanWork work{a.q,
+                      a.qStride,
+                      a.kv,
+                      a.sinks,
+                      a.out,
+                      a.outStride,
+                      a.heads,
+                      a.splits,
+                      windowOf(a.window),
+                      {a.key, a.value, group, a.kvHeads},
+                      a.scale,
+                      a.softcap,
+                      group};
+  auto *stats = reinterpret_cast<float *>(worker.scratch);
+  std::byte *scratch = worker.scratch + attentionStatsBytes(a.heads, group);
+  // `span` and `blocks` share memory: a sequence goes by one of them.
+  auto attend = [&](auto span, auto blocks) {
+    forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
+      if (a.splits > 1 || s.count == 1)
+        attendSpans<S>(work, s, w, span, stats);
+      else
+        attendGroups<S>(a, s, w, blocks, stats);
+    });
+  };
+  if constexpr (requires { typename S::Q8Products; }) {
+    if (a.kv.type == KvType::Q8_0)
+      return attend(Q8Span<S>(work, group, scratch),
+                    Q8HeadGroup<S>(work, scratch));
+  }
+  attend(FloatSpan<S>(work, group, scratch), FloatGroup<S>(work, scratch));
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_ATTENTION_H

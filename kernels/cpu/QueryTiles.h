@@ -1,0 +1,166 @@
+//===- QueryTiles.h - Attention of many tokens ------------------*- C++ -*-===//
+//
+// Blocks of keys and values are the outer loop, tiles of kQueryTile tokens of a
+// head the inner one: what making a block takes, all tiles that see it share.
+// Running maxima and sums are kept in scratch, weighted sums grow in the output.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_QUERYTILES_H
+#define MOE_KERNELS_CPU_QUERYTILES_H
+
+#include "kernels/cpu/Blocks.h"
+#include "kernels/cpu/Q8Group.h"
+#include "kernels/cpu/Sequences.h"
+
+namespace moek {
+
+/// Which of a block's `count` rows the i-th of neighbouring tokens sees: `window`
+/// of them up to toFirst + i.
+struct Visible {
+  int64_t toFirst, window, count;
+
+  MOE_INLINE Range operator()(int64_t i) const {
+    return {inBlock(toFirst + i - window), inBlock(toFirst + i)};
+  }
+
+private:
+  MOE_INLINE int64_t inBlock(int64_t row) const {
+    return row < 0 ? 0 : row < count ? row : count;
+  }
+};
+
+/// Queries of a head that neighbouring tokens have.
+struct QueryTile {
+  int64_t head, first, count; ///< Head of those at work; tokens.
+  float *most, *sum;          ///< Running, of each.
+  Visible visible;
+  bool fresh; ///< The block is the first one.
+};
+
+/// A block of rows in floats. Keys are transposed: then scores are sums of
+/// columns like the weighted sums are, with no sum over lanes, which takes as
+/// long as a third of a key's products.
+template <class S> class FloatTile {
+public:
+  /// Takes its part of `scratch`.
+  FloatTile(int64_t width, float scale, float cap, std::byte *&scratch)
+      : width(width), scale(scale), cap(cap) {
+    columns = reinterpret_cast<float *>(scratch);
+    scores = columns + width * kKeyTile;
+    alpha = scores + kQueryTile * kKeyTile;
+    scratch = reinterpret_cast<std::byte *>(alpha + scratchFloats(kQueryTile));
+  }
+
+  /// Columns `first` ... of `n` keys, times the scale of scores; rows past the
+  /// last are zero.
+  void setKeys(Rows from, int64_t n, int64_t first, int64_t count) {
+    float *to = columns + first * kKeyTile;
+    for (int64_t c = 0; c < count; ++c, to += kKeyTile) {
+      for (int64_t k = 0; k < n; ++k)
+        to[k] = scale * from.data[k * from.stride + c];
+      for (int64_t k = n; k < kKeyTile; ++k)
+        to[k] = 0;
+    }
+  }
+
+  /// A tile's queries, rows of q, and their sums of `cols` columns of `values`.
+  void attend(Rows q, const QueryTile &tile, Rows values, int64_t cols,
+              float *out, int64_t outStride) {
+    // In whole vectors; the weights of rows past those a query sees are not
+    // looked at.
+    constexpr int64_t kColumns = S::kSumVecs * S::kWidth;
+    static_assert(kKeyTile % kColumns == 0);
+    const Visible &visible = tile.visible;
+    const Range first = visible(0), last = visible(tile.count - 1);
+    sumRows<S>(q, tile.count, {true}, {columns, kKeyTile}, width,
+               (last.end + kColumns - 1) / kColumns * kColumns, scores,
+               kKeyTile);
+    for (int64_t i = 0; i < tile.count; ++i)
+      alpha[i] = softmaxBlock<S>(scores + i * kKeyTile, visible(i), cap,
+                                 tile.most[i], tile.sum[i]);
+    // What all queries see; the rest, on the diagonal and at the window's begin,
+    // goes row by row, as a weight of zero would not hide a NaN.
+    Range common{last.begin, first.end > last.begin ? first.end : last.begin};
+    auto add = [&](int64_t i, int64_t count, Range rows, Start start) {
+      sumRows<S>({scores + i * kKeyTile + rows.begin, kKeyTile}, count, start,
+                 {values.data + rows.begin * values.stride, values.stride},
+                 rows.end - rows.begin, cols, out + i * outStride, outStride);
+    };
+    add(0, tile.count, common, {tile.fresh, alpha});
+    for (int64_t i = 0; i < tile.count; ++i) {
+      Range seen = visible(i);
+      Range before{seen.begin,
+                   seen.end < common.begin ? seen.end : common.begin};
+      Range behind{seen.begin > common.end ? seen.begin : common.end, seen.end};
+      if (before.begin < before.end)
+        add(i, 1, before, {false});
+      if (behind.begin < behind.end)
+        add(i, 1, behind, {false});
+    }
+  }
+
+private:
+  int64_t width;
+  float scale, cap;
+  float *columns, *scores, *alpha;
+};
+
+/// The same with integer products, of which a row that is not seen, of weight
+/// zero, hides a NaN too: codes have none, and scales are those that a query
+/// sees. Rows are a group of `products` with its values transposed.
+template <class Products>
+void attendTile(Products &products, const QueryTile &tile, int64_t valueBlocks,
+                float *out, int64_t outStride) {
+  products.see(tile.visible(tile.count - 1).end);
+  products.score(tile.count);
+  for (int64_t i = 0; i < tile.count; ++i)
+    products.weigh(i, tile.visible(i), tile.most[i], tile.sum[i]);
+  for (int64_t b = 0; b < valueBlocks; ++b)
+    products.sum(tile.count, b, tile.fresh, out, outStride);
+}
+
+/// Tokens of a sequence with what they look at.
+struct TileWork {
+  int64_t position; ///< Of the sequence's first token.
+  Range tokens;     ///< Begins with a tile.
+  Range keys;       ///< Positions that any of them sees.
+  int64_t window;
+  int64_t heads; ///< That share blocks.
+  /// Of each head `stride` floats, of each token one.
+  float *most, *sum;
+  int64_t stride;
+};
+
+/// Calls of `blocks`, for all heads and tokens: setBlock(first, n) with the rows
+/// of `n` positions, attend(tile) for each tile that sees some of them.
+template <class Blocks> void attendTiles(const TileWork &w, Blocks &blocks) {
+  for (int64_t first = w.keys.begin; first < w.keys.end;
+       first += Blocks::kRows) {
+    int64_t left = w.keys.end - first;
+    int64_t n = left < Blocks::kRows ? left : Blocks::kRows;
+    blocks.setBlock(first, n);
+    // The first tile whose last query sees the block.
+    int64_t t = (first - w.position) / kQueryTile * kQueryTile;
+    for (t = t > w.tokens.begin ? t : w.tokens.begin; t < w.tokens.end;
+         t += kQueryTile) {
+      int64_t begin = w.position + t + 1 - w.window;
+      if (begin < 0)
+        begin = 0;
+      if (begin >= first + n)
+        break; // Later tiles see later rows.
+      int64_t count =
+          w.tokens.end - t < kQueryTile ? w.tokens.end - t : kQueryTile;
+      for (int64_t h = 0; h < w.heads; ++h) {
+        int64_t at = h * w.stride + t - w.tokens.begin;
+        blocks.attend({h, t, count, w.most + at, w.sum + at,
+                       {w.position + t + 1 - first, w.window, n},
+                       begin >= first});
+      }
+    }
+  }
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_QUERYTILES_H

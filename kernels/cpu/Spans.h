@@ -1,0 +1,270 @@
+//===- Spans.h - Attention of single tokens ---------------------*- C++ -*-===//
+//
+// A token's visible rows are cut into spans, so that one token keeps all workers
+// busy and each reads a part of the cache, for all heads that share it. A span's
+// sums are relative to its own maximum; LatentCombine adds the spans up. Where
+// spans begin depends on the plan and the step alone: results are the same for
+// any number of workers.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_SPANS_H
+#define MOE_KERNELS_CPU_SPANS_H
+
+#include "kernels/cpu/Blocks.h"
+#include "kernels/cpu/Q8Group.h"
+#include "kernels/cpu/Sequences.h"
+
+namespace moek {
+
+MOE_INLINE int64_t windowOf(int32_t window) {
+  return window > 0 ? window : kNoWindow;
+}
+
+/// The positions that the token at `position` sees.
+MOE_INLINE Range visibleTo(int64_t position, int64_t window) {
+  int64_t begin = position + 1 - window;
+  return {begin > 0 ? begin : 0, position + 1};
+}
+
+/// Where the `splits` spans of what a sequence's rows see begin: `base` and
+/// multiples of `length` after it.
+struct Spans {
+  int64_t base, length, count;
+
+  MOE_INLINE Spans(const SequenceRows &sequence, int64_t splits,
+                   int64_t window) {
+    base = visibleTo(sequence.position, window).begin / kKvTile * kKvTile;
+    int64_t visible = sequence.position + sequence.count - base;
+    length = (visible + splits - 1) / splits;
+    if (length < kLatentSpan && splits > 1)
+      length = kLatentSpan;
+    length = (length + kKvTile - 1) / kKvTile * kKvTile;
+    count = (visible + length - 1) / length;
+  }
+  /// The spans in which some of `positions` are.
+  MOE_INLINE Range of(Range positions) const {
+    return {(positions.begin - base) / length,
+            (positions.end - base + length - 1) / length};
+  }
+};
+
+/// What attention to spans is of.
+struct SpanWork {
+  const float *q; ///< [T, heads * parts.key]
+  int64_t qStride;
+  KvView kv;
+  const float *sinks; ///< [heads] or null.
+  float *out;         ///< As AttentionArgs has it.
+  int64_t outStride;
+  int64_t heads, splits, window;
+  KvParts parts;
+  float scale, cap;
+  int64_t atATime; ///< Heads that are worked with together, of one group.
+
+  int64_t groups() const { return (heads + atATime - 1) / atATime; }
+};
+
+/// Heads of one token over a part of the cache, rows converted to floats: a
+/// block of kKeyTile rows becomes floats in L2 once and serves all heads; sums
+/// grow in the output, rescaled when a block raises the maximum (online
+/// softmax).
+template <class S> class FloatSpan {
+public:
+  FloatSpan(const SpanWork &work, int64_t heads, std::byte *scratch)
+      : w(work), keyStride(scratchFloats(w.parts.key)),
+        valueStride(w.parts.kvHeads ? scratchFloats(w.parts.value)
+                                    : keyStride) {
+    keys = reinterpret_cast<float *>(scratch);
+    values = w.parts.kvHeads ? keys + kKeyTile * keyStride : keys;
+    scores = values + kKeyTile * valueStride;
+    alpha = scores + heads * kKeyTile;
+  }
+
+  /// `heads` heads from `head` on over `positions`: weighted sums of values, not
+  /// yet divided by `sum`, with the maximum of the scores. The values of a
+  /// latent are columns of its keys.
+  void attend(const SequenceCache &cache, const float *q, int64_t head,
+              int64_t heads, Range positions, float *out, float *most,
+              float *sum) {
+    const KvParts &parts = w.parts;
+    for (int64_t at = positions.begin; at < positions.end; at += kKeyTile) {
+      int64_t left = positions.end - at, n = left < kKeyTile ? left : kKeyTile;
+      readKvRows<S>(cache, at, n, parts.keyAt(head), parts.key, keys,
+                    keyStride);
+      if (values != keys)
+        readKvRows<S>(cache, at, n, parts.valueAt(head), parts.value, values,
+                      valueStride);
+      dotRows<S>({q, parts.key}, heads, {keys, keyStride}, n, parts.key,
+                 w.scale, scores, kKeyTile);
+      for (int64_t h = 0; h < heads; ++h)
+        alpha[h] = softmaxBlock<S>(scores + h * kKeyTile, {0, n}, w.cap,
+                                   most[h], sum[h]);
+      sumRows<S>({scores, kKeyTile}, heads, {at == positions.begin, alpha},
+                 {values, valueStride}, n, parts.value, out, parts.value);
+    }
+  }
+
+private:
+  const SpanWork &w;
+  int64_t keyStride, valueStride;
+  float *keys, *values, *scores, *alpha;
+};
+
+/// The same on a Q8_0 cache, with integer products.
+template <class S> class Q8Span {
+public:
+  Q8Span(const SpanWork &work, int64_t heads, std::byte *scratch)
+      : w(work), products({heads, heads, kvBlocks(w.parts.key), w.parts.value,
+                           1, w.scale, w.cap},
+                          scratch) {}
+
+  /// See FloatSpan.
+  void attend(const SequenceCache &cache, const float *q, int64_t head,
+              int64_t heads, Range positions, float *out, float *most,
+              float *sum) {
+    const KvParts &parts = w.parts;
+    encode(q, heads);
+    products.setColumns(parts.keyAt(head) / kKvBlock,
+                        parts.valueAt(head) / kKvBlock);
+    const int64_t begin = positions.begin / kKvTile * kKvTile;
+    for (int64_t at = begin; at < positions.end; at += kQ8Group) {
+      int64_t left = positions.end - at, n = left < kQ8Group ? left : kQ8Group;
+      left -= n;
+      products.setGroup(cache, at, n, left < kQ8Group ? left : kQ8Group);
+      if constexpr (requires { products.readAhead(heads, true); })
+        products.readAhead(heads, at == begin);
+      products.score(heads);
+      // The first tile may begin with rows that are not seen.
+      Range seen{at == begin ? positions.begin - begin : 0, n};
+      for (int64_t h = 0; h < heads; ++h)
+        products.weigh(h, seen, most[h], sum[h]);
+      for (int64_t b = 0; b < kvBlocks(parts.value); ++b) {
+        products.transpose(b);
+        products.sum(heads, b, at == begin, out, parts.value);
+      }
+    }
+  }
+
+private:
+  void encode(const float *q, int64_t heads) {
+    if (q == encoded && heads <= encodedHeads)
+      return; // A token has several spans.
+    encoded = q;
+    encodedHeads = heads;
+    for (int64_t h = 0; h < heads; ++h)
+      products.encode(h, 0, q + h * w.parts.key, w.parts.key);
+  }
+
+  const SpanWork &w;
+  typename S::Q8Products products;
+  const float *encoded = nullptr;
+  int64_t encodedHeads = 0;
+};
+
+/// Shares out the parts of a sequence: token, span, group of heads. `stats`:
+/// two floats for every head of `most` at a time.
+template <class S, class Part>
+void attendSpans(const SpanWork &w, const SequenceRows &sequence,
+                 const Worker &worker, Part &part, float *stats) {
+  const SequenceCache cache = {w.kv, sequence.pages};
+  const KvParts &parts = w.parts;
+  const Spans spans(sequence, w.splits, w.window);
+  const int64_t groups = w.groups(), perToken = spans.count * groups;
+  Range share = causalShare(
+      {1, sequence.count, perToken, sequence.position, w.window}, worker);
+  for (int64_t item = share.begin; item < share.end;) {
+    int64_t t = item / perToken, span, group, taken = 1;
+    if (parts.kvHeads) {
+      // Spans of a head follow each other, as its query is encoded once.
+      span = item % perToken % spans.count;
+      group = item % perToken / spans.count;
+    } else {
+      // Groups read the same rows: as many of them at once as there are.
+      span = item % perToken / groups;
+      group = item % groups;
+      taken = groups - group < share.end - item ? groups - group
+                                                : share.end - item;
+    }
+    item += taken;
+    int64_t head = group * w.atATime, heads = taken * w.atATime;
+    if (heads > w.heads - head)
+      heads = w.heads - head;
+    Range visible = visibleTo(sequence.position + t, w.window);
+    Range used = spans.of(visible);
+    if (span < used.begin || span >= used.end)
+      continue;
+
+    int64_t token = sequence.begin + t;
+    float *row = w.out + (token * w.splits + span) * w.outStride;
+    float *most = stats, *sum = stats + scratchFloats(w.heads);
+    if (w.splits > 1) {
+      most = row + w.heads * parts.value + head;
+      sum = most + w.heads;
+    }
+    bool hasSinks = w.sinks && span == used.begin;
+    for (int64_t h = 0; h < heads; ++h) {
+      most[h] = hasSinks ? w.sinks[head + h] : kMinusInfinity;
+      sum[h] = hasSinks ? 1 : 0;
+    }
+    int64_t first = spans.base + span * spans.length;
+    if (visible.end > first + spans.length)
+      visible.end = first + spans.length;
+    if (visible.begin < first)
+      visible.begin = first;
+    float *out = row + head * parts.value;
+    part.attend(cache, w.q + token * w.qStride + head * parts.key, head, heads,
+                visible, out, most, sum);
+    if (w.splits == 1)
+      for (int64_t h = 0; h < heads; ++h)
+        divideRow<S>(out + h * parts.value, parts.value, sum[h]);
+  }
+}
+
+/// Sums of a token's spans, weighted by exp(maximum of the span - maximum of
+/// all).
+template <class S>
+void combineSpans(const LatentCombineArgs &a, const SequenceRows &sequence,
+                  const Worker &worker) {
+  const int64_t window = windowOf(a.window);
+  const Spans spans(sequence, a.splits, window);
+  Range items = shareOf(int64_t(sequence.count) * a.heads, 1, worker);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    int64_t t = item / a.heads, head = item % a.heads;
+    Range used = spans.of(visibleTo(sequence.position + t, window));
+    int64_t count = used.end - used.begin;
+    const float *rows =
+        a.x + ((sequence.begin + t) * a.splits + used.begin) * a.xStride;
+    const float *stats = rows + a.heads * a.latent + head;
+    // As if the maxima were the scores of as many rows, each of weight `sum`.
+    float factors[kLatentSplits + S::kWidth], most = kMinusInfinity, ones = 0;
+    for (int64_t s = 0; s < count; ++s)
+      factors[s] = stats[s * a.xStride];
+    softmaxBlock<S>(factors, {0, count}, 0, most, ones);
+    typename S::Num total = 0;
+    for (int64_t s = 0; s < count; ++s)
+      total += typename S::Num(factors[s]) * stats[s * a.xStride + a.heads];
+    auto inverse = S::set(float(1 / total));
+    float *out = a.out + (sequence.begin + t) * a.outStride + head * a.latent;
+    const float *x = rows + head * a.latent;
+    forVectors<S>(0, a.latent, [&](int64_t c, auto lanes) {
+      auto sum = S::zero();
+      for (int64_t s = 0; s < count; ++s)
+        sum =
+            S::fma(S::set(factors[s]), lanes.load(x + s * a.xStride + c), sum);
+      lanes.store(out + c, S::mul(sum, inverse));
+    });
+  }
+}
+
+/// Workers share out heads.
+template <class S>
+void run(const LatentCombineArgs &a, const Step &step, const Worker &worker) {
+  forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
+    combineSpans<S>(a, s, w);
+  });
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_SPANS_H
