@@ -363,6 +363,59 @@ MOE_NON_FINITE_SUITE(LatentAttention) {
   }
 }
 
+MOE_NON_FINITE_SUITE(Attention) {
+  int32_t heads = 4, kvHeads = 2, key = 20, value = 12, tokens = 4;
+  int32_t position = 11, window = 7;
+  for (KvType type : {KvType::F32, KvType::Q8_0}) {
+    Cache cache(type, gqaKvWidth(kvHeads, key, value), 16, 16, source_);
+    Matrix<float> q = random(tokens, heads * key, 5);
+    Matrix<float> sinks = random(1, heads);
+    Matrix<float> out(tokens, heads * value, 3);
+    AttentionArgs args{};
+    args.q = q.data(), args.qStride = q.stride;
+    args.kv = cache.view;
+    args.out = out.data(), args.outStride = out.stride;
+    args.heads = heads, args.kvHeads = kvHeads;
+    args.key = key, args.value = value;
+    args.splits = 1, args.window = window, args.scale = 0.2f;
+    // Of kv head 1.
+    Input keys = rowsOf(cache, position).front();
+    bool blocks = type == KvType::Q8_0;
+    keys.at = [at = keys.at, blocks](int64_t r, int64_t c) -> float & {
+      return at(r, blocks ? 1 : 64 + c);
+    };
+    keys.cols = blocks ? 1 : key;
+    keys.reaches = [=](int64_t row, int64_t, int64_t r, int64_t c) {
+      return row <= position + r && row > position + r - window &&
+             c >= heads / 2 * value;
+    };
+    check(&args, {tokens, position},
+          attentionScratchBytes(heads, kvHeads, key, value), out,
+          {keys,
+           inputOf("q", q,
+                   [&](int64_t row, int64_t col, int64_t r, int64_t c) {
+                     return r == row && c / value == col / key;
+                   })});
+    args.sinks = sinks.data();
+    check(&args, {tokens, position},
+          attentionScratchBytes(heads, kvHeads, key, value), out, {keys});
+  }
+}
+
+MOE_NON_FINITE_SUITE(SigmoidMul) {
+  for (bool ofRow : {false, true}) {
+    Matrix<float> x = random(3, 37), gate = random(3, ofRow ? 1 : 37);
+    Matrix<float> out(3, 37);
+    SigmoidMulArgs args{x.data(), gate.data(), out.data(), 37, ofRow};
+    Input gates = inputOf("gate", gate,
+                          [=](int64_t row, int64_t col, int64_t r, int64_t c) {
+                            return r == row && (ofRow || c == col);
+                          });
+    gates.withInfinity = false; // It opens or closes.
+    check(&args, {3, 0}, 0, out, {inputOf("x", x, sameElement), gates});
+  }
+}
+
 MOE_NON_FINITE_SUITE(LatentCombine) {
   // 300 rows in 3 spans of which every token sees all.
   int32_t heads = 3, latent = 37, splits = 3, tokens = 3, position = 297;
