@@ -76,8 +76,12 @@ Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
                          model.rmsNorm(x, block + "attn_norm", decoder.eps));
     MOE_ASSIGN_OR_RETURN(Value mixed, parts.attention(layer, block, normed));
     x = model.create<moe::AddOp>(block + "attn_add", x, mixed);
-    MOE_ASSIGN_OR_RETURN(normed,
-                         model.rmsNorm(x, block + "ffn_norm", decoder.eps));
+    bool other = model.has(block + "post_attention_norm") &&
+                 !model.has(block + "ffn_norm");
+    MOE_ASSIGN_OR_RETURN(
+        normed,
+        model.rmsNorm(x, block + (other ? "post_attention_norm" : "ffn_norm"),
+                      decoder.eps));
     MOE_ASSIGN_OR_RETURN(mixed, parts.feedForward(layer, block, normed));
     x = model.create<moe::AddOp>(block + "ffn_add", x, mixed);
   }

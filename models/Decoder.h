@@ -28,7 +28,8 @@ struct DecoderParts {
 };
 
 /// @forward: embedding, then x += attention(attn_norm(x)) and
-/// x += feedForward(ffn_norm(x)) per layer. @logits: output_norm and output,
+/// x += feedForward(ffn_norm(x)) per layer; some files call the latter norm
+/// post_attention_norm. @logits: output_norm and output,
 /// or the embedding's table where the file has no output.
 moert::Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
                            const DecoderParts &parts);

@@ -1,9 +1,11 @@
 #include "models/Model.h"
 
 #include "models/Builders.h"
+#include "models/NewParts.h"
 #include "runtime/base/Text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 using moert::Status;
 using moert::StatusCode;
@@ -18,7 +20,7 @@ struct Architecture {
 };
 
 constexpr Architecture kArchitectures[] = {
-#define MOE_ARCHITECTURE(name, builder, models) {{#name, models}, builder},
+#define MOE_ARCHITECTURE(name, builder, models) {{name, models}, builder},
 #include "models/Architectures.def"
 };
 } // namespace
@@ -43,11 +45,22 @@ importModel(mlir::MLIRContext &context, const GgufModel &model) {
     supported += supported.empty() ? "" : ", ";
     supported += architecture.info.name;
   }
+  constexpr size_t kShown = 3;
+  std::vector<std::string> parts = newParts(model);
+  std::string unknown;
+  if (!parts.empty())
+    unknown = fmt::format(
+        "; new to them: {}{}",
+        fmt::join(parts.begin(),
+                  parts.begin() + ptrdiff_t(std::min(parts.size(), kShown)),
+                  ", "),
+        parts.size() > kShown ? ", ..." : "");
   return Status(StatusCode::Unsupported,
                 fmt::format("{}: architecture {} is not supported; "
-                            "supported: {}",
+                            "supported: {}{}",
                             model.paths().front(),
-                            moert::quoted(model.architecture()), supported));
+                            moert::quoted(model.architecture()), supported,
+                            unknown));
 }
 
 } // namespace moec

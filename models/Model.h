@@ -40,7 +40,8 @@ std::vector<ArchitectureInfo> supportedArchitectures();
 /// Fails with InvalidFile when hyper-parameters or tensors are missing or do
 /// not fit together, with Unsupported for other architectures, formats without
 /// kernels and variants that are not implemented; messages name file, key or
-/// tensor, expected and found.
+/// tensor, expected and found, and of another architecture what it has that no
+/// supported one does.
 moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importModel(mlir::MLIRContext &context, const GgufModel &model);
 

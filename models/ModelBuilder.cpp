@@ -4,6 +4,7 @@
 #include "runtime/base/Text.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -146,14 +147,75 @@ StatusOr<Value> ModelBuilder::weight(const std::string &name,
   return load(name + ".weight", shape);
 }
 
+Status ModelBuilder::requireF32(const GgufTensor &tensor) const {
+  if (tensor.format == moek::Format::F32)
+    return Status::ok();
+  return error(StatusCode::Unsupported, tensor,
+               fmt::format("is {}, expected F32 for norms and biases",
+                           moek::formatInfo(tensor.format).name));
+}
+
 StatusOr<Value> ModelBuilder::vector(const std::string &name, int64_t length) {
   MOE_ASSIGN_OR_RETURN(Value value, load(name, {length}));
-  const GgufTensor &tensor = *model_.findTensor(name);
-  if (tensor.format != moek::Format::F32)
-    return error(StatusCode::Unsupported, tensor,
-                 fmt::format("is {}, expected F32 for norms and biases",
-                             moek::formatInfo(tensor.format).name));
+  MOE_RETURN_IF_ERROR(requireF32(*find(name)));
   return value;
+}
+
+StatusOr<Value> ModelBuilder::vectorIfAny(const std::string &name,
+                                          int64_t length) {
+  return find(name) ? vector(name, length) : Value();
+}
+
+StatusOr<Value> ModelBuilder::vectorsIfAny(const std::string &name,
+                                           int64_t count, int64_t length) {
+  if (!find(name))
+    return Value();
+  MOE_ASSIGN_OR_RETURN(Value value, load(name, {count, length}));
+  MOE_RETURN_IF_ERROR(requireF32(*find(name)));
+  return value;
+}
+
+StatusOr<std::vector<float>> ModelBuilder::floats(const std::string &name,
+                                                  int64_t length) {
+  MOE_ASSIGN_OR_RETURN(Value value, vector(name, length));
+  value.getDefiningOp()->erase(); // The compiler reads it, nobody else.
+  std::vector<float> values(static_cast<size_t>(length));
+  std::memcpy(values.data(), model_.tensorBytes(*find(name)).data(),
+              values.size() * sizeof(float));
+  return values;
+}
+
+Value ModelBuilder::slice(Value weight, int64_t begin, int64_t rows) {
+  if (!weight)
+    return {};
+  auto type = cast<RankedTensorType>(weight.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[shape.size() == 1 ? 0 : shape.size() - 2] = rows;
+  return builder_.create<moe::SliceOp>(
+      weight.getLoc(), RankedTensorType::get(shape, type.getElementType()),
+      weight, uint64_t(begin));
+}
+
+Value ModelBuilder::stack(ArrayRef<Value> matrices, const std::string &name) {
+  auto type = cast<RankedTensorType>(matrices.front().getType());
+  Type element = type.getElementType();
+  auto elementOf = [](Value matrix) {
+    return cast<RankedTensorType>(matrix.getType()).getElementType();
+  };
+  if (llvm::any_of(matrices,
+                   [&](Value m) { return elementOf(m) != element; })) {
+    bool floats = llvm::all_of(
+        matrices, [&](Value m) { return isa<FloatType>(elementOf(m)); });
+    moek::Format format = floats ? moek::Format::F32 : moek::Format::Q8_0;
+    element = moe::getElementType(builder_.getContext(), format);
+    note(fmt::format("the matrices of {} have several formats; they become {}",
+                     name, moek::formatInfo(format).name));
+  }
+  SmallVector<int64_t> shape{int64_t(matrices.size())};
+  llvm::append_range(shape, type.getShape());
+  return builder_.create<moe::StackOp>(
+      NameLoc::get(builder_.getStringAttr(name)),
+      RankedTensorType::get(shape, element), matrices);
 }
 
 //===----------------------------------------------------------------------===//
@@ -161,23 +223,26 @@ StatusOr<Value> ModelBuilder::vector(const std::string &name, int64_t length) {
 //===----------------------------------------------------------------------===//
 
 StatusOr<Value> ModelBuilder::rmsNorm(Value x, const std::string &name,
-                                      double eps) {
-  MOE_ASSIGN_OR_RETURN(Value scale, vector(name + ".weight", columnsOf(x)));
-  return create<moe::RmsNormOp>(name, x.getType(), x, scale,
-                                builder_.getF64FloatAttr(eps))
+                                      double eps, int64_t groups) {
+  MOE_ASSIGN_OR_RETURN(Value scale,
+                       vector(name + ".weight", columnsOf(x) / groups));
+  return create<moe::RmsNormOp>(name, x.getType(), x, scale, llvm::APFloat(eps),
+                                uint64_t(groups))
       .getResult();
 }
 
 StatusOr<Value> ModelBuilder::linear(Value x, const std::string &name,
                                      int64_t outputs) {
   MOE_ASSIGN_OR_RETURN(Value matrix, weight(name, {outputs, columnsOf(x)}));
-  Value bias;
-  if (model_.findTensor(name + ".bias")) {
-    MOE_ASSIGN_OR_RETURN(bias, vector(name + ".bias", outputs));
-  }
+  MOE_ASSIGN_OR_RETURN(Value bias, vectorIfAny(name + ".bias", outputs));
+  return linear(x, name, matrix, bias);
+}
+
+Value ModelBuilder::linear(Value x, const std::string &name, Value matrix,
+                           Value bias) {
+  int64_t outputs = cast<RankedTensorType>(matrix.getType()).getDimSize(0);
   return create<moe::LinearOp>(name, rows(outputs), x, matrix, bias,
-                               /*residual=*/nullptr)
-      .getResult();
+                               /*residual=*/nullptr);
 }
 
 StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
@@ -190,8 +255,17 @@ StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
                        weight(block + "ffn_up" + suffix, {inner, hidden}));
   MOE_ASSIGN_OR_RETURN(Value down,
                        weight(block + "ffn_down" + suffix, {hidden, inner}));
-  return create<moe::FfnOp>(label, x.getType(), x, gate, up, down,
-                            /*residual=*/nullptr, /*fused=*/false)
+  MOE_ASSIGN_OR_RETURN(
+      Value gateBias,
+      vectorIfAny(block + "ffn_gate" + suffix + ".bias", inner));
+  MOE_ASSIGN_OR_RETURN(Value upBias,
+                       vectorIfAny(block + "ffn_up" + suffix + ".bias", inner));
+  MOE_ASSIGN_OR_RETURN(
+      Value downBias,
+      vectorIfAny(block + "ffn_down" + suffix + ".bias", hidden));
+  return create<moe::FfnOp>(label, x.getType(), x, gate, up, down, gateBias,
+                            upBias, downBias, /*residual=*/nullptr,
+                            moe::Activation::Silu, /*fused=*/false)
       .getResult();
 }
 

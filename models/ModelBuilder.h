@@ -77,6 +77,10 @@ public:
   //===--- weights --------------------------------------------------------===//
 
   bool has(const std::string &name) const;
+  /// The tensor of this whole name, or null.
+  const GgufTensor *find(const std::string &tensor) const {
+    return model_.findTensor(tensor);
+  }
   /// Tensor `name`.weight, which must have this shape (rows first, columns
   /// last) and a format with kernels.
   moert::StatusOr<mlir::Value> weight(const std::string &name,
@@ -84,15 +88,34 @@ public:
   /// A vector in F32: `tensor` is the whole name, because some are biases.
   moert::StatusOr<mlir::Value> vector(const std::string &tensor,
                                       int64_t length);
+  /// The same of an optional tensor: null where the file has none.
+  moert::StatusOr<mlir::Value> vectorIfAny(const std::string &tensor,
+                                           int64_t length);
+  /// [count, length] vectors in F32; null where the file has none.
+  moert::StatusOr<mlir::Value> vectorsIfAny(const std::string &tensor,
+                                            int64_t count, int64_t length);
+  /// The elements themselves, of a vector in F32 that the compiler has to know.
+  moert::StatusOr<std::vector<float>> floats(const std::string &tensor,
+                                             int64_t length);
+  /// Rows begin ... begin + rows - 1 of each matrix of a weight, or elements of
+  /// a vector; null of null.
+  mlir::Value slice(mlir::Value weight, int64_t begin, int64_t rows);
+  /// Matrices of one shape, `name` their whole, as one weight. Of several
+  /// formats they become Q8_0, or F32 where all are floats, with a note.
+  mlir::Value stack(llvm::ArrayRef<mlir::Value> matrices,
+                    const std::string &name);
 
   //===--- pieces: each labels its op with the weight's name --------------===//
 
+  /// `groups` parts of a row have a mean of their own and share the weight.
   moert::StatusOr<mlir::Value> rmsNorm(mlir::Value x, const std::string &name,
-                                       double eps);
+                                       double eps, int64_t groups = 1);
   /// With a bias where the file has `name`.bias.
   moert::StatusOr<mlir::Value> linear(mlir::Value x, const std::string &name,
                                       int64_t outputs);
-  /// Weights `block`ffn_{gate,up,down}`suffix`.
+  mlir::Value linear(mlir::Value x, const std::string &name, mlir::Value matrix,
+                     mlir::Value bias);
+  /// Weights `block`ffn_{gate,up,down}`suffix`, with the biases that there are.
   moert::StatusOr<mlir::Value> ffn(mlir::Value x, const std::string &block,
                                    const std::string &suffix, int64_t inner,
                                    const std::string &label);
@@ -106,6 +129,7 @@ private:
                                     llvm::ArrayRef<int64_t> shape);
   moert::Status error(moert::StatusCode code, const GgufTensor &tensor,
                       std::string_view message) const;
+  moert::Status requireF32(const GgufTensor &tensor) const;
   void noteUnusedTensors();
   mlir::DictionaryAttr modelAttr(llvm::StringRef hash);
   mlir::ArrayAttr filesAttr(std::string &hash);

@@ -2,6 +2,7 @@
 
 #include "models/Limits.h"
 
+#include <cmath>
 #include <fmt/format.h>
 
 using moert::Status;
@@ -12,22 +13,51 @@ namespace moec {
 
 namespace {
 /// YaRN's optional knobs that would change the result and are not implemented.
-Status refuseYarnVariants(const HyperParams &params) {
-  for (const char *name :
-       {"rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor"}) {
-    MOE_ASSIGN_OR_RETURN(double value, params.positive(name, 1.0));
-    if (value != 1)
-      return params.error(StatusCode::Unsupported, name,
-                          fmt::format("is {}; only 1 is supported", value));
+Status refuseOther(const HyperParams &params, const char *name) {
+  MOE_ASSIGN_OR_RETURN(double value, params.positive(name, 1.0));
+  if (value == 1)
+    return Status::ok();
+  return params.error(StatusCode::Unsupported, name,
+                      fmt::format("is {}; only 1 is supported", value));
+}
+
+/// What YaRN multiplies queries and keys by. Writers disagree on the name of
+/// the key.
+StatusOr<double> readMagnitude(const HyperParams &params, double factor) {
+  MOE_ASSIGN_OR_RETURN(double own,
+                       params.positive("rope.scaling.attn_factor", 1.0));
+  MOE_ASSIGN_OR_RETURN(double yarn,
+                       params.positive("rope.scaling.yarn_attn_factor", own));
+  return (1 + 0.1 * std::log(factor)) * yarn;
+}
+
+/// The elements of rope_freqs, none without it.
+StatusOr<std::vector<mlir::moe::Real>> readDivisors(ModelBuilder &model,
+                                                    int64_t pairs) {
+  std::vector<mlir::moe::Real> divisors;
+  if (!model.has("rope_freqs"))
+    return divisors;
+  MOE_ASSIGN_OR_RETURN(std::vector<float> values,
+                       model.floats("rope_freqs.weight", pairs));
+  for (float value : values) {
+    if (!std::isfinite(value) || value <= 0)
+      return Status(StatusCode::InvalidFile,
+                    fmt::format("{}: tensor \"rope_freqs.weight\" holds {} at "
+                                "index {}, expected finite numbers above 0",
+                                model.file().paths().front(), value,
+                                divisors.size()));
+    divisors.push_back(double(value));
   }
-  return Status::ok();
+  return divisors;
 }
 } // namespace
 
-StatusOr<Rope> readRope(const HyperParams &params, mlir::MLIRContext *context,
-                        bool neox) {
+StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
+                        std::optional<int64_t> headDim) {
+  const HyperParams &params = model.params();
   MOE_ASSIGN_OR_RETURN(int64_t dim,
-                       params.integer("rope.dimension_count", 2, kMostSize));
+                       params.integer("rope.dimension_count", 2,
+                                      headDim.value_or(kMostSize), headDim));
   if (dim % 2 != 0)
     return params.error(StatusCode::InvalidFile, "rope.dimension_count",
                         fmt::format("is {}, expected an even number", dim));
@@ -38,7 +68,7 @@ StatusOr<Rope> readRope(const HyperParams &params, mlir::MLIRContext *context,
   MOE_ASSIGN_OR_RETURN(std::string type,
                        params.text("rope.scaling.type", "none"));
   Rope rope;
-  double factor = 1, fast = 32, slow = 1;
+  double factor = 1, fast = 32, slow = 1, magnitude = 1;
   int64_t original = 0;
   if (type == "yarn") {
     MOE_ASSIGN_OR_RETURN(factor, params.positive("rope.scaling.factor"));
@@ -49,7 +79,12 @@ StatusOr<Rope> readRope(const HyperParams &params, mlir::MLIRContext *context,
                          params.positive("rope.scaling.yarn_beta_fast", fast));
     MOE_ASSIGN_OR_RETURN(slow,
                          params.positive("rope.scaling.yarn_beta_slow", slow));
-    MOE_RETURN_IF_ERROR(refuseYarnVariants(params));
+    MOE_RETURN_IF_ERROR(refuseOther(params, "rope.scaling.yarn_ext_factor"));
+    if (traits.magnitude) {
+      MOE_ASSIGN_OR_RETURN(magnitude, readMagnitude(params, factor));
+    } else {
+      MOE_RETURN_IF_ERROR(refuseOther(params, "rope.scaling.yarn_attn_factor"));
+    }
     rope.yarnFactor = factor;
   } else if (type == "linear") {
     MOE_ASSIGN_OR_RETURN(factor, params.positive("rope.scaling.factor"));
@@ -58,8 +93,11 @@ StatusOr<Rope> readRope(const HyperParams &params, mlir::MLIRContext *context,
         StatusCode::Unsupported, "rope.scaling.type",
         fmt::format("is \"{}\"; supported: none, linear, yarn", type));
   }
-  rope.attr = mlir::moe::RopeAttr::get(context, dim, base, factor, original,
-                                       fast, slow, neox);
+  MOE_ASSIGN_OR_RETURN(std::vector<mlir::moe::Real> divisors,
+                       readDivisors(model, dim / 2));
+  rope.attr = mlir::moe::RopeAttr::get(
+      model.tokenIds().getContext(), dim, base, factor, original, fast, slow,
+      traits.rounded, magnitude, divisors, traits.neox);
   return rope;
 }
 

@@ -3,8 +3,7 @@
 #ifndef MOE_MODELS_ROPE_H
 #define MOE_MODELS_ROPE_H
 
-#include "dialects/moe/Moe.h"
-#include "models/HyperParams.h"
+#include "models/ModelBuilder.h"
 
 namespace moec {
 
@@ -15,12 +14,23 @@ struct Rope {
   double yarnFactor = 1;
 };
 
-/// The keys rope.dimension_count, rope.freq_base and rope.scaling.*: no
-/// scaling, linear (angles divided by the factor) or YaRN (arXiv 2309.00071).
-/// `neox` pairs elements i and i + dim/2, otherwise 2i and 2i + 1.
-/// YaRN's magnitude is the caller's: architectures differ in where it goes.
-moert::StatusOr<Rope> readRope(const HyperParams &params,
-                               mlir::MLIRContext *context, bool neox);
+/// What files do not say.
+struct RopeTraits {
+  /// Pairs elements i and i + dim/2, otherwise 2i and 2i + 1.
+  bool neox = true;
+  /// The ends of YaRN's ramp are whole dimensions.
+  bool rounded = true;
+  /// YaRN's magnitude, (1 + 0.1 ln factor) * attn_factor, is part of the
+  /// rotation; where it is not, it is the caller's.
+  bool magnitude = true;
+};
+
+/// The keys rope.dimension_count (without which it is `headDim`, if that is
+/// known), rope.freq_base and rope.scaling.*: no scaling, linear (angles
+/// divided by the factor) or YaRN (arXiv 2309.00071); and the tensor
+/// rope_freqs, a divisor of each frequency (Llama 3.1).
+moert::StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
+                               std::optional<int64_t> headDim = {});
 
 } // namespace moec
 

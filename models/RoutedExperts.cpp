@@ -36,14 +36,22 @@ StatusOr<RoutedExperts> readRoutedExperts(const HyperParams &params,
                        params.integer("expert_count", 1, kMostSize));
   MOE_ASSIGN_OR_RETURN(config.used,
                        params.integer("expert_used_count", 1, config.experts));
+  std::optional<int64_t> inner;
+  if (config.inner > 0)
+    inner = config.inner;
   MOE_ASSIGN_OR_RETURN(
-      config.inner, params.integer("expert_feed_forward_length", 1, kMostSize));
+      config.inner,
+      params.integer("expert_feed_forward_length", 1, kMostSize, inner));
   MOE_ASSIGN_OR_RETURN(
-      config.shared,
+      int64_t shared,
       params.integer("expert_shared_count", 0, kMostSize / config.inner, 0));
+  MOE_ASSIGN_OR_RETURN(config.sharedInner,
+                       params.integer("expert_shared_feed_forward_length", 0,
+                                      kMostSize, shared * config.inner));
   MOE_ASSIGN_OR_RETURN(config.scoring, readScoring(params, config.scoring));
-  MOE_ASSIGN_OR_RETURN(config.normalize,
-                       params.flag("expert_weights_norm", config.normalize));
+  MOE_ASSIGN_OR_RETURN(bool normalize,
+                       params.flag("expert_weights_norm", false));
+  config.normalize |= normalize;
   MOE_ASSIGN_OR_RETURN(config.scale,
                        params.positive("expert_weights_scale", 1.0, true));
   if (config.scale == 0)
@@ -64,52 +72,113 @@ StatusOr<RoutedExperts> readRoutedExperts(const HyperParams &params,
   return config;
 }
 
+namespace {
+/// All experts' matrices ffn_`part` [experts, rows, columns].
+StatusOr<Value> loadExperts(ModelBuilder &model, int64_t experts,
+                            const std::string &block, const std::string &part,
+                            int64_t rows, int64_t columns) {
+  std::string stacked = block + "ffn_" + part + "_exps";
+  std::string single = block + "ffn_" + part + ".";
+  if (model.has(stacked) || !model.has(single + "0"))
+    return model.weight(stacked, {experts, rows, columns});
+  std::vector<Value> matrices;
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    MOE_ASSIGN_OR_RETURN(
+        Value matrix,
+        model.weight(single + std::to_string(expert), {rows, columns}));
+    matrices.push_back(matrix);
+  }
+  return model.stack(matrices, block + "ffn_" + part);
+}
+
+struct ExpertWeights {
+  Value gate, up, down, gateBias, upBias, downBias;
+};
+
+StatusOr<ExpertWeights> loadWeights(ModelBuilder &model,
+                                    const RoutedExperts &config,
+                                    const std::string &block, int64_t hidden) {
+  int64_t experts = config.experts, inner = config.inner;
+  ExpertWeights weights;
+  std::string fused = block + "ffn_gate_up_exps";
+  if (model.has(fused)) {
+    if (model.find(fused + ".bias"))
+      return Status(StatusCode::Unsupported,
+                    fmt::format("{}: tensor \"{}.bias\" fuses the biases of "
+                                "gate and up; convert the model with separate "
+                                "ffn_gate_exps and ffn_up_exps",
+                                model.file().paths().front(), fused));
+    MOE_ASSIGN_OR_RETURN(Value both,
+                         model.weight(fused, {experts, 2 * inner, hidden}));
+    weights.gate = model.slice(both, 0, inner);
+    weights.up = model.slice(both, inner, inner);
+  } else {
+    MOE_ASSIGN_OR_RETURN(weights.gate, loadExperts(model, experts, block,
+                                                   "gate", inner, hidden));
+    MOE_ASSIGN_OR_RETURN(
+        weights.up, loadExperts(model, experts, block, "up", inner, hidden));
+  }
+  MOE_ASSIGN_OR_RETURN(
+      weights.down, loadExperts(model, experts, block, "down", hidden, inner));
+  MOE_ASSIGN_OR_RETURN(
+      weights.gateBias,
+      model.vectorsIfAny(block + "ffn_gate_exps.bias", experts, inner));
+  MOE_ASSIGN_OR_RETURN(
+      weights.upBias,
+      model.vectorsIfAny(block + "ffn_up_exps.bias", experts, inner));
+  MOE_ASSIGN_OR_RETURN(
+      weights.downBias,
+      model.vectorsIfAny(block + "ffn_down_exps.bias", experts, hidden));
+  return weights;
+}
+
+/// What the shared experts make of `x`, times the sigmoid of a gate of the
+/// whole row where the file has one; null without shared experts.
+StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
+                            const std::string &block, Value x) {
+  // Files that do not count their shared experts may still have them.
+  const GgufTensor *gate = model.find(block + "ffn_gate_shexp.weight");
+  if (config.sharedInner == 0 && !gate)
+    return Value();
+  int64_t inner =
+      config.sharedInner > 0 ? config.sharedInner : int64_t(gate->shape[1]);
+  MOE_ASSIGN_OR_RETURN(
+      Value shared, model.ffn(x, block, "_shexp", inner, block + "ffn_shared"));
+  if (!model.has(block + "ffn_gate_inp_shexp"))
+    return shared;
+  MOE_ASSIGN_OR_RETURN(Value factor,
+                       model.linear(x, block + "ffn_gate_inp_shexp", 1));
+  return model
+      .create<moe::SigmoidMulOp>(block + "ffn_shared_gate", shared.getType(),
+                                 shared, factor)
+      .getResult();
+}
+} // namespace
+
 StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
                                    const RoutedExperts &config,
                                    const std::string &block, Value x) {
   int64_t hidden = columnsOf(x);
-  if (model.has(block + "ffn_gate_up_exps"))
-    return Status(StatusCode::Unsupported,
-                  fmt::format("{}: tensor \"{}ffn_gate_up_exps.weight\" fuses "
-                              "gate and up; convert the model with separate "
-                              "ffn_gate_exps and ffn_up_exps",
-                              model.file().paths().front(), block));
   MOE_ASSIGN_OR_RETURN(Value gateIn, model.weight(block + "ffn_gate_inp",
                                                   {config.experts, hidden}));
-  Value bias;
-  std::string biasName = block + "exp_probs_b.bias";
-  if (model.file().findTensor(biasName)) {
-    MOE_ASSIGN_OR_RETURN(bias, model.vector(biasName, config.experts));
-  }
+  MOE_ASSIGN_OR_RETURN(
+      Value logitBias,
+      model.vectorIfAny(block + "ffn_gate_inp.bias", config.experts));
+  MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(block + "exp_probs_b.bias",
+                                                     config.experts));
   auto router = model.create<moe::RouterOp>(
       block + "router", model.idRows(config.used), model.rows(config.used), x,
-      gateIn, bias, uint64_t(config.used), config.scoring,
+      gateIn, logitBias, bias, uint64_t(config.used), config.scoring,
       uint64_t(config.groups), uint64_t(config.groupsUsed), config.normalize,
       llvm::APFloat(config.scale));
-  MOE_ASSIGN_OR_RETURN(Value gate,
-                       model.weight(block + "ffn_gate_exps",
-                                    {config.experts, config.inner, hidden}));
-  MOE_ASSIGN_OR_RETURN(Value up,
-                       model.weight(block + "ffn_up_exps",
-                                    {config.experts, config.inner, hidden}));
-  MOE_ASSIGN_OR_RETURN(Value down,
-                       model.weight(block + "ffn_down_exps",
-                                    {config.experts, hidden, config.inner}));
-  // Files that do not count their shared experts may still have them.
-  const GgufTensor *sharedGate =
-      model.file().findTensor(block + "ffn_gate_shexp.weight");
-  Value shared;
+  MOE_ASSIGN_OR_RETURN(ExpertWeights w,
+                       loadWeights(model, config, block, hidden));
   // Before the routed ones, so that those add to its result: they end last.
-  if (config.shared != 0 || sharedGate) {
-    int64_t inner = config.shared > 0 ? config.shared * config.inner
-                                      : int64_t(sharedGate->shape[1]);
-    MOE_ASSIGN_OR_RETURN(
-        shared, model.ffn(x, block, "_shexp", inner, block + "ffn_shared"));
-  }
+  MOE_ASSIGN_OR_RETURN(Value shared, buildShared(model, config, block, x));
   Value routed = model.create<moe::ExpertsOp>(
       block + "ffn_experts", x.getType(), x, router.getIds(),
-      router.getWeights(), gate, up, down, /*residual=*/nullptr,
-      /*fused=*/false);
+      router.getWeights(), w.gate, w.up, w.down, w.gateBias, w.upBias,
+      w.downBias, /*residual=*/nullptr, config.activation, /*fused=*/false);
   if (!shared)
     return routed;
   return model.create<moe::AddOp>(block + "ffn_shared_add", shared, routed)

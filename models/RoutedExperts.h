@@ -11,20 +11,24 @@ namespace moec {
 /// all tokens the shared ones.
 struct RoutedExperts {
   int64_t experts = 0, used = 0, groups = 1, groupsUsed = 1;
-  int64_t inner = 0;  ///< Rows of a routed expert's gate and up.
-  int64_t shared = 0; ///< Shared experts, stored as one wide FFN.
+  int64_t inner = 0;       ///< Rows of a routed expert's gate and up.
+  int64_t sharedInner = 0; ///< Of the shared experts, one wide FFN; 0: unknown.
   mlir::moe::Scoring scoring = mlir::moe::Scoring::Softmax;
+  mlir::moe::Activation activation = mlir::moe::Activation::Silu;
   bool normalize = false; ///< Weights of the used ones sum to 1.
   double scale = 1;       ///< Of the weights.
 };
 
 /// The keys expert_*. Keys that are absent, or 0 where writers that know no
-/// value store 0, take what `defaults` says of scoring and normalize.
+/// value store 0, take what `defaults` says of scoring and inner; weights are
+/// normalised where `defaults` or the file says so.
 moert::StatusOr<RoutedExperts> readRoutedExperts(const HyperParams &params,
                                                  RoutedExperts defaults);
 
-/// Rows of `x` [T, hidden] through the experts of `block` ("blk.3."). A bias of
-/// the selection and shared experts are taken where the file has them.
+/// Rows of `x` [T, hidden] through the experts of `block` ("blk.3."). What the
+/// file has is taken: biases of router, selection and experts, shared experts
+/// and their gate. Experts are stacked in ffn_{gate,up,down}_exps, gate and up
+/// fused in ffn_gate_up_exps, or tensors of their own, ffn_up.7.
 moert::StatusOr<mlir::Value> buildRoutedExperts(ModelBuilder &model,
                                                 const RoutedExperts &config,
                                                 const std::string &block,

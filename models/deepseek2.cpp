@@ -9,10 +9,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "models/Builders.h"
-#include "models/Decoder.h"
+#include "models/FeedForward.h"
 #include "models/Limits.h"
 #include "models/Rope.h"
-#include "models/RoutedExperts.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -49,8 +48,9 @@ StatusOr<Attention> readAttention(ModelBuilder &model, double eps) {
   const HyperParams &params = model.params();
   Attention attention;
   attention.eps = eps;
-  MOE_ASSIGN_OR_RETURN(Rope rope,
-                       readRope(params, model.tokenIds().getContext(), false));
+  constexpr RopeTraits kTraits{
+      .neox = false, .rounded = true, .magnitude = false};
+  MOE_ASSIGN_OR_RETURN(Rope rope, readRope(model, kTraits));
   attention.rope = rope.attr;
   MOE_ASSIGN_OR_RETURN(double scoreFactor, readScoreFactor(params, rope));
   MOE_ASSIGN_OR_RETURN(attention.heads,
@@ -83,34 +83,6 @@ moe::Scoring scoringWithoutKey(const Decoder &decoder) {
   bool glm =
       (decoder.blocks == 47 || decoder.blocks == 48) && decoder.vocab == 154880;
   return glm ? moe::Scoring::Sigmoid : moe::Scoring::Softmax;
-}
-
-/// Layers before the first routed one have one FFN.
-struct FeedForward {
-  int64_t denseLayers = 0, denseInner = 0;
-  RoutedExperts experts;
-};
-
-StatusOr<FeedForward> readFeedForward(ModelBuilder &model,
-                                      const Decoder &decoder) {
-  const HyperParams &params = model.params();
-  FeedForward config;
-  MOE_ASSIGN_OR_RETURN(
-      int64_t dense,
-      params.integer("leading_dense_block_count", 0, decoder.blocks, 0));
-  config.denseLayers = std::min(dense, decoder.layers);
-  if (config.denseLayers > 0) {
-    MOE_ASSIGN_OR_RETURN(config.denseInner,
-                         params.integer("feed_forward_length", 1, kMostSize));
-  }
-  if (config.denseLayers < decoder.layers) {
-    RoutedExperts defaults;
-    defaults.scoring = scoringWithoutKey(decoder);
-    MOE_ASSIGN_OR_RETURN(config.experts, readRoutedExperts(params, defaults));
-  }
-  model.facts().experts = config.experts.experts;
-  model.facts().expertsUsed = config.experts.used;
-  return config;
 }
 
 //===----------------------------------------------------------------------===//
@@ -202,14 +174,15 @@ StatusOr<Value> buildAttention(ModelBuilder &model, const Attention &a,
 moert::Status buildDeepseek2(ModelBuilder &model) {
   MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
   MOE_ASSIGN_OR_RETURN(Attention attention, readAttention(model, decoder.eps));
-  MOE_ASSIGN_OR_RETURN(FeedForward ffn, readFeedForward(model, decoder));
+  RoutedExperts defaults;
+  defaults.scoring = scoringWithoutKey(decoder);
+  MOE_ASSIGN_OR_RETURN(FeedForward ffn,
+                       readFeedForward(model, decoder, defaults));
   auto attend = [&](int64_t layer, const std::string &block, Value x) {
     return buildAttention(model, attention, layer, block, x);
   };
   auto feedForward = [&](int64_t layer, const std::string &block, Value x) {
-    return layer < ffn.denseLayers
-               ? model.ffn(x, block, "", ffn.denseInner, block + "ffn")
-               : buildRoutedExperts(model, ffn.experts, block, x);
+    return buildFeedForward(model, ffn, layer, block, x);
   };
   return buildDecoder(model, decoder, {attend, feedForward});
 }

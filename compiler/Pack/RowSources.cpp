@@ -1,5 +1,8 @@
 #include "compiler/Pack/RowSources.h"
 
+#include "kernels/quant/Dequant.h"
+#include "kernels/quant/Quantize.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -39,6 +42,37 @@ Status ModelRows::read(int64_t matrix, int64_t first, int64_t count,
   for (int64_t r = 0; r < count; ++r)
     MOE_RETURN_IF_ERROR(file_.read(at + uint64_t(r * view_.rowStride), rowBytes,
                                    out + uint64_t(r) * rowBytes));
+  return Status::ok();
+}
+
+Status StackedRows::add(std::unique_ptr<RowSource> rows, moek::Format format) {
+  if (format != format_ &&
+      !(moek::formatInfo(format).hasKernels && moek::canQuantize(format_)))
+    return Status(StatusCode::Unsupported,
+                  fmt::format("cannot convert weights of format {} to {}",
+                              moek::formatInfo(format).name,
+                              moek::formatInfo(format_).name));
+  parts_.push_back({std::move(rows), format});
+  return Status::ok();
+}
+
+Status StackedRows::read(int64_t matrix, int64_t first, int64_t count,
+                         uint8_t *out) const {
+  const Part &part = parts_[size_t(matrix)];
+  if (part.format == format_)
+    return part.rows->read(0, first, count, out);
+  uint64_t fromBytes = moek::rowBytes(part.format, uint64_t(cols_));
+  uint64_t toBytes = moek::rowBytes(format_, uint64_t(cols_));
+  std::vector<uint8_t> rows(uint64_t(count) * fromBytes);
+  std::vector<float> row(static_cast<size_t>(cols_));
+  MOE_RETURN_IF_ERROR(part.rows->read(0, first, count, rows.data()));
+  for (int64_t r = 0; r < count; ++r) {
+    // add() asked whether both formats can be converted.
+    (void)moek::dequantizeRow(
+        part.format, rows.data() + uint64_t(r) * fromBytes, cols_, row.data());
+    (void)moek::quantizeRow(format_, row.data(), cols_,
+                            out + uint64_t(r) * toBytes);
+  }
   return Status::ok();
 }
 

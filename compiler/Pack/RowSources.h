@@ -9,6 +9,7 @@
 #include "runtime/base/InputFile.h"
 
 #include <string>
+#include <vector>
 
 namespace moec {
 
@@ -72,6 +73,31 @@ public:
 
 private:
   Transpose transpose_;
+};
+
+/// Matrices of several weights, one behind the other, those of other formats
+/// converted.
+class StackedRows : public RowSource {
+public:
+  StackedRows(int64_t cols, moek::Format format)
+      : cols_(cols), format_(format) {}
+
+  /// The next matrix. Fails with Unsupported for a format that cannot be
+  /// converted.
+  moert::Status add(std::unique_ptr<RowSource> rows, moek::Format format);
+
+  moert::Status read(int64_t matrix, int64_t first, int64_t count,
+                     uint8_t *out) const override;
+
+private:
+  struct Part {
+    std::unique_ptr<RowSource> rows;
+    moek::Format format;
+  };
+
+  int64_t cols_;
+  moek::Format format_; ///< Of the result.
+  std::vector<Part> parts_;
 };
 
 } // namespace moec

@@ -97,7 +97,8 @@ private:
       return write(kv);
     else if (auto phase = dyn_cast<plan::PhaseOp>(op))
       return write(phase);
-    else if (isa<plan::FoldQueryOp, plan::TransposeOp, plan::PackOp>(op))
+    else if (isa<plan::FoldQueryOp, plan::TransposeOp, plan::StackOp,
+                 plan::PackOp>(op))
       return Status(StatusCode::Internal,
                     fmt::format("weight \"{}\" must be packed before the plan "
                                 "is written",

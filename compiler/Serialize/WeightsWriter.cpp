@@ -116,7 +116,8 @@ private:
   /// after another lie one behind another.
   void collect() {
     for (Operation &op : program.getBody().front())
-      if (isa<plan::PackOp, plan::FoldQueryOp, plan::TransposeOp>(op) ||
+      if (isa<plan::PackOp, plan::FoldQueryOp, plan::TransposeOp,
+              plan::StackOp>(op) ||
           (options.all && isa<plan::WeightOp>(op)))
         if (llvm::any_of(op.getUsers(), [](Operation *user) {
               return isa<plan::InstOp>(user);
@@ -179,6 +180,8 @@ private:
       return foldOf(fold);
     if (auto transpose = dyn_cast<plan::TransposeOp>(entry))
       return transposeOf(transpose);
+    if (auto stack = dyn_cast<plan::StackOp>(entry))
+      return stackOf(stack);
     auto weight = cast<plan::WeightOp>(entry);
     MOE_ASSIGN_OR_RETURN(const ModelFile *model,
                          open(weight.getFile().getDefiningOp<plan::FileOp>()));
@@ -207,6 +210,19 @@ private:
     MOE_RETURN_IF_ERROR(transpose.check().at(op.getName().str()));
     return std::unique_ptr<RowSource>(
         std::make_unique<TransposedRows>(transpose));
+  }
+
+  StatusOr<std::unique_ptr<RowSource>> stackOf(plan::StackOp op) {
+    auto stack =
+        std::make_unique<StackedRows>(op.getCols(), formatOf(op.getFormat()));
+    for (Value weight : op.getWeights()) {
+      auto part = weight.getDefiningOp<plan::WeightOp>();
+      MOE_ASSIGN_OR_RETURN(std::unique_ptr<RowSource> rows, sourceOf(part));
+      MOE_RETURN_IF_ERROR(
+          stack->add(std::move(rows), formatOf(part.getFormat()))
+              .at(part.getName().str()));
+    }
+    return std::unique_ptr<RowSource>(std::move(stack));
   }
 
   static moek::WeightView viewOf(plan::WeightOp weight, const uint8_t *data) {
@@ -254,7 +270,7 @@ private:
     Block &block = program.getBody().front();
     OpBuilder builder(&block, llvm::find_if(block, [](Operation &op) {
       return isa<plan::WeightOp, plan::FoldQueryOp, plan::TransposeOp,
-                 plan::PackOp>(op);
+                 plan::StackOp, plan::PackOp>(op);
     }));
     auto fileOp = builder.create<plan::FileOp>(
         program.getLoc(), plan::FileKind::Packed, options.paths.recorded,
@@ -278,6 +294,7 @@ private:
     eraseUnused<plan::PackOp>(block);
     eraseUnused<plan::FoldQueryOp>(block);
     eraseUnused<plan::TransposeOp>(block);
+    eraseUnused<plan::StackOp>(block);
     eraseUnused<plan::WeightOp>(block);
     eraseUnused<plan::FileOp>(block);
   }

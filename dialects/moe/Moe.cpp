@@ -26,10 +26,33 @@ FailureOr<Real> moe::parseReal(AsmParser &parser) {
   return Real(value);
 }
 
+FailureOr<SmallVector<Real>> moe::parseReals(AsmParser &parser) {
+  SmallVector<Real> values;
+  auto parseOne = [&]() -> ParseResult {
+    FailureOr<Real> value = parseReal(parser);
+    if (failed(value))
+      return failure();
+    values.push_back(*value);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
+    return failure();
+  return values;
+}
+
+void moe::printReals(AsmPrinter &printer, ArrayRef<Real> values) {
+  printer << '[';
+  llvm::interleaveComma(values, printer, [&](Real value) {
+    printer.printFloat(APFloat(double(value)));
+  });
+  printer << ']';
+}
+
 LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                int64_t dim, Real base, Real factor,
                                int64_t originalContext, Real betaFast,
-                               Real betaSlow, bool neox) {
+                               Real betaSlow, bool rounded, Real magnitude,
+                               ArrayRef<Real> divisors, bool neox) {
   if (dim <= 0 || dim % 2 != 0)
     return emitError() << "expected an even number of dimensions above zero, "
                           "got "
@@ -47,6 +70,16 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expected beta_fast and beta_slow above 0, got "
                        << std::to_string(betaFast) << " and "
                        << std::to_string(betaSlow);
+  if (!(magnitude > 0))
+    return emitError() << "expected magnitude above 0, got "
+                       << std::to_string(magnitude);
+  if (!divisors.empty() && int64_t(divisors.size()) != dim / 2)
+    return emitError() << "expected " << dim / 2 << " divisors, got "
+                       << divisors.size();
+  for (Real divisor : divisors)
+    if (!(divisor > 0))
+      return emitError() << "expected divisors above 0, got "
+                         << std::to_string(divisor);
   return success();
 }
 

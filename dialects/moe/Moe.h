@@ -38,6 +38,9 @@ private:
 
 /// Reads a finite decimal number.
 FailureOr<Real> parseReal(AsmParser &parser);
+/// `[1.0, 2.5]`.
+FailureOr<SmallVector<Real>> parseReals(AsmParser &parser);
+void printReals(AsmPrinter &printer, ArrayRef<Real> values);
 
 /// Work and traffic of one execution of an op.
 struct Cost {
@@ -73,6 +76,7 @@ struct StepWork {
   double weightBytes = 0; ///< Besides the products' matrices.
   double activationBytes = 0, kvBytes = 0;
   moek::KvType kvType = moek::KvType::BF16; ///< Of the cache that it reads.
+  int64_t window = 0; ///< Rows of the cache that a token sees; 0: all.
 
   Cost cost() const;
 };

@@ -18,6 +18,11 @@ class Moe_RealParameter<string default = ""> : AttrParameter<"::mlir::moe::Real"
   let defaultValue = default;
 }
 
+class Moe_RealsParameter : OptionalArrayRefParameter<"::mlir::moe::Real"> {
+  let parser = "::mlir::moe::parseReals($_parser)";
+  let printer = "::mlir::moe::printReals($_printer, $_self)";
+}
+
 def Moe_WeightAttr : Moe_Attr<"WeightRef", "weight"> {
   let summary = "where a tensor's bytes are";
   let description = [{
@@ -32,12 +37,15 @@ def Moe_WeightAttr : Moe_Attr<"WeightRef", "weight"> {
 def Moe_RopeAttr : Moe_Attr<"Rope", "rope"> {
   let summary = "rotary position embedding, scaled when factor is not 1";
   let description = [{
-    `dim` elements of a head turn by position * base^(-2i/dim). Without an
-    `original_context` every frequency is divided by `factor`. With one, YaRN (arXiv
-    2309.00071): frequencies whose period exceeds the original context are
-    divided by `factor`, with a linear ramp between the dimensions that rotate
-    `beta_fast` and `beta_slow` times over it. The magnitude correction is part
-    of the attention scale and is not applied again here.
+    `dim` elements of a head turn by position * f, where f of pair i is
+    base^(-2i/dim), divided by the i-th of `divisors` where there are some
+    (Llama 3.1). Without an `original_context` every frequency is divided by
+    `factor`. With one, YaRN (arXiv 2309.00071): frequencies whose period
+    exceeds the original context are divided by `factor`, with a linear ramp
+    between the dimensions that rotate `beta_fast` and `beta_slow` times over
+    it; `rounded` says whether the ramp is from whole dimensions to whole ones.
+    What was turned is multiplied by `magnitude`, YaRN's correction where the
+    attention scale does not have it.
   }];
   let parameters = (ins
     "int64_t":$dim, Moe_RealParameter<>:$base,
@@ -45,6 +53,9 @@ def Moe_RopeAttr : Moe_Attr<"Rope", "rope"> {
     DefaultValuedParameter<"int64_t", "0">:$original_context,
     Moe_RealParameter<"32.0">:$beta_fast,
     Moe_RealParameter<"1.0">:$beta_slow,
+    DefaultValuedParameter<"bool", "true">:$rounded,
+    Moe_RealParameter<"1.0">:$magnitude,
+    Moe_RealsParameter<>:$divisors,
     DefaultValuedParameter<"bool", "false">:$neox);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
@@ -125,6 +136,17 @@ def Moe_Scoring : I32EnumAttr<"Scoring", "how router logits become scores", [
   let cppNamespace = "::mlir::moe";
   let genSpecializedAttr = 0;
 }
+def Moe_Activation : I32EnumAttr<"Activation", "what an FFN makes of gate and up (kernels/Abi.h)", [
+    I32EnumAttrCase<"Silu", 0, "silu">,
+    I32EnumAttrCase<"Gelu", 1, "gelu">,
+    I32EnumAttrCase<"ClampedSwiglu", 2, "clamped_swiglu">]> {
+  let cppNamespace = "::mlir::moe";
+  let genSpecializedAttr = 0;
+}
+def Moe_ActivationAttr : EnumAttr<Moe_Dialect, Moe_Activation, "activation"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Moe_ScoringAttr : EnumAttr<Moe_Dialect, Moe_Scoring, "scoring"> {
   let assemblyFormat = "`<` $value `>`";
 }

@@ -49,18 +49,28 @@ struct Seen {
   double rows;  ///< Of all sequences.
   double pairs; ///< Of a token with a position: sum of C + t + 1.
 
-  Seen(Operation *op, int64_t tokens, int64_t context) {
+  /// `window` > 0: of the last so many rows.
+  Seen(Operation *op, int64_t tokens, int64_t context, int64_t window = 0)
+      : window(window) {
     double sequences = double(sequencesOf(op, tokens));
-    double each = double(tokens) / sequences;
-    rows = sequences * (double(context) + each);
-    pairs = sequences * (each * double(context) + each * (each + 1) / 2);
+    double each = double(tokens) / sequences, before = double(context);
+    // The first tokens see everything, the others a full window.
+    double most = window ? double(window) : before + each;
+    double first = std::clamp(most - before, 0.0, each);
+    rows = sequences * std::min(before + each, most - 1 + each);
+    pairs = sequences *
+            (first * before + first * (first + 1) / 2 + (each - first) * most);
   }
 
   /// Adds to `work` that attention reads the rows of `kv`, each once.
   void read(KvType kv, StepWork &work) const {
     work.kvBytes = rows * double(kv.getRowBytes());
     work.kvType = kv.getElement();
+    work.window = window;
   }
+
+private:
+  int64_t window;
 };
 
 using Works = SmallVector<StepWork>;
@@ -88,13 +98,21 @@ void addResidual(Works &works, Operation *op, Value residual, double tokens) {
   works.back().activationBytes += rowBytes(tokens, {residual});
 }
 
+/// Adds to `work` that `bias`, if there is one, is added to `rows` rows; of
+/// several, `vectors` are read.
+void addBias(StepWork &work, Value bias, double rows, double vectors = 1) {
+  if (!bias)
+    return;
+  work.ops += rows * double(columns(bias));
+  work.weightBytes += vectors * double(columns(bias)) * kF32Bytes;
+}
+
 /// T times a [rows, K] matrix, with one add for the bias.
 Works matrixWork(double tokens, Value x, Value weight, Value bias,
                  Value result) {
-  StepWork work = moving(bias ? tokens * double(columns(result)) : 0,
-                         rowBytes(tokens, {x, result}));
+  StepWork work = moving(0, rowBytes(tokens, {x, result}));
   work.products = {product(weight, tokens)};
-  work.weightBytes = bytesOf(bias);
+  addBias(work, bias, tokens);
   return {work};
 }
 
@@ -118,8 +136,11 @@ Works gatedWork(Op op, double rows, double matrices, double inner) {
     }
     works.push_back(moving(activationMul, 3 * bytes));
   }
+  addBias(works[0], op.getGateBias(), rows, matrices);
+  addBias(works[op.getFused() ? 0 : 1], op.getUpBias(), rows, matrices);
   works.push_back(moving(0, bytes));
   works.back().products = {product(op.getDown(), each, matrices)};
+  addBias(works.back(), op.getDownBias(), rows, matrices);
   return works;
 }
 } // namespace
@@ -132,8 +153,8 @@ int64_t moe::sequencesOf(Operation *op, int64_t tokens) {
 }
 
 bool moe::isWeight(Value value) {
-  return isa_and_nonnull<WeightOp, SplitKvBOp, FoldQueryOp, TransposeOp>(
-      value.getDefiningOp());
+  return isa_and_nonnull<WeightOp, SplitKvBOp, FoldQueryOp, TransposeOp,
+                         SliceOp, StackOp>(value.getDefiningOp());
 }
 
 int64_t moe::sumWeightBytes(Operation *op) {
@@ -175,9 +196,12 @@ Cost moe::sumWork(ArrayRef<StepWork> works) {
 SmallVector<WorkTerms> moe::workTerms(CostOpInterface op) {
   // With t of tokenOps, s of seenOps and r of rowOps these are t + s + r,
   // 2 t + 3 s + 2 r, and t + 2 s + 2 r; where each token is of another sequence
-  // the second is twice the first, and rows are counted like pairs.
-  SmallVector<StepWork> one = op.getWork(1, 0), two = op.getWork(2, 0),
-                        behind = op.getWork(1, 1);
+  // the second is twice the first, and rows are counted like pairs. Behind a
+  // full window all of it is tokenOps: steps before that are said to do more.
+  auto attention = dyn_cast<GqaAttentionOp>(op.getOperation());
+  int64_t full = attention ? int64_t(attention.getWindow()) : 0;
+  SmallVector<StepWork> one = op.getWork(1, full), two = op.getWork(2, full),
+                        behind = op.getWork(1, full + 1);
   SmallVector<WorkTerms> all;
   for (auto [a, b, c] : llvm::zip_equal(one, two, behind)) {
     Cost first = a.cost(), both = b.cost();
@@ -222,6 +246,13 @@ Works LinearOp::getWork(int64_t tokens, int64_t context) {
   Works works = matrixWork(tokens, getX(), getWeight(), getBias(), getResult());
   addResidual(works, getOperation(), getResidual(), tokens);
   return works;
+}
+
+/// Exponential, addition, division, multiplication.
+Works SigmoidMulOp::getWork(int64_t tokens, int64_t context) {
+  return {moving(double(tokens) * (double(columns(getX())) +
+                                   3.0 * double(columns(getGate()))),
+                 rowBytes(tokens, {getX(), getGate(), getResult()}))};
 }
 
 Works AddOp::getWork(int64_t tokens, int64_t context) {
@@ -319,6 +350,35 @@ Works ExpandValueOp::getWork(int64_t tokens, int64_t context) {
   return {work};
 }
 
+int64_t KvStoreOp::getCacheLayer() { return int64_t(getLayer()); }
+
+Value KvStoreOp::getCache() { return getResult(); }
+
+int64_t KvStoreOp::getCacheBytes(int64_t rows) {
+  return moek::kvBytes(getType().getElement(), getType().getWidth(), rows);
+}
+
+Works KvStoreOp::getWork(int64_t tokens, int64_t context) {
+  StepWork work = moving(0, rowBytes(tokens, {getK(), getV()}));
+  work.kvBytes = double(tokens) * double(getType().getRowBytes());
+  return {work};
+}
+
+/// A softcap divides, takes tanh and multiplies. Adding spans up is part of
+/// what is measured of the first instruction.
+Works GqaAttentionOp::getWork(int64_t tokens, int64_t context) {
+  const Seen seen(*this, tokens, context, int64_t(getWindow()));
+  double capped = getSoftcap().isZero() ? 0 : 3;
+  StepWork work =
+      moving(seen.pairs * double(getHeads()) *
+                 (2.0 * double(getKey()) + 2.0 * double(getValue()) +
+                  kSoftmaxFlops + capped),
+             rowBytes(tokens, {getQ(), getResult()}));
+  work.weightBytes = bytesOf(getSinks());
+  seen.read(getKv().getType(), work);
+  return {work, {}};
+}
+
 //===----------------------------------------------------------------------===//
 // Experts
 //===----------------------------------------------------------------------===//
@@ -328,6 +388,7 @@ Works RouterOp::getWork(int64_t tokens, int64_t context) {
   double experts = double(dim(getWeight(), 0));
   StepWork logits = moving(0, rowBytes(tokens, {getX()}));
   logits.products = {product(getWeight(), tokens)};
+  addBias(logits, getLogitBias(), tokens);
   StepWork choose = moving(double(tokens) * experts * kSoftmaxFlops,
                            rowBytes(tokens, {getIds(), getWeights()}));
   choose.weightBytes = bytesOf(getBias());

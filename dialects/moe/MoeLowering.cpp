@@ -54,6 +54,8 @@ Steps LinearOp::getPlanSteps() {
 
 Steps AddOp::getPlanSteps() { return {{OpCode::Add}}; }
 
+Steps SigmoidMulOp::getPlanSteps() { return {{OpCode::SigmoidMul}}; }
+
 Steps FfnOp::getPlanSteps() {
   Steps steps;
   if (getFused())
@@ -102,6 +104,13 @@ Steps LatentAttentionOp::getPlanSteps() {
 }
 
 Steps ExpandValueOp::getPlanSteps() { return {headLinear(getWv())}; }
+
+Steps KvStoreOp::getPlanSteps() { return {{OpCode::KvStore}}; }
+
+/// As of LatentAttentionOp.
+Steps GqaAttentionOp::getPlanSteps() {
+  return {{OpCode::Attention}, {OpCode::LatentCombine}};
+}
 
 //===----------------------------------------------------------------------===//
 // Experts

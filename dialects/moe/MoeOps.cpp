@@ -1,6 +1,7 @@
 //===- MoeOps.cpp - Verifiers of the model graph's ops --------------------===//
 
 #include "dialects/moe/MoeVerify.h"
+#include "kernels/KvCache.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 
@@ -95,6 +96,42 @@ LogicalResult TransposeOp::verify() {
       .result();
 }
 
+LogicalResult SliceOp::verify() {
+  OpChecks checks(*this);
+  checks.weight("weight", getWeight().getType()).weight("result", getType());
+  if (failed(checks.result()))
+    return failure();
+  auto from = cast<RankedTensorType>(getWeight().getType());
+  auto to = cast<RankedTensorType>(getType());
+  // Rows, or elements of a vector.
+  int64_t rank = from.getRank(), sliced = rank == 1 ? 0 : rank - 2;
+  checks.equal("result rank", rank, "to match the weight's", to.getRank());
+  if (failed(checks.result()))
+    return failure();
+  SmallVector<int64_t> shape(from.getShape());
+  shape[sliced] = to.getDimSize(sliced);
+  return checks.shape("result", "as the weight's but for its rows", shape, to)
+      .range("begin", 0, from.getDimSize(sliced) - to.getDimSize(sliced),
+             getBegin())
+      .require(from.getElementType() == to.getElementType(),
+               "expected a result of the weight's format")
+      .result();
+}
+
+LogicalResult StackOp::verify() {
+  OpChecks checks(*this);
+  checks.weight("result", getType(), 3);
+  if (failed(checks.result()))
+    return failure();
+  checks.equal("weights", dim(getResult(), 0), "to match the result's matrices",
+               int64_t(getWeights().size()));
+  for (Value weight : getWeights())
+    checks.weight("weight", weight.getType(), 2)
+        .shape("weight", "[rows, columns]",
+               {dim(getResult(), 1), dim(getResult(), 2)}, weight.getType());
+  return checks.result();
+}
+
 //===----------------------------------------------------------------------===//
 // Whole-row ops
 //===----------------------------------------------------------------------===//
@@ -136,7 +173,12 @@ LogicalResult EmbeddingOp::verify() {
 LogicalResult RmsNormOp::verify() {
   return OpChecks(*this)
       .tokens({getX()})
-      .equal("weight length", columns(getX()), "to match x columns",
+      .size("groups", getGroups())
+      .multiple("x columns", getGroups(), "groups", columns(getX()))
+      .equal("weight length",
+             columns(getX()) / std::max<int64_t>(getGroups(), 1),
+             getGroups() == 1 ? "to match x columns"
+                              : "to match x columns of a group",
              columns(getWeight()))
       .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true)
       .result();
@@ -157,6 +199,25 @@ LogicalResult AddOp::verify() {
   return OpChecks(*this).tokens({getLhs()}).result();
 }
 
+LogicalResult SigmoidMulOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getX(), getGate()});
+  int64_t own = columns(getGate());
+  return checks
+      .equal("gate columns", own == 1 ? 1 : columns(getX()),
+             "to match x columns", own)
+      .result();
+}
+
+/// The columns of `bias`, if there is one, are those that its matrix makes.
+static OpChecks &checkBias(OpChecks &checks, StringRef name, Value bias,
+                           int64_t outputs) {
+  if (!bias)
+    return checks;
+  return checks.equal(name + " columns", outputs, "to match its matrix",
+                      columns(bias));
+}
+
 LogicalResult FfnOp::verify() {
   OpChecks checks(*this);
   checks.tokens({getX(), getResult()})
@@ -171,6 +232,9 @@ LogicalResult FfnOp::verify() {
   checkMatrix(checks, "up", getUp(), "x columns", hidden, "gate rows", inner);
   checkMatrix(checks, "down", getDown(), "gate rows", inner, "result columns",
               hidden);
+  checkBias(checks, "gate_bias", getGateBias(), inner);
+  checkBias(checks, "up_bias", getUpBias(), inner);
+  checkBias(checks, "down_bias", getDownBias(), hidden);
   return checkResidual(checks, getResidual(), getResult()).result();
 }
 
@@ -291,6 +355,51 @@ LogicalResult ExpandValueOp::verify() {
       .result();
 }
 
+LogicalResult KvStoreOp::verify() {
+  OpChecks checks(*this);
+  int64_t heads = getKvHeads();
+  checks.size("kv_heads", heads)
+      .range("layer", 0, INT32_MAX, getLayer())
+      .tokens({getK(), getV()})
+      .multiple("k columns", heads, "kv_heads", columns(getK()))
+      .multiple("v columns", heads, "kv_heads", columns(getV()));
+  if (failed(checks.result()))
+    return failure();
+  return checks
+      .equal("kv width",
+             moek::gqaKvWidth(heads, columns(getK()) / heads,
+                              columns(getV()) / heads),
+             "(key and value of each head in whole blocks)",
+             getType().getWidth())
+      .result();
+}
+
+LogicalResult GqaAttentionOp::verify() {
+  OpChecks checks(*this);
+  int64_t heads = getHeads(), kvHeads = getKvHeads();
+  int64_t key = getKey(), value = getValue();
+  checks.size("heads", heads)
+      .size("kv_heads", kvHeads)
+      .size("key", key)
+      .size("value", value)
+      .range("window", 0, INT32_MAX, getWindow())
+      .positive("scale", getScale().convertToDouble())
+      .positive("softcap", getSoftcap().convertToDouble(), /*zeroToo=*/true)
+      .tokens({getQ(), getResult()});
+  if (failed(checks.result()))
+    return failure();
+  checks.multiple("heads", kvHeads, "kv_heads", heads)
+      .equal("q columns", heads * key, "(heads * key)", columns(getQ()))
+      .equal("kv width", moek::gqaKvWidth(kvHeads, key, value),
+             "(key and value of each head in whole blocks)",
+             getKv().getType().getWidth())
+      .equal("result columns", heads * value, "(heads * value)",
+             columns(getResult()));
+  if (getSinks())
+    checks.equal("sinks length", heads, "to match heads", columns(getSinks()));
+  return checks.result();
+}
+
 //===----------------------------------------------------------------------===//
 // Experts
 //===----------------------------------------------------------------------===//
@@ -315,6 +424,9 @@ LogicalResult RouterOp::verify() {
     return failure();
   checks.range("top_k (of the experts in groups_used groups)", 1,
                experts / groups * int64_t(getGroupsUsed()), getTopK());
+  if (getLogitBias())
+    checks.equal("logit_bias length", experts, "to match weight rows",
+                 columns(getLogitBias()));
   if (getBias()) {
     checks.equal("bias length", experts, "to match weight rows",
                  columns(getBias()));
@@ -351,5 +463,13 @@ LogicalResult ExpertsOp::verify() {
              getDown().getType())
       .equal("result columns", hidden, "to match x columns",
              columns(getResult()));
+  auto checkBiases = [&](StringRef name, Value biases, int64_t outputs) {
+    if (biases)
+      checks.equal(name + " rows", experts, "to match experts", dim(biases, 0));
+    checkBias(checks, name, biases, outputs);
+  };
+  checkBiases("gate_bias", getGateBias(), inner);
+  checkBiases("up_bias", getUpBias(), inner);
+  checkBiases("down_bias", getDownBias(), hidden);
   return checkResidual(checks, getResidual(), getResult()).result();
 }

@@ -22,6 +22,8 @@ def Moe_Rows : TensorRankOf<[F32], [2]>;
 def Moe_Ids : TensorRankOf<[I32], [1, 2]>;
 def Moe_Weight : RankedTensorOf<[AnyType]>;
 def Moe_Vector : TensorRankOf<[F32], [1]>;
+// [experts, columns]: a vector for each expert.
+def Moe_Vectors : TensorRankOf<[F32], [2]>;
 
 //===----------------------------------------------------------------------===//
 // Weights
@@ -79,6 +81,34 @@ def Moe_TransposeOp : Moe_Op<"transpose", [Pure]> {
   let assemblyFormat = "$weight attr-dict `:` functional-type(operands, results)";
 }
 
+def Moe_SliceOp : Moe_Op<"slice", [Pure]> {
+  let summary = "a view of some rows of a weight";
+  let description = [{
+    Of each matrix as many rows from `begin` on as the result has; of a vector,
+    elements. For weights that files fuse to one tensor. No byte moves.
+    ```mlir
+    %up = moe.slice %gate_up {begin = 768} : (tensor<128x1536x2048x!moe.q4_k>) -> tensor<128x768x2048x!moe.q4_k>
+    ```
+  }];
+  let arguments = (ins Moe_Weight:$weight, I64Attr:$begin);
+  let results = (outs Moe_Weight:$result);
+  let assemblyFormat = "$weight attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_StackOp : Moe_Op<"stack", [Pure]> {
+  let summary = "matrices of one shape as one weight, put together when weights are packed";
+  let description = [{
+    For files with a tensor per expert. Where the matrices are of several
+    formats, the result has one that each is converted to.
+    ```mlir
+    %s = moe.stack %a, %b : (tensor<96x64xf32>, tensor<96x64xf32>) -> tensor<2x96x64xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Moe_Weight>:$weights);
+  let results = (outs Moe_Weight:$result);
+  let assemblyFormat = "$weights attr-dict `:` functional-type(operands, results)";
+}
+
 //===----------------------------------------------------------------------===//
 // Whole-row ops
 //===----------------------------------------------------------------------===//
@@ -96,8 +126,13 @@ def Moe_EmbeddingOp : Moe_ComputeOp<"embedding"> {
 }
 
 def Moe_RmsNormOp : Moe_ComputeOp<"rms_norm", [AllTypesMatch<["x", "result"]>]> {
-  let summary = "x / sqrt(mean(x^2) + eps) * weight, per row";
-  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, F64Attr:$eps);
+  let summary = "x / sqrt(mean(x^2) + eps) * weight, per row or part of one";
+  let description = [{
+    Each row has `groups` parts, such as heads, with a mean of their own; all
+    of them are multiplied by the same weight.
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, F64Attr:$eps,
+                       DefaultValuedAttr<I64Attr, "1">:$groups);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` type($weight)";
 }
@@ -127,17 +162,32 @@ def Moe_AddOp : Moe_ComputeOp<"add", [SameOperandsAndResultType, Commutative]> {
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
 }
 
-def Moe_FfnOp : Moe_ComputeOp<"ffn", [Moe_ResidualOpInterface]> {
-  let summary = "dense or shared-expert FFN: down(silu(gate x) * up x)";
+def Moe_SigmoidMulOp : Moe_ComputeOp<"sigmoid_mul", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "x * sigmoid(gate)";
   let description = [{
-    `gate`, `up` [F, D], `down` [D, F]. `fused` (set by moe-fuse) asks for the
-    kernel that computes silu(gate x) * up x without writing either factor.
+    `gate` has the columns of `x`, or one: a factor of the whole row.
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Rows:$gate);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x `,` $gate attr-dict `:` type($x) `,` type($gate)";
+}
+
+def Moe_FfnOp : Moe_ComputeOp<"ffn", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
+  let summary = "dense or shared-expert FFN: down(activation(gate x, up x))";
+  let description = [{
+    `gate`, `up` [F, D], `down` [D, F]; each may have a bias. `activation` is
+    silu(g) * u where nothing else is said. `fused` (set by moe-fuse) asks for
+    the kernel that computes it without writing either factor.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Weight:$gate, Moe_Weight:$up, Moe_Weight:$down,
-                       Optional<Moe_Rows>:$residual, UnitAttr:$fused);
+                       Optional<Moe_Vector>:$gate_bias, Optional<Moe_Vector>:$up_bias,
+                       Optional<Moe_Vector>:$down_bias, Optional<Moe_Rows>:$residual,
+                       DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
+                       UnitAttr:$fused);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
-    $x `,` $gate `,` $up `,` $down (`residual` $residual^)? attr-dict `:`
+    $x `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)? (`up_bias` $up_bias^)?
+    (`down_bias` $down_bias^)? (`residual` $residual^)? attr-dict `:`
     functional-type(operands, results)
   }];
 }
@@ -229,42 +279,79 @@ def Moe_ExpandValueOp : Moe_ComputeOp<"expand_value"> {
   let assemblyFormat = "$x `,` $wv attr-dict `:` functional-type(operands, results)";
 }
 
+def Moe_KvStoreOp : Moe_ComputeOp<"kv_store",
+    [DeclareOpInterfaceMethods<Moe_CacheOpInterface>]> {
+  let summary = "keys and values appended to the cache";
+  let description = [{
+    `k` [T, kv_heads * key], after norm and RoPE, and `v` [T, kv_heads * value].
+    A row of the cache has the parts of each head in blocks of their own
+    (kernels/KvCache.h). The result stands for the cache of `layer` with the rows.
+  }];
+  let arguments = (ins Moe_Rows:$k, Moe_Rows:$v, I64Attr:$layer, I64Attr:$kv_heads);
+  let results = (outs Moe_KvType:$result);
+  let assemblyFormat = "$k `,` $v attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_GqaAttentionOp : Moe_ComputeOp<"gqa_attention"> {
+  let summary = "attention whose heads share keys and values in groups";
+  let description = [{
+    Grouped-query attention, arXiv 2305.13245: query head h reads key-value head
+    h / (heads / kv_heads). `q` [T, heads * key], result [T, heads * value].
+    Scores are q . k * scale, with a `softcap` c c * tanh(score / c). With a
+    `window` w token t sees t - w + 1 ... t, otherwise all up to t. `sinks`
+    [heads] are one score more of each head, which has no value.
+  }];
+  let arguments = (ins Moe_Rows:$q, Moe_KvType:$kv, Optional<Moe_Vector>:$sinks,
+                       I64Attr:$heads, I64Attr:$kv_heads, I64Attr:$key, I64Attr:$value,
+                       F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $q `,` $kv (`sinks` $sinks^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Experts
 //===----------------------------------------------------------------------===//
 
-def Moe_RouterOp : Moe_ComputeOp<"router"> {
+def Moe_RouterOp : Moe_ComputeOp<"router", [AttrSizedOperandSegments]> {
   let summary = "which experts serve a token, and with what weight";
   let description = [{
-    Scores are `scoring` of x * weight^T. `bias` shifts the selection only. With
+    Scores are `scoring` of x * weight^T + logit_bias. `bias` shifts the selection only. With
     groups > 1 the best `groups_used` groups (by the sum of their two best
     biased scores; without a bias, by their best) stay eligible. Mixing weights
     are the unbiased scores of the `top_k` selected, normalised if `normalize`,
     times `scale`. DeepSeek-V3, arXiv 2412.19437, section 2.1.2.
   }];
-  let arguments = (ins Moe_Rows:$x, Moe_Weight:$weight, Optional<Moe_Vector>:$bias,
-                       I64Attr:$top_k, Moe_ScoringAttr:$scoring,
+  let arguments = (ins Moe_Rows:$x, Moe_Weight:$weight, Optional<Moe_Vector>:$logit_bias,
+                       Optional<Moe_Vector>:$bias, I64Attr:$top_k, Moe_ScoringAttr:$scoring,
                        DefaultValuedAttr<I64Attr, "1">:$groups,
                        DefaultValuedAttr<I64Attr, "1">:$groups_used,
                        UnitAttr:$normalize, DefaultValuedAttr<F64Attr, "1.0">:$scale);
   let results = (outs Moe_Ids:$ids, Moe_Rows:$weights);
   let assemblyFormat = [{
-    $x `,` $weight (`bias` $bias^)? attr-dict `:` functional-type(operands, results)
+    $x `,` $weight (`logit_bias` $logit_bias^)? (`bias` $bias^)? attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
-def Moe_ExpertsOp : Moe_ComputeOp<"experts", [Moe_ResidualOpInterface]> {
+def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
   let summary = "routed FFN: sum over a token's experts of weight * ffn(x)";
   let description = [{
-    `gate`, `up` [E, F, D], `down` [E, D, F]; `ids`, `weights` [T, k]. `fused` as
-    in `moe.ffn`.
+    `gate`, `up` [E, F, D], `down` [E, D, F], each with a bias [E, F or D] or
+    none; `ids`, `weights` [T, k]. `activation` and `fused` as in `moe.ffn`.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Ids:$ids, Moe_Rows:$weights, Moe_Weight:$gate,
-                       Moe_Weight:$up, Moe_Weight:$down, Optional<Moe_Rows>:$residual,
+                       Moe_Weight:$up, Moe_Weight:$down, Optional<Moe_Vectors>:$gate_bias,
+                       Optional<Moe_Vectors>:$up_bias, Optional<Moe_Vectors>:$down_bias,
+                       Optional<Moe_Rows>:$residual,
+                       DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
                        UnitAttr:$fused);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
-    $x `,` $ids `,` $weights `,` $gate `,` $up `,` $down (`residual` $residual^)?
+    $x `,` $ids `,` $weights `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)?
+    (`up_bias` $up_bias^)? (`down_bias` $down_bias^)? (`residual` $residual^)?
     attr-dict `:` functional-type(operands, results)
   }];
 }

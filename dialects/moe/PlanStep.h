@@ -18,7 +18,7 @@ namespace mlir::moe {
 /// Which of an op's activations an instruction's gemms read.
 enum class ActivationSource : uint8_t {
   Input, ///< The op's first operand.
-  Inner, ///< silu(gate) * up, made by the op itself.
+  Inner, ///< Of gate and up, made by the op itself.
 };
 
 /// One instruction of an op.

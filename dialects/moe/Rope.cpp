@@ -15,9 +15,15 @@ namespace {
 class YarnRamp {
 public:
   explicit YarnRamp(RopeAttr rope)
-      : low(std::max(std::floor(pairAt(rope, rope.getBetaFast())), 0.0)),
-        high(std::min(std::ceil(pairAt(rope, rope.getBetaSlow())),
-                      double(rope.getDim() - 1))) {}
+      : low(pairAt(rope, rope.getBetaFast())),
+        high(pairAt(rope, rope.getBetaSlow())) {
+    if (rope.getRounded()) {
+      low = std::floor(low);
+      high = std::ceil(high);
+    }
+    low = std::max(low, 0.0);
+    high = std::min(high, double(rope.getDim() - 1));
+  }
 
   double kept(int64_t i) const {
     double width = std::max(high - low, 0.001);
@@ -42,6 +48,8 @@ SmallVector<float> moe::ropeInvFreq(RopeAttr rope) {
   SmallVector<float> frequencies(dim / 2);
   for (int64_t i = 0; i < dim / 2; ++i) {
     double frequency = std::pow(rope.getBase(), -2 * double(i) / double(dim));
+    if (!rope.getDivisors().empty())
+      frequency /= rope.getDivisors()[i];
     double kept = rope.getOriginalContext() > 0 ? YarnRamp(rope).kept(i) : 0.0;
     frequencies[i] = float(frequency / factor * (1 - kept) + frequency * kept);
   }

@@ -71,6 +71,8 @@ WeightShape mlir::plan::shapeOf(Value weight) {
     return shape(fold, Layout::Gguf);
   if (auto transpose = dyn_cast<TransposeOp>(op))
     return shape(transpose, Layout::Gguf);
+  if (auto stack = dyn_cast<StackOp>(op))
+    return shape(stack, Layout::Gguf);
   if (auto pack = dyn_cast<PackOp>(op)) {
     WeightShape packed = shapeOf(pack.getWeight());
     packed.layout = pack.getLayout();
@@ -286,6 +288,31 @@ LogicalResult TransposeOp::verify() {
   return success();
 }
 
+void StackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), getName());
+}
+
+LogicalResult StackOp::verify() {
+  if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
+    return failure();
+  if (getOuter() != int64_t(getWeights().size()))
+    return emitOpError() << "expected " << getOuter() << " weights, found "
+                         << getWeights().size();
+  for (Value weight : getWeights()) {
+    if (!isa_and_nonnull<WeightOp>(weight.getDefiningOp()))
+      return emitOpError("expected each to be a 'plan.weight'");
+    WeightShape from = shapeOf(weight);
+    if (from.layout != Layout::Gguf)
+      return emitOpError() << "expected rows in layout gguf, found "
+                           << stringifyLayout(from.layout);
+    if (from.outer != 1 || from.rows != getRows() || from.cols != getCols())
+      return emitOpError() << "expected weights of shape 1x" << getRows() << 'x'
+                           << getCols() << ", found " << from.outer << 'x'
+                           << from.rows << 'x' << from.cols;
+  }
+  return success();
+}
+
 void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), getName());
 }
@@ -293,10 +320,10 @@ void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 LogicalResult PackOp::verify() {
   if (getLayout() == Layout::Gguf)
     return emitOpError("expected a layout other than the model file's");
-  if (!isa_and_nonnull<WeightOp, FoldQueryOp, TransposeOp>(
+  if (!isa_and_nonnull<WeightOp, FoldQueryOp, TransposeOp, StackOp>(
           getWeight().getDefiningOp()))
-    return emitOpError("expected a 'plan.weight', 'plan.fold_query' or "
-                       "'plan.transpose'");
+    return emitOpError("expected a 'plan.weight', 'plan.fold_query', "
+                       "'plan.transpose' or 'plan.stack'");
   WeightShape shape = shapeOf(getWeight());
   if (shape.layout != Layout::Gguf)
     return emitOpError() << "expected rows in layout gguf, found "

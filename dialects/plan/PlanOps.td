@@ -129,6 +129,24 @@ def Plan_TransposeOp : Plan_ProgramEntry<"transpose"> {
   }];
 }
 
+def Plan_StackOp : Plan_ProgramEntry<"stack"> {
+  let summary = "a weight that packing computes: matrices put together";
+  let description = [{
+    ```mlir
+    %s = plan.stack "blk.0.ffn_up.0.weight.stacked" of %a, %b : 2x96x64xF32
+    ```
+    As `moe.stack`, of weights in the model file. Packing copies those of the
+    result's format, converts the others, and replaces this op by a
+    `plan.weight`, as it does with `plan.fold_query`.
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<Plan_Weight>:$weights, StrAttr:$format,
+                       Plan_I64:$outer, Plan_I64:$rows, Plan_I64:$cols);
+  let results = (outs Plan_Weight:$result);
+  let assemblyFormat = [{
+    $name `of` $weights `:` custom<Shape>($outer, $rows, $cols, $format) attr-dict
+  }];
+}
+
 def Plan_PackOp : Plan_ProgramEntry<"pack"> {
   let summary = "a weight that packing writes in another layout";
   let description = [{

@@ -93,8 +93,9 @@ LogicalResult lowerAbsorbQuery(AbsorbQueryOp op, Steps steps,
 constexpr int64_t kMinSpans = 8;
 
 /// Spans into which attention cuts the cache so that a step of few tokens has
-/// work for all cores of a CPU.
-int64_t spansOf(LatentAttentionOp op, PhaseEmitter &emitter) {
+/// work for all cores of a CPU. `groups` of heads are work for several already;
+/// a token sees `window` rows, or all.
+int64_t spansOf(int64_t groups, int64_t window, PhaseEmitter &emitter) {
   const moec::DeviceDesc &device =
       *emitter.tables().target().find(emitter.deviceName());
   PhaseAttr phase = emitter.phase();
@@ -104,27 +105,34 @@ int64_t spansOf(LatentAttentionOp op, PhaseEmitter &emitter) {
   if (phase.getSequences() > 1) {
     // Each token has a cache of its own, of which groups of heads are work too;
     // more spans than the shortest step needs are sums for the longest.
-    int64_t items =
-        phase.getMinTokens() *
-        ((op.getHeads() + moek::kLatentHeads - 1) / moek::kLatentHeads);
+    int64_t items = phase.getMinTokens() * groups;
     wanted = std::max<int64_t>(1, (device.cores + items - 1) / items);
   } else if (phase.getMaxTokens() > moec::kFewTokens) {
     return 1;
   }
-  int64_t most =
-      (phase.getContextLength() + moek::kLatentSpan - 1) / moek::kLatentSpan;
+  int64_t rows = phase.getContextLength();
+  if (window)
+    rows = std::min(rows, window);
+  int64_t most = (rows + moek::kLatentSpan - 1) / moek::kLatentSpan;
   return std::min({wanted, most, moek::kLatentSplits});
+}
+
+/// Where attention writes: its result, or what its spans come to.
+Value spanSums(Value out, int64_t heads, int64_t value, int64_t splits,
+               PhaseEmitter &emitter) {
+  return splits == 1 ? out
+                     : emitter.buffer(emitter.label() + ".spans", Encoding::F32,
+                                      heads * (value + 2), splits);
 }
 
 LogicalResult lowerLatentAttention(LatentAttentionOp op, Steps steps,
                                    PhaseEmitter &emitter) {
   int64_t heads = op.getHeads(), latent = op.getLatent();
   Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
-  int64_t splits = spansOf(op, emitter);
-  Value sums = out;
-  if (splits > 1)
-    sums = emitter.buffer(emitter.label() + ".spans", Encoding::F32,
-                          heads * (latent + 2), splits);
+  int64_t splits =
+      spansOf((heads + moek::kLatentHeads - 1) / moek::kLatentHeads,
+              /*window=*/0, emitter);
+  Value sums = spanSums(out, heads, latent, splits, emitter);
   for (const SelectedStep &step : steps)
     switch (step.step.op) {
     case OpCode::LatentAttention:
@@ -135,8 +143,48 @@ LogicalResult lowerLatentAttention(LatentAttentionOp op, Steps steps,
       break;
     case OpCode::LatentCombine:
       if (splits > 1)
-        emitter.inst(step, {sums, out},
-                     {heads, latent, splits, /*window=*/0});
+        emitter.inst(step, {sums, out}, {heads, latent, splits, /*window=*/0});
+      break;
+    default:
+      return unexpectedStep(op, step);
+    }
+  emitter.set(op.getResult(), out);
+  return success();
+}
+
+LogicalResult lowerKvStore(KvStoreOp op, Steps steps, PhaseEmitter &emitter) {
+  FailureOr<Value> kv = emitter.kv(op);
+  if (failed(kv))
+    return failure();
+  int64_t heads = op.getKvHeads();
+  emitter.inst(
+      steps.front(), {emitter.get(op.getK()), emitter.get(op.getV()), *kv},
+      {heads, columnsOf(op.getK()) / heads, columnsOf(op.getV()) / heads});
+  emitter.set(op.getResult(), *kv);
+  return success();
+}
+
+LogicalResult lowerGqaAttention(GqaAttentionOp op, Steps steps,
+                                PhaseEmitter &emitter) {
+  int64_t heads = op.getHeads(), value = op.getValue();
+  int64_t window = op.getWindow();
+  Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
+  int64_t splits = spansOf(op.getKvHeads(), window, emitter);
+  Value sums = spanSums(out, heads, value, splits, emitter);
+  for (const SelectedStep &step : steps)
+    switch (step.step.op) {
+    case OpCode::Attention:
+      emitter.inst(
+          step,
+          {emitter.get(op.getQ()), emitter.get(op.getKv()),
+           emitter.weight(op.getSinks()), sums},
+          {heads, int64_t(op.getKvHeads()), int64_t(op.getKey()), value, splits,
+           window},
+          {op.getScale().convertToDouble(), op.getSoftcap().convertToDouble()});
+      break;
+    case OpCode::LatentCombine:
+      if (splits > 1)
+        emitter.inst(step, {sums, out}, {heads, value, splits, window});
       break;
     default:
       return unexpectedStep(op, step);
@@ -177,6 +225,8 @@ void moe::addAttentionLowerings(Lowerings &lowerings) {
   lowerings.add<MlaLatentOp, lowerMlaLatent>();
   lowerings.add<AbsorbQueryOp, lowerAbsorbQuery>();
   lowerings.add<LatentAttentionOp, lowerLatentAttention>();
+  lowerings.add<KvStoreOp, lowerKvStore>();
+  lowerings.add<GqaAttentionOp, lowerGqaAttention>();
   lowerings.add<ExpandValueOp, lowerExpandValue>();
   lowerings.add<MlaAttentionOp, lowerMlaAttention>();
 }

@@ -22,7 +22,8 @@ LogicalResult lowerRouter(RouterOp op, Steps steps, PhaseEmitter &emitter) {
           emitter.buffer(emitter.label() + ".logits", Encoding::F32, experts);
       emitter.inst(step,
                    {emitter.activation(step, op.getX()),
-                    emitter.weight(step, op.getWeight()), Value(), logits},
+                    emitter.weight(step, op.getWeight()),
+                    emitter.weight(op.getLogitBias()), logits},
                    {/*accumulate=*/0});
       break;
     case OpCode::Router:
@@ -73,21 +74,25 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
     case OpCode::ExpertsGateUp:
       inner.buffer = emitter.buffer(emitter.label() + ".inner", Encoding::F32,
                                     columns, topK);
-      emitter.inst(step,
-                   {emitter.activation(step, op.getX()),
-                    emitter.weight(step, op.getGate()),
-                    emitter.weight(step, op.getUp()), Value(), Value(),
-                    groups.offsets, groups.slots, inner.buffer},
-                   {topK, int64_t(moek::Activation::Silu)});
+      emitter.inst(
+          step,
+          {emitter.activation(step, op.getX()),
+           emitter.weight(step, op.getGate()), emitter.weight(step, op.getUp()),
+           emitter.weight(op.getGateBias()), emitter.weight(op.getUpBias()),
+           groups.offsets, groups.slots, inner.buffer},
+          {topK, int64_t(op.getActivation())});
       break;
     case OpCode::ActivationMul:
       inner.buffer = factors[0];
       emitter.inst(step, {factors[0], factors[1], inner.buffer},
-                   {int64_t(moek::Activation::Silu)});
+                   {int64_t(op.getActivation())});
       break;
     case OpCode::ExpertsLinear: {
       Value weight = step.step.gemmWeights.front();
       bool isDown = step.step.activation == ActivationSource::Inner;
+      Value bias = isDown            ? op.getDownBias()
+                   : factors.empty() ? op.getGateBias()
+                                     : op.getUpBias();
       StringRef suffix = isDown            ? ".outputs"
                          : factors.empty() ? ".gate"
                                            : ".up";
@@ -96,8 +101,8 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
       emitter.inst(
           step,
           {isDown ? inner.read(step) : emitter.activation(step, op.getX()),
-           emitter.weight(step, weight), Value(), groups.offsets, groups.slots,
-           result},
+           emitter.weight(step, weight), emitter.weight(bias), groups.offsets,
+           groups.slots, result},
           {topK, /*act_per_token=*/!isDown});
       if (isDown)
         slots = result;

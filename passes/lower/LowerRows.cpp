@@ -22,7 +22,7 @@ LogicalResult lowerRmsNorm(RmsNormOp op, Steps steps, PhaseEmitter &emitter) {
   Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
   emitter.inst(steps.front(),
                {emitter.get(op.getX()), emitter.weight(op.getWeight()), out},
-               {/*groups=*/1}, {op.getEps().convertToDouble()});
+               {int64_t(op.getGroups())}, {op.getEps().convertToDouble()});
   emitter.set(op.getResult(), out);
   return success();
 }
@@ -72,6 +72,17 @@ LogicalResult lowerAdd(AddOp op, Steps steps, PhaseEmitter &emitter) {
   return success();
 }
 
+LogicalResult lowerSigmoidMul(SigmoidMulOp op, Steps steps,
+                              PhaseEmitter &emitter) {
+  Value x = emitter.get(op.getX());
+  Value out = residualDiesIn(op, op.getX())
+                  ? x
+                  : emitter.bufferLike(x, emitter.label(), Encoding::F32);
+  emitter.inst(steps.front(), {x, emitter.get(op.getGate()), out});
+  emitter.set(op.getResult(), out);
+  return success();
+}
+
 LogicalResult lowerFfn(FfnOp op, Steps steps, PhaseEmitter &emitter) {
   InnerActivation inner;
   SmallVector<Value, 2> factors;
@@ -88,20 +99,25 @@ LogicalResult lowerFfn(FfnOp op, Steps steps, PhaseEmitter &emitter) {
     case OpCode::GateUp:
       inner.buffer =
           emitter.buffer(emitter.label() + ".inner", Encoding::F32, columns);
-      emitter.inst(step, {emitter.activation(step, op.getX()),
-                          emitter.weight(step, op.getGate()),
-                          emitter.weight(step, op.getUp()), Value(), Value(),
-                          inner.buffer},
-                   {int64_t(moek::Activation::Silu)});
+      emitter.inst(step,
+                   {emitter.activation(step, op.getX()),
+                    emitter.weight(step, op.getGate()),
+                    emitter.weight(step, op.getUp()),
+                    emitter.weight(op.getGateBias()),
+                    emitter.weight(op.getUpBias()), inner.buffer},
+                   {int64_t(op.getActivation())});
       break;
     case OpCode::ActivationMul:
       inner.buffer = factors[0];
       emitter.inst(step, {factors[0], factors[1], inner.buffer},
-                   {int64_t(moek::Activation::Silu)});
+                   {int64_t(op.getActivation())});
       break;
     case OpCode::Linear: {
       Value weight = step.step.gemmWeights.front();
       bool isDown = step.step.activation == ActivationSource::Inner;
+      Value bias = isDown            ? op.getDownBias()
+                   : factors.empty() ? op.getGateBias()
+                                     : op.getUpBias();
       Value result =
           isDown ? target(step, op.getResidual(), rowsOf(weight), emitter)
                  : emitter.buffer(emitter.label() +
@@ -110,7 +126,7 @@ LogicalResult lowerFfn(FfnOp op, Steps steps, PhaseEmitter &emitter) {
       emitter.inst(
           step,
           {isDown ? inner.read(step) : emitter.activation(step, op.getX()),
-           emitter.weight(step, weight), Value(), result},
+           emitter.weight(step, weight), emitter.weight(bias), result},
           {step.step.accumulate});
       if (isDown)
         out = result;
@@ -155,6 +171,7 @@ void moe::addRowLowerings(Lowerings &lowerings) {
   lowerings.add<LinearOp, lowerLinear>();
   lowerings.add<LmHeadOp, lowerLmHead>();
   lowerings.add<AddOp, lowerAdd>();
+  lowerings.add<SigmoidMulOp, lowerSigmoidMul>();
   lowerings.add<FfnOp, lowerFfn>();
   lowerings.add<TransferOp, lowerTransfer>();
 }

@@ -146,7 +146,8 @@ Value PhaseEmitter::ropeTable(const SelectedStep &step, RopeAttr rope) {
   Value &table = ropeTables_[{rope, device_}];
   if (!table) {
     table = rows("rope_table", rope.getDim());
-    inst(step, {tables_.ropeFrequencies(rope), table}, {}, {/*scale=*/1});
+    inst(step, {tables_.ropeFrequencies(rope), table}, {},
+         {rope.getMagnitude()});
   }
   return table;
 }

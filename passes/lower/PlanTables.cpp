@@ -139,6 +139,10 @@ FailureOr<Value> PlanTables::weight(Value weight, moek::Layout layout) {
     entry = addFolded(folded);
   else if (auto transposed = dyn_cast<TransposeOp>(op))
     entry = addTransposed(transposed);
+  else if (auto slice = dyn_cast<SliceOp>(op))
+    entry = addSlice(slice);
+  else if (auto stack = dyn_cast<StackOp>(op))
+    entry = addStack(stack);
   else
     return op->emitError("is no source of weights");
   if (succeeded(entry))
@@ -200,6 +204,42 @@ FailureOr<Value> PlanTables::addSplit(SplitKvBOp op, bool isKey) {
       (key.rows + value.rows) * rowBytes, rowBytes));
 }
 
+FailureOr<Value> PlanTables::addSlice(SliceOp op) {
+  auto whole = op.getWeight().getDefiningOp<WeightOp>();
+  if (!whole)
+    return op.emitError("expected the operand to be a moe.weight");
+  WeightRefAttr ref = whole.getRef();
+  FailureOr<Value> source = file(op, ref.getFile());
+  if (failed(source))
+    return failure();
+  Matrices from(op.getWeight()), part(op.getResult());
+  bool isVector = cast<RankedTensorType>(op.getType()).getRank() == 1;
+  int64_t begin = op.getBegin(), rowBytes = part.rowBytes();
+  int64_t skipped =
+      isVector ? int64_t(moek::rowBytes(part.format, begin)) : begin * rowBytes;
+  std::string name =
+      ref.getName().getValue().str() + "." + std::to_string(begin);
+  return Value(builder_.create<plan::WeightOp>(
+      op.getLoc(), name, *source, ref.getOffset() + skipped, part.formatName,
+      part.outer, part.rows, part.cols, from.rows * rowBytes, rowBytes));
+}
+
+FailureOr<Value> PlanTables::addStack(StackOp op) {
+  SmallVector<Value> parts;
+  for (Value weight : op.getWeights()) {
+    FailureOr<Value> part = this->weight(weight);
+    if (failed(part))
+      return failure();
+    parts.push_back(*part);
+  }
+  Matrices m(op.getResult());
+  std::string name =
+      (parts.front().getDefiningOp<plan::WeightOp>().getName() + ".stacked")
+          .str();
+  return Value(builder_.create<plan::StackOp>(
+      op.getLoc(), name, parts, m.formatName, m.outer, m.rows, m.cols));
+}
+
 FailureOr<Value> PlanTables::addFolded(FoldQueryOp op) {
   FailureOr<Value> wq = weight(op.getWq()), wk = weight(op.getWk());
   if (failed(wq) || failed(wk))
@@ -245,7 +285,7 @@ void PlanTables::sort() {
            : isa<plan::QueueOp>(op) ? 1
            : isa<plan::FileOp>(op)  ? 2
            : isa<plan::WeightOp, plan::FoldQueryOp, plan::TransposeOp,
-                 plan::PackOp>(op)
+                 plan::StackOp, plan::PackOp>(op)
                ? 3
            : isa<plan::ConstantOp>(op)  ? 4
            : isa<plan::KvOp>(op)        ? 5

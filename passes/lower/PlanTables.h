@@ -50,6 +50,8 @@ private:
   FailureOr<Value> addSplit(SplitKvBOp op, bool isKey);
   FailureOr<Value> addFolded(FoldQueryOp op);
   FailureOr<Value> addTransposed(TransposeOp op);
+  FailureOr<Value> addSlice(SliceOp op);
+  FailureOr<Value> addStack(StackOp op);
   FailureOr<Value> addPacked(Value weight, moek::Layout layout);
 
   plan::ProgramOp program_;

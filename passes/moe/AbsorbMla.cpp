@@ -181,6 +181,11 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
         if (failed(rewrite(op, device)))
           signalPassFailure(); // A cause of all layers is told of all.
       }
+      // Of attention of another kind alike; what asked of it came before.
+      function.walk([](Operation *op) {
+        if (readsCache(op) && !isa<MlaAttentionOp>(op))
+          op->removeAttr(kDeviceAttr);
+      });
     }
   }
 

@@ -17,9 +17,9 @@ namespace {
 /// The layer whose cache `op` appends to or reads.
 std::optional<int64_t> cacheOf(Operation *op) {
   auto layer = [](Value value) -> std::optional<int64_t> {
-    if (auto latent = value.getDefiningOp<MlaLatentOp>())
+    if (auto cache = value.getDefiningOp<CacheOpInterface>())
       if (isa<KvType>(value.getType()))
-        return latent.getLayer();
+        return cache.getCacheLayer();
     return std::nullopt;
   };
   for (Value value : op->getResults())

@@ -28,6 +28,25 @@ bool hasByteCodes(Value weight) {
   return format && moek::formatInfo(*format).blockElements > 1;
 }
 
+bool isMatrix(Value value) {
+  return isWeight(value) &&
+         cast<RankedTensorType>(value.getType()).getRank() > 1;
+}
+
+/// The matrices that the rows which `op` appends were multiplied with, norms
+/// and RoPE aside.
+SmallVector<Value> projections(Operation *op) {
+  SmallVector<Value> found;
+  for (Value operand : op->getOperands()) {
+    Operation *producer = operand.getDefiningOp();
+    if (auto linear = dyn_cast_or_null<LinearOp>(producer))
+      found.push_back(linear.getWeight());
+    else if (isa_and_nonnull<RopeOp, RmsNormOp>(producer))
+      llvm::append_range(found, projections(producer));
+  }
+  return found;
+}
+
 struct ChooseKvTypes : moe::impl::ChooseKvTypesPassBase<ChooseKvTypes> {
   using ChooseKvTypesPassBase::ChooseKvTypesPassBase;
 
@@ -86,14 +105,19 @@ private:
   /// multiplies its codes as integers.
   moek::KvType cheapest(ArrayRef<CacheOpInterface> ops,
                         const moec::TargetDesc &target, std::string &reason) {
-    bool quantised = true;
+    SmallVector<Value> weights;
     const moec::DeviceDesc *device = &target.host();
     for (CacheOpInterface op : ops)
       for (Operation *reader : op.getCache().getUsers()) {
         device = &expectedDevice(reader, target);
-        for (Value operand : reader->getOperands())
-          quantised &= !isWeight(operand) || hasByteCodes(operand);
+        llvm::append_range(
+            weights, llvm::make_filter_range(reader->getOperands(), isMatrix));
       }
+    // Keys and values that are cached as they are had theirs before.
+    if (weights.empty())
+      for (CacheOpInterface op : ops)
+        llvm::append_range(weights, projections(op));
+    bool quantised = llvm::all_of(weights, hasByteCodes);
     bool codes = quantised && device->kind == moec::DeviceKind::Cpu;
     moek::KvType type = codes ? moek::KvType::Q8_0 : moek::KvType::F16;
     reason = ("KV cache in " + nameOf(type) + " with attention on " +

@@ -1,9 +1,10 @@
 //===- ForeseeDevices.cpp - Where placement will put attention ------------===//
 //
-// Placement counts the weights and activations of the form that an attention
-// has, and the form depends on its device. So placement runs on a copy first,
-// with forms for the target's first device; what it says of attention is noted
-// for moe-absorb-mla, and placement decides anew what the forms leave.
+// Placement counts the weights, activations and cache of the form that an
+// attention has, and the form depends on its device. So placement runs on a
+// copy first, with forms for the target's first device; what it says of
+// attention is noted for moe-absorb-mla, and placement decides anew what the
+// forms leave.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +38,11 @@ struct ForeseeDevices : PassWrapper<ForeseeDevices, OperationPass<ModuleOp>> {
   }
 
   void runOnOperation() override {
-    SmallVector<MlaAttentionOp> attentions;
-    getOperation().walk([&](MlaAttentionOp op) { attentions.push_back(op); });
+    SmallVector<Operation *> attentions;
+    getOperation().walk([&](Operation *op) {
+      if (readsCache(op))
+        attentions.push_back(op);
+    });
     auto target = moec::targetOf(getOperation());
     if (attentions.empty() || failed(target) || target->devices.size() == 1)
       return;
@@ -53,10 +57,10 @@ struct ForeseeDevices : PassWrapper<ForeseeDevices, OperationPass<ModuleOp>> {
       return;
     llvm::StringMap<StringAttr> devices;
     copy->walk([&](Operation *op) {
-      if (isa<MlaAttentionOp, LatentAttentionOp>(op))
+      if (readsCache(op))
         devices[keyOf(op)] = op->getAttrOfType<StringAttr>(kDeviceAttr);
     });
-    for (MlaAttentionOp op : attentions) {
+    for (Operation *op : attentions) {
       StringAttr device = devices.lookup(keyOf(op));
       if (!device) // In another form, whose op is named after it.
         device = devices.lookup(keyOf(op) + ".latent");

@@ -43,8 +43,8 @@ def ChooseKvTypesPass : Moe_Pass<"moe-choose-kv-types"> {
   let summary = "of what elements each layer's cache is";
   let description = [{
     KvTypeRules.h says how `types` is written. `auto` takes q8_0 where attention is
-    on a CPU and its weights have at most 8 bits (less is lost to the cache than
-    was to them), otherwise f16. The device is the one that moe-foresee-devices
+    on a CPU and its weights, or where it has none those that made keys and values,
+    have at most 8 bits (less is lost to the cache than was to them), otherwise f16. The device is the one that moe-foresee-devices
     noted, without it the target's first, where attention goes if it fits.
 
     Invariant: a layer's `!moe.kv` has the element of the last rule for the layer,

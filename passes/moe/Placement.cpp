@@ -18,6 +18,8 @@ std::pair<StringAttr, int64_t> residentTensor(Value weight) {
   Operation *producer = weight.getDefiningOp();
   if (auto split = dyn_cast<SplitKvBOp>(producer))
     return residentTensor(split.getWeight());
+  if (auto slice = dyn_cast<SliceOp>(producer))
+    return residentTensor(slice.getWeight());
   int64_t bytes = getTensorBytes(cast<RankedTensorType>(weight.getType()));
   if (auto fold = dyn_cast<FoldQueryOp>(producer)) {
     StringAttr base = residentTensor(fold.getWq()).first;
@@ -28,6 +30,12 @@ std::pair<StringAttr, int64_t> residentTensor(Value weight) {
     StringAttr base = residentTensor(transpose.getWeight()).first;
     return {
         StringAttr::get(base.getContext(), base.getValue() + " (transposed)"),
+        bytes};
+  }
+  if (auto stack = dyn_cast<StackOp>(producer)) {
+    StringAttr first = residentTensor(stack.getWeights().front()).first;
+    return {
+        StringAttr::get(first.getContext(), first.getValue() + " (stacked)"),
         bytes};
   }
   return {cast<WeightOp>(producer).getRef().getName(), bytes};

@@ -39,6 +39,10 @@ int64_t moe::kvRowsOf(ModuleOp module, int64_t context) {
   return rows ? rows.getInt() : kvRowsOf(context);
 }
 
+bool moe::readsCache(Operation *op) {
+  return llvm::any_of(op->getOperandTypes(), llvm::IsaPred<KvType>);
+}
+
 int64_t moe::kvPageBytes(ModuleOp module) {
   int64_t most = 0;
   for (auto function : module.getOps<func::FuncOp>()) {

@@ -37,6 +37,8 @@ bool isOfOneToken(PhaseAttr phase);
 int64_t kvRowsOf(int64_t context, int64_t sequences = 1);
 /// kKvRowsAttr of the module, without it one context.
 int64_t kvRowsOf(ModuleOp module, int64_t context);
+/// Whether `op` is an attention, which reads the cache of a layer.
+bool readsCache(Operation *op);
 /// Bytes of a page of every layer's cache of the model graph, or of any of its
 /// phases.
 int64_t kvPageBytes(ModuleOp module);

@@ -14,7 +14,7 @@ module attributes {moe.target = #xeon, moe.model = #model, moe.files = [#file]} 
 // CHECK: %[[OUT:.*]] = plan.buffer "attn" {{.*}} cols 64 rows [1, 0]
 // CHECK: %[[SPANS:.*]] = plan.buffer "attn.spans" {{.*}} f32 cols 68 rows [24, 0]
 // CHECK: plan.inst latent_attention {{.*}} out = %[[SPANS]]) {heads = 2, latent = 32, rope = 4, splits = 24, scale = 5.000000e-01}
-// CHECK: plan.inst latent_combine {{.*}} (x = %[[SPANS]], out = %[[OUT]]) {heads = 2, latent = 32, splits = 24}
+// CHECK: plan.inst latent_combine {{.*}} (x = %[[SPANS]], out = %[[OUT]]) {heads = 2, latent = 32, splits = 24, window = 0}
 func.func @decode(%q: tensor<?x72xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 4, context = 8192>} {
   %n = moe.weight <"n", file = 0, offset = 2048> : tensor<32xf32>
   %wa = moe.weight <"wa", file = 0, offset = 4096> : tensor<36x72xf32>

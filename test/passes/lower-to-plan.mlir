@@ -74,7 +74,7 @@ module attributes {
 // A row of the inner activation per expert that a token uses. It reads 2 of 4
 // experts; of the 2 that another token chooses it does not know one.
 // CHECK: %[[INNER:.*]] = plan.buffer "experts.inner" on %[[CPU]] f32 cols 32 rows [2, 0]
-// CHECK: plan.inst experts_gate_up {{.*}} ["experts_gate_up_avx512", "gemm_q4_k_avx512", "gemm_q4_k_avx512"] (act = %[[A8]], gate = %[[UP:.*]], up = %[[UP]], offsets = %[[OFFSETS]], slots = %[[SLOTS]], out = %[[INNER]]) {top_k = 2} {{.*}} work {token_ops = 6.579200e+04, first_bytes = 1.843200e+04, again = 5.000000e-01}
+// CHECK: plan.inst experts_gate_up {{.*}} ["experts_gate_up_avx512", "gemm_q4_k_avx512", "gemm_q4_k_avx512"] (act = %[[A8]], gate = %[[UP:.*]], up = %[[UP]], offsets = %[[OFFSETS]], slots = %[[SLOTS]], out = %[[INNER]]) {top_k = 2, activation = 0} {{.*}} work {token_ops = 6.579200e+04, first_bytes = 1.843200e+04, again = 5.000000e-01}
 // CHECK: %[[INNERA8:.*]] = plan.buffer "experts.inner.a8" on %[[CPU]] a8 cols 32 rows [2, 0]
 // CHECK: plan.inst quantize {{.*}} (x = %[[INNER]], out = %[[INNERA8]])
 // CHECK: plan.inst experts_linear {{.*}} (act = %[[INNERA8]], {{.*}}, out = %[[Y:.*]]) {top_k = 2, act_per_token = 0}

@@ -38,7 +38,7 @@ plan.program attributes {
     %y = plan.buffer "y" on %gpu0 f32 cols 512 rows [1, 0] at 1024
     // expected-error @+2 {{ffn: no kernel of a GPU for gate_up of Q4_K and Q6_K in steps of up to 1 tokens}}
     // expected-note @+1 {{place it on a CPU}}
-    plan.inst gate_up on %gpu0.compute ["gate_up_cuda", "gemm_q4_k_cuda", "gemm_q6_k_cuda"] (act = %x, gate = %gate, up = %up, out = %y) for %why
+    plan.inst gate_up on %gpu0.compute ["gate_up_cuda", "gemm_q4_k_cuda", "gemm_q6_k_cuda"] (act = %x, gate = %gate, up = %up, out = %y) {activation = 0} for %why
     // expected-error @+2 {{ffn: no kernel of a GPU for linear of Q4_K}}
     // expected-note @+1 {{place it on a CPU}}
     plan.inst linear on %gpu0.compute ["linear_cuda", "gemm_q4_k_ref"] (act = %x, w = %gate, out = %y) {accumulate = 0} for %why
@@ -65,7 +65,7 @@ plan.program attributes {
     plan.inst expert_group on %gpu0.compute ["expert_group_cuda"] (ids = %i, offsets = %i, slots = %i) {experts = 0, top_k = 0} for %why
     // expected-error @+2 {{a GPU has no room for a grid of 1 x 0 x 0 blocks for latent_combine}}
     // expected-note @+1 {{place it on a CPU}}
-    plan.inst latent_combine on %gpu0.compute ["latent_combine_cuda"] (x = %x, out = %x) {heads = 0, latent = 0, splits = 0} for %why
+    plan.inst latent_combine on %gpu0.compute ["latent_combine_cuda"] (x = %x, out = %x) {heads = 0, latent = 0, splits = 0, window = 0} for %why
     plan.bind input %x output %x
   }
 }

@@ -3,6 +3,7 @@
 namespace moetest {
 
 TinyDeepseek::TinyDeepseek() {
+  architecture = "deepseek2";
   for (auto [name, value] : std::initializer_list<std::pair<const char *, int>>{
            {"block_count", 2},
            {"context_length", 128},
@@ -22,9 +23,6 @@ TinyDeepseek::TinyDeepseek() {
     keys[name] = uint32_t(value);
   keys["attention.layer_norm_rms_epsilon"] = 1e-6f;
 
-  auto add = [&](const std::string &name, std::vector<uint64_t> shape) {
-    tensors[name + ".weight"] = {std::move(shape)};
-  };
   add("token_embd", {64, 96});
   add("output_norm", {64});
   add("output", {64, 96});
@@ -49,18 +47,6 @@ TinyDeepseek::TinyDeepseek() {
   add("blk.1.ffn_gate_exps", {64, 32, 8});
   add("blk.1.ffn_up_exps", {64, 32, 8});
   add("blk.1.ffn_down_exps", {32, 64, 8});
-}
-
-GgufBuilder TinyDeepseek::build() const {
-  GgufBuilder gguf;
-  gguf.add("general.architecture", architecture).add("general.name", "tiny");
-  for (const auto &[name, value] : keys)
-    std::visit(
-        [&](const auto &typed) { gguf.add(architecture + "." + name, typed); },
-        value);
-  for (const auto &[name, tensor] : tensors)
-    gguf.addTensor(name, tensor.format, tensor.shape);
-  return gguf;
 }
 
 } // namespace moetest

@@ -296,6 +296,24 @@ TEST_F(Deepseek, ABiasNextToAProjectionIsAdded) {
   EXPECT_FALSE(find<moe::LinearOp>("blk.1.attn_output").getBias());
 }
 
+TEST_F(Deepseek, FusedGateAndUpAreTwoViews) {
+  TinyDeepseek tiny;
+  tiny.tensors.erase("blk.1.ffn_gate_exps.weight");
+  tiny.tensors.erase("blk.1.ffn_up_exps.weight");
+  tiny.tensors["blk.1.ffn_gate_up_exps.weight"] = {{64, 64, 8}};
+  import(tiny);
+  auto experts = find<moe::ExpertsOp>("blk.1.ffn_experts");
+  auto gate = experts.getGate().getDefiningOp<moe::SliceOp>();
+  auto up = experts.getUp().getDefiningOp<moe::SliceOp>();
+  ASSERT_TRUE(gate && up);
+  EXPECT_EQ(tensorOf(gate.getWeight()), "blk.1.ffn_gate_up_exps.weight");
+  EXPECT_EQ(gate.getBegin(), 0u);
+  EXPECT_EQ(up.getBegin(), 32u);
+  EXPECT_THAT(cast<ShapedType>(up.getType()).getShape(),
+              ElementsAre(8, 32, 64));
+  EXPECT_THAT(notes(), ElementsAre());
+}
+
 TEST_F(Deepseek, TiedOutput) {
   TinyDeepseek tiny;
   tiny.tensors.erase("output.weight");

@@ -54,6 +54,29 @@ TEST_F(ModelErrors, ArchitectureListsTheSupported) {
                 "deepseek2");
 }
 
+// With what nobody could have read, each kind once.
+TEST_F(ModelErrors, ArchitectureNamesWhatIsNew) {
+  expectFailure(
+      [](TinyDeepseek &m) {
+        m.architecture = "mamba";
+        for (const char *name :
+             {"blk.0.ssm_a", "blk.0.ssm_conv1d.weight", "blk.1.ssm_a",
+              "blk.1.nextn.eh_proj.weight", "blk.1.ffn_up.7.weight"})
+          m.tensors[name] = {{64}};
+        m.keys["ssm.state_size"] = u32(16);
+        m.keys["ssm.inner_size"] = u32(16);
+      },
+      StatusCode::Unsupported,
+      "; new to them: tensor \"blk.0.ssm_a\", tensor "
+      "\"blk.0.ssm_conv1d.weight\", key \"mamba.ssm.inner_size\", ...");
+}
+
+TEST_F(ModelErrors, ArchitectureOfKnownParts) {
+  moert::Status status =
+      failure([](TinyDeepseek &m) { m.architecture = "deepseek9"; });
+  EXPECT_THAT(status.message(), testing::Not(HasSubstr("new to them")));
+}
+
 //===----------------------------------------------------------------------===//
 // Keys
 //===----------------------------------------------------------------------===//
@@ -241,12 +264,14 @@ TEST_F(ModelErrors, NormThatIsNotF32) {
       "tensor \"blk.1.attn_norm.weight\" is F16, expected F32");
 }
 
-TEST_F(ModelErrors, FusedGateAndUp) {
+TEST_F(ModelErrors, FusedBiasesOfGateAndUp) {
   expectFailure(
       [](TinyDeepseek &m) {
         m.tensors["blk.1.ffn_gate_up_exps.weight"] = {{64, 64, 8}};
+        m.tensors["blk.1.ffn_gate_up_exps.bias"] = {{64, 8}};
       },
-      StatusCode::Unsupported, "fuses gate and up");
+      StatusCode::Unsupported,
+      "tensor \"blk.1.ffn_gate_up_exps.bias\" fuses the biases");
 }
 
 //===----------------------------------------------------------------------===//

@@ -18,8 +18,14 @@ protected:
 
   SmallVector<float> frequencies(int64_t dim, double factor, int64_t original,
                                  double fast = 32, double slow = 1) {
-    return ropeInvFreq(RopeAttr::get(&context, dim, 10000.0, factor, original,
-                                     fast, slow, /*neox=*/false));
+    return ropeInvFreq(attr(dim, factor, original, fast, slow));
+  }
+
+  RopeAttr attr(int64_t dim, double factor, int64_t original, double fast = 32,
+                double slow = 1, bool rounded = true,
+                ArrayRef<Real> divisors = {}) {
+    return RopeAttr::get(&context, dim, 10000.0, factor, original, fast, slow,
+                         rounded, /*magnitude=*/1.0, divisors, /*neox=*/false);
   }
 
   MLIRContext context;
@@ -60,4 +66,20 @@ TEST_F(RopeTest, YarnRampMovesWithTheBetas) {
   EXPECT_FLOAT_EQ(usual[22], 0.00017782794f);
   EXPECT_FLOAT_EQ(moved[22], 4.4456985e-05f);
   EXPECT_FLOAT_EQ(usual[31], moved[31]);
+}
+
+// gpt-oss: the ramp is from 8.09 to 17.40, which others round to 8 and 18.
+TEST_F(RopeTest, AnUnroundedRamp) {
+  RopeAttr exact = RopeAttr::get(&context, 64, 150000.0, 32.0, 4096, 32.0, 1.0,
+                                 /*rounded=*/false, 1.0, {}, /*neox=*/true);
+  RopeAttr rounded = RopeAttr::get(&context, 64, 150000.0, 32.0, 4096, 32.0,
+                                   1.0, /*rounded=*/true, 1.0, {}, true);
+  EXPECT_NEAR(ropeInvFreq(exact)[17] / ropeInvFreq(rounded)[17], 0.57, 0.01);
+  EXPECT_FLOAT_EQ(ropeInvFreq(exact)[8], ropeInvFreq(rounded)[8]);
+}
+
+TEST_F(RopeTest, DivisorsComeBeforeScaling) {
+  std::vector<Real> divisors{1, 2, 4, 8};
+  expectNear(ropeInvFreq(attr(8, 2, 0, 32, 1, true, divisors)),
+             {0.5f, 0.025f, 0.00125f, 6.25e-05f});
 }

@@ -4,6 +4,7 @@
 
 #include "compiler/Serialize/PlanWriter.h"
 #include "kernels/quant/Dequant.h"
+#include "kernels/quant/Quantize.h"
 #include "kernels/quant/Rows16.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -12,6 +13,7 @@
 #include "runtime/base/MappedFile.h"
 #include "test/support/TempDir.h"
 
+#include <cstring>
 #include <filesystem>
 #include <gmock/gmock.h>
 
@@ -292,6 +294,50 @@ TEST_F(WeightsWriter, PacksTransposedWeights) {
         34, 5, 32, reinterpret_cast<uint8_t *>(panel.data())));
     EXPECT_EQ(row(packed, m, 0, panel.size()), panel) << m;
   }
+  EXPECT_TRUE(moec::serializePlan(program()).isOk());
+}
+
+// Matrices that lie anywhere, one of them in another format.
+TEST_F(WeightsWriter, PacksStackedWeights) {
+  std::vector<float> values(1024);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = float(i % 64);
+  content.assign(reinterpret_cast<const char *>(values.data()), 4096);
+  uint16_t half = 0x3c00; // 1.0
+  for (size_t i = 0; i < 64; ++i)
+    std::memcpy(content.data() + 2048 + 2 * i, &half, 2);
+  model = dir.write("model.gguf", content);
+  parse(R"(
+  %a = plan.weight "a" in %f at 1024 : 1x2x32xF32 strides [256, 128]
+  %b = plan.weight "b" in %f at 128 : 1x2x32xF32 strides [256, 128]
+  %c = plan.weight "c" in %f at 2048 : 1x2x32xF16 strides [128, 64]
+  %s = plan.stack "a.stacked" of %a, %b, %c : 3x2x32xF32
+  %q = plan.stack "q.stacked" of %b, %c : 2x2x32xQ8_0
+  %p = plan.pack "q.stacked" of %q layout rows16
+)",
+        {"s", "p"});
+  auto bytes = place(false);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  auto entries = llvm::to_vector(program().getBody().getOps<plan::WeightOp>());
+  ASSERT_EQ(entries.size(), 2u) << "what they are made of is not needed";
+  plan::WeightOp rows = entries[0], packed = entries[1];
+  if (rows.getLayout() != plan::Layout::Gguf)
+    std::swap(packed, rows);
+  EXPECT_EQ(row(rows, 0, 0, 128), content.substr(1024, 128));
+  EXPECT_EQ(row(rows, 0, 1, 128), content.substr(1152, 128));
+  EXPECT_EQ(row(rows, 1, 1, 128), content.substr(256, 128));
+  std::vector<float> ones(32, 1.0f);
+  EXPECT_EQ(row(rows, 2, 1, 128),
+            std::string(reinterpret_cast<const char *>(ones.data()), 128));
+  std::string matrix(2 * 34, 'x'), panel(16 * 34, 'x');
+  for (int r = 0; r < 2; ++r)
+    ASSERT_TRUE(
+        moek::quantizeRow(moek::Format::Q8_0, values.data() + 32 + 32 * r, 32,
+                          reinterpret_cast<uint8_t *>(matrix.data()) + 34 * r));
+  ASSERT_TRUE(moek::packRows16(
+      moek::Format::Q8_0, reinterpret_cast<const uint8_t *>(matrix.data()), 34,
+      2, 32, reinterpret_cast<uint8_t *>(panel.data())));
+  EXPECT_EQ(row(packed, 0, 0, panel.size()), panel);
   EXPECT_TRUE(moec::serializePlan(program()).isOk());
 }
 

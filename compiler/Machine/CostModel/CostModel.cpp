@@ -114,7 +114,10 @@ double attentionSeconds(OpCode op, const StepWork &work,
   const Peak &peak = integers ? device.int8 : device.float32;
   // A sequence's tokens see no cache but its own.
   int64_t tokens = situation.tokens / situation.sequences;
-  double depth = double(situation.cached + tokens);
+  int64_t seen = situation.cached + tokens;
+  if (work.window)
+    seen = std::min(seen, work.window - 1 + tokens);
+  double depth = double(seen);
   auto measured = [&](const std::string &variant, double ops,
                       double size) -> std::optional<double> {
     const KernelRate *rate =
@@ -123,7 +126,7 @@ double attentionSeconds(OpCode op, const StepWork &work,
       return std::nullopt;
     return ops * secondsPerUnit(*rate, size, false, Units::Proportional);
   };
-  if (op == OpCode::LatentAttention) {
+  if (op == OpCode::LatentAttention || op == OpCode::Attention) {
     bool few = tokens <= kFewTokens;
     if (auto seconds =
             measured(type + (few ? " one" : " many"), work.ops, depth))
@@ -167,6 +170,7 @@ double instructionSeconds(OpCode op, const StepWork &work,
   double bytes = work.activationBytes + work.kvBytes;
   switch (op) {
   case OpCode::LatentAttention:
+  case OpCode::Attention:
   case OpCode::MlaAttention:
     return attentionSeconds(op, work, kernels, situation, device);
   case OpCode::AbsorbQuery:
@@ -193,8 +197,9 @@ double instructionSeconds(OpCode op, const StepWork &work,
                            .getDimSize(1)),
             tokens, kernels.driver->isa, device);
     }
-    // A head's products are short: many tokens' rows, which lie far apart and in
-    // memory by then, do not hide behind them. It is read before it is written.
+    // A head's products are short: many tokens' rows, which lie far apart and
+    // in memory by then, do not hide behind them. It is read before it is
+    // written.
     if (op == OpCode::HeadLinear && !device.kernels.empty() &&
         situation.tokens > kFewTokens)
       seconds += 2 * bytes / device.read.planned(Peak::kAssumedRead);

@@ -100,3 +100,51 @@ func.func @experts(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
   %t = moe.ffn %s, %g, %g, %d residual %f {fused} : (tensor<?x64xf32>, tensor<32x64xf32>, tensor<32x64xf32>, tensor<64x32xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
   return %t : tensor<?x64xf32>
 }
+
+// CHECK-LABEL: @grouped tokens=4 context=10
+// ONE-LABEL: @grouped tokens=1 context=0
+func.func @grouped(%q: tensor<?x96xf32>, %k: tensor<?x32xf32>, %v: tensor<?x24xf32>, %g: tensor<?x1xf32>) -> tensor<?x72xf32> {
+  %norm = moe.weight <"n", file = 0, offset = 0> : tensor<16xf32>
+  %sinks = moe.weight <"s", file = 0, offset = 0> : tensor<6xf32>
+  // CHECK-NEXT: - moe.rms_norm flops=1536 weights=64 activations=3072 kv=0 resident=64
+  %n = moe.rms_norm %q, %norm {eps = 1.0e-6, groups = 6} : tensor<?x96xf32>, tensor<16xf32>
+  // 4 rows of 256 elements of 2 bytes; 4 * 4 * (32 + 24).
+  // CHECK-NEXT: - moe.kv_store flops=0 weights=0 activations=896 kv=2048 resident=0
+  %kv = moe.kv_store %k, %v {layer = 0, kv_heads = 2} : (tensor<?x32xf32>, tensor<?x24xf32>) -> !moe.kv<256>
+  // 50 positions: 50 * 6 * (2 * 16 + 2 * 12 + 4); 4 * 4 * (96 + 72); 14 * 256 * 2.
+  // CHECK-NEXT: all moe.gqa_attention flops=18000 weights=0 activations=2688 kv=7168 resident=0
+  // ONE: all moe.gqa_attention flops=360 weights=0 activations=672 kv=512 resident=0
+  %a = moe.gqa_attention %n, %kv {heads = 6, kv_heads = 2, key = 16, value = 12, scale = 0.25, moe.label = #moe.label<"all">} : (tensor<?x96xf32>, !moe.kv<256>) -> tensor<?x72xf32>
+  // Each of the four sees 5, of 5 + 3 rows: 20 * 6 * (56 + 4 + 3).
+  // CHECK-NEXT: window moe.gqa_attention flops=7560 weights=24 activations=2688 kv=4096 resident=24
+  // ONE: window moe.gqa_attention flops=378 weights=24 activations=672 kv=512 resident=24
+  %b = moe.gqa_attention %n, %kv sinks %sinks {heads = 6, kv_heads = 2, key = 16, value = 12, scale = 0.25, window = 5, softcap = 30.0, moe.label = #moe.label<"window">} : (tensor<?x96xf32>, !moe.kv<256>, tensor<6xf32>) -> tensor<?x72xf32>
+  // The first sees 11, the others 12, of 12 + 3 rows, of which 14 there are.
+  // CHECK-NEXT: filling moe.gqa_attention flops=16920 weights=0 activations=2688 kv=7168 resident=0
+  %c = moe.gqa_attention %n, %kv {heads = 6, kv_heads = 2, key = 16, value = 12, scale = 0.25, window = 12, moe.label = #moe.label<"filling">} : (tensor<?x96xf32>, !moe.kv<256>) -> tensor<?x72xf32>
+  // A product per element, three more per gate.
+  // CHECK-NEXT: - moe.sigmoid_mul flops=300 weights=0 activations=2320 kv=0 resident=0
+  %m = moe.sigmoid_mul %c, %g : tensor<?x72xf32>, tensor<?x1xf32>
+  return %m : tensor<?x72xf32>
+}
+
+// Biases are read with the experts that are: 6.4... of 8 for 4 tokens, and added
+// to 8 rows.
+// CHECK-LABEL: @biased tokens=4 context=10
+// ONE-LABEL: @biased tokens=1 context=0
+func.func @biased(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %w = moe.weight <"w", file = 0, offset = 0> : tensor<8x64xf32>
+  %rb = moe.weight <"rb", file = 0, offset = 0> : tensor<8xf32>
+  %g = moe.weight <"g", file = 0, offset = 0> : tensor<8x32x64xf32>
+  %d = moe.weight <"d", file = 0, offset = 0> : tensor<8x64x32xf32>
+  %gb = moe.weight <"gb", file = 0, offset = 0> : tensor<8x32xf32>
+  %db = moe.weight <"db", file = 0, offset = 0> : tensor<8x64xf32>
+  // 2 * 8 * 64 + 8 * 4 and one addition for each of 8 logits.
+  // ONE-NEXT: - moe.router flops=1064 weights=2080 activations=272 kv=0 resident=2080
+  %ids, %p = moe.router %x, %w logit_bias %rb {top_k = 2, scoring = #moe.scoring<softmax_topk>} : (tensor<?x64xf32>, tensor<8x64xf32>, tensor<8xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  // Two of 8 experts: 2 * (3 * 2 * 64 * 32 + 4 * 32 + 32 + 32 + 64 + 2 * 64), and
+  // 2 * (3 * 64 * 32 + 32 + 32 + 64) * 4 bytes.
+  // ONE-NEXT: - moe.experts flops=25344 weights=50176 activations=3088 kv=0 resident=200704
+  %y = moe.experts %x, %ids, %p, %g, %g, %d gate_bias %gb up_bias %gb down_bias %db : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>, tensor<8x64xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}

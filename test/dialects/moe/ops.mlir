@@ -26,6 +26,18 @@ func.func @transpose(%wk: tensor<2x64x32x!moe.q4_0>) -> tensor<2x32x64x!moe.q8_0
   return %w : tensor<2x32x64x!moe.q8_0>
 }
 
+// CHECK-LABEL: func.func @slice_and_stack
+func.func @slice_and_stack(%gu: tensor<3x64x32x!moe.q8_0>, %bias: tensor<12xf32>, %a: tensor<4x32xf32>, %b: tensor<4x32x!moe.q8_0>)
+    -> (tensor<3x32x32x!moe.q8_0>, tensor<4xf32>, tensor<2x4x32x!moe.q8_0>) {
+  // CHECK: moe.slice %{{.*}} {begin = 32 : i64} : (tensor<3x64x32x!moe.q8_0>) -> tensor<3x32x32x!moe.q8_0>
+  %u = moe.slice %gu {begin = 32} : (tensor<3x64x32x!moe.q8_0>) -> tensor<3x32x32x!moe.q8_0>
+  // CHECK: moe.slice %{{.*}} {begin = 8 : i64} : (tensor<12xf32>) -> tensor<4xf32>
+  %v = moe.slice %bias {begin = 8} : (tensor<12xf32>) -> tensor<4xf32>
+  // CHECK: moe.stack %{{.*}}, %{{.*}} : (tensor<4x32xf32>, tensor<4x32x!moe.q8_0>) -> tensor<2x4x32x!moe.q8_0>
+  %s = moe.stack %a, %b : (tensor<4x32xf32>, tensor<4x32x!moe.q8_0>) -> tensor<2x4x32x!moe.q8_0>
+  return %u, %v, %s : tensor<3x32x32x!moe.q8_0>, tensor<4xf32>, tensor<2x4x32x!moe.q8_0>
+}
+
 // One format each: the types' names are part of the format's contract.
 // CHECK-LABEL: func.func private @formats
 func.func private @formats(
@@ -75,6 +87,47 @@ func.func @attention(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>, %norm: tensor<3
   // CHECK: moe.expand_value %[[OL]]
   %of = moe.expand_value %ol, %wv {heads = 2, latent = 32, value = 20} : (tensor<?x64xf32>, tensor<2x20x32xf32>) -> tensor<?x40xf32>
   return %o, %of : tensor<?x40xf32>, tensor<?x40xf32>
+}
+
+// CHECK-LABEL: func.func @grouped_attention
+func.func @grouped_attention(%q: tensor<?x96xf32>, %k: tensor<?x32xf32>, %v: tensor<?x24xf32>, %norm: tensor<16xf32>, %sinks: tensor<6xf32>)
+    -> (tensor<?x72xf32>, tensor<?x72xf32>) {
+  // CHECK: moe.rms_norm %{{.*}}, %{{.*}} {eps = {{.*}}, groups = 6 : i64} : tensor<?x96xf32>, tensor<16xf32>
+  %n = moe.rms_norm %q, %norm {eps = 1.0e-6, groups = 6} : tensor<?x96xf32>, tensor<16xf32>
+  // CHECK: rope = #moe.rope<dim = 8, base = 1.500000e+05, factor = 3.200000e+01, original_context = 4096, rounded = false, magnitude = 1.3465735902799727, divisors = [1.000000e+00, 1.500000e+00, 8.1234567{{[0-9]*}}, 1.000000e+30], neox = true>
+  %r = moe.rope %n {heads = 6, offset = 0, rope = #moe.rope<dim = 8, base = 1.5e5, factor = 32.0, original_context = 4096, rounded = false, magnitude = 1.3465735902799727, divisors = [1.0, 1.5, 8.1234567, 1.0e30], neox = true>} : tensor<?x96xf32>
+  // Two heads of 16 and 12, each part in blocks of 64.
+  // CHECK: %[[KV:.*]] = moe.kv_store %{{.*}}, %{{.*}} {kv_heads = 2 : i64, layer = 3 : i64} : (tensor<?x32xf32>, tensor<?x24xf32>) -> !moe.kv<256>
+  %kv = moe.kv_store %k, %v {layer = 3, kv_heads = 2} : (tensor<?x32xf32>, tensor<?x24xf32>) -> !moe.kv<256>
+  // CHECK: moe.gqa_attention %{{.*}}, %[[KV]] {heads = 6 : i64, key = 16 : i64, kv_heads = 2 : i64, scale = 2.500000e-01 : f64, value = 12 : i64} : (tensor<?x96xf32>, !moe.kv<256>) -> tensor<?x72xf32>
+  %a = moe.gqa_attention %r, %kv {heads = 6, kv_heads = 2, key = 16, value = 12, scale = 0.25} : (tensor<?x96xf32>, !moe.kv<256>) -> tensor<?x72xf32>
+  // CHECK: moe.gqa_attention %{{.*}}, %[[KV]] sinks %{{.*}} {{{.*}}softcap = 5.000000e+01 : f64{{.*}}window = 128 : i64}
+  %b = moe.gqa_attention %r, %kv sinks %sinks {heads = 6, kv_heads = 2, key = 16, value = 12, scale = 0.25, softcap = 50.0, window = 128} : (tensor<?x96xf32>, !moe.kv<256>, tensor<6xf32>) -> tensor<?x72xf32>
+  return %a, %b : tensor<?x72xf32>, tensor<?x72xf32>
+}
+
+// CHECK-LABEL: func.func @sigmoid_mul
+func.func @sigmoid_mul(%x: tensor<?x64xf32>, %row: tensor<?x1xf32>) -> tensor<?x64xf32> {
+  // CHECK: %[[Y:.*]] = moe.sigmoid_mul %{{.*}}, %{{.*}} : tensor<?x64xf32>, tensor<?x1xf32>
+  %y = moe.sigmoid_mul %x, %row : tensor<?x64xf32>, tensor<?x1xf32>
+  // CHECK: moe.sigmoid_mul %[[Y]], %{{.*}} : tensor<?x64xf32>, tensor<?x64xf32>
+  %z = moe.sigmoid_mul %y, %x : tensor<?x64xf32>, tensor<?x64xf32>
+  return %z : tensor<?x64xf32>
+}
+
+// CHECK-LABEL: func.func @biased
+func.func @biased(%x: tensor<?x64xf32>, %gate: tensor<96x64xf32>, %down: tensor<64x96xf32>, %b: tensor<96xf32>, %bd: tensor<64xf32>,
+                  %router: tensor<8x64xf32>, %rb: tensor<8xf32>, %ge: tensor<8x32x64xf32>, %de: tensor<8x64x32xf32>, %be: tensor<8x32xf32>, %bde: tensor<8x64xf32>)
+    -> tensor<?x64xf32> {
+  // CHECK: moe.ffn %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} up_bias %{{.*}} residual %{{.*}} {activation = #moe.activation<gelu>}
+  %f = moe.ffn %x, %gate, %gate, %down up_bias %b residual %x {activation = #moe.activation<gelu>} : (tensor<?x64xf32>, tensor<96x64xf32>, tensor<96x64xf32>, tensor<64x96xf32>, tensor<96xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  // CHECK: moe.ffn %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} gate_bias %{{.*}} up_bias %{{.*}} down_bias %{{.*}} : (
+  %g = moe.ffn %f, %gate, %gate, %down gate_bias %b up_bias %b down_bias %bd : (tensor<?x64xf32>, tensor<96x64xf32>, tensor<96x64xf32>, tensor<64x96xf32>, tensor<96xf32>, tensor<96xf32>, tensor<64xf32>) -> tensor<?x64xf32>
+  // CHECK: moe.router %{{.*}}, %{{.*}} logit_bias %{{.*}} {scoring = #moe.scoring<softmax_topk>, top_k = 3 : i64}
+  %ids, %w = moe.router %g, %router logit_bias %rb {top_k = 3, scoring = #moe.scoring<softmax_topk>} : (tensor<?x64xf32>, tensor<8x64xf32>, tensor<8xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
+  // CHECK: moe.experts %{{.*}} gate_bias %{{.*}} up_bias %{{.*}} down_bias %{{.*}} {activation = #moe.activation<clamped_swiglu>}
+  %y = moe.experts %g, %ids, %w, %ge, %ge, %de gate_bias %be up_bias %be down_bias %bde {activation = #moe.activation<clamped_swiglu>} : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>, tensor<8x32xf32>, tensor<8x32xf32>, tensor<8x64xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
 }
 
 // Elements of a cache are bf16 where its type says nothing.

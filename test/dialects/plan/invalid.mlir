@@ -134,7 +134,7 @@ plan.program attributes {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %w = plan.weight "w" in %f at 0 : 1x2x32xQ8_0 strides [68, 34]
   %p = plan.pack "w" of %w layout rows16
-  // expected-error @+1 {{expected a 'plan.weight', 'plan.fold_query' or 'plan.transpose'}}
+  // expected-error @+1 {{expected a 'plan.weight', 'plan.fold_query', 'plan.transpose' or 'plan.stack'}}
   %q = plan.pack "w" of %p layout rows16
 }
 
@@ -234,6 +234,56 @@ plan.program attributes {
   %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
   // expected-error @+1 {{expected shape 2x4x8, found 2x8x4}}
   %t = plan.transpose "t" of %k : 2x8x4xF32
+}
+
+// -----
+
+// A matrix for each of those that there are.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %k = plan.weight "k" in %f at 512 : 1x8x4xF32 strides [128, 16]
+  // expected-error @+1 {{expected 3 weights, found 2}}
+  %s = plan.stack "s" of %k, %k : 3x8x4xF32
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
+  // expected-error @+1 {{expected weights of shape 1x8x4, found 2x8x4}}
+  %s = plan.stack "s" of %k : 1x8x4xF32
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %k = plan.weight "k" in %f at 512 : 1x8x4xF32 strides [128, 16]
+  %s = plan.stack "s" of %k : 1x8x4xF32
+  // expected-error @+1 {{expected each to be a 'plan.weight'}}
+  %t = plan.stack "t" of %s : 1x8x4xF32
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %k = plan.weight "k" in %f at 512 : 1x32x32xQ8_0 strides [1088, 34] layout rows16
+  // expected-error @+1 {{expected rows in layout gguf, found rows16}}
+  %s = plan.stack "s" of %k : 1x32x32xQ8_0
 }
 
 // -----

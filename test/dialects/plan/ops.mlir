@@ -40,6 +40,8 @@ plan.program attributes {
   %folded = plan.fold_query "q.folded" of %wq, %wk : 1x72x32xF32 {heads = 2 : i64, nope = 8 : i64, rope = 4 : i64, latent = 32 : i64, k_transposed}
   // CHECK: plan.transpose "k.transposed" of %{{.*}} : 2x32x8xBF16
   %transposed = plan.transpose "k.transposed" of %wk : 2x32x8xBF16
+  // CHECK: plan.stack "q.stacked" of %{{.*}}, %{{.*}} : 2x24x32xQ8_0
+  %stacked = plan.stack "q.stacked" of %wq, %wq : 2x24x32xQ8_0
   // CHECK: plan.resident %[[NORM]] on %[[CPU]] resident
   plan.resident %norm on %cpu0 resident
   // CHECK: plan.resident %[[OUT]] on %gpu0 streamed
@@ -70,8 +72,8 @@ plan.program attributes {
     %o = plan.buffer "y.own" on %cpu0 f32 cols 256 rows [1, 0] per_worker at 64
     %l = plan.buffer "logits" on %cpu0 f32 cols 512 rows [1, 0] at 65536
     %t = plan.buffer "table" on %cpu0 f32 cols 4 rows [1, 0] at 131072
-    // CHECK: plan.inst rope_table on %[[CPU]].compute ["rope_table_ref"] (inv_freq = %[[FREQ]], out = %{{.*}}) for %[[WHY]]
-    plan.inst rope_table on %cpu0.compute ["rope_table_ref"] (inv_freq = %freq, out = %t) for %why
+    // CHECK: plan.inst rope_table on %[[CPU]].compute ["rope_table_ref"] (inv_freq = %[[FREQ]], out = %{{.*}}) {scale = 1.000000e+00} for %[[WHY]]
+    plan.inst rope_table on %cpu0.compute ["rope_table_ref"] (inv_freq = %freq, out = %t) {scale = 1.0} for %why
     // CHECK: plan.inst rms_norm on %[[CPU]].compute ["rms_norm_avx512"] (x = %[[X]], weight = %[[NORM]], out = %[[Y]]) {groups = 1, eps = 9.9999999999999995E-7} for %[[WHY]]
     plan.inst rms_norm on %cpu0.compute ["rms_norm_avx512"] (x = %x, weight = %norm, out = %y) {groups = 1, eps = 1.0e-6} for %why
     plan.inst quantize on %cpu0.compute ["quantize_avx512"] (x = %y, out = %a) barrier for %why

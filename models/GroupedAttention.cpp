@@ -1,0 +1,101 @@
+#include "models/GroupedAttention.h"
+
+#include "kernels/KvCache.h"
+#include "models/Limits.h"
+
+#include <cmath>
+#include <fmt/format.h>
+
+using mlir::Value;
+using moert::StatusCode;
+using moert::StatusOr;
+namespace moe = mlir::moe;
+
+namespace moec {
+
+StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
+                                                const Decoder &decoder,
+                                                const RopeTraits &rope) {
+  const HyperParams &params = model.params();
+  GroupedAttention config;
+  config.eps = decoder.eps;
+  MOE_ASSIGN_OR_RETURN(config.heads,
+                       params.integer("attention.head_count", 1, kMostHeads));
+  MOE_ASSIGN_OR_RETURN(
+      config.kvHeads,
+      params.integer("attention.head_count_kv", 1, config.heads, config.heads));
+  if (config.heads % config.kvHeads != 0)
+    return params.error(StatusCode::InvalidFile, "attention.head_count_kv",
+                        fmt::format("is {}, expected a divisor of the {} heads",
+                                    config.kvHeads, config.heads));
+  MOE_ASSIGN_OR_RETURN(
+      config.key,
+      params.integer("attention.key_length", 1, kMostSize,
+                     std::max<int64_t>(decoder.hidden / config.heads, 1)));
+  MOE_ASSIGN_OR_RETURN(config.value, params.integer("attention.value_length", 1,
+                                                    kMostSize, config.key));
+  MOE_ASSIGN_OR_RETURN(Rope rotation, readRope(model, rope, config.key));
+  config.rope = rotation.attr;
+  model.facts().heads = config.heads;
+  model.facts().rope = config.rope.getDim();
+  return config;
+}
+
+namespace {
+/// attn_`part`: rows `begin` on of attn_qkv where the file fuses the three.
+StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
+                        const std::string &block, Value x,
+                        const std::string &part, int64_t begin, int64_t rows) {
+  std::string fused = block + "attn_qkv", own = block + "attn_" + part;
+  if (!model.has(fused))
+    return model.linear(x, own, rows);
+  int64_t all = a.heads * a.key + a.kvHeads * (a.key + a.value);
+  MOE_ASSIGN_OR_RETURN(Value matrix, model.weight(fused, {all, columnsOf(x)}));
+  MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(fused + ".bias", all));
+  return model.linear(x, own, model.slice(matrix, begin, rows),
+                      model.slice(bias, begin, rows));
+}
+
+/// Normed, where the file has a norm, over each of `heads` or over all
+/// together, and rotated.
+StatusOr<Value> finish(ModelBuilder &model, const GroupedAttention &a,
+                       const std::string &name, Value x, int64_t heads) {
+  if (const GgufTensor *norm = model.find(name + "_norm.weight")) {
+    bool whole = int64_t(norm->shape[0]) == columnsOf(x);
+    MOE_ASSIGN_OR_RETURN(
+        x, model.rmsNorm(x, name + "_norm", a.eps, whole ? 1 : heads));
+  }
+  return model
+      .create<moe::RopeOp>(name + "_rope", x.getType(), x, uint64_t(heads),
+                           /*offset=*/0, a.rope)
+      .getResult();
+}
+} // namespace
+
+StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
+                                      const GroupedAttention &a, int64_t layer,
+                                      const std::string &block, Value x,
+                                      bool windowed) {
+  int64_t queries = a.heads * a.key, keys = a.kvHeads * a.key;
+  MOE_ASSIGN_OR_RETURN(Value q, project(model, a, block, x, "q", 0, queries));
+  MOE_ASSIGN_OR_RETURN(q, finish(model, a, block + "attn_q", q, a.heads));
+  MOE_ASSIGN_OR_RETURN(Value k,
+                       project(model, a, block, x, "k", queries, keys));
+  MOE_ASSIGN_OR_RETURN(k, finish(model, a, block + "attn_k", k, a.kvHeads));
+  MOE_ASSIGN_OR_RETURN(Value v, project(model, a, block, x, "v", queries + keys,
+                                        a.kvHeads * a.value));
+  int64_t width = moek::gqaKvWidth(a.kvHeads, a.key, a.value);
+  Value kv = model.create<moe::KvStoreOp>(
+      block + "attn_kv", moe::KvType::get(x.getContext(), width), k, v,
+      uint64_t(layer), uint64_t(a.kvHeads));
+  MOE_ASSIGN_OR_RETURN(Value sinks,
+                       model.vectorIfAny(block + "attn_sinks.weight", a.heads));
+  Value mixed = model.create<moe::GqaAttentionOp>(
+      block + "attention", model.rows(a.heads * a.value), q, kv, sinks,
+      uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
+      uint64_t(a.value), llvm::APFloat(1 / std::sqrt(double(a.key))),
+      uint64_t(windowed ? a.window : 0), llvm::APFloat(0.0));
+  return model.linear(mixed, block + "attn_output", columnsOf(x));
+}
+
+} // namespace moec

@@ -1,0 +1,117 @@
+#include "models/NewParts.h"
+
+#include "runtime/base/Text.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+using moert::quoted;
+
+namespace moec {
+
+namespace {
+/// Of tensors, without "blk.N.", the number of an expert and ".weight" or
+/// ".bias".
+constexpr std::string_view kTensors[] = {
+    "attn_k",         "attn_k_b",
+    "attn_k_norm",    "attn_kv_a_mqa",
+    "attn_kv_a_norm", "attn_kv_b",
+    "attn_norm",      "attn_output",
+    "attn_q",         "attn_q_a",
+    "attn_q_a_norm",  "attn_q_b",
+    "attn_q_norm",    "attn_qkv",
+    "attn_sinks",     "attn_v",
+    "attn_v_b",       "exp_probs_b",
+    "ffn_down",       "ffn_down_exps",
+    "ffn_down_shexp", "ffn_gate",
+    "ffn_gate_exps",  "ffn_gate_inp",
+    "ffn_gate_shexp", "ffn_gate_inp_shexp",
+    "ffn_norm",       "ffn_gate_up_exps",
+    "ffn_up",         "ffn_up_exps",
+    "ffn_up_shexp",   "output",
+    "output_norm",    "post_attention_norm",
+    "rope_freqs",     "token_embd"};
+
+/// Of keys, without the architecture.
+constexpr std::string_view kKeys[] = {"attention.head_count",
+                                      "attention.head_count_kv",
+                                      "attention.key_length",
+                                      "attention.key_length_mla",
+                                      "attention.kv_lora_rank",
+                                      "attention.layer_norm_rms_epsilon",
+                                      "attention.q_lora_rank",
+                                      "attention.sliding_window",
+                                      "attention.value_length",
+                                      "attention.value_length_mla",
+                                      "block_count",
+                                      "context_length",
+                                      "embedding_length",
+                                      "expert_count",
+                                      "expert_feed_forward_length",
+                                      "expert_gating_func",
+                                      "expert_group_count",
+                                      "expert_group_used_count",
+                                      "expert_shared_count",
+                                      "expert_shared_feed_forward_length",
+                                      "expert_used_count",
+                                      "expert_weights_norm",
+                                      "expert_weights_scale",
+                                      "feed_forward_length",
+                                      "leading_dense_block_count",
+                                      "nextn_predict_layers",
+                                      "rope.dimension_count",
+                                      "rope.freq_base",
+                                      "rope.scaling.attn_factor",
+                                      "rope.scaling.factor",
+                                      "rope.scaling.original_context_length",
+                                      "rope.scaling.type",
+                                      "rope.scaling.yarn_attn_factor",
+                                      "rope.scaling.yarn_beta_fast",
+                                      "rope.scaling.yarn_beta_slow",
+                                      "rope.scaling.yarn_ext_factor",
+                                      "rope.scaling.yarn_log_multiplier",
+                                      "vocab_size"};
+
+bool isDigits(std::string_view text) {
+  return !text.empty() &&
+         std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string_view stemOf(std::string_view name) {
+  if (name.starts_with("blk."))
+    if (size_t dot = name.find('.', 4);
+        dot != name.npos && isDigits(name.substr(4, dot - 4)))
+      name.remove_prefix(dot + 1);
+  for (std::string_view suffix : {".weight", ".bias"})
+    if (name.ends_with(suffix)) {
+      name.remove_suffix(suffix.size());
+      break;
+    }
+  if (size_t dot = name.rfind('.');
+      dot != name.npos && isDigits(name.substr(dot + 1)))
+    name = name.substr(0, dot);
+  return name;
+}
+} // namespace
+
+std::vector<std::string> newParts(const GgufModel &model) {
+  std::vector<std::string> parts;
+  std::set<std::string_view> seen;
+  for (const GgufTensor &tensor : model.tensors()) {
+    std::string_view stem = stemOf(tensor.name);
+    // Layers that predict further tokens are left out whatever they have.
+    if (!stem.starts_with("nextn.") &&
+        std::ranges::find(kTensors, stem) == std::end(kTensors) &&
+        seen.insert(stem).second)
+      parts.push_back("tensor " + quoted(tensor.name));
+  }
+  std::string prefix = std::string(model.architecture()) + ".";
+  for (const auto &[key, value] : model.metadata())
+    if (key.starts_with(prefix) &&
+        std::ranges::find(kKeys, key.substr(prefix.size())) == std::end(kKeys))
+      parts.push_back("key " + quoted(key));
+  return parts;
+}
+
+} // namespace moec

@@ -1,0 +1,19 @@
+//===- glm4moe.cpp - GLM-4.5, 4.6 and 4.7 ---------------------------------===//
+//
+// arXiv 2508.06471. Routed as DeepSeek-V3 does without groups; half of a head
+// is rotated, which files say.
+//
+//===----------------------------------------------------------------------===//
+
+#include "models/Builders.h"
+#include "models/Transformer.h"
+
+namespace moec {
+
+moert::Status buildGlm4moe(ModelBuilder &model) {
+  TransformerTraits traits;
+  traits.experts.scoring = mlir::moe::Scoring::Sigmoid;
+  return buildTransformer(model, traits);
+}
+
+} // namespace moec

@@ -1,0 +1,22 @@
+//===- gpt-oss.cpp - gpt-oss-20b and 120b ---------------------------------===//
+//
+// arXiv 2508.10925. Every second layer sees a window; each head has a sink;
+// YaRN does not round, which other engines do.
+//
+//===----------------------------------------------------------------------===//
+
+#include "models/Builders.h"
+#include "models/Transformer.h"
+
+namespace moec {
+
+moert::Status buildGptOss(ModelBuilder &model) {
+  TransformerTraits traits;
+  traits.rope.rounded = false;
+  traits.windows = true;
+  traits.experts.scoring = mlir::moe::Scoring::SoftmaxTopK;
+  traits.experts.activation = mlir::moe::Activation::ClampedSwiglu;
+  return buildTransformer(model, traits);
+}
+
+} // namespace moec

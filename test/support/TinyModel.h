@@ -1,0 +1,42 @@
+//===- TinyModel.h - Model files to break on purpose ------------*- C++ -*-===//
+
+#ifndef MOE_TEST_SUPPORT_TINYMODEL_H
+#define MOE_TEST_SUPPORT_TINYMODEL_H
+
+#include "test/support/GgufBuilder.h"
+
+#include <map>
+#include <variant>
+
+namespace moetest {
+
+/// A model of two layers without tensor data. Every key and tensor can be
+/// replaced or erased before build().
+struct TinyModel {
+  using Value = std::variant<uint32_t, float, bool, std::string>;
+  struct Tensor {
+    std::vector<uint64_t> shape; ///< Columns first.
+    moek::Format format = moek::Format::F32;
+  };
+
+  GgufBuilder build() const;
+  /// Tensor `name`.weight.
+  void add(const std::string &name, std::vector<uint64_t> shape) {
+    tensors[name + ".weight"] = {std::move(shape)};
+  }
+
+  std::string architecture;
+  std::map<std::string, Value> keys; ///< Without the architecture.
+  std::map<std::string, Tensor> tensors;
+};
+
+/// Attention whose heads share keys and values, and routed experts: what llama,
+/// qwen2moe and others have in common. Hidden 64, 4 heads of 32 that share 2 of
+/// keys and values, 8 experts of 32 of which 3 are used, 96 tokens.
+struct TinyTransformer : TinyModel {
+  explicit TinyTransformer(std::string architecture);
+};
+
+} // namespace moetest
+
+#endif // MOE_TEST_SUPPORT_TINYMODEL_H

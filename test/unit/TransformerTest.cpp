@@ -1,0 +1,399 @@
+//===- TransformerTest.cpp - Graphs of grouped attention and experts ------===//
+
+#include "dialects/moe/Moe.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "models/Model.h"
+#include "models/NewParts.h"
+#include "test/support/TempDir.h"
+#include "test/support/TinyModel.h"
+
+#include <cmath>
+#include <gmock/gmock.h>
+
+using namespace mlir;
+using moert::StatusCode;
+using moetest::TinyTransformer;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+struct Transformer : testing::Test {
+  moert::Status import(const TinyTransformer &tiny) {
+    auto model =
+        moec::GgufModel::open(tiny.build().write(dir.file("tiny.gguf")));
+    EXPECT_TRUE(model.isOk()) << model.status().message();
+    auto imported = moec::importModel(context, *model);
+    if (!imported)
+      return imported.status();
+    module = *std::move(imported);
+    return {};
+  }
+  void expectImport(const TinyTransformer &tiny) {
+    moert::Status status = import(tiny);
+    ASSERT_TRUE(status.isOk()) << status.message();
+  }
+  void expectFailure(const TinyTransformer &tiny, StatusCode code,
+                     const std::string &message) {
+    moert::Status status = import(tiny);
+    EXPECT_EQ(status.code(), code) << status.message();
+    EXPECT_THAT(status.message(), HasSubstr(message));
+  }
+
+  /// The op with this label.
+  template <typename OpT> OpT find(StringRef label) {
+    OpT found;
+    if (module)
+      module.get().walk([&](OpT op) {
+        if (moe::labelOf(op) == label)
+          found = op;
+      });
+    EXPECT_TRUE(found) << label.str() << " is missing";
+    return found;
+  }
+  moe::RopeAttr ropeOf(const TinyTransformer &tiny) {
+    expectImport(tiny);
+    return find<moe::RopeOp>("blk.1.attn_q_rope").getRope();
+  }
+  std::vector<std::string> notes() {
+    std::vector<std::string> result;
+    for (auto note : module.get()
+                         ->getAttrOfType<ArrayAttr>(moe::kNotesAttr)
+                         .getAsRange<StringAttr>())
+      result.push_back(note.str());
+    return result;
+  }
+  static std::string tensorOf(Value weight) {
+    auto op = weight ? weight.getDefiningOp<moe::WeightOp>() : nullptr;
+    return op ? op.getRef().getName().str() : "";
+  }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  moetest::TempDir dir;
+  OwningOpRef<ModuleOp> module;
+};
+
+TinyTransformer yarn(const char *architecture) {
+  TinyTransformer tiny(architecture);
+  tiny.keys["rope.scaling.type"] = "yarn";
+  tiny.keys["rope.scaling.factor"] = 4.0f;
+  tiny.keys["rope.scaling.original_context_length"] = uint32_t(4096);
+  return tiny;
+}
+} // namespace
+
+TEST_F(Transformer, EveryArchitectureIsOneGraph) {
+  for (const moec::ArchitectureInfo &info : moec::supportedArchitectures()) {
+    if (info.name == "deepseek2")
+      continue;
+    TinyTransformer tiny{std::string(info.name)};
+    tiny.keys["attention.sliding_window"] = uint32_t(5);
+    expectImport(tiny);
+    auto attention = find<moe::GqaAttentionOp>("blk.1.attention");
+    EXPECT_EQ(attention.getHeads(), 4u) << info.name;
+    EXPECT_EQ(attention.getKvHeads(), 2u);
+    EXPECT_EQ(attention.getKey(), 32u);
+    EXPECT_EQ(attention.getValue(), 32u);
+    EXPECT_DOUBLE_EQ(attention.getScale().convertToDouble(),
+                     1 / std::sqrt(32.0));
+    EXPECT_THAT(notes(), ElementsAre());
+  }
+}
+
+TEST_F(Transformer, WhatFilesDoNotSay) {
+  struct Case {
+    const char *architecture;
+    bool neox, normalize;
+    moe::Scoring scoring;
+  };
+  for (const Case &c :
+       {Case{"qwen2moe", true, false, moe::Scoring::Softmax},
+        Case{"llama", false, true, moe::Scoring::Softmax},
+        Case{"internlm2", false, true, moe::Scoring::Softmax},
+        Case{"qwen3moe", true, true, moe::Scoring::Softmax},
+        Case{"glm4moe", true, false, moe::Scoring::Sigmoid},
+        Case{"minimax-m2", true, true, moe::Scoring::Sigmoid},
+        Case{"gpt-oss", true, false, moe::Scoring::SoftmaxTopK}}) {
+    TinyTransformer tiny(c.architecture);
+    tiny.keys["attention.sliding_window"] = uint32_t(5);
+    expectImport(tiny);
+    auto router = find<moe::RouterOp>("blk.0.router");
+    EXPECT_EQ(find<moe::RopeOp>("blk.0.attn_k_rope").getRope().getNeox(),
+              c.neox)
+        << c.architecture;
+    EXPECT_EQ(router.getNormalize(), c.normalize) << c.architecture;
+    EXPECT_EQ(router.getScoring(), c.scoring) << c.architecture;
+  }
+}
+
+TEST_F(Transformer, DenseWithoutExperts) {
+  for (const char *architecture : {"llama", "qwen2", "qwen3"}) {
+    TinyTransformer tiny(architecture);
+    tiny.keys.erase("expert_count");
+    for (std::string block : {"blk.0.", "blk.1."}) {
+      tiny.add(block + "ffn_gate", {64, 96});
+      tiny.add(block + "ffn_up", {64, 96});
+      tiny.add(block + "ffn_down", {96, 64});
+    }
+    expectImport(tiny);
+    find<moe::FfnOp>("blk.1.ffn");
+  }
+  TinyTransformer routed("qwen3moe");
+  routed.keys.erase("expert_count");
+  expectFailure(routed, StatusCode::InvalidFile,
+                "key \"qwen3moe.expert_count\" is missing");
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+TEST_F(Transformer, HeadsWithoutKeys) {
+  TinyTransformer tiny("llama");
+  tiny.keys.erase("attention.head_count_kv");
+  tiny.keys.erase("attention.key_length");
+  for (std::string block : {"blk.0.", "blk.1."}) {
+    for (const char *name : {"attn_q", "attn_k", "attn_v"})
+      tiny.add(block + name, {64, 64});
+    tiny.add(block + "attn_output", {64, 64});
+  }
+  expectImport(tiny);
+  auto attention = find<moe::GqaAttentionOp>("blk.0.attention");
+  EXPECT_EQ(attention.getKvHeads(), 4u);
+  EXPECT_EQ(attention.getKey(), 16u);
+  EXPECT_EQ(find<moe::RopeOp>("blk.0.attn_q_rope").getRope().getDim(), 16);
+}
+
+TEST_F(Transformer, HeadsThatDoNotShareEvenly) {
+  TinyTransformer tiny("llama");
+  tiny.keys["attention.head_count_kv"] = uint32_t(3);
+  expectFailure(
+      tiny, StatusCode::InvalidFile,
+      "key \"llama.attention.head_count_kv\" is 3, expected a divisor "
+      "of the 4 heads");
+}
+
+TEST_F(Transformer, AFusedProjectionIsThreeViews) {
+  TinyTransformer tiny("llama");
+  for (const char *name : {"attn_q", "attn_k", "attn_v"})
+    tiny.tensors.erase("blk.1." + std::string(name) + ".weight");
+  tiny.add("blk.1.attn_qkv", {64, 256});
+  tiny.tensors["blk.1.attn_qkv.bias"] = {{256}};
+  expectImport(tiny);
+  int64_t begin = 0;
+  for (auto [name, rows] :
+       {std::pair("blk.1.attn_q", 128), std::pair("blk.1.attn_k", 64),
+        std::pair("blk.1.attn_v", 64)}) {
+    auto linear = find<moe::LinearOp>(name);
+    for (Value part : {linear.getWeight(), linear.getBias()}) {
+      auto slice = part.getDefiningOp<moe::SliceOp>();
+      ASSERT_TRUE(slice) << name;
+      EXPECT_EQ(int64_t(slice.getBegin()), begin) << name;
+      EXPECT_EQ(cast<ShapedType>(slice.getType()).getDimSize(0), rows) << name;
+    }
+    begin += rows;
+  }
+  EXPECT_THAT(notes(), ElementsAre());
+}
+
+TEST_F(Transformer, NormsByTheirLength) {
+  TinyTransformer tiny("llama");
+  tiny.add("blk.0.attn_q_norm", {32});
+  tiny.add("blk.0.attn_k_norm", {32});
+  tiny.add("blk.1.attn_q_norm", {128});
+  tiny.add("blk.1.attn_k_norm", {64});
+  expectImport(tiny);
+  EXPECT_EQ(find<moe::RmsNormOp>("blk.0.attn_q_norm").getGroups(), 4u);
+  EXPECT_EQ(find<moe::RmsNormOp>("blk.0.attn_k_norm").getGroups(), 2u);
+  EXPECT_EQ(find<moe::RmsNormOp>("blk.1.attn_q_norm").getGroups(), 1u);
+  EXPECT_EQ(find<moe::RmsNormOp>("blk.1.attn_k_norm").getGroups(), 1u);
+  // Before the rotation.
+  EXPECT_TRUE(find<moe::RopeOp>("blk.1.attn_k_rope")
+                  .getX()
+                  .getDefiningOp<moe::RmsNormOp>());
+}
+
+TEST_F(Transformer, WindowsAndSinks) {
+  TinyTransformer tiny("gpt-oss");
+  expectFailure(tiny, StatusCode::InvalidFile,
+                "key \"gpt-oss.attention.sliding_window\" is missing");
+  tiny.keys["attention.sliding_window"] = uint32_t(128);
+  tiny.add("blk.1.attn_sinks", {4});
+  expectImport(tiny);
+  EXPECT_EQ(find<moe::GqaAttentionOp>("blk.0.attention").getWindow(), 128u);
+  EXPECT_EQ(find<moe::GqaAttentionOp>("blk.1.attention").getWindow(), 0u);
+  EXPECT_EQ(tensorOf(find<moe::GqaAttentionOp>("blk.1.attention").getSinks()),
+            "blk.1.attn_sinks.weight");
+  EXPECT_FALSE(find<moe::GqaAttentionOp>("blk.0.attention").getSinks());
+  // Those of Mistral files are not used.
+  TinyTransformer mistral("llama");
+  mistral.keys["attention.sliding_window"] = uint32_t(4096);
+  expectImport(mistral);
+  EXPECT_EQ(find<moe::GqaAttentionOp>("blk.0.attention").getWindow(), 0u);
+}
+
+//===----------------------------------------------------------------------===//
+// RoPE
+//===----------------------------------------------------------------------===//
+
+TEST_F(Transformer, PartOfAHeadTurns) {
+  TinyTransformer tiny("minimax-m2");
+  tiny.keys["rope.dimension_count"] = uint32_t(8);
+  EXPECT_EQ(ropeOf(tiny).getDim(), 8);
+  tiny.keys["rope.dimension_count"] = uint32_t(34);
+  expectFailure(tiny, StatusCode::InvalidFile, "is 34, expected 2 to 32");
+}
+
+TEST_F(Transformer, YarnMultipliesWhatTurns) {
+  TinyTransformer tiny = yarn("qwen3moe");
+  moe::RopeAttr rope = ropeOf(tiny);
+  EXPECT_DOUBLE_EQ(rope.getMagnitude(), 1 + 0.1 * std::log(4.0));
+  EXPECT_TRUE(rope.getRounded());
+  for (const char *key : {"attn_factor", "yarn_attn_factor"}) {
+    TinyTransformer scaled = tiny;
+    scaled.keys["rope.scaling." + std::string(key)] = 0.5f;
+    EXPECT_DOUBLE_EQ(ropeOf(scaled).getMagnitude(),
+                     0.5 * (1 + 0.1 * std::log(4.0)));
+  }
+  tiny.keys["rope.scaling.yarn_beta_fast"] = 1.0f;
+  EXPECT_EQ(ropeOf(tiny).getBetaFast(), 1.0);
+  TinyTransformer gptOss = yarn("gpt-oss");
+  gptOss.keys["attention.sliding_window"] = uint32_t(5);
+  EXPECT_FALSE(ropeOf(gptOss).getRounded());
+}
+
+// Without tensor data the file reads as zeros.
+TEST_F(Transformer, DivisorsOfZero) {
+  TinyTransformer tiny("llama");
+  tiny.add("rope_freqs", {16});
+  expectFailure(tiny, StatusCode::InvalidFile,
+                "tensor \"rope_freqs.weight\" holds 0 at index 0, expected "
+                "finite numbers above 0");
+  tiny.add("rope_freqs", {8});
+  expectFailure(tiny, StatusCode::InvalidFile,
+                "has the shape [8], expected [16]");
+}
+
+//===----------------------------------------------------------------------===//
+// Experts
+//===----------------------------------------------------------------------===//
+
+TEST_F(Transformer, WidthOfExpertsFromTheirTensors) {
+  TinyTransformer tiny("qwen2moe");
+  tiny.keys.erase("expert_feed_forward_length");
+  expectImport(tiny);
+  EXPECT_EQ(cast<ShapedType>(
+                find<moe::ExpertsOp>("blk.0.ffn_experts").getUp().getType())
+                .getDimSize(1),
+            32);
+}
+
+TEST_F(Transformer, ATensorForEachExpert) {
+  TinyTransformer tiny("llama");
+  tiny.keys.erase("expert_feed_forward_length");
+  for (std::string block : {"blk.0.", "blk.1."})
+    for (const char *part : {"gate", "up", "down"}) {
+      tiny.tensors.erase(block + "ffn_" + part + "_exps.weight");
+      bool down = part == std::string("down");
+      for (int expert = 0; expert < 8; ++expert)
+        tiny.add(block + "ffn_" + part + "." + std::to_string(expert),
+                 down ? std::vector<uint64_t>{32, 64}
+                      : std::vector<uint64_t>{64, 32});
+    }
+  expectImport(tiny);
+  auto stack = find<moe::ExpertsOp>("blk.1.ffn_experts")
+                   .getDown()
+                   .getDefiningOp<moe::StackOp>();
+  ASSERT_TRUE(stack);
+  ASSERT_EQ(stack.getWeights().size(), 8u);
+  EXPECT_EQ(tensorOf(stack.getWeights()[7]), "blk.1.ffn_down.7.weight");
+  EXPECT_THAT(notes(), ElementsAre());
+
+  // In several formats.
+  tiny.tensors["blk.0.ffn_up.3.weight"].format = moek::Format::BF16;
+  expectImport(tiny);
+  EXPECT_THAT(notes(), ElementsAre("the matrices of blk.0.ffn_up have several "
+                                   "formats; they become F32"));
+  tiny.tensors["blk.0.ffn_up.4.weight"].format = moek::Format::Q4_0;
+  expectImport(tiny);
+  EXPECT_THAT(notes(), ElementsAre("the matrices of blk.0.ffn_up have several "
+                                   "formats; they become Q8_0"));
+
+  tiny.tensors.erase("blk.1.ffn_up.5.weight");
+  expectFailure(tiny, StatusCode::InvalidFile,
+                "tensor \"blk.1.ffn_up.5.weight\" is missing");
+}
+
+TEST_F(Transformer, SharedExpertsAndTheirGate) {
+  TinyTransformer tiny("qwen2moe");
+  tiny.keys["expert_shared_feed_forward_length"] = uint32_t(96);
+  for (std::string block : {"blk.0.", "blk.1."}) {
+    tiny.add(block + "ffn_gate_shexp", {64, 96});
+    tiny.add(block + "ffn_up_shexp", {64, 96});
+    tiny.add(block + "ffn_down_shexp", {96, 64});
+  }
+  tiny.add("blk.1.ffn_gate_inp_shexp", {64});
+  expectImport(tiny);
+  EXPECT_TRUE(find<moe::AddOp>("blk.0.ffn_shared_add")
+                  .getLhs()
+                  .getDefiningOp<moe::FfnOp>());
+  auto gated = find<moe::AddOp>("blk.1.ffn_shared_add")
+                   .getLhs()
+                   .getDefiningOp<moe::SigmoidMulOp>();
+  ASSERT_TRUE(gated);
+  auto gate = gated.getGate().getDefiningOp<moe::LinearOp>();
+  EXPECT_EQ(tensorOf(gate.getWeight()), "blk.1.ffn_gate_inp_shexp.weight");
+  // Of the row that the experts read too.
+  EXPECT_EQ(gate.getX(), find<moe::ExpertsOp>("blk.1.ffn_experts").getX());
+}
+
+TEST_F(Transformer, BiasesOfRouterAndExperts) {
+  TinyTransformer tiny("gpt-oss");
+  tiny.keys["attention.sliding_window"] = uint32_t(5);
+  tiny.tensors["blk.1.ffn_gate_inp.bias"] = {{8}};
+  tiny.tensors["blk.1.ffn_gate_exps.bias"] = {{32, 8}};
+  tiny.tensors["blk.1.ffn_down_exps.bias"] = {{64, 8}};
+  expectImport(tiny);
+  auto router = find<moe::RouterOp>("blk.1.router");
+  EXPECT_EQ(tensorOf(router.getLogitBias()), "blk.1.ffn_gate_inp.bias");
+  EXPECT_FALSE(router.getBias());
+  auto experts = find<moe::ExpertsOp>("blk.1.ffn_experts");
+  EXPECT_EQ(tensorOf(experts.getGateBias()), "blk.1.ffn_gate_exps.bias");
+  EXPECT_FALSE(experts.getUpBias());
+  EXPECT_EQ(tensorOf(experts.getDownBias()), "blk.1.ffn_down_exps.bias");
+  EXPECT_EQ(experts.getActivation(), moe::Activation::ClampedSwiglu);
+  tiny.tensors["blk.1.ffn_gate_exps.bias"] = {{32, 8}, moek::Format::F16};
+  expectFailure(tiny, StatusCode::Unsupported,
+                "tensor \"blk.1.ffn_gate_exps.bias\" is F16, expected F32");
+}
+
+//===----------------------------------------------------------------------===//
+// Whole files
+//===----------------------------------------------------------------------===//
+
+// What supported files have is not called new when another architecture has it.
+TEST_F(Transformer, KnownPartsAreNotNew) {
+  for (const char *name :
+       {"deepseek2-split", "deepseek2-v3", "glm4moe", "gpt-oss", "llama",
+        "minimax-m2", "mixtral-old", "qwen2moe", "qwen3moe"}) {
+    auto model = moec::GgufModel::open(std::string(MOE_TEST_DATA) + "/unit/" +
+                                       name + ".gguf");
+    ASSERT_TRUE(model.isOk()) << model.status().message();
+    EXPECT_THAT(moec::newParts(*model), ElementsAre()) << name;
+  }
+}
+
+// Windows count a full one per token; plans record these numbers.
+TEST_F(Transformer, WorkBehindAFullWindow) {
+  TinyTransformer tiny("gpt-oss");
+  tiny.keys["attention.sliding_window"] = uint32_t(5);
+  expectImport(tiny);
+  module.get().walk([&](moe::GqaAttentionOp op) {
+    moe::WorkTerms terms = moe::workTerms(op).front();
+    for (auto [tokens, cached] : {std::pair(1, 5), {4, 100}, {7, 5}}) {
+      double seen = tokens * (cached + (tokens + 1) / 2.0);
+      EXPECT_DOUBLE_EQ(tokens * terms.tokenOps + seen * terms.seenOps +
+                           (cached + tokens) * terms.rowOps,
+                       op.getCost(tokens, cached).flops);
+    }
+  });
+}
