@@ -2,12 +2,14 @@
 """Compiles a model, computes logits and holds them against a reference.
 
   fidelity.py --moec PATH --moert PATH --work DIR MODEL.gguf REFERENCE.npy --ids FILE|ID,ID,...
-              [--forms none,factored,...] [--modes prefill,step,ubatch5] [--kv-type T]
+              [--forms none,factored,...] [--modes prefill,step,ubatch5,beside] [--kv-type T]
               [--compile-args "..."] [--greedy FILE] [bounds of compare_logits.py]
 
 Every --mla form is compiled once for one prefill and once with --ubatch 5. Modes:
-prefill, one batch; step, one token at a time through decode; ubatch5. --greedy
+prefill, one batch; step, one token at a time through decode; ubatch5; beside, in
+steps with three other sequences. --greedy
 names a file with a line "greedy: [ids]": the continuation must come out again.
+A file for --ids is a list with commas, or has a line "ids: ID ID ...".
 """
 import argparse
 import ast
@@ -42,7 +44,11 @@ def main():
     for name in ("rel", "mean_kl", "perplexity"):
         if getattr(a, name):
             bounds += ["--" + name.replace("_", "-"), getattr(a, name)]
-    ids = open(a.ids).read().strip() if os.path.exists(a.ids) else a.ids
+    ids = open(a.ids).read() if os.path.exists(a.ids) else a.ids
+    for line in ids.splitlines():
+        if line.startswith("ids:"):
+            ids = ",".join(line.split()[1:])
+    ids = ids.strip()
     tokens = ids
     if a.greedy:
         line = next(x for x in open(a.greedy) if x.startswith("greedy:"))
@@ -56,11 +62,12 @@ def main():
         for mode in a.modes.split(","):
             plan = os.path.join(a.work, f"{form}-{mode}.fb")
             out = os.path.join(a.work, f"{form}-{mode}.npy")
-            ubatch = ["--ubatch", "5"] if mode == "ubatch5" else []
+            more = {"ubatch5": ["--ubatch", "5"], "beside": ["--sequences", "4"]}.get(mode, [])
+            fed = {"step": ["--step"], "beside": ["--beside", "3"]}.get(mode, [])
             run(a.moec, "compile", a.model, "-o", plan, "--mla", form, "--kv-type", a.kv_type,
-                *ubatch, *a.compile_args.split())
+                *more, *a.compile_args.split())
             run(a.moert, "logits", plan, "--tokens", tokens, "--out", out,
-                *(["--step"] if mode == "step" else []))
+                *fed)
             done = subprocess.run([sys.executable, compare, out, a.reference, "--ids", ids, *bounds],
                                   capture_output=True, text=True)
             print(f"== {form} {mode}: {'ok' if done.returncode == 0 else 'FAILED'}")

@@ -6,6 +6,7 @@
 #include "tools/moert/Npy.h"
 #include "tools/moert/Shared.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <limits>
 #include <memory>
@@ -17,8 +18,36 @@ struct LogitsFlags {
   EngineFlags engine;
   std::vector<int32_t> tokens;
   bool step = false, json = false;
+  int32_t beside = 0;
   std::string out;
 };
+
+/// Token by token in steps that `others` further sequences have rows of too:
+/// the same tokens, each from another one on.
+Status appendBeside(Engine &engine, Sequence &own,
+                    const std::vector<int32_t> &tokens, int32_t others,
+                    NpyWriter &npy) {
+  std::vector<Sequence> sequences;
+  for (int32_t i = 0; i < others; ++i)
+    sequences.push_back(engine.sequence());
+  for (size_t at = 0; at < tokens.size(); ++at) {
+    std::vector<int32_t> next;
+    for (size_t i = 0; i <= sequences.size(); ++i)
+      next.push_back(tokens[(at + i) % tokens.size()]);
+    std::vector<Request> requests{{&own, {&next[0], 1}}};
+    for (size_t i = 0; i < sequences.size(); ++i)
+      requests.push_back({&sequences[i], {&next[i + 1], 1}});
+    auto isOpen = [](const Request &request) { return request.isOpen(); };
+    while (std::any_of(requests.begin(), requests.end(), isOpen))
+      MOE_RETURN_IF_ERROR(engine.step(
+          requests, [&](size_t request, int32_t, std::span<const float> row) {
+            return request == 0 ? npy.append(row) : Status::ok();
+          }));
+    for (const Request &request : requests)
+      MOE_RETURN_IF_ERROR(request.status);
+  }
+  return Status::ok();
+}
 
 Status writeLogits(const LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(
@@ -30,7 +59,10 @@ Status writeLogits(const LogitsFlags &flags) {
   MOE_ASSIGN_OR_RETURN(NpyWriter npy,
                        NpyWriter::create(flags.out, flags.tokens.size(),
                                          size_t(engine->vocab())));
-  if (flags.step) {
+  if (flags.beside > 0) {
+    MOE_RETURN_IF_ERROR(
+        appendBeside(*engine, sequence, flags.tokens, flags.beside, npy));
+  } else if (flags.step) {
     for (int32_t token : flags.tokens) {
       MOE_ASSIGN_OR_RETURN(std::span<const float> logits,
                            engine->append(sequence, token));
@@ -73,6 +105,12 @@ void addLogitsCommand(moetool::Tool &tool) {
   command->add_flag("--step", flags->step,
                     "Feed one token at a time through the decode phase "
                     "instead of all at once");
+  command
+      ->add_option("--beside", flags->beside,
+                   "Feed one token at a time in steps with so many other "
+                   "sequences; the plan needs --sequences for them")
+      ->check(CLI::Range(0, 1024))
+      ->type_name("N");
   command->add_flag("--json", flags->json,
                     "Print a JSON object that describes the file");
   flags->engine.addThreads(*command);
