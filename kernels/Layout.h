@@ -35,6 +35,13 @@ constexpr bool hasLayout(Layout layout, Format format, int64_t cols) {
   return layout == Layout::Gguf || hasRows16(format, cols);
 }
 
+/// Bytes from row to row of `cols` elements without gaps; hasLayout().
+constexpr uint64_t rowBytes(Layout layout, Format format, uint64_t cols) {
+  return layout == Layout::Gguf || rows16Shape(format).codeBits == 16
+             ? rowBytes(format, cols)
+             : rows16Bytes(format, cols);
+}
+
 /// Rows that a matrix of `rows` takes room for.
 constexpr int64_t storedRows(Layout layout, int64_t rows) {
   return layout == Layout::Gguf ? rows

@@ -40,11 +40,16 @@ inline int64_t intOf(const fb::Instruction &instruction, const OpSpec &spec,
   return -1;
 }
 
-/// Of the rows alone, without gaps between them. `weight` passed
-/// verifyTables().
+/// Of a row, in its layout's bytes. `weight` passed verifyTables().
+inline uint64_t rowBytesOf(const fb::Weight &weight) {
+  return moek::rowBytes(moek::Layout(weight.layout()),
+                        moek::Format(weight.format()), weight.cols());
+}
+
+/// Of the rows alone, without gaps between them, likewise.
 inline uint64_t bytesOfRows(const fb::Weight &weight) {
   return uint64_t(weight.outer()) * uint64_t(weight.rows()) *
-         moek::rowBytes(moek::Format(weight.format()), weight.cols());
+         rowBytesOf(weight);
 }
 
 /// Pages that hold `positions` positions of a sequence.

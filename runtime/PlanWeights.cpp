@@ -16,7 +16,7 @@ uint64_t weightBytes(const Plan &plan) {
     // Verified when the plan was loaded: no overflow, inside the file.
     uint64_t bytes = uint64_t(w.outer() - 1) * uint64_t(w.outer_stride()) +
                      uint64_t(w.rows() - 1) * uint64_t(w.row_stride()) +
-                     moek::rowBytes(moek::Format(w.format()), w.cols());
+                     rowBytesOf(w);
     ranges.emplace_back(w.file(), w.offset(), w.offset() + bytes);
   }
   std::sort(ranges.begin(), ranges.end());

@@ -78,9 +78,12 @@ Status verifyFile(const fb::File &file) {
 }
 
 /// Bytes that the format's widest scalar needs as alignment, where kernels read
-/// it directly. Quantised blocks hold FP16 scales.
+/// it directly. Most quantised blocks hold FP16 scales; those of an odd number
+/// of bytes do not.
 uint64_t alignmentOf(moek::Format format) {
-  return format == moek::Format::F32 ? 4 : 2;
+  if (format == moek::Format::F32)
+    return 4;
+  return moek::formatInfo(format).blockBytes % 2 ? 1 : 2;
 }
 
 Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
@@ -107,7 +110,7 @@ Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
     return invalidPlan("has layout {}, which rows of {} {} elements lack",
                        moek::layoutName(*layout), w.cols(), info.name);
 
-  uint64_t rowBytes = moek::rowBytes(*format, w.cols());
+  uint64_t rowBytes = moek::rowBytes(*layout, *format, w.cols());
   if (w.row_stride() < 0 || uint64_t(w.row_stride()) < rowBytes)
     return invalidPlan("has row stride {}, less than a row of {} bytes",
                        w.row_stride(), rowBytes);

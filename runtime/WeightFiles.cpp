@@ -227,13 +227,12 @@ std::vector<std::string> WeightFiles::paths() const {
 }
 
 Extent extentOf(const fb::Weight &weight) {
-  auto format = *moek::formatFromNumber(weight.format());
   int64_t rows =
       moek::storedRows(*moek::layoutFromNumber(weight.layout()), weight.rows());
   return {weight.offset(),
           uint64_t((weight.outer() - 1) * weight.outer_stride() +
                    (rows - 1) * weight.row_stride()) +
-              moek::rowBytes(format, uint64_t(weight.cols()))};
+              rowBytesOf(weight)};
 }
 
 std::vector<Extent> extentsIn(const fb::Plan &plan, uint32_t file) {

@@ -91,14 +91,13 @@ private:
       MOE_RETURN_IF_ERROR(weight.source->read(matrix, row, rows, out));
       return count;
     }
-    uint64_t rowBytes = weight.rowBytes();
-    rows_.resize(uint64_t(rows) * rowBytes);
+    uint64_t from = weight.sourceRowBytes(), to = weight.rowBytes();
+    rows_.resize(uint64_t(rows) * from);
     MOE_RETURN_IF_ERROR(weight.source->read(matrix, row, rows, rows_.data()));
     for (int64_t r = 0; r < rows; r += moek::kRows16)
-      if (!moek::packRows16(weight.format, rows_.data() + r * rowBytes,
-                            int64_t(rowBytes),
-                            std::min(moek::kRows16, rows - r), weight.cols,
-                            out + r * rowBytes))
+      if (!moek::packRows16(weight.format, rows_.data() + uint64_t(r) * from,
+                            int64_t(from), std::min(moek::kRows16, rows - r),
+                            weight.cols, out + uint64_t(r) * to))
         return Status(StatusCode::Internal,
                       "a weight was given a layout that it does not have");
     return count;

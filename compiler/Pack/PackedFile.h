@@ -49,7 +49,13 @@ struct PackedWeight {
   moek::Layout layout;
   uint64_t offset = 0;
 
-  uint64_t rowBytes() const { return moek::rowBytes(format, uint64_t(cols)); }
+  /// As written, and as `source` has it.
+  uint64_t rowBytes() const {
+    return moek::rowBytes(layout, format, uint64_t(cols));
+  }
+  uint64_t sourceRowBytes() const {
+    return moek::rowBytes(format, uint64_t(cols));
+  }
   uint64_t bytes() const {
     return uint64_t(outer * moek::storedRows(layout, rows)) * rowBytes();
   }

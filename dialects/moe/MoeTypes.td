@@ -33,6 +33,17 @@ def Moe_Q5_K : Moe_QuantType<"Q5_K", "q5_k">;
 def Moe_Q6_K : Moe_QuantType<"Q6_K", "q6_k">;
 def Moe_IQ4_NL : Moe_QuantType<"IQ4_NL", "iq4_nl">;
 def Moe_IQ4_XS : Moe_QuantType<"IQ4_XS", "iq4_xs">;
+def Moe_IQ1_S : Moe_QuantType<"IQ1_S", "iq1_s">;
+def Moe_IQ1_M : Moe_QuantType<"IQ1_M", "iq1_m">;
+def Moe_IQ2_XXS : Moe_QuantType<"IQ2_XXS", "iq2_xxs">;
+def Moe_IQ2_XS : Moe_QuantType<"IQ2_XS", "iq2_xs">;
+def Moe_IQ2_S : Moe_QuantType<"IQ2_S", "iq2_s">;
+def Moe_IQ3_XXS : Moe_QuantType<"IQ3_XXS", "iq3_xxs">;
+def Moe_IQ3_S : Moe_QuantType<"IQ3_S", "iq3_s">;
+def Moe_MXFP4 : Moe_QuantType<"MXFP4", "mxfp4">;
+def Moe_NVFP4 : Moe_QuantType<"NVFP4", "nvfp4">;
+def Moe_TQ1_0 : Moe_QuantType<"TQ1_0", "tq1_0">;
+def Moe_TQ2_0 : Moe_QuantType<"TQ2_0", "tq2_0">;
 
 def Moe_KvType : TypeDef<Moe_Dialect, "Kv"> {
   let mnemonic = "kv";

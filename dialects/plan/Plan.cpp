@@ -206,8 +206,10 @@ void WeightOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 }
 
 int64_t WeightOp::getExtentBytes() {
-  int64_t rowBytes = moek::rowBytes(*formatFromName(getFormat()), getCols());
-  int64_t rows = moek::storedRows(moek::Layout(getLayout()), getRows());
+  auto layout = moek::Layout(getLayout());
+  int64_t rowBytes =
+      moek::rowBytes(layout, *formatFromName(getFormat()), getCols());
+  int64_t rows = moek::storedRows(layout, getRows());
   return (getOuter() - 1) * getOuterStride() + (rows - 1) * getRowStride() +
          rowBytes;
 }
@@ -216,20 +218,18 @@ LogicalResult WeightOp::verify() {
   if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
     return failure();
   moek::Format format = *formatFromName(getFormat());
-  int64_t rowBytes = moek::rowBytes(format, getCols());
+  auto layout = moek::Layout(getLayout());
+  if (layout != moek::Layout::Gguf &&
+      failed(verifyLayout(*this, getLayout(), format, getCols())))
+    return failure();
+  int64_t rowBytes = moek::rowBytes(layout, format, getCols());
   if (getRowStride() < rowBytes)
     return emitOpError() << "expected a row stride of at least " << rowBytes
                          << " bytes, found " << getRowStride();
-  auto layout = moek::Layout(getLayout());
-  if (layout != moek::Layout::Gguf) {
-    if (failed(verifyLayout(*this, getLayout(), format, getCols())))
-      return failure();
-    if (getRowStride() != rowBytes)
-      return emitOpError() << "expected a row stride of " << rowBytes
-                           << " bytes in layout "
-                           << stringifyLayout(getLayout()) << ", found "
-                           << getRowStride();
-  }
+  if (layout != moek::Layout::Gguf && getRowStride() != rowBytes)
+    return emitOpError() << "expected a row stride of " << rowBytes
+                         << " bytes in layout " << stringifyLayout(getLayout())
+                         << ", found " << getRowStride();
   Checked matrix = Checked(moek::storedRows(layout, getRows()) - 1) *
                        Checked(getRowStride()) +
                    Checked(rowBytes);

@@ -39,7 +39,9 @@ struct WeightShape {
   moek::Format format;
   Layout layout;
 
-  int64_t rowBytes() const { return moek::rowBytes(format, cols); }
+  int64_t rowBytes() const {
+    return moek::rowBytes(moek::Layout(layout), format, cols);
+  }
   /// Of a matrix without gaps: rows, or whole panels of them.
   int64_t matrixBytes() const;
 };

@@ -9,6 +9,7 @@
 #include "kernels/Registry.h"
 #include "kernels/cpu/GemmTiling.h"
 #include "kernels/cpu/OfIsa.h"
+#include "kernels/quant/Dequant.h"
 
 namespace moek {
 namespace {
@@ -45,9 +46,16 @@ using moek::kNever;
                                     float *out) {                              \
     moek::readKv<moek::MOE_ISA::Simd>(moek::KvType::name, row, cols, out);     \
   }
-#define MOE_BLOCK_FORMAT(name, kernel, id, elements, bytes)                    \
+#define MOE_CPU_FORMAT(name, kernel, id, elements, bytes)                      \
   void moek::MOE_ISA::Dequant::name(const uint8_t *row, int64_t cols,          \
                                     float *out) {                              \
     moek::MOE_ISA::Gemms::dequantize<moek::Format::name>(row, cols, out);      \
+  }
+#define MOE_BLOCK_FORMAT(name, kernel, id, elements, bytes)                    \
+  MOE_CPU_FORMAT(name, kernel, id, elements, bytes)
+#define MOE_REF_FORMAT(name, kernel, id, elements, bytes)                      \
+  void moek::MOE_ISA::Dequant::name(const uint8_t *row, int64_t cols,          \
+                                    float *out) {                              \
+    (void)moek::dequantizeRow(moek::Format::name, row, cols, out);             \
   }
 MOE_ONE_FORMAT

@@ -4,6 +4,8 @@
 //
 //   w[r][c] = scale[r] * (code[r][c] - kZero) + kOffsetSign * offset[r]
 //
+// Codes are as vectors are given them: with values and shifts looked up.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_KERNELS_CPU_ROWS16TRAITS_H
@@ -21,7 +23,7 @@ template <Format F> struct Rows16Traits : BlockTraits<BlockOf<F>> {
   using Block = BlockOf<F>;
   using Traits = BlockTraits<Block>;
   static constexpr int kCols = Traits::kElements;
-  static constexpr int kBytes = int(kRows16 * sizeof(Block));
+  static constexpr int kBytes = int(kRows16) * Traits::kPackedBytes;
   /// Of scales in all rows: codes come behind them.
   static constexpr int kScalePart = int(kRows16) * Traits::kScaleBytes;
   /// Of 32 columns, with their share of the scale part.
@@ -29,9 +31,10 @@ template <Format F> struct Rows16Traits : BlockTraits<BlockOf<F>> {
   static constexpr int kScales = kCols / Traits::kSub;
   static constexpr int kOffsets =
       Traits::kOffsetSub ? kCols / Traits::kOffsetSub : 0;
-  /// Where numbers other than F16 begin.
-  static constexpr int kNumbersAt =
-      int(kRows16) * 2 * (1 + Traits::kIsOffset1 + Traits::kHasDmin);
+  /// Where numbers other than F16 begin, and shifts.
+  static constexpr int kNumbersAt = int(kRows16) * Traits::kHalfBytes;
+  static constexpr int kShiftsAt =
+      kNumbersAt + int(kRows16) * Traits::kNumberBytes;
   /// Eight minima behind eight scales.
   static constexpr bool kHasMinima =
       Traits::kScaleCode == ScaleCode::SixBitPairs;

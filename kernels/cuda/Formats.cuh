@@ -25,6 +25,7 @@
 #define MOE_IQ4_NL 20
 #define MOE_IQ4_XS 23
 #define MOE_BF16 30
+#define MOE_MXFP4 39
 
 // MOE_BLOCK_ELEMENTS and MOE_BLOCK_BYTES are the format's in Formats.def.
 constexpr int kBlockElements = MOE_BLOCK_ELEMENTS;
@@ -33,5 +34,14 @@ constexpr int kBlockBytes = MOE_BLOCK_BYTES;
 /// kernels/quant/IQ4_NL.h
 static __constant__ i8 kIq4Values[16] = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+/// kernels/quant/MXFP4.h
+static __constant__ i8 kFp4Values[16] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                         0, -1, -2, -3, -4, -6, -8, -12};
+
+/// 2^(exponent - 128), kernels/quant/Half.h.
+MOE_DEVICE float exponentToFloat(u32 exponent) {
+  return __int_as_float(
+      int(exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23));
+}
 
 #endif // MOE_KERNELS_CUDA_FORMATS_CUH

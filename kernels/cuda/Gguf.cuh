@@ -64,6 +64,8 @@ MOE_DEVICE float valueAt(const u8 *row, i64 col) {
   return scaled(half(b), i8(b[2 + e]));
 #elif MOE_FORMAT == MOE_IQ4_NL
   return scaled(half(b), kIq4Values[nibble16(b + 2, e)]);
+#elif MOE_FORMAT == MOE_MXFP4
+  return scaled(exponentToFloat(b[0]), kFp4Values[nibble16(b + 1, e)]);
 #elif MOE_FORMAT == MOE_IQ4_XS
   int s = e / 32;
   int scale =

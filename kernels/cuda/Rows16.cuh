@@ -35,6 +35,9 @@
 #elif MOE_FORMAT == MOE_IQ4_NL
 #define MOE_BITS 4
 #define MOE_SCALE_BYTES 2
+#elif MOE_FORMAT == MOE_MXFP4
+#define MOE_BITS 4
+#define MOE_SCALE_BYTES 1
 #elif MOE_FORMAT == MOE_IQ4_XS
 #define MOE_BITS 4
 #define MOE_SCALE_BYTES 8
@@ -64,7 +67,8 @@
 #define MOE_ZERO 128
 #endif
 
-#if MOE_FORMAT == MOE_IQ4_NL || MOE_FORMAT == MOE_IQ4_XS
+#if MOE_FORMAT == MOE_IQ4_NL || MOE_FORMAT == MOE_IQ4_XS ||                    \
+    MOE_FORMAT == MOE_MXFP4
 #define MOE_TABLE
 #define MOE_A_SIGNED ///< Operand A of mma.
 #endif
@@ -144,12 +148,17 @@ MOE_DEVICE void loadCodes(Codes &codes, const u8 *unit, int c) {
 }
 
 #ifdef MOE_TABLE
-/// Bytes kIq4Values[n] for the four nibbles of the low half of `n`. A prmt
+/// The format's values of the four nibbles of the low half of `n`. A prmt
 /// takes from eight bytes: one of each half of the table, and the nibbles' top
 /// bits choose.
 MOE_DEVICE u32 lookUp(u32 n) {
+#if MOE_FORMAT == MOE_MXFP4 // kFp4Values
+  constexpr u32 kTable[4] = {0x03020100u, 0x0c080604u, 0xfdfeff00u,
+                             0xf4f8fafcu};
+#else // kIq4Values
   constexpr u32 kTable[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u,
                              0x71594535u};
+#endif
   u32 which = n & 0x7777;
   u32 low = __byte_perm(kTable[0], kTable[1], which);
   u32 high = __byte_perm(kTable[2], kTable[3], which);
@@ -214,7 +223,11 @@ MOE_DEVICE u32 load4(const u8 *p) { return __ldg((const u32 *)p); }
 
 /// `quad` is g % 4: a lane's rows are the four from 4 quad on.
 MOE_DEVICE void loadScales(BlockScales &block, const u8 *tile, int quad) {
+#if MOE_FORMAT == MOE_MXFP4 // a byte a row
+  block.d.x = load4(tile + 4 * quad);
+#else
   block.d = load8(tile + 8 * quad);
+#endif
 #ifdef MOE_MIN
   block.m = load8(tile + 32 + 8 * quad);
 #endif
@@ -285,7 +298,11 @@ MOE_DEVICE void decode(Factors &f, const BlockScales &block,
 #endif
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
+#if MOE_FORMAT == MOE_MXFP4
+    float d = exponentToFloat(block.d.x >> (8 * r) & 255);
+#else
     float d = halfOf(block.d, r);
+#endif
 #ifdef MOE_MIN
     float m = halfOf(block.m, r);
 #endif

@@ -11,8 +11,17 @@
 #include "kernels/quant/F16.h"
 #include "kernels/quant/F32.h"
 #include "kernels/quant/Format.h"
+#include "kernels/quant/IQ1_M.h"
+#include "kernels/quant/IQ1_S.h"
+#include "kernels/quant/IQ2_S.h"
+#include "kernels/quant/IQ2_XS.h"
+#include "kernels/quant/IQ2_XXS.h"
+#include "kernels/quant/IQ3_S.h"
+#include "kernels/quant/IQ3_XXS.h"
 #include "kernels/quant/IQ4_NL.h"
 #include "kernels/quant/IQ4_XS.h"
+#include "kernels/quant/MXFP4.h"
+#include "kernels/quant/NVFP4.h"
 #include "kernels/quant/Q2_K.h"
 #include "kernels/quant/Q3_K.h"
 #include "kernels/quant/Q4_0.h"
@@ -23,6 +32,8 @@
 #include "kernels/quant/Q5_K.h"
 #include "kernels/quant/Q6_K.h"
 #include "kernels/quant/Q8_0.h"
+#include "kernels/quant/TQ1_0.h"
+#include "kernels/quant/TQ2_0.h"
 
 namespace moek {
 

@@ -66,6 +66,13 @@ constexpr uint16_t floatToF16(float value) {
   return sign | uint16_t(std::bit_cast<uint32_t>(shifted) - 0x3f000000);
 }
 
+/// 2^(exponent - 128): half of what OCP's E8M0 says, for formats whose codes
+/// count halves. 2^-128 and 2^-127 are below the normal range.
+[[gnu::always_inline]] constexpr float exponentToFloat(uint8_t exponent) {
+  return std::bit_cast<float>(exponent < 2 ? 0x00200000u << exponent
+                                           : (exponent - 1u) << 23);
+}
+
 constexpr float f16ToFloat(Bits16 bits) { return f16ToFloat(bits.value()); }
 constexpr float bf16ToFloat(Bits16 bits) { return bf16ToFloat(bits.value()); }
 

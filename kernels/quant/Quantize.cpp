@@ -48,6 +48,131 @@ void quantize(const float *x, BlockQ8_0 &block) {
              : 0);
 }
 
+/// The largest magnitude; infinity if there is a NaN.
+float largestOf(const float *x, int count) {
+  float largest = 0;
+  for (int i = 0; i < count; ++i)
+    if (!(std::fabs(x[i]) <= largest))
+      largest = std::isnan(x[i]) ? std::numeric_limits<float>::infinity()
+                                 : std::fabs(x[i]);
+  return largest;
+}
+
+/// The code of kFp4Values nearest to x / scale; of two the one nearer to zero.
+int nearestFp4(float x, float scale) {
+  int best = 0;
+  float magnitude = std::fabs(x) / scale;
+  for (int code = 1; code < 8; ++code)
+    if (std::fabs(magnitude - kFp4Values[code]) <
+        std::fabs(magnitude - kFp4Values[best]))
+      best = code;
+  return std::signbit(x) && best != 0 ? best + 8 : best;
+}
+
+/// The codes of `count` elements for a scale; returns the sum of their squared
+/// errors.
+double fp4Codes(const float *x, int count, float scale, uint8_t *codes) {
+  double error = 0;
+  for (int i = 0; i < count; ++i) {
+    codes[i] = uint8_t(scale > 0 ? nearestFp4(x[i], scale) : 0);
+    double off = double(x[i]) - double(scale) * kFp4Values[codes[i]];
+    error += off * off;
+  }
+  return error;
+}
+
+void quantize(const float *x, BlockMXFP4 &block) {
+  constexpr int kCount = BlockMXFP4::kElements;
+  uint8_t codes[kCount] = {};
+  float largest = largestOf(x, kCount);
+  // The largest value is 12 halves: 2^(e - 128) * 12 reaches `largest` from
+  // this e on, and one less may lose less than it clips.
+  int exponent = 0;
+  while (exponent < 254 && exponentToFloat(uint8_t(exponent)) * 12 < largest)
+    ++exponent;
+  block.d = uint8_t(exponent);
+  double error = fp4Codes(x, kCount, exponentToFloat(block.d), codes);
+  if (exponent > 0 && exponent < 254) {
+    uint8_t clipped[kCount];
+    if (fp4Codes(x, kCount, exponentToFloat(uint8_t(exponent - 1)), clipped) <
+        error) {
+      block.d = uint8_t(exponent - 1);
+      std::copy_n(clipped, kCount, codes);
+    }
+  }
+  if (!std::isfinite(largest)) { // 12 * 2^127
+    block.d = 255;
+    std::fill_n(codes, kCount, uint8_t(7));
+  }
+  for (int i = 0; i < 16; ++i)
+    block.codes[i] = uint8_t(codes[i] | codes[i + 16] << 4);
+}
+
+void quantize(const float *x, BlockNVFP4 &block) {
+  for (int s = 0; s < 4; ++s) {
+    float largest = largestOf(x + 16 * s, 16);
+    // The least scale that reaches the largest value, or one less; 0x7e is the
+    // largest of all, 448.
+    uint8_t &scale = block.scales[s];
+    scale = 0;
+    while (scale < 0x7e && block.scale(s) * 12 < largest)
+      ++scale;
+    uint8_t codes[16], clipped[16];
+    double error = fp4Codes(x + 16 * s, 16, block.scale(s), codes);
+    if (scale > 1) {
+      --scale;
+      if (fp4Codes(x + 16 * s, 16, block.scale(s), clipped) < error)
+        std::copy_n(clipped, 16, codes);
+      else
+        ++scale;
+    }
+    for (int i = 0; i < 8; ++i)
+      block.codes[8 * s + i] = uint8_t(codes[i] | codes[i + 8] << 4);
+  }
+}
+
+/// The scale of ternary formats, and digits 0 .. 2 of 256 elements.
+Bits16 ternaryDigits(const float *x, uint8_t *digits) {
+  float largest = largestOf(x, 256);
+  uint16_t d = floatToF16(std::isfinite(largest)
+                              ? largest
+                              : std::numeric_limits<float>::quiet_NaN());
+  for (int i = 0; i < 256; ++i)
+    digits[i] = uint8_t(
+        std::isfinite(largest) && largest > 0
+            ? 1 + std::clamp(std::nearbyint(x[i] / largest), -1.0f, 1.0f)
+            : 1);
+  return Bits16::of(d);
+}
+
+void quantize(const float *x, BlockTQ1_0 &block) {
+  uint8_t digits[256];
+  block.d = ternaryDigits(x, digits);
+  const uint8_t *next = digits;
+  auto put = [&](uint8_t *bytes, int count, int perByte) {
+    for (int i = 0; i < count; ++i) {
+      int number = 0; // of five digits, the first the highest
+      for (int k = 0; k < 5; ++k)
+        number = 3 * number + (k < perByte ? next[k * count + i] : 0);
+      bytes[i] = uint8_t((number * 256 + 242) / 243); // rounded up
+    }
+    next += count * perByte;
+  };
+  put(block.low, 32, 5);
+  put(block.middle, 16, 5);
+  put(block.high, 4, 4);
+}
+
+void quantize(const float *x, BlockTQ2_0 &block) {
+  uint8_t digits[256];
+  block.d = ternaryDigits(x, digits);
+  for (int i = 0; i < 64; ++i) {
+    const uint8_t *first = digits + i / 32 * 128 + i % 32;
+    block.codes[i] =
+        uint8_t(first[0] | first[32] << 2 | first[64] << 4 | first[96] << 6);
+  }
+}
+
 template <class Block>
 bool quantizeBlocks(const float *values, int64_t cols, uint8_t *row) {
   auto *blocks = reinterpret_cast<Block *>(row);
@@ -69,6 +194,14 @@ bool quantizeRow(Format format, const float *values, int64_t cols,
     return quantizeBlocks<BlockBF16>(values, cols, row);
   case Format::Q8_0:
     return quantizeBlocks<BlockQ8_0>(values, cols, row);
+  case Format::MXFP4:
+    return quantizeBlocks<BlockMXFP4>(values, cols, row);
+  case Format::NVFP4:
+    return quantizeBlocks<BlockNVFP4>(values, cols, row);
+  case Format::TQ1_0:
+    return quantizeBlocks<BlockTQ1_0>(values, cols, row);
+  case Format::TQ2_0:
+    return quantizeBlocks<BlockTQ2_0>(values, cols, row);
   default:
     return false;
   }

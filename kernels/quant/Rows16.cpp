@@ -60,8 +60,8 @@ template <class Fn> uint8_t *putVector(uint8_t *out, Fn fn) {
   return out + 64;
 }
 
-/// The code part of 32 columns.
-template <int Bits>
+/// The code part of 32 columns, whose codes begin at bit `From`.
+template <int Bits, int From>
 void packCodes(const uint8_t *codes, int64_t stride, uint8_t *out) {
   Group groups[8];
   loadGroups(codes, stride, groups);
@@ -69,8 +69,10 @@ void packCodes(const uint8_t *codes, int64_t stride, uint8_t *out) {
     for (const Group &group : groups)
       out = putVector(out, [&](int q) { return group.rows[q]; });
   // Where the next bits of a code are.
-  constexpr int kLow = Bits >= 4 && Bits < 8 ? 4 : 0;
-  if constexpr (kLow == 4)
+  constexpr bool kNibbles = Bits >= 4 && Bits < 8;
+  constexpr int kLow = kNibbles ? 4 : From;
+  static_assert(From == 0 || Bits == 2);
+  if constexpr (kNibbles)
     for (int v = 0; v < 4; ++v)
       out = putVector(out, [&](int q) {
         return (groups[v].rows[q] & 0x0f0f0f0f) |
@@ -132,16 +134,22 @@ template <bool Paired, int N, class Fn> void putSixBits(uint8_t *out, Fn fn) {
 template <class Block>
 void packScales(const Block *const *blocks, int count, uint8_t *out) {
   using Traits = BlockTraits<Block>;
-  auto putHalves = [&](auto member) {
-    for (int r = 0; r < count; ++r)
-      std::memcpy(out + 2 * r, &(blocks[r]->*member), 2);
-    out += 2 * kRows16;
+  auto put = [&](auto number) {
+    using Number = decltype(number(*blocks[0]));
+    for (int r = 0; r < count; ++r) {
+      Number value = number(*blocks[r]);
+      std::memcpy(out + r * int(sizeof(value)), &value, sizeof(value));
+    }
+    out += kRows16 * int(sizeof(Number));
   };
-  putHalves(&Block::d);
+  if constexpr (Traits::kIsExponent)
+    put([](const Block &block) { return block.d; });
+  else
+    put([](const Block &block) { return halfOf(block); });
   if constexpr (Traits::kIsOffset1)
-    putHalves(&Block::m);
+    put([](const Block &block) { return block.m; });
   if constexpr (Traits::kHasDmin)
-    putHalves(&Block::dmin);
+    put([](const Block &block) { return block.dmin; });
   constexpr int kScales = Traits::kElements / Traits::kSub;
   constexpr bool kPaired = Traits::kPairs;
   // Numbers of rows that are not there are zero.
@@ -166,6 +174,19 @@ void packScales(const Block *const *blocks, int count, uint8_t *out) {
     putBytes<kPaired>(out, kScales, ofRows([](const Block &block, int i) {
                         return block.scale(i) | block.min(i) << 4;
                       }));
+  if constexpr (Traits::kScaleCode == ScaleCode::OddNibbles)
+    out = putBytes<kPaired>(
+        out, kScales / 2, ofRows([](const Block &block, int i) {
+          return block.scale(i) / 2 | block.scale(kScales / 2 + i) / 2 << 4;
+        }));
+  if constexpr (Traits::kShiftCols != 0)
+    for (int i = 0; i < Traits::kElements / Traits::kShiftCols; ++i) {
+      unsigned bits = 0;
+      for (int r = 0; r < count; ++r)
+        bits |= unsigned(blocks[r]->shift(i)) << r;
+      Bits16 word = Bits16::of(uint16_t(bits));
+      std::memcpy(out + 2 * i, &word, 2);
+    }
 }
 
 /// Tiles of quantised blocks. Rows beyond `count` stay zero.
@@ -175,12 +196,12 @@ void packBlocks(const uint8_t *rows, int64_t rowStride, int count, int64_t cols,
   using Block = BlockOf<F>;
   constexpr int kElements = Block::kElements;
   constexpr Rows16Shape kShape = rows16Shape(F);
-  static_assert(kShape.scaleBytes * 8 + kShape.codeBits * kElements ==
-                int64_t(sizeof(Block)) * 8);
+  // A code in eighths, besides its shift.
+  constexpr int kFrom = BlockTraits<Block>::kShiftCols ? 3 : 0;
   uint8_t codes[kRows16][kElements];
   std::memset(codes[count], 0, size_t(kRows16 - count) * kElements);
   if (count < kRows16)
-    std::memset(out, 0, size_t(kRows16) * rowBytes(F, uint64_t(cols)));
+    std::memset(out, 0, size_t(kRows16) * rows16Bytes(F, uint64_t(cols)));
   const Block *blocks[kRows16];
   for (int r = 0; r < count; ++r)
     blocks[r] = reinterpret_cast<const Block *>(rows + r * rowStride);
@@ -190,7 +211,7 @@ void packBlocks(const uint8_t *rows, int64_t rowStride, int count, int64_t cols,
     for (int r = 0; r < count; ++r)
       blocks[r]++->unpackCodes(codes[r]);
     for (int e = 0; e < kElements; e += 32, out += 64 * kShape.codeBits)
-      packCodes<kShape.codeBits>(codes[0] + e, kElements, out);
+      packCodes<kShape.codeBits, kFrom>(codes[0] + e, kElements, out);
   }
 }
 

@@ -2,7 +2,7 @@
 //
 // The layout that vector kernels read at memory speed, written by the compiler
 // into plan.weights. It holds the bits of the GGUF blocks, none more and none
-// fewer, in an order in which
+// fewer (but for grids, see below), in an order in which
 //   * a 64-byte vector of unpacked codes holds four neighbouring columns of 16
 //     rows: byte 4 r + j is row r, column 4 g + j of column group g. One
 //     broadcast of four activations feeds 16 rows (vpdpbusd), sums need no
@@ -10,21 +10,26 @@
 //   * scales are vectors over rows;
 //   * a kernel reads one stream of ascending addresses.
 //
-// A panel is 16 rows; it takes 16 * rowBytes bytes, so that row strides and
-// sizes are GGUF's. A last panel with fewer rows is filled up with zero bytes,
+// A panel is 16 rows; it takes 16 * rows16Bytes bytes, for all but grids those
+// of GGUF rows. A last panel with fewer rows is filled up with zero bytes,
 // which are weights of value 0 (or, for Q8_0, of scale 0). Panels consist of
-// tiles, one per block of columns, of 16 * blockBytes bytes:
+// tiles, one per block of columns, of 16 * kPackedBytes bytes (Traits.h):
 //
 //   scale part   vectors of 16 entries, one per row
 //   code part    for every 32 columns, 64 bytes per bit of code
 //
-// Scale parts (f16 is 32 bytes, u8 is 16 bytes): f16 d, f16 m or dmin where the
-// block has it, and by its ScaleCode (Traits.h), S = 256 / kSub:
-//   Half          nothing
+// Scale parts (f16 is 32 bytes, u8 is 16 bytes): f16 d (Exponent: u8 d), f16 m
+// or dmin where the block has it, and by its ScaleCode (Traits.h), S = 256 /
+// kSub:
+//   Half, Exponent  nothing
 //   Bytes         u8[S] signed scales
 //   SixBits       S six-bit numbers (scale + 32)
 //   SixBitPairs   2 S six-bit numbers: S scales, S minima
 //   NibblePairs   u8[S] scale | minimum << 4
+//   OddNibbles    u8[S / 2] of n, the scale being 2 n + 1: that of number i in
+//   the
+//                 low and of number S / 2 + i in the high half
+// and, with kShiftCols, for each so many columns 16 bits, bit r being row r's.
 // N six-bit numbers are u8[N / 2] with the low four bits of number i in the low
 // and of number N / 2 + i in the high half, then u8[N / 4] with the top two
 // bits of numbers i, N / 4 + i, N / 2 + i, 3 N / 4 + i from bit 0 up.
@@ -42,6 +47,14 @@
 //   1 bit (top one of Q5_x and Q3_K): one vector, group i in bit i
 //
 // F16 and BF16: a tile is two columns, row r at bytes 4 r, without scales.
+//
+// Formats of grids (Grids.h) are laid out as codes of single columns. IQ3_S
+// takes 1.22 times the bytes of the file, IQ2_S 1.29, IQ3_XXS 1.37, IQ1 1.4,
+// IQ2_XS 1.43 and IQ2_XXS 1.55. Looked up, eight columns of one row take some
+// ten instructions of one lane, or as many cycles of a gather for sixteen: four
+// to eight weights a cycle. Unpacked from codes of two to four bits it is 17 to
+// 26, so that a core reads from memory 1.5 to 3 times as many weights in spite
+// of their bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,7 +77,7 @@ template <class Block> constexpr Rows16Shape rows16ShapeOf() {
   if constexpr (requires { Block::kScales; })
     return {BlockTraits<Block>::kBits, BlockTraits<Block>::kScaleBytes};
   else // F16 and BF16, as they are.
-    return {sizeof(Block) == 2 ? 16 : 0, 0};
+    return {Block::kElements == 1 && sizeof(Block) == 2 ? 16 : 0, 0};
 }
 
 /// Likewise of a format.
@@ -85,9 +98,16 @@ constexpr bool hasRows16(Format format, int64_t cols) {
   return bits == 16 ? cols % 2 == 0 : bits != 0;
 }
 
+/// Bytes of a sixteenth of a panel of `cols` columns; hasRows16(format, cols).
+constexpr uint64_t rows16Bytes(Format format, uint64_t cols) {
+  Rows16Shape shape = rows16Shape(format);
+  return cols / formatInfo(format).blockElements * uint64_t(shape.scaleBytes) +
+         cols * uint64_t(shape.codeBits) / 8;
+}
+
 /// Packs `count` (1 to 16) GGUF rows, `rowStride` bytes apart, into a panel of
-/// 16 * rowBytes(format, cols) bytes at `out`. False, with nothing written, if
-/// hasRows16(format, cols) is false.
+/// 16 * rows16Bytes(format, cols) bytes at `out`. False, with nothing written,
+/// if hasRows16(format, cols) is false.
 [[nodiscard]] bool packRows16(Format format, const uint8_t *rows,
                               int64_t rowStride, int64_t count, int64_t cols,
                               uint8_t *out);

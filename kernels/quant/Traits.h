@@ -3,26 +3,41 @@
 // The block struct of a quantised format, BlockX in kernels/quant/X.h, says how
 // a weight follows from the bits:
 //
-//   x[c] = d * scale(s) * (value(code[c]) - kZero) + offset(s),  s = c / kSub
+//   x[c] = d * kUnit * scale(s) * (value(code[c]) - kZero) + offset(s),
+//   s = c / kSub
 //
 //   kElements       columns of a block: 32, or 256 for a super-block
-//   kCodeBits       2, 3, 4, 5, 6 or 8
+//   kCodeBits       2, 3, 4, 5, 6 or 8: of a code in Rows16
 //   kSub            columns that share a scale, and an offset: 16 or 32
 //   kZero           the code of 0. 128: codes are 8 bits, with kValues those of
 //                   the table plus 128
 //   kScales         how scales are coded, which is how Rows16 stores them
-//   kValues         optional: what a code stands for
-//   Bits16 d        F16, and for an offset that is
-//   Bits16 m        added: F16
-//   Bits16 dmin     taken off, times min(s): F16
+//   kValues         optional, of 16: what a code stands for, from -kZero on;
+//                   value() is that plus kZero. With kZero 128 multiplied as a
+//                   signed byte where an instruction set has nothing better.
+//   kUnit           optional: a power of two
+//   kShiftCols      optional: columns that share a bit that moves their values
+//                   by one, see IQ1_S.h; unpackCodes() has it added
+//   Bits16 d        F16 (a method if it lies in pieces); uint8_t: its exponent
+//   Bits16 m        optional offset that is added: F16
+//   Bits16 dmin     optional, taken off, times min(s): F16
 //   unpackCodes(to) the codes in column order, one byte each
+//   octet(i)        optional: codes 8 i .. 8 i + 7 from the lowest byte up.
+//                   Super-blocks that have it need no kernels/cpu/gguf/X.h.
 //   scale(s), min(s)    of a super-block
+//   shift(i)        the bit of columns kShiftCols i ..
 //
 // Everything else is derived from these: values (dequantize(), below), the
 // interleaved layout (Rows16.h) and its kernels with AVX2, AVX-512 and AMX, and
 // those on rows as in the file. A super-block is packed as its author liked, so
 // that its codes and scales are unpacked by code of its own in
 // kernels/cpu/gguf/X.h; blocks of 32 columns are all packed alike.
+//
+// Codes of a block may be indices into a grid of the format (Grids.h): then
+// kCodeBits are those of a value, and Rows16 takes more bytes than the file.
+//
+// A format that only the reference kernel multiplies says what its values are
+// with a dequantize() of its own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,10 +50,12 @@ namespace moek {
 
 enum class ScaleCode : uint8_t {
   Half,        ///< d alone: scale(s) is 1.
+  Exponent,    ///< The same, d being 2^(byte - 128).
   Bytes,       ///< -128 .. 127.
   SixBits,     ///< -32 .. 31.
   SixBitPairs, ///< 0 .. 63, and a minimum likewise.
   NibblePairs, ///< 0 .. 15, and a minimum likewise.
+  OddNibbles,  ///< 1, 3, .. 31.
 };
 
 /// Of a quantised format's block: what follows from its members.
@@ -52,6 +69,39 @@ template <class Block> struct BlockTraits {
   static constexpr bool kIsSuper = kElements == 256;
   /// Codes of 8 bits, 128 being zero.
   static constexpr bool kIsSigned = kZero == 128;
+  static constexpr bool kIsExponent = kScaleCode == ScaleCode::Exponent;
+  static constexpr float kUnit = [] {
+    if constexpr (requires { Block::kUnit; })
+      return Block::kUnit;
+    return 1.0f;
+  }();
+  static constexpr int kShiftCols = [] {
+    if constexpr (requires { Block::kShiftCols; })
+      return Block::kShiftCols;
+    return 0;
+  }();
+  /// The least and the largest value, kZero taken off, and code: what unpacked
+  /// codes, kZero included, go up to.
+  static constexpr int kLow = [] {
+    int low = kIsSigned ? -128 : -kZero;
+    if constexpr (kHasValues) {
+      low = 0;
+      for (int value : Block::kValues)
+        low = value < low ? value : low;
+    }
+    return low;
+  }();
+  static constexpr int kMaxCode = [] {
+    // 8 times the code, and twice the bit.
+    int most = kShiftCols ? 8 * 2 + 2 : (1 << kBits) - 1;
+    if constexpr (kHasValues) {
+      most = kZero;
+      for (int value : Block::kValues)
+        most = value + kZero > most ? value + kZero : most;
+    }
+    return most;
+  }();
+  static constexpr int kHigh = kMaxCode - kZero;
   /// An offset that is added, or times a minimum taken off.
   static constexpr bool kIsOffset1 = requires(Block b) { b.m; };
   static constexpr bool kHasDmin = requires(Block b) { b.dmin; };
@@ -59,14 +109,58 @@ template <class Block> struct BlockTraits {
   static constexpr int kOffsetSign = kHasDmin ? -1 : 1;
   /// Sums of 16 products with 127 fit 16 bits, so that vpmaddwd applies two
   /// integer scales at once.
-  static constexpr bool kPairs =
-      kSub == 16 && 16 * 127 * ((1 << kBits) - 1) <= 32767;
-  /// Bytes that are not codes.
-  static constexpr int kScaleBytes = int(sizeof(Block)) - kElements * kBits / 8;
+  static constexpr bool kPairs = kSub == 16 && !kHasValues && !kShiftCols &&
+                                 16 * 127 * ((1 << kBits) - 1) <= 32767;
+  /// Bytes of a row and block in Rows16 that are numbers over rows: F16 ones
+  /// (or an exponent), those behind them, and bits of kShiftCols.
+  static constexpr int kHalfBytes =
+      kIsExponent ? 1 : 2 * (1 + kIsOffset1 + kHasDmin);
+  static constexpr int kNumberBytes = [] {
+    int scales = kElements / kSub;
+    switch (kScaleCode) {
+    case ScaleCode::Half:
+    case ScaleCode::Exponent:
+      return 0;
+    case ScaleCode::Bytes:
+    case ScaleCode::NibblePairs:
+      return scales;
+    case ScaleCode::SixBits:
+      return scales * 6 / 8;
+    case ScaleCode::SixBitPairs:
+      return scales * 12 / 8;
+    case ScaleCode::OddNibbles:
+      return scales / 2;
+    }
+    return 0;
+  }();
+  static constexpr int kShiftBytes =
+      kShiftCols ? kElements / kShiftCols / 8 : 0;
+  static constexpr int kScaleBytes = kHalfBytes + kNumberBytes + kShiftBytes;
+  static constexpr int kPackedBytes = kScaleBytes + kElements * kBits / 8;
+  /// Grids keep more values in as many bits than codes of a value do.
+  static constexpr bool kIsGrid = kPackedBytes != int(sizeof(Block));
 
   static_assert(kElements == 32 || kIsSuper);
-  static_assert((kScaleCode != ScaleCode::Half) == kIsSuper);
+  static_assert((kScaleCode != ScaleCode::Half && !kIsExponent) == kIsSuper);
+  static_assert(kPackedBytes >= int(sizeof(Block)));
 };
+
+/// A block's F16 scale.
+template <class Block>
+[[gnu::always_inline]] constexpr Bits16 halfOf(const Block &block) {
+  if constexpr (requires { block.d(); })
+    return block.d();
+  else
+    return block.d;
+}
+
+/// d * kUnit of a block.
+template <class Block> constexpr float scaleOf(const Block &block) {
+  if constexpr (BlockTraits<Block>::kIsExponent)
+    return exponentToFloat(block.d);
+  else
+    return f16ToFloat(halfOf(block)) * BlockTraits<Block>::kUnit;
+}
 
 /// The values of a block.
 template <class Block>
@@ -75,7 +169,7 @@ void dequantize(const Block &block, float *out) {
   using Traits = BlockTraits<Block>;
   uint8_t codes[Traits::kElements];
   block.unpackCodes(codes);
-  float d = f16ToFloat(block.d);
+  float d = scaleOf(block);
   for (int i = 0; i < Traits::kElements; ++i) {
     float scale = d;
     if constexpr (Traits::kIsSuper)

@@ -38,6 +38,24 @@ static const GemmInfo *likelyGemm(const Product &product, PhaseAttr phase,
   return best;
 }
 
+/// What `device` cannot run it is not to be given: longer than any step.
+constexpr double kNeverSeconds = 1e6;
+
+/// Whether a GPU has no kernels that read one of the op's weights.
+static bool lacksFormats(Operation *op, const moec::DeviceDesc &device) {
+  return device.isa == moek::Isa::Cuda &&
+         llvm::any_of(op->getOperands(), [&](Value operand) {
+           if (!isWeight(operand))
+             return false;
+           auto format = getFormat(
+               cast<RankedTensorType>(operand.getType()).getElementType());
+           return format &&
+                  llvm::none_of(moek::gemmTable(), [&](const GemmInfo &gemm) {
+                    return gemm.format == *format && gemm.isa == device.isa;
+                  });
+         });
+}
+
 double moe::opSeconds(Operation *op, const moec::Situation &situation,
                       const moec::DeviceDesc &device, bool mayPack) {
   auto costed = dyn_cast<CostOpInterface>(op);
@@ -48,6 +66,8 @@ double moe::opSeconds(Operation *op, const moec::Situation &situation,
     return moec::transferSeconds(
         costed.getCost(situation.tokens, situation.cached).activationBytes,
         device);
+  if (lacksFormats(op, device))
+    return kNeverSeconds;
   SmallVector<PlanStep> steps = lowerable.getPlanSteps();
   SmallVector<StepWork> works =
       costed.getWork(situation.tokens, situation.cached);

@@ -20,7 +20,8 @@ moec::Situation situationOf(func::FuncOp function, TypicalStep step,
                             const moec::DeviceDesc &device);
 
 /// Seconds of all instructions of `op` on `device`; of a transfer, on the link
-/// of that GPU. `mayPack`: weights may have another layout than the file's.
+/// of that GPU. `mayPack`: weights may have another layout than the file's. Of
+/// an op whose weights a GPU has no kernels for, longer than any step takes.
 double opSeconds(Operation *op, const moec::Situation &situation,
                  const moec::DeviceDesc &device, bool mayPack = true);
 

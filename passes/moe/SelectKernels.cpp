@@ -2,7 +2,9 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "passes/moe/KernelSelection.h"
+#include "passes/moe/OpSeconds.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/WeightLayouts.h"
@@ -39,6 +41,18 @@ const moec::DeviceDesc *deviceOf(LowerableOpInterface op,
                    << "run moe-place-devices first";
   return device;
 }
+
+/// What decoding a token takes for weights of a format that a device has no
+/// fast kernel for.
+struct SlowFormat {
+  llvm::SetVector<Attribute> weights;
+  double seconds = 0;
+  double readSeconds = 0; ///< As long as their bytes take from memory.
+};
+/// By device and format.
+using SlowFormats =
+    llvm::MapVector<std::pair<const moec::DeviceDesc *, moek::Format>,
+                    SlowFormat>;
 
 /// Selects for the ops of one function.
 class Selector {
@@ -77,14 +91,46 @@ public:
           KernelCallAttr::get(context, nameAttr(context, driver->name), names));
     }
     explainLayouts(op, steps, *device);
+    if (isOfOneToken(phase))
+      priceSlowFormats(op, steps, gemms, *device);
     op->setAttr(kKernelsAttr, KernelsAttr::get(context, calls));
     gemmCount += gemms.size();
     return success();
   }
 
   int64_t gemmCount = 0;
+  SlowFormats slowFormats;
 
 private:
+  /// Notes the products of `op` that a reference gemm does.
+  void priceSlowFormats(LowerableOpInterface op, ArrayRef<PlanStep> steps,
+                        ArrayRef<const GemmInfo *> gemms,
+                        const moec::DeviceDesc &device) {
+    auto costed = dyn_cast<CostOpInterface>(op.getOperation());
+    if (!costed || device.isa == moek::Isa::Ref)
+      return;
+    moec::Situation situation =
+        situationOf(op->getParentOfType<func::FuncOp>(),
+                    {1, typicalStep(phase).cached}, device);
+    SmallVector<StepWork> works = costed.getWork(1, situation.cached);
+    for (auto [step, work] : llvm::zip_equal(steps, works))
+      for (Value weight : step.gemmWeights) {
+        const GemmInfo *gemm = gemms.front();
+        gemms = gemms.drop_front();
+        if (gemm->isa != moek::Isa::Ref)
+          continue;
+        SlowFormat &slow = slowFormats[{&device, gemm->format}];
+        slow.weights.insert(weightKey(weight));
+        for (const Product &product : work.products) {
+          if (product.weight != weight)
+            continue;
+          slow.seconds += moec::gemmSeconds(product, *gemm, situation, device);
+          slow.readSeconds +=
+              product.bytes() / device.read.planned(moec::Peak::kAssumedRead);
+        }
+      }
+  }
+
   const GemmInfo *gemmFor(Value weight, const moec::DeviceDesc &device) {
     auto type = cast<RankedTensorType>(weight.getType());
     auto format = getFormat(type.getElementType());
@@ -171,16 +217,49 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
           return success();
         })))
       return signalPassFailure();
+    SlowFormats slow;
     if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
           Selector selector(*target, layouts, phase);
           LogicalResult result = selector.select(op);
           numGemms += selector.gemmCount;
+          for (auto &[key, more] : selector.slowFormats) {
+            SlowFormat &sum = slow[key];
+            sum.weights.insert(more.weights.begin(), more.weights.end());
+            sum.seconds += more.seconds;
+            sum.readSeconds += more.readSeconds;
+          }
           return result;
         })))
-      signalPassFailure();
+      return signalPassFailure();
+    for (const auto &[key, format] : slow)
+      addNote(text(*key.first, key.second, format));
   }
 
 private:
+  static std::string text(const moec::DeviceDesc &device, moek::Format format,
+                          const SlowFormat &slow) {
+    return llvm::formatv(
+        "{0} has no fast kernel for {1} ({2}): {3} weight{4} in it take{5} "
+        "{6:F1} ms of each token, {7:F1} ms of which reading them would take; "
+        "a model file in another format is faster",
+        toRef(moek::formatInfo(format).name), device.name,
+        toRef(isaName(device.isa)), slow.weights.size(),
+        slow.weights.size() == 1 ? "" : "s",
+        slow.weights.size() == 1 ? "s" : "", slow.seconds * 1e3,
+        slow.readSeconds * 1e3);
+  }
+
+  /// Compile prints it, and plans keep it.
+  void addNote(const std::string &note) {
+    ModuleOp module = getOperation();
+    Builder builder(module.getContext());
+    SmallVector<Attribute> notes;
+    if (auto told = module->getAttrOfType<ArrayAttr>(kNotesAttr))
+      notes.assign(told.begin(), told.end());
+    notes.push_back(builder.getStringAttr(note));
+    module->setAttr(kNotesAttr, builder.getArrayAttr(notes));
+  }
+
   /// Calls `visit` with each op of each phase, also after one that fails: a
   /// cause of all layers is told of all.
   LogicalResult

@@ -1,7 +1,9 @@
 //===- DequantTest.cpp - Block layouts against an independent reader ------===//
 //
 // dequant_vectors.bin holds random blocks of every format and the floats that
-// another implementation reads from them (see make_dequant_vectors.py).
+// another implementation reads from them (see make_dequant_vectors.py). Of the
+// formats with tables, test/data/dequant has more: X.bin, blocks of format X,
+// and X.npy, the floats that two decoders agree on.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,6 +81,40 @@ INSTANTIATE_TEST_SUITE_P(Formats, DequantTest, testing::ValuesIn(formats),
                          [](const auto &info) {
                            return std::string(formatInfo(info.param).name);
                          });
+
+std::vector<char> contentsOf(const std::string &name) {
+  std::ifstream file(std::string(MOE_DEQUANT_GOLDEN) + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class GoldenDequantTest : public testing::TestWithParam<Format> {};
+
+TEST_P(GoldenDequantTest, EqualsTwoDecoders) {
+  FormatInfo info = formatInfo(GetParam());
+  std::vector<char> blocks = contentsOf(std::string(info.name) + ".bin");
+  std::vector<char> npy = contentsOf(std::string(info.name) + ".npy");
+  size_t count = blocks.size() / info.blockBytes * info.blockElements;
+  ASSERT_GE(count, 4096u);
+  // Behind a header are the numbers.
+  ASSERT_GE(npy.size(), count * sizeof(float));
+  std::vector<float> got(count), want(count);
+  std::memcpy(want.data(), npy.data() + npy.size() - count * sizeof(float),
+              count * sizeof(float));
+  ASSERT_TRUE(dequantizeRow(GetParam(),
+                            reinterpret_cast<const uint8_t *>(blocks.data()),
+                            int64_t(count), got.data()));
+  for (size_t i = 0; i < count; ++i)
+    ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i]))
+        << "element " << i << ": got " << got[i] << ", expected " << want[i];
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Formats, GoldenDequantTest,
+    testing::Values(Format::IQ1_S, Format::IQ1_M, Format::IQ2_XXS,
+                    Format::IQ2_XS, Format::IQ2_S, Format::IQ3_XXS,
+                    Format::IQ3_S, Format::IQ4_NL, Format::IQ4_XS,
+                    Format::MXFP4, Format::NVFP4, Format::TQ1_0, Format::TQ2_0),
+    [](const auto &info) { return std::string(formatInfo(info.param).name); });
 
 TEST(DequantRow, RefusesFormatsKnownBySizeOnly) {
   uint8_t row[64] = {};

@@ -113,6 +113,8 @@ protected:
     int64_t block = formatInfo(GetParam().format).blockElements;
     if (block == 256)
       return {256, 512, 768, 2304};
+    if (block == 64)
+      return {64, 128, 192, 832};
     if (block == 32)
       return {32, 64, 96, 416, 480, 512, 1408};
     std::vector<int64_t> counts = {1, 2, 7, 16, 31, 33, 34, 100, 256, 410};

@@ -18,14 +18,30 @@ Bits16 randomScale(std::mt19937 &random) {
   return Bits16::of(uint16_t((random() & 0x83ff) | (5 + random() % 7) << 10));
 }
 
+/// Calls body(number) for each F16 number of a block.
+template <class Block, class Body> void forScales(Block &block, Body body) {
+  if constexpr (requires { block.d(); }) { // IQ1_M has it in pieces.
+    Bits16 d = block.d();
+    body(d);
+    for (int i = 0; i < 4; ++i)
+      block.scales[i].high = uint8_t((block.scales[i].high & 15) |
+                                     (d.value() >> (4 * i) & 15) << 4);
+  } else if constexpr (requires { Bits16(block.d); }) {
+    body(block.d);
+  }
+  if constexpr (requires { block.m; })
+    body(block.m);
+  if constexpr (requires { block.dmin; })
+    body(block.dmin);
+}
+
 // Overloads on what a block has: only the F16 numbers must not be arbitrary
 // bits, as those may be infinite.
 template <class Block> void fixScales(Block &block, std::mt19937 &random) {
-  block.d = randomScale(random);
-  if constexpr (requires { block.m; })
-    block.m = randomScale(random);
-  if constexpr (requires { block.dmin; })
-    block.dmin = randomScale(random);
+  forScales(block, [&](Bits16 &number) { number = randomScale(random); });
+}
+void fixScales(BlockMXFP4 &block, std::mt19937 &random) {
+  block.d = uint8_t(118 + random() % 8);
 }
 void fixScales(BlockF32 &block, std::mt19937 &random) {
   float value = std::normal_distribution<float>()(random);
@@ -40,17 +56,14 @@ void fixScales(BlockBF16 &block, std::mt19937 &random) {
       Bits16::of(floatToBf16(std::normal_distribution<float>()(random)));
 }
 
-/// Calls body(number) for each F16 number of a block.
-template <class Block, class Body> void forScales(Block &block, Body body) {
-  if constexpr (requires { block.d; })
-    body(block.d);
-  if constexpr (requires { block.m; })
-    body(block.m);
-  if constexpr (requires { block.dmin; })
-    body(block.dmin);
+/// F16 numbers of a block, 1 where it is a number itself.
+template <class Block> int scalesOf(Block &block) {
+  int count = Block::kElements == 1;
+  forScales(block, [&](auto &) { ++count; });
+  return count;
 }
 template <class Block> void breakBlock(Block &block, int scale, bool infinite) {
-  if constexpr (requires { block.d; }) {
+  if constexpr (Block::kElements != 1) {
     int i = 0;
     forScales(block, [&](Bits16 &number) {
       if (i++ == scale)
@@ -106,7 +119,7 @@ void boundRow(const uint8_t *row, int64_t cols, float *out) {
 
 int64_t paddedStride(const GemmInfo &gemm, int64_t cols, uint32_t seed) {
   // Every third problem has rows further apart than they are long.
-  return int64_t(rowBytes(gemm.format, uint64_t(cols))) +
+  return int64_t(rowBytes(gemm.layout, gemm.format, uint64_t(cols))) +
          (gemm.layout == Layout::Gguf && seed % 3 == 0 ? 34 : 0);
 }
 /// The last row ends where its last block ends; a panel is always whole.
@@ -119,6 +132,17 @@ size_t weightBytes(const GemmInfo &gemm, int64_t rows, int64_t cols,
 
 /// The largest weight that the block's scales can express with any code.
 template <class Block> float largestWeight(const Block &block) {
+  if constexpr (
+      requires { Block::kScales; } && !requires { block.m; } &&
+      !requires { block.dmin; }) {
+    using Traits = BlockTraits<Block>;
+    int most = 1;
+    if constexpr (Traits::kIsSuper)
+      for (int s = most = 0; s < Traits::kElements / Traits::kSub; ++s)
+        most = std::max(most, std::abs(block.scale(s)));
+    return std::abs(scaleOf(block)) *
+           float(most * std::max(Traits::kHigh, -Traits::kLow));
+  }
   float largest = 0;
   // Fields of codes with the smallest and the largest number of each format,
   // signed and unsigned.
@@ -250,11 +274,12 @@ std::vector<uint8_t> layOut(Layout layout, Format format,
                             int64_t cols) {
   if (layout == Layout::Gguf)
     return rows;
-  int64_t stride = int64_t(rowBytes(format, uint64_t(cols)));
+  int64_t fileStride = int64_t(rowBytes(format, uint64_t(cols)));
+  int64_t stride = int64_t(rowBytes(layout, format, uint64_t(cols)));
   int64_t panels = (count + kRows16 - 1) / kRows16;
   std::vector<uint8_t> out(size_t(panels * kRows16 * stride), 0xee);
   for (int64_t r = 0; r < count; r += kRows16)
-    EXPECT_TRUE(packRows16(format, rows.data() + r * stride, stride,
+    EXPECT_TRUE(packRows16(format, rows.data() + r * fileStride, fileStride,
                            std::min(count - r, kRows16), cols,
                            out.data() + r * stride));
   return out;
@@ -263,11 +288,15 @@ std::vector<uint8_t> layOut(Layout layout, Format format,
 GemmProblem::GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens,
                          int64_t cols, uint32_t seed)
     : gemm_(gemm), rows_(rows), cols_(cols),
-      stride_(paddedStride(gemm, cols, seed)), file_(size_t(rows * stride_)),
+      stride_(paddedStride(gemm, cols, seed)),
+      fileStride_(gemm.layout == Layout::Gguf
+                      ? stride_
+                      : int64_t(rowBytes(gemm.format, uint64_t(cols)))),
+      file_(size_t(rows * fileStride_)),
       weights_(weightBytes(gemm, rows, cols, stride_)),
       activations_(size_t(tokens * encodedRowBytes(gemm.activation, cols))) {
   std::mt19937 random(seed);
-  randomWeights(gemm.format, rows, cols, stride_, random, file_.data());
+  randomWeights(gemm.format, rows, cols, fileStride_, random, file_.data());
   layOutWeights();
   std::normal_distribution<float> normal;
   int64_t rowSize = encodedRowBytes(gemm.activation, cols);
@@ -283,12 +312,13 @@ GemmProblem::GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens,
   }
   for (int64_t r = 0; r < rows; ++r) {
     std::vector<float> values(size_t(cols), 0.0f), bounds(size_t(cols), 0.0f);
-    EXPECT_TRUE(dequantizeRow(gemm.format, file_.data() + r * stride_, cols,
+    EXPECT_TRUE(dequantizeRow(gemm.format, file_.data() + r * fileStride_, cols,
                               values.data()));
-    boundWeights(gemm.format, file_.data() + r * stride_, cols, bounds.data());
+    boundWeights(gemm.format, file_.data() + r * fileStride_, cols,
+                 bounds.data());
     values_.push_back(std::move(values));
     bounds_.push_back(std::move(bounds));
-    errors_.push_back(weightErrors(gemm, file_.data() + r * stride_, cols));
+    errors_.push_back(weightErrors(gemm, file_.data() + r * fileStride_, cols));
   }
 }
 
@@ -323,19 +353,19 @@ int GemmProblem::scaleCount(Format format) {
 #define MOE_FORMAT(name, id, elements, bytes)                                  \
   case Format::name: {                                                         \
     Block##name block{};                                                       \
-    forScales(block, [&](auto &) { ++count; });                                \
+    count = scalesOf(block);                                                   \
     break;                                                                     \
   }
 #include "kernels/quant/Formats.def"
   default:
     ADD_FAILURE() << "no block struct";
   }
-  return std::max(count, 1);
+  return count;
 }
 
 void GemmProblem::breakRow(int64_t row, int64_t block, int scale,
                            bool infinite) {
-  uint8_t *from = file_.data() + row * stride_;
+  uint8_t *from = file_.data() + row * fileStride_;
   switch (gemm_.format) {
 #define MOE_FORMAT(name, id, elements, bytes)                                  \
   case Format::name:                                                           \

@@ -21,7 +21,8 @@ void randomWeights(Format format, int64_t rows, int64_t cols, int64_t stride,
                    std::mt19937 &random, uint8_t *out);
 
 /// `count` GGUF rows as `layout` wants them: bytes from weight row 0 on, for
-/// `count` rows rowBytes apart (a whole number of panels in Rows16).
+/// `count` rows rowBytes(layout, ...) apart (a whole number of panels in
+/// Rows16).
 std::vector<uint8_t> layOut(Layout layout, Format format,
                             const std::vector<uint8_t> &rows, int64_t count,
                             int64_t cols);
@@ -39,7 +40,8 @@ std::vector<double> decodeActivation(Encoding encoding, const uint8_t *row,
 /// what the product should be and how far rounding may take it from there.
 class GemmProblem {
 public:
-  /// F16 numbers of a block; 1 where it is a number itself.
+  /// F16 numbers of a block; 1 where it is a number itself. 0 where any bits of
+  /// it are finite numbers.
   static int scaleCount(Format format);
 
   GemmProblem(const GemmInfo &gemm, int64_t rows, int64_t tokens, int64_t cols,
@@ -71,7 +73,7 @@ private:
   void layOutWeights();
 
   GemmInfo gemm_;
-  int64_t rows_, cols_, stride_;
+  int64_t rows_, cols_, stride_, fileStride_;
   std::vector<uint8_t> file_; ///< The weights as in a file.
   GuardedBuffer weights_, activations_;
   std::vector<const uint8_t *> pointers_;

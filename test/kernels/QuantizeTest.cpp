@@ -98,6 +98,65 @@ TEST(QuantizeRow, Q8_0BlocksWithoutNumbersAreNan) {
     }
 }
 
+TEST(QuantizeRow, SmallFormatsKeepTheirOwnValues) {
+  for (Format format :
+       {Format::MXFP4, Format::NVFP4, Format::TQ1_0, Format::TQ2_0}) {
+    SCOPED_TRACE(formatInfo(format).name);
+    std::vector<float> once = roundTrip(format, numbers(512, 3));
+    EXPECT_EQ(roundTrip(format, once), once);
+    EXPECT_EQ(roundTrip(format, std::vector<float>(256, 0)),
+              std::vector<float>(256, 0));
+  }
+}
+
+TEST(QuantizeRow, Fp4RoundsToTheNearestValue) {
+  // 0, 1, 2, 3, 4, 6, 8, 12 times a scale that 12 or a little more asks for:
+  // apart by at most a sixth of the largest, with a scale up to twice (MXFP4)
+  // or an eighth more (NVFP4) than needed.
+  for (auto [format, step] : {std::pair(Format::MXFP4, 2 / 6.0f),
+                              std::pair(Format::NVFP4, 1.125f / 6)}) {
+    SCOPED_TRACE(formatInfo(format).name);
+    std::vector<float> values = numbers(256, 5);
+    std::vector<float> read = roundTrip(format, values);
+    for (size_t i = 0; i < values.size(); ++i)
+      EXPECT_NEAR(read[i], values[i], 5 * step) << i;
+    EXPECT_NE(read, values);
+  }
+}
+
+TEST(QuantizeRow, Mxfp4FitsItsExponent) {
+  // 6 * 2^-1 exactly; 2^-127 and below; what has no number.
+  EXPECT_EQ(roundTrip(Format::MXFP4, std::vector<float>(32, 3.0f)),
+            std::vector<float>(32, 3.0f));
+  EXPECT_EQ(roundTrip(Format::MXFP4, std::vector<float>(32, 0x1p-128f)),
+            std::vector<float>(32, 0x1p-128f));
+  // 6.1 is clipped to 6 rather than 6.0 of twice the scale losing the small.
+  std::vector<float> values(32, 0.5f);
+  values[0] = 6.1f;
+  std::vector<float> want(32, 0.5f);
+  want[0] = 6;
+  EXPECT_EQ(roundTrip(Format::MXFP4, values), want);
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(),
+                    std::numeric_limits<float>::infinity()}) {
+    values[5] = bad;
+    for (float value : roundTrip(Format::MXFP4, values))
+      EXPECT_FALSE(std::isfinite(value));
+  }
+}
+
+TEST(QuantizeRow, TernaryIsTheSignOfWhatIsLarge) {
+  for (Format format : {Format::TQ1_0, Format::TQ2_0}) {
+    std::vector<float> values = numbers(256, 2), want(256);
+    values[7] = -2;
+    for (size_t i = 0; i < values.size(); ++i)
+      want[i] = std::fabs(values[i]) > 1 ? std::copysign(2.0f, values[i]) : 0;
+    EXPECT_EQ(roundTrip(format, values), want);
+    values[9] = std::numeric_limits<float>::infinity();
+    for (float value : roundTrip(format, values))
+      EXPECT_TRUE(std::isnan(value));
+  }
+}
+
 TEST(QuantizeRow, RefusesOtherFormats) {
   std::vector<float> values = numbers(256, 1);
   std::vector<uint8_t> row(1024, 7);

@@ -51,20 +51,25 @@ template <Format F> void expectCodes() {
   constexpr Rows16Shape kShape = rows16Shape(F);
   std::vector<uint8_t> rows = rowsOf(F, kRows, kCols);
   std::vector<uint8_t> panel = layOut(Layout::Rows16, F, rows, kRows, kCols);
-  ASSERT_EQ(panel.size(), rows.size());
+  ASSERT_EQ(panel.size(), 16 * rows16Bytes(F, kCols));
   for (int64_t i = 0; i < kCols / kBlock; ++i) {
-    const uint8_t *tile = panel.data() + i * 16 * int64_t(sizeof(Block));
+    const uint8_t *tile =
+        panel.data() +
+        i * 16 * (kShape.scaleBytes + kBlock * kShape.codeBits / 8);
     for (int r = 0; r < 16; ++r) {
       Block block = reinterpret_cast<const Block *>(rows.data() +
                                                     r * rowBytes(F, kCols))[i];
       uint8_t codes[kBlock];
       block.unpackCodes(codes);
-      ASSERT_EQ(tile[2 * r] | tile[2 * r + 1] << 8, block.d.value());
+      if constexpr (F == Format::MXFP4)
+        ASSERT_EQ(tile[r], block.d);
+      else
+        ASSERT_EQ(tile[2 * r] | tile[2 * r + 1] << 8, halfOf(block).value());
       for (int c = 0; c < kBlock; ++c)
         ASSERT_EQ(codeAt(tile + 16 * kShape.scaleBytes +
                              c / 32 * 64 * kShape.codeBits,
                          kShape.codeBits, r, c % 32),
-                  codes[c])
+                  codes[c] >> (BlockTraits<Block>::kShiftCols ? 3 : 0))
             << "row " << r << ", column " << i * kBlock + c;
     }
   }
@@ -83,6 +88,34 @@ TEST(Rows16, CodesLieWhereTheHeaderSays) {
   expectCodes<Format::Q6_K>();
   expectCodes<Format::IQ4_NL>();
   expectCodes<Format::IQ4_XS>();
+  expectCodes<Format::MXFP4>();
+}
+
+TEST(Rows16, GridsAreLaidOutAsCodesOfColumns) {
+  expectCodes<Format::IQ1_S>();
+  expectCodes<Format::IQ1_M>();
+  expectCodes<Format::IQ2_XXS>();
+  expectCodes<Format::IQ2_XS>();
+  expectCodes<Format::IQ2_S>();
+  expectCodes<Format::IQ3_XXS>();
+  expectCodes<Format::IQ3_S>();
+}
+
+TEST(Rows16, NibblesAndShiftsLieWhereTheHeaderSays) {
+  std::vector<uint8_t> rows = rowsOf(Format::IQ1_M, 16, 256);
+  std::vector<uint8_t> tile =
+      layOut(Layout::Rows16, Format::IQ1_M, rows, 16, 256);
+  ASSERT_EQ(tile.size(), size_t(16 * (2 + 8 + 4 + 64)));
+  const uint8_t *scales = tile.data() + 32, *shifts = scales + 8 * 16;
+  for (int r = 0; r < 16; ++r) {
+    const BlockIQ1_M &block =
+        reinterpret_cast<const BlockIQ1_M *>(rows.data())[r];
+    for (int i = 0; i < 16; ++i)
+      ASSERT_EQ(2 * (scales[i % 8 * 16 + r] >> (i / 8 * 4) & 15) + 1,
+                block.scale(i));
+    for (int i = 0; i < 32; ++i)
+      ASSERT_EQ(shifts[2 * i + r / 8] >> (r % 8) & 1, block.shift(i));
+  }
 }
 
 TEST(Rows16, SixBitNumbersLieWhereTheHeaderSays) {

@@ -32,6 +32,17 @@ FORMATS = {
     "Q6_K": (208,),
     "IQ4_NL": (0,),
     "IQ4_XS": (0,),
+    "IQ1_S": (0,),
+    "IQ2_XXS": (0,),
+    "IQ2_XS": (0,),
+    "IQ2_S": (0,),
+    "IQ3_XXS": (0,),
+    "IQ3_S": (0,),
+    "TQ1_0": (52,),
+    "TQ2_0": (64,),
+    "IQ1_M": (),  # F16 in four pieces
+    "MXFP4": (),  # an exponent
+    "NVFP4": (),  # E4M3 scales
 }
 BLOCKS = 12
 VALUES = 1024
@@ -59,6 +70,16 @@ def random_blocks(rng, kind, scale_offsets):
         extremes = np.roll(EXTREME_SCALES, k).astype(np.uint16)
         scales[2 : 2 + len(extremes)] = extremes.view(np.float16)
         blocks[:, offset : offset + 2] = scales.view(np.uint8).reshape(-1, 2)
+    if kind == "MXFP4":
+        blocks[2:9, 0] = [0, 1, 2, 3, 251, 126, 127]
+        blocks[9:, 0] = rng.integers(100, 140, BLOCKS - 9)
+        blocks[:2, 0] = 120
+    if kind == "IQ1_M":
+        scales = rng.normal(0, 0.1, BLOCKS).astype(np.float16).view(np.uint16)
+        scales[2:9] = EXTREME_SCALES
+        for i in range(4):
+            word = blocks[:, 49 + 2 * i]
+            word[:] = word & 15 | (scales >> (4 * i) & 15).astype(np.uint8) << 4
     return blocks.reshape(-1)
 
 

@@ -153,11 +153,11 @@ TEST(Transpose, NanStaysInItsColumnsBlock) {
 
 TEST(Transpose, RefusesFormatsItCannotConvert) {
   Weight weight = floats(1, 32, 32, 0);
-  weight.view.format = Format::IQ1_S;
+  weight.view.format = Format::Q8_K;
   Transpose unknown{weight.view, Format::Q8_0};
   EXPECT_EQ(unknown.check().code(), StatusCode::Unsupported);
   EXPECT_EQ(unknown.check().message(),
-            "cannot transpose weights of format IQ1_S");
+            "cannot transpose weights of format Q8_K");
   weight.view.format = Format::F32;
   EXPECT_EQ(Transpose({weight.view, Format::Q4_K}).check().message(),
             "cannot write weights in format Q4_K");

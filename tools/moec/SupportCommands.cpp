@@ -85,7 +85,7 @@ Status printFormats(bool json) {
   for (moek::Isa isa : isas)
     columns.push_back({.title = std::string(isaName(isa))});
   std::vector<std::vector<std::string>> rows;
-  std::vector<std::string_view> others;
+  std::vector<std::string_view> slow, others;
   for (const FormatSupport &format : formatSupport()) {
     if (!format.info.hasKernels) {
       others.push_back(format.info.name);
@@ -98,11 +98,17 @@ Status printFormats(bool json) {
       row.push_back(
           layouts.empty() ? "-" : fmt::format("{}", fmt::join(layouts, ", ")));
     rows.push_back(std::move(row));
+    if (format.layouts[size_t(moek::Isa::Avx2)].empty())
+      slow.push_back(format.info.name);
   }
   moert::Page page;
   page.table(columns, rows);
   page.group("Kernels multiply weights as the model file has them (gguf) or as "
              "moec packs them (rows16).");
+  if (!slow.empty())
+    page.group("The reference kernel alone, which is slow, multiplies " +
+               fmt::format("{}", fmt::join(slow, ", ")) +
+               "; moec compile says what a model pays for it.");
   if (!others.empty())
     page.paragraph("No kernels: ",
                    fmt::format("{}", fmt::join(others, ", ")) +

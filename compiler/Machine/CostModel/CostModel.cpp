@@ -81,14 +81,35 @@ const Peak &peakOf(const Product &product, const GemmInfo *gemm,
   return device.float32;
 }
 
+/// Products that the reference gemm does per core and second: one after
+/// another, each waiting for the sum before it, four cycles and as many for the
+/// weight's value; at 4 GHz.
+constexpr double kReferenceProducts = 5e8;
+
+/// How many bytes the layout that `gemm` reads has for one of the file.
+double packedRatio(const GemmInfo &gemm) {
+  uint64_t cols = 8 * moek::formatInfo(gemm.format).blockElements;
+  return double(moek::rowBytes(gemm.layout, gemm.format, cols)) /
+         double(moek::rowBytes(gemm.format, cols));
+}
+
+/// Of a product whose gemm, if there is one, was not measured.
+double productRoofline(const Product &product, const GemmInfo *gemm,
+                       const DeviceDesc &device) {
+  if (gemm && gemm->isa == Isa::Ref && device.isa != Isa::Ref)
+    return product.flops() / 2 / (kReferenceProducts * device.cores);
+  return rooflineSeconds(product.flops(),
+                         product.bytes() * (gemm ? packedRatio(*gemm) : 1),
+                         peakOf(product, gemm, device), device);
+}
+
 double productSeconds(const Product &product, const GemmInfo *gemm,
                       const Situation &situation, const DeviceDesc &device) {
   if (gemm)
     if (auto measured = measuredSecondsPerByte(
             *gemm, product.rows, situation.weightsInCache, device))
       return *measured * product.bytes();
-  return rooflineSeconds(product.flops(), product.bytes(),
-                         peakOf(product, gemm, device), device);
+  return productRoofline(product, gemm, device);
 }
 
 /// 8-bit codes of `values` floats: 4 bytes read, 1 written.
@@ -140,8 +161,7 @@ double attentionSeconds(OpCode op, const StepWork &work,
     size_t missing = work.products.size() - kernels.gemms.size();
     const GemmInfo *gemm = i < missing ? nullptr : kernels.gemms[i - missing];
     flops += product.flops();
-    roofline += rooflineSeconds(product.flops(), product.bytes(),
-                                peakOf(product, gemm, device), device);
+    roofline += productRoofline(product, gemm, device);
   }
   bool keyGemm = kernels.gemms.size() == work.products.size();
   auto rows = measured(type + (keyGemm ? " rows" : " floats"), flops, depth);
@@ -160,6 +180,11 @@ std::optional<double> measuredSecondsPerByte(const GemmInfo &gemm, double rows,
   if (const KernelRate *rate = find(device, gemm.name))
     return secondsPerUnit(*rate, rows, cached, Units::Same);
   return std::nullopt;
+}
+
+double gemmSeconds(const Product &product, const GemmInfo &gemm,
+                   const Situation &situation, const DeviceDesc &device) {
+  return productSeconds(product, &gemm, situation, device);
 }
 
 double instructionSeconds(OpCode op, const StepWork &work,

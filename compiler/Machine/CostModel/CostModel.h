@@ -51,6 +51,11 @@ std::optional<double> measuredSecondsPerByte(const moek::GemmInfo &gemm,
                                              double rows, bool cached,
                                              const DeviceDesc &device);
 
+/// Seconds in which `gemm` does a product of an instruction on `device`.
+double gemmSeconds(const mlir::moe::Product &product,
+                   const moek::GemmInfo &gemm, const Situation &situation,
+                   const DeviceDesc &device);
+
 /// Seconds to move `bytes` over the device's link to the host.
 double transferSeconds(double bytes, const DeviceDesc &device);
 

@@ -15,8 +15,9 @@
 //                                              a = 64 (offset - zero scale) / s
 //
 // Of code << kShift, at most 15 bits and a sign are set; 2^(21 - kShift) scale
-// / s is at most 254 / (codes - 1) * 2^(6 + bits) < 2^15. b, vpmulhrsw and a
-// are each rounded by half a 64th. 9 instructions for 64 weights.
+// / s is at most 127 / (the largest code - zero) * 2^(21 - kShift) < 2^15. b,
+// vpmulhrsw and a are each rounded by half a 64th. 9 instructions for 64
+// weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,6 +26,8 @@
 
 #include "kernels/cpu/amx/Tile.h"
 #include "kernels/cpu/avx512/Rows16Panel.h"
+
+#include <bit>
 
 namespace moek::amx {
 namespace {
@@ -49,12 +52,13 @@ template <Format F> struct CodeRange {
   /// Codes of 8 bits, 128 being zero.
   static constexpr bool kIsSigned = Tile::kIsSigned;
   static constexpr int kZero = kIsSigned ? 0 : Tile::kZero;
-  static constexpr float kLow = Tile::kHasValues ? -127
-                                : kIsSigned      ? -128
-                                                 : -kZero;
-  static constexpr float kHigh =
-      kIsSigned ? 127 : float((1 << Tile::kBits) - 1 - kZero);
-  static constexpr int kShift = kIsSigned ? 8 : 15 - Tile::kBits;
+  static constexpr float kLow = Tile::kLow, kHigh = Tile::kHigh;
+  static constexpr int kShift =
+      kIsSigned ? 8 : 15 - std::bit_width(unsigned(Tile::kMaxCode));
+  static_assert(kIsSigned || Tile::kMaxCode << kShift <= 32767);
+  // A factor of 16 bits.
+  static_assert(127 * (1 << (21 - kShift)) <
+                32768 * (kHigh > -kLow ? kHigh : -kLow));
 };
 
 /// Scales of a tile of interleaved rows: [kCols / kSub][16], and as many

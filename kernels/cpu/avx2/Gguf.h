@@ -65,7 +65,29 @@ template <Format F> struct SmallBlock {
 };
 
 /// codes(), scales() and offsets() of a super-block: see kernels/cpu/gguf.
-template <Format F> struct SuperBlock;
+/// Those with octets of codes look them up one by one.
+template <Format F> struct SuperBlock {
+  using Block = BlockOf<F>;
+  using Traits = BlockTraits<Block>;
+
+  MOE_INLINE static __m256i codes(const Block *block, int v) {
+    __m256i q = _mm256_setr_epi64x(
+        int64_t(block->octet(4 * v)), int64_t(block->octet(4 * v + 1)),
+        int64_t(block->octet(4 * v + 2)), int64_t(block->octet(4 * v + 3)));
+    if constexpr (Traits::kHasValues)
+      q = valuesOf<Block>(q);
+    return q;
+  }
+
+  MOE_INLINE static Lanes16 scales(const Block *block) {
+    static_assert(Traits::kOffsetSub == 0);
+    alignas(16) int8_t numbers[16] = {};
+#pragma GCC unroll 16
+    for (int s = 0; s < 256 / Traits::kSub; ++s)
+      numbers[s] = int8_t(block->scale(s));
+    return scaledBytes(load128(numbers), broadcastScale(*block));
+  }
+};
 
 template <Format F>
 struct Gguf : std::conditional_t<BlockTraits<BlockOf<F>>::kIsSuper,
@@ -73,8 +95,7 @@ struct Gguf : std::conditional_t<BlockTraits<BlockOf<F>>::kIsSuper,
   using Block = BlockOf<F>;
   using Traits = BlockTraits<Block>;
   static constexpr int kSpan = Traits::kElements, kSub = Traits::kSub;
-  static constexpr int kMaxCode =
-      Traits::kIsSigned ? 0 : (1 << Traits::kBits) - 1;
+  static constexpr int kMaxCode = Traits::kIsSigned ? 0 : Traits::kMaxCode;
   static constexpr int kZero = Traits::kIsSigned ? 0 : Traits::kZero;
   static constexpr int kOffsetSub = Traits::kOffsetSub;
   static constexpr int kOffsetSign = Traits::kOffsetSign;

@@ -14,6 +14,7 @@
 #define MOE_KERNELS_CPU_AVX2_INT8COMMON_H
 
 #include "kernels/cpu/GemmTiling.h"
+#include "kernels/quant/Traits.h"
 
 namespace moek::avx2 {
 namespace {
@@ -45,10 +46,34 @@ MOE_INLINE Lanes16 scaledBytes(__m128i signedBytes, __m256 factor) {
           _mm256_mul_ps(_mm256_cvtepi32_ps(high), factor)};
 }
 
-/// What codes 0 .. 15 of a format stand for.
+/// What codes 0 .. 15 of a format stand for; unless they are signed, plus
+/// kZero.
 template <class Block> MOE_INLINE __m256i valuesOf(__m256i codes) {
-  return _mm256_shuffle_epi8(
-      _mm256_broadcastsi128_si256(load128(Block::kValues)), codes);
+  __m256i table = _mm256_broadcastsi128_si256(load128(Block::kValues));
+  if constexpr (!BlockTraits<Block>::kIsSigned)
+    table = _mm256_add_epi8(table, _mm256_set1_epi8(char(Block::kZero)));
+  return _mm256_shuffle_epi8(table, codes);
+}
+
+/// 2^(exponent - 128) of numbers 0 .. 255: bits of a float whose exponent is
+/// one less, or of 2^-127 or 2^-128, which have none.
+MOE_INLINE __m256 exponents(__m256i numbers) {
+  __m256i less = _mm256_sub_epi32(numbers, _mm256_set1_epi32(1));
+  __m256i bits = _mm256_max_epi32(_mm256_slli_epi32(less, 23),
+                                  _mm256_slli_epi32(numbers, 22));
+  return _mm256_castsi256_ps(
+      _mm256_max_epi32(bits, _mm256_set1_epi32(0x00200000)));
+}
+
+/// d * kUnit of a block in every lane.
+template <class Block> MOE_INLINE __m256 broadcastScale(const Block &block) {
+  if constexpr (BlockTraits<Block>::kIsExponent)
+    return exponents(_mm256_set1_epi32(block.d));
+  else if constexpr (BlockTraits<Block>::kUnit != 1)
+    return _mm256_mul_ps(broadcastF16(halfOf(block)),
+                         _mm256_set1_ps(BlockTraits<Block>::kUnit));
+  else
+    return broadcastF16(block.d);
 }
 
 /// Adds neighbouring int16.

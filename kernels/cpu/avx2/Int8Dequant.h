@@ -61,7 +61,7 @@ MOE_INLINE void dequantizeSmallBlock(const typename F::Block *block,
                                      float *out) {
   alignas(32) uint8_t codes[32];
   _mm256_store_si256((__m256i *)codes, F::codes(block, 0));
-  __m256 scale = broadcastF16(block->d), offset = _mm256_setzero_ps();
+  __m256 scale = broadcastScale(*block), offset = _mm256_setzero_ps();
   if constexpr (F::kOffsetSub != 0)
     offset = broadcastF16(block->m);
   __m256 base = baseOf<F>(scale, offset);

@@ -136,7 +136,7 @@ MOE_INLINE void addSpan32(const typename F::Block *const rows[R],
     for (int r = 0; r < R; ++r) {
       sums[r][t] = _mm256_fmadd_ps(
           _mm256_cvtepi32_ps(dots<F>(codes[r], x, zeros)),
-          _mm256_mul_ps(broadcastF16(rows[r][i].d), scale), sums[r][t]);
+          _mm256_mul_ps(broadcastScale(rows[r][i]), scale), sums[r][t]);
       if constexpr (F::kOffsetSub != 0)
         sums[r][t] =
             _mm256_fmadd_ps(broadcastF16(rows[r][i].m), laneSums, sums[r][t]);

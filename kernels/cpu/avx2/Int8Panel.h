@@ -89,9 +89,18 @@ void expand(Panel<F> &panel, const uint8_t *w, int64_t wStride, int64_t rows,
             blocks, &panel.offsets[col / F::kOffsetSub]);
     } else {
       alignas(16) int16_t bits[8];
+      alignas(8) uint8_t bytes[8];
       for (int r = 0; r < 8; ++r)
-        bits[r] = load16(blocks[r]->d);
-      _mm256_store_ps(panel.scales[col / 32], _mm256_cvtph_ps(load128(bits)));
+        if constexpr (BlockTraits<Block>::kIsExponent)
+          bytes[r] = blocks[r]->d;
+        else
+          bits[r] = load16(blocks[r]->d);
+      __m256 scales;
+      if constexpr (BlockTraits<Block>::kIsExponent)
+        scales = exponents(_mm256_cvtepu8_epi32(load64(bytes)));
+      else
+        scales = _mm256_cvtph_ps(load128(bits));
+      _mm256_store_ps(panel.scales[col / 32], scales);
       if constexpr (F::kOffsetSub != 0) {
         for (int r = 0; r < 8; ++r)
           bits[r] = load16(blocks[r]->m);

@@ -24,8 +24,9 @@ namespace {
 /// How many groups of four columns add up in int16 without overflow.
 template <Format F> constexpr int dotChunk() {
   using Tile = Rows16Tile<F>;
-  int groups = Tile::kSigned ? 1 : Tile::kSub / 4;
-  while (2 * 127 * Tile::kMaxCode * groups > 32767)
+  int most = Tile::kSigned ? Tile::kReach : Tile::kMaxCode;
+  int groups = Tile::kSub / 4;
+  while (2 * 127 * most * groups > 32767)
     groups /= 2;
   return groups;
 }
@@ -120,10 +121,11 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
         __m256i zeros, minimaPairs;
         __m256 minimum;
         if constexpr (Tile::kZero != 0) {
-          static_assert(Tile::kSub == 16 && Tile::kZero <= 32);
-          zeros =
-              _mm256_mullo_epi16(Tile::pairScales(tile, integers, s, half + h),
-                                 _mm256_set1_epi16(Tile::kZero));
+          static_assert(Tile::kZero <= 32);
+          __m256i pairs = scales[h][0];
+          if constexpr (Tile::kSub == 16)
+            pairs = Tile::pairScales(tile, integers, s, half + h);
+          zeros = _mm256_mullo_epi16(pairs, _mm256_set1_epi16(Tile::kZero));
         }
         if constexpr (Tile::kOffsetSub == 32)
           minimum = Tile::minimum(tile, integers, s, 0, half + h);

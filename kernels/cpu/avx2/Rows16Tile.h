@@ -67,29 +67,33 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   using Traits = Rows16Traits<F>;
   using Traits::kBits, Traits::kCols, Traits::kHasMinima, Traits::kHasValues,
       Traits::kIsSigned, Traits::kNumbersAt, Traits::kScaleCode,
-      Traits::kScalePart, Traits::kSixBits, Traits::kSub;
+      Traits::kScalePart, Traits::kScales, Traits::kShiftCols, Traits::kSixBits,
+      Traits::kSub;
 
   /// Signed codes with zero at 0; others are 0 .. kMaxCode.
   static constexpr bool kSigned = kIsSigned;
-  static constexpr int kMaxCode = kSigned ? 0 : (1 << kBits) - 1;
+  static constexpr int kMaxCode = kSigned ? 0 : Traits::kMaxCode;
   static constexpr int kZero = kSigned ? 0 : Traits::kZero;
   /// Integer scales, and F16 d and dmin.
   static constexpr bool kSuper = Traits::kIsSuper;
   /// How many groups of four columns add up in int16 without overflow once
   /// kZero is off: additions may wrap on the way.
   static constexpr int kReach =
-      kMaxCode - kZero > kZero ? kMaxCode - kZero : kZero;
-  static constexpr int kChunk = kSigned ? 1
-                                : 2 * 127 * kReach * kSub / 4 <= 32767
-                                    ? kSub / 4
-                                    : 4;
-  static_assert(kSigned || 2 * 127 * kReach * kChunk <= 32767);
+      Traits::kHigh > -Traits::kLow ? Traits::kHigh : -Traits::kLow;
+  static constexpr int kChunk = 2 * 127 * kReach * kSub / 4 <= 32767 ? kSub / 4
+                                : 2 * 127 * kReach * 4 <= 32767      ? 4
+                                : 2 * 127 * kReach * 2 <= 32767      ? 2
+                                                                     : 1;
+  static_assert(2 * 127 * kReach * kChunk <= 32767);
   static_assert(kSigned || kChunk == kSub / 4 || kZero == 0);
 
   /// Columns 32 s + 4 g .. of 8 rows.
   MOE_INLINE static __m256i code(const uint8_t *tile, int s, int half, int g) {
-    __m256i code =
-        groupCode<kBits>(tile + kScalePart + 64 * kBits * s + 32 * half, g);
+    const uint8_t *part = tile + kScalePart + 64 * kBits * s + 32 * half;
+    if constexpr (kShiftCols != 0)
+      return addBits(shifts(tile, (8 * s + g) / (kShiftCols / 4), half),
+                     load256(part + 64 * (g / 4)), g % 4 * 2, 3, 3 << 3);
+    __m256i code = groupCode<kBits>(part, g);
     if constexpr (kHasValues)
       return valuesOf<typename Traits::Block>(code);
     if constexpr (kSigned)
@@ -97,12 +101,17 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     return code;
   }
 
-  /// d (`i` 0) and m or dmin (`i` 1).
+  /// d * kUnit (`i` 0) and m or dmin (`i` 1).
   MOE_INLINE static __m256 factor(const uint8_t *tile, int i, int half) {
-    return _mm256_cvtph_ps(load128(tile + 32 * i + 16 * half));
+    if constexpr (Traits::kIsExponent)
+      return exponents(_mm256_cvtepu8_epi32(load64(tile + 8 * half)));
+    __m256 halves = _mm256_cvtph_ps(load128(tile + 32 * i + 16 * half));
+    if constexpr (Traits::kUnit != 1)
+      return _mm256_mul_ps(halves, _mm256_set1_ps(Traits::kUnit));
+    return halves;
   }
 
-  /// Six-bit scales and minima, a byte each.
+  /// Scales and minima of six or four bits, a byte each.
   struct Integers {
     alignas(32) uint8_t bytes[256];
   };
@@ -117,6 +126,20 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
             at, _mm256_sub_epi8(_mm256_load_si256(at), _mm256_set1_epi8(32)));
       }
     }
+    if constexpr (kScaleCode == ScaleCode::OddNibbles) {
+      constexpr int kHalf = 8 * kScales; // bytes
+#pragma GCC unroll 4
+      for (int i = 0; i < kHalf; i += 32) {
+        __m256i pairs = load256(tile + kNumbersAt + i);
+        auto odd = [](__m256i twice) {
+          return _mm256_or_si256(_mm256_and_si256(twice, _mm256_set1_epi8(30)),
+                                 _mm256_set1_epi8(1));
+        };
+        auto *at = reinterpret_cast<__m256i *>(to.bytes + i);
+        _mm256_store_si256(at, odd(_mm256_slli_epi16(pairs, 1)));
+        _mm256_store_si256(at + kHalf / 32, odd(_mm256_srli_epi16(pairs, 3)));
+      }
+    }
   }
 
   /// kSub 16: the scale of columns 32 s .. and that of the 16 after them, row
@@ -127,7 +150,9 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
       return _mm256_and_si256(pairBytes(tile, s, half), _mm256_set1_epi16(15));
     if constexpr (kScaleCode == ScaleCode::SixBits)
       return _mm256_cvtepi8_epi16(load128(integers.bytes + 32 * s + 16 * half));
-    const uint8_t *first = tile + kNumbersAt + 32 * s + 8 * half;
+    const uint8_t *first =
+        (kScaleCode == ScaleCode::Bytes ? tile + kNumbersAt : integers.bytes) +
+        32 * s + 8 * half;
     return _mm256_cvtepi8_epi16(
         _mm_unpacklo_epi8(load64(first), load64(first + 16)));
   }
@@ -172,6 +197,13 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   }
 
 private:
+  /// kShiftCols: 2 in the codes of the rows whose bit `i` is set.
+  MOE_INLINE static __m256i shifts(const uint8_t *tile, int i, int half) {
+    __m256i rows = _mm256_set1_epi32(tile[Traits::kShiftsAt + 2 * i + half]);
+    __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    __m256i isSet = _mm256_cmpeq_epi32(_mm256_and_si256(rows, bit), bit);
+    return _mm256_and_si256(isSet, _mm256_set1_epi8(2));
+  }
   /// NibblePairs: the bytes of eight rows' scale and minimum pairs, as words.
   MOE_INLINE static __m256i pairBytes(const uint8_t *tile, int s, int half) {
     return _mm256_cvtepu8_epi16(

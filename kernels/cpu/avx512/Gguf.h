@@ -91,7 +91,35 @@ template <Format F> struct SmallBlock {
 };
 
 /// codes(), scales() and offsets() of a super-block: see kernels/cpu/gguf.
-template <Format F> struct SuperBlock;
+/// Those with octets of codes look them up one by one.
+template <Format F> struct SuperBlock {
+  using Block = BlockOf<F>;
+  using Traits = BlockTraits<Block>;
+
+  MOE_INLINE static void codes(const Block *block, __m512i q[4]) {
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) {
+      q[v] = _mm512_setr_epi64(
+          int64_t(block->octet(8 * v)), int64_t(block->octet(8 * v + 1)),
+          int64_t(block->octet(8 * v + 2)), int64_t(block->octet(8 * v + 3)),
+          int64_t(block->octet(8 * v + 4)), int64_t(block->octet(8 * v + 5)),
+          int64_t(block->octet(8 * v + 6)), int64_t(block->octet(8 * v + 7)));
+      if constexpr (Traits::kHasValues)
+        q[v] = valuesOf<Block>(q[v]);
+    }
+  }
+
+  MOE_INLINE static __m512 scales(const Block *block) {
+    static_assert(Traits::kOffsetSub == 0);
+    alignas(16) int8_t numbers[16] = {};
+#pragma GCC unroll 16
+    for (int s = 0; s < 256 / Traits::kSub; ++s)
+      numbers[s] = int8_t(block->scale(s));
+    return _mm512_mul_ps(
+        _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load128(numbers))),
+        broadcastScale(*block));
+  }
+};
 
 template <Format F>
 struct Gguf : std::conditional_t<BlockTraits<BlockOf<F>>::kIsSuper,

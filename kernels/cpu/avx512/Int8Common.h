@@ -12,6 +12,7 @@
 #define MOE_KERNELS_CPU_AVX512_INT8COMMON_H
 
 #include "kernels/cpu/GemmTiling.h"
+#include "kernels/quant/Traits.h"
 
 namespace moek::avx512 {
 namespace {
@@ -28,11 +29,30 @@ template <class T> MOE_INLINE __m512 broadcastF16(const T &from) {
   return _mm512_cvtph_ps(_mm256_set1_epi16(load16(from)));
 }
 
-/// What codes 0 .. 15 of a format stand for, plus 128.
+/// What codes 0 .. 15 of a format stand for, plus kZero.
 template <class Block> MOE_INLINE __m512i valuesOf(__m512i codes) {
   __m512i table = _mm512_broadcast_i32x4(load128(Block::kValues));
-  table = _mm512_xor_si512(table, _mm512_set1_epi8(char(0x80)));
+  table = _mm512_add_epi8(table, _mm512_set1_epi8(char(Block::kZero)));
   return _mm512_shuffle_epi8(table, codes);
+}
+
+/// 2^(exponent - 128) of unsigned numbers. A conversion of bits would need a
+/// second case for what is below the normal range.
+MOE_INLINE __m512 exponents(__m512i numbers) {
+  return _mm512_scalef_ps(
+      _mm512_set1_ps(1),
+      _mm512_sub_ps(_mm512_cvtepi32_ps(numbers), _mm512_set1_ps(128)));
+}
+
+/// d * kUnit of a block in every lane.
+template <class Block> MOE_INLINE __m512 broadcastScale(const Block &block) {
+  if constexpr (BlockTraits<Block>::kIsExponent)
+    return exponents(_mm512_set1_epi32(block.d));
+  else if constexpr (BlockTraits<Block>::kUnit != 1)
+    return _mm512_mul_ps(broadcastF16(halfOf(block)),
+                         _mm512_set1_ps(BlockTraits<Block>::kUnit));
+  else
+    return broadcastF16(block.d);
 }
 
 /// 32 bytes in both halves.

@@ -62,7 +62,7 @@ MOE_INLINE void dequantizeSmallBlocks(const typename F::Block *block,
   _mm512_store_si512(codes, F::template codes<Half>(block));
 #pragma GCC unroll 2
   for (int b = 0; b < (Half ? 1 : 2); ++b) {
-    __m512 scale = broadcastF16(block[b].d), offset = _mm512_setzero_ps();
+    __m512 scale = broadcastScale(block[b]), offset = _mm512_setzero_ps();
     if constexpr (F::kOffsetSub != 0)
       offset = broadcastF16(block[b].m);
     __m512 base =

@@ -133,13 +133,22 @@ MOE_INLINE __m512 spreadF16(const T &first, const T *second) {
   return _mm512_cvtph_ps(both);
 }
 
+/// Scales of two blocks likewise.
+template <bool Half, class Block>
+MOE_INLINE __m512 spreadScales(const Block *blocks) {
+  if constexpr (BlockTraits<Block>::kIsExponent)
+    return exponents(halves32(blocks[0].d, Half ? blocks[0].d : blocks[1].d));
+  else
+    return spreadF16<Half>(blocks[0].d, &blocks[1].d);
+}
+
 /// Adds the products of two blocks (one when Half) with T tokens.
 template <class F, int T, bool Half>
 MOE_INLINE void addSpan64(const typename F::Block *block,
                           const TokenSpan<F> tokens[T], __m512 *sums) {
   static_assert(F::kOffsetSub == 0 || F::kOffsetSign == 1);
   __m512i q = F::template codes<Half>(block);
-  __m512 rowScale = spreadF16<Half>(block[0].d, &block[1].d);
+  __m512 rowScale = spreadScales<Half>(block);
 #pragma GCC unroll 4
   for (int t = 0; t < T; ++t) {
     const TokenSpan<F> &token = tokens[t];

@@ -109,10 +109,18 @@ void expand64(Panel<F> &panel, int group, int64_t col,
   storeCodes(panel, group, col, codes, kBlocks * 8);
   for (int b = 0; b < kBlocks; ++b) {
     alignas(32) int16_t bits[16];
+    alignas(16) uint8_t bytes[16];
     for (int r = 0; r < 16; ++r)
-      bits[r] = load16(blocks[r][b].d);
-    _mm512_store_ps(panel.scales[col / 32 + b][group],
-                    _mm512_cvtph_ps(load256(bits)));
+      if constexpr (BlockTraits<typename F::Block>::kIsExponent)
+        bytes[r] = blocks[r][b].d;
+      else
+        bits[r] = load16(blocks[r][b].d);
+    __m512 scales;
+    if constexpr (BlockTraits<typename F::Block>::kIsExponent)
+      scales = exponents(_mm512_cvtepu8_epi32(load128(bytes)));
+    else
+      scales = _mm512_cvtph_ps(load256(bits));
+    _mm512_store_ps(panel.scales[col / 32 + b][group], scales);
     if constexpr (F::kOffsetSub != 0) {
       for (int r = 0; r < 16; ++r)
         bits[r] = load16(blocks[r][b].m);

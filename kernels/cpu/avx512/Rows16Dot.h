@@ -147,7 +147,7 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
   }
 #pragma GCC unroll 8
   for (int t = 0; t < T; ++t) {
-    __m512 d = rowHalves(tile);
+    __m512 d = Tile::scale(tile);
     if constexpr (kByFour)
       d = _mm512_mul_ps(d, _mm512_set1_ps(0.25f));
     sums[t] = _mm512_fmadd_ps(d, parts[t], sums[t]);
@@ -162,7 +162,7 @@ MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
                          __m512 sums[T]) {
   using Tile = Rows16Tile<F>;
   prefetchStream<Tile::kBytes>(tile);
-  __m512 d = rowHalves(tile);
+  __m512 d = Tile::scale(tile);
   __m512i q[8];
   Tile::codes(tile, 0, q);
 #pragma GCC unroll 8

@@ -133,11 +133,25 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   using Traits = Rows16Traits<F>;
   using Traits::kBits, Traits::kCols, Traits::kHasMinima, Traits::kHasValues,
       Traits::kIsOffset1, Traits::kNumbersAt, Traits::kOffsets, Traits::kPairs,
-      Traits::kScaleCode, Traits::kScalePart, Traits::kScales, Traits::kSixBits;
+      Traits::kScaleCode, Traits::kScalePart, Traits::kScales,
+      Traits::kShiftCols, Traits::kSixBits;
+
+  /// d * kUnit of the rows.
+  MOE_INLINE static __m512 scale(const uint8_t *tile) {
+    if constexpr (Traits::kIsExponent)
+      return exponents(_mm512_cvtepu8_epi32(load128(tile)));
+    else if constexpr (Traits::kUnit != 1)
+      return _mm512_mul_ps(rowHalves(tile), _mm512_set1_ps(Traits::kUnit));
+    else
+      return rowHalves(tile);
+  }
 
   /// Columns 32 s .. 32 s + 31.
   MOE_INLINE static void codes(const uint8_t *tile, int s, __m512i q[8]) {
-    groupCodes<kBits>(tile + kScalePart + s * kCodePart<kBits>, q);
+    const uint8_t *part = tile + kScalePart + s * kCodePart<kBits>;
+    if constexpr (kShiftCols != 0)
+      return shiftedCodes(part, tile + Traits::kShiftsAt, s, q);
+    groupCodes<kBits>(part, q);
     if constexpr (kHasValues) {
 #pragma GCC unroll 8
       for (int g = 0; g < 8; ++g)
@@ -150,7 +164,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
     groupCodesByFour<kBits>(tile + kScalePart + s * kCodePart<kBits>, q);
   }
 
-  /// Six-bit scales and minima, a byte each.
+  /// Scales and minima of six or four bits, a byte each.
   struct Integers {
     alignas(64) uint8_t bytes[256];
   };
@@ -164,6 +178,18 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
             to.bytes + 64 * i,
             kHasMinima ? numbers[i]
                        : _mm512_sub_epi8(numbers[i], _mm512_set1_epi8(32)));
+    }
+    if constexpr (kScaleCode == ScaleCode::OddNibbles) {
+      constexpr int kHalf = 8 * kScales; // bytes
+#pragma GCC unroll 2
+      for (int i = 0; i < kHalf; i += 64) {
+        __m512i pairs = load512(tile + kNumbersAt + i);
+        __m512i one = _mm512_set1_epi8(1), mask = _mm512_set1_epi8(30);
+        _mm512_store_si512(to.bytes + i,
+                           andOr(_mm512_slli_epi16(pairs, 1), mask, one));
+        _mm512_store_si512(to.bytes + kHalf + i,
+                           andOr(_mm512_srli_epi16(pairs, 3), mask, one));
+      }
     }
   }
 
@@ -186,7 +212,7 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   template <int Step>
   MOE_INLINE static void scales(const uint8_t *tile, float *scale,
                                 float *offset) {
-    __m512 d = rowHalves(tile);
+    __m512 d = Rows16Tile::scale(tile);
     auto put = [](float *to, int i, __m512 v) {
       _mm512_store_ps(to + 16 * Step * i, v);
     };
@@ -223,6 +249,21 @@ template <Format F> struct Rows16Tile : Rows16Traits<F> {
   }
 
 private:
+  /// kShiftCols: 8 * digit + 2 * shift.
+  MOE_INLINE static void shiftedCodes(const uint8_t *part,
+                                      const uint8_t *shifts, int s,
+                                      __m512i q[8]) {
+    static_assert(kBits == 2);
+    constexpr int kEach = kShiftCols / 4; // groups
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; ++g) {
+      uint16_t rows;
+      std::memcpy(&rows, shifts + 2 * ((8 * s + g) / kEach), sizeof(rows));
+      q[g] = addBits(_mm512_maskz_set1_epi32(__mmask16(rows), 0x02020202),
+                     load512(part + 64 * (g / 4)), g % 4 * 2, 3, 3 << 3);
+    }
+  }
+
   MOE_INLINE static __m512i pairBytes(const uint8_t *tile, int s) {
     return _mm512_cvtepu8_epi16(load256(tile + kNumbersAt + 32 * s));
   }

@@ -223,7 +223,7 @@ double KernelBench::gemm(const GemmInfo &gemm, const KernelInfo &linear,
                          int32_t tokens, bool cached) {
   startOver();
   int64_t rows = gemm.isa == Isa::Ref ? kFewMatrixRows : kMatrixRows;
-  int64_t stride = int64_t(rowBytes(gemm.format, uint64_t(kCols)));
+  int64_t stride = int64_t(rowBytes(gemm.layout, gemm.format, uint64_t(kCols)));
   uint64_t matrixBytes = uint64_t(rows * stride);
   uint64_t bytes = weights_.size();
   if (cached)
@@ -251,7 +251,8 @@ double KernelBench::gemm(const GemmInfo &gemm, const KernelInfo &linear,
   }
   if (cached) // what is in the cache is what a turn has read
     run(calls, 0, std::min(calls.size(), kMostCalls));
-  return double(matrixBytes) / secondsOf(calls);
+  return double(rows) * double(rowBytes(gemm.format, uint64_t(kCols))) /
+         secondsOf(calls);
 }
 
 double KernelBench::driver(const KernelInfo &driver, int32_t tokens) {

@@ -22,9 +22,9 @@ namespace moert {
 /// Units of work per second of one kernel on all cores together, at a few
 /// sizes. What a unit is goes by the kernel:
 ///
-///   gemm (MOE_GEMM)   a byte of weights; `at` rows of activations
-///   absorb_query      an element of W_UK; `at` tokens
-///   attention         an operation, two per product of a query and a cached
+///   gemm (MOE_GEMM)   a byte of weights as files have them; `at` rows of
+///   activations absorb_query      an element of W_UK; `at` tokens attention an
+///   operation, two per product of a query and a cached
 ///                     row; `at` rows in the cache
 ///   router            an operation; `at` tokens
 ///   other drivers     a byte of activations or cache read or written; `at`

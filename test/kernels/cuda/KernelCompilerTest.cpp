@@ -29,8 +29,10 @@ std::optional<Nvrtc> nvrtc() {
   if (!name)                                                                   \
   GTEST_SKIP() << Nvrtc::open().status().message()
 
+/// That GPUs have kernels for.
 constexpr Format kEveryFormat[] = {
-#define MOE_FORMAT(name, id, elements, bytes) Format::name,
+#define MOE_FLOAT_FORMAT(name, kernel, id, elements, bytes) Format::name,
+#define MOE_BLOCK_FORMAT(name, kernel, id, elements, bytes) Format::name,
 #include "kernels/quant/Formats.def"
 };
 /// A format of each kind.

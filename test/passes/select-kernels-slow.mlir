@@ -1,0 +1,47 @@
+// RUN: moe-opt %s -split-input-file -moe-select-kernels | FileCheck %s
+
+// A format that only the reference kernel multiplies is never silently slow: a
+// note of the plan says what a token pays. 256 x 256 weights, twice, are 131072
+// products; a core does 5e8 of them a second.
+
+#xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 1 : i64, memory_bytes = 1000 : i64, read_bps = 1.0e9 : f64}]}
+// CHECK: moe.notes = ["told before", "NVFP4 has no fast kernel for cpu0 (avx512): 2 weights in it take 0.3 ms of each token, 0.1 ms of which reading them would take; a model file in another format is faster"]
+// CHECK: moe.linear {{.*}}linear_avx512(gemm_nvfp4_ref)
+// CHECK: moe.linear {{.*}}linear_avx512(gemm_nvfp4_ref)
+// CHECK: moe.linear {{.*}}linear_avx512(gemm_mxfp4_rows16_avx512)
+// CHECK: moe.linear {{.*}}linear_avx512(gemm_iq2_xxs_rows16_avx512)
+module attributes {moe.target = #xeon, moe.notes = ["told before"]} {
+func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %v = moe.weight <"v", file = 0, offset = 0> : tensor<256x256x!moe.nvfp4>
+  %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.nvfp4>
+  %m = moe.weight <"m", file = 0, offset = 0> : tensor<256x256x!moe.mxfp4>
+  %i = moe.weight <"i", file = 0, offset = 0> : tensor<256x256x!moe.iq2_xxs>
+  %a = moe.linear %x, %v {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.nvfp4>) -> tensor<?x256xf32>
+  %b = moe.linear %a, %w {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.nvfp4>) -> tensor<?x256xf32>
+  %c = moe.linear %b, %m {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.mxfp4>) -> tensor<?x256xf32>
+  %d = moe.linear %c, %i {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.iq2_xxs>) -> tensor<?x256xf32>
+  return %d : tensor<?x256xf32>
+}
+func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"prefill", min_tokens = 2, max_tokens = 512, context = 512>} {
+  %v = moe.weight <"v", file = 0, offset = 0> : tensor<256x256x!moe.nvfp4>
+  %a = moe.linear %x, %v {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.nvfp4>) -> tensor<?x256xf32>
+  return %a : tensor<?x256xf32>
+}
+}
+
+// -----
+
+// What no GPU kernel reads is an error there, with the way out.
+// (select-kernels-errors.mlir has the words.) A reference machine pays for every
+// format alike: nothing to tell.
+#plain = {name = "plain", devices = [{name = "cpu0", kind = "cpu", isa = "ref", memory_bytes = 1000 : i64, read_bps = 1.0e9 : f64}]}
+// CHECK-LABEL: module attributes
+// CHECK-NOT: moe.notes
+// CHECK: moe.linear {{.*}}linear_ref(gemm_tq2_0_ref)
+module attributes {moe.target = #plain} {
+func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %v = moe.weight <"v", file = 0, offset = 0> : tensor<256x256x!moe.tq2_0>
+  %a = moe.linear %x, %v {moe.device = "cpu0"} : (tensor<?x256xf32>, tensor<256x256x!moe.tq2_0>) -> tensor<?x256xf32>
+  return %a : tensor<?x256xf32>
+}
+}
