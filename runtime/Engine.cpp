@@ -84,7 +84,8 @@ Status Engine::createDevices(const EngineOptions &options,
         DeviceList made,
         options.makeDevices(plan_, *files_, std::move(ofDevices)));
     MOE_ASSIGN_OR_RETURN(devices_,
-                         Devices::create(plan_, *files_, std::move(made)));
+                         Devices::create(plan_, *files_, std::move(made),
+                                         options.loading));
     return Status::ok();
   };
   Status created = create();

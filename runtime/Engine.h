@@ -47,6 +47,8 @@ struct EngineOptions {
   bool allowPaging = false;
   /// Where files are now, if not where they were at compile time.
   WeightPaths files = {};
+  /// Told how weights come to devices with memory of their own; may be null.
+  LoadProgress loading = {};
   /// What makes the plan's devices; tests make others.
   std::function<StatusOr<DeviceList>(const Plan &, const WeightFiles &,
                                      DeviceOptions)>

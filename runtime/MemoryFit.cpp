@@ -17,7 +17,7 @@ struct Piece {
   double bytes, share;
 };
 
-/// A decoded token's instructions.
+/// A decoded token's instructions that read the host's memory.
 std::vector<Piece> piecesOfAToken(const Plan &plan) {
   StepSize step = StepSize::after(0, 1); // the cache's size is no matter
   std::vector<Piece> pieces;
@@ -25,6 +25,11 @@ std::vector<Piece> piecesOfAToken(const Plan &plan) {
     if (text(phase->name()) == "decode" || text(phase->name()) == "logits")
       for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
         const fb::Instruction &instruction = *phase->instructions()->Get(i);
+        if (plan.table()
+                .devices()
+                ->Get(deviceOf(plan.table(), instruction))
+                ->kind() != fb::DeviceKind::Cpu)
+          continue;
         double bytes = double(instructionWeightBytes(plan, instruction));
         if (bytes > 0)
           pieces.push_back(
@@ -50,7 +55,7 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
     for (uint32_t i = 0; i < count(table.files()); ++i)
       need.weights += table.files()->Get(i)->bytes();
   else
-    need.weights = weightBytes(plan);
+    need.weights = hostWeightBytes(plan);
   std::vector<int32_t> teams = teamsOf(table, threads);
   need.threads = 0;
   for (uint32_t i = 0; i < count(table.devices()); ++i) {

@@ -9,9 +9,13 @@
 
 namespace moert {
 
-uint64_t weightBytes(const Plan &plan) {
+namespace {
+/// Bytes of files that the weights marked in `counts` lie in.
+uint64_t bytesOf(const Plan &plan, const std::vector<bool> &counts) {
   std::vector<std::tuple<uint32_t, uint64_t, uint64_t>> ranges;
   for (uint32_t i = 0; i < count(plan.table().weights()); ++i) {
+    if (!counts[i])
+      continue;
     const fb::Weight &w = *plan.table().weights()->Get(i);
     // Verified when the plan was loaded: no overflow, inside the file.
     uint64_t bytes = uint64_t(w.outer() - 1) * uint64_t(w.outer_stride()) +
@@ -32,6 +36,28 @@ uint64_t weightBytes(const Plan &plan) {
     covered = end;
   }
   return total;
+}
+} // namespace
+
+uint64_t weightBytes(const Plan &plan) {
+  return bytesOf(plan, std::vector<bool>(count(plan.table().weights()), true));
+}
+
+uint64_t hostWeightBytes(const Plan &plan) {
+  const fb::Plan &table = plan.table();
+  auto isOfHost = [&](const fb::Residency &residency) {
+    return table.devices()->Get(residency.device())->kind() ==
+           fb::DeviceKind::Cpu;
+  };
+  // What a plan says nothing about is the host's.
+  std::vector<bool> counts(count(table.weights()), true);
+  for (uint32_t i = 0; i < count(table.residency()); ++i)
+    counts[table.residency()->Get(i)->weight()] = false;
+  for (uint32_t i = 0; i < count(table.residency()); ++i)
+    if (const fb::Residency &residency = *table.residency()->Get(i);
+        isOfHost(residency))
+      counts[residency.weight()] = true;
+  return bytesOf(plan, counts);
 }
 
 std::map<std::string, uint64_t> bytesByFormat(const Plan &plan) {

@@ -18,6 +18,9 @@ struct Instruction;
 /// Bytes of the files that some weight of the plan lies in; bytes that several
 /// weights share (two views of one tensor) count once.
 uint64_t weightBytes(const Plan &plan);
+/// Likewise of those that CPUs read, and the host's memory has to hold: a GPU's
+/// are in its own.
+uint64_t hostWeightBytes(const Plan &plan);
 
 /// Bytes by format, shared bytes counted for each weight.
 std::map<std::string, uint64_t> bytesByFormat(const Plan &plan);

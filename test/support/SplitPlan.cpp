@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace moetest {
@@ -212,13 +213,21 @@ void splitPlan(fb::PlanT &plan, const DeviceChoice &choice) {
   plan.devices[1]->name = "cpu1";
   plan.queues.push_back(std::make_unique<fb::QueueT>());
   plan.queues[1]->device = 1;
-  for (uint32_t i = 0; i < plan.weights.size(); ++i)
-    plan.residency.emplace_back(i, 1, fb::ResidencyMode::Resident);
   std::map<uint32_t, uint32_t> cacheHomes;
   for (auto &phase : plan.phases)
     PhaseSplitter(plan, *phase).split(choice, cacheHomes);
-  for (auto &phase : plan.phases)
+  std::set<std::pair<uint32_t, uint32_t>> read;
+  for (auto &phase : plan.phases) {
     orderQueues(plan, *phase);
+    for (const auto &instruction : phase->instructions)
+      for (const fb::Operand &operand : instruction->operands)
+        if (operand.kind() == fb::OperandKind::Weight)
+          read.emplace(operand.index(),
+                       plan.queues[instruction->queue]->device);
+  }
+  plan.residency.clear();
+  for (auto [weight, device] : read)
+    plan.residency.emplace_back(weight, device, fb::ResidencyMode::Resident);
 }
 
 } // namespace moetest

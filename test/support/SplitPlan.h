@@ -17,7 +17,7 @@ using DeviceChoice = std::function<uint32_t(const moert::fb::PhaseT &phase,
 /// Moves instructions of a plan with one CPU to a second one, "cpu1", with an
 /// arena and a cache of its own: adds copies of what one makes and the other
 /// reads, and orders the queues anew. What touches a cache goes where the first
-/// such instruction is.
+/// such instruction is; weights are resident where they are read.
 void splitPlan(moert::fb::PlanT &plan, const DeviceChoice &choice);
 
 /// The least barriers and waits that order a phase's instructions.

@@ -1,6 +1,7 @@
 // The sample plan on a GPU, in software, against float64; and what goes wrong.
 
 #include "kernels/Registry.h"
+#include "runtime/MemoryFit.h"
 #include "test/softgpu/cuda/SoftCuda.h"
 #include "test/support/GpuPlan.h"
 #include "test/support/OneSequence.h"
@@ -224,6 +225,44 @@ TEST_P(CudaDeviceTest, PrefillWithExpertsOnTheCpuAndAQueueOfCopies) {
   split(2);
   auto one = open();
   expectPrefill(one);
+}
+
+TEST_P(CudaDeviceTest, LoadingTellsOfAllItsWeights) {
+  split(1);
+  std::string path = write();
+  EngineOptions options = onSoftCuda();
+  uint64_t told = 0, last = 0, all = 0;
+  options.loading = [&](std::string_view device, uint64_t done, uint64_t of) {
+    EXPECT_EQ(device, "gpu1");
+    EXPECT_GT(done, last);
+    last = done;
+    all = of;
+    ++told;
+  };
+  auto one = OneSequence::open(path, options);
+  ASSERT_TRUE(one.isOk()) << one.status().message();
+  EXPECT_GT(told, 0u);
+  EXPECT_EQ(last, all);
+  EXPECT_GE(softcuda::totals().bytesToDevice, all);
+}
+
+// What is in a GPU's memory need not be in the host's.
+TEST_P(CudaDeviceTest, TheHostHoldsWhatCpusRead) {
+  split(1);
+  auto plan = Plan::load(write());
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+  uint64_t experts = 0;
+  for (const fb::Residency &residency : sample_.builder.plan.residency)
+    if (residency.device() == 0) {
+      const fb::WeightT &w = *sample_.builder.plan.weights[residency.weight()];
+      experts += 4 * uint64_t(w.outer * w.rows * w.cols);
+    }
+  MemoryFit fit = memoryFit(*plan, 1, /*copyWeights=*/false, {});
+  EXPECT_GT(experts, 0u);
+  EXPECT_EQ(fit.need.weights, experts);
+  fit.limit = {fit.need.resident(), true}; // None of them fits.
+  EXPECT_GT(pagedBytesPerToken(*plan, fit), 0);
+  EXPECT_LE(pagedBytesPerToken(*plan, fit), double(experts));
 }
 
 //===----------------------------------------------------------------------===//

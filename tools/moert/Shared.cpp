@@ -1,9 +1,11 @@
 #include "tools/moert/Shared.h"
 
 #include "tools/common/Numbers.h"
+#include "tools/common/Progress.h"
 
 #include <fmt/format.h>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 namespace moert {
@@ -81,8 +83,20 @@ StatusOr<std::unique_ptr<Engine>> EngineFlags::open() const {
 
 StatusOr<std::unique_ptr<Engine>>
 EngineFlags::open(const EngineOptions &others) const {
+  EngineOptions shown = others;
+  // A device after the other.
+  std::optional<moetool::Progress> line;
+  std::string of;
+  shown.loading = [&](std::string_view device, uint64_t done, uint64_t total) {
+    if (!line || of != device) {
+      of = device;
+      line.emplace("loading weights to " + of);
+    }
+    line->update(done, total);
+  };
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
-                       Engine::open(plan, others));
+                       Engine::open(plan, shown));
+  line.reset();
   if (std::string cost = pagingNote(engine->plan(), engine->fit());
       !cost.empty())
     moetool::note("note: {}\n", cost);
