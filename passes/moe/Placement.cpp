@@ -1,10 +1,13 @@
 #include "passes/moe/Placement.h"
 
 #include "kernels/Activation.h"
+#include "kernels/Arguments.h"
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
+#include "kernels/cuda/Launch.h"
 #include "passes/moe/OpSeconds.h"
 #include "passes/moe/Support.h"
+#include "runtime/base/CheckedMath.h"
 #include "runtime/schema/OpTable.h"
 
 using namespace mlir;
@@ -72,6 +75,55 @@ int64_t innerBytes(Operation *op, int64_t tokens) {
   return bytes;
 }
 
+/// Of an op that is not lowered yet, as kernels/Arguments.h asks for them:
+/// parameters alone, which workspaces follow from.
+class Parameters {
+public:
+  explicit Parameters(Operation *op) : op(op) {}
+
+  int32_t integer(std::string_view name) const {
+    auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name));
+    return attribute ? int32_t(attribute.getInt()) : 0;
+  }
+  bool boolean(std::string_view) const { return false; }
+  float real(std::string_view) const { return 0; }
+  bool has(std::string_view) const { return false; }
+  uint8_t *bytes(std::string_view) const { return nullptr; }
+  int64_t cols(std::string_view) const { return 0; }
+  int64_t rowsPerToken(std::string_view) const { return 0; }
+  int64_t fixedRows(std::string_view) const { return 0; }
+  moek::Encoding encoding(std::string_view) const {
+    return moek::Encoding::F32;
+  }
+  std::span<const float> constant(std::string_view) const { return {}; }
+  moek::WeightView weight(std::string_view) const { return {}; }
+  moek::KvView cache(std::string_view) const { return {}; }
+  moek::GemmFn gemm(std::string_view) const { return nullptr; }
+  moek::Encoding gemmEncoding(std::string_view) const {
+    return moek::Encoding::F32;
+  }
+
+private:
+  Operation *op;
+};
+
+/// Bytes that a GPU's launches of an op use besides: of the memory that the
+/// launches of all ops share.
+int64_t workspaceBytes(Operation *op,
+                       const moek::cuda::LaunchContext &context) {
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!lowerable)
+    return 0;
+  int64_t bytes = 0;
+  Parameters parameters(op);
+  for (const PlanStep &step : lowerable.getPlanSteps())
+    moek::withArguments(step.op, parameters, [&](const auto &args) {
+      bytes =
+          std::max(bytes, moek::cuda::workspaceBytes(step.op, &args, context));
+    });
+  return int64_t(moert::alignUp(uint64_t(bytes), moert::kRegionAlignment));
+}
+
 /// Private bytes that a worker needs for an op.
 int64_t scratchBytes(Operation *op) {
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
@@ -127,10 +179,12 @@ const moec::DeviceDesc &moe::expectedDevice(Operation *attention,
 PlacementProblem::PlacementProblem(ModuleOp module,
                                    const moec::TargetDesc &target)
     : functions(module.getOps<func::FuncOp>()), target(target) {
-  int64_t context = 0;
-  for (func::FuncOp function : functions)
-    context = std::max(context, phaseOf(function).getContextLength());
-  kvRowCount = kvRowsOf(module, context);
+  for (func::FuncOp function : functions) {
+    PhaseAttr phase = phaseOf(function);
+    mostPositions = std::max(mostPositions, phase.getContextLength());
+    mostSequences = std::max(mostSequences, phase.getSequences());
+  }
+  kvRowCount = kvRowsOf(module, mostPositions);
   GroupIndex known;
   for (func::FuncOp function : functions) {
     PhaseAttr phase = phaseOf(function);
@@ -238,6 +292,12 @@ void PlacementProblem::addFunction(func::FuncOp function,
   for (Operation &op : body)
     order[&op] = int64_t(order.size());
 
+  // As plan-launches has it.
+  auto contextOn = [&](const moec::DeviceDesc &gpu) {
+    return moek::cuda::contextOf(int32_t(tokens), int32_t(mostSequences),
+                                 mostPositions, gpu.arch, gpu.cores);
+  };
+
   size_t devices = use.size();
   std::vector<std::vector<int64_t>> change(
       devices, std::vector<int64_t>(order.size() + 1));
@@ -272,10 +332,11 @@ void PlacementProblem::addFunction(func::FuncOp function,
     int64_t inside = innerBytes(&op, tokens);
     change[device][index] += inside;
     change[device][index + 1] -= inside;
-    if (const moec::DeviceDesc &desc = target.devices[device];
-        desc.kind == moec::DeviceKind::Cpu)
-      use[device].scratch = std::max(use[device].scratch,
-                                     scratchBytes(&op) * int64_t(desc.cores));
+    const moec::DeviceDesc &desc = target.devices[device];
+    int64_t scratch = desc.kind == moec::DeviceKind::Cpu
+                          ? scratchBytes(&op) * int64_t(desc.cores)
+                          : workspaceBytes(&op, contextOn(desc));
+    use[device].scratch = std::max(use[device].scratch, scratch);
   }
   for (size_t device = 0; device < devices; ++device) {
     int64_t live = 0, peak = 0;

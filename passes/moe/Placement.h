@@ -64,7 +64,7 @@ struct DeviceUse {
   int64_t weights = 0;
   int64_t kv = 0;
   int64_t activations = 0; ///< The largest phase.
-  int64_t scratch = 0;     ///< Of all workers.
+  int64_t scratch = 0;     ///< Of all workers; a GPU's kernels share one.
   int64_t staging = 0;     ///< Double buffers of transfers.
 
   int64_t total() const {
@@ -121,6 +121,7 @@ private:
   std::vector<OpGroup> groupList;
   llvm::DenseMap<Operation *, int> groupIndex;
   int64_t kvRowCount = 0;
+  int64_t mostPositions = 0, mostSequences = 1; ///< Of a sequence, of a step.
   // Asked for again with every assignment that is looked at.
   mutable llvm::DenseMap<std::pair<const OpGroup *, const moec::DeviceDesc *>,
                          double>
