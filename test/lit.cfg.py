@@ -107,6 +107,8 @@ config.substitutions += [
     ("%data", config.source_dir + "/test/data"),
     ("%models", config.source_dir + "/models"),
     ("%nvrtc", nvrtc or "no-nvrtc"),
+    # A CUDA driver with one GPU, in software.
+    ("%softcuda", config.build_dir + "/test/softgpu/libmoe_softcuda.so"),
     ("%python", config.python),
     ("%fidelity", f"{config.python} {config.source_dir}/test/e2e/fidelity.py"
                   f" --moec {config.bin_dir}/moec --moert {config.bin_dir}/moert"),

@@ -3,8 +3,10 @@
 
 #include "compiler/Machine/Targets/NativeTarget.h"
 #include "compiler/Machine/Targets/TargetJson.h"
+#include "test/support/TempDir.h"
 #include "test/unit/CudaTestFixture.h"
 
+#include <cstdlib>
 #include <gmock/gmock.h>
 
 using namespace moec;
@@ -133,17 +135,72 @@ TEST_F(NativeGpuTest, ATargetHasTheGpusFirstAndReadsBack) {
               target->devices[0].linkLatencySeconds, 1e-12);
 }
 
-TEST_F(NativeGpuTest, OnlyGpusAreUnused) {
-  TargetDesc target;
-  target.devices.resize(1);
-  EXPECT_EQ(unusedGpuNote(target), "");
-  DeviceDesc gpu;
-  gpu.kind = DeviceKind::Cuda;
-  gpu.title = "Fake RTX 4090";
-  target.devices.insert(target.devices.begin(), 2, gpu);
-  EXPECT_THAT(unusedGpuNote(target),
-              HasSubstr("to plan for Fake RTX 4090, Fake RTX 4090 too: "
-                        "--target-file "));
+// In a cache folder of its own.
+class NativeWithGpuTest : public NativeGpuTest {
+protected:
+  void SetUp() override {
+    NativeGpuTest::SetUp();
+    ::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
+    cpu_.limits = [this](int, double) -> StatusOr<moert::CpuLimits> {
+      ++measured_;
+      moert::CpuLimits limits;
+      limits.readBytesPerSecond = 1e10;
+      limits.int8OpsPerSecond = limits.floatOpsPerSecond = 1e11;
+      return limits;
+    };
+  }
+  /// The titles of native's GPUs.
+  std::vector<std::string> gpus() {
+    StatusOr<TargetDesc> target = nativeTarget(cpu_, {}, MOE_FAKE_CUDA);
+    EXPECT_TRUE(target.isOk()) << target.status().message();
+    if (!target)
+      return {};
+    EXPECT_EQ(target->host().kind, DeviceKind::Cpu);
+    notes_ = target->notes;
+    std::vector<std::string> titles;
+    for (const DeviceDesc &device : target->devices)
+      if (device.kind == DeviceKind::Cuda)
+        titles.push_back(device.title);
+    return titles;
+  }
+
+  moetest::TempDir folder_;
+  CpuMeasurement cpu_;
+  int measured_ = 0;
+  std::vector<std::string> notes_;
+};
+
+TEST_F(NativeWithGpuTest, NativeHasTheGpusOfThisMachineAndKeepsThem) {
+  cuda.gpus.resize(1);
+  EXPECT_THAT(gpus(), ElementsAre("Fake RTX 4090"));
+  EXPECT_THAT(notes_, IsEmpty());
+  cuda.calls.clear();
+  EXPECT_THAT(gpus(), ElementsAre("Fake RTX 4090"));
+  EXPECT_EQ(measured_, 1);
+  EXPECT_EQ(cuda.calls["cuMemHostAlloc"], 0);
+}
+
+TEST_F(NativeWithGpuTest, AGpuThatCameOrWentIsNoticed) {
+  EXPECT_THAT(gpus(), IsEmpty());
+  cuda.gpus.resize(1);
+  EXPECT_THAT(gpus(), ElementsAre("Fake RTX 4090"));
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr(
+                          "it has no GPU, this machine Fake RTX 4090")));
+  cuda.gpus.clear();
+  EXPECT_THAT(gpus(), IsEmpty());
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr(
+                          "it has Fake RTX 4090, this machine no GPU")));
+  EXPECT_EQ(measured_, 3);
+}
+
+// Nor is it missed in what was kept.
+TEST_F(NativeWithGpuTest, AGpuThatNoPlanIsForIsLeftOutWithItsReason) {
+  cuda.gpus.resize(1);
+  cuda.gpus[0].attributes[cu::kIntegrated] = 1;
+  EXPECT_THAT(gpus(), IsEmpty());
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr("shares the host's memory")));
+  EXPECT_THAT(gpus(), IsEmpty());
+  EXPECT_EQ(measured_, 1);
 }
 
 } // namespace

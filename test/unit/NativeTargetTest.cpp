@@ -59,6 +59,10 @@ protected:
         {.cudaLibrary = "none.so", .cpu = cpu});
   }
 
+  /// On a machine without GPUs.
+  StatusOr<TargetDesc> native(const CpuMeasurement &cpu) {
+    return nativeTarget(cpu, {}, "none.so");
+  }
   bool cached() const { return std::filesystem::exists(nativeTargetFile()); }
 
   moetest::TempDir folder_;
@@ -69,7 +73,7 @@ protected:
 TEST_F(NativeTargetTest, AQuietMachineIsMeasuredOnceAndKept) {
   CpuMeasurement cpu = measuring({kQuiet});
   for (int compile = 0; compile < 2; ++compile) {
-    StatusOr<TargetDesc> target = nativeTarget(cpu);
+    StatusOr<TargetDesc> target = native(cpu);
     ASSERT_TRUE(target.isOk()) << target.status().message();
     EXPECT_EQ(target->host().read.perSecond, 1e9);
     EXPECT_THAT(target->notes, IsEmpty());
@@ -83,7 +87,7 @@ TEST_F(NativeTargetTest, ABusyMachineIsMeasuredAgainUntilItIsQuiet) {
     std::filesystem::remove(nativeTargetFile());
     limitCalls_ = 0;
     CpuMeasurement cpu = measuring({busy, kQuiet});
-    StatusOr<TargetDesc> target = nativeTarget(cpu);
+    StatusOr<TargetDesc> target = native(cpu);
     ASSERT_TRUE(target.isOk()) << target.status().message();
     EXPECT_EQ(limitCalls_, 2);
     EXPECT_EQ(target->host().read.perSecond, 2e9);
@@ -91,7 +95,7 @@ TEST_F(NativeTargetTest, ABusyMachineIsMeasuredAgainUntilItIsQuiet) {
                 ElementsAre(HasSubstr("other programs used this machine (rates "
                                       "spread by ")));
     // Kept, as it is; the note is not.
-    StatusOr<TargetDesc> again = nativeTarget(cpu);
+    StatusOr<TargetDesc> again = native(cpu);
     ASSERT_TRUE(again.isOk()) << again.status().message();
     EXPECT_EQ(again->host().read.perSecond, 2e9);
     EXPECT_THAT(again->notes, IsEmpty());
@@ -102,7 +106,7 @@ TEST_F(NativeTargetTest, ABusyMachineIsMeasuredAgainUntilItIsQuiet) {
 TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedButNotKept) {
   CpuMeasurement cpu = measuring({kQueued});
   for (int compile = 1; compile <= 2; ++compile) {
-    StatusOr<TargetDesc> target = nativeTarget(cpu);
+    StatusOr<TargetDesc> target = native(cpu);
     ASSERT_TRUE(target.isOk()) << target.status().message();
     // The best of three measurements; the next compile makes three more.
     EXPECT_EQ(limitCalls_, kMeasurements * compile);
@@ -117,14 +121,14 @@ TEST_F(NativeTargetTest, FiguresOfABusyMachineAreUsedButNotKept) {
     EXPECT_FALSE(cached());
   }
   // A compile's target has the note too.
-  StatusOr<TargetDesc> quiet = nativeTarget(measuring({kQuiet}));
+  StatusOr<TargetDesc> quiet = native(measuring({kQuiet}));
   ASSERT_TRUE(quiet.isOk()) << quiet.status().message();
   EXPECT_TRUE(cached());
 }
 
 TEST_F(NativeTargetTest, WhatCannotBeUsedIsMeasuredAgainAndKept) {
   CpuMeasurement cpu = measuring({kQuiet});
-  ASSERT_TRUE(nativeTarget(cpu).isOk());
+  ASSERT_TRUE(native(cpu).isOk());
   std::ifstream file(nativeTargetFile());
   std::string kept{std::istreambuf_iterator<char>(file), {}};
   std::string foreign = kept;
@@ -133,11 +137,11 @@ TEST_F(NativeTargetTest, WhatCannotBeUsedIsMeasuredAgainAndKept) {
   for (const std::string &text : {kept.substr(0, 100), foreign}) {
     std::ofstream(nativeTargetFile()) << text;
     int before = limitCalls_;
-    StatusOr<TargetDesc> target = nativeTarget(cpu);
+    StatusOr<TargetDesc> target = native(cpu);
     ASSERT_TRUE(target.isOk()) << target.status().message();
     EXPECT_THAT(target->notes, ElementsAre(HasSubstr("measured")));
     EXPECT_EQ(limitCalls_, before + 1);
-    target = nativeTarget(cpu);
+    target = native(cpu);
     ASSERT_TRUE(target.isOk()) << target.status().message();
     EXPECT_THAT(target->notes, IsEmpty());
     EXPECT_EQ(limitCalls_, before + 1);
@@ -147,11 +151,11 @@ TEST_F(NativeTargetTest, WhatCannotBeUsedIsMeasuredAgainAndKept) {
 TEST_F(NativeTargetTest, NoteWhereNothingCanBeKept) {
   std::string file = folder_.write("file", "");
   ASSERT_EQ(::setenv("XDG_CACHE_HOME", file.c_str(), 1), 0);
-  StatusOr<TargetDesc> target = nativeTarget(measuring({kQuiet}));
+  StatusOr<TargetDesc> target = native(measuring({kQuiet}));
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_THAT(target->notes, ElementsAre(HasSubstr("cannot be kept")));
   // Of figures that are not to be kept anyway that would only confuse.
-  target = nativeTarget(measuring({kSpread}));
+  target = native(measuring({kSpread}));
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_THAT(target->notes, ElementsAre(HasSubstr("but not kept")));
 }
@@ -164,7 +168,7 @@ TEST_F(NativeTargetTest, EarlierAndBetterFiguresStay) {
     limits->readBytesPerSecond = 1e9 * (10 - limitCalls_);
     return limits;
   };
-  StatusOr<TargetDesc> target = nativeTarget(cpu);
+  StatusOr<TargetDesc> target = native(cpu);
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_EQ(target->host().read.perSecond, 9e9);
   EXPECT_EQ(target->host().float32.perSecond, 3e9);
@@ -242,7 +246,7 @@ protected:
 TEST_F(KernelsOfThisMachineTest, ACompileMeasuresThemOnceAndKeepsThem) {
   CpuMeasurement cpu = measuringKernels({kQuiet});
   for (int compile = 0; compile < 2; ++compile) {
-    StatusOr<TargetDesc> target = nativeTarget(cpu);
+    StatusOr<TargetDesc> target = native(cpu);
     ASSERT_TRUE(target.isOk()) << target.status().message();
     ASSERT_EQ(target->host().kernels.size(), 1u);
     EXPECT_EQ(target->host().kernels[0].at, (std::vector<double>{1, 64}));
@@ -256,12 +260,12 @@ TEST_F(KernelsOfThisMachineTest, ACompileMeasuresThemOnceAndKeepsThem) {
 }
 
 TEST_F(KernelsOfThisMachineTest, AFileOfAnEarlierVersionIsMeasuredAgain) {
-  ASSERT_TRUE(nativeTarget(measuring({kQuiet})).isOk());
-  StatusOr<TargetDesc> target = nativeTarget(measuringKernels({kQuiet}));
+  ASSERT_TRUE(native(measuring({kQuiet})).isOk());
+  StatusOr<TargetDesc> target = native(measuringKernels({kQuiet}));
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_EQ(rounds_, 1);
   EXPECT_THAT(target->notes, ElementsAre(HasSubstr("has no rates of kernels")));
-  target = nativeTarget(measuringKernels({kQuiet}));
+  target = native(measuringKernels({kQuiet}));
   ASSERT_TRUE(target.isOk()) << target.status().message();
   EXPECT_EQ(rounds_, 1);
   EXPECT_THAT(target->notes, IsEmpty());

@@ -62,8 +62,6 @@ Status calibrate(const CalibrateFlags &flags) {
   MOE_RETURN_IF_ERROR(saveNativeTarget(target));
   tell(fmt::format("stored in {}: --target native uses it\n",
                    nativeTargetFile()));
-  if (std::string note = unusedGpuNote(target); !note.empty())
-    moetool::note("note: {}\n", note);
   return Status::ok();
 }
 } // namespace
@@ -73,10 +71,8 @@ void addCalibrateCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command(
       "calibrate",
       "Measure this machine, so that --target native plans for what it does. "
-      "Of "
-      "a GPU, memory and link are measured and matrix rates computed from its "
-      "clock and published figures; native does not use it until moert runs on "
-      "GPUs, --target-file does",
+      "Of a GPU, memory and link are measured and matrix rates computed from "
+      "its clock and published figures",
       [flags] { return calibrate(*flags); });
   command
       ->add_option(

@@ -72,8 +72,8 @@ DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
   return desc;
 }
 
-StatusOr<DeviceDesc> measureGpu(const CudaDriver &driver, const CudaGpu &device,
-                                const moert::CudaCalibrationOptions &options) {
+/// Unsupported where there are no plans for it.
+StatusOr<CudaPeak> peakOf(const CudaGpu &device) {
   if (device.sharesHostMemory)
     return Status(StatusCode::Unsupported,
                   "shares the host's memory, which plans do not know of");
@@ -83,9 +83,15 @@ StatusOr<DeviceDesc> measureGpu(const CudaDriver &driver, const CudaGpu &device,
                   fmt::format("has compute capability {}.{}, whose rates are "
                               "not known",
                               device.arch / 10, device.arch % 10));
+  return *peak;
+}
+
+StatusOr<DeviceDesc> measureGpu(const CudaDriver &driver, const CudaGpu &device,
+                                const moert::CudaCalibrationOptions &options) {
+  MOE_ASSIGN_OR_RETURN(CudaPeak peak, peakOf(device));
   MOE_ASSIGN_OR_RETURN(CudaLimits limits,
                        measureCudaDevice(driver, device, options));
-  DeviceDesc desc = descriptionOf(device, limits, *peak);
+  DeviceDesc desc = descriptionOf(device, limits, peak);
   // What a driver tells may be absurd; the file must be readable again.
   MOE_RETURN_IF_ERROR(
       parseDevices(toJson({"native", {desc}, {}}), "as measured").status());
@@ -124,6 +130,16 @@ measureGpus(const std::string &cudaLibrary,
       leaveOut(desc.status());
   }
   return gpus;
+}
+
+std::vector<std::string> plannableGpus(const std::string &cudaLibrary) {
+  std::vector<std::string> titles;
+  if (StatusOr<CudaDriver> driver = CudaDriver::load(cudaLibrary))
+    for (int i = 0; i < driver->deviceCount(); ++i)
+      if (StatusOr<CudaGpu> device = driver->describe(i);
+          device && peakOf(*device))
+        titles.push_back(moert::escaped(device->name));
+  return titles;
 }
 
 } // namespace moec

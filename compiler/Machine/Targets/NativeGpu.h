@@ -24,6 +24,10 @@ measureGpus(const std::string &cudaLibrary,
             const moert::CudaCalibrationOptions &options,
             const std::function<void(const std::string &)> &progress);
 
+/// Names, as titles of descriptions, of the GPUs that measureGpus() would
+/// measure.
+std::vector<std::string> plannableGpus(const std::string &cudaLibrary);
+
 } // namespace moec
 
 #endif // MOE_COMPILER_MACHINE_TARGETS_NATIVEGPU_H

@@ -165,7 +165,9 @@ measureReadByCores(DeviceDesc &device, const CpuMeasurement &cpu,
 }
 
 /// In what a cached description is of another machine; "" in nothing.
-std::string differenceFromHere(const DeviceDesc &device) {
+std::string differenceFromHere(const TargetDesc &target,
+                               const std::string &cudaLibrary) {
+  const DeviceDesc &device = target.host();
   if (std::string here = moert::cpuModelName(); device.title != here)
     return fmt::format("its CPU is {}, this one {}",
                        moert::quoted(device.title), moert::quoted(here));
@@ -178,6 +180,16 @@ std::string differenceFromHere(const DeviceDesc &device) {
                        moert::humanBytes(double(here)));
   if (!moek::hostSupports(device.isa))
     return fmt::format("this CPU has no {}", moek::isaName(device.isa));
+  std::vector<std::string> gpus;
+  for (const DeviceDesc &other : target.devices)
+    if (other.kind == DeviceKind::Cuda)
+      gpus.push_back(other.title);
+  auto named = [](const std::vector<std::string> &titles) {
+    return titles.empty() ? "no GPU"
+                          : fmt::format("{}", fmt::join(titles, ", "));
+  };
+  if (std::vector<std::string> here = plannableGpus(cudaLibrary); gpus != here)
+    return fmt::format("it has {}, this machine {}", named(gpus), named(here));
   return "";
 }
 
@@ -185,12 +197,13 @@ std::string differenceFromHere(const DeviceDesc &device) {
 /// why; without one where there is no such file.
 std::optional<TargetDesc> cachedTarget(const std::string &path,
                                        bool wantsKernels,
+                                       const std::string &cudaLibrary,
                                        std::vector<std::string> &notes) {
   std::error_code ignored;
   if (path.empty() || !std::filesystem::exists(path, ignored))
     return std::nullopt;
   auto cached = loadTargetFile(path);
-  std::string trouble = cached.isOk() ? differenceFromHere(cached->host())
+  std::string trouble = cached.isOk() ? differenceFromHere(*cached, cudaLibrary)
                                       : cached.status().message();
   if (trouble.empty()) {
     if (!wantsKernels || cached->host().statesKernels)
@@ -322,24 +335,12 @@ StatusOr<Calibration> calibrateNative(const CalibrationProgress &progress,
   return Calibration{std::move(target), worse(worse(ofAll, ofEach), ofKernels)};
 }
 
-std::string unusedGpuNote(const TargetDesc &native) {
-  std::vector<std::string> titles;
-  for (const DeviceDesc &device : native.devices)
-    if (device.kind == DeviceKind::Cuda)
-      titles.push_back(device.title);
-  if (titles.empty())
-    return "";
-  return fmt::format("native plans for the CPU alone, as moert cannot run on "
-                     "GPUs yet; to plan for {} too: --target-file {}",
-                     fmt::join(titles, ", "),
-                     moert::shellPath(nativeTargetFile()));
-}
-
 StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
-                                  const CalibrationProgress &progress) {
+                                  const CalibrationProgress &progress,
+                                  const std::string &cudaLibrary) {
   std::string path = nativeTargetFile();
   std::vector<std::string> notes;
-  if (auto cached = cachedTarget(path, bool(cpu.kernels), notes))
+  if (auto cached = cachedTarget(path, bool(cpu.kernels), cudaLibrary, notes))
     return *std::move(cached);
   DeviceDesc device = detectDevice();
   std::string before;
@@ -353,7 +354,15 @@ StatusOr<TargetDesc> nativeTarget(const CpuMeasurement &cpu,
                        measureKernels(device, cpu, /*brief=*/true,
                                       /*most=*/1, {}, progress));
   disturbance = worse(disturbance, ofKernels);
-  MOE_ASSIGN_OR_RETURN(TargetDesc target, makeTarget("native", {device}));
+  NativeGpus gpus = measureGpus(cudaLibrary, {.seconds = kQuickSeconds},
+                                [&](const std::string &gpu) {
+                                  if (progress)
+                                    progress("measuring " + gpu);
+                                });
+  std::ranges::move(gpus.notes, std::back_inserter(notes));
+  gpus.devices.push_back(std::move(device));
+  MOE_ASSIGN_OR_RETURN(TargetDesc target,
+                       makeTarget("native", std::move(gpus.devices)));
   target.notes = std::move(notes);
   if (!disturbance.isQuiet()) {
     // Kernels would be chosen by chance.

@@ -37,16 +37,14 @@ inline constexpr int kMeasurements = 3;
 /// by short runs of every kernel (some seconds), unless the user's cache folder
 /// has what an earlier call or `moec calibrate` found on this machine. It is
 /// kept so that compiling twice gives the same plan; but not what was measured
-/// on a busy machine. GPUs only where `moec calibrate` found them. Notes tell
-/// of a busy machine, why what was kept is of no use (damaged, of another
-/// version or machine), and that nothing can be kept.
+/// on a busy machine. Likewise its GPUs, as the driver `cudaLibrary` tells of
+/// them. Notes tell of a busy machine, why a GPU is left out, why what was kept
+/// is of no use (damaged, of another version or machine), and that nothing can
+/// be kept.
 moert::StatusOr<TargetDesc>
 nativeTarget(const CpuMeasurement &cpu = CpuMeasurement::ofThisMachine(),
-             const CalibrationProgress &progress = {});
-
-/// One line for the user: the GPUs of `native` are not planned for, as moert
-/// cannot run on them. "" where it has none.
-std::string unusedGpuNote(const TargetDesc &native);
+             const CalibrationProgress &progress = {},
+             const std::string &cudaLibrary = moert::CudaDriver::kLibrary);
 
 struct NativeOptions {
   double seconds = 0.5; ///< Of a measurement of peaks and bandwidth.

@@ -52,10 +52,8 @@ Status appendPart(std::string_view part, std::string_view spec,
     MOE_ASSIGN_OR_RETURN(
         TargetDesc native,
         nativeTarget(CpuMeasurement::ofThisMachine(), progress));
-    devices.push_back(native.host());
+    std::ranges::move(native.devices, std::back_inserter(devices));
     std::ranges::move(native.notes, std::back_inserter(target.notes));
-    if (std::string note = unusedGpuNote(native); !note.empty())
-      target.notes.push_back(std::move(note));
     return Status::ok();
   }
   std::vector<std::string> known = targetNames();

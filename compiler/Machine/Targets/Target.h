@@ -2,7 +2,7 @@
 //
 // What the compiler knows of a machine. Descriptions are JSON files in this
 // folder, one per device, that a user can copy and edit; "4090+xeon" joins
-// them, "2x4090+xeon" repeats one, "native" is this machine's CPU. No LLVM.
+// them, "2x4090+xeon" repeats one, "native" is this machine. No LLVM.
 //
 //===----------------------------------------------------------------------===//
 
