@@ -8,7 +8,7 @@
 constexpr int kLatentSpan = 128; // kernels/Scratch.h
 
 /// Rows of a span of what a sequence sees, cut into `splits`: as on the CPU
-/// (kernels/cpu/LatentAttention.h), so that either adds up the other's.
+/// (kernels/cpu/Spans.h), so that either adds up the other's.
 MOE_DEVICE int spanLength(const Sequence &s, int splits) {
   int visible = s.position + s.count;
   int length = (visible + splits - 1) / splits;

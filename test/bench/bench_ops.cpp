@@ -65,8 +65,9 @@ Work absorbTransposed(Arena &arena, Isa isa, Step step) {
 }
 
 /// With random codes where the type has blocks.
-KvView cache(Arena &arena, Step step, KvType type) {
-  int64_t rows = step.position + step.tokens, width = kLatent + kRope;
+KvView cache(Arena &arena, Step step, KvType type,
+             int64_t width = kLatent + kRope) {
+  int64_t rows = step.position + step.tokens;
   int64_t bytes = kvBytes(type, width, rows),
           rowBytes = kvRowBytes(type, width);
   auto *data = arena.make<uint8_t>(bytes);
@@ -129,6 +130,53 @@ template <KvType Type> Work mlaAttention(Arena &arena, Isa isa, Step step) {
               (pairs(step) * (kNope + kRope + kValue) +
                rows * (kNope + kValue) * kLatent),
           double(a.kv.capacity * a.kv.rowStride)};
+}
+
+/// Heads of Qwen3-30B-A3B.
+constexpr int32_t kQueryHeads = 32, kKvHeads = 4, kHeadSize = 128;
+
+Work kvStore(Arena &arena, Isa, Step step) {
+  KvStoreArgs a{};
+  a.heads = kKvHeads, a.key = a.value = kHeadSize;
+  a.kStride = a.vStride = kKvHeads * kHeadSize;
+  a.k = arena.floats(step.tokens * a.kStride);
+  a.v = arena.floats(step.tokens * a.vStride);
+  a.kv = cache(arena, step, KvType::Q8_0,
+               gqaKvWidth(kKvHeads, kHeadSize, kHeadSize));
+  double values = 2.0 * step.tokens * double(a.kStride);
+  return {keep(a), 0, 3 * values, 5 * values};
+}
+
+/// `Window` 0: none.
+template <KvType Type, int32_t Window>
+Work attention(Arena &arena, Isa, Step step) {
+  AttentionArgs a{};
+  a.heads = kQueryHeads, a.kvHeads = kKvHeads, a.key = a.value = kHeadSize;
+  a.qStride = a.outStride = kQueryHeads * kHeadSize;
+  a.q = arena.floats(step.tokens * a.qStride);
+  a.out = arena.floats(step.tokens * a.outStride);
+  a.kv = cache(arena, step, Type, gqaKvWidth(kKvHeads, kHeadSize, kHeadSize));
+  a.splits = 1, a.window = Window;
+  a.scale = 0.09f;
+  double seen = 0;
+  for (int32_t t = 0; t < step.tokens; ++t)
+    seen += std::min(step.position + t + 1, Window ? Window : INT32_MAX);
+  return {keep(a),
+          size_t(attentionScratchBytes(a.heads, a.kvHeads, a.key, a.value)),
+          2 * seen * kQueryHeads * 2 * kHeadSize,
+          double(a.kv.capacity * a.kv.rowStride)};
+}
+
+/// Gates of elements.
+Work sigmoidMul(Arena &arena, Isa, Step step) {
+  SigmoidMulArgs a{};
+  a.cols = kQueryHeads * kHeadSize;
+  a.x = arena.floats(step.tokens * a.cols);
+  a.gate = arena.floats(step.tokens * a.cols);
+  a.out = arena.make<float>(step.tokens * a.cols);
+  // Exponential, sum and quotient.
+  double values = double(step.tokens) * double(a.cols);
+  return {keep(a), 0, 3 * values, 12 * values};
 }
 
 /// Slots of uniformly routed tokens.
@@ -268,6 +316,20 @@ int main(int argc, char **argv) {
        mlaAttention<KvType::Q8_0>,
        {{512, 0}, {512, 1536}, {512, 3584}},
        "q8_0"},
+      {OpCode::KvStore, kvStore, {{1, 0}, {512, 0}}},
+      {OpCode::Attention,
+       attention<KvType::F16, 0>,
+       {{1, 511}, {1, 4095}, {512, 0}, {512, 3584}},
+       "f16"},
+      {OpCode::Attention,
+       attention<KvType::Q8_0, 0>,
+       {{1, 511}, {1, 4095}, {1, 65535}, {512, 0}, {512, 1536}, {512, 3584}},
+       "q8_0"},
+      {OpCode::Attention,
+       attention<KvType::Q8_0, 128>,
+       {{1, 4095}, {512, 3584}},
+       "q8_0_window_128"},
+      {OpCode::SigmoidMul, sigmoidMul, {{1, 0}, {512, 0}}},
       {OpCode::ExpertsGateUp, expertsGateUp, {{1, 0}, {8, 0}, {512, 0}}},
       {OpCode::ExpertsLinear, expertsLinear, {{1, 0}, {8, 0}, {512, 0}}},
   };

@@ -26,6 +26,8 @@ constexpr int64_t kFewMatrixRows = 64;
 /// other shapes go by operations.
 constexpr int32_t kHeads = 16, kNope = 128, kRope = 64, kLatent = 512,
                   kValue = 128;
+/// Groups of eight heads of 128 columns, where heads share keys and values.
+constexpr int32_t kKvHeads = 2;
 constexpr int32_t kExperts = 64, kTopK = 6;
 /// Every byte of weights and activations: 0.0115 as F32 and BF16, 1.06 as F16.
 constexpr int kFill = 0x3c;
@@ -59,8 +61,8 @@ uint64_t cacheBytesFor(int threads, uint64_t most) {
   return std::min(std::max<uint64_t>(bytes, 1 << 20), most);
 }
 
-KvView cacheView(KvType type, std::byte *data, int64_t rows) {
-  int64_t width = kLatent + kRope;
+KvView cacheView(KvType type, std::byte *data, int64_t rows,
+                 int64_t width = kLatent + kRope) {
   return {reinterpret_cast<uint8_t *>(data), width, rows,
           kvRowBytes(type, width), type};
 }
@@ -98,6 +100,7 @@ StatusOr<KernelBench> KernelBench::create(int threads,
   bench.scratchEach_ = std::max(
       {gateUpScratchBytes(),
        latentAttentionScratchBytes(kHeads, kLatent, kRope),
+       attentionScratchBytes(kHeads, kKvHeads, kValue, kValue),
        mlaAttentionScratchBytes(kNope, kRope, kLatent, kValue),
        absorbQueryScratchBytes(kLatent), routerScratchBytes(kExperts)});
   bench.scratchEach_ = (bench.scratchEach_ + 4095) / 4096 * 4096;
@@ -352,36 +355,59 @@ double KernelBench::driver(const KernelInfo &driver, int32_t tokens) {
   }
 }
 
-double KernelBench::latent(const KernelInfo &driver, const KernelInfo *combine,
-                           KvType type, int32_t tokens, int32_t depth) {
+template <class Args>
+double KernelBench::secondsOfLayers(const KernelInfo &driver,
+                                    const KernelInfo *combine, Args a,
+                                    int64_t width, int32_t value, KvType type,
+                                    Step step) {
   startOver();
-  Step step{tokens, depth - tokens};
-  LatentAttentionArgs a{};
-  a.heads = kHeads, a.latent = kLatent, a.rope = kRope, a.scale = 0.07f;
-  a.qStride = kHeads * (kLatent + kRope);
-  a.q = input<float>(tokens * a.qStride);
+  a.scale = 0.07f;
+  a.q = input<float>(step.tokens * a.qStride);
   a.splits = combine ? std::clamp(pool_->team(), 8, int(kLatentSplits)) : 1;
-  a.outStride = combine ? kHeads * (kLatent + 2) : kHeads * kLatent;
-  a.out = output<float>(tokens * a.splits * a.outStride);
+  a.outStride = a.heads * int64_t(combine ? value + 2 : value);
+  a.out = output<float>(step.tokens * a.splits * a.outStride);
   LatentCombineArgs sum{};
-  sum.heads = kHeads, sum.latent = kLatent, sum.splits = a.splits;
+  sum.heads = a.heads, sum.latent = value, sum.splits = a.splits;
   sum.x = a.out, sum.xStride = a.outStride;
-  sum.out = output<float>(tokens * kHeads * kLatent);
-  sum.outStride = kHeads * kLatent;
+  sum.outStride = a.heads * int64_t(value);
+  sum.out = output<float>(step.tokens * sum.outStride);
   // A layer's cache each, out of the cache before its next turn.
-  auto bytes = uint64_t(kvBytes(type, kLatent + kRope, depth) + 63) / 64 * 64;
+  int64_t depth = step.position + step.tokens;
+  auto bytes = uint64_t(kvBytes(type, width, depth) + 63) / 64 * 64;
   size_t layers = std::clamp<size_t>(weights_.size() / bytes, 1, 64);
-  std::vector<LatentAttentionArgs> all(layers, a);
+  std::vector<Args> all(layers, a);
   std::vector<Call> calls;
   for (size_t i = 0; i < layers; ++i) {
-    all[i].kv = cacheView(type, weights_.data() + i * bytes, depth);
+    all[i].kv = cacheView(type, weights_.data() + i * bytes, depth, width);
     calls.push_back({resolveKernel(driver.name), &all[i], step});
     if (combine)
       calls.push_back({resolveKernel(combine->name), &sum, step});
   }
   double group = combine ? 2 : 1;
-  double each = secondsOf(calls, size_t(group)) * group;
+  return secondsOf(calls, size_t(group)) * group;
+}
+
+double KernelBench::latent(const KernelInfo &driver, const KernelInfo *combine,
+                           KvType type, int32_t tokens, int32_t depth) {
+  Step step{tokens, depth - tokens};
+  LatentAttentionArgs a{};
+  a.heads = kHeads, a.latent = kLatent, a.rope = kRope;
+  a.qStride = kHeads * (kLatent + kRope);
+  double each = secondsOfLayers(driver, combine, a, kLatent + kRope, kLatent,
+                                type, step);
   return 2 * pairsOf(step) * kHeads * (2 * kLatent + kRope) / each;
+}
+
+double KernelBench::grouped(const KernelInfo &driver, const KernelInfo *combine,
+                            KvType type, int32_t tokens, int32_t depth) {
+  Step step{tokens, depth - tokens};
+  AttentionArgs a{};
+  a.heads = kHeads, a.kvHeads = kKvHeads, a.key = a.value = kValue;
+  a.qStride = kHeads * kValue;
+  double each =
+      secondsOfLayers(driver, combine, a, gqaKvWidth(kKvHeads, kValue, kValue),
+                      kValue, type, step);
+  return 2 * pairsOf(step) * kHeads * 2 * kValue / each;
 }
 
 MlaRates KernelBench::mla(const KernelInfo &driver, KvType type,

@@ -33,6 +33,10 @@ public:
   /// `combine` may be null: then the cache is not cut into spans.
   double latent(const moek::KernelInfo &driver, const moek::KernelInfo *combine,
                 moek::KvType type, int32_t tokens, int32_t depth);
+  /// Likewise of heads that share keys and values.
+  double grouped(const moek::KernelInfo &driver,
+                 const moek::KernelInfo *combine, moek::KvType type,
+                 int32_t tokens, int32_t depth);
   MlaRates mla(const moek::KernelInfo &driver, moek::KvType type,
                int32_t depth);
 
@@ -52,6 +56,12 @@ private:
   /// say. `group` neighbours, of which each does something else, stay together.
   double secondsOf(const std::vector<Call> &calls, size_t group = 1);
   double run(const std::vector<Call> &calls, size_t first, size_t count);
+  /// Of attention of `a`'s kind, on caches of rows of `width`, and of adding up
+  /// its spans where `combine` is not null.
+  template <class Args>
+  double secondsOfLayers(const moek::KernelInfo &driver,
+                         const moek::KernelInfo *combine, Args a, int64_t width,
+                         int32_t value, moek::KvType type, moek::Step step);
 
   /// Forgets what input() and output() gave.
   void startOver() { inputsUsed_ = outputsUsed_ = 0; }

@@ -66,7 +66,10 @@ public:
           driver && wanted(driver->name))
         measureDriver(*driver);
     for (unsigned type = 0; type < moek::kKvTypeCount; ++type) {
-      measureLatent(moek::KvType(type));
+      measureSpans(OpCode::LatentAttention, moek::KvType(type), 16);
+      // In tiles, which plain C++ takes seconds for.
+      measureSpans(OpCode::Attention, moek::KvType(type),
+                   best == Isa::Ref ? 16 : 128);
       measureMla(moek::KvType(type));
     }
     return Status::ok();
@@ -116,12 +119,13 @@ private:
     result.kernels.push_back(std::move(rate));
   }
 
-  void measureLatent(moek::KvType type) {
-    const KernelInfo *driver = driverOf(OpCode::LatentAttention, best);
+  /// Attention of one token, by spans, and of `many`.
+  void measureSpans(OpCode op, moek::KvType type, int32_t many) {
+    const KernelInfo *driver = driverOf(op, best);
     const KernelInfo *combine = driverOf(OpCode::LatentCombine, best);
     if (!driver || !combine || !wanted(driver->name))
       return;
-    for (int32_t tokens : {1, 16}) {
+    for (int32_t tokens : {1, many}) {
       KernelRate rate{std::string(driver->name),
                       std::string(moek::kvTypeName(type)) +
                           (tokens == 1 ? " one" : " many"),
@@ -132,8 +136,11 @@ private:
         if (depth > 1024 && (tokens > 1 || best == Isa::Ref))
           break;
         rate.at.push_back(depth);
-        rate.memory.push_back(bench.latent(
-            *driver, tokens == 1 ? combine : nullptr, type, tokens, depth));
+        const KernelInfo *spans = tokens == 1 ? combine : nullptr;
+        rate.memory.push_back(
+            op == OpCode::Attention
+                ? bench.grouped(*driver, spans, type, tokens, depth)
+                : bench.latent(*driver, spans, type, tokens, depth));
       }
       result.kernels.push_back(std::move(rate));
     }
