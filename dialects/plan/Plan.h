@@ -4,6 +4,7 @@
 #define MOE_DIALECTS_PLAN_PLAN_H
 
 #include "kernels/Abi.h"
+#include "kernels/Layout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"

@@ -3,6 +3,7 @@
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/Topology.h"
+#include "runtime/device/cpu/Calibrate.h"
 #include "runtime/device/cuda/CudaContext.h"
 #include "runtime/device/cuda/PciLink.h"
 #include "tools/common/Json.h"
