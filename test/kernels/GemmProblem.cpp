@@ -26,7 +26,9 @@ template <class Block, class Body> void forScales(Block &block, Body body) {
     for (int i = 0; i < 4; ++i)
       block.scales[i].high = uint8_t((block.scales[i].high & 15) |
                                      (d.value() >> (4 * i) & 15) << 4);
-  } else if constexpr (requires { Bits16(block.d); }) {
+  } else if constexpr (requires {
+                         requires std::is_same_v<decltype(Block::d), Bits16>;
+                       }) { // MXFP4 has an exponent.
     body(block.d);
   }
   if constexpr (requires { block.m; })
