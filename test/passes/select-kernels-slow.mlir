@@ -31,9 +31,9 @@ func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 
 // -----
 
-// What no GPU kernel reads is an error there, with the way out.
-// (select-kernels-errors.mlir has the words.) A reference machine pays for every
-// format alike: nothing to tell.
+// A reference machine pays for every format alike: nothing to tell.
+
+
 #plain = {name = "plain", devices = [{name = "cpu0", kind = "cpu", isa = "ref", memory_bytes = 1000 : i64, read_bps = 1.0e9 : f64}]}
 // CHECK-LABEL: module attributes
 // CHECK-NOT: moe.notes
