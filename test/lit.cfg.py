@@ -93,10 +93,6 @@ nvrtc = find_nvrtc(config.environment["XDG_CACHE_HOME"])
 if nvrtc:
     config.available_features.add("nvrtc")
 
-# What takes minutes: `ctest -L nightly`.
-if lit_config.params.get("nightly"):
-    config.available_features.add("nightly")
-
 # What is preloaded does not go together with a sanitizer's runtime.
 if os.path.exists(config.bin_dir + "/libmoe_faults.so"):
     config.available_features.add("faults")

@@ -409,19 +409,6 @@ def tools_that_are_not_in_the_path(here):
 
 
 @case
-def a_gpu_that_native_leaves_out(here):
-    """An option alone is suggested: it is added to what was typed."""
-    os.makedirs(here.file(f"{ODD}/moec"))
-    with open(here.file(f"{ODD}/moec/native.json"), "w") as file:
-        file.write(here.must("moec", "targets", "4090+native", "--json").out)
-    noted = tools.run(["env", f"XDG_CACHE_HOME={here.file(ODD)}", "moec", "compile", LITE,
-                       "--target", "native", "-o", "p.fb"], here.path)
-    option = re.search(r" too: (--target-file .*)", noted.err).group(1)
-    pasted = tools.run(f"moec compile {shlex.quote(LITE)} {option} -o q.fb", here.path)
-    assert pasted.code == 0 and "gpu0:" in pasted.err, f"{noted}\n{pasted}"
-
-
-@case
 def a_plan_that_would_do_harm(here):
     """What a plan records comes from a file: it is words, and known options."""
     here.copy(LITE, "m.gguf")

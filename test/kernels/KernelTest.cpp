@@ -75,6 +75,10 @@ std::vector<size_t> scaleOffsets(Format format) {
     return {108};
   case Format::Q6_K:
     return {208};
+  case Format::TQ1_0:
+    return {52};
+  case Format::TQ2_0:
+    return {64};
   default:
     return {0};
   }
@@ -106,6 +110,8 @@ Weights::Weights(Format format, int64_t outer, int64_t rows, int64_t cols,
                             : floatToF16(std::fabs(x) / float(info.blockBytes));
         if (format == Format::F32)
           std::memcpy(block, &x, 4);
+        else if (format == Format::MXFP4)
+          block[0] = uint8_t(116 + random.byte() % 8); // An exponent.
         else
           for (size_t offset : scaleOffsets(format))
             std::memcpy(block + offset, &half, 2);

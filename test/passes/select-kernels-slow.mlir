@@ -35,8 +35,7 @@ func.func @prefill(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.p
 
 
 #plain = {name = "plain", devices = [{name = "cpu0", kind = "cpu", isa = "ref", memory_bytes = 1000 : i64, read_bps = 1.0e9 : f64}]}
-// CHECK-LABEL: module attributes
-// CHECK-NOT: moe.notes
+// CHECK-LABEL: module attributes {moe.target = {devices = [{isa = "ref"
 // CHECK: moe.linear {{.*}}linear_ref(gemm_tq2_0_ref)
 module attributes {moe.target = #plain} {
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {

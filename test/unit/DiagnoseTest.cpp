@@ -231,7 +231,7 @@ TEST_P(DiagnoseTest, WhatAKernelLeavesAloneIsNoResult) {
                            uint32_t(decode.buffers.size() - 1)};
   attention.ints[3] = 2;
   combine->operands = {attention.operands[2], out};
-  combine->ints = {heads, latent, 2};
+  combine->ints = {heads, latent, 2, 0};
   decode.instructions.insert(decode.instructions.begin() + at + 1,
                              std::move(combine));
 

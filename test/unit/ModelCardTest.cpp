@@ -254,7 +254,7 @@ bytes by part
 formats
   Q8_0                  4 tensors    15.14 KiB  54.16 %
   Q4_0                  2 tensors     9.00 KiB  32.20 %
-  IQ2_XXS               1 tensor      2.06 KiB   7.38 %  (no kernels for this format)
+  IQ2_XXS               1 tensor      2.06 KiB   7.38 %
   F32                   2 tensors     1.25 KiB   4.47 %
   F16                   1 tensor         512 B   1.79 %
 )");
@@ -270,7 +270,7 @@ TEST_F(ModelCardTest, Json) {
   EXPECT_EQ(json["layers"]["mtp"], 1);
   EXPECT_EQ(json["parts"]["routed_experts"]["bytes"], 4608);
   EXPECT_EQ(json["formats"][2]["format"], "IQ2_XXS");
-  EXPECT_EQ(json["formats"][2]["has_kernels"], false);
+  EXPECT_EQ(json["formats"][2]["has_kernels"], true);
   EXPECT_EQ(json["files"][0], path);
   EXPECT_TRUE(nlohmann::json::parse(
                   moec::modelCardJson(card(modelBuilder())))["experts"]

@@ -61,7 +61,9 @@ Status CudaWeights::upload(const CudaDriver &driver, const CudaContext &context,
   uint64_t each = std::min(kRingBytes, bytes_);
   std::array<Slot, kRing> ring;
   size_t next = 0;
-  uint64_t done = 0;
+  uint64_t done = 0, all = 0;
+  for (const Range &range : ranges_)
+    all += range.extent.bytes;
   for (const Range &range : ranges_)
     for (uint64_t at = 0; at < range.extent.bytes;) {
       uint64_t bytes = std::min(each, range.extent.bytes - at);
@@ -89,7 +91,7 @@ Status CudaWeights::upload(const CudaDriver &driver, const CudaContext &context,
       at += bytes;
       done += bytes;
       if (progress)
-        progress(name, done, bytes_);
+        progress(name, done, all);
     }
   return driver.check(driver.api().cuStreamSynchronize(stream),
                       "copying weights to the GPU");
