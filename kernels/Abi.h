@@ -168,8 +168,8 @@ struct LinearArgs {
 enum class Activation : int32_t {
   Silu = 0, ///< g * sigmoid(g) * u
   Gelu = 1, ///< g * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3))) / 2 * u
-  /// g * sigmoid(1.702 g) * (u + 1), where g is at most 7 and u within -7 and 7:
-  /// gpt-oss.
+  /// g * sigmoid(1.702 g) * (u + 1), where g is at most 7 and u within -7 and
+  /// 7: gpt-oss.
   ClampedSwiglu = 2,
 };
 inline constexpr int32_t kActivationCount = 3;
@@ -272,8 +272,8 @@ struct KvStoreArgs {
 
 /// Query head h reads keys and values of head h / (heads / kvHeads). With score
 /// s = scale * q k^T, or softcap * tanh(s / softcap) where there is a cap, each
-/// value's weight is exp(s) over the sum of all, and of exp(sinks[h]): a sink is
-/// one score more that has no value.
+/// value's weight is exp(s) over the sum of all, and of exp(sinks[h]): a sink
+/// is one score more that has no value.
 struct AttentionArgs {
   const float *q; ///< [T, heads * key]
   int64_t qStride;

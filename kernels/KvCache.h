@@ -16,9 +16,10 @@
 //
 // What a row holds. Latent attention: [latent | rope key]. Heads with keys and
 // values of their own: [key of head 0 | key of head 1 | ... | value of head 0 |
-// ...], each part padded with zeros to whole blocks, whatever the type: no block
-// has columns of two heads, which its scale would tie together. There a NaN or
-// an infinity in a head's key or value shows as a NaN at its key's begin.
+// ...], each part padded with zeros to whole blocks, whatever the type: no
+// block has columns of two heads, which its scale would tie together. There a
+// NaN or an infinity in a head's key or value shows as a NaN at its key's
+// begin.
 //
 //===----------------------------------------------------------------------===//
 

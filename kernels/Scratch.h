@@ -68,8 +68,8 @@ constexpr int64_t absorbQueryScratchBytes(int64_t latent) {
 }
 /// Q8Group and what cpu/*/Q8Products.h add to it, where AVX2 has queries in
 /// words and nothing larger than AVX-512: so many queries are held, of which
-/// `atATime` are worked with; keys and the values that are held transposed in so
-/// many blocks.
+/// `atATime` are worked with; keys and the values that are held transposed in
+/// so many blocks.
 constexpr int64_t q8ScratchBytes(int64_t queries, int64_t atATime,
                                  int64_t keyBlocks, int64_t heldBlocks) {
   return queries * keyBlocks * kKvBlock * 2 +
@@ -106,9 +106,10 @@ constexpr int64_t mlaAttentionScratchBytes(int64_t nope, int64_t rope,
                  encodedTileBytes(kKeyTile, latent);
   int64_t floats = (kKeyTile * (nope + rope) + kQueryTile * (kKeyTile + 1)) * 4;
   int64_t keyBlocks = kvBlocks(nope) + kvBlocks(rope);
-  int64_t q8 = kQ8Group * kvRowBytes(KvType::Q8_0,
-                                     (keyBlocks + kvBlocks(value)) * kKvBlock) +
-               q8ScratchBytes(kQueryTile, kQueryTile, keyBlocks, kvBlocks(value));
+  int64_t q8 =
+      kQ8Group *
+          kvRowBytes(KvType::Q8_0, (keyBlocks + kvBlocks(value)) * kKvBlock) +
+      q8ScratchBytes(kQueryTile, kQueryTile, keyBlocks, kvBlocks(value));
   return rows + (floats > q8 ? floats : q8);
 }
 /// Tokens whose queries of a group of heads Attention carries through one pass
@@ -121,10 +122,10 @@ constexpr int64_t attentionStatsBytes(int64_t heads, int64_t group) {
   int64_t queries = attentionTokens(group) * group;
   return 2 * scratchFloats(queries > heads ? queries : heads) * 4;
 }
-/// Attention: running maxima and sums. Then either a block of keys, also as columns, and of values as floats
-/// with scores and rescaling factors of a tile's queries or a token's; or, for a
-/// Q8_0 cache, integer products of those. The weighted sums themselves grow in
-/// the output.
+/// Attention: running maxima and sums. Then either a block of keys, also as
+/// columns, and of values as floats with scores and rescaling factors of a
+/// tile's queries or a token's; or, for a Q8_0 cache, integer products of
+/// those. The weighted sums themselves grow in the output.
 constexpr int64_t attentionScratchBytes(int64_t heads, int64_t kvHeads,
                                         int64_t key, int64_t value) {
   int64_t group = kvHeads > 0 && heads > kvHeads ? heads / kvHeads : 1;

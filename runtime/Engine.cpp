@@ -83,9 +83,9 @@ Status Engine::createDevices(const EngineOptions &options,
     MOE_ASSIGN_OR_RETURN(
         DeviceList made,
         options.makeDevices(plan_, *files_, std::move(ofDevices)));
-    MOE_ASSIGN_OR_RETURN(devices_,
-                         Devices::create(plan_, *files_, std::move(made),
-                                         options.loading));
+    MOE_ASSIGN_OR_RETURN(
+        devices_,
+        Devices::create(plan_, *files_, std::move(made), options.loading));
     return Status::ok();
   };
   Status created = create();

@@ -81,8 +81,7 @@ const fb::Weight &OpProof::matrix(std::string_view operand) {
   return w;
 }
 
-void OpProof::vectors(std::string_view operand, int64_t count,
-                      int64_t length) {
+void OpProof::vectors(std::string_view operand, int64_t count, int64_t length) {
   if (!has(operand))
     return;
   const fb::Weight &w = matrix(operand);

@@ -28,8 +28,8 @@ void proveGroupedCache(OpProof &p, int64_t heads, int64_t key, int64_t value) {
           moek::gqaKvWidth(heads, key, value));
 }
 
-/// What LatentAttention and Attention leave per span: sums of `latent` elements, maximum and
-/// sum of each head.
+/// What LatentAttention and Attention leave per span: sums of `latent`
+/// elements, maximum and sum of each head.
 void proveSpans(OpProof &p, const BufferRef &buffer, int64_t splits,
                 int64_t heads, int64_t latent) {
   p.rows(buffer, splits, heads * (latent + 2));

@@ -6,8 +6,8 @@
 // some tokens, encodes their queries once, and lets blocks of keys and values
 // pass; those before the window or behind the last token are left out.
 //
-// 128 columns, groups of 8: 256 rows of a group are 69 KiB of Q8_0, their values
-// transposed another 32, 16 tokens' queries 16 and their sums 64.
+// 128 columns, groups of 8: 256 rows of a group are 69 KiB of Q8_0, their
+// values transposed another 32, 16 tokens' queries 16 and their sums 64.
 //
 //===----------------------------------------------------------------------===//
 

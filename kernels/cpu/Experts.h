@@ -131,11 +131,11 @@ void run(const ExpertsGateUpArgs &a, const Step &step, const Worker &worker) {
             a.upGemm(up, a.up.rowStride, rows, tiles.act, count, a.up.cols,
                      tiles.second, kRowTile);
             int64_t at = expert * a.gate.rows + row;
-            storeActivation<S>(
-                tiles, count, rows, a.activation,
-                {biasAt(a.gateBias, at), biasAt(a.upBias, at)}, [&](int64_t t) {
-                  return a.out + slots[t] * a.outStride + row;
-                });
+            storeActivation<S>(tiles, count, rows, a.activation,
+                               {biasAt(a.gateBias, at), biasAt(a.upBias, at)},
+                               [&](int64_t t) {
+                                 return a.out + slots[t] * a.outStride + row;
+                               });
           });
         });
       });

@@ -63,8 +63,8 @@ struct GateUpBias {
   const float *gate, *up;
 };
 
-/// out[t][r] = activation(gate[t][r], up[t][r]) for a tile, with biases added to
-/// both first; row t goes to rowOf(t).
+/// out[t][r] = activation(gate[t][r], up[t][r]) for a tile, with biases added
+/// to both first; row t goes to rowOf(t).
 template <class S, class RowOf>
 MOE_INLINE void storeActivation(const GemmTiles &tiles, int64_t tokens,
                                 int64_t rows, Activation kind,
@@ -142,9 +142,8 @@ void run(const GateUpArgs &a, const Step &step, const Worker &worker) {
                tiles.act, tokens, a.up.cols, tiles.second, kRowTile);
       storeActivation<S>(
           tiles, tokens, rows, a.activation,
-          {biasAt(a.gateBias, row), biasAt(a.upBias, row)}, [&](int64_t t) {
-            return a.out + (token + t) * a.outStride + row;
-          });
+          {biasAt(a.gateBias, row), biasAt(a.upBias, row)},
+          [&](int64_t t) { return a.out + (token + t) * a.outStride + row; });
     });
   });
 }

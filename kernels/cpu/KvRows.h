@@ -130,10 +130,9 @@ MOE_INLINE void forKvBlocks(const float *x, int64_t count, Body body) {
   }
 }
 
-/// What a query's score with a row becomes NaN by: a NaN in its column `column`,
-/// a multiple of kKvBlock.
-template <class S>
-void markNaN(const KvView &kv, int64_t row, int64_t column) {
+/// What a query's score with a row becomes NaN by: a NaN in its column
+/// `column`, a multiple of kKvBlock.
+template <class S> void markNaN(const KvView &kv, int64_t row, int64_t column) {
   float nan = std::numeric_limits<float>::quiet_NaN();
   if (kv.type == KvType::Q8_0)
     *kvScale(kv, row, column / kKvBlock) = nan;
@@ -142,8 +141,8 @@ void markNaN(const KvView &kv, int64_t row, int64_t column) {
                kv.data + row * kv.rowStride + kvRowBytes(kv.type, column));
 }
 
-/// Writes columns of one row of the cache, from `column` on, which is a multiple
-/// of kKvBlock, in pieces that need not be whole blocks.
+/// Writes columns of one row of the cache, from `column` on, which is a
+/// multiple of kKvBlock, in pieces that need not be whole blocks.
 template <class S> class KvRowWriter {
 public:
   KvRowWriter(const KvView &kv, int64_t row, int64_t column = 0)

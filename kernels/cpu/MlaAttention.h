@@ -69,10 +69,9 @@ public:
       : a(args), ropeBegin(kvBlocks(a.nope)),
         valueBegin(ropeBegin + kvBlocks(a.rope)),
         valueBlocks(kvBlocks(a.value)), rows(a, scratch),
-        group(takeGroup(scratch)),
-        products({kQueryTile, kQueryTile, valueBegin, a.value, valueBlocks,
-                  a.scale},
-                 scratch) {
+        group(takeGroup(scratch)), products({kQueryTile, kQueryTile, valueBegin,
+                                             a.value, valueBlocks, a.scale},
+                                            scratch) {
     products.setColumns(0, valueBegin);
   }
 
@@ -180,8 +179,8 @@ template <class S, class Blocks>
 void attendHeads(const MlaAttentionArgs &a, const SequenceRows &sequence,
                  const Worker &worker, Blocks &blocks, float *stats) {
   int64_t tiles = (sequence.count + kQueryTile - 1) / kQueryTile;
-  Range share = causalShare(
-      {a.heads, tiles, 1, sequence.position / kQueryTile}, worker);
+  Range share =
+      causalShare({a.heads, tiles, 1, sequence.position / kQueryTile}, worker);
   for (int64_t item = share.begin; item < share.end;) {
     int64_t head = item / tiles, first = item % tiles;
     int64_t last =

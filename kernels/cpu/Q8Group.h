@@ -3,8 +3,8 @@
 // Attention with integer products, of queries that share keys and values: a
 // token's heads on the latent cache or on those of a head, or the tokens of a
 // head on such, or on keys and values decompressed for it. All are rows of a
-// Q8_0 cache; on the latent one, blocks of a row are key and value at once. Rows
-// go by in groups:
+// Q8_0 cache; on the latent one, blocks of a row are key and value at once.
+// Rows go by in groups:
 //
 //   encode      queries; choose() of those that are held
 //   setGroup    rows; see() where these queries do not see all of them
@@ -177,9 +177,9 @@ protected:
   float *unit;         ///< [atATime]
   float *alpha;        ///< [atATime]: what earlier sums are multiplied by.
   int32_t *seenBegin, *seenEnd; ///< [atATime]: rows of the group.
-  int16_t *rowScale;   ///< [kGroup]: of `scaledBlock`, in units of
-  float rowUnit = 0;   ///< this.
-  uint8_t *transposed; ///< [heldBlocks][kGroup * kKvBlock]
+  int16_t *rowScale;            ///< [kGroup]: of `scaledBlock`, in units of
+  float rowUnit = 0;            ///< this.
+  uint8_t *transposed;          ///< [heldBlocks][kGroup * kKvBlock]
 
   // The group at work.
   /// Its tiles and those of the rows behind it. Where a sequence has pages,

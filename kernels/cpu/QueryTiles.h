@@ -2,7 +2,8 @@
 //
 // Blocks of keys and values are the outer loop, tiles of kQueryTile tokens of a
 // head the inner one: what making a block takes, all tiles that see it share.
-// Running maxima and sums are kept in scratch, weighted sums grow in the output.
+// Running maxima and sums are kept in scratch, weighted sums grow in the
+// output.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +16,8 @@
 
 namespace moek {
 
-/// Which of a block's `count` rows the i-th of neighbouring tokens sees: `window`
-/// of them up to toFirst + i.
+/// Which of a block's `count` rows the i-th of neighbouring tokens sees:
+/// `window` of them up to toFirst + i.
 struct Visible {
   int64_t toFirst, window, count;
 
@@ -79,8 +80,8 @@ public:
     for (int64_t i = 0; i < tile.count; ++i)
       alpha[i] = softmaxBlock<S>(scores + i * kKeyTile, visible(i), cap,
                                  tile.most[i], tile.sum[i]);
-    // What all queries see; the rest, on the diagonal and at the window's begin,
-    // goes row by row, as a weight of zero would not hide a NaN.
+    // What all queries see; the rest, on the diagonal and at the window's
+    // begin, goes row by row, as a weight of zero would not hide a NaN.
     Range common{last.begin, first.end > last.begin ? first.end : last.begin};
     auto add = [&](int64_t i, int64_t count, Range rows, Start start) {
       sumRows<S>({scores + i * kKeyTile + rows.begin, kKeyTile}, count, start,
@@ -132,8 +133,8 @@ struct TileWork {
   int64_t stride;
 };
 
-/// Calls of `blocks`, for all heads and tokens: setBlock(first, n) with the rows
-/// of `n` positions, attend(tile) for each tile that sees some of them.
+/// Calls of `blocks`, for all heads and tokens: setBlock(first, n) with the
+/// rows of `n` positions, attend(tile) for each tile that sees some of them.
 template <class Blocks> void attendTiles(const TileWork &w, Blocks &blocks) {
   for (int64_t first = w.keys.begin; first < w.keys.end;
        first += Blocks::kRows) {
@@ -153,7 +154,11 @@ template <class Blocks> void attendTiles(const TileWork &w, Blocks &blocks) {
           w.tokens.end - t < kQueryTile ? w.tokens.end - t : kQueryTile;
       for (int64_t h = 0; h < w.heads; ++h) {
         int64_t at = h * w.stride + t - w.tokens.begin;
-        blocks.attend({h, t, count, w.most + at, w.sum + at,
+        blocks.attend({h,
+                       t,
+                       count,
+                       w.most + at,
+                       w.sum + at,
                        {w.position + t + 1 - first, w.window, n},
                        begin >= first});
       }

@@ -73,24 +73,24 @@ void run(const RopeArgs &a, const Step &step, const Worker &worker) {
 
 template <class S>
 void run(const MlaLatentArgs &a, const Step &step, const Worker &worker) {
-  forTokens(
-      step, worker, [&](int64_t t, int64_t position, const int32_t *pages) {
-        const float *x = a.x + t * a.stride;
-        const float *key = x + a.latent, *table = a.table + t * a.rope;
-        auto scale = rmsScale<S>(x, a.latent, a.eps);
-        const int64_t at = SequenceCache{a.kv, pages}.row(position);
-        KvRowWriter<S> row(a.kv, at);
-        row.append(a.latent, [&](int64_t begin, int64_t n, float *to) {
-          scaleRow<S>(x + begin, scale, a.weight + begin, n, to);
-        });
-        row.append(a.rope, [&](int64_t begin, int64_t n, float *to) {
-          rotateNeighbours<S>(table, a.rope / 2, begin / 2, (begin + n) / 2,
-                              key + begin, to);
-        });
-        // Blocks of Q8_0 tell it by themselves.
-        if (!row.finish(false) && a.kv.type != KvType::Q8_0)
-          markNaN<S>(a.kv, at, 0);
-      });
+  forTokens(step, worker,
+            [&](int64_t t, int64_t position, const int32_t *pages) {
+              const float *x = a.x + t * a.stride;
+              const float *key = x + a.latent, *table = a.table + t * a.rope;
+              auto scale = rmsScale<S>(x, a.latent, a.eps);
+              const int64_t at = SequenceCache{a.kv, pages}.row(position);
+              KvRowWriter<S> row(a.kv, at);
+              row.append(a.latent, [&](int64_t begin, int64_t n, float *to) {
+                scaleRow<S>(x + begin, scale, a.weight + begin, n, to);
+              });
+              row.append(a.rope, [&](int64_t begin, int64_t n, float *to) {
+                rotateNeighbours<S>(table, a.rope / 2, begin / 2,
+                                    (begin + n) / 2, key + begin, to);
+              });
+              // Blocks of Q8_0 tell it by themselves.
+              if (!row.finish(false) && a.kv.type != KvType::Q8_0)
+                markNaN<S>(a.kv, at, 0);
+            });
 }
 
 /// A head's key or value to column `column` of a row; whether all is finite.

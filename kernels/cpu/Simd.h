@@ -79,8 +79,7 @@ template <class S> MOE_INLINE typename S::Vec expOf(typename S::Vec x) {
 
 /// x * sigmoid(y)
 template <class S>
-MOE_INLINE typename S::Vec timesSigmoid(typename S::Vec x,
-                                        typename S::Vec y) {
+MOE_INLINE typename S::Vec timesSigmoid(typename S::Vec x, typename S::Vec y) {
   return S::div(x, S::add(S::set(1), S::exp(S::sub(S::zero(), y))));
 }
 

@@ -18,8 +18,8 @@ template <class S> MOE_INLINE Range wholeVectors(Range range) {
           (range.end + S::kWidth - 1) / S::kWidth * S::kWidth};
 }
 
-/// scores = cap * tanh(scores / cap) in whole vectors. 1 - 2 / (e^2x + 1) is off
-/// by an epsilon, of scores by one of the cap.
+/// scores = cap * tanh(scores / cap) in whole vectors. 1 - 2 / (e^2x + 1) is
+/// off by an epsilon, of scores by one of the cap.
 template <class S> void capScores(float *scores, Range whole, float cap) {
   auto twice = S::set(2 / cap);
   for (int64_t i = whole.begin; i < whole.end; i += S::kWidth) {
@@ -31,8 +31,8 @@ template <class S> void capScores(float *scores, Range whole, float cap) {
 
 /// Turns the next scores of a query, those of `seen`, into weights
 /// exp(score - most), with the running `most` and `sum` kept up to date; others
-/// in their vectors, for which `scores` has room, into zeros. A `cap` other than
-/// 0 is put on scores first. The result is what sums made with the former
+/// in their vectors, for which `scores` has room, into zeros. A `cap` other
+/// than 0 is put on scores first. The result is what sums made with the former
 /// maximum must be multiplied by.
 template <class S>
 float softmaxBlock(float *scores, Range seen, float cap, float &most,
@@ -75,8 +75,8 @@ template <class S> void divideRow(float *row, int64_t cols, float divisor) {
 inline constexpr int64_t kNoWindow = int64_t(1) << 40;
 
 /// Items of `groups` x [0, count) x `inner`. The i-th of [0, count) costs
-/// base + i + 1, as a query sees the cached rows and those up to its own, but no
-/// more than `window`.
+/// base + i + 1, as a query sees the cached rows and those up to its own, but
+/// no more than `window`.
 struct CausalItems {
   int64_t groups, count, inner, base, window = kNoWindow;
 

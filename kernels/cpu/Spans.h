@@ -1,10 +1,10 @@
 //===- Spans.h - Attention of single tokens ---------------------*- C++ -*-===//
 //
-// A token's visible rows are cut into spans, so that one token keeps all workers
-// busy and each reads a part of the cache, for all heads that share it. A span's
-// sums are relative to its own maximum; LatentCombine adds the spans up. Where
-// spans begin depends on the plan and the step alone: results are the same for
-// any number of workers.
+// A token's visible rows are cut into spans, so that one token keeps all
+// workers busy and each reads a part of the cache, for all heads that share it.
+// A span's sums are relative to its own maximum; LatentCombine adds the spans
+// up. Where spans begin depends on the plan and the step alone: results are the
+// same for any number of workers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -81,8 +81,8 @@ public:
     alpha = scores + heads * kKeyTile;
   }
 
-  /// `heads` heads from `head` on over `positions`: weighted sums of values, not
-  /// yet divided by `sum`, with the maximum of the scores. The values of a
+  /// `heads` heads from `head` on over `positions`: weighted sums of values,
+  /// not yet divided by `sum`, with the maximum of the scores. The values of a
   /// latent are columns of its keys.
   void attend(const SequenceCache &cache, const float *q, int64_t head,
               int64_t heads, Range positions, float *out, float *most,
@@ -183,8 +183,8 @@ void attendSpans(const SpanWork &w, const SequenceRows &sequence,
       // Groups read the same rows: as many of them at once as there are.
       span = item % perToken / groups;
       group = item % groups;
-      taken = groups - group < share.end - item ? groups - group
-                                                : share.end - item;
+      taken =
+          groups - group < share.end - item ? groups - group : share.end - item;
     }
     item += taken;
     int64_t head = group * w.atATime, heads = taken * w.atATime;

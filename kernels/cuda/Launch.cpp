@@ -38,10 +38,10 @@ std::vector<Launch> launches(const moek::EmbedArgs &a,
 
 std::vector<Launch> launches(const moek::RopeTableArgs &a,
                              const LaunchContext &context) {
-  return {makeLaunch({"kernels/cuda/RopeTable.cu", "rope_table", {}},
-                     {uint32_t(context.maxTokens)}, 32, 0,
-                     RopeTableArgs{context.step, a.invFreq, a.out, a.dim,
-                                   a.scale})};
+  return {makeLaunch(
+      {"kernels/cuda/RopeTable.cu", "rope_table", {}},
+      {uint32_t(context.maxTokens)}, 32, 0,
+      RopeTableArgs{context.step, a.invFreq, a.out, a.dim, a.scale})};
 }
 
 std::vector<Launch> launches(const moek::RmsNormArgs &a,

@@ -77,8 +77,7 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
     const auto &a = *static_cast<const GateUpArgs *>(args);
     take(a, a.gate);
     takeUp(a.up);
-    p.isRefused =
-        a.activation != Activation::Silu || a.gateBias || a.upBias;
+    p.isRefused = a.activation != Activation::Silu || a.gateBias || a.upBias;
     break;
   }
   case OpCode::ExpertsLinear: {
@@ -93,8 +92,7 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
     take(a, a.gate);
     takeUp(a.up);
     takeExperts(a, a.gate, true);
-    p.isRefused =
-        a.activation != Activation::Silu || a.gateBias || a.upBias;
+    p.isRefused = a.activation != Activation::Silu || a.gateBias || a.upBias;
     break;
   }
   case OpCode::HeadLinear: {

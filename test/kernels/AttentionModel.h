@@ -39,8 +39,8 @@ inline const GemmInfo &gemmFor(Format format, Encoding encoding, Isa isa) {
 
 /// What changes softmax attention.
 struct AttentionRules {
-  int64_t begin = 0;      ///< First row that is seen.
-  double cap = 0;         ///< On scores; 0 for none.
+  int64_t begin = 0;       ///< First row that is seen.
+  double cap = 0;          ///< On scores; 0 for none.
   double sink = -INFINITY; ///< A score without a value.
 };
 

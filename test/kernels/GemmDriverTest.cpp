@@ -164,17 +164,10 @@ TEST_P(GateUpTest, BiasesAndActivation) {
     Matrix<float> act(tokens, k, 5), out(tokens, f, 3), bias(2, f);
     act.fill(random);
     bias.fill(random, 3);
-    GateUpArgs args{bytesOf(act),
-                    act.stride * 4,
-                    gate.view,
-                    up.view,
-                    testGemm,
-                    testGemm,
-                    out.data(),
-                    out.stride,
-                    Activation::ClampedSwiglu,
-                    bias.row(0),
-                    bias.row(1)};
+    GateUpArgs args{bytesOf(act), act.stride * 4, gate.view,
+                    up.view,      testGemm,       testGemm,
+                    out.data(),   out.stride,     Activation::ClampedSwiglu,
+                    bias.row(0),  bias.row(1)};
     runKernel(GetParam(), &args, {tokens, 0}, size_t(gateUpScratchBytes()),
               {&out});
     expectClose(out, [&](int64_t t, int64_t r) {

@@ -20,10 +20,10 @@ inline int64_t valueColumn(int64_t kvHead, int64_t kvHeads, int64_t key,
 /// has everything but the output.
 inline void runAttention(const KernelInfo &kernel, AttentionArgs args,
                          Step step, Matrix<float> &out) {
-  auto scratch = size_t(attentionScratchBytes(args.heads, args.kvHeads,
-                                              args.key, args.value));
-  Matrix<float> spans(step.tokens * args.splits,
-                      args.heads * (args.value + 2), 3);
+  auto scratch = size_t(
+      attentionScratchBytes(args.heads, args.kvHeads, args.key, args.value));
+  Matrix<float> spans(step.tokens * args.splits, args.heads * (args.value + 2),
+                      3);
   Matrix<float> &to = args.splits > 1 ? spans : out;
   args.out = to.data();
   args.outStride = to.stride;

@@ -286,8 +286,8 @@ void checkStore(const KernelInfo &kernel, KvType type, int32_t heads,
   v.fill(random);
   spoil(k, v);
   Cache cache(type, gqaKvWidth(heads, key, value), 40, position, random);
-  KvStoreArgs args{k.data(), k.stride, v.data(), v.stride,
-                   cache.view, heads,  key,      value};
+  KvStoreArgs args{k.data(),   k.stride, v.data(), v.stride,
+                   cache.view, heads,    key,      value};
   std::vector<std::vector<uint8_t>> before;
   for (int64_t row = 0; row < cache.view.capacity; ++row)
     before.push_back(cache.rowBytes(row));
@@ -302,7 +302,8 @@ void checkStore(const KernelInfo &kernel, KvType type, int32_t heads,
       bool finite = true;
       auto check = [&](const float *x, int64_t column, int64_t cols) {
         for (int64_t c = 0; c < gqaPartWidth(cols); ++c) {
-          double step = type == KvType::Q8_0 ? cache.scaleAt(row, column + c) / 2
+          double step = type == KvType::Q8_0
+                            ? cache.scaleAt(row, column + c) / 2
                         : type == KvType::F32 ? 0
                         : type == KvType::F16 ? std::fabs(x[c]) * 0x1p-11
                                               : std::fabs(x[c]) * 0x1p-8;

@@ -392,10 +392,9 @@ MOE_NON_FINITE_SUITE(Attention) {
     check(&args, {tokens, position},
           attentionScratchBytes(heads, kvHeads, key, value), out,
           {keys,
-           inputOf("q", q,
-                   [&](int64_t row, int64_t col, int64_t r, int64_t c) {
-                     return r == row && c / value == col / key;
-                   })});
+           inputOf("q", q, [&](int64_t row, int64_t col, int64_t r, int64_t c) {
+             return r == row && c / value == col / key;
+           })});
     args.sinks = sinks.data();
     check(&args, {tokens, position},
           attentionScratchBytes(heads, kvHeads, key, value), out, {keys});

@@ -113,7 +113,8 @@ private:
     Ref ids = p.buffer("tokens", 1, Encoding::I32), h = p.buffer("h", kHidden);
     Ref n = p.buffer("n", kHidden), table = p.buffer("table", kKey);
     Ref q = p.buffer("q", kHeads * kKey), k = p.buffer("k", kKvHeads * kKey);
-    Ref v = p.buffer("v", kKvHeads * kValue), o = p.buffer("o", kHeads * kValue);
+    Ref v = p.buffer("v", kKvHeads * kValue),
+        o = p.buffer("o", kHeads * kValue);
     Ref gate = p.buffer("g", 1);
     p.input(ids);
     p.output(h);
@@ -147,7 +148,8 @@ private:
     p.emit("rms_norm", {h, w("norm"), n}, {1}, {kEps});
     p.emit("linear", {n, w("router"), none, logits}, {0});
     p.emit("router", {logits, none, chosen, weights},
-           {kExperts, kTopK, 1, 1, int64_t(moek::Scoring::SoftmaxTopK), 0}, {1});
+           {kExperts, kTopK, 1, 1, int64_t(moek::Scoring::SoftmaxTopK), 0},
+           {1});
     p.emit("expert_group", {chosen, offsets, slots}, {kExperts, kTopK});
     p.emit("experts_gate_up",
            {n, w("gate"), w("up"), w("gate_bias"), w("up_bias"), offsets, slots,
@@ -351,8 +353,8 @@ INSTANTIATE_TEST_SUITE_P(
          [](GroupedPlan &p) { p.decode("attention").floats[1] = -1; }},
         {"Sinks", "operand sinks is 1 x 32, expected 1 x 4",
          [](GroupedPlan &p) {
-           p.decode("attention").operands[2] = fb::Operand(
-               fb::OperandKind::Weight, p.refs.at("norm").index);
+           p.decode("attention").operands[2] =
+               fb::Operand(fb::OperandKind::Weight, p.refs.at("norm").index);
          }},
         {"InfiniteSink", "weight \"sinks\" holds inf at index 0",
          [](GroupedPlan &p) {
@@ -376,8 +378,9 @@ INSTANTIATE_TEST_SUITE_P(
          }},
         {"DownBiasExperts", "operand bias is 2 x 32, expected 3 x 32",
          [](GroupedPlan &p) { p.weightNamed("down_bias").rows = 2; }},
-        {"BiasStride", "operand bias's row stride is 132, but the bytes of a "
-                       "row is 128",
+        {"BiasStride",
+         "operand bias's row stride is 132, but the bytes of a "
+         "row is 128",
          [](GroupedPlan &p) { p.weightNamed("down_bias").row_stride = 132; }},
     }),
     [](const auto &info) { return info.param.name; });

@@ -44,11 +44,10 @@ public:
   }
 
   /// Scores of the first `queries`. A tile stays in L1 for all of them;
-  /// meanwhile the next one, if there is one, comes from memory, some lines with
-  /// every block of a few queries.
+  /// meanwhile the next one, if there is one, comes from memory, some lines
+  /// with every block of a few queries.
   void score(int64_t queries) {
-    int64_t steps =
-        (queries / kQueries + queries % kQueries) * shape.keyBlocks;
+    int64_t steps = (queries / kQueries + queries % kQueries) * shape.keyBlocks;
     reads = (pieceLines + steps - 1) / steps;
     ahead = aheadFrom(knownTiles > 1 ? 1 : knownTiles);
     for (int64_t t = 0; t < tiles; ++t) {

@@ -393,8 +393,8 @@ double KernelBench::latent(const KernelInfo &driver, const KernelInfo *combine,
   LatentAttentionArgs a{};
   a.heads = kHeads, a.latent = kLatent, a.rope = kRope;
   a.qStride = kHeads * (kLatent + kRope);
-  double each = secondsOfLayers(driver, combine, a, kLatent + kRope, kLatent,
-                                type, step);
+  double each =
+      secondsOfLayers(driver, combine, a, kLatent + kRope, kLatent, type, step);
   return 2 * pairsOf(step) * kHeads * (2 * kLatent + kRope) / each;
 }
 
