@@ -93,10 +93,10 @@ TEST(PlanLoadTest, OtherSchemaVersions) {
   auto newer = Plan::fromBytes(sample.builder.bytes(), "dir/plan.fb");
   expectFailure(newer, StatusCode::WrongMachine,
                 "schema version 99 (written by \"moec 9.9\"), this moert "
-                "reads version 7; recompile");
+                "reads version 8; recompile");
   expectFailure(newer, StatusCode::WrongMachine,
                 "moec compile MODEL -o dir/plan.fb");
-  // One before does not say what instructions read and compute.
+  // One before has instructions with other parameters.
   for (unsigned older : {0u, kSchemaVersion - 1}) {
     sample.builder.plan.schema_version = older;
     expectFailure(Plan::fromBytes(sample.builder.bytes(), "plan.fb"),
