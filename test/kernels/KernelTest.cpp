@@ -53,13 +53,6 @@ std::string kernelName(const testing::TestParamInfo<KernelInfo> &info) {
   return std::string(info.param.name);
 }
 
-std::vector<Format> allFormats() {
-  return {
-#define MOE_FORMAT(name, id, elements, bytes) Format::name,
-#include "kernels/quant/Formats.def"
-  };
-}
-
 namespace {
 /// Where a block keeps its F16 scales. Random bits there would be infinities.
 std::vector<size_t> scaleOffsets(Format format) {

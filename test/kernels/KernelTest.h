@@ -177,6 +177,7 @@ std::string kernelName(const testing::TestParamInfo<KernelInfo> &info);
 /// A fixture named `suite`, instantiated for all kernels of `op`.
 #define MOE_KERNEL_SUITE(suite, op)                                            \
   class suite : public testing::TestWithParam<moek::KernelInfo> {};            \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite);                        \
   INSTANTIATE_TEST_SUITE_P(                                                    \
       Kernels, suite, testing::ValuesIn(moek::test::kernelsOf(OpCode::op)),    \
       moek::test::kernelName)

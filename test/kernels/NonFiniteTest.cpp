@@ -125,6 +125,7 @@ auto rowIsCol = [](int64_t row, int64_t, int64_t, int64_t c) {
 
 #define MOE_NON_FINITE_SUITE(op)                                               \
   class NonFinite##op : public NonFiniteTest {};                               \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NonFinite##op);                \
   INSTANTIATE_TEST_SUITE_P(                                                    \
       Kernels, NonFinite##op,                                                  \
       testing::ValuesIn(moek::test::kernelsOf(OpCode::op)),                    \

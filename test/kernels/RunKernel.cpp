@@ -34,6 +34,13 @@ void runKernel(const KernelInfo &kernel, const void *args, Step step,
   }
 }
 
+std::vector<Format> allFormats() {
+  return {
+#define MOE_FORMAT(name, id, elements, bytes) Format::name,
+#include "kernels/quant/Formats.def"
+  };
+}
+
 std::vector<KernelInfo> kernelsOf(OpCode op) {
   std::vector<KernelInfo> result;
   for (const KernelInfo &kernel : kernelTable())

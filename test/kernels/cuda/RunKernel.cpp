@@ -37,6 +37,14 @@ void runKernel(const KernelInfo &kernel, const void *args, Step step, size_t,
   }
 }
 
+std::vector<Format> allFormats() {
+  std::vector<Format> formats;
+  for (const GemmInfo &gemm : gemmTable())
+    if (gemm.isa == Isa::Cuda && gemm.layout == Layout::Gguf)
+      formats.push_back(gemm.format);
+  return formats;
+}
+
 std::vector<KernelInfo> kernelsOf(OpCode op) {
   std::vector<KernelInfo> result;
   for (const KernelInfo &kernel : kernelTable())
