@@ -38,9 +38,6 @@ static const GemmInfo *likelyGemm(const Product &product, PhaseAttr phase,
   return best;
 }
 
-/// What `device` cannot run it is not to be given: longer than any step.
-constexpr double kNeverSeconds = 1e6;
-
 /// Whether a GPU has no kernels that read one of the op's weights.
 static bool lacksFormats(Operation *op, const moec::DeviceDesc &device) {
   return device.isa == moek::Isa::Cuda &&
@@ -73,13 +70,15 @@ double moe::opSeconds(Operation *op, const moec::Situation &situation,
       costed.getWork(situation.tokens, situation.cached);
   double seconds = 0;
   for (auto [step, work] : llvm::zip_equal(steps, works)) {
+    auto *kernel = chooseKernel(step.op, device.isa);
+    if (!kernel)
+      return kNeverSeconds;
     SmallVector<const GemmInfo *> gemms;
     for (const Product &product : work.products)
       if (llvm::is_contained(step.gemmWeights, product.weight))
         gemms.push_back(likelyGemm(product, phaseOf(op), device, mayPack));
-    seconds += moec::instructionSeconds(
-        step.op, work, {chooseKernel(step.op, device.isa), gemms}, situation,
-        device);
+    seconds += moec::instructionSeconds(step.op, work, {kernel, gemms},
+                                        situation, device);
   }
   return seconds;
 }

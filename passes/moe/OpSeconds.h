@@ -19,9 +19,13 @@ namespace mlir::moe {
 moec::Situation situationOf(func::FuncOp function, TypicalStep step,
                             const moec::DeviceDesc &device);
 
+/// Of what a device has no kernels for and is not to be given: longer than any
+/// step takes.
+inline constexpr double kNeverSeconds = 1e6;
+
 /// Seconds of all instructions of `op` on `device`; of a transfer, on the link
-/// of that GPU. `mayPack`: weights may have another layout than the file's. Of
-/// an op whose weights a GPU has no kernels for, longer than any step takes.
+/// of that GPU. `mayPack`: weights may have another layout than the file's.
+/// kNeverSeconds where a GPU has no kernel for an instruction or a weight.
 double opSeconds(Operation *op, const moec::Situation &situation,
                  const moec::DeviceDesc &device, bool mayPack = true);
 

@@ -1,6 +1,7 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/Format.h"
+#include "passes/moe/OpSeconds.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/Placement.h"
 #include "passes/moe/Support.h"
@@ -35,8 +36,22 @@ public:
       : problem(problem), target(target), minReadFraction(minReadFraction),
         host(int(target.devices.size()) - 1), gpus(int(gpuCount(target))) {
     for (const OpGroup &group : problem.groups())
-      if (group.layer && paysOnGpu(group))
+      if (gpus > 0 && group.layer && mayGoToGpu(group) &&
+          problem.decodeSeconds(group, target.devices.front()) >= kNeverSeconds)
+        unfit.insert({*group.layer, &group});
+    for (const OpGroup &group : problem.groups())
+      if (group.layer && paysOnGpu(group) && !unfitOf(group))
         layers.insert(*group.layer);
+  }
+
+  /// What of a group's layer GPUs have no kernel for, which keeps all of it off
+  /// them; null if they have all.
+  const OpGroup *unfitOf(const OpGroup &group) const {
+    return group.layer ? unfit.lookup(*group.layer) : nullptr;
+  }
+  /// The first such group of the model.
+  const OpGroup *firstUnfit() const {
+    return unfit.empty() ? nullptr : unfit.front().second;
   }
 
   /// Whether the group may go there, and a token reads enough of its resident
@@ -44,6 +59,10 @@ public:
   bool paysOnGpu(const OpGroup &group) const {
     return group.device < 0 && group.weightBytes > 0 &&
            group.readFraction >= minReadFraction;
+  }
+  /// Whether it goes where its layer does.
+  bool mayGoToGpu(const OpGroup &group) const {
+    return group.device < 0 && (group.weightBytes == 0 || paysOnGpu(group));
   }
   int64_t layerCount() const { return int64_t(layers.size()); }
 
@@ -155,6 +174,7 @@ private:
   double minReadFraction;
   int host, gpus;
   llvm::SetVector<int64_t> layers;
+  llvm::MapVector<int64_t, const OpGroup *> unfit; ///< By layer.
 };
 
 std::string twoDecimals(double value) {
@@ -199,6 +219,9 @@ public:
          << seconds(group, other) << " on " << other.name << ".";
     else if (!placer.paysOnGpu(group))
       os << reads << ", and VRAM is kept for what every token reads in full.";
+    else if (const OpGroup *unfit = placer.unfitOf(group))
+      os << other.name << " has no kernel for " << unfit->label
+         << ", and a layer stays together.";
     else
       os << "the VRAM of " << target.name << " holds " << choice.layersOnGpu
          << " of " << placer.layerCount() << " layers with the cache of "
@@ -333,6 +356,11 @@ private:
                           << ": " << describe(use, problem.kvRows());
     if (gpuCount(target) == 0)
       return;
+    if (const OpGroup *unfit = placer.firstUnfit())
+      module.emitRemark() << target.devices.front().name
+                          << " has no kernel for " << unfit->label
+                          << ": layers with such stay on "
+                          << target.host().name;
     if (choice.layersOnGpu < placer.layerCount())
       module.emitRemark() << "only " << choice.layersOnGpu << " of "
                           << placer.layerCount() << " layers fit the VRAM of "

@@ -260,6 +260,18 @@ formats
 )");
 }
 
+TEST_F(ModelCardTest, FormatsWithoutKernelsAreSaid) {
+  GgufBuilder gguf = smallMoe();
+  gguf.addTensor("blk.2.ffn_gate.weight", Format::Q1_0, {128, 4});
+  EXPECT_NE(
+      moec::modelCardText(card(gguf)).find("  (no kernels for this format)\n"),
+      std::string::npos);
+  auto formats =
+      nlohmann::json::parse(moec::modelCardJson(card(gguf)))["formats"];
+  for (const auto &format : formats)
+    EXPECT_EQ(format["has_kernels"], format["format"] != "Q1_0") << format;
+}
+
 TEST_F(ModelCardTest, Json) {
   auto json = nlohmann::json::parse(moec::modelCardJson(card(smallMoe())));
   EXPECT_EQ(json["name"], "Small MoE");
