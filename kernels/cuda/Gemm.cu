@@ -1,28 +1,46 @@
-// Quantised products of many rows: prefill. Gemv.cu's fragments, with more
-// columns: weights go from memory to registers and are unpacked there once for
-// all rows of activations that a warp has; activations pass through shared
-// memory, two stages of four units (128 columns), copied while the others are
-// multiplied.
+// Quantised products of many rows: prefill.
 //
-// A block has MOE_WARP_ROWS x MOE_WARP_COLS warps. A warp has 32 weight rows
-// and 8 * kTiles rows of activations: kTiles mma columns, of which each unit's
-// weights are unpacked once. Sums are 8 kTiles registers a lane (twice with a
-// gate). Per unit and warp: 2 kTiles mma, and per sum an addition that takes
-// the magic number off, a product of the two scales and a multiply-add (and
-// another with a minimum): 24 kTiles operations a lane beside 32 kTiles cycles
-// of tensor core on GeForce (661 TOPS: 4 cycles of a multiprocessor an mma, 16
-// of its quarter), 8 kTiles cycles on an H100, where scaling is what bounds it.
+// A block has MOE_WARP_ROWS x MOE_WARP_COLS warps, each with 32 weight rows by
+// 8 kTiles rows of activations. Columns pass through shared memory in stages of
+// four units (128 columns): while one is multiplied, codes of weights and
+// activations of the next are copied in the background, and each thread has
+// scales of it under way in registers, which it decodes once for the block. For
+// 128 x 128 rows of Q4_K a stage is 32 KB, two are 64 of GeForce's 99.
+//
+// Sums begin at kMagicBits, so that their bits are a float, kMagic + sum. What
+// scaling costs is what bounds this kernel, so it is two operations a sum:
+//   t = fma(kMagic + sum, scale, -kMagic * scale) = sum * scale, rounded once
+//   total = fma(t, activation's scale, total)
+// -kMagic * scale is exact: a scale has at most 19 bits (F16 times eight), and
+// kMagic two. A minimum is a third: minimum times the activations' sum.
+//
+// Per unit and warp: 2 kTiles mma, for each of which there are 8 of those (12
+// with a minimum), and for all of them some 70 to load and unpack: for Q4_K of
+// 128 x 128 in all 16.4 instructions an mma, 19.7 with what a stage takes,
+// where an mma takes 16 cycles of a quarter of a multiprocessor on GeForce, 8
+// on an A100, 4 on an H100 (test/bench/README.md, "Bounds").
 
-#define MOE_KEEP_WEIGHTS // Warps side by side read the same.
-#define MOE_A_SIGNED     // Codes less their zero.
+#define MOE_A_SIGNED // Codes less their zero.
 #include "kernels/cuda/A8.cuh"
 #include "kernels/cuda/Jobs.cuh"
-#include "kernels/cuda/Rows16.cuh"
+#include "kernels/cuda/SignedCodes.cuh"
 
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
 constexpr int kStageUnits = 4; // 128 columns: a swizzled row of 128 bytes
 constexpr int kThreads = 32 * MOE_WARP_ROWS * MOE_WARP_COLS;
+constexpr int kBlockRows = 32 * MOE_WARP_ROWS, kPanels = kBlockRows / 16;
+constexpr int kUnitWords = kUnitBytes / 16; ///< Of a panel, 16 bytes each.
 static_assert(kTiles % 2 == 0, "ldmatrix takes two tiles at a time");
+#ifdef MOE_GATE
+constexpr int kMatrices = 2;
+#else
+constexpr int kMatrices = 1;
+#endif
+#ifdef MOE_MIN
+constexpr int kFactors = 2 * kHalves; ///< Scales, then minima.
+#else
+constexpr int kFactors = kHalves;
+#endif
 
 /// What a sum is multiplied by, and with a minimum what that is: the scale
 /// times the sums of the unit or its halves.
@@ -36,30 +54,37 @@ struct ActScale {
 };
 #endif
 
-/// Activations of a stage: codes of row t at 128 t, sixteen bytes numbered i in
-/// place i ^ t % 8, so that eight rows' are in all banks; scales of each unit.
 struct Stage {
-  u8 codes[MOE_ROWS][128];
+  /// Codes of activations, sixteen bytes numbered i in place i ^ t % 8 of row
+  /// t, so that eight rows' are in all banks.
+  u8 acts[MOE_ROWS][128];
+  /// Codes of weights, in places that wordPlace() says.
+  uint4 weights[kMatrices][kPanels][kStageUnits][kUnitWords];
+  float4 factors[kMatrices][kStageUnits][kFactors][kBlockRows / 4];
   ActScale scales[kStageUnits][MOE_ROWS];
 };
+
+/// Of codes whose lanes read a vector each, sixteen words are transposed: lanes
+/// 4 g + c read word 4 c + g % 4. Two lines of four words are all banks, once:
+/// lanes that read two lines, and lanes that copy two words to each of four.
+MOE_DEVICE int transposed(int quad, int c) { return 4 * quad + (c ^ quad & 2); }
+MOE_DEVICE int wordPlace(int word) {
+  constexpr int kOwn = MOE_BITS == 8 ? 32 : MOE_BITS >= 4 ? 16 : 0;
+  return word < kOwn ? (word & 16) + transposed(word % 4, word / 4 % 4) : word;
+}
 
 MOE_DEVICE u32 sharedAddress(const void *p) {
   return u32(__cvta_generic_to_shared(p));
 }
-/// Copies in the background; zeros where `isThere` is false.
-template <int Bytes>
-MOE_DEVICE void copyAsync(void *to, const void *from, bool isThere) {
+/// Copies sixteen bytes in the background.
+MOE_DEVICE void copyAsync(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                :
-               : "r"(sharedAddress(to)), "l"(from), "n"(Bytes),
-                 "r"(isThere ? Bytes : 0)
+               : "r"(sharedAddress(to)), "l"(from)
                : "memory");
 #else
-  if (Bytes == 16)
-    *(uint4 *)to = isThere ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
-  else
-    *(u32 *)to = isThere ? *(const u32 *)from : 0;
+  *(uint4 *)to = *(const uint4 *)from;
 #endif
 }
 MOE_DEVICE void commitCopies() {
@@ -74,29 +99,34 @@ template <int Left> MOE_DEVICE void waitCopies() {
 #endif
 }
 
-/// b[0], b[1] of two mma columns at once: 16 rows' 32 bytes of unit `u`.
+/// Of two mma columns, 16 rows, the 32 bytes of unit `u`, or 16 of a half.
 /// ldmatrix hands lane 4 g + c the bytes 4 c .. 4 c + 3 of row g of each of
-/// four matrices of eight rows of 16 bytes.
-MOE_DEVICE void loadTiles(u32 (&b)[4], const Stage &stage, int row, int u) {
+/// four (two) matrices of eight rows of 16 bytes.
+#ifdef MOE_HALVES
+constexpr int kTileWords = 1;
+#else
+constexpr int kTileWords = 2;
+#endif
+MOE_DEVICE void loadTiles(u32 (&b)[2 * kTileWords], const Stage &stage, int row,
+                          int u, int half) {
   int lane = threadIdx.x % 32;
+#ifdef MOE_HALVES
+  int t = row + lane % 16, i = 2 * u + half;
+#else
   int t = row + lane / 16 * 8 + lane % 8, i = 2 * u + lane / 8 % 2;
-  const u8 *p = stage.codes[t] + 16 * (i ^ t % 8);
+#endif
+  u32 from = sharedAddress(stage.acts[t] + 16 * (i ^ t % 8));
+#ifdef MOE_HALVES
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(b[0]), "=r"(b[1])
+               : "r"(from)
+               : "memory");
+#else
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
       : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-      : "r"(sharedAddress(p))
+      : "r"(from)
       : "memory");
-}
-
-/// Codes less kZero, as signed bytes. No byte borrows from the next: its top
-/// bit is set meanwhile.
-MOE_DEVICE u32 centred(u32 codes) {
-#if MOE_FORMAT == MOE_Q8_0
-  return codes ^ 0x80808080;
-#elif defined(MOE_ZERO)
-  return ((codes | 0x80808080) - MOE_ZERO * 0x01010101u) ^ 0x80808080;
-#else
-  return codes;
 #endif
 }
 
@@ -104,68 +134,85 @@ struct Lane {
   int g, c, quad;
 };
 
-/// A unit's weights of the lane's four rows.
-struct UnitWeights {
-  Codes codes;
-  UnitScales unit;
-  BlockScales block;
-};
-MOE_DEVICE void loadUnit(UnitWeights &w, const u8 *panel, int unit,
-                         const Lane &lane) {
-  int u = unit % kTileUnits;
-  const u8 *tile = panel + i64(unit / kTileUnits) * kTileBytes;
-  loadCodes(w.codes, tile + kScalePart + u * kUnitBytes + 16 * lane.quad,
-            lane.c);
-  loadScales(w.unit, tile, u, lane.quad);
-  loadScales(w.block, tile, lane.quad);
+/// The stage's codes of unit `u`, of the lane's four rows.
+MOE_DEVICE void loadCodes(Codes &codes, const uint4 *unit, const Lane &lane) {
+#if MOE_BITS >= 4
+  codes.word[0] = unit[transposed(lane.quad, lane.c)];
+#if MOE_BITS == 8
+  codes.word[1] = unit[16 + transposed(lane.quad, lane.c)];
+#else
+#pragma unroll
+  for (int i = 1; i < kWords; ++i)
+    codes.word[i] = unit[12 + 4 * i + lane.quad];
+#endif
+#else
+#pragma unroll
+  for (int i = 0; i < kWords; ++i)
+    codes.word[i] = unit[4 * i + lane.quad];
+#endif
 }
 
-/// sums[tile][row][t] += unit's weights times the stage's unit `u`, for this
-/// warp's activations from `row` on.
-MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const UnitWeights &w,
-                         int unit, const Stage &stage, int row, int u,
+MOE_DEVICE void unpack(float (&four)[4], const float4 &v) {
+  four[0] = v.x;
+  four[1] = v.y;
+  four[2] = v.z;
+  four[3] = v.w;
+}
+
+/// sums[tile][row][t] += unit `u` of the stage: weights of the warp's panels
+/// times activations from `act` on.
+MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const Stage &stage,
+                         int matrix, int u, int warpRow, int act,
                          const Lane &lane) {
-  Factors f;
-  decode(f, w.block, w.unit, unit % kTileUnits);
   constexpr int start[2] = {kMagicBits, kMagicBits};
+  Codes codes;
+  loadCodes(codes, stage.weights[matrix][2 * warpRow + lane.g / 4][u], lane);
   RowCodes rows[4];
 #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    rows[r] = rowCodes(w.codes, r, lane.c);
-    rows[r].low = centred(rows[r].low);
-    rows[r].high = centred(rows[r].high);
-  }
+  for (int r = 0; r < 4; ++r)
+    rows[r] = signedCodes(codes, r, lane.c);
 #pragma unroll
-  for (int two = 0; two < kTiles; two += 2) {
-    u32 b[4];
-    loadTiles(b, stage, row + 8 * two, u);
+  for (int half = 0; half < kHalves; ++half) {
+    int at = 8 * warpRow + lane.g;
+    float scale[4], offset[4];
+    unpack(scale, stage.factors[matrix][u][half][at]);
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      const ActScale *acts = stage.scales[u] + row + 8 * (two + k) + 2 * lane.c;
-      ActScale act[2] = {acts[0], acts[1]};
+    for (int r = 0; r < 4; ++r)
+      offset[r] = -kMagic * scale[r];
+#ifdef MOE_MIN
+    float min[4];
+    unpack(min, stage.factors[matrix][u][kHalves + half][at]);
+#endif
 #pragma unroll
-      for (int half = 0; half < kHalves; ++half)
+    for (int two = 0; two < kTiles; two += 2) {
+      u32 b[2 * kTileWords];
+      loadTiles(b, stage, act + 8 * two, u, half);
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const ActScale *acts =
+            stage.scales[u] + act + 8 * (two + k) + 2 * lane.c;
+        ActScale x[2] = {acts[0], acts[1]};
 #pragma unroll
         for (int pair = 0; pair < 2; ++pair) {
           int c[4];
-          const RowCodes &x = rows[2 * pair], &y = rows[2 * pair + 1];
+          const RowCodes &p = rows[2 * pair], &q = rows[2 * pair + 1];
 #ifdef MOE_HALVES
-          mma16(c, half ? x.high : x.low, half ? y.high : y.low,
-                b[2 * k + half], start);
+          mma16(c, half ? p.high : p.low, half ? q.high : q.low, b[k], start);
 #else
-          mma32(c, x.low, y.low, x.high, y.high, b[2 * k], b[2 * k + 1], start);
+          mma32(c, p.low, q.low, p.high, q.high, b[2 * k], b[2 * k + 1], start);
 #endif
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             int r = 2 * pair + i / 2, t = i % 2;
             float &to = sums[two + k][r][t];
-            float product = __int_as_float(c[i]) - kMagic;
-            to = fmaf(product, f.scale[half][r] * act[t].scale, to);
+            float product = fmaf(__int_as_float(c[i]), scale[r], offset[r]);
+            to = fmaf(product, x[t].scale, to);
 #ifdef MOE_MIN
-            to = fmaf(f.min[half][r], act[t].sum[half], to);
+            to = fmaf(min[r], x[t].sum[half], to);
 #endif
           }
         }
+      }
     }
   }
 }
@@ -206,127 +253,235 @@ MOE_DEVICE Job findGroup(const GemmArgs &a) {
 MOE_DEVICE Job findGroup(const GemmArgs &a) { return findJob(a); }
 #endif
 
-/// The stage's copies of columns from 32 `first` on, by all threads.
-MOE_DEVICE void fillStage(Stage &stage, const GemmArgs &a,
-                          const u8 *const *rows, int count, int first,
-                          int units) {
-  for (int i = threadIdx.x; i < MOE_ROWS * 8; i += kThreads) {
-    int t = i / 8, part = i % 8;
-    bool isThere = t < count && first + part / 2 < units;
-    copyAsync<16>(stage.codes[t] + 16 * (part ^ t % 8),
-                  isThere ? rows[t] + 32 * first + 16 * part : rows[0],
-                  isThere);
+//===----------------------------------------------------------------------===//
+// The next stage
+//===----------------------------------------------------------------------===//
+
+/// Whether a stage may be cut short: otherwise it is half a block's tile.
+constexpr bool kIsRagged = kTileUnits == 1;
+/// From a panel's stage that begins with `first` to where the first begins.
+MOE_DEVICE i64 tileOffset(int first) {
+  return i64(first / kTileUnits) * kTileBytes;
+}
+MOE_DEVICE i64 codeOffset(int first) {
+  return tileOffset(first) + first % kTileUnits * kUnitBytes;
+}
+/// From unit 0 of a stage to unit `u`.
+MOE_DEVICE int unitOffset(int u) {
+  return kTileUnits == 1 ? u * kTileBytes : u * kUnitBytes;
+}
+
+// Activations: a thread copies sixteen bytes of rows kThreads / 8 apart.
+constexpr int kActCopies = MOE_ROWS * 8 / kThreads;
+static_assert(kActCopies > 0 && kThreads % 64 == 0);
+// Weights: kCopyLanes threads share out a panel's words of a unit.
+constexpr int kCopyLanes = kThreads / (kPanels * kStageUnits);
+constexpr int kWordCopies = (kUnitWords + kCopyLanes - 1) / kCopyLanes;
+static_assert(kCopyLanes % 4 == 0 && 16 % kCopyLanes == 0);
+// Scales: of activations a thread has those of one row, of weights some units'
+// of four rows.
+constexpr int kScales = (MOE_ROWS * kStageUnits + kThreads - 1) / kThreads;
+static_assert(kThreads % MOE_ROWS == 0);
+constexpr int kQuads = kMatrices * kStageUnits * kBlockRows / 4;
+constexpr int kOwnQuads = (kQuads + kThreads - 1) / kThreads;
+
+/// Where this thread reads what it copies, in the first stage.
+struct Sources {
+  const u8 *weight[kMatrices], *scaleRow, *tile[kOwnQuads];
+  u32 act[kActCopies]; ///< From the first row, in units of 16 bytes.
+};
+struct Quad {
+  bool isUp;
+  int unit, rows; ///< rows: 4 rows .. 4 rows + 3 of the block's.
+};
+MOE_DEVICE Quad quadOf(int i) {
+  int at = threadIdx.x + i * kThreads;
+  return {kMatrices > 1 && at >= kStageUnits * kBlockRows / 4,
+          at / (kBlockRows / 4) % kStageUnits, at % (kBlockRows / 4)};
+}
+MOE_DEVICE bool isQuad(int i) {
+  return kQuads % kThreads == 0 || int(threadIdx.x) + i * kThreads < kQuads;
+}
+
+/// Panels past a matrix's last are the last, rows past a job's the first: what
+/// they make is not stored.
+MOE_DEVICE Sources sourcesOf(const GemmArgs &a, const Job &job, i64 blockRow) {
+  Sources s;
+  int tid = threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < kActCopies; ++i) {
+    int t = tid / 8 + i * (kThreads / 8);
+    const u8 *row = actRow(a, job, t < job.count ? t : 0);
+    s.act[i] = u32((row - a.act) / 16) + tid % 8;
   }
+  int t = tid % MOE_ROWS;
+  s.scaleRow = actRow(a, job, t < job.count ? t : 0) + a.w.cols;
+  i64 last = (a.w.rows + 15) / 16 - 1, first = blockRow / 16;
+  auto panelOf = [&](bool isUp, i64 panel) {
+    const Matrix &m = isUp ? a.up : a.w;
+    return m.data + job.matrix * m.outerStride +
+           min(first + panel, last) * 16 * m.rowStride;
+  };
+  int group = tid / kCopyLanes;
+#pragma unroll
+  for (int matrix = 0; matrix < kMatrices; ++matrix)
+    s.weight[matrix] = panelOf(matrix == 1, group / kStageUnits) + kScalePart +
+                       unitOffset(group % kStageUnits) +
+                       16 * (tid % kCopyLanes);
+#pragma unroll
+  for (int i = 0; i < kOwnQuads; ++i) {
+    Quad quad = quadOf(i);
+    s.tile[i] = panelOf(quad.isUp, quad.rows / 4);
+  }
+  return s;
+}
+
+/// Begins the copies of columns from 32 `first` on.
+MOE_DEVICE void fillStage(Stage &stage, const Sources &s, const u8 *acts,
+                          int first, int units) {
+  int tid = threadIdx.x;
+  if (!kIsRagged || first + tid % 8 / 2 < units) {
+    u8 *to = stage.acts[tid / 8] + 16 * (tid % 8 ^ tid / 8 % 8);
+#pragma unroll
+    for (int i = 0; i < kActCopies; ++i)
+      copyAsync(to + i * (kThreads / 8) * 128,
+                acts + 16 * i64(s.act[i] + 2 * first));
+  }
+  int group = tid / kCopyLanes, lane = tid % kCopyLanes;
+  if (!kIsRagged || first + group % kStageUnits < units)
+#pragma unroll
+    for (int matrix = 0; matrix < kMatrices; ++matrix) {
+      uint4 *to =
+          stage.weights[matrix][group / kStageUnits][group % kStageUnits];
+#pragma unroll
+      for (int i = 0; i < kWordCopies; ++i) {
+        int word = lane + i * kCopyLanes;
+        if (kUnitWords % kCopyLanes == 0 || word < kUnitWords)
+          copyAsync(to + wordPlace(word),
+                    s.weight[matrix] + codeOffset(first) + 16 * i * kCopyLanes);
+      }
+    }
   commitCopies();
 }
 
-/// A thread's part of a stage's scales, on its way to shared memory.
-constexpr int kScales = (MOE_ROWS * kStageUnits + kThreads - 1) / kThreads;
-struct OwnScales {
+/// A thread's scales on their way to shared memory.
+struct Own {
   float scale[kScales];
   u32 sums[kScales];
+  UnitScales unit[kOwnQuads];
+  BlockScales block[kOwnQuads];
 };
-MOE_DEVICE void loadOwn(OwnScales &own, const GemmArgs &a,
-                        const u8 *const *rows, int count, int first,
+MOE_DEVICE void loadOwn(Own &own, const Sources &s, i64 cols, int first,
                         int units) {
+  int tid = threadIdx.x;
 #pragma unroll
   for (int i = 0; i < kScales; ++i) {
-    int at = threadIdx.x + i * kThreads;
-    int t = at % MOE_ROWS, unit = first + at / MOE_ROWS;
-    bool isThere = at < MOE_ROWS * kStageUnits && t < count && unit < units;
-    own.scale[i] = isThere ? __ldg(a8Scales(rows[t], a.w.cols) + unit) : 0;
+    int unit = first + tid / MOE_ROWS + i * (kThreads / MOE_ROWS);
+    unit = kIsRagged ? min(unit, units - 1) : unit;
+    own.scale[i] = __ldg((const float *)s.scaleRow + unit);
 #ifdef MOE_MIN
-    own.sums[i] = isThere ? __ldg(a8Sums(rows[t], a.w.cols) + unit) : 0;
+    own.sums[i] = __ldg((const u32 *)(s.scaleRow + cols / 8) + unit);
 #endif
   }
+#pragma unroll
+  for (int i = 0; i < kOwnQuads; ++i) {
+    if (!isQuad(i))
+      break;
+    Quad quad = quadOf(i);
+    int unit = first + quad.unit;
+    unit = kIsRagged ? min(unit, units - 1) : unit;
+    const u8 *tile = s.tile[i] + tileOffset(unit);
+    loadScales(own.unit[i], tile, unit % kTileUnits, quad.rows % 4);
+    loadScales(own.block[i], tile, quad.rows % 4);
+  }
 }
-MOE_DEVICE void storeOwn(Stage &stage, const OwnScales &own) {
+MOE_DEVICE void storeOwn(Stage &stage, const Own &own, int first) {
+  int tid = threadIdx.x;
 #pragma unroll
   for (int i = 0; i < kScales; ++i) {
-    int at = threadIdx.x + i * kThreads;
-    if (at >= MOE_ROWS * kStageUnits)
-      continue;
     ActScale act;
     act.scale = own.scale[i];
 #ifdef MOE_MIN
-    int first = firstSum(own.sums[i]), second = secondSum(own.sums[i]);
+    int low = firstSum(own.sums[i]), high = secondSum(own.sums[i]);
     if (kHalves == 1) {
-      act.sum[0] = act.scale * float(first + second);
+      act.sum[0] = act.scale * float(low + high);
     } else {
-      act.sum[0] = act.scale * float(first);
-      act.sum[kHalves - 1] = act.scale * float(second);
+      act.sum[0] = act.scale * float(low);
+      act.sum[kHalves - 1] = act.scale * float(high);
       act.sum[2 * kHalves - 2] = 0;
     }
 #endif
-    stage.scales[at / MOE_ROWS][at % MOE_ROWS] = act;
+    int u = tid / MOE_ROWS + i * (kThreads / MOE_ROWS);
+    if (u < kStageUnits)
+      stage.scales[u][tid % MOE_ROWS] = act;
+  }
+  constexpr float kDown = 1.0f / (1 << kCodeShift);
+#pragma unroll
+  for (int i = 0; i < kOwnQuads; ++i) {
+    if (!isQuad(i))
+      break;
+    Quad quad = quadOf(i);
+    Factors f;
+    decode(f, own.block[i], own.unit[i], (first + quad.unit) % kTileUnits);
+    auto &to = stage.factors[quad.isUp][quad.unit];
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      to[half][quad.rows] =
+          make_float4(f.scale[half][0] * kDown, f.scale[half][1] * kDown,
+                      f.scale[half][2] * kDown, f.scale[half][3] * kDown);
+#ifdef MOE_MIN
+      to[kHalves + half][quad.rows] = make_float4(
+          f.min[half][0], f.min[half][1], f.min[half][2], f.min[half][3]);
+#endif
+    }
   }
 }
 
-MOE_KERNEL(kThreads, 1)(const __grid_constant__ GemmArgs a) {
+// Up to 255 registers a lane, of which 64 are sums: two warps for each quarter
+// of a multiprocessor, whose 16 mma a unit do not wait for each other.
+MOE_KERNEL(kThreads, 256 / kThreads)(const __grid_constant__ GemmArgs a) {
   extern __shared__ uint4 memory[];
   Stage *stages = (Stage *)memory;
-  __shared__ const u8 *rows[MOE_ROWS];
   Job job = findGroup(a);
   if (job.count <= 0)
     return;
-  for (int i = threadIdx.x; i < MOE_ROWS; i += kThreads)
-    rows[i] = actRow(a, job, i < job.count ? i : 0);
-  __syncthreads();
   int warp = threadIdx.x / 32, lane32 = threadIdx.x % 32;
+  int warpRow = warp % MOE_WARP_ROWS;
   Lane lane = {lane32 / 4, lane32 % 4, lane32 / 4 % 4};
-  i64 firstRow = (i64(blockIdx.x) * MOE_WARP_ROWS + warp % MOE_WARP_ROWS) * 32;
+  i64 blockRow = i64(blockIdx.x) * kBlockRows;
+  i64 firstRow = blockRow + 32 * warpRow;
   int firstAct = warp / MOE_WARP_ROWS * 8 * kTiles;
-  i64 panels = (a.w.rows + 15) / 16, panel = firstRow / 16 + lane.g / 4;
-  panel = panel < panels ? panel : panels - 1;
-  const u8 *w =
-      a.w.data + job.matrix * a.w.outerStride + panel * 16 * a.w.rowStride;
   float sums[kTiles][4][2] = {};
 #ifdef MOE_GATE
-  const u8 *up =
-      a.up.data + job.matrix * a.up.outerStride + panel * 16 * a.up.rowStride;
   float ups[kTiles][4][2] = {};
 #endif
   int units = int(a.w.cols / 32);
   // Warps past the last row have nothing to multiply; they copy.
   bool isInside = firstRow < a.w.rows && firstAct < job.count;
-  fillStage(stages[0], a, rows, job.count, 0, units);
-  OwnScales own;
-  loadOwn(own, a, rows, job.count, 0, units);
-  storeOwn(stages[0], own);
-  UnitWeights next;
-  if (isInside)
-    loadUnit(next, w, 0, lane);
+  Sources sources = sourcesOf(a, job, blockRow);
+  Own own;
+  fillStage(stages[0], sources, a.act, 0, units);
+  loadOwn(own, sources, a.w.cols, 0, units);
+  storeOwn(stages[0], own, 0);
   for (int first = 0; first < units; first += kStageUnits) {
-    int which = first / kStageUnits % 2;
-    if (first + kStageUnits < units) {
-      fillStage(stages[which ^ 1], a, rows, job.count, first + kStageUnits,
-                units);
-      loadOwn(own, a, rows, job.count, first + kStageUnits, units);
-      waitCopies<1>();
-    } else {
-      waitCopies<0>();
+    int which = first / kStageUnits % 2, next = first + kStageUnits;
+    waitCopies<0>();
+    __syncthreads(); // This stage is there; nobody reads the other any more.
+    if (next < units) {
+      fillStage(stages[which ^ 1], sources, a.act, next, units);
+      loadOwn(own, sources, a.w.cols, next, units);
     }
-    __syncthreads();
     const Stage &stage = stages[which];
+    if (isInside)
 #pragma unroll 1
-    for (int u = 0; u < kStageUnits; ++u) {
-      int unit = first + u;
-      if (!isInside || unit >= units)
-        break;
-      UnitWeights weights = next;
+      for (int u = 0; u < min(kStageUnits, units - first); ++u) {
+        multiply(sums, stage, 0, u, warpRow, firstAct, lane);
 #ifdef MOE_GATE
-      UnitWeights upWeights;
-      loadUnit(upWeights, up, unit, lane);
+        multiply(ups, stage, 1, u, warpRow, firstAct, lane);
 #endif
-      loadUnit(next, w, unit + 1 < units ? unit + 1 : unit, lane);
-      multiply(sums, weights, unit, stage, firstAct, u, lane);
-#ifdef MOE_GATE
-      multiply(ups, upWeights, unit, stage, firstAct, u, lane);
-#endif
-    }
-    if (first + kStageUnits < units)
-      storeOwn(stages[which ^ 1], own);
-    __syncthreads();
+      }
+    if (next < units)
+      storeOwn(stages[which ^ 1], own, next);
   }
   if (!isInside)
     return;

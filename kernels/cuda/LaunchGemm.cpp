@@ -220,22 +220,39 @@ bool hasMinimum(Format format) {
   }
 }
 
-std::vector<Launch> gemm(const Product &p) {
+/// Two stages as Gemm.cu has them, of so many rows of activations and weights.
+uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights) {
+  constexpr int64_t kStages = 2, kUnits = 4;
+  Rows16Shape shape = rows16Shape(p.format);
+  bool isHalves = p.format == Format::Q2_K || p.format == Format::Q3_K ||
+                  p.format == Format::Q6_K;
+  int64_t halves = isHalves ? 2 : 1, minima = hasMinimum(p.format) ? 1 : 0;
+  // Of a unit: codes and a scale, with minima the sums of its halves; of Q2_K
+  // there is a gap.
+  int64_t actBytes = 32 + 4 * (minima ? 2 * halves : 1);
+  int64_t weightBytes = 4 * shape.codeBits + 4 * halves * (1 + minima);
+  return uint32_t(
+      kStages * kUnits *
+      (acts * actBytes + weights * weightBytes * (p.isGate ? 2 : 1)));
+}
+
+std::vector<Launch> gemm(const Product &p, int arch) {
+  // Columns of a warp: sums take 64 registers of a lane, and a gate doubles
+  // them. With two scales for each less is left.
+  bool isLong = p.format == Format::Q2_K || p.format == Format::Q3_K ||
+                (p.format == Format::Q6_K && !p.isGate);
+  int64_t warpActs = 64 / (p.isGate ? 2 : 1) / (isLong ? 2 : 1);
   // A block's rows: no more than a matrix has, or most of an mma's work would
-  // be for nothing. A gate doubles the sums in registers, and Q2_K has two
-  // scales and two minima for each.
-  int64_t most = 128, rows = 16;
-  most /= p.isGate ? 2 : 1;
-  most /= p.format == Format::Q2_K ? 2 : 1;
-  int64_t wanted = rowsPerMatrix(p);
+  // be for nothing.
+  int64_t most = 2 * warpActs, rows = 16, wanted = rowsPerMatrix(p);
   // Experts differ: of the mean of 48 groups of 32 are faster than of 64.
   if (p.jobs == Jobs::Experts)
     wanted = wanted / 2 + 1;
   while (rows < most && rows < wanted)
     rows *= 2;
-  // Two warps' columns where one would have too many sums for its registers.
-  bool isWide = p.isGate && p.format == Format::Q2_K && rows == 32;
-  int64_t warpRows = 4, warpCols = rows >= 64 || isWide ? 2 : 1;
+  // sm_75 has 64 KiB of shared memory for a block, GeForce 99.
+  int64_t warpRows = arch < 80 ? 2 : 4;
+  int64_t warpCols = (rows + warpActs - 1) / warpActs;
   KernelSpec spec = specOf(p, "Gemm.cu", "gemm_mma", rows);
   if (!addFormat(spec, p.format))
     return {};
@@ -245,16 +262,11 @@ std::vector<Launch> gemm(const Product &p) {
   int64_t groups = (p.maxRows + rows - 1) / rows;
   if (p.jobs == Jobs::Experts)
     groups += std::min<int64_t>(p.args.experts, p.maxRows);
-  // A row's codes of four units, and of each a scale, with a minimum a sum, of
-  // Q2_K two and a gap.
-  constexpr int64_t kStages = 2, kUnits = 4;
-  int64_t floats = p.format == Format::Q2_K ? 4 : hasMinimum(p.format) ? 2 : 1;
-  int64_t rowBytes = kUnits * (32 + 4 * floats);
   return {makeLaunch(std::move(spec),
                      {blocksFor(p.args.w.rows, warpRows * 32), uint32_t(groups),
                       uint32_t(p.heads)},
                      uint32_t(warpRows * warpCols * 32),
-                     uint32_t(kStages * rows * rowBytes), p.args)};
+                     gemmSharedBytes(p, rows, warpRows * 32), p.args)};
 }
 } // namespace
 
@@ -271,7 +283,7 @@ std::vector<Launch> gemmLaunches(OpCode op, const void *args,
   // An expert may have more rows than others; it takes several groups.
   int64_t rows = rowsPerMatrix(p);
   if (rows > kFewRows)
-    return gemm(p);
+    return gemm(p, context.arch);
   return rows > 2 ? gemvMma(p) : gemv(p, rows);
 }
 

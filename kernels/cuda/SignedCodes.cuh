@@ -1,0 +1,57 @@
+//===- SignedCodes.cuh - Codes less their zero, as mma takes them -*- C++ -*-=//
+//
+// A code of b bits whose zero is 2^(b - 1) becomes a signed byte in two
+// operations: shifted to the top of the byte, which multiplies it by
+// 2^(8 - b), and its top bit turned over. The scale is divided by as much.
+// |code| is at most 2^7, so that sums of 32 products stay within 2^19.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CUDA_SIGNEDCODES_CUH
+#define MOE_KERNELS_CUDA_SIGNEDCODES_CUH
+
+#include "kernels/cuda/Rows16.cuh"
+
+#ifdef MOE_ZERO
+constexpr int kCodeShift = 8 - MOE_BITS;
+static_assert(kZero == 1 << (MOE_BITS - 1));
+#else
+constexpr int kCodeShift = 0;
+#endif
+
+/// Signed bytes of a row: its codes less kZero, times 2^kCodeShift.
+MOE_DEVICE RowCodes signedCodes(const Codes &codes, int row, int c) {
+#ifndef MOE_ZERO
+  return rowCodes(codes, row, c);
+#else
+  constexpr u32 kTop = 0x80808080;
+  u32 w = part(codes.word[0], row);
+#if MOE_BITS == 8
+  return {w ^ kTop, part(codes.word[1], row) ^ kTop};
+#elif MOE_BITS == 4
+  return {(w << 4 & 0xf0f0f0f0) ^ kTop, (w & 0xf0f0f0f0) ^ kTop};
+#elif MOE_BITS == 5
+  u32 top = part(codes.word[1], row);
+  return {((w << 3 & 0x78787878) | (top << (7 - c) & kTop)) ^ kTop,
+          ((w >> 1 & 0x78787878) | (top << (3 - c) & kTop)) ^ kTop};
+#elif MOE_BITS == 6
+  u32 low = part(codes.word[1], row) << (6 - 2 * c),
+      high = part(codes.word[2], row) << (6 - 2 * c);
+  return {((w << 2 & 0x3c3c3c3c) | (low & 0xc0c0c0c0)) ^ kTop,
+          ((w >> 2 & 0x3c3c3c3c) | (high & 0xc0c0c0c0)) ^ kTop};
+#else
+  static_assert(MOE_BITS == 3);
+  // To the right by one for c = 3: a rotation, of which the mask keeps a byte's
+  // own bits.
+  u32 v = part(codes.word[1], row), top = part(codes.word[2], row);
+  return {((__funnelshift_l(w, w, 5 - 2 * c) & 0x60606060) |
+           (top << (7 - c) & kTop)) ^
+              kTop,
+          ((__funnelshift_l(v, v, 5 - 2 * c) & 0x60606060) |
+           (top << (3 - c) & kTop)) ^
+              kTop};
+#endif
+#endif
+}
+
+#endif // MOE_KERNELS_CUDA_SIGNEDCODES_CUH
