@@ -348,6 +348,8 @@ MOE_DEVICE void fillStage(Stage &stage, const Sources &s, const u8 *acts,
                 acts + 16 * i64(s.act[i] + 2 * first));
   }
   int group = tid / kCopyLanes, lane = tid % kCopyLanes;
+  // Where four lanes copy, their neighbours copy another line meanwhile.
+  int other = kCopyLanes == 4 ? group % 2 : 0;
   if (!kIsRagged || first + group % kStageUnits < units)
 #pragma unroll
     for (int matrix = 0; matrix < kMatrices; ++matrix) {
@@ -355,10 +357,11 @@ MOE_DEVICE void fillStage(Stage &stage, const Sources &s, const u8 *acts,
           stage.weights[matrix][group / kStageUnits][group % kStageUnits];
 #pragma unroll
       for (int i = 0; i < kWordCopies; ++i) {
-        int word = lane + i * kCopyLanes;
+        int turn = (i ^ 1) < kWordCopies ? i ^ other : i;
+        int word = lane + turn * kCopyLanes;
         if (kUnitWords % kCopyLanes == 0 || word < kUnitWords)
-          copyAsync(to + wordPlace(word),
-                    s.weight[matrix] + codeOffset(first) + 16 * i * kCopyLanes);
+          copyAsync(to + wordPlace(word), s.weight[matrix] + codeOffset(first) +
+                                              16 * turn * kCopyLanes);
       }
     }
   commitCopies();

@@ -169,10 +169,14 @@ void resolveGlobal(Warp &warp, const Op &op, Mask mask, uint32_t bytes,
              runs[i].begin);
     if (kind != AccessKind::Read)
       allocation.markWritten(offset, length);
-    if (launch.touched && !isStrong)
+    if (launch.touched && !isStrong) {
       (kind == AccessKind::Read ? launch.touched->reads
                                 : launch.touched->writes)
           .add(runs[i].begin, runs[i].end);
+      if (launch.touched->wantsSectors)
+        warp.block->sectors.add(runs[i].begin / 32 * 32,
+                                (runs[i].end + 31) / 32 * 32);
+    }
   }
 }
 

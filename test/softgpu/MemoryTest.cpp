@@ -287,6 +287,29 @@ TEST_F(MemoryTest, SectorsAreCounted) {
   EXPECT_EQ(backward.usefulBytes, 512u);
 }
 
+// Each of three blocks reads the same 128 bytes twice and sixteen of its own.
+TEST_F(MemoryTest, BlocksSectorsAreCountedOnce) {
+  if (isOnDriver())
+    GTEST_SKIP() << "no counters";
+  const Kernel &k = kernel(start() + R"(
+      mad.wide.u32 %rd4, %r0, 4, %rd0;
+      ld.global.u32 %r1, [%rd4]; ld.global.u32 %r1, [%rd4];
+      mov.u32 %r2, %ctaid.x; mad.wide.u32 %rd5, %r2, 32, %rd1;
+      ld.global.v4.u32 {%r3,%r4,%r5,%r6}, [%rd5+16];)");
+  uint64_t in = zeros(128), own = zeros(96), none = 0;
+  const void *arguments[] = {&in, &own, &none, &none};
+  SoftGpu &soft = gpu.software();
+  Touched touched;
+  LaunchShape shape = threads(32);
+  shape.grid[0] = 3;
+  EXPECT_TRUE(isClean(soft.launch(k, shape, arguments, &touched)));
+  EXPECT_EQ(touched.blockSectors, 0u);
+  touched = {};
+  touched.wantsSectors = true;
+  EXPECT_TRUE(isClean(soft.launch(k, shape, arguments, &touched)));
+  EXPECT_EQ(touched.blockSectors, 15u);
+}
+
 TEST_F(MemoryTest, BankConflictsAreCounted) {
   if (isOnDriver())
     GTEST_SKIP() << "no counters";

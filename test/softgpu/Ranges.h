@@ -58,6 +58,10 @@ private:
 /// left out.
 struct Touched {
   Ranges reads, writes;
+  /// If asked for, the 32-byte sectors that each block touched, once for each:
+  /// what L2 moves where a block's cache keeps what the block has read.
+  bool wantsSectors = false;
+  uint64_t blockSectors = 0;
 };
 
 } // namespace softgpu

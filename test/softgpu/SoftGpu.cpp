@@ -278,6 +278,7 @@ static void startBlock(Block &block, Launch &launch, uint64_t linear) {
   block.id[2] = uint32_t(linear / shape.grid[0] / shape.grid[1]);
   block.threads = shape.threads[0] * shape.threads[1] * shape.threads[2];
   block.barriers = {};
+  block.sectors = {};
   block.shared.reset(kernel.sharedBytes + shape.dynamicSharedBytes,
                      launch.isChecked);
   launch.memory->races.beginBlock(block.clock, uint32_t(linear));
@@ -400,6 +401,9 @@ static void runGrid(Launch &launch) {
     }
     for (size_t i = running.size(); i-- > 0;)
       if (runBlock(*running[i], warps)) {
+        if (launch.touched)
+          for (const Range &range : running[i]->sectors.settled())
+            launch.touched->blockSectors += (range.end - range.begin) / 32;
         idle.push_back(std::move(running[i]));
         running.erase(running.begin() + long(i));
       }

@@ -28,6 +28,7 @@ public:
   TestGpu();
   ~TestGpu();
   SoftGpuOptions &options() { return soft_.options(); }
+  SoftGpu &software() { return soft_; }
   /// From here on modules run in software in any case, or on the driver again.
   void setSoftware(bool isSoftware) {
     driver_ = isSoftware ? nullptr : driver().get();

@@ -97,6 +97,7 @@ struct Block {
   SharedMemory shared;
   std::array<Barrier, 16> barriers;
   BlockClock clock; ///< What it knows of other blocks.
+  Ranges sectors;   ///< Where Touched::wantsSectors.
 
   /// (x, y, z) of a lane's thread.
   void thread(const Warp &warp, int lane, uint32_t out[3]) const;

@@ -1,0 +1,282 @@
+//===- EfficiencyTest.cpp - What bounds each kernel, from its counters ----===//
+//
+// Runs kernels in software and prints a table: bytes moved over bytes needed,
+// sectors a request, wavefronts of shared memory over what they would be
+// without bank conflicts, useful multiply-accumulates, registers and resident
+// warps, and the bound on each GPU as a fraction of bandwidth or int8 peak.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/quant/Format.h"
+#include "test/kernels/cuda/Bound.h"
+#include "test/kernels/cuda/Workload.h"
+#include "test/softgpu/SoftGpu.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+using namespace moek;
+using namespace moek::test;
+using softgpu::Counters;
+
+namespace {
+
+/// softgpu, with counters of what was launched.
+class CountingGpu : public Gpu {
+public:
+  std::string name() const override { return "counting GPU"; }
+  int arch() const override { return 89; }
+  int multiprocessors() const override { return 128; }
+  bool isSoftware() const override { return true; }
+  uint64_t allocate(size_t bytes, const std::string &name) override {
+    return gpu_.memory().allocate(bytes, name);
+  }
+  void free(uint64_t address) override { gpu_.memory().free(address); }
+  void copyIn(uint64_t to, const void *from, size_t bytes) override {
+    gpu_.memory().copyIn(to, from, bytes);
+  }
+  void copyOut(void *to, uint64_t from, size_t bytes) override {
+    gpu_.memory().copyOut(to, from, bytes);
+  }
+  std::string launch(const cuda::Launch &launch,
+                     const moec::KernelImage &image) override {
+    auto program = gpu_.load(image.ptx);
+    if (!program)
+      return program.status().message();
+    softgpu::LaunchShape shape;
+    std::copy(std::begin(launch.grid), std::end(launch.grid), shape.grid);
+    shape.threads[0] = launch.threads;
+    shape.dynamicSharedBytes = launch.sharedBytes;
+    const void *argument = launch.args.data();
+    softgpu::Touched touched;
+    touched.wantsSectors = true;
+    softgpu::LaunchResult result =
+        gpu_.launch(*(*program)->find(launch.kernel.entry), shape,
+                    {&argument, 1}, &touched);
+    counters += result.counters;
+    l2Bytes += 32 * touched.blockSectors;
+    for (softgpu::Ranges *ranges : {&touched.reads, &touched.writes})
+      for (const softgpu::Range &range : ranges->settled())
+        dramBytes += (range.end + 31) / 32 * 32 - range.begin / 32 * 32;
+    return result.finding ? result.finding->text : "";
+  }
+
+  Counters counters;
+  uint64_t dramBytes = 0; ///< Sectors touched, each once a launch.
+  uint64_t l2Bytes = 0;   ///< Each once a block.
+
+private:
+  softgpu::SoftGpu gpu_{softgpu::SoftGpuOptions{.arch = 89}};
+};
+
+/// What a workload's first launch is made of, and what all count.
+struct Figures {
+  Workload work;
+  Counters counters;
+  uint64_t dramBytes = 0, l2Bytes = 0;
+  bool isHalf = false; ///< Of its mma.
+  /// Of the first launch, by gpuModels(); registers of 0: not compiled.
+  std::vector<moec::KernelImage> images;
+
+  double movedOverNeeded() const {
+    return double(dramBytes) / double(work.neededBytes);
+  }
+  /// What was asked for, of what tiles multiply.
+  double usefulMacs() const {
+    return work.operations / 2 / double(counters.macs);
+  }
+  uint64_t conflicts() const {
+    return counters.sharedLoads.conflicts() +
+           counters.sharedStores.conflicts() + counters.matrixLoads.conflicts();
+  }
+  int residentWarps(size_t model) const {
+    const cuda::Launch &launch = work.launches[0];
+    return cuda::residentWarps(gpuModels()[model].arch, int(launch.threads),
+                               images[model].registers,
+                               launch.sharedBytes + images[model].sharedBytes);
+  }
+  /// Of the time that memory alone, or multiplying at the int8 peak, would
+  /// take.
+  double ofBandwidth(const GpuModel &gpu) const {
+    Bound bound = boundOf(counters, dramBytes, l2Bytes, isHalf, gpu);
+    double needed = double(work.neededBytes) * gpu.gigahertz / gpu.gigabytes;
+    return needed / bound.all();
+  }
+  /// A tile's share: a matrix has many, which share what DRAM moves.
+  Bound withoutDram(const GpuModel &gpu) const {
+    return boundOf(counters, 0, l2Bytes, isHalf, gpu);
+  }
+  double ofPeak(const GpuModel &gpu) const {
+    return work.operations / 2 / gpu.int8Macs / gpu.multiprocessors /
+           withoutDram(gpu).all();
+  }
+};
+
+class EfficiencyTest : public testing::Test {
+protected:
+  void SetUp() override {
+    GpuTest &test = GpuTest::get();
+    if (!test.compiler)
+      GTEST_SKIP() << test.why;
+    if (!softgpu::isSoftGpuSupported())
+      GTEST_SKIP() << "this CPU cannot run the software GPU";
+  }
+
+  Figures measure(const std::string &name, const Workload &work, bool isMma,
+                  bool isHalf = false) {
+    Figures f;
+    f.work = work;
+    f.isHalf = isHalf;
+    GpuTest &test = GpuTest::get();
+    gpu.counters = {};
+    gpu.dramBytes = gpu.l2Bytes = 0;
+    for (const cuda::Launch &launch : work.launches) {
+      moert::StatusOr<moec::KernelImage> image =
+          test.compiler->compile({launch.kernel, gpu.arch()});
+      EXPECT_TRUE(image.isOk()) << image.status().message();
+      EXPECT_EQ(gpu.launch(launch, *image), "") << launch.kernel.entry;
+    }
+    f.counters = gpu.counters;
+    f.dramBytes = gpu.dramBytes;
+    f.l2Bytes = gpu.l2Bytes;
+    for (const GpuModel &model : gpuModels()) {
+      if (!isEveryArch && model.arch != gpu.arch()) {
+        f.images.emplace_back();
+        continue;
+      }
+      moert::StatusOr<moec::KernelImage> image =
+          test.compiler->compile({work.launches[0].kernel, model.arch});
+      EXPECT_TRUE(image.isOk()) << image.status().message();
+      EXPECT_EQ(image->spilledBytes, 0) << name << ", sm_" << model.arch;
+      f.images.push_back(*image);
+    }
+    print(name, f, isMma);
+    return f;
+  }
+
+  static void print(const std::string &name, const Figures &f, bool isMma) {
+    const Counters &c = f.counters;
+    uint64_t waves = c.sharedLoads.wavefronts + c.sharedStores.wavefronts +
+                     c.matrixLoads.wavefronts;
+    fmt::print("{:28} moved/needed {:.3f}  sectors/request {:5.2f}  "
+               "wavefronts/ideal {:.2f}",
+               name, f.movedOverNeeded(), c.globalLoads.sectorsPerRequest(),
+               waves ? double(waves) / double(waves - f.conflicts()) : 1.0);
+    if (c.macs)
+      fmt::print("  useful {:.3f}  issued/mma {:.1f}", f.usefulMacs(),
+                 double(issued(c)) * 4096 / double(c.macs));
+    for (size_t i = 0; i < gpuModels().size(); ++i) {
+      const GpuModel &gpu = gpuModels()[i];
+      fmt::print(
+          "  {}: {:.0f} % {}", gpu.name,
+          100 * (isMma ? f.ofPeak(gpu) : f.ofBandwidth(gpu)),
+          isMma ? f.withoutDram(gpu).name()
+                : boundOf(c, f.dramBytes, f.l2Bytes, f.isHalf, gpu).name());
+      if (f.images[i].registers)
+        fmt::print(", {} registers, {} warps", f.images[i].registers,
+                   f.residentWarps(i));
+    }
+    fmt::print("\n");
+    std::fflush(stdout);
+  }
+
+  CountingGpu gpu;
+  Workbench make{gpu};
+  bool isEveryArch = false; ///< Compiles for all GPUs, for their registers.
+};
+
+std::string nameOf(Format format, int32_t tokens) {
+  return fmt::format("{} {} rows", formatInfo(format).name, tokens);
+}
+
+struct Measured {
+  Format format;
+  bool isEveryArch;
+};
+void PrintTo(const Measured &measured, std::ostream *out) {
+  *out << formatInfo(measured.format).name;
+}
+class GemmEfficiencyTest : public EfficiencyTest,
+                           public testing::WithParamInterface<Measured> {
+protected:
+  GemmEfficiencyTest() { isEveryArch = GetParam().isEveryArch; }
+  const Format format = GetParam().format;
+};
+
+/// Data-centre GPUs have more bandwidth and int8 for the same issue slots:
+/// test/bench/README.md.
+bool isGeforce(const GpuModel &gpu) { return gpu.arch != 80 && gpu.arch != 90; }
+
+// All weights come once from memory, whatever the GPU, and nothing else takes
+// longer than they do.
+TEST_P(GemmEfficiencyTest, DecodeIsBoundByMemory) {
+  for (int32_t tokens : {1, 2, 8}) {
+    SCOPED_TRACE(tokens);
+    Figures f = measure(nameOf(format, tokens),
+                        make.linear(format, 64, 7168, tokens, 1), false);
+    EXPECT_LE(f.movedOverNeeded(), 1.05);
+    for (const GpuModel &gpu : gpuModels())
+      EXPECT_GE(f.ofBandwidth(gpu),
+                tokens == 1 || isGeforce(gpu) ? 0.85 : 0.55)
+          << gpu.name;
+    make.freeAll();
+  }
+}
+
+TEST_P(GemmEfficiencyTest, PrefillIsBoundByMultiplying) {
+  // A scale for 16 columns doubles what scaling costs.
+  bool isHalves = format == Format::Q2_K || format == Format::Q3_K ||
+                  format == Format::Q6_K;
+  // The last words of others do not fill a line.
+  bool isWhole = rows16Shape(format).codeBits % 4 == 0;
+  for (int32_t tokens : {64, 128}) {
+    SCOPED_TRACE(tokens);
+    Figures f = measure(nameOf(format, tokens),
+                        make.linear(format, 128, 2048, tokens, 1), true);
+    EXPECT_GE(f.usefulMacs(), 0.9);
+    EXPECT_EQ(f.counters.matrixLoads.conflicts(), 0u);
+    EXPECT_LE(f.counters.sharedStores.conflicts(),
+              isWhole ? 0 : f.counters.sharedStores.wavefronts / 4);
+    for (const GpuModel &gpu : gpuModels())
+      if (isGeforce(gpu)) {
+        EXPECT_GE(f.ofPeak(gpu), isHalves ? 0.33 : 0.5) << gpu.name;
+      }
+    make.freeAll();
+  }
+}
+
+std::vector<Measured> everyFormat() {
+  std::vector<Measured> all;
+  for (Format format : kPackedFormats)
+    all.push_back({format, true});
+  return all;
+}
+std::string nameOf(const testing::TestParamInfo<Measured> &info) {
+  return std::string(formatInfo(info.param.format).name);
+}
+INSTANTIATE_TEST_SUITE_P(SomeFormats, GemmEfficiencyTest,
+                         testing::Values(Measured{Format::Q4_K, false}),
+                         [](const auto &info) { return nameOf(info); });
+INSTANTIATE_TEST_SUITE_P(EveryFormat, GemmEfficiencyTest,
+                         testing::ValuesIn(everyFormat()),
+                         [](const auto &info) { return nameOf(info); });
+
+TEST_F(EfficiencyTest, ExpertsInPrefill) {
+  Figures f =
+      measure("Q4_K gate+up 6 of 8, 128",
+              make.experts(Format::Q4_K, 8, 128, 2048, 6, 128, 1), true);
+  EXPECT_GE(f.usefulMacs(), 0.7);
+}
+
+TEST_F(EfficiencyTest, LatentAttentionIsBoundByMemory) {
+  for (KvType type : {KvType::F16, KvType::BF16}) {
+    Figures f = measure(fmt::format("latent {} 16 heads", kvTypeName(type)),
+                        make.latent(type, 16, 1024, 1, 1), false, true);
+    EXPECT_LE(f.movedOverNeeded(), 1.05);
+    for (const GpuModel &gpu : gpuModels())
+      EXPECT_GE(f.ofBandwidth(gpu), 0.85) << gpu.name;
+    make.freeAll();
+  }
+}
+
+} // namespace

@@ -1,0 +1,175 @@
+#include "test/kernels/cuda/Workload.h"
+
+#include "kernels/Activation.h"
+
+#include <algorithm>
+#include <random>
+
+namespace moek::test {
+
+uint64_t Workbench::random(int64_t bytes) {
+  static const std::vector<uint8_t> pattern = [] {
+    std::mt19937 engine(1);
+    std::vector<uint8_t> p(1 << 24);
+    for (uint8_t &b : p)
+      b = uint8_t(engine()) & 0x37;
+    return p;
+  }();
+  uint64_t address = empty(bytes);
+  for (int64_t at = 0; at < bytes; at += int64_t(pattern.size()))
+    gpu_.copyIn(address + uint64_t(at), pattern.data(),
+                size_t(std::min<int64_t>(bytes - at, int64_t(pattern.size()))));
+  return address;
+}
+
+uint64_t Workbench::empty(int64_t bytes) {
+  allocated_.push_back(gpu_.allocate(size_t(bytes), "workload"));
+  return allocated_.back();
+}
+
+template <class T> uint64_t Workbench::upload(const std::vector<T> &values) {
+  uint64_t address = empty(int64_t(values.size() * sizeof(T)));
+  gpu_.copyIn(address, values.data(), values.size() * sizeof(T));
+  return address;
+}
+
+void Workbench::freeAll() {
+  for (uint64_t address : allocated_)
+    gpu_.free(address);
+  allocated_.clear();
+}
+
+void Workbench::add(Workload &to, OpCode op, const void *args,
+                    const cuda::LaunchContext &context) {
+  for (cuda::Launch &launch : launchesOf(op, args, context))
+    to.launches.push_back(std::move(launch));
+}
+
+cuda::LaunchContext Workbench::context(int32_t tokens, int32_t position) {
+  cuda::Step step{};
+  step.tokens = tokens;
+  step.sequences = 1;
+  step.sequence[0] = {0, tokens, position, 0, nullptr};
+  cuda::LaunchContext c;
+  c.maxTokens = tokens;
+  c.maxPositions = position + tokens;
+  c.form = {Encoding::A8, Layout::Rows16};
+  c.arch = gpu_.arch();
+  c.multiprocessors = gpu_.multiprocessors();
+  c.step = at<const cuda::Step>(upload(std::vector<cuda::Step>{step}));
+  return c;
+}
+
+Workload Workbench::linear(Format format, int64_t rows, int64_t cols,
+                           int32_t tokens, int64_t copies) {
+  auto row = int64_t(rowBytes(format, uint64_t(cols)));
+  Workload work;
+  work.copies = copies;
+  work.weightBytes = row * rows;
+  work.neededBytes = work.weightBytes + tokens * (a8RowBytes(cols) + rows * 4);
+  work.operations = 2.0 * double(rows) * double(cols) * tokens;
+  uint64_t w = random(work.weightBytes * copies);
+  uint64_t act = random(tokens * a8RowBytes(cols));
+  uint64_t out = empty(tokens * rows * 4);
+  cuda::LaunchContext c = context(tokens, 0);
+  for (int64_t i = 0; i < copies; ++i) {
+    LinearArgs args{at<uint8_t>(act),
+                    a8RowBytes(cols),
+                    {at<uint8_t>(w + uint64_t(i * work.weightBytes)), 1, rows,
+                     cols, work.weightBytes, row, format},
+                    nullptr,
+                    nullptr,
+                    at<float>(out),
+                    rows,
+                    false};
+    add(work, OpCode::Linear, &args, c);
+  }
+  return work;
+}
+
+Workload Workbench::experts(Format format, int32_t experts, int64_t rows,
+                            int64_t cols, int32_t topK, int32_t tokens,
+                            int64_t copies) {
+  auto row = int64_t(rowBytes(format, uint64_t(cols)));
+  int64_t each = row * rows;
+  Workload work;
+  work.copies = copies;
+  work.weightBytes =
+      2 * each * std::min<int64_t>(experts, int64_t(tokens) * topK);
+  work.neededBytes =
+      work.weightBytes + tokens * (a8RowBytes(cols) + topK * rows * 4);
+  work.operations = 4.0 * double(rows) * double(cols) * tokens * topK;
+  uint64_t gate = random(each * experts), up = random(each * experts);
+  uint64_t act = random(tokens * a8RowBytes(cols));
+  uint64_t out = empty(int64_t(tokens) * topK * rows * 4);
+  cuda::LaunchContext c = context(tokens, 0);
+  for (int64_t i = 0; i < copies; ++i) {
+    std::vector<std::vector<int32_t>> lists(size_t(experts),
+                                            std::vector<int32_t>{});
+    for (int32_t t = 0; t < tokens; ++t)
+      for (int32_t j = 0; j < topK; ++j) // Distinct, and others in each copy.
+        lists[size_t((i * topK + t * 7 + j * 11) % experts)].push_back(
+            t * topK + j);
+    std::vector<int32_t> offsets{0}, slots;
+    for (const auto &list : lists) {
+      slots.insert(slots.end(), list.begin(), list.end());
+      offsets.push_back(int32_t(slots.size()));
+    }
+    ExpertsGateUpArgs args{
+        at<uint8_t>(act),
+        a8RowBytes(cols),
+        {at<uint8_t>(gate), experts, rows, cols, each, row, format},
+        {at<uint8_t>(up), experts, rows, cols, each, row, format},
+        nullptr,
+        nullptr,
+        at<int32_t>(upload(offsets)),
+        at<int32_t>(upload(slots)),
+        at<float>(out),
+        rows,
+        topK};
+    add(work, OpCode::ExpertsGateUp, &args, c);
+  }
+  return work;
+}
+
+Workload Workbench::latent(KvType type, int32_t heads, int32_t positions,
+                           int32_t splits, int64_t copies) {
+  constexpr int32_t kLatent = 512, kRope = 64, kWidth = kLatent + kRope;
+  int64_t capacity = (positions + 64) / 64 * 64;
+  int64_t bytes = kvBytes(type, kWidth, capacity);
+  int64_t outStride =
+      splits > 1 ? int64_t(heads) * (kLatent + 2) : heads * kLatent;
+  Workload work;
+  work.copies = copies;
+  work.weightBytes = kvRowBytes(type, kWidth) * positions;
+  work.neededBytes = work.weightBytes + heads * (kWidth + kLatent) * 4;
+  work.operations = 2.0 * heads * positions * (kWidth + kLatent);
+  uint64_t cache = random(bytes * copies);
+  uint64_t q = random(heads * kWidth * 4);
+  uint64_t spans = empty(splits * outStride * 4);
+  uint64_t out = empty(heads * kLatent * 4);
+  cuda::LaunchContext c = context(1, positions - 1);
+  for (int64_t i = 0; i < copies; ++i) {
+    LatentAttentionArgs args{at<float>(q),
+                             heads * kWidth,
+                             {at<uint8_t>(cache + uint64_t(i * bytes)), kWidth,
+                              capacity, kvRowBytes(type, kWidth), type},
+                             at<float>(spans),
+                             outStride,
+                             heads,
+                             kLatent,
+                             kRope,
+                             splits,
+                             0.1f};
+    add(work, OpCode::LatentAttention, &args, c);
+    if (splits == 1)
+      continue;
+    LatentCombineArgs combine{
+        at<float>(spans), outStride, at<float>(out), heads * kLatent, heads,
+        kLatent,          splits};
+    add(work, OpCode::LatentCombine, &combine, c);
+  }
+  return work;
+}
+
+} // namespace moek::test
