@@ -349,7 +349,7 @@ MOE_DEVICE void fillStage(Stage &stage, const Sources &s, const u8 *acts,
   }
   int group = tid / kCopyLanes, lane = tid % kCopyLanes;
   // Where four lanes copy, their neighbours copy another line meanwhile.
-  int other = kCopyLanes == 4 ? group % 2 : 0;
+  int other = kMatrices == 1 && kCopyLanes == 4 ? group % 2 : 0;
   if (!kIsRagged || first + group % kStageUnits < units)
 #pragma unroll
     for (int matrix = 0; matrix < kMatrices; ++matrix) {
