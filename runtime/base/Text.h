@@ -37,8 +37,8 @@ std::string counted(unsigned long long count, std::string_view noun);
 /// Bytes for people: "9.65 GiB".
 std::string humanBytes(double bytes);
 
-/// Bytes for an option of moec or moert, exactly: "1536MiB". parseSize() in
-/// tools/common/Numbers.h reads it.
+/// Bytes for an option of moec or moert, exactly: "1536MiB". parseSize() of
+/// runtime/base/ParseSize.h reads it.
 std::string sizeWord(uint64_t bytes);
 
 /// A number of parameters for people: "671.03 B".

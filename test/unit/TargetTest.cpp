@@ -92,6 +92,7 @@ TEST(TargetNamesTest, EveryFigureOfAShippedTargetHasItsSource) {
                      {"int8", device.int8, true},
                      {"float", device.float32, true},
                      {"bf16", device.bf16, device.isa == moek::Isa::Amx},
+                     {"unpack", device.unpack, device.kind == DeviceKind::Cpu},
                      {"link", device.link, device.kind == DeviceKind::Cuda}};
       for (const auto &[figure, peak, required] : figures) {
         EXPECT_EQ(peak.perSecond > 0, required) << name << " " << figure;
@@ -100,9 +101,12 @@ TEST(TargetNamesTest, EveryFigureOfAShippedTargetHasItsSource) {
         if (required) {
           EXPECT_THAT(peak.source, HasSubstr("efficiency: "))
               << name << " " << figure;
+          EXPECT_NE(peak.basis, Basis::Unstated) << name << " " << figure;
         }
       }
       EXPECT_NE(device.source, "") << name;
+      EXPECT_EQ(device.linkLatencySeconds > 0, device.kind == DeviceKind::Cuda)
+          << name;
     }
   }
 }
@@ -135,7 +139,102 @@ TEST(TargetNamesTest, AnUnknownPartSuggestsTheNearestAndListsAll) {
   EXPECT_EQ(status.code(), StatusCode::Usage);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("did you mean \"4090\"?"),
-                    HasSubstr("known: 4090, xeon-amx, xeon, native")));
+                    HasSubstr("known: 3060, 3090, 4060ti-16gb, 4080, 4090")));
+}
+
+TEST(TargetNamesTest, NamesMayBeWrittenAsPeopleDo) {
+  for (auto [written, model] : {std::pair{"RTX4090", "4090"},
+                                {"EPYC-9355", "epyc-9355"},
+                                {"7950X", "ryzen-7950x"},
+                                {"7773x", "epyc-7773x"},
+                                {"4060Ti", "4060ti-16gb"},
+                                {"8488C", "xeon-8488c"}}) {
+    auto target = describeParts(written);
+    ASSERT_TRUE(target.isOk()) << target.status().message();
+    EXPECT_EQ(target->devices[0].model, model) << written;
+  }
+}
+
+// The machines, each by one name.
+TEST(TargetNamesTest, TheMachinesOfPublishedRunsAreThere) {
+  for (const char *name : {"3060",        "3090",        "4060ti-16gb",
+                           "4080",        "4090",        "4090d",
+                           "5070ti",      "5090",        "rtx-pro-6000",
+                           "l40s",        "a100",        "h100",
+                           "h200",        "xeon",        "xeon-2s",
+                           "xeon-8488c",  "xeon-6980p",  "epyc-7773x",
+                           "epyc-9355",   "epyc-9654",   "threadripper-7965wx",
+                           "ryzen-5600x", "ryzen-7950x", "ryzen-9950x",
+                           "core-13900k"})
+    EXPECT_TRUE(describeParts(name).isOk()) << name;
+}
+
+constexpr uint64_t kGiB = uint64_t(1) << 30;
+
+TEST(TargetPartsTest, ASizeIsTheMemoryToPlanWith) {
+  auto target = resolveTarget("4090:20GiB+xeon:200GiB");
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  EXPECT_EQ(target->devices[0].budgetBytes(), 20 * kGiB);
+  EXPECT_EQ(target->host().budgetBytes(), 200 * kGiB);
+  // A machine may have more memory than is usual; a GPU has not.
+  auto big = resolveTarget("2x4090:23.5GiB+xeon:1TiB");
+  ASSERT_TRUE(big.isOk()) << big.status().message();
+  EXPECT_EQ(big->host().budgetBytes(), 1024 * kGiB);
+  EXPECT_EQ(big->devices[1].budgetBytes(), 23 * kGiB);
+  EXPECT_THAT(resolveTarget("4090:30GiB+xeon").status().message(),
+              HasSubstr("4090 has 24 GiB of memory, not 30 GiB"));
+}
+
+TEST(TargetPartsTest, ALinkIsAClass) {
+  auto target = resolveTarget("4090:pcie3x8:8GiB+xeon");
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  EXPECT_NEAR(target->devices[0].link.perSecond, 7.875e9, 1e6);
+  EXPECT_THAT(target->devices[0].link.source, HasSubstr("8 lanes of 8 GT/s"));
+  EXPECT_EQ(target->devices[0].budgetBytes(), 8 * kGiB);
+  moert::Status status = resolveTarget("4090:pci3+xeon").status();
+  EXPECT_EQ(status.code(), StatusCode::Usage);
+  EXPECT_THAT(status.message(), HasSubstr("did you mean \"pcie3\"?"));
+  EXPECT_THAT(resolveTarget("4090+xeon:pcie3").status().message(),
+              HasSubstr("\"pcie3\" is no size such as 20GiB"));
+}
+
+TEST(TargetPartsTest, LimitsAreOfAllDevicesOfAKind) {
+  auto target = resolveTarget("2x4090+xeon");
+  ASSERT_TRUE(target.isOk());
+  EXPECT_TRUE(limitMemory(*target, DeviceKind::Cuda, 10 * kGiB).isOk());
+  EXPECT_TRUE(limitMemory(*target, DeviceKind::Cpu, 900 * kGiB).isOk());
+  EXPECT_EQ(target->devices[0].budgetBytes(), 10 * kGiB);
+  EXPECT_EQ(target->devices[1].budgetBytes(), 10 * kGiB);
+  EXPECT_EQ(target->host().budgetBytes(), 496 * kGiB); // As before.
+  auto cpu = resolveTarget("xeon");
+  EXPECT_EQ(limitMemory(*cpu, DeviceKind::Cuda, kGiB).code(),
+            StatusCode::Usage);
+}
+
+TEST_F(TargetFileTest, ClassesFillInWhatADeviceDoesNotState) {
+  Json device = cpu_;
+  device["classes"] = {"zen4", "desktop"};
+  device["read_efficiency"] = 0.5;
+  auto target = loadTargetFile(folder_.write("mine.json", device.dump()));
+  ASSERT_TRUE(target.isOk()) << target.status().message();
+  EXPECT_EQ(target->host().read.efficiency, 0.5);
+  EXPECT_EQ(target->host().int8.efficiency, 0.33);
+  EXPECT_EQ(target->host().int8.basis, Basis::Derived);
+  // What is printed needs no class to be read again.
+  auto again = loadTargetFile(folder_.write("again.json", toJson(*target)));
+  ASSERT_TRUE(again.isOk()) << again.status().message();
+  EXPECT_EQ(again->host().int8.efficiency, 0.33);
+  EXPECT_EQ(again->host().int8.basis, Basis::Derived);
+
+  device["classes"] = {"zen44"};
+  EXPECT_THAT(
+      load(device).message(),
+      AllOf(HasSubstr("machine.json:"), HasSubstr("did you mean \"zen4\"?")));
+  device["classes"] = "zen4";
+  EXPECT_THAT(load(device).message(), HasSubstr("must be a list"));
+  device.erase("classes");
+  device["read_basis"] = "sure";
+  EXPECT_THAT(load(device).message(), HasSubstr("\"read_basis\" must be"));
 }
 
 } // namespace

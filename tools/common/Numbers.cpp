@@ -1,5 +1,6 @@
 #include "tools/common/Numbers.h"
 
+#include "runtime/base/ParseSize.h"
 #include "runtime/base/Text.h"
 
 #include <charconv>
@@ -46,32 +47,6 @@ StatusOr<std::vector<int32_t>> parseNumbers(std::string_view text,
   }
 }
 
-StatusOr<int64_t> parseSize(std::string_view text) {
-  constexpr std::pair<std::string_view, double> units[] = {{"B", 0x1p0},
-                                                           {"KiB", 0x1p10},
-                                                           {"MiB", 0x1p20},
-                                                           {"GiB", 0x1p30},
-                                                           {"TiB", 0x1p40}};
-  constexpr double most = 0x1p50;
-  double value = 0;
-  const char *end = text.data() + text.size();
-  // A sign, an exponent, "inf" and "nan" are no part of a size.
-  auto [stop, error] =
-      std::from_chars(text.data(), end, value, std::chars_format::fixed);
-  std::string_view unit(stop, size_t(end - stop));
-  if (unit.starts_with(' '))
-    unit.remove_prefix(1);
-  for (auto [name, scale] : units)
-    if (error == std::errc() && unit == name && text.front() >= '0' &&
-        text.front() <= '9' && value * scale >= 1 && value * scale <= most)
-      return int64_t(value * scale);
-  return Status(
-      StatusCode::Usage,
-      fmt::format("expected a size of at most 1024TiB such as 8GiB or "
-                  "512MiB, found {}",
-                  moert::quoted(text)));
-}
-
 /// "--threads" of "-t,--threads".
 static std::string longName(const std::string &names) {
   return names.substr(names.rfind(',') + 1);
@@ -97,7 +72,7 @@ CLI::Option *addSize(CLI::App &command, const std::string &names,
   return command.add_option_function<std::string>(
       names,
       [&bytes, name = longName(names)](const std::string &text) {
-        StatusOr<int64_t> size = parseSize(text);
+        StatusOr<int64_t> size = moert::parseSize(text);
         if (!size)
           throw CLI::ValidationError(name, size.status().message());
         bytes = *size;

@@ -33,11 +33,7 @@ template <class T>
 CLI::Option *addNumber(CLI::App &command, const std::string &names, T &value,
                        const std::string &help, T least, T most);
 
-/// The bytes of a size with its unit: "8GiB", "1.5 MiB", "4096B". What a
-/// fraction leaves of a byte is dropped. The failure (Usage) shows the text.
-moert::StatusOr<int64_t> parseSize(std::string_view text);
-
-/// An option with a size, parsed by parseSize(); 0 until it is given.
+/// An option with a size, parsed by moert::parseSize(); 0 until it is given.
 CLI::Option *addSize(CLI::App &command, const std::string &names,
                      int64_t &bytes, const std::string &help);
 

@@ -14,9 +14,12 @@ void printPeak(const char *name, const Peak &peak, double unit,
   double planned = peak.planned(assumed);
   moetool::print("    {:<6} {:.4g} {}", name, peak.perSecond / unit, unitName);
   if (!measured)
-    moetool::print(" x {:.0f} %{} = {:.4g} {}", 100 * planned / peak.perSecond,
-                   peak.efficiency > 0 ? "" : " (assumed)", planned / unit,
-                   unitName);
+    moetool::print(" x {:.0f} % ({}) = {:.4g} {}",
+                   100 * planned / peak.perSecond,
+                   peak.efficiency <= 0            ? "assumed"
+                   : peak.basis == Basis::Unstated ? "stated"
+                                                   : basisName(peak.basis),
+                   planned / unit, unitName);
   if (!peak.source.empty())
     moetool::print("; {}", peak.source);
   moetool::print("\n");
@@ -37,6 +40,7 @@ void printRates(const DeviceDesc &device) {
   printPeak("int8", device.int8, tera, "TOPS", some, measured);
   printPeak("float", device.float32, tera, "TFLOPS", some, measured);
   printPeak("bf16", device.bf16, tera, "TFLOPS", some, measured);
+  printPeak("unpack", device.unpack, giga, "G weights/s", some, measured);
   printPeak("link", device.link, giga, "GB/s", Peak::kAssumedRead, measured);
 }
 } // namespace

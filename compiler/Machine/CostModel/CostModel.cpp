@@ -98,9 +98,13 @@ double productRoofline(const Product &product, const GemmInfo *gemm,
                        const DeviceDesc &device) {
   if (gemm && gemm->isa == Isa::Ref && device.isa != Isa::Ref)
     return product.flops() / 2 / (kReferenceProducts * device.cores);
-  return rooflineSeconds(product.flops(),
-                         product.bytes() * (gemm ? packedRatio(*gemm) : 1),
-                         peakOf(product, gemm, device), device);
+  double seconds = rooflineSeconds(
+      product.flops(), product.bytes() * (gemm ? packedRatio(*gemm) : 1),
+      peakOf(product, gemm, device), device);
+  // Few rows leave cores nothing to do but to take weights apart.
+  if (device.unpack.perSecond > 0 && isQuantised(product.weight))
+    seconds = std::max(seconds, product.elements() / device.unpack.planned());
+  return seconds;
 }
 
 double productSeconds(const Product &product, const GemmInfo *gemm,

@@ -1,5 +1,6 @@
 #include "compiler/Machine/Targets/NativeGpu.h"
 
+#include "compiler/Machine/Targets/TargetClasses.h"
 #include "compiler/Machine/Targets/TargetJson.h"
 #include "runtime/base/Text.h"
 #include "runtime/device/cuda/CudaPeak.h"
@@ -23,12 +24,9 @@ namespace {
 /// besides what is in use already.
 constexpr uint64_t kHeadroomBytes = uint64_t(512) << 20;
 
-/// The sources are in 4090.json, which has the same.
-constexpr double kInt8Efficiency = 0.23, kFloatEfficiency = 0.65;
-
 /// What was measured, how, and what was not.
 std::string sourceOf(const CudaGpu &device, const CudaLimits &limits,
-                     const CudaPeak &peak) {
+                     const CudaPeak &peak, const DeviceDesc &desc) {
   std::string share;
   if (double most = device.peakBytesPerSecond(); most > 0)
     share = fmt::format(", {:.0f} % of the {:.0f} GB/s of its memory",
@@ -39,12 +37,11 @@ std::string sourceOf(const CudaGpu &device, const CudaLimits &limits,
       "link: pinned copies, the slower of {:.1f} GB/s to the device and {:.1f} "
       "GB/s to the host{}; int8 and float: computed, not measured: {} SMs x {} "
       "and {} operations a clock at {:.2f} GHz, of which kernels are taken to "
-      "reach {:.0f} % and {:.0f} %, as published ones do (moec targets 4090 "
-      "names them)",
+      "reach {:.0f} % and {:.0f} %",
       share, limits.toDeviceBytesPerSecond / 1e9,
       limits.toHostBytesPerSecond / 1e9, link.empty() ? "" : " (" + link + ")",
       device.multiprocessors, peak.int8Ops, peak.floatOps, device.clockHz / 1e9,
-      100 * kInt8Efficiency, 100 * kFloatEfficiency);
+      100 * desc.int8.efficiency, 100 * desc.float32.efficiency);
 }
 
 DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
@@ -60,15 +57,18 @@ DeviceDesc descriptionOf(const CudaGpu &device, const CudaLimits &limits,
   desc.reservedBytes = device.memoryBytes -
                        std::min(device.memoryBytes, limits.freeBytes) +
                        kHeadroomBytes;
-  desc.read = {limits.memoryBytesPerSecond, 1, "measured"};
+  desc.read = {limits.memoryBytesPerSecond, 1, "measured", Basis::Measured};
   double clocks = device.multiprocessors * device.clockHz;
-  desc.int8 = {clocks * peak.int8Ops, kInt8Efficiency, "computed"};
-  desc.float32 = {clocks * peak.floatOps, kFloatEfficiency, "computed"};
+  desc.int8 = {clocks * peak.int8Ops, 0, "computed"};
+  desc.float32 = {clocks * peak.floatOps, 0, "computed"};
   desc.link = {
       std::min(limits.toDeviceBytesPerSecond, limits.toHostBytesPerSecond), 1,
-      "measured"};
+      "measured", Basis::Measured};
   desc.linkLatencySeconds = limits.copyLatencySeconds;
-  desc.source = sourceOf(device, limits, peak);
+  // What kernels reach of what was not measured.
+  if (std::string name = classOfArch(device.arch); !name.empty())
+    (void)applyClass(name, desc);
+  desc.source = sourceOf(device, limits, peak, desc);
   return desc;
 }
 

@@ -1,8 +1,12 @@
 #include "compiler/Machine/Targets/Target.h"
 
+#include "compiler/Machine/Targets/JsonPlace.h"
 #include "compiler/Machine/Targets/NativeTarget.h"
+#include "compiler/Machine/Targets/TargetClasses.h"
 #include "compiler/Machine/Targets/TargetJson.h"
+#include "runtime/base/ParseSize.h"
 #include "runtime/base/Suggest.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <charconv>
@@ -20,13 +24,90 @@ namespace moec {
 namespace {
 #include "ShippedTargets.inc"
 
-/// Appends the devices and notes of one "[Nx]name" part of a target.
-Status appendPart(std::string_view part, std::string_view spec,
+constexpr std::pair<Basis, std::string_view> basisNames[] = {
+    {Basis::Unstated, ""},
+    {Basis::Guessed, "guessed"},
+    {Basis::Derived, "derived"},
+    {Basis::Measured, "measured"}};
+
+/// As names are compared: in lower case and without what joins words.
+std::string plain(std::string_view name) {
+  std::string text;
+  for (char c : name)
+    if (c != '-' && c != '_' && c != ' ')
+      text += c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  return text;
+}
+
+/// The description of that name or alias, or null.
+const std::pair<std::string_view, std::string_view> *
+findShipped(std::string_view name) {
+  std::string wanted = plain(name);
+  for (const auto &entry : shippedTargets)
+    if (plain(entry.first) == wanted)
+      return &entry;
+  for (const auto &entry : shippedTargets)
+    if (auto json = parseJson(entry.first, entry.second, /*depth=*/3))
+      for (const auto &alias :
+           json->value("aliases", std::vector<std::string>()))
+        if (plain(alias) == wanted)
+          return &entry;
+  return nullptr;
+}
+
+constexpr uint64_t kGiB = uint64_t(1) << 30;
+
+std::string gibText(uint64_t bytes) {
+  return fmt::format("{:.4g} GiB", double(bytes) / double(kGiB));
+}
+
+/// Plans with `bytes` of the device's memory.
+void limitDevice(DeviceDesc &device, uint64_t bytes) {
+  if (bytes < device.budgetBytes())
+    device.reservedBytes = device.memoryBytes - bytes;
+}
+
+/// ":SIZE" or ":LINK" of a part.
+Status applyQualifier(std::string_view qualifier, std::string_view spec,
+                      DeviceDesc &device) {
+  auto fail = [&](const std::string &why) {
+    return Status(StatusCode::Usage, fmt::format("target {}: {}", spec, why));
+  };
+  bool gpu = device.kind == DeviceKind::Cuda;
+  if (auto bytes = moert::parseSize(qualifier)) {
+    uint64_t size = uint64_t(*bytes);
+    if (gpu && size > device.memoryBytes)
+      return fail(fmt::format("{} has {} of memory, not {}", device.model,
+                              gibText(device.memoryBytes), gibText(size)));
+    if (!gpu && size > device.budgetBytes())
+      device.memoryBytes = size + device.reservedBytes;
+    limitDevice(device, size);
+    return Status::ok();
+  }
+  std::vector<std::string> links;
+  for (const std::string &name : classNames())
+    if (isLinkClass(name))
+      links.push_back(name);
+  if (gpu && std::ranges::find(links, plain(qualifier)) != links.end())
+    return replaceLink(plain(qualifier), device);
+  std::optional<std::string> meant = moert::closestMatch(qualifier, links);
+  return fail(fmt::format(
+      "{} is no size such as 20GiB{}{}", moert::quoted(qualifier),
+      gpu ? fmt::format(" and no link such as {}", fmt::join(links, ", ")) : "",
+      gpu && meant ? fmt::format("; did you mean \"{}\"?", *meant) : ""));
+}
+
+/// Appends the devices and notes of one "[Nx]name[:SIZE][:LINK]" part of a
+/// target.
+Status appendPart(std::string_view whole, std::string_view spec,
                   const CalibrationProgress &progress, TargetDesc &target) {
   std::vector<DeviceDesc> &devices = target.devices;
+  std::string_view part = whole.substr(0, whole.find(':'));
+  std::string_view qualifiers = whole.substr(part.size());
   unsigned count = 1;
   std::string_view name = part;
-  if (size_t x = part.find('x'); x != std::string_view::npos) {
+  if (size_t x = part.find('x');
+      x != std::string_view::npos && x + 1 < part.size()) {
     unsigned number = 0;
     auto [end, error] = std::from_chars(part.data(), part.data() + x, number);
     if (error == std::errc() && end == part.data() + x) {
@@ -39,14 +120,23 @@ Status appendPart(std::string_view part, std::string_view spec,
       name = part.substr(x + 1);
     }
   }
-  for (const auto &[shipped, json] : shippedTargets) {
-    if (shipped != name)
-      continue;
+  auto qualify = [&](size_t from) {
+    for (std::string_view rest = qualifiers; !rest.empty();) {
+      rest.remove_prefix(1);
+      std::string_view qualifier = rest.substr(0, rest.find(':'));
+      rest.remove_prefix(qualifier.size());
+      for (size_t i = from; i < devices.size(); ++i)
+        MOE_RETURN_IF_ERROR(applyQualifier(qualifier, spec, devices[i]));
+    }
+    return Status::ok();
+  };
+  size_t before = devices.size();
+  if (const auto *shipped = findShipped(name)) {
     MOE_ASSIGN_OR_RETURN(std::vector<DeviceDesc> parsed,
-                         parseDevices(json, shipped));
+                         parseDevices(shipped->second, shipped->first));
     for (unsigned i = 0; i < count; ++i)
       devices.insert(devices.end(), parsed.begin(), parsed.end());
-    return Status::ok();
+    return qualify(before);
   }
   if (name == "native") {
     MOE_ASSIGN_OR_RETURN(
@@ -54,7 +144,7 @@ Status appendPart(std::string_view part, std::string_view spec,
         nativeTarget(CpuMeasurement::ofThisMachine(), progress));
     std::ranges::move(native.devices, std::back_inserter(devices));
     std::ranges::move(native.notes, std::back_inserter(target.notes));
-    return Status::ok();
+    return qualify(before);
   }
   std::vector<std::string> known = targetNames();
   std::optional<std::string> meant = moert::closestMatch(name, known);
@@ -67,6 +157,32 @@ Status appendPart(std::string_view part, std::string_view spec,
                   fmt::join(known, ", ")));
 }
 } // namespace
+
+std::string_view basisName(Basis basis) {
+  return std::ranges::find(basisNames, basis, [](auto &p) { return p.first; })
+      ->second;
+}
+
+std::optional<Basis> basisFromName(std::string_view name) {
+  for (const auto &[basis, text] : basisNames)
+    if (text == name && basis != Basis::Unstated)
+      return basis;
+  return std::nullopt;
+}
+
+Status limitMemory(TargetDesc &target, DeviceKind kind, uint64_t bytes) {
+  bool any = false;
+  for (DeviceDesc &device : target.devices)
+    if (device.kind == kind) {
+      limitDevice(device, bytes);
+      any = true;
+    }
+  return any ? Status::ok()
+             : Status(StatusCode::Usage,
+                      fmt::format("target {} has no GPU whose memory could be "
+                                  "limited",
+                                  target.name));
+}
 
 const DeviceDesc *TargetDesc::find(std::string_view deviceName) const {
   for (const DeviceDesc &device : devices)

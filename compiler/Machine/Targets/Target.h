@@ -2,7 +2,10 @@
 //
 // What the compiler knows of a machine. Descriptions are JSON files in this
 // folder, one per device, that a user can copy and edit; "4090+xeon" joins
-// them, "2x4090+xeon" repeats one, "native" is this machine. No LLVM.
+// them, "2x4090+xeon" repeats one, "4090:20GiB:pcie3+xeon:200GiB" changes the
+// memory to plan with and the link, "native" is this machine. What
+// kernels reach of a device is data too: of a class of cores, of memory or of
+// links (classes/), which a description names. No LLVM.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,12 +27,19 @@ namespace moec {
 
 enum class DeviceKind { Cpu, Cuda };
 
+/// How sure it is what kernels reach: taken from something alike, computed from
+/// published runs, or measured of our kernels on that machine.
+enum class Basis { Unstated, Guessed, Derived, Measured };
+std::string_view basisName(Basis basis); ///< "" for Unstated.
+std::optional<Basis> basisFromName(std::string_view name);
+
 /// A limit of a device: what it does at best and which part of that kernels
 /// reach, where they were not measured themselves.
 struct Peak {
   double perSecond = 0;
   double efficiency = 0; ///< 0: not stated; kAssumed is taken.
   std::string source;    ///< For people: measured, computed, published by whom.
+  Basis basis = Basis::Unstated; ///< Of the efficiency.
 
   /// Of a file that states none: what our kernels reach of peaks measured by
   /// loops that do nothing else (bytes read from memory, dot products in
@@ -62,6 +73,9 @@ struct DeviceDesc {
   Peak int8;    ///< Operations, multiply and add counted as 2.
   Peak float32; ///< F32, on a GPU whichever kernels use.
   Peak bf16;    ///< BF16 dot products; 0: has none.
+  /// Weights of less than 8 bits that cores take apart, however few rows they
+  /// are multiplied with; 0: not a limit.
+  Peak unpack;
   /// To the host (a CPU has none: 0).
   Peak link;
   double linkLatencySeconds = 0;
@@ -90,17 +104,25 @@ struct TargetDesc {
   const DeviceDesc *find(std::string_view deviceName) const;
 };
 
-/// Names of the shipped descriptions, in alphabetical order.
+/// Names of the shipped descriptions, in alphabetical order. They, and other
+/// names that a description has, may be written in capitals and without
+/// hyphens.
 std::vector<std::string> targetNames();
 
 /// Told what is measured next: "read bandwidth of 2 of 8 cores".
 using CalibrationProgress = std::function<void(const std::string &)>;
 
-/// The devices of "[Nx]name[+[Nx]name...]", which need not make a machine: to
-/// show and to edit. An unknown name is a Usage error that suggests the nearest
-/// one. `progress` hears of what "native" has to measure.
+/// The devices of "[Nx]name[:SIZE][:LINK][+...]", which need not make a
+/// machine: to show and to edit. SIZE is the memory to plan with: a GPU has no
+/// more than its own, a CPU's machine may. LINK is a class such as pcie3. An
+/// unknown name is a Usage error that suggests the nearest one. `progress`
+/// hears of what "native" has to measure.
 moert::StatusOr<TargetDesc>
 describeParts(std::string_view spec, const CalibrationProgress &progress = {});
+
+/// Leaves `bytes` of every device of the kind to plan with, at most what it
+/// has. Usage where the target has none of the kind.
+moert::Status limitMemory(TargetDesc &target, DeviceKind kind, uint64_t bytes);
 
 /// describeParts() for a machine to compile for: two CPUs or none are a Usage
 /// error too.

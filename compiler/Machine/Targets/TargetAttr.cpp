@@ -50,6 +50,7 @@ const PeakField peakFields[] = {
     {"int8_ops", &DeviceDesc::int8, Peak::kAssumed},
     {"float_ops", &DeviceDesc::float32, Peak::kAssumed},
     {"bf16_ops", &DeviceDesc::bf16, Peak::kAssumed},
+    {"unpack_wps", &DeviceDesc::unpack, Peak::kAssumed},
     {"link_bps", &DeviceDesc::link, Peak::kAssumedRead},
 };
 const SecondsField secondsFields[] = {
@@ -64,6 +65,10 @@ const SecondsField secondsFields[] = {
      [](DeviceDesc &d, double v) { d.overheads.meeting = v; },
      [](const DeviceDesc &d) { return d.overheads.meeting; }},
 };
+
+std::string basisKey(const PeakField &field) {
+  return (field.key + "_basis").str();
+}
 
 FailureOr<std::string> stringOf(ModuleOp module, DictionaryAttr dict,
                                 StringRef key) {
@@ -138,8 +143,13 @@ FailureOr<DeviceDesc> deviceOf(ModuleOp module, DictionaryAttr dict) {
     if (auto value = dict.getAs<IntegerAttr>(field.key))
       field.set(device, value.getInt());
   for (const PeakField &field : peakFields)
-    if (auto value = dict.getAs<FloatAttr>(field.key))
-      device.*field.member = {value.getValueAsDouble(), 1, {}};
+    if (auto value = dict.getAs<FloatAttr>(field.key)) {
+      Peak &peak = device.*field.member;
+      peak = {value.getValueAsDouble(), 1, {}};
+      if (auto basis = dict.getAs<StringAttr>(basisKey(field)))
+        peak.basis = basisFromName(std::string_view(basis.getValue()))
+                         .value_or(Basis::Unstated);
+    }
   for (const SecondsField &field : secondsFields)
     if (auto value = dict.getAs<FloatAttr>(field.key))
       field.set(device, value.getValueAsDouble());
@@ -171,9 +181,13 @@ DictionaryAttr toAttr(MLIRContext *context, const TargetDesc &target) {
     list.set("isa", b.getStringAttr(StringRef(isa.data(), isa.size())));
     for (const IntField &field : intFields)
       list.set(field.key, b.getI64IntegerAttr(field.get(device)));
-    for (const PeakField &field : peakFields)
-      list.set(field.key, b.getF64FloatAttr(
-                              (device.*field.member).planned(field.assumed)));
+    for (const PeakField &field : peakFields) {
+      const Peak &peak = device.*field.member;
+      list.set(field.key, b.getF64FloatAttr(peak.planned(field.assumed)));
+      if (std::string_view basis = basisName(peak.basis); !basis.empty())
+        list.set(basisKey(field),
+                 b.getStringAttr(StringRef(basis.data(), basis.size())));
+    }
     for (const SecondsField &field : secondsFields)
       list.set(field.key, b.getF64FloatAttr(field.get(device)));
     SmallVector<Attribute> kernels;

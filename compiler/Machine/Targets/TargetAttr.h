@@ -18,7 +18,8 @@ namespace moec {
 ///    kernels = [{kernel = "gemm_q4_k_avx512", at = array<f64: 1, 64>,
 ///                memory = array<f64: ...>, cache = array<f64: ...>}, ...]},
 ///   ...]}
-/// Peaks are what is planned with: their efficiencies are multiplied in.
+/// Peaks are what is planned with: their efficiencies are multiplied in, and
+/// how sure those are is under the peak's key and "_basis".
 mlir::DictionaryAttr toAttr(mlir::MLIRContext *context,
                             const TargetDesc &target);
 

@@ -1,6 +1,7 @@
 #include "compiler/Machine/Targets/TargetJson.h"
 
 #include "compiler/Machine/Targets/JsonPlace.h"
+#include "compiler/Machine/Targets/TargetClasses.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
 
@@ -67,6 +68,9 @@ constexpr NumberKey numberKeys[] = {
     {"bf16_tflops", kTera, 1e-4, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.bf16.perSecond = v; },
      [](const DeviceDesc &d) { return d.bf16.perSecond; }},
+    {"unpack_gweights", kGiga, 1e-3, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.unpack.perSecond = v; },
+     [](const DeviceDesc &d) { return d.unpack.perSecond; }},
     {"link_gbps", kGiga, 0.001, 1e5, false, false,
      [](DeviceDesc &d, double v) { d.link.perSecond = v; },
      [](const DeviceDesc &d) { return d.link.perSecond; }},
@@ -86,27 +90,15 @@ constexpr NumberKey numberKeys[] = {
 constexpr std::string_view textKeys[] = {"name", "model", "title",
                                          "kind", "isa",   "source"};
 
-/// What "read_efficiency", "read_source" and so on are about.
-struct PeakKey {
-  std::string_view name;
-  Peak DeviceDesc::*peak;
-};
-constexpr PeakKey peakKeys[] = {{"read", &DeviceDesc::read},
-                                {"int8", &DeviceDesc::int8},
-                                {"float", &DeviceDesc::float32},
-                                {"bf16", &DeviceDesc::bf16},
-                                {"link", &DeviceDesc::link}};
 constexpr std::string_view efficiencySuffix = "_efficiency",
-                           sourceSuffix = "_source";
-
-std::string peakKey(const PeakKey &peak, std::string_view suffix) {
-  return std::string(peak.name).append(suffix);
-}
+                           sourceSuffix = "_source", basisSuffix = "_basis";
+constexpr const char *classesKey = "classes", *aliasesKey = "aliases";
 
 bool isPeakKey(std::string_view key) {
   return std::ranges::any_of(peakKeys, [&](const PeakKey &peak) {
     return key == peakKey(peak, efficiencySuffix) ||
-           key == peakKey(peak, sourceSuffix);
+           key == peakKey(peak, sourceSuffix) ||
+           key == peakKey(peak, basisSuffix);
   });
 }
 
@@ -137,7 +129,8 @@ Status unknownKey(const JsonPlace &place, const std::string &key) {
 
 Status checkKeys(const Json &object, const JsonPlace &place) {
   for (const auto &[key, value] : object.items()) {
-    bool known = key == readByCoresKey || key == kernelsKey || isPeakKey(key) ||
+    bool known = key == readByCoresKey || key == kernelsKey ||
+                 key == classesKey || key == aliasesKey || isPeakKey(key) ||
                  std::ranges::find(textKeys, key) != std::end(textKeys) ||
                  std::ranges::any_of(numberKeys, [&](const NumberKey &n) {
                    return n.key == key;
@@ -174,6 +167,17 @@ Status parsePeaks(const Json &object, const JsonPlace &place,
     Peak &peak = device.*key.peak;
     MOE_ASSIGN_OR_RETURN(peak.source,
                          textOf(object, peakKey(key, sourceSuffix), place));
+    std::string basisKey = peakKey(key, basisSuffix);
+    MOE_ASSIGN_OR_RETURN(std::string basis, textOf(object, basisKey, place));
+    if (!basis.empty()) {
+      auto found = basisFromName(basis);
+      if (!found)
+        return (place / basisKey)
+            .error(fmt::format("\"{}\" must be \"measured\", \"derived\" or "
+                               "\"guessed\", found {}",
+                               basisKey, moert::quoted(basis)));
+      peak.basis = *found;
+    }
     std::string name = peakKey(key, efficiencySuffix);
     auto it = object.find(name);
     if (it == object.end())
@@ -183,6 +187,34 @@ Status parsePeaks(const Json &object, const JsonPlace &place,
       return (place / name)
           .error(fmt::format("\"{}\" must be a number from 0.01 to 1", name));
     peak.efficiency = value;
+  }
+  return Status::ok();
+}
+
+/// Words under `key`, none when absent.
+StatusOr<std::vector<std::string>> wordsOf(const Json &object, const char *key,
+                                           const JsonPlace &place) {
+  auto list = object.find(key);
+  if (list == object.end())
+    return std::vector<std::string>();
+  constexpr size_t most = 16;
+  if (!list->is_array() || list->size() > most ||
+      !std::ranges::all_of(*list, [](const Json &j) { return j.is_string(); }))
+    return (place / key)
+        .error(fmt::format("\"{}\" must be a list of at most {} names", key,
+                           most));
+  return list->get<std::vector<std::string>>();
+}
+
+/// What the device does not state itself, from its classes.
+Status applyClasses(const Json &object, const JsonPlace &place,
+                    DeviceDesc &device) {
+  MOE_ASSIGN_OR_RETURN(std::vector<std::string> names,
+                       wordsOf(object, classesKey, place));
+  for (const std::string &name : names) {
+    Status status = applyClass(name, device);
+    if (!status.isOk())
+      return (place / classesKey).error(status.message());
   }
   return Status::ok();
 }
@@ -326,6 +358,8 @@ StatusOr<DeviceDesc> parseDevice(const Json &object, const JsonPlace &place) {
   MOE_RETURN_IF_ERROR(parseReadByCores(object, place, device));
   MOE_RETURN_IF_ERROR(parsePeaks(object, place, device));
   MOE_RETURN_IF_ERROR(parseKernels(object, place, device));
+  MOE_RETURN_IF_ERROR(wordsOf(object, aliasesKey, place).status());
+  MOE_RETURN_IF_ERROR(applyClasses(object, place, device));
   MOE_RETURN_IF_ERROR(checkAgreement(device, isa, place));
   return device;
 }
@@ -448,6 +482,8 @@ std::string toJson(const TargetDesc &target) {
         object[peakKey(key, efficiencySuffix)] = peak.efficiency;
       if (!peak.source.empty())
         object[peakKey(key, sourceSuffix)] = peak.source;
+      if (peak.basis != Basis::Unstated)
+        object[peakKey(key, basisSuffix)] = std::string(basisName(peak.basis));
     }
     if (!device.source.empty())
       object["source"] = device.source;
