@@ -19,12 +19,46 @@ std::string_view nameOf(Emit emit) {
     return "placed";
   case Emit::Plan:
     return "plan";
+  case Emit::Rules:
+    return "rules";
   case Emit::Fb:
+  case Emit::Forecast: // Of no command that could be suggested.
     return "fb";
   }
   return "fb";
 }
 } // namespace
+
+/// Options of the machine's memory and of placement, each after a space, as
+/// both lines have them.
+static std::string placementOptions(const CompileRequest &request) {
+  const CompileRequest defaults;
+  std::string line;
+  auto add = [&](std::string_view name, const std::string &word) {
+    line += fmt::format(" {} {}", name, word);
+  };
+  if (request.vramLimit)
+    add("--vram-limit", moert::sizeWord(uint64_t(request.vramLimit)));
+  if (request.dramLimit)
+    add("--dram-limit", moert::sizeWord(uint64_t(request.dramLimit)));
+  if (request.optimizeFor != defaults.optimizeFor)
+    add("--optimize-for", request.optimizeFor);
+  if (request.typicalPrompt != defaults.typicalPrompt)
+    add("--typical-prompt", std::to_string(request.typicalPrompt));
+  for (const std::string &rule : request.place)
+    add("--place", moert::shellWord(rule));
+  for (const std::string &rule : request.tensorRules)
+    add("-ot", moert::shellWord(rule));
+  if (request.cpuMoeLayers < 0)
+    line += " --cpu-moe";
+  else if (request.cpuMoeLayers > 0)
+    add("--n-cpu-moe", std::to_string(request.cpuMoeLayers));
+  if (request.gpuLayers != defaults.gpuLayers)
+    add("-ngl", std::to_string(request.gpuLayers));
+  if (request.allowUnmatchedRules)
+    line += " --allow-unmatched-rules";
+  return line;
+}
 
 std::string planPath(const CompileRequest &request) {
   return request.output.empty() ? "plan.fb" : request.output;
@@ -57,8 +91,7 @@ std::string commandLine(const CompileRequest &request) {
   addText("--kv-type", &CompileRequest::kvType);
   addText("--mla", &CompileRequest::mla);
   addText("--weights", &CompileRequest::weights);
-  for (const std::string &rule : request.place)
-    add("--place", moert::shellWord(rule));
+  line += placementOptions(request);
   addText("--checksums", &CompileRequest::checksums);
   if (!request.gpuArchs.empty())
     add("--gpu-arch", fmt::format("{}", fmt::join(request.gpuArchs, ",")));
@@ -95,9 +128,6 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
     }
     machine = "--target-file " + moert::shellWord(path);
   }
-  std::string rules;
-  for (const std::string &rule : request.place)
-    rules += " --place " + moert::shellWord(rule);
   return fmt::format(
       "{} --ctx {}{}{} --ubatch {} --kv-type {} --mla {} "
       "--weights {}{}{}{}{}{}",
@@ -108,7 +138,7 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
           ? " --kv-budget " + moert::sizeWord(uint64_t(request.kvBudget))
           : "",
       request.ubatch, moert::shellWord(request.kvType), request.mla,
-      request.weights, rules,
+      request.weights, placementOptions(request),
       request.checksums == "auto" ? "" : " --checksums " + request.checksums,
       request.experts ? fmt::format(" --experts {}", request.experts) : "",
       request.gpuArchs.empty()

@@ -29,6 +29,7 @@ std::optional<StatusCode> userFailureOf(std::string_view pass) {
       {"moe-apply-rules", StatusCode::Usage},
       {"moe-place-devices", StatusCode::DoesNotFit},
       {"moe-select-kernels", StatusCode::Unsupported},
+      {"plan-check-memory", StatusCode::DoesNotFit},
   };
   for (const auto &[name, code] : meanings)
     if (name == pass)

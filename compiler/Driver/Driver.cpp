@@ -2,6 +2,7 @@
 
 #include "compiler/Driver/CommandLine.h"
 #include "compiler/Driver/Diagnostics.h"
+#include "compiler/Driver/PlacedRules.h"
 #include "compiler/Driver/PlanText.h"
 #include "compiler/Driver/Remedy.h"
 #include "compiler/Import/GgufFile.h"
@@ -46,6 +47,7 @@ namespace moec {
 
 namespace {
 using mlir::moe::MlaForm;
+using mlir::moe::Objective;
 using mlir::moe::WeightsMode;
 
 constexpr int64_t kDefaultContext = 4096;
@@ -64,6 +66,9 @@ constexpr Words<MlaForm> mlaForms[] = {{"auto", MlaForm::Auto},
                                        {"none", MlaForm::None},
                                        {"factored", MlaForm::Factored},
                                        {"folded", MlaForm::Folded}};
+constexpr Words<Objective> objectives[] = {{"decode", Objective::Decode},
+                                           {"prefill", Objective::Prefill},
+                                           {"balanced", Objective::Balanced}};
 constexpr Words<WeightsMode> weightsModes[] = {
     {"auto", WeightsMode::Auto},
     {"pack", WeightsMode::Pack},
@@ -94,6 +99,16 @@ Status fillOptions(const CompileRequest &request, int64_t context,
   options.experts = request.experts;
   for (const std::string &rule : request.place)
     options.place.push_back(rule);
+  for (const std::string &rule : request.tensorRules)
+    options.tensorRules.push_back(rule);
+  options.cpuMoeLayers = request.cpuMoeLayers;
+  options.gpuLayers = request.gpuLayers;
+  options.allowUnmatched = request.allowUnmatchedRules;
+  options.typicalPrompt = request.typicalPrompt;
+  MOE_ASSIGN_OR_RETURN(
+      Objective objective,
+      meaningOf("optimize-for", request.optimizeFor, objectives));
+  options.optimizeFor = objective;
   options.kvType = request.kvType;
   MOE_ASSIGN_OR_RETURN(MlaForm form, meaningOf("mla", request.mla, mlaForms));
   MOE_ASSIGN_OR_RETURN(WeightsMode mode,
@@ -128,9 +143,8 @@ std::string textOf(mlir::ModuleOp module) {
   return text;
 }
 
-/// The text of a module, to a file or, for "-", to the report.
-Status writeText(mlir::ModuleOp module, CompileReport &report) {
-  std::string text = textOf(module);
+/// To a file or, for "-", to the report.
+Status writeText(std::string text, CompileReport &report) {
   if (report.output == "-") {
     report.text = std::move(text);
     return Status::ok();
@@ -220,13 +234,24 @@ std::string outputOf(const CompileRequest &request) {
   return request.emit == Emit::Fb ? "plan.fb" : "-";
 }
 
-StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
+StatusOr<TargetDesc> wholeTargetOf(const CompileRequest &request) {
   if (!request.targetFile.empty())
     return loadTargetFile(request.targetFile);
   StatusOr<TargetDesc> target =
       resolveTarget(request.target, request.measuring);
   if (request.measuring)
     request.measuring("");
+  return target;
+}
+
+StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
+  MOE_ASSIGN_OR_RETURN(TargetDesc target, wholeTargetOf(request));
+  if (request.vramLimit)
+    MOE_RETURN_IF_ERROR(
+        limitMemory(target, DeviceKind::Cuda, uint64_t(request.vramLimit)));
+  if (request.dramLimit)
+    MOE_RETURN_IF_ERROR(
+        limitMemory(target, DeviceKind::Cpu, uint64_t(request.dramLimit)));
   return target;
 }
 
@@ -353,7 +378,7 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
                        importModel(context, model));
   report.notes = target.notes;
   if (request.emit == Emit::Moe) {
-    MOE_RETURN_IF_ERROR(writeText(*module, report));
+    MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
     return report;
   }
   if (usesGpu(target))
@@ -376,8 +401,10 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   MOE_RETURN_IF_ERROR(placed);
   if (request.verbose)
     report.remarks = collapseLayers(runner.log().remarks());
-  if (request.emit == Emit::Placed) {
-    MOE_RETURN_IF_ERROR(writeText(*module, report));
+  if (request.emit == Emit::Placed || request.emit == Emit::Rules) {
+    MOE_RETURN_IF_ERROR(writeText(
+        request.emit == Emit::Rules ? placedRules(*module) : textOf(*module),
+        report));
     return report;
   }
 
@@ -391,11 +418,15 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   if (request.verbose)
     report.remarks = collapseLayers(runner.log().remarks());
   if (request.emit == Emit::Plan) {
-    MOE_RETURN_IF_ERROR(writeText(*module, report));
+    MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
     return report;
   }
 
   MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
+  if (request.emit == Emit::Forecast) {
+    report.forecast = forecastOf(program);
+    return report;
+  }
   MOE_RETURN_IF_ERROR(
       addTokenizer(program, model, request.tokenizer, request.pre));
   MOE_RETURN_IF_ERROR(compileKernels(program, request));
@@ -433,7 +464,7 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   const Given given{std::move(model), std::move(target), std::move(inputs)};
   std::optional<PassFailure> failed;
   auto report = compileFor(request, given, failed);
-  if (!failed)
+  if (!failed || request.emit == Emit::Forecast)
     return report;
   auto &[failure, context] = *failed;
   auto remedy = findRemedy(

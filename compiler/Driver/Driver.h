@@ -3,6 +3,7 @@
 #ifndef MOE_COMPILER_DRIVER_DRIVER_H
 #define MOE_COMPILER_DRIVER_DRIVER_H
 
+#include "compiler/Driver/Forecast.h"
 #include "compiler/Import/GgufFile.h"
 #include "runtime/base/Status.h"
 
@@ -16,10 +17,12 @@ namespace moec {
 
 /// What to write.
 enum class Emit {
-  Moe,    ///< The model graph as imported.
-  Placed, ///< After the passes on the graph: devices, kernels, reasons.
-  Plan,   ///< The plan dialect.
-  Fb,     ///< The plan file, and plan.weights where weights were packed.
+  Moe,      ///< The model graph as imported.
+  Placed,   ///< After the passes on the graph: devices, kernels, reasons.
+  Plan,     ///< The plan dialect.
+  Fb,       ///< The plan file, and plan.weights where weights were packed.
+  Rules,    ///< The placement as rules of --place, to edit.
+  Forecast, ///< Nothing: what the plan would need and do is in the report.
 };
 
 struct CompileRequest {
@@ -40,8 +43,17 @@ struct CompileRequest {
   std::string weightsFile; ///< "" for one beside the plan.
   /// Of weights that stay in the model file: auto, full or sampled.
   std::string checksums = "auto";
+  /// Of each GPU and of the host, to plan with; 0: what the target says.
+  int64_t vramLimit = 0, dramLimit = 0;
+  std::string optimizeFor = "balanced"; ///< decode, prefill or balanced.
+  int64_t typicalPrompt = 1024;         ///< Tokens of such a request's prompt.
   /// Rules "[PHASE:]OPS=DEVICE", the last that matches an op decides.
   std::vector<std::string> place;
+  /// Rules "REGEX=DEVICE[,...]" about tensors, the first that matches decides.
+  std::vector<std::string> tensorRules;
+  int64_t cpuMoeLayers = 0; ///< Whose experts are the host's; -1: of all.
+  int64_t gpuLayers = -1;   ///< To be on GPUs, from the last; -1: as is best.
+  bool allowUnmatchedRules = false;
   /// NVIDIA's compiler of kernels, where a plan needs it; "" for the newest
   /// that is found.
   std::string nvrtc;
@@ -73,6 +85,7 @@ struct CompileReport {
   std::vector<std::string> remarks; ///< Of passes; those of layers as one.
   std::string packed;               ///< The weights file, or "".
   uint64_t packedBytes = 0;         ///< Its size.
+  std::optional<Forecast> forecast; ///< Of Emit::Forecast.
 };
 
 /// Compiles as asked. Fails with the codes of moert::StatusCode: InvalidFile

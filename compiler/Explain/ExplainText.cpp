@@ -16,6 +16,8 @@ std::string scaled(double value, double scale, double step,
                    std::initializer_list<std::string_view> units) {
   if (value == 0)
     return "0";
+  if (value < 0)
+    return "-" + scaled(-value, scale, step, units);
   const std::string_view *unit = units.begin();
   // 999.5 would print with four digits.
   for (; unit + 1 != units.end() && value >= 999.5 * scale; ++unit)

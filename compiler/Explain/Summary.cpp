@@ -35,7 +35,9 @@ OpCost readOp(const fb::Explain &entry) {
   op.weightBytes = costOf(entry.weight_bytes());
   op.activationBytes = costOf(entry.activation_bytes());
   op.kvBytes = costOf(entry.kv_bytes());
-  op.seconds = costOf(entry.seconds());
+  // The one that is saved.
+  op.seconds = op.part == kOverlapPart ? -costOf(-entry.seconds())
+                                       : costOf(entry.seconds());
   return op;
 }
 
@@ -134,6 +136,10 @@ void ExplainSummary::addCosts(const fb::Plan &plan) {
     phase.flops += op.flops;
     phase.weightBytes += op.weightBytes;
     phase.seconds += op.seconds;
+    if (op.part == kOverlapPart) {
+      phase.ops.push_back(op);
+      continue; // Of no device.
+    }
     findOrAdd(
         phase.deviceSeconds,
         [&](const auto &entry) { return entry.first == op.device; },

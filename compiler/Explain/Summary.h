@@ -15,6 +15,10 @@
 
 namespace moec {
 
+/// What plan-overhead calls the seconds that devices save by working at the
+/// same time.
+inline constexpr std::string_view kOverlapPart = "overlap";
+
 /// One op in one phase. Views into the plan. A cost that is no number of at
 /// least zero counts as zero.
 struct OpCost {

@@ -1,8 +1,10 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "llvm/ADT/DenseMap.h"
 #include "passes/moe/Passes.h"
+#include "passes/moe/Placement.h"
 #include "passes/moe/PlacementRules.h"
 #include "passes/moe/Support.h"
+#include "passes/moe/TensorRules.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_APPLYRULESPASS
@@ -54,6 +56,10 @@ struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
     if (failed(checkUse(module, *parsed)))
       return signalPassFailure();
     module.walk([&](CostOpInterface op) { place(op, *parsed); });
+    if (failed(placeTensors(module, *target)))
+      return signalPassFailure();
+    if (gpuLayers >= 0 && failed(placeLayers(module, *target)))
+      return signalPassFailure();
   }
 
 private:
@@ -116,10 +122,126 @@ private:
   }
 
   void set(Operation *op, const PlacementRule &rule, StringRef ofWhat) {
-    op->setAttr(kDeviceAttr, StringAttr::get(&getContext(), rule.device));
-    appendReason(op, "On " + rule.device + ": the rule '" + rule.text +
-                         "' asks for it" + ofWhat + ".");
+    set(op, rule.device, "the rule '" + rule.text + "' asks for it" + ofWhat);
+  }
+
+  void set(Operation *op, StringRef device, const Twine &why) {
+    op->setAttr(kDeviceAttr, StringAttr::get(&getContext(), device));
+    appendReason(op, "On " + device + ": " + why + ".");
     ++numPlaced;
+  }
+
+  /// Where rules about tensors put what has no device yet. A layer's cache and
+  /// all that use it follow what any of them reads.
+  LogicalResult placeTensors(ModuleOp module, const moec::TargetDesc &target) {
+    std::vector<std::string> texts(tensorRules.begin(), tensorRules.end());
+    if (cpuMoeLayers != 0)
+      llvm::append_range(texts, cpuMoeRules(cpuMoeLayers));
+    if (texts.empty())
+      return success();
+    auto parsed = parseTensorRules(module, target, texts);
+    if (failed(parsed))
+      return failure();
+    auto devices = TensorDevices::create(module, *parsed, allowUnmatched);
+    if (failed(devices))
+      return failure();
+    SmallVector<std::pair<Operation *, TensorDevices::Decision>> decisions;
+    llvm::DenseMap<int64_t, TensorDevices::Decision> ofCache;
+    LogicalResult result = success();
+    module.walk([&](CostOpInterface op) {
+      auto decision = devices->of(op);
+      if (failed(decision)) {
+        result = failure();
+        return WalkResult::interrupt();
+      }
+      std::optional<int64_t> layer = cacheOf(op);
+      decisions.push_back({op.getOperation(), *decision});
+      if (!layer || !decision->rule)
+        return WalkResult::advance();
+      auto [known, isNew] = ofCache.try_emplace(*layer, *decision);
+      if (known->second.rule->device == decision->rule->device)
+        return WalkResult::advance();
+      result = userError(
+          module,
+          "\"" + known->second.rule->text + "\" puts " + known->second.tensor +
+              " on " + known->second.rule->device + ", and \"" +
+              decision->rule->text + "\" puts " + decision->tensor + " on " +
+              decision->rule->device +
+              ", but both work on the cache of layer " + std::to_string(*layer),
+          "give them the same device");
+      return WalkResult::interrupt();
+    });
+    for (auto &[op, decision] : decisions) {
+      if (failed(result))
+        break;
+      std::optional<int64_t> layer = cacheOf(op);
+      TensorDevices::Decision own = layer ? ofCache.lookup(*layer) : decision;
+      if (own.rule)
+        result = placeTensor(module, op, own);
+    }
+    return result;
+  }
+
+  LogicalResult placeTensor(ModuleOp module, Operation *op,
+                            const TensorDevices::Decision &decision) {
+    if (auto device = op->getAttrOfType<StringAttr>(kDeviceAttr)) {
+      // A rule about ops was there before; they may agree.
+      if (device.getValue() == decision.rule->device)
+        return success();
+      return userError(module,
+                       "\"" + decision.rule->text + "\" puts " +
+                           decision.tensor + " on " + decision.rule->device +
+                           ", but " + labelOf(op) + ", which reads it, is on " +
+                           device.getValue() + " by a rule about ops",
+                       "leave one of them out");
+    }
+    set(op, decision.rule->device,
+        "the rule '" + decision.rule->text + "' asks for " + decision.tensor);
+    return success();
+  }
+
+  /// The last layers, and the head beyond them, to GPUs in runs by their
+  /// memory; all else that has no device to the host.
+  LogicalResult placeLayers(ModuleOp module, const moec::TargetDesc &target) {
+    size_t gpus = gpuCount(target);
+    if (gpus == 0 && gpuLayers > 0)
+      return userError(module,
+                       target.name + " has no GPU for the layers asked for",
+                       "use a target such as 4090+xeon, or leave the number of "
+                       "layers out");
+    int64_t layers = 0;
+    module.walk([&](CostOpInterface op) {
+      if (std::optional<int64_t> layer = layerOf(op))
+        layers = std::max(layers, *layer + 1);
+    });
+    int64_t first = std::max<int64_t>(0, layers - gpuLayers);
+    double memory = 0;
+    for (size_t gpu = 0; gpu < gpus; ++gpu)
+      memory += double(target.devices[gpu].budgetBytes());
+    auto deviceOf = [&](int64_t layer) -> const moec::DeviceDesc & {
+      if (layer < first || gpus == 0)
+        return target.host();
+      double share = (double(layer - first) + 0.5) / double(layers - first);
+      size_t gpu = 0;
+      double upTo = double(target.devices[0].budgetBytes()) / memory;
+      while (gpu + 1 < gpus && share > upTo)
+        upTo += double(target.devices[++gpu].budgetBytes()) / memory;
+      return target.devices[gpu];
+    };
+    module.walk([&](CostOpInterface op) {
+      if (op->hasAttr(kDeviceAttr))
+        return;
+      std::optional<int64_t> layer = layerOf(op);
+      bool head =
+          !layer && !isa<EmbeddingOp>(op.getOperation()) && gpuLayers > layers;
+      const moec::DeviceDesc &device = layer  ? deviceOf(*layer)
+                                       : head ? deviceOf(layers - 1)
+                                              : target.host();
+      set(op, device.name,
+          std::to_string(std::min<int64_t>(gpuLayers, layers)) + " of " +
+              std::to_string(layers) + " layers are to be on GPUs");
+    });
+    return success();
   }
 };
 

@@ -82,3 +82,11 @@ double moe::opSeconds(Operation *op, const moec::Situation &situation,
   }
   return seconds;
 }
+
+double moe::overheadSeconds(Operation *op, const moec::DeviceDesc &device) {
+  auto lowerable = dyn_cast<LowerableOpInterface>(op);
+  if (!lowerable)
+    return 0;
+  return double(lowerable.getPlanSteps().size()) *
+         (device.overheads.instruction + device.overheads.meeting);
+}

@@ -15,6 +15,18 @@ enum class MlaForm { Unset, Auto, None, Factored, Folded };
 /// model file.
 enum class WeightsMode { Auto, Pack, Reference };
 
+/// What a placement is to be fast at: generating, reading prompts, or a typical
+/// request of both.
+enum class Objective { Decode, Prefill, Balanced };
+
+inline auto objectiveValues() {
+  return llvm::cl::values(
+      clEnumValN(Objective::Decode, "decode", "generated tokens"),
+      clEnumValN(Objective::Prefill, "prefill", "prompts"),
+      clEnumValN(Objective::Balanced, "balanced",
+                 "a typical prompt and 256 tokens generated"));
+}
+
 inline auto mlaFormValues() {
   return llvm::cl::values(
       clEnumValN(MlaForm::Unset, "unset", "as the more general option says"),

@@ -140,23 +140,39 @@ def ApplyRulesPass : Moe_Pass<"moe-apply-rules"> {
     rule, but for ops that use a cache, which have that of the last rule for any
     of them in all phases, or none; every rule covers an op that it may place.
     moe-place-devices leaves them there, and counts them.
+
+    TensorRules.h says what a rule about tensors is; what reads a tensor has the
+    device of the first that matches it, whatever the phase. `gpu-layers` decides
+    about all that is left.
   }];
-  let options = [ListOption<"rules", "rules", "std::string", "The user's rules">];
+  let options = [
+    ListOption<"rules", "rules", "std::string", "The user's rules">,
+    ListOption<"tensorRules", "tensor-rules", "std::string", "Rules about tensors, REGEX=DEVICE">,
+    Option<"cpuMoeLayers", "cpu-moe-layers", "int64_t", "0",
+           "Layers whose routed experts are the host's; -1: all">,
+    Option<"gpuLayers", "gpu-layers", "int64_t", "-1",
+           "Layers that are to be on GPUs, the last of them; one more: the head too; -1: as is best">,
+    Option<"allowUnmatched", "allow-unmatched", "bool", "false",
+           "Whether a rule about tensors may place none">,
+  ];
   let statistics = [Statistic<"numPlaced", "placed", "Ops placed">];
 }
 
 def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
   let summary = "a device for every op, within the memory of each";
   let description = [{
-    The unit is the label (an op of the model), the same in all phases: weights
-    and cache are resident once. What pays on a GPU is arithmetic per *resident*
-    byte: a routed expert's bytes are read by k of E tokens, a row of the
-    embedding by few. Labels of which a token reads less than
-    `min-read-fraction` of the resident bytes stay on the host and leave the
-    VRAM to the cache; the others go to the GPU in whole layers, as many from
-    the first as fit. Several GPUs take contiguous runs of layers in proportion
-    to their memory. The host, the last of the CPUs, takes the rest. Ops that
-    have a device already stay there.
+    What has a device is the label (an op of the model), the same in all phases:
+    weights and cache are resident once. Parts of the model (a layer's attention
+    with its cache, its shared experts or dense FFN, its routed experts, the head,
+    the embedding) are assigned so that the predicted seconds of a request are
+    fewest: a step's ops and copies are simulated, with devices that overlap and
+    a copy's latency at every crossing (passes/moe/StepTimes.h). What is looked
+    at does not depend on the memory, so that more of it never slows the
+    prediction (passes/moe/PlacementSearch.h); all on the host and only experts
+    on the host are among it. Ops that have a device already stay there.
+
+    `optimize-for` is the request: a prompt of `typical-prompt` tokens, 256
+    tokens generated, or both.
 
     Budgets count weights (once per device), the cache of all sequences,
     activations at the largest step, scratch and staging of transfers.
@@ -165,8 +181,9 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     attention has the device of its cache; no device is over its budget.
   }];
   let options = [
-    Option<"minReadFraction", "min-read-fraction", "double", "0.5",
-           "Share of its resident bytes that a token must read of an op on a GPU">,
+    Option<"optimizeFor", "optimize-for", "::mlir::moe::Objective", "::mlir::moe::Objective::Balanced",
+           "What is to be fast", "::mlir::moe::objectiveValues()">,
+    Option<"typicalPrompt", "typical-prompt", "int64_t", "1024", "Tokens of a typical prompt">,
   ];
   let statistics = [
     Statistic<"numHost", "host", "Ops on the host">,

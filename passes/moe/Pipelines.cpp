@@ -20,11 +20,21 @@ static void addPlacement(OpPassManager &manager,
   manager.addPass(createAbsorbMlaPass(absorb));
   if (options.experts != 0)
     manager.addPass(createReduceExpertsPass({.experts = options.experts}));
-  if (!options.place.empty()) {
+  if (!options.place.empty() || !options.tensorRules.empty() ||
+      options.cpuMoeLayers != 0 || options.gpuLayers >= 0) {
     SmallVector<std::string> rules(options.place.begin(), options.place.end());
-    manager.addPass(createApplyRulesPass({.rules = rules}));
+    SmallVector<std::string> tensorRules(options.tensorRules.begin(),
+                                         options.tensorRules.end());
+    manager.addPass(
+        createApplyRulesPass({.rules = rules,
+                              .tensorRules = tensorRules,
+                              .cpuMoeLayers = options.cpuMoeLayers,
+                              .gpuLayers = options.gpuLayers,
+                              .allowUnmatched = options.allowUnmatched}));
   }
-  manager.addPass(createPlaceDevicesPass());
+  manager.addPass(
+      createPlaceDevicesPass({.optimizeFor = options.optimizeFor,
+                              .typicalPrompt = options.typicalPrompt}));
 }
 
 /// Whether something that placement counts is decided by device: the form of

@@ -46,6 +46,27 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
       llvm::cl::init("auto")};
   Option<MlaForm> mla{*this, "mla", llvm::cl::desc("Form of latent attention"),
                       llvm::cl::init(MlaForm::Auto), mlaFormValues()};
+  Option<Objective> optimizeFor{
+      *this, "optimize-for", llvm::cl::desc("What placement is to make fast"),
+      llvm::cl::init(Objective::Balanced), objectiveValues()};
+  Option<int64_t> typicalPrompt{*this, "typical-prompt",
+                                llvm::cl::desc("Tokens of a typical prompt"),
+                                llvm::cl::init(1024)};
+  ListOption<std::string> tensorRules{
+      *this, "tensor-rules",
+      llvm::cl::desc("Rules of devices by names of tensors: REGEX=DEVICE")};
+  Option<int64_t> cpuMoeLayers{
+      *this, "cpu-moe-layers",
+      llvm::cl::desc("Layers whose routed experts are the host's; -1: all"),
+      llvm::cl::init(0)};
+  Option<int64_t> gpuLayers{
+      *this, "gpu-layers",
+      llvm::cl::desc("Layers that are to be on GPUs; -1: as is best"),
+      llvm::cl::init(-1)};
+  Option<bool> allowUnmatched{
+      *this, "allow-unmatched",
+      llvm::cl::desc("Whether a rule about tensors may place none"),
+      llvm::cl::init(false)};
   ListOption<std::string> place{
       *this, "place", llvm::cl::desc("Rules of devices: [PHASE:]OPS=DEVICE")};
   Option<WeightsMode> weights{

@@ -1,10 +1,10 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/Format.h"
-#include "passes/moe/OpSeconds.h"
 #include "passes/moe/Passes.h"
-#include "passes/moe/Placement.h"
+#include "passes/moe/PlacementSearch.h"
 #include "passes/moe/Support.h"
+
+#include <map>
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_PLACEDEVICESPASS
@@ -16,166 +16,7 @@ using namespace mlir::moe;
 
 namespace {
 
-using Assignment = PlacementProblem::Assignment;
-
-/// What the search for an assignment found.
-struct Choice {
-  Assignment assignment;
-  std::vector<DeviceUse> use;
-  int64_t layersOnGpu = 0;
-  /// Of a decoded token, against all ops on the host; copies not counted.
-  double savedSeconds = 0;
-};
-
-/// Which groups go to GPUs: as many layers as fit, in whole layers from the
-/// first. Groups that have a device stay there.
-class Placer {
-public:
-  Placer(const PlacementProblem &problem, const moec::TargetDesc &target,
-         double minReadFraction)
-      : problem(problem), target(target), minReadFraction(minReadFraction),
-        host(int(target.devices.size()) - 1), gpus(int(gpuCount(target))) {
-    for (const OpGroup &group : problem.groups())
-      if (gpus > 0 && group.layer && mayGoToGpu(group) &&
-          problem.decodeSeconds(group, target.devices.front()) >= kNeverSeconds)
-        unfit.insert({*group.layer, &group});
-    for (const OpGroup &group : problem.groups())
-      if (group.layer && paysOnGpu(group) && !unfitOf(group))
-        layers.insert(*group.layer);
-  }
-
-  /// What of a group's layer GPUs have no kernel for, which keeps all of it off
-  /// them; null if they have all.
-  const OpGroup *unfitOf(const OpGroup &group) const {
-    return group.layer ? unfit.lookup(*group.layer) : nullptr;
-  }
-  /// The first such group of the model.
-  const OpGroup *firstUnfit() const {
-    return unfit.empty() ? nullptr : unfit.front().second;
-  }
-
-  /// Whether the group may go there, and a token reads enough of its resident
-  /// bytes.
-  bool paysOnGpu(const OpGroup &group) const {
-    return group.device < 0 && group.weightBytes > 0 &&
-           group.readFraction >= minReadFraction;
-  }
-  /// Whether it goes where its layer does.
-  bool mayGoToGpu(const OpGroup &group) const {
-    return group.device < 0 && (group.weightBytes == 0 || paysOnGpu(group));
-  }
-  int64_t layerCount() const { return int64_t(layers.size()); }
-
-  /// The choice that fits and saves the most time per decoded token.
-  Choice choose() const {
-    Choice best = evaluate(0, false);
-    if (gpus == 0)
-      return best;
-    for (bool globals : {true, false})
-      for (int64_t count = layerCount(); count >= 0; --count) {
-        Choice choice = evaluate(count, globals);
-        if (!gpusFit(choice.use))
-          continue;
-        if (choice.savedSeconds > best.savedSeconds)
-          best = std::move(choice);
-        break;
-      }
-    return best;
-  }
-
-private:
-  Choice evaluate(int64_t count, bool globals) const {
-    Choice choice;
-    choice.assignment = assign(count, globals);
-    choice.use = problem.memoryUse(choice.assignment);
-    choice.layersOnGpu = count;
-    for (auto [group, device] :
-         llvm::zip_equal(problem.groups(), choice.assignment))
-      choice.savedSeconds +=
-          problem.decodeSeconds(group, target.host()) -
-          problem.decodeSeconds(group, target.devices[device]);
-    return choice;
-  }
-
-  bool gpusFit(ArrayRef<DeviceUse> use) const {
-    for (auto [device, needed] : llvm::zip_equal(target.devices, use))
-      if (device.kind == moec::DeviceKind::Cuda &&
-          uint64_t(needed.total()) > device.budgetBytes())
-        return false;
-    return true;
-  }
-
-  /// The first `count` layers to GPUs, each GPU a run of them whose share of
-  /// the bytes is the GPU's share of the memory; what belongs to no layer
-  /// follows the last.
-  Assignment assign(int64_t count, bool globals) const {
-    llvm::SmallDenseMap<int64_t, int64_t> layerBytes;
-    int64_t globalBytes = 0;
-    for (const OpGroup &group : problem.groups())
-      if (paysOnGpu(group) || (group.device < 0 && group.kvBytes))
-        (group.layer ? layerBytes[*group.layer] : globalBytes) +=
-            group.weightBytes + group.kvBytes;
-
-    double total = globals ? double(globalBytes) : 0;
-    for (int64_t layer : ArrayRef(layers.getArrayRef()).take_front(count))
-      total += double(layerBytes[layer]);
-    double memory = 0;
-    for (int gpu = 0; gpu < gpus; ++gpu)
-      memory += double(target.devices[gpu].budgetBytes());
-
-    llvm::SmallDenseMap<int64_t, int> gpuOfLayer;
-    double before = 0;
-    double share =
-        memory > 0 ? double(target.devices[0].budgetBytes()) / memory : 0;
-    int gpu = 0;
-    for (int64_t layer : ArrayRef(layers.getArrayRef()).take_front(count)) {
-      double bytes = double(layerBytes[layer]);
-      while (gpu + 1 < gpus && before + bytes / 2 > share * total)
-        share += double(target.devices[++gpu].budgetBytes()) / memory;
-      gpuOfLayer[layer] = gpu;
-      before += bytes;
-    }
-    Assignment assignment(problem.groups().size(), host);
-    for (auto [group, device] : llvm::zip_equal(problem.groups(), assignment)) {
-      if (group.device >= 0) {
-        device = group.device;
-        continue;
-      }
-      if (group.weightBytes > 0 && !paysOnGpu(group))
-        continue;
-      if (group.layer) {
-        auto it = gpuOfLayer.find(*group.layer);
-        device = it == gpuOfLayer.end() ? host : it->second;
-      } else if (group.weightBytes > 0 && globals) {
-        device = gpus - 1;
-      }
-    }
-    follow(assignment);
-    return assignment;
-  }
-
-  /// Ops that have neither weights nor a layer go where their input is.
-  void follow(Assignment &assignment) const {
-    for (auto [group, device] : llvm::zip_equal(problem.groups(), assignment)) {
-      if (group.device >= 0 || group.layer || group.weightBytes > 0)
-        continue;
-      for (Value operand : group.ops.front()->getOperands())
-        if (Operation *producer = operand.getDefiningOp())
-          if (int source = problem.groupOf(producer);
-              source >= 0 && assignment[source] != host) {
-            device = assignment[source];
-            break;
-          }
-    }
-  }
-
-  const PlacementProblem &problem;
-  const moec::TargetDesc &target;
-  double minReadFraction;
-  int host, gpus;
-  llvm::SetVector<int64_t> layers;
-  llvm::MapVector<int64_t, const OpGroup *> unfit; ///< By layer.
-};
+using Choice = PlacementSearch::Choice;
 
 std::string twoDecimals(double value) {
   std::string text;
@@ -183,64 +24,132 @@ std::string twoDecimals(double value) {
   return text;
 }
 
+std::string oneDecimal(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.1f", value);
+  return text;
+}
+
+/// Tokens of an answer, where the objective has any.
+constexpr double kGenerated = 256;
+
 /// Why a group is on its device, with the numbers.
 class Reasons {
 public:
   Reasons(const PlacementProblem &problem, const moec::TargetDesc &target,
-          const Placer &placer, const Choice &choice)
-      : problem(problem), target(target), placer(placer), choice(choice) {}
+          const StepTimes &times, const PlacementSearch &search,
+          const Choice &choice)
+      : problem(problem), target(target), times(times), search(search),
+        choice(choice) {}
 
-  std::string of(const OpGroup &group, const moec::DeviceDesc &device) const {
+  std::string of(int index) {
+    const OpGroup &group = problem.groups()[index];
+    int own = choice.assignment[index];
+    const moec::DeviceDesc &device = target.devices[own];
     std::string text;
     llvm::raw_string_ostream os(text);
     os << "On " << device.name << ": ";
     if (group.weightBytes == 0) {
       os << "no weights, so it runs where its layer's values are ("
-         << seconds(group, device) << " a token).";
+         << seconds(index, own) << " a token).";
       return text;
     }
-    std::string reads =
-        "a token reads " +
-        (group.readFraction < 1 ? formatPercent(group.readFraction) : "all") +
-        " of its " + formatCapacity(double(group.weightBytes)) + " (" +
-        twoDecimals(group.intensity()) + " FLOPs per resident byte and token)";
-    if (gpuCount(target) == 0) {
+    int other = otherDevice(index);
+    if (other < 0)
       os << (target.devices.size() == 1
                  ? "the target's only device; "
-                 : "the host, as no rule says otherwise; ")
-         << reads << ".";
+                 : "the host, as no rule says otherwise; ");
+    os << "a token reads "
+       << (group.readFraction < 1 ? formatPercent(group.readFraction) : "all")
+       << " of its " << formatCapacity(double(group.weightBytes)) << " ("
+       << twoDecimals(group.intensity())
+       << " FLOPs per resident byte and token)";
+    if (other < 0) {
+      os << ".";
       return text;
     }
-    const moec::DeviceDesc &other = device.kind == moec::DeviceKind::Cuda
-                                        ? target.host()
-                                        : target.devices.front();
-    if (device.kind == moec::DeviceKind::Cuda)
-      os << reads << ", " << seconds(group, device) << " there instead of "
-         << seconds(group, other) << " on " << other.name << ".";
-    else if (!placer.paysOnGpu(group))
-      os << reads << ", and VRAM is kept for what every token reads in full.";
-    else if (const OpGroup *unfit = placer.unfitOf(group))
-      os << other.name << " has no kernel for " << unfit->label
-         << ", and a layer stays together.";
-    else
-      os << "the VRAM of " << target.name << " holds " << choice.layersOnGpu
-         << " of " << placer.layerCount() << " layers with the cache of "
-         << problem.kvRows() << " positions, and not this; "
-         << seconds(group, device) << " a token here instead of "
-         << seconds(group, other) << " on " << other.name << ".";
+    os << ", " << seconds(index, own) << " there instead of "
+       << seconds(index, other) << " on " << target.devices[other].name << "; "
+       << verdictOn(search.unitOf(index), other) << ".";
     return text;
   }
 
 private:
-  std::string seconds(const OpGroup &group,
-                      const moec::DeviceDesc &device) const {
-    return formatSeconds(problem.decodeSeconds(group, device));
+  std::string seconds(int group, int device) const {
+    return times.canRun(group, device)
+               ? formatSeconds(times.decodeSeconds(group, device))
+               : "no kernel";
+  }
+
+  /// Where else the group could have gone; -1 without a GPU.
+  int otherDevice(int index) const {
+    if (gpuCount(target) == 0)
+      return -1;
+    int host = int(target.devices.size()) - 1;
+    if (choice.assignment[index] != host)
+      return host;
+    // The GPU with the most room.
+    int best = 0;
+    for (int gpu = 1; gpu < int(gpuCount(target)); ++gpu)
+      if (left(gpu) > left(best))
+        best = gpu;
+    return best;
+  }
+
+  int64_t left(int device) const {
+    return int64_t(target.devices[device].budgetBytes()) -
+           choice.use[device].total();
+  }
+
+  /// What came of the same part of all layers that are alike there, told of the
+  /// one in the middle.
+  std::string verdictOn(int unit, int other) {
+    const PlacementUnit &own = search.units()[unit];
+    int device = choice.unitDevices[unit];
+    if (int unfit = search.unfitGroupOf(unit, other); unfit >= 0)
+      return target.devices[other].name + " has no kernel for " +
+             problem.groups()[unfit].label + ", and a layer's " +
+             nameOf(own.kind).str() + " stays together";
+    auto [it, isNew] =
+        verdicts.try_emplace({int(own.kind), device, other, own.bytes});
+    if (!isNew)
+      return it->second;
+    SmallVector<int> alike;
+    for (auto [index, candidate] : llvm::enumerate(search.units()))
+      if (candidate.kind == own.kind && candidate.bytes == own.bytes &&
+          choice.unitDevices[index] == device)
+        alike.push_back(int(index));
+    return it->second = compare(alike[alike.size() / 2], other);
+  }
+
+  std::string compare(int unit, int other) const {
+    const PlacementUnit &own = search.units()[unit];
+    auto moved = search.moved(choice, unit, other);
+    double before = choice.predicted.request;
+    double after = times.predict(moved).request;
+    std::string subject =
+        ("with the " + nameOf(own.kind) + (own.layer ? " of the layer" : "") +
+         " on " + target.devices[other].name + " a request would take ")
+            .str();
+    double change = before > 0 ? (after - before) / before : 0;
+    std::string by = formatPercent(std::abs(change));
+    if (change >= 0)
+      return subject + by + " longer";
+    auto use = problem.memoryUse(moved);
+    if (search.fits(use))
+      return subject + by + " less, which is no difference";
+    return subject + by + " less, but " + formatCapacity(double(own.bytes)) +
+           " are needed and " +
+           formatCapacity(double(std::max<int64_t>(0, left(other)))) +
+           " left there";
   }
 
   const PlacementProblem &problem;
   const moec::TargetDesc &target;
-  const Placer &placer;
+  const StepTimes &times;
+  const PlacementSearch &search;
   const Choice &choice;
+  std::map<std::tuple<int, int, int, int64_t>, std::string> verdicts;
 };
 
 std::string describe(const DeviceUse &use, int64_t kvRows) {
@@ -263,15 +172,29 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
       return signalPassFailure();
 
     PlacementProblem problem(module, *target);
-    Placer placer(problem, *target, minReadFraction);
-    Choice choice = placer.choose();
+    StepTimes times(problem, *target, mixOf());
+    PlacementSearch search(problem, *target, times);
+    Choice choice = search.run();
     if (failed(checkFit(module, *target, problem, choice)))
       return signalPassFailure();
-    record(problem, *target, placer, choice);
-    report(module, *target, problem, placer, choice);
+    record(problem, *target, times, search, choice);
+    report(module, *target, problem, times, search, choice);
   }
 
 private:
+  RequestMix mixOf() const {
+    double prompt = double(int64_t(typicalPrompt));
+    switch (optimizeFor.getValue()) {
+    case Objective::Decode:
+      return {0, kGenerated};
+    case Objective::Prefill:
+      return {prompt, 0};
+    case Objective::Balanced:
+      return {prompt, kGenerated};
+    }
+    llvm_unreachable("an objective");
+  }
+
   LogicalResult checkPhases(ModuleOp module) {
     for (func::FuncOp function : module.getOps<func::FuncOp>())
       if (!phaseOf(function))
@@ -306,7 +229,8 @@ private:
     if (shortOf.empty())
       return success();
     std::string fix = "use a target with more memory, or a model file with "
-                      "fewer bits per weight";
+                      "fewer bits per weight" +
+                      bitsThatFit(target, problem, choice);
     if (target.devices.size() > gpuCount(target) + 1 ||
         llvm::any_of(problem.groups(),
                      [](const OpGroup &group) { return group.device >= 0; }))
@@ -314,6 +238,23 @@ private:
     return userError(module,
                      "the model does not fit " + target.name + shortOf + others,
                      fix);
+  }
+
+  /// How many bits weights may have to fit all devices together, as ": 3.1 in
+  /// place of 4.8", where that is enough to be of use.
+  static std::string bitsThatFit(const moec::TargetDesc &target,
+                                 const PlacementProblem &problem,
+                                 const Choice &choice) {
+    double weights = 0, room = 0, elements = problem.weightElements();
+    for (auto [device, use] : llvm::zip_equal(target.devices, choice.use)) {
+      weights += double(use.weights);
+      room += double(device.budgetBytes()) - double(use.total() - use.weights);
+    }
+    double now = 8 * weights / elements, then = now * room / weights;
+    // Fewer bits than this are no model any more.
+    if (!(elements > 0) || !(then >= 1.5) || then >= now)
+      return "";
+    return ": " + oneDecimal(then) + " in place of " + oneDecimal(now);
   }
 
   /// Need, budget and what the need is made of.
@@ -330,12 +271,12 @@ private:
   }
 
   void record(const PlacementProblem &problem, const moec::TargetDesc &target,
-              const Placer &placer, const Choice &choice) {
-    Reasons reasons(problem, target, placer, choice);
-    for (auto [group, index] :
-         llvm::zip_equal(problem.groups(), choice.assignment)) {
-      const moec::DeviceDesc &device = target.devices[index];
-      std::string reason = reasons.of(group, device);
+              const StepTimes &times, const PlacementSearch &search,
+              const Choice &choice) {
+    Reasons reasons(problem, target, times, search, choice);
+    for (auto [index, group] : llvm::enumerate(problem.groups())) {
+      const moec::DeviceDesc &device = target.devices[choice.assignment[index]];
+      std::string reason = group.device < 0 ? reasons.of(int(index)) : "";
       for (Operation *op : group.ops) {
         op->setAttr(kDeviceAttr,
                     StringAttr::get(op->getContext(), device.name));
@@ -347,8 +288,8 @@ private:
   }
 
   void report(ModuleOp module, const moec::TargetDesc &target,
-              const PlacementProblem &problem, const Placer &placer,
-              const Choice &choice) {
+              const PlacementProblem &problem, const StepTimes &times,
+              const PlacementSearch &search, const Choice &choice) {
     for (auto [device, use] : llvm::zip_equal(target.devices, choice.use))
       module.emitRemark() << device.name << ": "
                           << formatCapacity(double(use.total())) << " of "
@@ -356,24 +297,81 @@ private:
                           << ": " << describe(use, problem.kvRows());
     if (gpuCount(target) == 0)
       return;
-    if (const OpGroup *unfit = placer.firstUnfit())
-      module.emitRemark() << target.devices.front().name
-                          << " has no kernel for " << unfit->label
-                          << ": layers with such stay on "
-                          << target.host().name;
-    if (choice.layersOnGpu < placer.layerCount())
-      module.emitRemark() << "only " << choice.layersOnGpu << " of "
-                          << placer.layerCount() << " layers fit the VRAM of "
-                          << target.name;
-    auto transfers = problem.transfersPerToken(choice.assignment);
-    InFlightDiagnostic remark =
+    reportUnfit(module, target, problem, search);
+    for (size_t gpu = 0; gpu < gpuCount(target); ++gpu)
+      module.emitRemark() << target.devices[gpu].name << " has "
+                          << contentsOf(int(gpu), search, choice);
+    auto transfers = times.transfersPerToken(choice.assignment);
+    module.emitRemark() << transfers.count << " copies between devices take "
+                        << formatSeconds(transfers.seconds)
+                        << " of a decoded token";
+    module.emitRemark() << "predicted " << textOf(choice.predicted)
+                        << "; with all on " << target.host().name << " "
+                        << alternative(search.allOnHost(), problem, times,
+                                       search)
+                        << "; with experts alone there "
+                        << alternative(search.classicSplit(), problem, times,
+                                       search);
+  }
+
+  /// The first part of the model that has to be on the host.
+  static void reportUnfit(ModuleOp module, const moec::TargetDesc &target,
+                          const PlacementProblem &problem,
+                          const PlacementSearch &search) {
+    for (auto [index, unit] : llvm::enumerate(search.units()))
+      if (int unfit = search.unfitGroupOf(int(index), 0); unfit >= 0) {
         module.emitRemark()
-        << "per decoded token the GPUs save "
-        << formatSeconds(choice.savedSeconds) << ", and " << transfers.count
-        << " copies between devices take " << formatSeconds(transfers.seconds);
-    if (transfers.seconds > choice.savedSeconds)
-      remark << ": generation would be faster on " << target.host().name
-             << " alone";
+            << target.devices.front().name << " has no kernel for "
+            << problem.groups()[unfit].label << ": " << nameOf(unit.kind)
+            << " with such stays on " << target.host().name;
+        return;
+      }
+  }
+
+  /// What others start from, and whether it would have fit.
+  std::string alternative(const PlacementProblem::Assignment &assignment,
+                          const PlacementProblem &problem,
+                          const StepTimes &times,
+                          const PlacementSearch &search) const {
+    return textOf(times.predict(assignment)) +
+           (search.fits(problem.memoryUse(assignment))
+                ? ""
+                : " (which does not fit)");
+  }
+
+  std::string textOf(const StepTimes::Prediction &predicted) const {
+    std::string text;
+    if (predicted.decode > 0)
+      text = formatSeconds(predicted.decode) + " a decoded token";
+    if (predicted.prompt > 0)
+      text += (text.empty() ? "" : ", ") + formatSeconds(predicted.prompt) +
+              " a prompt of " + std::to_string(int64_t(typicalPrompt)) +
+              " tokens";
+    return text;
+  }
+
+  /// "attention of 61 of 61 layers, experts of 2 of 58, head"
+  static std::string contentsOf(int device, const PlacementSearch &search,
+                                const Choice &choice) {
+    std::string text;
+    for (auto kind : {PlacementUnit::Attention, PlacementUnit::Dense,
+                      PlacementUnit::Experts, PlacementUnit::Head,
+                      PlacementUnit::Embedding}) {
+      int64_t here = 0, all = 0;
+      for (auto [unit, where] :
+           llvm::zip_equal(search.units(), choice.unitDevices))
+        if (unit.kind == kind) {
+          ++all;
+          here += where == device;
+        }
+      if (here == 0)
+        continue;
+      text += (text.empty() ? "" : ", ") + nameOf(kind).str();
+      if (kind < PlacementUnit::Head)
+        text += " of " + std::to_string(here) + " of " + std::to_string(all) +
+                " layers";
+    }
+    return text.empty() ? "nothing that was not asked for" : text;
   }
 };
 

@@ -5,7 +5,6 @@
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
 #include "kernels/cuda/Launch.h"
-#include "passes/moe/OpSeconds.h"
 #include "passes/moe/Support.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/schema/OpTable.h"
@@ -42,17 +41,6 @@ std::pair<StringAttr, int64_t> residentTensor(Value weight) {
         bytes};
   }
   return {cast<WeightOp>(producer).getRef().getName(), bytes};
-}
-
-/// Bytes of an activation for `tokens` tokens.
-int64_t activationBytes(Value value, int64_t tokens) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  if (!type || isWeight(value))
-    return 0;
-  int64_t bytes = type.getElementTypeBitWidth() / 8;
-  for (int64_t size : type.getShape())
-    bytes *= ShapedType::isDynamic(size) ? tokens : size;
-  return bytes;
 }
 
 /// Bytes of the buffers between an op's own instructions: what its gemms read,
@@ -230,29 +218,27 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
     group.decodeCost += cost;
 }
 
-double PlacementProblem::decodeSeconds(const OpGroup &group,
-                                       const moec::DeviceDesc &device) const {
-  auto [known, isNew] = secondsOf.try_emplace({&group, &device}, 0.0);
-  if (isNew)
-    known->second = computeSeconds(group, device);
-  return known->second;
+int64_t PlacementProblem::bytesOf(Value value, int64_t tokens) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || isWeight(value))
+    return 0;
+  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  for (int64_t size : type.getShape())
+    bytes *= ShapedType::isDynamic(size) ? tokens : size;
+  return bytes;
 }
 
-double PlacementProblem::computeSeconds(const OpGroup &group,
-                                        const moec::DeviceDesc &device) const {
-  double seconds = 0;
-  for (Operation *op : group.ops) {
-    PhaseAttr phase = phaseOf(op);
-    if (isOfOneToken(phase)) {
-      auto function = op->getParentOfType<func::FuncOp>();
-      auto [known, isNew] = situations.try_emplace({function, &device});
-      if (isNew)
-        known->second =
-            situationOf(function, {1, typicalStep(phase).cached}, device);
-      seconds += opSeconds(op, known->second, device);
-    }
-  }
-  return seconds;
+double PlacementProblem::weightElements() const {
+  llvm::DenseSet<Attribute> counted;
+  double elements = 0;
+  for (const OpGroup &group : groupList)
+    for (Operation *op : group.ops)
+      for (Value operand : op->getOperands())
+        if (isWeight(operand) &&
+            counted.insert(residentTensor(operand).first).second)
+          elements += double(
+              cast<RankedTensorType>(operand.getType()).getNumElements());
+  return elements;
 }
 
 int PlacementProblem::deviceOf(Operation *op,
@@ -303,7 +289,7 @@ void PlacementProblem::addFunction(func::FuncOp function,
       devices, std::vector<int64_t>(order.size() + 1));
   std::vector<int64_t> largestCopy(devices);
   auto addValue = [&](Value value, int home, int64_t begin) {
-    int64_t bytes = activationBytes(value, tokens);
+    int64_t bytes = bytesOf(value, tokens);
     if (bytes == 0)
       return;
     SmallVector<int64_t> lastUse(devices, -1);
@@ -346,34 +332,4 @@ void PlacementProblem::addFunction(func::FuncOp function,
     use[device].staging =
         std::max(use[device].staging, 2 * largestCopy[device]);
   }
-}
-
-PlacementProblem::Transfers
-PlacementProblem::transfersPerToken(const Assignment &assignment) const {
-  Transfers transfers;
-  for (func::FuncOp function : functions) {
-    if (!isOfOneToken(phaseOf(function)))
-      continue;
-    auto addValue = [&](Value value, int home) {
-      int64_t bytes = activationBytes(value, 1);
-      llvm::SmallDenseSet<int> destinations;
-      if (bytes > 0)
-        for (Operation *user : value.getUsers())
-          if (int device = deviceOf(user, assignment);
-              device != home && destinations.insert(device).second) {
-            // The link of the GPU that sends or receives.
-            int other = device == hostIndex() ? home : device;
-            transfers.seconds +=
-                moec::transferSeconds(double(bytes), target.devices[other]);
-            ++transfers.count;
-          }
-    };
-    Block &body = function.getBody().front();
-    for (Value argument : body.getArguments())
-      addValue(argument, hostIndex());
-    for (Operation &op : body)
-      for (Value result : op.getResults())
-        addValue(result, deviceOf(&op, assignment));
-  }
-  return transfers;
 }

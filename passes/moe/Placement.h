@@ -7,7 +7,6 @@
 #ifndef MOE_PASSES_MOE_PLACEMENT_H
 #define MOE_PASSES_MOE_PLACEMENT_H
 
-#include "compiler/Machine/CostModel/CostModel.h"
 #include "compiler/Machine/Targets/Target.h"
 #include "dialects/moe/Moe.h"
 #include "llvm/ADT/DenseMap.h"
@@ -90,22 +89,17 @@ public:
   /// Of each layer's cache.
   int64_t kvRows() const { return kvRowCount; }
 
+  /// Of all weights of the model, each once.
+  double weightElements() const;
+
   std::vector<DeviceUse> memoryUse(const Assignment &assignment) const;
 
-  /// Copies between devices and their seconds for one decoded token.
-  struct Transfers {
-    int64_t count = 0;
-    double seconds = 0;
-  };
-  Transfers transfersPerToken(const Assignment &assignment) const;
-
-  /// Seconds of a group for one decoded token on a device.
-  double decodeSeconds(const OpGroup &group,
-                       const moec::DeviceDesc &device) const;
+  /// Functions of the module, each with a phase.
+  ArrayRef<func::FuncOp> phases() const { return functions; }
+  /// Of an activation for `tokens` tokens; 0 for a weight or a cache.
+  static int64_t bytesOf(Value value, int64_t tokens);
 
 private:
-  double computeSeconds(const OpGroup &group,
-                        const moec::DeviceDesc &device) const;
   /// Groups by label and device; a missing one is null.
   using GroupIndex = llvm::DenseMap<std::pair<Attribute, Attribute>, int>;
   void addOp(Operation *op, PhaseAttr phase, GroupIndex &known);
@@ -115,20 +109,12 @@ private:
   int deviceOf(Operation *op, const Assignment &assignment) const;
   int hostIndex() const { return int(target.devices.size()) - 1; }
 
-  /// Functions of the module, each with a phase.
   SmallVector<func::FuncOp> functions;
   const moec::TargetDesc &target;
   std::vector<OpGroup> groupList;
   llvm::DenseMap<Operation *, int> groupIndex;
   int64_t kvRowCount = 0;
   int64_t mostPositions = 0, mostSequences = 1; ///< Of a sequence, of a step.
-  // Asked for again with every assignment that is looked at.
-  mutable llvm::DenseMap<std::pair<const OpGroup *, const moec::DeviceDesc *>,
-                         double>
-      secondsOf;
-  mutable llvm::DenseMap<std::pair<Operation *, const moec::DeviceDesc *>,
-                         moec::Situation>
-      situations;
 };
 
 } // namespace mlir::moe

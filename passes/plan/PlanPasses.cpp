@@ -19,6 +19,7 @@ void plan::buildPlanPipeline(OpPassManager &manager,
   // What barriers cost is known once they are there.
   manager.addPass(createPlanOverheadPass());
   manager.addPass(createPlanLaunchesPass());
+  manager.addPass(createPlanCheckMemoryPass());
 }
 
 void plan::registerPlanPassesAndPipeline() {

@@ -103,8 +103,9 @@ def PlanOverheadPass : Plan_Pass<"plan-overhead"> {
     barriers that plan-schedule set, at what the target says each takes.
 
     Invariant: each phase has a `plan.explain` called "overhead" for every device
-    that it uses, which says where the seconds of the others come from too; the
-    target is gone.
+    that it uses, which says where the seconds of the others come from too, and,
+    where it has several queues, one called "overlap", whose seconds are less
+    than none: what they save by working at the same time. The target is gone.
   }];
   let statistics = [Statistic<"numEntries", "entries", "Explanations added">];
 }
@@ -124,6 +125,17 @@ def PlanLaunchesPass : Plan_Pass<"plan-launches"> {
     Statistic<"numModules", "modules", "Different kernels">,
     Statistic<"numLaunches", "launches", "Launches of all phases">,
   ];
+}
+
+def PlanCheckMemoryPass : Plan_Pass<"plan-check-memory"> {
+  let summary = "whether devices hold what the plan needs";
+  let description = [{
+    Placement keeps to budgets by an estimate from above; here it is held
+    against the bytes that plan-allocate and plan-launches gave out.
+
+    Invariant: weights, caches, arena, scratch of all workers and workspace of
+    every device are at most its memory.
+  }];
 }
 
 #endif // MOE_PASSES_PLANPASSES_TD

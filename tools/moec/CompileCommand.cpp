@@ -1,4 +1,5 @@
 #include "compiler/Driver/Driver.h"
+#include "compiler/Driver/PlacedRules.h"
 #include "compiler/Explain/ExplainJson.h"
 #include "runtime/Plan.h"
 #include "runtime/PlanAccess.h"
@@ -110,6 +111,7 @@ Status printSummary(const CompileReport &report) {
 Status run(Options &options) {
   MOE_RETURN_IF_ERROR(checkOptions(options));
   options.request.tokenizer = !options.noTokenizer;
+  MOE_ASSIGN_OR_RETURN(options.request.place, readRules(options.request.place));
   if (options.json)
     options.request.toolOptions = "--json";
   std::optional<moetool::Progress> progress;
@@ -184,10 +186,17 @@ void addCompileCommand(moetool::Tool &tool) {
   };
   CLI::Option *target =
       add("Machine", "-t,--target", r.target,
-          "Machine to compile for: 4090+xeon, xeon, native ...");
+          "Machine to compile for: 4090+xeon, 4090:20GiB+xeon:200GiB, "
+          "2x3090:pcie3+epyc-9654, xeon, native ...");
   add("Machine", "--target-file", r.targetFile,
       "Description to use instead (see moec targets NAME --json)")
       ->excludes(target);
+  auto addLimit = [&](const char *name, int64_t &value, const char *help) {
+    options->shaping.push_back(
+        moetool::addSize(*command, name, value, help)->group("Machine"));
+  };
+  addLimit("--vram-limit", r.vramLimit, "Memory of each GPU to plan with");
+  addLimit("--dram-limit", r.dramLimit, "Memory of the host to plan with");
   options->ofFiles.push_back(
       command
           ->add_option("--gpu-arch", r.gpuArchs,
@@ -246,10 +255,50 @@ void addCompileCommand(moetool::Tool &tool) {
               "--place", r.place,
               "[PHASE:]OPS=DEVICE, for example blk.*.ffn_experts=cpu1 "
               "or prefill:blk.*=cpu0: where ops go that this names; of "
-              "several rules the last that matches decides")
+              "several rules the last that matches decides; @FILE for those "
+              "of a file's lines")
           ->group("Decisions")
           ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
+  options->shaping.push_back(
+      command
+          ->add_option("--override-tensor", r.tensorRules,
+                       "REGEX=DEVICE[,...], for example ffn_.*_exps=CPU: where "
+                       "what reads such tensors goes; the first that matches a "
+                       "tensor decides (-ot for short)")
+          ->group("Decisions")
+          ->allow_extra_args(false)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
+  CLI::Option *cpuMoe =
+      command
+          ->add_flag_callback(
+              "--cpu-moe", [&r] { r.cpuMoeLayers = -1; },
+              "Keep the routed experts of all layers on the CPU (-cmoe)")
+          ->group("Decisions");
+  options->shaping.push_back(cpuMoe);
+  CLI::Option *someMoe =
+      moetool::addNumber(*command, "--n-cpu-moe", r.cpuMoeLayers,
+                         "Keep the routed experts of the first N layers on the "
+                         "CPU (-ncmoe)",
+                         int64_t(1), int64_t(1) << 16)
+          ->group("Decisions")
+          ->excludes(cpuMoe);
+  options->shaping.push_back(someMoe);
+  addNumber(
+      "Decisions", "--n-gpu-layers", r.gpuLayers, 0, int64_t(1) << 16,
+      "Layers on GPUs, from the last; with one more the head too (-ngl) [as "
+      "is best]");
+  options->shaping.push_back(
+      command
+          ->add_flag("--allow-unmatched-rules", r.allowUnmatchedRules,
+                     "Note rules about tensors that place none, and go on")
+          ->group("Decisions"));
+  add("Decisions", "--optimize-for", r.optimizeFor,
+      "What placement makes fast: generated tokens, prompts, or a typical "
+      "prompt and 256 tokens")
+      ->check(CLI::IsMember({"decode", "prefill", "balanced"}));
+  addNumber("Decisions", "--typical-prompt", r.typicalPrompt, 1,
+            int64_t(1) << 20, "Tokens of a typical prompt");
   add("Decisions", "-w,--weights", r.weights,
       "auto: write to plan.weights what is computed or laid out anew; pack: "
       "everything, the plan then needs no GGUF; reference: nothing")
@@ -274,12 +323,19 @@ void addCompileCommand(moetool::Tool &tool) {
             r.emit = text == "moe"      ? Emit::Moe
                      : text == "placed" ? Emit::Placed
                      : text == "plan"   ? Emit::Plan
+                     : text == "rules"  ? Emit::Rules
                                         : Emit::Fb;
           },
           "What to write")
       ->group("Output")
-      ->check(CLI::IsMember({"moe", "placed", "plan", "fb"}))
+      ->check(CLI::IsMember({"moe", "placed", "rules", "plan", "fb"}))
       ->default_str("fb");
+  command
+      ->add_flag_callback(
+          "--print-rules", [&r] { r.emit = Emit::Rules; },
+          "Write the placement as rules to edit and to give back as --place "
+          "@FILE; as --emit rules")
+      ->group("Output");
   options->shaping.push_back(add("Output", "--dump-phases", r.dumpFolder,
                                  "Folder for the IR after each pass"));
   command

@@ -1,0 +1,57 @@
+#include "compiler/Driver/Forecast.h"
+
+#include "compiler/Explain/Summary.h"
+#include "dialects/plan/Plan.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace moec {
+
+Forecast forecastOf(mlir::plan::ProgramOp program) {
+  Forecast forecast;
+  std::map<std::string, Forecast::Device *> byName;
+  auto &body = program.getBody();
+  for (auto device : body.getOps<mlir::plan::DeviceOp>())
+    forecast.devices.push_back(
+        {device.getName().str(),
+         uint64_t(device.getWeightBytes() + device.getKvBytes() +
+                  device.getArenaBytes() + device.getWorkspaceBytes() +
+                  (device.getScratchBytes() + device.getWorkerBytes()) *
+                      device.getCores()),
+         uint64_t(device.getMemoryBytes()), 0});
+  for (Forecast::Device &device : forecast.devices)
+    byName[device.name] = &device;
+
+  double token = 0, prefill = 0, most = 0;
+  // Seconds of a token by device and part, in all layers together.
+  std::map<std::pair<std::string, std::string>, double> parts;
+  for (auto entry : body.getOps<mlir::plan::ExplainOp>()) {
+    double seconds = entry.getSeconds().convertToDouble();
+    if (entry.getPhase() == "prefill")
+      prefill += seconds;
+    if (entry.getPhase() != "decode" && entry.getPhase() != "logits")
+      continue;
+    token += seconds;
+    if (auto it = byName.find(entry.getDevice().str()); it != byName.end()) {
+      it->second->decodeSeconds += seconds;
+      parts[{it->first, entry.getPart().str()}] += seconds;
+    }
+  }
+  for (auto phase : body.getOps<mlir::plan::PhaseOp>())
+    if (phase.getName() == "prefill" && prefill > 0)
+      forecast.prefillRate = double(phase.getMaxTokens()) / prefill;
+  if (token > 0)
+    forecast.decodeRate = 1 / token;
+  for (const auto &[name, seconds] : parts)
+    if (seconds > most) {
+      most = seconds;
+      forecast.bottleneck =
+          fmt::format("{}, {} {:.0f} % of a token", name.first, name.second,
+                      100 * seconds / token);
+    }
+  return forecast;
+}
+
+} // namespace moec

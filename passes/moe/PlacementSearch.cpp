@@ -1,0 +1,405 @@
+#include "passes/moe/PlacementSearch.h"
+
+#include <cmath>
+#include <map>
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::moe;
+
+StringRef moe::nameOf(PlacementUnit::Kind kind) {
+  switch (kind) {
+  case PlacementUnit::Attention:
+    return "attention";
+  case PlacementUnit::Dense:
+    return "FFN";
+  case PlacementUnit::Experts:
+    return "experts";
+  case PlacementUnit::Head:
+    return "head";
+  case PlacementUnit::Embedding:
+    return "embedding";
+  }
+  llvm_unreachable("a kind of unit");
+}
+
+static PlacementUnit::Kind kindOf(const OpGroup &group) {
+  Operation *op = group.ops.front();
+  if (isa<EmbeddingOp>(op))
+    return PlacementUnit::Embedding;
+  if (!group.layer)
+    return PlacementUnit::Head;
+  if (isa<ExpertsOp>(op))
+    return PlacementUnit::Experts;
+  return isa<FfnOp>(op) ? PlacementUnit::Dense : PlacementUnit::Attention;
+}
+
+//===----------------------------------------------------------------------===//
+// Units
+//===----------------------------------------------------------------------===//
+
+PlacementSearch::PlacementSearch(const PlacementProblem &problem,
+                                 const moec::TargetDesc &target,
+                                 const StepTimes &times)
+    : problem(problem), target(target), times(times),
+      host(int(target.devices.size()) - 1), gpuTotal(int(gpuCount(target))),
+      unitIndex(problem.groups().size(), -1), sources(problem.groups().size()),
+      fixedBytes(target.devices.size(), 0) {
+  int64_t distinct = 0;
+  WeightSet weights;
+  for (auto [index, group] : llvm::enumerate(problem.groups())) {
+    if (group.device >= 0) {
+      fixedBytes[group.device] += group.kvBytes;
+      continue;
+    }
+    if (!group.layer && group.weightBytes == 0) {
+      for (Value operand : group.ops.front()->getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          if (int source = problem.groupOf(producer); source >= 0)
+            sources[index].push_back(source);
+      continue;
+    }
+    addUnit(kindOf(group), group.layer, int(index));
+    distinct += group.kvBytes;
+    for (auto [name, bytes] : group.weights)
+      if (weights.insert({name, bytes}).second)
+        distinct += bytes;
+  }
+  std::map<int64_t, Layer> byNumber;
+  for (auto [index, unit] : llvm::enumerate(unitList)) {
+    sharedBytes += unit.bytes;
+    if (unit.layer)
+      byNumber[*unit.layer].units[unit.kind] = int(index);
+  }
+  sharedBytes -= distinct;
+  for (const auto &[number, layer] : byNumber)
+    layers.push_back(layer);
+}
+
+void PlacementSearch::addUnit(PlacementUnit::Kind kind,
+                              std::optional<int64_t> layer, int group) {
+  auto it = llvm::find_if(unitList, [&](const PlacementUnit &unit) {
+    return unit.kind == kind && unit.layer == layer;
+  });
+  if (it == unitList.end()) {
+    unitList.push_back(PlacementUnit{kind, layer, {}, 0});
+    it = std::prev(unitList.end());
+  }
+  it->groups.push_back(group);
+  it->bytes +=
+      problem.groups()[group].weightBytes + problem.groups()[group].kvBytes;
+  unitIndex[group] = int(it - unitList.begin());
+}
+
+PlacementSearch::Assignment
+PlacementSearch::assign(ArrayRef<int> unitDevices) const {
+  Assignment assignment(problem.groups().size(), host);
+  for (auto [index, group] : llvm::enumerate(problem.groups())) {
+    if (group.device >= 0)
+      assignment[index] = group.device;
+    else if (unitIndex[index] >= 0)
+      assignment[index] = unitDevices[unitIndex[index]];
+  }
+  // What has neither weights nor a layer goes where its input is.
+  for (auto [index, from] : llvm::enumerate(sources))
+    for (int source : from)
+      if (assignment[source] != host) {
+        assignment[index] = assignment[source];
+        break;
+      }
+  return assignment;
+}
+
+int PlacementSearch::unfitGroupOf(int unit, int device) const {
+  for (int group : unitList[unit].groups)
+    if (device != host && !times.canRun(group, device))
+      return group;
+  return -1;
+}
+
+PlacementSearch::Assignment PlacementSearch::allOnHost() const {
+  return assign(std::vector<int>(unitList.size(), host));
+}
+
+PlacementSearch::Assignment PlacementSearch::classicSplit() const {
+  std::vector<int> devices(unitList.size(), host);
+  if (gpuTotal > 0)
+    for (auto [index, unit] : llvm::enumerate(unitList))
+      if (unit.kind != PlacementUnit::Experts &&
+          unit.kind != PlacementUnit::Embedding &&
+          unfitGroupOf(int(index), 0) < 0)
+        devices[index] = 0;
+  return assign(devices);
+}
+
+PlacementSearch::Assignment PlacementSearch::moved(const Choice &choice,
+                                                   int unit, int device) const {
+  std::vector<int> devices = choice.unitDevices;
+  devices[unit] = device;
+  return assign(devices);
+}
+
+bool PlacementSearch::fits(ArrayRef<DeviceUse> use) const {
+  for (auto [device, needed] : llvm::zip_equal(target.devices, use))
+    if (uint64_t(needed.total()) > device.budgetBytes())
+      return false;
+  return true;
+}
+
+double PlacementSearch::savedPerByte(int unit, int gpu) const {
+  double saved = 0;
+  for (int group : unitList[unit].groups)
+    saved +=
+        times.requestSeconds(group, host) - times.requestSeconds(group, gpu);
+  return saved / double(std::max<int64_t>(1, unitList[unit].bytes));
+}
+
+//===----------------------------------------------------------------------===//
+// Candidates
+//===----------------------------------------------------------------------===//
+
+/// The GPU of every selected unit: runs of layers, each GPU's share of the
+/// bytes its share of the memory, or as many as it holds before the next.
+std::vector<int> PlacementSearch::divide(const Selection &selection,
+                                         ArrayRef<int> gpus,
+                                         bool evenly) const {
+  double memory = 0;
+  for (int gpu : gpus)
+    memory += double(target.devices[gpu].budgetBytes());
+  std::vector<int> devices(unitList.size(), host);
+  double before = 0, room = 0;
+  size_t current = 0;
+  auto shareOf = [&](size_t index) {
+    double budget = double(target.devices[gpus[index]].budgetBytes());
+    return evenly ? budget / memory * double(selection.bytes) : budget;
+  };
+  room = shareOf(0);
+  auto place = [&](ArrayRef<int> units) {
+    double bytes = 0;
+    for (int unit : units)
+      if (unit >= 0 && selection.units[unit])
+        bytes += double(unitList[unit].bytes);
+    while (current + 1 < gpus.size() &&
+           before + (evenly ? bytes / 2 : bytes) > room) {
+      if (!evenly)
+        before = room; // What is left of it stays empty.
+      room += shareOf(++current);
+    }
+    before += bytes;
+    for (int unit : units)
+      if (unit >= 0 && selection.units[unit])
+        devices[unit] = gpus[current];
+  };
+  SmallVector<int> last;
+  for (auto [index, unit] : llvm::enumerate(unitList)) {
+    if (unit.kind == PlacementUnit::Embedding)
+      place(int(index));
+    else if (unit.kind == PlacementUnit::Head)
+      last.push_back(int(index));
+  }
+  for (const Layer &layer : layers)
+    place(layer.units);
+  place(last);
+  return devices;
+}
+
+void PlacementSearch::addCandidate(std::vector<int> unitDevices,
+                                   std::vector<Candidate> &into) const {
+  std::vector<int64_t> bytes = fixedBytes;
+  Candidate candidate;
+  for (auto [unit, device] : llvm::zip_equal(unitList, unitDevices)) {
+    bytes[device] += unit.bytes;
+    if (device != host)
+      candidate.gpuBytes += unit.bytes;
+  }
+  for (int device = 0; device < host; ++device)
+    if (bytes[device] - sharedBytes >
+        int64_t(target.devices[device].budgetBytes()))
+      return;
+  candidate.leavesRoomOnHost =
+      bytes[host] - sharedBytes <= int64_t(target.host().budgetBytes());
+  candidate.predicted = times.predict(assign(unitDevices));
+  candidate.unitDevices = std::move(unitDevices);
+  into.push_back(std::move(candidate));
+}
+
+void PlacementSearch::addCandidates(const Selection &selection,
+                                    ArrayRef<int> gpus,
+                                    std::vector<Candidate> &into) const {
+  addCandidate(divide(selection, gpus, /*evenly=*/true), into);
+  if (gpus.size() > 1)
+    addCandidate(divide(selection, gpus, /*evenly=*/false), into);
+}
+
+void PlacementSearch::addFamily(ArrayRef<int> gpus,
+                                std::vector<Candidate> &into) const {
+  int64_t budget = 0;
+  for (int gpu : gpus)
+    budget += int64_t(target.devices[gpu].budgetBytes());
+  std::vector<int> heads, embeddings;
+  for (auto [index, unit] : llvm::enumerate(unitList)) {
+    if (unit.kind == PlacementUnit::Head)
+      heads.push_back(int(index));
+    else if (unit.kind == PlacementUnit::Embedding)
+      embeddings.push_back(int(index));
+  }
+  auto select = [&](Selection &selection, ArrayRef<int> units) {
+    for (int unit : units)
+      if (unit >= 0 && !selection.units[unit] &&
+          unfitGroupOf(unit, gpus.front()) < 0) {
+        selection.units[unit] = true;
+        selection.bytes += unitList[unit].bytes;
+      }
+  };
+  int count = int(layers.size());
+  for (bool fromFirst : {true, false})
+    for (int onGpus = count; onGpus >= 0; --onGpus) {
+      if (!fromFirst && onGpus == 0)
+        continue; // As from the first.
+      Selection base{std::vector<bool>(unitList.size()), 0};
+      SmallVector<int> inOrder;
+      for (int i = 0; i < onGpus; ++i) {
+        const Layer &layer = layers[fromFirst ? i : count - 1 - i];
+        select(base, {layer.units[PlacementUnit::Attention],
+                      layer.units[PlacementUnit::Dense]});
+        if (int experts = layer.units[PlacementUnit::Experts]; experts >= 0)
+          inOrder.push_back(experts);
+      }
+      SmallVector<int> byGain(inOrder);
+      llvm::stable_sort(byGain, [&](int a, int b) {
+        return savedPerByte(a, gpus.front()) > savedPerByte(b, gpus.front());
+      });
+      SmallVector<ArrayRef<int>> orders = {inOrder};
+      if (onGpus == count && fromFirst && byGain != inOrder)
+        orders.push_back(byGain);
+      for (ArrayRef<int> order : orders)
+        for (int experts = int(order.size()); experts >= 0; --experts)
+          for (bool withHead : {true, false}) {
+            if (!withHead && heads.empty())
+              continue;
+            Selection selection = base;
+            select(selection, order.take_front(experts));
+            if (withHead)
+              select(selection, heads);
+            if (selection.bytes - sharedBytes > budget)
+              continue;
+            if (withHead && onGpus == count && !embeddings.empty()) {
+              Selection whole = selection;
+              select(whole, embeddings);
+              addCandidates(whole, gpus, into);
+            }
+            addCandidates(selection, gpus, into);
+          }
+    }
+}
+
+//===----------------------------------------------------------------------===//
+// The choice
+//===----------------------------------------------------------------------===//
+
+PlacementSearch::Choice PlacementSearch::run() const {
+  std::vector<Candidate> candidates;
+  addCandidate(std::vector<int>(unitList.size(), host), candidates);
+  if (gpuTotal > 0) {
+    std::vector<int> gpus(gpuTotal);
+    std::iota(gpus.begin(), gpus.end(), 0);
+    addFamily(gpus, candidates);
+    for (int gpu = 0; gpuTotal > 1 && gpu < gpuTotal; ++gpu)
+      addFamily(gpu, candidates);
+  }
+  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
+    // Of equals, the one with more on GPUs.
+    if (a.predicted.request != b.predicted.request)
+      return a.predicted.request < b.predicted.request;
+    return a.gpuBytes > b.gpuBytes;
+  });
+  auto choiceOf = [&](const Candidate &candidate) {
+    Choice choice;
+    choice.unitDevices = candidate.unitDevices;
+    choice.assignment = assign(candidate.unitDevices);
+    choice.use = problem.memoryUse(choice.assignment);
+    choice.predicted = candidate.predicted;
+    choice.fits = fits(choice.use);
+    return choice;
+  };
+  for (const Candidate &candidate : candidates) {
+    if (!candidate.leavesRoomOnHost)
+      continue;
+    Choice choice = choiceOf(candidate);
+    if (choice.fits) {
+      improve(choice);
+      return choice;
+    }
+  }
+  // What is short is told of the placement that leaves least to the host.
+  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
+    return a.gpuBytes > b.gpuBytes;
+  });
+  constexpr size_t mostTried = 64;
+  for (const Candidate &candidate :
+       ArrayRef(candidates).take_front(mostTried)) {
+    Choice choice = choiceOf(candidate);
+    ArrayRef<DeviceUse> ofGpus(choice.use);
+    bool gpusFit = llvm::all_of(
+        llvm::zip(target.devices, ofGpus.take_front(gpuTotal)), [](auto pair) {
+          auto &[device, use] = pair;
+          return uint64_t(use.total()) <= device.budgetBytes();
+        });
+    if (gpusFit)
+      return choice;
+  }
+  Choice none;
+  none.unitDevices.assign(unitList.size(), host);
+  none.assignment = allOnHost();
+  none.use = problem.memoryUse(none.assignment);
+  none.predicted = times.predict(none.assignment);
+  return none;
+}
+
+/// The host, and where the unit's layer and its neighbours are.
+SmallVector<int> PlacementSearch::alternatives(const Choice &choice,
+                                               int unit) const {
+  const PlacementUnit &own = unitList[unit];
+  SmallVector<int> devices;
+  auto add = [&](int device) {
+    if (device != choice.unitDevices[unit] && unfitGroupOf(unit, device) < 0 &&
+        !llvm::is_contained(devices, device))
+      devices.push_back(device);
+  };
+  add(host);
+  for (auto [other, device] : llvm::zip_equal(unitList, choice.unitDevices))
+    if (!own.layer || (other.layer && std::abs(*other.layer - *own.layer) <= 1))
+      add(device);
+  if (devices.empty() && gpuTotal > 0)
+    add(0);
+  return devices;
+}
+
+void PlacementSearch::improve(Choice &choice) const {
+  constexpr int rounds = 3;
+  bool changed = gpuTotal > 0;
+  for (int round = 0; round < rounds && changed; ++round) {
+    changed = false;
+    for (int unit = 0; unit < int(unitList.size()); ++unit)
+      for (int device : alternatives(choice, unit)) {
+        Choice other;
+        other.unitDevices = choice.unitDevices;
+        other.unitDevices[unit] = device;
+        int64_t needed = unitList[unit].bytes - sharedBytes;
+        if (choice.use[device].weights + choice.use[device].kv + needed >
+            int64_t(target.devices[device].budgetBytes()))
+          continue;
+        other.assignment = assign(other.unitDevices);
+        other.predicted = times.predict(other.assignment);
+        // Less is noise, and leaves layers unlike each other.
+        if (other.predicted.request > choice.predicted.request * (1 - 1e-4))
+          continue;
+        other.use = problem.memoryUse(other.assignment);
+        if (!fits(other.use))
+          continue;
+        other.fits = true;
+        choice = std::move(other);
+        changed = true;
+      }
+  }
+}

@@ -1,0 +1,164 @@
+#include "compiler/Driver/Driver.h"
+#include "runtime/base/Page.h"
+#include "runtime/base/Text.h"
+#include "tools/common/Json.h"
+#include "tools/common/Numbers.h"
+#include "tools/moec/Commands.h"
+
+#include <memory>
+
+using moert::Status;
+using moert::StatusCode;
+
+namespace moec {
+
+namespace {
+struct Options {
+  CompileRequest request;
+  std::vector<std::string> models, targets;
+  bool json = false;
+};
+
+/// What came of a model on a machine.
+struct Row {
+  std::string model, target;
+  Status status;
+  Forecast forecast;
+};
+
+std::string memoryText(const Forecast &forecast) {
+  std::string text;
+  for (const Forecast::Device &device : forecast.devices)
+    text += fmt::format("{}{} {} of {}", text.empty() ? "" : ", ", device.name,
+                        moert::humanBytes(double(device.usedBytes)),
+                        moert::humanBytes(double(device.budgetBytes)));
+  return text;
+}
+
+/// The cause: what else there is to try is another row.
+std::string causeOf(const Status &status) {
+  std::string line = status.message().substr(0, status.message().find('\n'));
+  return line.substr(0, line.find(';'));
+}
+
+nlohmann::ordered_json jsonOf(const Row &row) {
+  nlohmann::ordered_json json = {{"model", row.model},
+                                 {"target", row.target},
+                                 {"fits", row.status.isOk()}};
+  if (!row.status.isOk()) {
+    json["why"] = causeOf(row.status);
+    return json;
+  }
+  json["prefill_tokens_per_second"] = row.forecast.prefillRate;
+  json["decode_tokens_per_second"] = row.forecast.decodeRate;
+  json["bottleneck"] = row.forecast.bottleneck;
+  for (const Forecast::Device &device : row.forecast.devices)
+    json["devices"].push_back({{"name", device.name},
+                               {"used_bytes", device.usedBytes},
+                               {"budget_bytes", device.budgetBytes},
+                               {"decode_seconds", device.decodeSeconds}});
+  return json;
+}
+
+void printTable(const std::vector<Row> &rows) {
+  std::vector<std::vector<std::string>> cells;
+  for (const Row &row : rows) {
+    std::string model = row.model.substr(row.model.find_last_of('/') + 1);
+    if (!row.status.isOk()) {
+      cells.push_back({moert::escaped(model), moert::escaped(row.target), "no",
+                       "", "", causeOf(row.status)});
+      continue;
+    }
+    cells.push_back({moert::escaped(model), moert::escaped(row.target), "yes",
+                     fmt::format("{:.4g}", row.forecast.prefillRate),
+                     fmt::format("{:.4g}", row.forecast.decodeRate),
+                     row.forecast.bottleneck, memoryText(row.forecast)});
+  }
+  moert::Page page;
+  page.table({{"model", false, 32},
+              {"machine", false, 32},
+              {"fits", false, 4},
+              {"prompt t/s", true, 10},
+              {"decode t/s", true, 10},
+              {"slowest part", false, 60},
+              {"memory", false, 100}},
+             cells);
+  moetool::printText(page.take());
+}
+
+Status run(const Options &options) {
+  std::vector<Row> rows;
+  bool anyFits = false;
+  Status failed;
+  for (const std::string &model : options.models)
+    for (const std::string &target : options.targets) {
+      CompileRequest request = options.request;
+      request.model = model;
+      request.target = target;
+      request.emit = Emit::Forecast;
+      auto report = compileModel(request);
+      // A misspelt name is no property of a machine.
+      if (!report && report.status().code() != StatusCode::DoesNotFit &&
+          report.status().code() != StatusCode::Unsupported)
+        return report.status();
+      rows.push_back({model, target, report.status(),
+                      report ? *report->forecast : Forecast()});
+      anyFits |= report.isOk();
+      if (!report)
+        failed = Status(report.status().code(),
+                        "none of these models fits any of these machines");
+    }
+  if (options.json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Row &row : rows)
+      list.push_back(jsonOf(row));
+    moetool::printDocument(list);
+  } else {
+    printTable(rows);
+  }
+  return anyFits ? Status::ok() : failed;
+}
+} // namespace
+
+void addPlanCommand(moetool::Tool &tool) {
+  auto options = std::make_shared<Options>();
+  CompileRequest &r = options->request;
+  CLI::App *command = tool.command(
+      "plan", "Compare machines: does a model fit, how fast, what is slowest",
+      [options] { return run(*options); });
+  command->add_option("models", options->models, "GGUF files")->required();
+  command
+      ->add_option("-t,--targets", options->targets,
+                   "Machines, as compile's --target, with commas between")
+      ->required()
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  moetool::addNumber(*command, "-c,--ctx", r.context,
+                     "Context in tokens; 0: the model's, at most 4096",
+                     int64_t(0), int64_t(1) << 24);
+  moetool::addNumber(*command, "-u,--ubatch", r.ubatch,
+                     "Most tokens of a prefill step", int64_t(1),
+                     int64_t(1) << 16);
+  command->add_option("--kv-type", r.kvType, "Elements of the KV cache");
+  command
+      ->add_option("--optimize-for", r.optimizeFor, "What placement makes fast")
+      ->check(CLI::IsMember({"decode", "prefill", "balanced"}));
+  moetool::addNumber(*command, "--typical-prompt", r.typicalPrompt,
+                     "Tokens of a typical prompt", int64_t(1),
+                     int64_t(1) << 20);
+  command
+      ->add_option("--override-tensor", r.tensorRules,
+                   "REGEX=DEVICE[,...], as of compile (-ot)")
+      ->allow_extra_args(false);
+  command->add_flag_callback(
+      "--cpu-moe", [&r] { r.cpuMoeLayers = -1; },
+      "Keep routed experts on the CPU (-cmoe)");
+  moetool::addNumber(*command, "--n-cpu-moe", r.cpuMoeLayers,
+                     "Those of the first N layers (-ncmoe)", int64_t(1),
+                     int64_t(1) << 16);
+  command->add_flag("--allow-unmatched-rules", r.allowUnmatchedRules,
+                    "Go on where a rule about tensors places none");
+  command->add_flag("--json", options->json, "A list with one object each");
+}
+
+} // namespace moec
