@@ -210,6 +210,14 @@ StatusOr<mlir::plan::ProgramOp> programOf(mlir::ModuleOp module) {
                 "expected one plan.program in the module");
 }
 
+std::vector<std::string> notesOf(mlir::ModuleOp module) {
+  std::vector<std::string> notes;
+  if (auto told = module->getAttrOfType<mlir::ArrayAttr>(mlir::moe::kNotesAttr))
+    for (auto note : told.getAsRange<mlir::StringAttr>())
+      notes.push_back(note.getValue().str());
+  return notes;
+}
+
 std::vector<std::string> notesOf(mlir::plan::ProgramOp program) {
   std::vector<std::string> notes;
   for (auto note : program.getBody().getOps<mlir::plan::NoteOp>())
@@ -402,6 +410,7 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   if (request.verbose)
     report.remarks = collapseLayers(runner.log().remarks());
   if (request.emit == Emit::Placed || request.emit == Emit::Rules) {
+    std::ranges::move(notesOf(*module), std::back_inserter(report.notes));
     MOE_RETURN_IF_ERROR(writeText(
         request.emit == Emit::Rules ? placedRules(*module) : textOf(*module),
         report));
@@ -486,12 +495,7 @@ StatusOr<std::vector<std::string>> checkModel(const GgufModel &model) {
   CompileRequest request;
   request.model = model.paths().front();
   MOE_RETURN_IF_ERROR(checkTokenizer(request, model, *module));
-  std::vector<std::string> notes;
-  if (auto told =
-          (*module)->getAttrOfType<mlir::ArrayAttr>(mlir::moe::kNotesAttr))
-    for (auto note : told.getAsRange<mlir::StringAttr>())
-      notes.push_back(note.getValue().str());
-  return notes;
+  return notesOf(*module);
 }
 
 StatusOr<std::string> inspectPlan(const std::string &path) {

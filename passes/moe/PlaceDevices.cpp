@@ -138,7 +138,9 @@ private:
     auto use = problem.memoryUse(moved);
     if (search.fits(use))
       return subject + by + " less, which is no difference";
-    return subject + by + " less, but " + formatCapacity(double(own.bytes)) +
+    int64_t more = use[other].total() - choice.use[other].total();
+    return subject + by + " less, but " +
+           formatCapacity(double(std::max<int64_t>(0, more))) +
            " are needed and " +
            formatCapacity(double(std::max<int64_t>(0, left(other)))) +
            " left there";

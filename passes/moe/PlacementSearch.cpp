@@ -391,8 +391,11 @@ void PlacementSearch::improve(Choice &choice) const {
           continue;
         other.assignment = assign(other.unitDevices);
         other.predicted = times.predict(other.assignment);
-        // Less is noise, and leaves layers unlike each other.
-        if (other.predicted.request > choice.predicted.request * (1 - 1e-4))
+        // Less is noise, and leaves layers unlike each other. What a move away
+        // from a GPU saves is overlap alone, of which predictions are least
+        // sure.
+        double least = device == host ? 1e-2 : 1e-4;
+        if (other.predicted.request > choice.predicted.request * (1 - least))
           continue;
         other.use = problem.memoryUse(other.assignment);
         if (!fits(other.use))

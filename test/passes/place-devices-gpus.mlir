@@ -1,12 +1,15 @@
 // RUN: moe-opt %s -moe-place-devices | FileCheck %s
+// RUN: sed 's/2306867/8388608/' %s | moe-opt -moe-place-devices | FileCheck %s --check-prefix=ONE --implicit-check-not='moe.device = "gpu1"'
+// What one GPU holds is there alone.
+// ONE: moe.device = "gpu0"
 
 // Two GPUs take contiguous runs of layers by their share of the memory (here
 // two thirds and one third); the head follows the last layer.
 
 #target = {name = "2x4090+xeon", devices = [
-  {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 8388608 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
-  {name = "gpu1", kind = "cuda", isa = "cuda", memory_bytes = 4194304 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
-  {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e11 : f64, int8_ops = 7.4e12 : f64, float_ops = 2.2e12 : f64}]}
+  {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 2306867 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
+  {name = "gpu1", kind = "cuda", isa = "cuda", memory_bytes = 1258291 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
+  {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e9 : f64, int8_ops = 7.4e10 : f64, float_ops = 2.2e10 : f64}]}
 
 module attributes {moe.target = #target} {
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {

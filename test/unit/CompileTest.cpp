@@ -78,7 +78,10 @@ TEST_F(CompileV3, PutsWhatEveryTokenReadsOnTheGpuAndExpertsThatFit) {
       onGpu += device == "gpu0";
       continue;
     }
-    EXPECT_EQ(device, contains(op, "token_embd") ? "cpu0" : "gpu0") << op;
+    // Of the embedding a token reads next to nothing: where room is left.
+    if (contains(op, "token_embd"))
+      continue;
+    EXPECT_EQ(device, "gpu0") << op;
     attention += contains(op, "attn_output");
     shared += contains(op, "ffn_shared");
   }
