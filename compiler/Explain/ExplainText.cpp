@@ -176,8 +176,13 @@ void speedGroup(Page &page, const ExplainSummary &summary) {
                             share(seconds, phase.seconds), printable(device));
     page.line("time of " + escaped(phase.name), shares);
   }
-  page.line("", "Ops one after another at the target's rates; what overlaps is "
-                "not subtracted.");
+  bool several =
+      std::ranges::any_of(summary.phases, [](const PhaseCost &phase) {
+        return phase.deviceSeconds.size() > 1;
+      });
+  page.line("", several ? "Of a device: its ops and copies one after another, "
+                          "beside those of others."
+                        : "Ops one after another at the target's rates.");
 }
 
 /// One line per kernel, as "gemm_q4_k_avx512+gemm_q6_k_avx512" has several.
@@ -225,7 +230,7 @@ void phaseGroup(Page &page, const PhaseCost &phase, const Reasons &reasons,
               {"FLOP", true, 6},
               {"weights", true, 8},
               {"FLOP/B", true, 6},
-              {"time", true, 7},
+              {"time", true, 8},
               {"%", true, 5},
               {"why", true, 4}},
              rows);

@@ -127,7 +127,7 @@ private:
       sum += seconds;
       end = std::max(end, free);
     }
-    addEntry(phase, "overlap", target.name,
+    addEntry(phase, "overlap", "all",
              "Devices and copies work at the same time: a step takes less than "
              "its parts one after the other.",
              end - sum);

@@ -21,7 +21,7 @@ plan.program attributes {
     flops 0.0 weights 0.0 activations 0.0 kv 0.0 intensity 0.0 seconds 1.0
   // CHECK: plan.explain "overhead" phase "decode" on "cpu1"
   // CHECK: plan.explain "overhead" phase "decode" on "cpu0"
-  // CHECK: plan.explain "overlap" phase "decode" on "two"
+  // CHECK: plan.explain "overlap" phase "decode" on "all"
   // CHECK-SAME: seconds -2.000000e+00
   // One queue has none.
   // CHECK-NOT: "overlap" phase "logits"
