@@ -224,7 +224,7 @@ void phaseGroup(Page &page, const PhaseCost &phase, const Reasons &reasons,
   rows.push_back({"total", "", "", humanFlops(phase.flops),
                   shortBytes(phase.weightBytes), "",
                   humanSeconds(phase.seconds)});
-  page.table({{"op", false, 36},
+  page.table({{"op", false, 35},
               {"device", false, 6},
               {"kernel", false, 25},
               {"FLOP", true, 6},
