@@ -9,6 +9,7 @@ namespace moec {
 
 void addCompileCommand(moetool::Tool &tool);
 void addPlanCommand(moetool::Tool &tool);
+void addDoctorCommand(moetool::Tool &tool);
 void addModelCommand(moetool::Tool &tool);
 void addExplainCommand(moetool::Tool &tool);
 void addInspectCommand(moetool::Tool &tool);

@@ -29,6 +29,7 @@ int main(int argc, char **argv) {
       "moec", "Compiles mixture-of-experts GGUF models into plans for moert.");
   moec::addCompileCommand(tool);
   moec::addPlanCommand(tool);
+  moec::addDoctorCommand(tool);
   moec::addModelCommand(tool);
   moec::addExplainCommand(tool);
   moec::addInspectCommand(tool);
