@@ -15,6 +15,11 @@ add_test(NAME lit
           ${CMAKE_CURRENT_BINARY_DIR})
 set_tests_properties(lit PROPERTIES LABELS compiler)
 
+# Tests that take minutes: REQUIRES: nightly, and "nightly" in their name.
+add_test(NAME lit-nightly
+  COMMAND ${Python3_EXECUTABLE} ${MOE_LIT} -sv --param nightly=1 --filter nightly ${CMAKE_CURRENT_BINARY_DIR})
+set_tests_properties(lit-nightly PROPERTIES LABELS nightly TIMEOUT 3600)
+
 # What lit runs briefly, at length: every string of a model and a plan hostile,
 # kills and failures at each system call of a recompilation, and runs beside
 # recompilations.

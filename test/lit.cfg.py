@@ -64,6 +64,10 @@ def writes_code():
 if "avx512_vnni" in flags or config.has_soft_cpu and "avx2" in flags and writes_code():
     config.available_features.add("soft-avx512")
 
+# What takes minutes: `ctest -L nightly`.
+if lit_config.params.get("nightly"):
+    config.available_features.add("nightly")
+
 # Where there may be a GPU, what is measured depends on it.
 if os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")

@@ -83,7 +83,7 @@ struct QuantizeArgs {
   int rowsPerToken;
 };
 
-/// ActivationMul, Add: `perToken` elements of each token.
+/// ActivationMul, SigmoidMul, Add: `perToken` elements of each token.
 struct PairArgs {
   const Step *step;
   const float *x, *y;
@@ -148,7 +148,7 @@ struct GemmArgs {
   i64 actStride; ///< Bytes.
   Matrix w;
   Matrix up;
-  const float *bias;
+  const float *bias, *upBias; ///< Of each matrix its rows', or null.
   float *out;
   i64 outStride;
   const int *offsets, *slots; ///< Of experts.
@@ -185,7 +185,26 @@ struct LatentCombineArgs {
   i64 xStride;
   float *out;
   i64 outStride;
-  int heads, latent, splits;
+  int heads, latent, splits, window;
+};
+
+struct KvStoreArgs {
+  const Step *step;
+  const float *k, *v;
+  i64 kStride, vStride;
+  Kv kv;
+  int heads, key, value;
+};
+
+struct AttentionArgs {
+  const Step *step;
+  const float *q, *sinks;
+  i64 qStride;
+  Kv kv;
+  float *out;
+  i64 outStride;
+  int heads, kvHeads, key, value, splits, window;
+  float scale, softcap;
 };
 
 /// MlaAttention reads [heads][positions][nope + value] floats: keys and values

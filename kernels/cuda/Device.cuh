@@ -70,7 +70,25 @@ MOE_DEVICE float blockSum(float x, float *shared) {
 
 /// Without the rounding of its own that a compiler may save: where two
 /// kernels, or kernel and CPU, must have the same bits.
-MOE_DEVICE float silu(float x) { return x / (1.0f + expf(-x)); }
+MOE_DEVICE float timesSigmoid(float x, float gate) {
+  return x / (1.0f + expf(-gate));
+}
+
+#ifdef MOE_ACTIVATION // moek::Activation
+/// Of gate and up. fminf and fmaxf would drop a NaN.
+MOE_DEVICE float activate(float g, float u) {
+#if MOE_ACTIVATION == 0
+  return timesSigmoid(g, g) * u;
+#elif MOE_ACTIVATION == 1
+  // (1 + tanh z) / 2 is sigmoid(2 z), without a difference that cancels.
+  return timesSigmoid(g, 1.5957691216f * g * fmaf(0.044715f * g, g, 1)) * u;
+#else
+  g = g > 7 ? 7 : g;
+  u = u > 7 ? 7 : u < -7 ? -7 : u;
+  return timesSigmoid(g, 1.702f * g) * (u + 1);
+#endif
+}
+#endif
 
 /// Where a row of the step continues its sequence.
 struct Place {

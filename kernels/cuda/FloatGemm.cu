@@ -115,6 +115,6 @@ MOE_KERNEL(256, kBlocksPerSm)(const __grid_constant__ GemmArgs a) {
     ups[i] = warpSum(ups[i]);
 #endif
     if (i < job.count && threadIdx.x % 32 == i)
-      finish(a, outRow(a, job, i), row, sums[i], ups[i]);
+      finish(a, job.matrix, outRow(a, job, i), row, sums[i], ups[i]);
   }
 }

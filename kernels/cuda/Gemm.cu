@@ -501,9 +501,9 @@ MOE_KERNEL(kThreads, 256 / kThreads)(const __grid_constant__ GemmArgs a) {
         i64 row = firstRow + 4 * lane.g + r;
         if (row < a.w.rows)
 #ifdef MOE_GATE
-          finish(a, out, row, sums[tile][r][t], ups[tile][r][t]);
+          finish(a, job.matrix, out, row, sums[tile][r][t], ups[tile][r][t]);
 #else
-          finish(a, out, row, sums[tile][r][t], 0);
+          finish(a, job.matrix, out, row, sums[tile][r][t], 0);
 #endif
       }
     }

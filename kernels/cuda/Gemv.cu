@@ -220,6 +220,6 @@ MOE_KERNEL(256, MOE_ROWS == 1 ? 3 : 1)(const __grid_constant__ GemmArgs a) {
       up += parts[1][k][i / 16][i % 16];
 #endif
     }
-    finish(a, outRow(a, job, i / 16), row, sum, up);
+    finish(a, job.matrix, outRow(a, job, i / 16), row, sum, up);
   }
 }

@@ -207,6 +207,6 @@ MOE_KERNEL(256, 2)(const __grid_constant__ GemmArgs a) {
       upSum += upParts[k * partFloats + at];
 #endif
     }
-    finish(a, outRow(a, job, i / 32), row, sum, upSum);
+    finish(a, job.matrix, outRow(a, job, i / 32), row, sum, upSum);
   }
 }

@@ -73,14 +73,17 @@ MOE_DEVICE float *outRow(const GemmArgs &a, const Job &job, int i) {
 #endif
 }
 
-/// What becomes of a sum: `up` is that of the second matrix.
-MOE_DEVICE void finish(const GemmArgs &a, float *out, i64 row, float sum,
-                       float up) {
-#ifdef MOE_GATE
-  out[row] = silu(sum) * up;
-#else
+/// What becomes of a sum of row `row` of matrix `matrix`: `up` is that of the
+/// second matrix.
+MOE_DEVICE void finish(const GemmArgs &a, int matrix, float *out, i64 row,
+                       float sum, float up) {
   if (a.bias)
-    sum += a.bias[row];
+    sum += a.bias[matrix * a.w.rows + row];
+#ifdef MOE_GATE
+  if (a.upBias)
+    up += a.upBias[matrix * a.w.rows + row];
+  out[row] = activate(sum, up);
+#else
   out[row] = a.accumulate ? sum + out[row] : sum;
 #endif
 }

@@ -19,10 +19,10 @@ MOE_DEVICE i64 cacheRow(const int *pages, int position) {
                : position;
 }
 
-#ifdef MOE_KV
 MOE_DEVICE int kvBlocks(i64 width) {
   return int((width + kKvBlock - 1) / kKvBlock);
 }
+#ifdef MOE_KV
 /// Of a Q8_0 cache: where the row's codes begin, four in every 64 bytes.
 MOE_DEVICE u8 *kvCodes(const Kv &kv, i64 row) {
   return kv.data + row / kKvTile * kKvTile * kv.rowStride + row % kKvTile * 4;

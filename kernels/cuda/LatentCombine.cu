@@ -14,9 +14,12 @@ MOE_KERNEL(256, 4)(const __grid_constant__ LatentCombineArgs a) {
   if (t >= a.step->tokens)
     return;
   const Sequence &s = a.step->sequence[sequenceOf(a.step, t)];
-  int visible = s.position + t - s.begin + 1, length = spanLength(s, a.splits);
-  int used = (visible + length - 1) / length;
-  const float *rows = a.x + i64(t) * a.splits * a.xStride;
+  // The spans in which the token sees something.
+  int position = s.position + t - s.begin;
+  Spans spans = spansOf(s, a.splits, a.window);
+  int first = (firstVisible(position, a.window) - spans.base) / spans.length;
+  int used = (position - spans.base) / spans.length + 1 - first;
+  const float *rows = a.x + (i64(t) * a.splits + first) * a.xStride;
   const float *stats = rows + i64(a.heads) * a.latent + head;
   if (threadIdx.x < 32) {
     int lane = threadIdx.x;

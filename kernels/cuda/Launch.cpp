@@ -72,7 +72,7 @@ std::vector<Launch> launches(const moek::QuantizeArgs &a,
                                   a.outStride, a.cols, a.rowsPerToken})};
 }
 
-std::vector<Launch> pairs(const char *entry, std::vector<std::string> defines,
+std::vector<Launch> pairs(std::string entry, std::vector<std::string> defines,
                           const float *x, const float *y, float *out,
                           int64_t perToken, const LaunchContext &context) {
   return {makeLaunch({"kernels/cuda/Pair.cu", entry, std::move(defines)},
@@ -82,10 +82,17 @@ std::vector<Launch> pairs(const char *entry, std::vector<std::string> defines,
 
 std::vector<Launch> launches(const moek::ActivationMulArgs &a,
                              const LaunchContext &context) {
-  if (a.activation != Activation::Silu)
-    return {};
-  return pairs("activation_mul", {"MOE_SILU"}, a.gate, a.up, a.out,
-               a.cols * a.rowsPerToken, context);
+  return pairs(std::string("activation_mul") + activationSuffix(a.activation),
+               {"MOE_ACTIVATION=" + std::to_string(int(a.activation))}, a.gate,
+               a.up, a.out, a.cols * a.rowsPerToken, context);
+}
+
+std::vector<Launch> launches(const moek::SigmoidMulArgs &a,
+                             const LaunchContext &context) {
+  return a.gateOfRow ? pairs("sigmoid_mul_row", {"MOE_SIGMOID_OF_ROW"}, a.x,
+                             a.gate, a.out, a.cols, context)
+                     : pairs("sigmoid_mul", {"MOE_SIGMOID"}, a.x, a.gate, a.out,
+                             a.cols, context);
 }
 
 std::vector<Launch> launches(const moek::AddArgs &a,
@@ -224,14 +231,42 @@ std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
 
 std::vector<Launch> launches(const moek::LatentCombineArgs &a,
                              const LaunchContext &context) {
-  if (a.window != 0)
-    return {};
   return {makeLaunch(
       {"kernels/cuda/LatentCombine.cu", "latent_combine", {}},
       {uint32_t(context.maxTokens), uint32_t(a.heads), blocksFor(a.latent, 64)},
       kThreads, 0,
       LatentCombineArgs{context.step, a.x, a.xStride, a.out, a.outStride,
-                        a.heads, a.latent, a.splits})};
+                        a.heads, a.latent, a.splits, a.window})};
+}
+
+std::vector<Launch> launches(const moek::KvStoreArgs &a,
+                             const LaunchContext &context) {
+  KernelSpec spec{"kernels/cuda/KvStore.cu", "kv_store", {}};
+  addKv(spec, a.kv.type);
+  return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
+                     uint32_t(a.heads) * 4,
+                     KvStoreArgs{context.step, a.k, a.v, a.kStride, a.vStride,
+                                 kvOf(a.kv), a.heads, a.key, a.value})};
+}
+
+std::vector<Launch> launches(const moek::AttentionArgs &a,
+                             const LaunchContext &context) {
+  constexpr uint32_t kKeys = 32, kQueries = 16;
+  KernelSpec spec{"kernels/cuda/Attention.cu",
+                  "attention_" + std::to_string(a.value),
+                  {"MOE_VALUE=" + std::to_string(a.value)}};
+  addKv(spec, a.kv.type);
+  int64_t group = a.heads / a.kvHeads;
+  int64_t row = std::max(a.key | 1, a.value);
+  return {makeLaunch(std::move(spec),
+                     {blocksFor(context.maxTokens * group, kQueries) +
+                          uint32_t(context.maxSequences) - 1,
+                      uint32_t(a.splits), uint32_t(a.kvHeads)},
+                     128, floatBytes(kKeys * row + kQueries * a.key),
+                     AttentionArgs{context.step, a.q, a.sinks, a.qStride,
+                                   kvOf(a.kv), a.out, a.outStride, a.heads,
+                                   a.kvHeads, a.key, a.value, a.splits,
+                                   a.window, a.scale, a.softcap})};
 }
 
 //===----------------------------------------------------------------------===//
@@ -343,6 +378,9 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
     MOE_LAUNCH(LatentAttention)
     MOE_LAUNCH(LatentCombine)
     MOE_LAUNCH(MlaAttention)
+    MOE_LAUNCH(KvStore)
+    MOE_LAUNCH(Attention)
+    MOE_LAUNCH(SigmoidMul)
     MOE_LAUNCH(Router)
     MOE_LAUNCH(ExpertGroup)
     MOE_LAUNCH(ExpertsCombine)
@@ -354,10 +392,6 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
   case OpCode::ExpertsLinear:
   case OpCode::ExpertsGateUp:
     return gemmLaunches(op, args, context);
-  case OpCode::KvStore:
-  case OpCode::Attention:
-  case OpCode::SigmoidMul:
-    return {};
   }
   return {};
 }

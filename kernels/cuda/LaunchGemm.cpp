@@ -21,6 +21,12 @@ bool addFormat(KernelSpec &spec, Format format) {
   return true;
 }
 
+const char *activationSuffix(Activation activation) {
+  static constexpr const char *kSuffixes[kActivationCount] = {"", "_gelu",
+                                                              "_clamped"};
+  return kSuffixes[size_t(activation)];
+}
+
 namespace {
 /// Which rows meet which matrix; the numbers are those of Jobs.cuh.
 enum class Jobs { Tokens = 0, Heads = 1, Experts = 2 };
@@ -32,10 +38,8 @@ struct Product {
   Format format = Format::F32, upFormat = Format::F32;
   bool isGate = false;
   int64_t heads = 1;
-  int64_t maxRows = 1; ///< Tokens, of experts slots.
-  /// What no kernel does yet: biases of experts and of gate and up, and
-  /// activations other than SiLU.
-  bool isRefused = false;
+  int64_t maxRows = 1;                      ///< Tokens, of experts slots.
+  Activation activation = Activation::Silu; ///< Of a gate.
 };
 
 Product productOf(OpCode op, const void *args, const LaunchContext &context) {
@@ -77,14 +81,16 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
     const auto &a = *static_cast<const GateUpArgs *>(args);
     take(a, a.gate);
     takeUp(a.up);
-    p.isRefused = a.activation != Activation::Silu || a.gateBias || a.upBias;
+    g.bias = a.gateBias;
+    g.upBias = a.upBias;
+    p.activation = a.activation;
     break;
   }
   case OpCode::ExpertsLinear: {
     const auto &a = *static_cast<const ExpertsLinearArgs *>(args);
     take(a, a.w);
     takeExperts(a, a.w, a.actPerToken);
-    p.isRefused = a.bias;
+    g.bias = a.bias;
     break;
   }
   case OpCode::ExpertsGateUp: {
@@ -92,7 +98,9 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
     take(a, a.gate);
     takeUp(a.up);
     takeExperts(a, a.gate, true);
-    p.isRefused = a.activation != Activation::Silu || a.gateBias || a.upBias;
+    g.bias = a.gateBias;
+    g.upBias = a.upBias;
+    p.activation = a.activation;
     break;
   }
   case OpCode::HeadLinear: {
@@ -120,8 +128,10 @@ KernelSpec specOf(const Product &p, const char *file, const char *name,
   static constexpr const char *kJobNames[] = {"", "_heads", "_experts"};
   KernelSpec spec{std::string("kernels/cuda/") + file, name, {}};
   if (p.isGate) {
-    spec.entry += "_gate_up";
+    spec.entry += std::string("_gate_up") + activationSuffix(p.activation);
     spec.defines.push_back("MOE_GATE");
+    spec.defines.push_back("MOE_ACTIVATION=" +
+                           std::to_string(int(p.activation)));
   }
   spec.entry += kJobNames[size_t(p.jobs)];
   spec.entry += "_" + std::to_string(rows);
@@ -273,7 +283,7 @@ std::vector<Launch> gemm(const Product &p, int arch) {
 std::vector<Launch> gemmLaunches(OpCode op, const void *args,
                                  const LaunchContext &context) {
   Product p = productOf(op, args, context);
-  if (p.isRefused || (p.isGate && p.format != p.upFormat))
+  if (p.isGate && p.format != p.upFormat)
     return {};
   if (context.form.layout == Layout::Gguf)
     return floatGemm(p);

@@ -36,6 +36,9 @@ inline Matrix matrixOf(const WeightView &w) {
   return {w.data, w.rows, w.cols, w.outerStride, w.rowStride};
 }
 
+/// What a kernel's name has for one that is not SiLU.
+const char *activationSuffix(Activation activation);
+
 /// Compiles `spec` for a weight format; false if that has no kernels.
 bool addFormat(KernelSpec &spec, Format format);
 

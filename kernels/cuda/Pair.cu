@@ -1,4 +1,4 @@
-// ActivationMul and Add: an element a thread.
+// ActivationMul, SigmoidMul and Add: an element a thread.
 
 #include "kernels/cuda/Device.cuh"
 
@@ -7,8 +7,12 @@ MOE_KERNEL(256, 4)(const __grid_constant__ PairArgs a) {
   i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count)
     return;
-#ifdef MOE_SILU
-  a.out[i] = silu(a.x[i]) * a.y[i];
+#if defined(MOE_ACTIVATION)
+  a.out[i] = activate(a.x[i], a.y[i]);
+#elif defined(MOE_SIGMOID_OF_ROW)
+  a.out[i] = timesSigmoid(a.x[i], a.y[i / a.perToken]);
+#elif defined(MOE_SIGMOID)
+  a.out[i] = timesSigmoid(a.x[i], a.y[i]);
 #else
   a.out[i] = a.x[i] + a.y[i];
 #endif

@@ -1,7 +1,7 @@
-// RopeTable: cosines and sines of the step's positions, times a scale. Angles in double: at
-// position 10^6 a float angle would be off by 0.03. The library's sine keeps a
-// table in local memory for angles that we do not have: position times at most
-// one radian is below 2^31.
+// RopeTable: cosines and sines of the step's positions, times a scale. Angles
+// in double: at position 10^6 a float angle would be off by 0.03. The library's
+// sine keeps a table in local memory for angles that we do not have: position
+// times at most one radian is below 2^31.
 
 #include "kernels/cuda/Device.cuh"
 

@@ -7,14 +7,23 @@
 
 constexpr int kLatentSpan = 128; // kernels/Scratch.h
 
-/// Rows of a span of what a sequence sees, cut into `splits`: as on the CPU
-/// (kernels/cpu/Spans.h), so that either adds up the other's.
-MOE_DEVICE int spanLength(const Sequence &s, int splits) {
-  int visible = s.position + s.count;
-  int length = (visible + splits - 1) / splits;
+/// The first position that a token at `position` sees; a window of 0 is none.
+MOE_DEVICE int firstVisible(int position, int window) {
+  return window > 0 ? max(position + 1 - window, 0) : 0;
+}
+
+/// Spans of what a sequence sees, cut into `splits`: `base` and multiples of
+/// `length` after it. As on the CPU (kernels/cpu/Spans.h), so that either adds
+/// up the other's.
+struct Spans {
+  int base, length;
+};
+MOE_DEVICE Spans spansOf(const Sequence &s, int splits, int window) {
+  int base = firstVisible(s.position, window) / kKvTile * kKvTile;
+  int length = (s.position + s.count - base + splits - 1) / splits;
   if (length < kLatentSpan && splits > 1)
     length = kLatentSpan;
-  return (length + kKvTile - 1) / kKvTile * kKvTile;
+  return {base, (length + kKvTile - 1) / kKvTile * kKvTile};
 }
 
 #endif // MOE_KERNELS_CUDA_SPANS_CUH

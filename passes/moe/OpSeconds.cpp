@@ -53,22 +53,6 @@ static bool lacksFormats(Operation *op, const moec::DeviceDesc &device) {
          });
 }
 
-/// Whether a GPU's products lack what the op asks of them, as
-/// kernels/cuda/LaunchGemm.cpp says: biases of experts, and of gate and up, and
-/// activations other than SiLU.
-static bool lacksProducts(Operation *op, const moec::DeviceDesc &device) {
-  auto refuses = [](auto ffn) {
-    return ffn.getActivation() != Activation::Silu || ffn.getGateBias() ||
-           ffn.getUpBias();
-  };
-  if (device.isa != moek::Isa::Cuda)
-    return false;
-  if (auto experts = dyn_cast<ExpertsOp>(op))
-    return refuses(experts) || experts.getDownBias();
-  auto ffn = dyn_cast<FfnOp>(op);
-  return ffn && refuses(ffn);
-}
-
 double moe::opSeconds(Operation *op, const moec::Situation &situation,
                       const moec::DeviceDesc &device, bool mayPack) {
   auto costed = dyn_cast<CostOpInterface>(op);
@@ -79,7 +63,7 @@ double moe::opSeconds(Operation *op, const moec::Situation &situation,
     return moec::transferSeconds(
         costed.getCost(situation.tokens, situation.cached).activationBytes,
         device);
-  if (lacksFormats(op, device) || lacksProducts(op, device))
+  if (lacksFormats(op, device))
     return kNeverSeconds;
   SmallVector<PlanStep> steps = lowerable.getPlanSteps();
   SmallVector<StepWork> works =

@@ -154,8 +154,6 @@ Wanted gpt(double g, double u, double gError, double uError) {
 }
 
 TEST_P(GateUpTest, BiasesAndActivation) {
-  if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "GPUs have neither";
   Random random(27);
   for (int32_t tokens : {1, 70}) {
     int64_t f = 77, k = 19;
@@ -301,8 +299,6 @@ TEST_P(ExpertsGateUpTest, EachSlotMeetsItsExpert) {
 }
 
 TEST_P(ExpertsLinearTest, EachExpertsBias) {
-  if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "GPUs have none";
   Random random(28);
   for (int32_t tokens : {1, 150}) {
     int32_t experts = 8, topK = 3;
@@ -336,8 +332,6 @@ TEST_P(ExpertsLinearTest, EachExpertsBias) {
 }
 
 TEST_P(ExpertsGateUpTest, BiasesAndActivation) {
-  if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "GPUs have neither";
   Random random(29);
   for (int32_t tokens : {1, 150}) {
     int32_t experts = 8, topK = 3;

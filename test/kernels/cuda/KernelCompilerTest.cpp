@@ -121,13 +121,27 @@ private:
                          .latent = 512,
                          .value = 128};
     add<OpCode::MlaAttention>(mla);
+    KvView grouped = kv;
+    grouped.width = gqaKvWidth(8, 128, 128);
+    grouped.rowStride = kvRowBytes(type, grouped.width);
+    add<OpCode::KvStore>({.kv = grouped, .heads = 8, .key = 128, .value = 128});
+    add<OpCode::Attention>({.kv = grouped,
+                            .heads = 64,
+                            .kvHeads = 8,
+                            .key = 128,
+                            .value = 128,
+                            .splits = 16});
   }
   void addOthers() {
     add<OpCode::RopeTable>({.dim = 64});
     add<OpCode::RmsNorm>({.groups = 1, .cols = 2048});
     add<OpCode::Quantize>({.cols = 2048, .rowsPerToken = 1, .blockCols = 32});
     add<OpCode::Quantize>({.cols = 2048, .rowsPerToken = 1, .blockCols = 128});
-    add<OpCode::ActivationMul>({.cols = 2048, .rowsPerToken = 1});
+    for (int32_t i = 0; i < kActivationCount; ++i)
+      add<OpCode::ActivationMul>(
+          {.cols = 2048, .rowsPerToken = 1, .activation = Activation(i)});
+    for (bool ofRow : {false, true})
+      add<OpCode::SigmoidMul>({.cols = 2048, .gateOfRow = ofRow});
     add<OpCode::Add>({.cols = 2048});
     add<OpCode::Copy>({.tokenBytes = 8192});
     for (bool neox : {false, true})
@@ -317,7 +331,8 @@ struct Folder {
 std::vector<KernelJob> fewJobs() {
   cuda::KernelSpec copy{"kernels/cuda/Copy.cu", "copy", {}};
   cuda::KernelSpec add{"kernels/cuda/Pair.cu", "add", {}};
-  cuda::KernelSpec silu{"kernels/cuda/Pair.cu", "activation_mul", {"MOE_SILU"}};
+  cuda::KernelSpec silu{
+      "kernels/cuda/Pair.cu", "activation_mul", {"MOE_ACTIVATION=0"}};
   return {{copy, 89}, {add, 89}, {silu, 89}, {copy, 80}, {copy, 89}};
 }
 

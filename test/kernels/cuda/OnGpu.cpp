@@ -81,11 +81,21 @@ struct Moved {
     act(a.act, tokens, a.actStride, a.gate.cols);
     weight(a.gate, form.layout);
     weight(a.up, form.layout);
+    in(a.gateBias, a.gate.rows * 4);
+    in(a.upBias, a.up.rows * 4);
     out(a.out, floats(tokens, a.outStride, a.gate.rows));
   }
   void move(ActivationMulArgs &a) {
     int64_t bytes = tokens * a.rowsPerToken * a.cols * 4;
     inPair(a.gate, a.up, a.out, bytes);
+  }
+  void move(SigmoidMulArgs &a) {
+    int64_t bytes = tokens * a.cols * 4;
+    if (!a.gateOfRow)
+      return inPair(a.x, a.gate, a.out, bytes);
+    in(a.gate, tokens * 4);
+    const float *x = a.x;
+    inPair(a.x, x, a.out, bytes);
   }
   void move(AddArgs &a) { inPair(a.x, a.y, a.out, tokens * a.cols * 4); }
   void inPair(const float *&x, const float *&y, float *&to, int64_t bytes) {
@@ -121,6 +131,18 @@ struct Moved {
        floats(tokens * a.splits, a.xStride, int64_t(a.heads) * (a.latent + 2)));
     out(a.out, floats(tokens, a.outStride, int64_t(a.heads) * a.latent));
   }
+  void move(KvStoreArgs &a) {
+    in(a.k, floats(tokens, a.kStride, int64_t(a.heads) * a.key));
+    in(a.v, floats(tokens, a.vStride, int64_t(a.heads) * a.value));
+    cache(a.kv, true);
+  }
+  void move(AttentionArgs &a) {
+    int64_t cols = int64_t(a.heads) * (a.value + (a.splits > 1 ? 2 : 0));
+    in(a.q, floats(tokens, a.qStride, int64_t(a.heads) * a.key));
+    in(a.sinks, a.heads * 4);
+    cache(a.kv, false);
+    out(a.out, floats(tokens * a.splits, a.outStride, cols));
+  }
   void move(HeadLinearArgs &a) {
     in(a.x, floats(tokens, a.xStride, a.w.outer * (a.w.cols + a.tail)));
     weight(a.w, form.layout);
@@ -147,6 +169,7 @@ struct Moved {
   void move(ExpertsLinearArgs &a) {
     act(a.act, a.actPerToken ? tokens : tokens * a.topK, a.actStride, a.w.cols);
     weight(a.w, form.layout);
+    in(a.bias, a.w.outer * a.w.rows * 4);
     in(a.offsets, (a.w.outer + 1) * 4);
     in(a.slots, tokens * a.topK * 4);
     out(a.out, floats(tokens * a.topK, a.outStride, a.w.rows));
@@ -155,6 +178,8 @@ struct Moved {
     act(a.act, tokens, a.actStride, a.gate.cols);
     weight(a.gate, form.layout);
     weight(a.up, form.layout);
+    in(a.gateBias, a.gate.outer * a.gate.rows * 4);
+    in(a.upBias, a.up.outer * a.up.rows * 4);
     in(a.offsets, (a.gate.outer + 1) * 4);
     in(a.slots, tokens * a.topK * 4);
     out(a.out, floats(tokens * a.topK, a.outStride, a.gate.rows));
@@ -242,12 +267,11 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
     MOE_OP(ExpertsLinear)
     MOE_OP(ExpertsGateUp)
     MOE_OP(ExpertsCombine)
+    MOE_OP(KvStore)
+    MOE_OP(Attention)
+    MOE_OP(SigmoidMul)
     MOE_OP(Copy)
 #undef MOE_OP
-  case OpCode::KvStore:
-  case OpCode::Attention:
-  case OpCode::SigmoidMul:
-    FAIL() << "no GPU has kernels for it";
   }
 }
 

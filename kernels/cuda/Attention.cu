@@ -1,0 +1,165 @@
+// Attention whose heads share keys and values in groups, for any shape and
+// cache, in float. A block is sixteen queries of a sequence that read the same
+// head of the cache, and a span of it: queries are numbered token by token, of
+// each the heads of the group, so that one token's meet each key once. A warp
+// has four of them. 32 keys at a time become floats in shared memory, a lane
+// scores one of them for four queries; then their values take the same place,
+// and lanes are columns.
+//
+// Shared floats: keys [32][key + 1], an odd stride so that lanes read from 32
+// banks, or values [32][value]; queries [16][key]: 256 columns are 49 KB.
+
+#include "kernels/cuda/Spans.cuh"
+
+constexpr int kKeys = 32, kQueries = 16, kOwn = 4, kThreads = 128;
+/// Columns of values that a lane sums: MOE_VALUE of them in all.
+constexpr int kColumns = (MOE_VALUE + 31) / 32;
+
+extern __shared__ float shared[];
+
+struct Query {
+  int t, head;    ///< Of the sequence's tokens; of the group's heads.
+  int begin, end; ///< The positions that it sees, of the block's span.
+};
+
+/// `columns` columns from `from` on of `count` positions from `at` on.
+MOE_DEVICE void loadRows(float *to, int stride, const Kv &kv, const int *pages,
+                         int at, int count, int from, int columns) {
+  for (int r = 0; r < count; ++r) {
+    i64 row = cacheRow(pages, at + r);
+    for (int c = threadIdx.x; c < columns; c += kThreads)
+      to[r * stride + c] = loadKv(kv, row, from + c);
+  }
+}
+
+MOE_KERNEL(128, 2)(const __grid_constant__ AttentionArgs a) {
+  __shared__ float weights[kQueries][kKeys];
+  // Tiles are numbered through all sequences, rows of a tile are of one.
+  int tile = blockIdx.x, span = blockIdx.y, kvHead = blockIdx.z, s = 0;
+  int group = a.heads / a.kvHeads;
+  for (; s < a.step->sequences; ++s) {
+    int tiles = (a.step->sequence[s].count * group + kQueries - 1) / kQueries;
+    if (tile < tiles)
+      break;
+    tile -= tiles;
+  }
+  if (s == a.step->sequences)
+    return;
+  const Sequence &sequence = a.step->sequence[s];
+  int count = min(sequence.count * group - tile * kQueries, kQueries);
+  Spans spans = spansOf(sequence, a.splits, a.window);
+  int spanBegin = spans.base + span * spans.length;
+  int spanEnd = spanBegin + spans.length;
+  auto queryOf = [&](int i) {
+    int row = tile * kQueries + i;
+    Query q = {row / group, row % group, 0, 0};
+    int position = sequence.position + q.t;
+    q.begin = max(firstVisible(position, a.window), spanBegin);
+    q.end = min(position + 1, spanEnd);
+    return q;
+  };
+  // What the first begins to see to what the last sees.
+  int begin = queryOf(0).begin, end = queryOf(count - 1).end;
+  if (begin >= end)
+    return;
+
+  int lane = threadIdx.x % 32, own = threadIdx.x / 32 * kOwn;
+  int stride = a.key | 1, rowFloats = max(stride, MOE_VALUE);
+  float *rows = shared, *queries = rows + kKeys * rowFloats;
+  int keyAt = kvHead * kvBlocks(a.key) * kKvBlock;
+  int valueAt =
+      (a.kvHeads * kvBlocks(a.key) + kvHead * kvBlocks(MOE_VALUE)) * kKvBlock;
+  for (int i = threadIdx.x; i < kQueries * a.key; i += kThreads) {
+    int r = i / a.key, c = i % a.key;
+    Query q = queryOf(r);
+    queries[i] = r < count ? a.q[(sequence.begin + q.t) * a.qStride +
+                                 i64(kvHead * group + q.head) * a.key + c]
+                           : 0;
+  }
+  Query query[kOwn];
+  float most[kOwn], sum[kOwn], sums[kOwn][kColumns];
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    query[i] = queryOf(own + i);
+    if (own + i >= count)
+      query[i].end = 0;
+    // A sink is a score of the first span that its token sees.
+    bool hasSink =
+        a.sinks && own + i < count &&
+        spanBegin <= firstVisible(sequence.position + query[i].t, a.window);
+    most[i] = hasSink ? a.sinks[kvHead * group + query[i].head] : -infinity();
+    sum[i] = hasSink ? 1 : 0;
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j)
+      sums[i][j] = 0;
+  }
+  for (int at = begin; at < end; at += kKeys) {
+    int rowCount = min(end - at, kKeys);
+    __syncthreads();
+    loadRows(rows, stride, a.kv, sequence.pages, at, rowCount, keyAt, a.key);
+    __syncthreads();
+    float score[kOwn] = {};
+    if (lane < rowCount)
+      for (int c = 0; c < a.key; ++c) {
+        float key = rows[lane * stride + c];
+#pragma unroll
+        for (int i = 0; i < kOwn; ++i)
+          score[i] = fmaf(key, queries[(own + i) * a.key + c], score[i]);
+      }
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      bool isSeen = at + lane >= query[i].begin && at + lane < query[i].end;
+      float x = score[i] * a.scale;
+      if (a.softcap != 0) // tanh, off by an epsilon of the cap.
+        x = a.softcap * (1 - 2 / (expf(x * (2 / a.softcap)) + 1));
+      x = isSeen ? x : -infinity();
+      // fmaxf drops a NaN; the weight that it makes of itself does not.
+      float next = fmaxf(most[i], warpMax(x));
+      float shift = next == -infinity() ? 0 : next;
+      float weight = isSeen ? expf(x - shift) : 0;
+      float alpha = expf(most[i] - shift);
+      sum[i] = sum[i] * alpha + warpSum(weight);
+      most[i] = next;
+      weights[own + i][lane] = weight;
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j)
+        sums[i][j] *= alpha;
+    }
+    __syncthreads(); // Nobody reads keys any more.
+    loadRows(rows, MOE_VALUE, a.kv, sequence.pages, at, rowCount, valueAt,
+             MOE_VALUE);
+    __syncthreads();
+    for (int r = 0; r < rowCount; ++r)
+#pragma unroll
+      for (int i = 0; i < kOwn; ++i) {
+        // A weight of zero would not hide a NaN in a row that nobody sees.
+        if (at + r < query[i].begin || at + r >= query[i].end)
+          continue;
+        float weight = weights[own + i][r];
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j)
+          if (lane + 32 * j < MOE_VALUE)
+            sums[i][j] =
+                fmaf(weight, rows[r * MOE_VALUE + lane + 32 * j], sums[i][j]);
+      }
+  }
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    if (query[i].begin >= query[i].end)
+      continue;
+    int head = kvHead * group + query[i].head;
+    float *row = a.out + (i64(sequence.begin + query[i].t) * a.splits + span) *
+                             a.outStride;
+    float *out = row + i64(head) * MOE_VALUE;
+    float factor = a.splits > 1 ? 1 : 1 / sum[i];
+    if (a.splits > 1 && lane == 0) {
+      float *stats = row + i64(a.heads) * MOE_VALUE + head;
+      stats[0] = most[i];
+      stats[a.heads] = sum[i];
+    }
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j)
+      if (lane + 32 * j < MOE_VALUE)
+        out[lane + 32 * j] = sums[i][j] * factor;
+  }
+}

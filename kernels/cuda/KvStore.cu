@@ -1,0 +1,64 @@
+// KvStore: a token's keys and values become a row of the cache, each head's
+// part in whole blocks of 64 (kernels/KvCache.h). A block is a token; a warp
+// takes a block of a part, a lane neighbours 2 i and 2 i + 1 of it.
+
+#include "kernels/cuda/KvCache.cuh"
+
+extern __shared__ int isBroken[]; // [heads]
+
+/// What a lane has of block `b` of the row, which begins at column `to`;
+/// whether all that is stored of the block is finite.
+MOE_DEVICE bool storeBlock(const Kv &kv, i64 row, int b, float u, float v) {
+  int lane = threadIdx.x % 32;
+#if MOE_KV == MOE_KV_Q8_0
+  bool isFine = __all_sync(kAllLanes, isFinite(u) && isFinite(v));
+  float most = warpMax(fmaxf(fabsf(u), fabsf(v)));
+  float inverse = isFine && most >= 1e-36f ? 127 / most : 0;
+  int first = inverse != 0 ? __float2int_rn(u * inverse) : 0;
+  int second = inverse != 0 ? __float2int_rn(v * inverse) : 0;
+  u8 *codes = kvCodes(kv, row) + i64(b) * kKvBlock * kKvTile;
+  *(u16 *)(codes + lane / 2 * 64 + lane % 2 * 2) =
+      u16((first + 128) | (second + 128) << 8);
+  if (lane == 0)
+    *kvScale(kv, row, b) = !isFine ? nanValue() : inverse != 0 ? most / 127 : 0;
+  return isFine;
+#else
+  int column = b * kKvBlock + 2 * lane;
+  float x = storeKv(kv, row, column, u), y = storeKv(kv, row, column + 1, v);
+  return __all_sync(kAllLanes, isFinite(x) && isFinite(y));
+#endif
+}
+
+MOE_KERNEL(256, 2)(const __grid_constant__ KvStoreArgs a) {
+  int t = blockIdx.x, lane = threadIdx.x % 32;
+  if (t >= a.step->tokens)
+    return;
+  Place place = placeOf(a.step, t);
+  i64 row = cacheRow(place.pages, place.position);
+  for (int h = threadIdx.x; h < a.heads; h += blockDim.x)
+    isBroken[h] = 0;
+  __syncthreads();
+  int keyBlocks = kvBlocks(a.key), valueBlocks = kvBlocks(a.value);
+  int keys = a.heads * keyBlocks, blocks = keys + a.heads * valueBlocks;
+  for (int b = threadIdx.x / 32; b < blocks; b += blockDim.x / 32) {
+    bool isKey = b < keys;
+    int each = isKey ? keyBlocks : valueBlocks, at = isKey ? b : b - keys;
+    int cols = isKey ? a.key : a.value, head = at / each;
+    int c = at % each * kKvBlock + 2 * lane;
+    const float *x =
+        (isKey ? a.k + t * a.kStride : a.v + t * a.vStride) + i64(head) * cols;
+    bool isFine = storeBlock(a.kv, row, b, c < cols ? x[c] : 0,
+                             c + 1 < cols ? x[c + 1] : 0);
+    if (!isFine && lane == 0)
+      atomicOr(&isBroken[head], 1); // Of any part, in any order.
+  }
+  __syncthreads();
+  // A score with such a row is NaN.
+  for (int h = threadIdx.x; h < a.heads; h += blockDim.x)
+    if (isBroken[h])
+#if MOE_KV == MOE_KV_Q8_0
+      *kvScale(a.kv, row, h * keyBlocks) = nanValue();
+#else
+      storeKv(a.kv, row, h * keyBlocks * kKvBlock, nanValue());
+#endif
+}
