@@ -119,9 +119,11 @@ using GemmFn = void (*)(const uint8_t *w, int64_t wStride, int64_t rows,
 
 struct EmbedArgs {
   const int32_t *tokens; ///< [T]
-  WeightView table;      ///< [vocab, D]
-  float *out;            ///< [T, D]
+  WeightView table;      ///< [vocab, at least begin + cols]
+  float *out;            ///< [T, cols]
   int64_t outStride;
+  /// Columns of the table, whole blocks of its format.
+  int64_t begin, cols;
 };
 
 struct RopeTableArgs {
@@ -136,7 +138,7 @@ struct RopeTableArgs {
 struct RmsNormArgs {
   const float *x; ///< [T, groups * cols]
   int64_t xStride;
-  const float *weight; ///< [cols]
+  const float *weight; ///< [cols], or null: all 1.
   float *out;          ///< Same shape as x; may be x.
   int64_t outStride;
   int64_t groups, cols;
@@ -199,6 +201,14 @@ struct SigmoidMulArgs {
   float *out;        ///< [T, cols]; may be x, or a gate of as many columns.
   int64_t cols;
   bool gateOfRow;
+};
+
+/// out = factor * x, or softcap * tanh(factor * x / softcap).
+struct ScaleArgs {
+  const float *x; ///< [T, cols]
+  float *out;     ///< May be x.
+  int64_t cols;
+  float factor, softcap; ///< softcap 0: none.
 };
 
 struct AddArgs {
@@ -323,9 +333,10 @@ enum class Scoring : int32_t { Softmax = 1, Sigmoid = 2, SoftmaxTopK = 3 };
 /// the `groupsUsed` groups with the largest sum of their two best biased scores
 /// (without a bias: the largest single score) stay eligible. Ties go to the
 /// lower index. SoftmaxTopK takes the softmax over the selected logits only.
-/// weights = score, divided by their sum if `normalize`, times `scale`; all of
-/// them NaN for a token with a logit, chosen or not, or a bias that is not
-/// finite, as its choice means nothing. Ids are valid and distinct even then.
+/// weights = score, divided by their sum if `normalize`, times `scale` and
+/// times expertScale of the expert; all of them NaN for a token with a logit,
+/// chosen or not, or a bias that is not finite, as its choice means nothing.
+/// Ids are valid and distinct even then.
 struct RouterArgs {
   const float *logits; ///< [T, experts]
   int64_t stride;
@@ -336,6 +347,7 @@ struct RouterArgs {
   Scoring scoring;
   bool normalize;
   float scale;
+  const float *expertScale = nullptr; ///< [experts] or null: all 1.
 };
 
 struct ExpertGroupArgs {

@@ -68,6 +68,8 @@ private:
     a.table = o.weight("table");
     a.out = f32("out");
     a.outStride = stride("out");
+    a.begin = o.integer("begin");
+    a.cols = a.outStride;
   }
   void fill(RopeTableArgs &a) const {
     auto frequencies = o.constant("inv_freq");
@@ -132,6 +134,13 @@ private:
     a.x = f32("x");
     a.gate = f32("gate");
     a.out = f32("out");
+  }
+  void fill(ScaleArgs &a) const {
+    a.cols = stride("x");
+    a.x = f32("x");
+    a.out = f32("out");
+    a.factor = o.real("factor");
+    a.softcap = o.real("softcap");
   }
   void fill(AddArgs &a) const {
     a.cols = stride("x");
@@ -271,6 +280,7 @@ private:
     a.logits = f32("logits");
     a.stride = stride("logits");
     a.bias = vector("bias");
+    a.expertScale = vector("expert_scale");
     a.ids = i32("ids");
     a.weights = f32("weights");
   }

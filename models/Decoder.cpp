@@ -63,13 +63,35 @@ StatusOr<Decoder> readDecoder(ModelBuilder &model) {
   return decoder;
 }
 
-Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
-                    const DecoderParts &parts) {
+StatusOr<Value> beginForward(ModelBuilder &model, const Decoder &decoder) {
   mlir::Type hidden = model.rows(decoder.hidden);
   Value ids = model.begin("forward", model.tokenIds(), hidden);
   MOE_ASSIGN_OR_RETURN(
       Value table, model.weight("token_embd", {decoder.vocab, decoder.hidden}));
-  Value x = model.create<moe::EmbeddingOp>("token_embd", hidden, ids, table);
+  return model.create<moe::EmbeddingOp>("token_embd", hidden, ids, table)
+      .getResult();
+}
+
+Status endForward(ModelBuilder &model, const Decoder &decoder, Value x,
+                  double softcap) {
+  model.end(x);
+  mlir::Type logits = model.rows(decoder.vocab);
+  x = model.begin("logits", x.getType(), logits);
+  MOE_ASSIGN_OR_RETURN(x, model.rmsNorm(x, "output_norm", decoder.eps));
+  bool tied = !model.has("output");
+  if (tied)
+    model.note("output.weight is absent: token_embd.weight serves as both");
+  MOE_ASSIGN_OR_RETURN(Value head,
+                       model.weight(tied ? "token_embd" : "output",
+                                    {decoder.vocab, decoder.hidden}));
+  x = model.create<moe::LmHeadOp>("output", logits, x, head);
+  model.end(softcap > 0 ? model.scale(x, "output_softcap", 1, softcap) : x);
+  return Status::ok();
+}
+
+Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
+                    const DecoderParts &parts) {
+  MOE_ASSIGN_OR_RETURN(Value x, beginForward(model, decoder));
   for (int64_t layer = 0; layer < decoder.layers; ++layer) {
     const std::string &block = model.beginLayer(layer);
     MOE_ASSIGN_OR_RETURN(Value normed,
@@ -86,19 +108,7 @@ Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
     x = model.create<moe::AddOp>(block + "ffn_add", x, mixed);
   }
   model.endLayers();
-  model.end(x);
-
-  x = model.begin("logits", hidden, model.rows(decoder.vocab));
-  MOE_ASSIGN_OR_RETURN(x, model.rmsNorm(x, "output_norm", decoder.eps));
-  bool tied = !model.has("output");
-  if (tied)
-    model.note("output.weight is absent: token_embd.weight serves as both");
-  MOE_ASSIGN_OR_RETURN(Value head,
-                       model.weight(tied ? "token_embd" : "output",
-                                    {decoder.vocab, decoder.hidden}));
-  model.end(model.create<moe::LmHeadOp>("output", model.rows(decoder.vocab), x,
-                                        head));
-  return Status::ok();
+  return endForward(model, decoder, x);
 }
 
 } // namespace moec

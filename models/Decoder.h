@@ -27,10 +27,18 @@ struct DecoderParts {
   Part attention, feedForward;
 };
 
+/// Begins @forward: rows [T, hidden] of token_embd.
+moert::StatusOr<mlir::Value> beginForward(ModelBuilder &model,
+                                          const Decoder &decoder);
+
+/// Ends @forward with `x`. @logits: output_norm and output, or the embedding's
+/// table where the file has no output; with a `softcap` c c * tanh(logits / c).
+moert::Status endForward(ModelBuilder &model, const Decoder &decoder,
+                         mlir::Value x, double softcap = 0);
+
 /// @forward: embedding, then x += attention(attn_norm(x)) and
 /// x += feedForward(ffn_norm(x)) per layer; some files call the latter norm
-/// post_attention_norm. @logits: output_norm and output,
-/// or the embedding's table where the file has no output.
+/// post_attention_norm. @logits as endForward().
 moert::Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
                            const DecoderParts &parts);
 

@@ -36,6 +36,7 @@ StatusOr<GroupedAttention> readGroupedAttention(ModelBuilder &model,
                                                     kMostSize, config.key));
   MOE_ASSIGN_OR_RETURN(Rope rotation, readRope(model, rope, config.key));
   config.rope = rotation.attr;
+  config.scale = 1 / std::sqrt(double(config.key));
   model.facts().heads = config.heads;
   model.facts().rope = config.rope.getDim();
   return config;
@@ -72,30 +73,57 @@ StatusOr<Value> finish(ModelBuilder &model, const GroupedAttention &a,
 }
 } // namespace
 
-StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
-                                      const GroupedAttention &a, int64_t layer,
-                                      const std::string &block, Value x,
-                                      bool windowed) {
+StatusOr<Value> buildQueries(ModelBuilder &model, const GroupedAttention &a,
+                             const std::string &block, Value x) {
+  MOE_ASSIGN_OR_RETURN(Value q,
+                       project(model, a, block, x, "q", 0, a.heads * a.key));
+  return finish(model, a, block + "attn_q", q, a.heads);
+}
+
+StatusOr<Value> buildKeysAndValues(ModelBuilder &model,
+                                   const GroupedAttention &a, int64_t layer,
+                                   const std::string &block, Value x) {
   int64_t queries = a.heads * a.key, keys = a.kvHeads * a.key;
-  MOE_ASSIGN_OR_RETURN(Value q, project(model, a, block, x, "q", 0, queries));
-  MOE_ASSIGN_OR_RETURN(q, finish(model, a, block + "attn_q", q, a.heads));
-  MOE_ASSIGN_OR_RETURN(Value k,
+  MOE_ASSIGN_OR_RETURN(Value raw,
                        project(model, a, block, x, "k", queries, keys));
-  MOE_ASSIGN_OR_RETURN(k, finish(model, a, block + "attn_k", k, a.kvHeads));
-  MOE_ASSIGN_OR_RETURN(Value v, project(model, a, block, x, "v", queries + keys,
-                                        a.kvHeads * a.value));
+  MOE_ASSIGN_OR_RETURN(Value k,
+                       finish(model, a, block + "attn_k", raw, a.kvHeads));
+  Value v = raw;
+  if (!a.normedValues || model.has(block + "attn_v") ||
+      model.has(block + "attn_qkv")) {
+    MOE_ASSIGN_OR_RETURN(v, project(model, a, block, x, "v", queries + keys,
+                                    a.kvHeads * a.value));
+  }
+  if (a.normedValues)
+    v = model.rmsNormOnly(v, block + "attn_v_norm", a.eps, a.kvHeads);
   int64_t width = moek::gqaKvWidth(a.kvHeads, a.key, a.value);
-  Value kv = model.create<moe::KvStoreOp>(
-      block + "attn_kv", moe::KvType::get(x.getContext(), width), k, v,
-      uint64_t(layer), uint64_t(a.kvHeads));
+  return model
+      .create<moe::KvStoreOp>(block + "attn_kv",
+                              moe::KvType::get(x.getContext(), width), k, v,
+                              uint64_t(layer), uint64_t(a.kvHeads))
+      .getResult();
+}
+
+StatusOr<Value> buildMixture(ModelBuilder &model, const GroupedAttention &a,
+                             const std::string &block, Value q, Value kv,
+                             int64_t hidden, bool windowed) {
   MOE_ASSIGN_OR_RETURN(Value sinks,
                        model.vectorIfAny(block + "attn_sinks.weight", a.heads));
   Value mixed = model.create<moe::GqaAttentionOp>(
       block + "attention", model.rows(a.heads * a.value), q, kv, sinks,
       uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
-      uint64_t(a.value), llvm::APFloat(1 / std::sqrt(double(a.key))),
+      uint64_t(a.value), llvm::APFloat(a.scale),
       uint64_t(windowed ? a.window : 0), llvm::APFloat(0.0));
-  return model.linear(mixed, block + "attn_output", columnsOf(x));
+  return model.linear(mixed, block + "attn_output", hidden);
+}
+
+StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
+                                      const GroupedAttention &a, int64_t layer,
+                                      const std::string &block, Value x,
+                                      bool windowed) {
+  MOE_ASSIGN_OR_RETURN(Value q, buildQueries(model, a, block, x));
+  MOE_ASSIGN_OR_RETURN(Value kv, buildKeysAndValues(model, a, layer, block, x));
+  return buildMixture(model, a, block, q, kv, columnsOf(x), windowed);
 }
 
 } // namespace moec

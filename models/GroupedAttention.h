@@ -15,6 +15,10 @@ struct GroupedAttention {
   mlir::moe::RopeAttr rope;
   double eps = 0;     ///< Of norms of queries and keys.
   int64_t window = 0; ///< Of layers with one, in tokens; 0: none has.
+  double scale = 0;   ///< Of scores.
+  /// Values are normed, without a weight, and are what attn_k makes in layers
+  /// without attn_v.
+  bool normedValues = false;
 };
 
 /// The keys attention.* and rope.*. Without attention.head_count_kv no heads
@@ -31,6 +35,22 @@ moert::StatusOr<mlir::Value>
 buildGroupedAttention(ModelBuilder &model, const GroupedAttention &attention,
                       int64_t layer, const std::string &block, mlir::Value x,
                       bool windowed);
+
+/// Its parts: queries of `x`, the cache of `layer` with keys and values of `x`,
+/// and `hidden` columns of what queries find in a cache, of this layer or
+/// another.
+moert::StatusOr<mlir::Value> buildQueries(ModelBuilder &model,
+                                          const GroupedAttention &attention,
+                                          const std::string &block,
+                                          mlir::Value x);
+moert::StatusOr<mlir::Value>
+buildKeysAndValues(ModelBuilder &model, const GroupedAttention &attention,
+                   int64_t layer, const std::string &block, mlir::Value x);
+moert::StatusOr<mlir::Value> buildMixture(ModelBuilder &model,
+                                          const GroupedAttention &attention,
+                                          const std::string &block,
+                                          mlir::Value q, mlir::Value kv,
+                                          int64_t hidden, bool windowed);
 
 } // namespace moec
 

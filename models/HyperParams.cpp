@@ -45,6 +45,38 @@ StatusOr<int64_t> HyperParams::integer(std::string_view name, int64_t low,
   return int64_t(*value);
 }
 
+StatusOr<int64_t> HyperParams::element(std::string_view name, GgufType type,
+                                       int64_t index) const {
+  MOE_ASSIGN_OR_RETURN(const GgufArray *array,
+                       model_.getArray(key(name), type));
+  if (!array)
+    return error(StatusCode::InvalidFile, name, "is missing");
+  if (index >= int64_t(array->integers.size()))
+    return error(StatusCode::InvalidFile, name,
+                 fmt::format("has {} elements, expected one for each layer",
+                             array->integers.size()));
+  return array->integers[size_t(index)];
+}
+
+StatusOr<int64_t> HyperParams::ofLayer(std::string_view name, int64_t layer,
+                                       int64_t low, int64_t high) const {
+  const GgufValue *found = model_.find(key(name));
+  if (!found || !std::holds_alternative<GgufArray>(found->data))
+    return integer(name, low, high);
+  MOE_ASSIGN_OR_RETURN(int64_t value, element(name, GgufType::U32, layer));
+  if (value < low || value > high)
+    return error(StatusCode::InvalidFile, name,
+                 fmt::format("is {} for layer {}, expected {} to {}", value,
+                             layer, low, high));
+  return value;
+}
+
+StatusOr<bool> HyperParams::flagOfLayer(std::string_view name,
+                                        int64_t layer) const {
+  MOE_ASSIGN_OR_RETURN(int64_t value, element(name, GgufType::Bool, layer));
+  return value != 0;
+}
+
 StatusOr<double> HyperParams::positive(std::string_view name,
                                        std::optional<double> fallback,
                                        bool zeroToo) const {

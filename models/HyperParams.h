@@ -18,6 +18,12 @@ public:
   moert::StatusOr<int64_t> integer(std::string_view name, int64_t low,
                                    int64_t high,
                                    std::optional<int64_t> fallback = {}) const;
+  /// Likewise of layer `layer`, where the key has a number for all layers or an
+  /// array of one for each.
+  moert::StatusOr<int64_t> ofLayer(std::string_view name, int64_t layer,
+                                   int64_t low, int64_t high) const;
+  /// One of an array of flags, one for each layer.
+  moert::StatusOr<bool> flagOfLayer(std::string_view name, int64_t layer) const;
   /// A finite number above zero, or from zero with `zeroToo`.
   moert::StatusOr<double> positive(std::string_view name,
                                    std::optional<double> fallback = {},
@@ -34,6 +40,9 @@ public:
 
 private:
   std::string key(std::string_view name) const;
+  /// Element `index` of the array under the key.
+  moert::StatusOr<int64_t> element(std::string_view name, GgufType type,
+                                   int64_t index) const;
 
   const GgufModel &model_;
 };

@@ -231,6 +231,18 @@ StatusOr<Value> ModelBuilder::rmsNorm(Value x, const std::string &name,
       .getResult();
 }
 
+Value ModelBuilder::rmsNormOnly(Value x, const std::string &name, double eps,
+                                int64_t groups) {
+  return create<moe::RmsNormOp>(name, x.getType(), x, /*weight=*/nullptr,
+                                llvm::APFloat(eps), uint64_t(groups));
+}
+
+Value ModelBuilder::scale(Value x, const std::string &name, double factor,
+                          double softcap) {
+  return create<moe::ScaleOp>(name, x.getType(), x, llvm::APFloat(factor),
+                              llvm::APFloat(softcap));
+}
+
 StatusOr<Value> ModelBuilder::linear(Value x, const std::string &name,
                                      int64_t outputs) {
   MOE_ASSIGN_OR_RETURN(Value matrix, weight(name, {outputs, columnsOf(x)}));
@@ -247,7 +259,8 @@ Value ModelBuilder::linear(Value x, const std::string &name, Value matrix,
 
 StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
                                   const std::string &suffix, int64_t inner,
-                                  const std::string &label) {
+                                  const std::string &label,
+                                  moe::Activation activation) {
   int64_t hidden = columnsOf(x);
   MOE_ASSIGN_OR_RETURN(Value gate,
                        weight(block + "ffn_gate" + suffix, {inner, hidden}));
@@ -264,8 +277,8 @@ StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
       Value downBias,
       vectorIfAny(block + "ffn_down" + suffix + ".bias", hidden));
   return create<moe::FfnOp>(label, x.getType(), x, gate, up, down, gateBias,
-                            upBias, downBias, /*residual=*/nullptr,
-                            moe::Activation::Silu, /*fused=*/false)
+                            upBias, downBias, /*residual=*/nullptr, activation,
+                            /*fused=*/false)
       .getResult();
 }
 

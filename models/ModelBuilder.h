@@ -110,15 +110,22 @@ public:
   /// `groups` parts of a row have a mean of their own and share the weight.
   moert::StatusOr<mlir::Value> rmsNorm(mlir::Value x, const std::string &name,
                                        double eps, int64_t groups = 1);
+  /// Without a weight.
+  mlir::Value rmsNormOnly(mlir::Value x, const std::string &name, double eps,
+                          int64_t groups = 1);
+  /// factor * x, with a softcap c c * tanh(factor * x / c).
+  mlir::Value scale(mlir::Value x, const std::string &name, double factor,
+                    double softcap = 0);
   /// With a bias where the file has `name`.bias.
   moert::StatusOr<mlir::Value> linear(mlir::Value x, const std::string &name,
                                       int64_t outputs);
   mlir::Value linear(mlir::Value x, const std::string &name, mlir::Value matrix,
                      mlir::Value bias);
   /// Weights `block`ffn_{gate,up,down}`suffix`, with the biases that there are.
-  moert::StatusOr<mlir::Value> ffn(mlir::Value x, const std::string &block,
-                                   const std::string &suffix, int64_t inner,
-                                   const std::string &label);
+  moert::StatusOr<mlir::Value>
+  ffn(mlir::Value x, const std::string &block, const std::string &suffix,
+      int64_t inner, const std::string &label,
+      mlir::moe::Activation activation = mlir::moe::Activation::Silu);
 
   /// The verified module with its attributes.
   moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> finish();

@@ -55,15 +55,18 @@ StatusOr<std::vector<mlir::moe::Real>> readDivisors(ModelBuilder &model,
 StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
                         std::optional<int64_t> headDim) {
   const HyperParams &params = model.params();
-  MOE_ASSIGN_OR_RETURN(int64_t dim,
-                       params.integer("rope.dimension_count", 2,
-                                      headDim.value_or(kMostSize), headDim));
+  const std::string count =
+      fmt::format("rope.dimension_count{}", traits.suffix);
+  const std::string frequency = fmt::format("rope.freq_base{}", traits.suffix);
+  MOE_ASSIGN_OR_RETURN(
+      int64_t dim,
+      params.integer(count, 2, headDim.value_or(kMostSize), headDim));
   if (dim % 2 != 0)
-    return params.error(StatusCode::InvalidFile, "rope.dimension_count",
+    return params.error(StatusCode::InvalidFile, count,
                         fmt::format("is {}, expected an even number", dim));
-  MOE_ASSIGN_OR_RETURN(double base, params.positive("rope.freq_base", 1e4));
+  MOE_ASSIGN_OR_RETURN(double base, params.positive(frequency, 1e4));
   if (base <= 1)
-    return params.error(StatusCode::InvalidFile, "rope.freq_base",
+    return params.error(StatusCode::InvalidFile, frequency,
                         fmt::format("is {}, expected more than 1", base));
   MOE_ASSIGN_OR_RETURN(std::string type,
                        params.text("rope.scaling.type", "none"));
@@ -93,8 +96,10 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
         StatusCode::Unsupported, "rope.scaling.type",
         fmt::format("is \"{}\"; supported: none, linear, yarn", type));
   }
-  MOE_ASSIGN_OR_RETURN(std::vector<mlir::moe::Real> divisors,
-                       readDivisors(model, dim / 2));
+  std::vector<mlir::moe::Real> divisors;
+  if (*traits.suffix == 0) {
+    MOE_ASSIGN_OR_RETURN(divisors, readDivisors(model, dim / 2));
+  }
   rope.attr = mlir::moe::RopeAttr::get(
       model.tokenIds().getContext(), dim, base, factor, original, fast, slow,
       traits.rounded, magnitude, divisors, traits.neox);

@@ -23,6 +23,9 @@ struct RopeTraits {
   /// YaRN's magnitude, (1 + 0.1 ln factor) * attn_factor, is part of the
   /// rotation; where it is not, it is the caller's.
   bool magnitude = true;
+  /// Of the keys rope.dimension_count and freq_base: layers with a window may
+  /// have their own, which end in "_swa" and rope_freqs does not divide.
+  const char *suffix = "";
 };
 
 /// The keys rope.dimension_count (without which it is `headDim`, if that is

@@ -157,7 +157,8 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
 
 StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
                                    const RoutedExperts &config,
-                                   const std::string &block, Value x) {
+                                   const std::string &block, Value x,
+                                   Value routed) {
   int64_t hidden = columnsOf(x);
   MOE_ASSIGN_OR_RETURN(Value gateIn, model.weight(block + "ffn_gate_inp",
                                                   {config.experts, hidden}));
@@ -166,22 +167,26 @@ StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
       model.vectorIfAny(block + "ffn_gate_inp.bias", config.experts));
   MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(block + "exp_probs_b.bias",
                                                      config.experts));
+  MOE_ASSIGN_OR_RETURN(
+      Value scale,
+      model.vectorIfAny(block + "ffn_down_exps.scale", config.experts));
   auto router = model.create<moe::RouterOp>(
-      block + "router", model.idRows(config.used), model.rows(config.used), x,
-      gateIn, logitBias, bias, uint64_t(config.used), config.scoring,
-      uint64_t(config.groups), uint64_t(config.groupsUsed), config.normalize,
+      block + "router", model.idRows(config.used), model.rows(config.used),
+      routed ? routed : x, gateIn, logitBias, bias, scale,
+      uint64_t(config.used), config.scoring, uint64_t(config.groups),
+      uint64_t(config.groupsUsed), config.normalize,
       llvm::APFloat(config.scale));
   MOE_ASSIGN_OR_RETURN(ExpertWeights w,
                        loadWeights(model, config, block, hidden));
   // Before the routed ones, so that those add to its result: they end last.
   MOE_ASSIGN_OR_RETURN(Value shared, buildShared(model, config, block, x));
-  Value routed = model.create<moe::ExpertsOp>(
+  Value mixed = model.create<moe::ExpertsOp>(
       block + "ffn_experts", x.getType(), x, router.getIds(),
       router.getWeights(), w.gate, w.up, w.down, w.gateBias, w.upBias,
       w.downBias, /*residual=*/nullptr, config.activation, /*fused=*/false);
   if (!shared)
-    return routed;
-  return model.create<moe::AddOp>(block + "ffn_shared_add", shared, routed)
+    return mixed;
+  return model.create<moe::AddOp>(block + "ffn_shared_add", shared, mixed)
       .getResult();
 }
 

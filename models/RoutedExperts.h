@@ -26,13 +26,16 @@ moert::StatusOr<RoutedExperts> readRoutedExperts(const HyperParams &params,
                                                  RoutedExperts defaults);
 
 /// Rows of `x` [T, hidden] through the experts of `block` ("blk.3."). What the
-/// file has is taken: biases of router, selection and experts, shared experts
+/// file has is taken: biases of router, selection and experts, scales of their
+/// results, shared experts
 /// and their gate. Experts are stacked in ffn_{gate,up,down}_exps, gate and up
-/// fused in ffn_gate_up_exps, or tensors of their own, ffn_up.7.
+/// fused in ffn_gate_up_exps, or tensors of their own, ffn_up.7. The router
+/// sees `routed` instead of x, where that is given.
 moert::StatusOr<mlir::Value> buildRoutedExperts(ModelBuilder &model,
                                                 const RoutedExperts &config,
                                                 const std::string &block,
-                                                mlir::Value x);
+                                                mlir::Value x,
+                                                mlir::Value routed = {});
 
 } // namespace moec
 

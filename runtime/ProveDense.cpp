@@ -12,7 +12,13 @@ void proveEmbed(OpProof &p) {
   p.equal("the table's row count", table.rows(), "the vocabulary",
           p.plan().vocab());
   p.rows(tokens, 1, 1);
-  p.rows(out, 1, table.cols());
+  int64_t begin = p.integer("begin", 0, INT32_MAX), cols = out.perToken();
+  int64_t block = moek::formatInfo(moek::Format(table.format())).blockElements;
+  p.rows(out, 1, cols);
+  p.require(cols >= 1 && begin + cols <= table.cols(),
+            "the table has the columns that are read");
+  p.require(begin % block == 0 && cols % block == 0,
+            "whole blocks of the table are read");
 }
 
 void proveRopeTable(OpProof &p) {
@@ -85,6 +91,16 @@ void proveSigmoidMul(OpProof &p) {
   p.require(cols >= 1, "out has rows per token");
   p.rows(x, 1, cols);
   p.rows(gate, 1, gate.perToken() == 1 ? 1 : cols);
+}
+
+void proveScale(OpProof &p) {
+  BufferRef x = p.buffer("x", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  int64_t cols = out.perToken();
+  p.require(cols >= 1, "out has rows per token");
+  p.rows(x, 1, cols);
+  p.real("factor");
+  p.require(p.real("softcap") >= 0, "softcap is not negative");
 }
 
 void proveAdd(OpProof &p) {

@@ -28,6 +28,7 @@ void proveRouter(OpProof &p) {
   p.real("scale");
   p.rows(logits, 1, experts);
   p.vector("bias", experts);
+  p.vector("expert_scale", experts);
   p.rows(ids, 1, topK);
   p.rows(weights, 1, topK);
   int64_t groupSize = experts / groups;

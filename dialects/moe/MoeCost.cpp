@@ -27,6 +27,8 @@ namespace {
 constexpr double kActivationFlops = 4;
 /// Of a score: subtract the maximum, exp, add to the sum, scale.
 constexpr double kSoftmaxFlops = 4;
+/// Divide, take tanh, multiply.
+constexpr double kSoftcapFlops = 3;
 constexpr double kF32Bytes = 4;
 
 double bytesOf(Value weight) {
@@ -226,12 +228,13 @@ SmallVector<WorkTerms> moe::workTerms(CostOpInterface op) {
 // Whole-row ops
 //===----------------------------------------------------------------------===//
 
-/// Reads only the rows of the step's tokens.
+/// Reads only its columns of the rows of the step's tokens.
 Works EmbeddingOp::getWork(int64_t tokens, int64_t context) {
-  double rows = double(dim(getTable(), 0));
+  double read = double(columns(getResult())) / double(columns(getTable()));
+  double row = bytesOf(getTable()) / double(dim(getTable(), 0));
   StepWork work = moving(0, rowBytes(tokens, {getResult()}) +
                                 double(tokens) * sizeof(int32_t));
-  work.weightBytes = bytesOf(getTable()) / rows * double(tokens);
+  work.weightBytes = row * read * double(tokens);
   return {work};
 }
 
@@ -246,6 +249,19 @@ Works LinearOp::getWork(int64_t tokens, int64_t context) {
   Works works = matrixWork(tokens, getX(), getWeight(), getBias(), getResult());
   addResidual(works, getOperation(), getResidual(), tokens);
   return works;
+}
+
+/// A multiplication; with a softcap as of attention's scores.
+Works ScaleOp::getWork(int64_t tokens, int64_t context) {
+  double each = getSoftcap().isZero() ? 1 : 1 + kSoftcapFlops;
+  return {moving(each * double(tokens) * double(columns(getX())),
+                 rowBytes(tokens, {getX(), getResult()}))};
+}
+
+Works ActivationMulOp::getWork(int64_t tokens, int64_t context) {
+  return {
+      moving(kActivationFlops * double(tokens) * double(columns(getResult())),
+             rowBytes(tokens, {getGate(), getUp(), getResult()}))};
 }
 
 /// Exponential, addition, division, multiplication.
@@ -364,11 +380,10 @@ Works KvStoreOp::getWork(int64_t tokens, int64_t context) {
   return {work};
 }
 
-/// A softcap divides, takes tanh and multiplies. Adding spans up is part of
-/// what is measured of the first instruction.
+/// Adding spans up is part of what is measured of the first instruction.
 Works GqaAttentionOp::getWork(int64_t tokens, int64_t context) {
   const Seen seen(*this, tokens, context, int64_t(getWindow()));
-  double capped = getSoftcap().isZero() ? 0 : 3;
+  double capped = getSoftcap().isZero() ? 0 : kSoftcapFlops;
   StepWork work =
       moving(seen.pairs * double(getHeads()) *
                  (2.0 * double(getKey()) + 2.0 * double(getValue()) +
@@ -391,7 +406,7 @@ Works RouterOp::getWork(int64_t tokens, int64_t context) {
   addBias(logits, getLogitBias(), tokens);
   StepWork choose = moving(double(tokens) * experts * kSoftmaxFlops,
                            rowBytes(tokens, {getIds(), getWeights()}));
-  choose.weightBytes = bytesOf(getBias());
+  choose.weightBytes = bytesOf(getBias()) + bytesOf(getExpertScale());
   return {logits, choose, {}};
 }
 

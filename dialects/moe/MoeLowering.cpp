@@ -54,6 +54,10 @@ Steps LinearOp::getPlanSteps() {
 
 Steps AddOp::getPlanSteps() { return {{OpCode::Add}}; }
 
+Steps ScaleOp::getPlanSteps() { return {{OpCode::Scale}}; }
+
+Steps ActivationMulOp::getPlanSteps() { return {{OpCode::ActivationMul}}; }
+
 Steps SigmoidMulOp::getPlanSteps() { return {{OpCode::SigmoidMul}}; }
 
 Steps FfnOp::getPlanSteps() {

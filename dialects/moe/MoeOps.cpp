@@ -164,24 +164,33 @@ LogicalResult EmbeddingOp::verify() {
   checks.tokens({getTokens(), getResult()})
       .equal("tokens rank", 1, "(one id per token)",
              cast<RankedTensorType>(getTokens().getType()).getRank())
-      .weight("table", getTable().getType(), 2)
-      .equal("table columns", columns(getResult()), "to match result columns",
-             columns(getTable()));
-  return checks.result();
+      .weight("table", getTable().getType(), 2);
+  if (failed(checks.result()))
+    return failure();
+  int64_t read = columns(getResult()), all = columns(getTable());
+  auto format =
+      getFormat(cast<RankedTensorType>(getTable().getType()).getElementType());
+  int64_t block = moek::formatInfo(*format).blockElements;
+  return checks.range("result columns", 1, all, read)
+      .range("begin", 0, all - std::min(read, all), getBegin())
+      .multiple("begin", block, "(the table's blocks)", getBegin())
+      .multiple("result columns", block, "(the table's blocks)", read)
+      .result();
 }
 
 LogicalResult RmsNormOp::verify() {
-  return OpChecks(*this)
-      .tokens({getX()})
+  OpChecks checks(*this);
+  checks.tokens({getX()})
       .size("groups", getGroups())
       .multiple("x columns", getGroups(), "groups", columns(getX()))
-      .equal("weight length",
-             columns(getX()) / std::max<int64_t>(getGroups(), 1),
-             getGroups() == 1 ? "to match x columns"
-                              : "to match x columns of a group",
-             columns(getWeight()))
-      .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true)
-      .result();
+      .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true);
+  if (getWeight())
+    checks.equal("weight length",
+                 columns(getX()) / std::max<int64_t>(getGroups(), 1),
+                 getGroups() == 1 ? "to match x columns"
+                                  : "to match x columns of a group",
+                 columns(getWeight()));
+  return checks.result();
 }
 
 LogicalResult LinearOp::verify() {
@@ -197,6 +206,18 @@ LogicalResult LinearOp::verify() {
 
 LogicalResult AddOp::verify() {
   return OpChecks(*this).tokens({getLhs()}).result();
+}
+
+LogicalResult ScaleOp::verify() {
+  return OpChecks(*this)
+      .tokens({getX()})
+      .require(getFactor().isFinite(), "expected a finite factor")
+      .positive("softcap", getSoftcap().convertToDouble(), /*zeroToo=*/true)
+      .result();
+}
+
+LogicalResult ActivationMulOp::verify() {
+  return OpChecks(*this).tokens({getGate()}).result();
 }
 
 LogicalResult SigmoidMulOp::verify() {
@@ -427,6 +448,9 @@ LogicalResult RouterOp::verify() {
   if (getLogitBias())
     checks.equal("logit_bias length", experts, "to match weight rows",
                  columns(getLogitBias()));
+  if (getExpertScale())
+    checks.equal("expert_scale length", experts, "to match weight rows",
+                 columns(getExpertScale()));
   if (getBias()) {
     checks.equal("bias length", experts, "to match weight rows",
                  columns(getBias()));

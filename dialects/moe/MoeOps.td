@@ -116,11 +116,14 @@ def Moe_StackOp : Moe_Op<"stack", [Pure]> {
 def Moe_EmbeddingOp : Moe_ComputeOp<"embedding"> {
   let summary = "rows of the embedding table";
   let description = [{
+    Of each as many columns from `begin` on as the result has; both whole blocks
+    of the table's format.
     ```mlir
     %x = moe.embedding %tokens, %table : (tensor<?xi32>, tensor<102400x2048x!moe.q4_k>) -> tensor<?x2048xf32>
     ```
   }];
-  let arguments = (ins Moe_Ids:$tokens, Moe_Weight:$table);
+  let arguments = (ins Moe_Ids:$tokens, Moe_Weight:$table,
+                       DefaultValuedAttr<I64Attr, "0">:$begin);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$tokens `,` $table attr-dict `:` functional-type(operands, results)";
 }
@@ -129,12 +132,12 @@ def Moe_RmsNormOp : Moe_ComputeOp<"rms_norm", [AllTypesMatch<["x", "result"]>]> 
   let summary = "x / sqrt(mean(x^2) + eps) * weight, per row or part of one";
   let description = [{
     Each row has `groups` parts, such as heads, with a mean of their own; all
-    of them are multiplied by the same weight.
+    of them are multiplied by the same weight, or by none.
   }];
-  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, F64Attr:$eps,
+  let arguments = (ins Moe_Rows:$x, Optional<Moe_Vector>:$weight, F64Attr:$eps,
                        DefaultValuedAttr<I64Attr, "1">:$groups);
   let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$x `,` $weight attr-dict `:` type($x) `,` type($weight)";
+  let assemblyFormat = "$x (`,` $weight^)? attr-dict `:` type($x) (`,` type($weight)^)?";
 }
 
 def Moe_LinearOp : Moe_ComputeOp<"linear", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
@@ -170,6 +173,21 @@ def Moe_SigmoidMulOp : Moe_ComputeOp<"sigmoid_mul", [AllTypesMatch<["x", "result
   let arguments = (ins Moe_Rows:$x, Moe_Rows:$gate);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$x `,` $gate attr-dict `:` type($x) `,` type($gate)";
+}
+
+def Moe_ScaleOp : Moe_ComputeOp<"scale", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "factor * x, with a softcap c c * tanh(factor * x / c)";
+  let arguments = (ins Moe_Rows:$x, F64Attr:$factor,
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def Moe_ActivationMulOp : Moe_ComputeOp<"activation_mul", [SameOperandsAndResultType]> {
+  let summary = "activation(gate, up) of an FFN, of any two rows";
+  let arguments = (ins Moe_Rows:$gate, Moe_Rows:$up, Moe_ActivationAttr:$activation);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$gate `,` $up attr-dict `:` type($result)";
 }
 
 def Moe_FfnOp : Moe_ComputeOp<"ffn", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
@@ -322,17 +340,18 @@ def Moe_RouterOp : Moe_ComputeOp<"router", [AttrSizedOperandSegments]> {
     groups > 1 the best `groups_used` groups (by the sum of their two best
     biased scores; without a bias, by their best) stay eligible. Mixing weights
     are the unbiased scores of the `top_k` selected, normalised if `normalize`,
-    times `scale`. DeepSeek-V3, arXiv 2412.19437, section 2.1.2.
+    times `scale` and the expert's own `expert_scale`. DeepSeek-V3, arXiv 2412.19437, section 2.1.2.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Weight:$weight, Optional<Moe_Vector>:$logit_bias,
-                       Optional<Moe_Vector>:$bias, I64Attr:$top_k, Moe_ScoringAttr:$scoring,
+                       Optional<Moe_Vector>:$bias, Optional<Moe_Vector>:$expert_scale,
+                       I64Attr:$top_k, Moe_ScoringAttr:$scoring,
                        DefaultValuedAttr<I64Attr, "1">:$groups,
                        DefaultValuedAttr<I64Attr, "1">:$groups_used,
                        UnitAttr:$normalize, DefaultValuedAttr<F64Attr, "1.0">:$scale);
   let results = (outs Moe_Ids:$ids, Moe_Rows:$weights);
   let assemblyFormat = [{
-    $x `,` $weight (`logit_bias` $logit_bias^)? (`bias` $bias^)? attr-dict `:`
-    functional-type(operands, results)
+    $x `,` $weight (`logit_bias` $logit_bias^)? (`bias` $bias^)?
+    (`expert_scale` $expert_scale^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

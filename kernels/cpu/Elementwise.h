@@ -23,7 +23,7 @@ template <class S>
 void run(const EmbedArgs &a, const Step &step, const Worker &worker) {
   Range tokens = shareOf(step.tokens, 1, worker);
   for (int64_t t = tokens.begin; t < tokens.end; ++t)
-    weightRow<S>(a.table, 0, a.tokens[t], 0, a.table.cols,
+    weightRow<S>(a.table, 0, a.tokens[t], a.begin, a.cols,
                  a.out + t * a.outStride);
 }
 
@@ -50,13 +50,14 @@ typename S::Num rmsScale(const float *x, int64_t cols, float eps) {
                              : std::numeric_limits<double>::quiet_NaN());
 }
 
-/// out = x * scale * weight.
+/// out = x * scale * weight, where no weight is all 1.
 template <class S>
 void scaleRow(const float *x, typename S::Num scale, const float *weight,
               int64_t cols, float *out) {
   forVectors<S>(0, cols, [&](int64_t i, auto lanes) {
-    lanes.store(out + i, S::mul(S::mul(lanes.load(x + i), S::set(scale)),
-                                lanes.load(weight + i)));
+    auto scaled = S::mul(lanes.load(x + i), S::set(scale));
+    lanes.store(out + i,
+                weight ? S::mul(scaled, lanes.load(weight + i)) : scaled);
   });
 }
 
@@ -76,7 +77,8 @@ void run(const RmsNormArgs &a, const Step &step, const Worker &worker) {
     int64_t t = i / a.groups, group = i % a.groups * a.cols;
     const float *x = a.x + t * a.xStride + group;
     scaleRow<S>(x + columns.begin, rmsScale<S>(x, a.cols, a.eps),
-                a.weight + columns.begin, columns.end - columns.begin,
+                a.weight ? a.weight + columns.begin : nullptr,
+                columns.end - columns.begin,
                 a.out + t * a.outStride + group + columns.begin);
   }
 }
@@ -155,6 +157,16 @@ void run(const SigmoidMulArgs &a, const Step &step, const Worker &worker) {
     });
     range.begin = end;
   }
+}
+
+template <class S>
+void run(const ScaleArgs &a, const Step &step, const Worker &worker) {
+  Range range = shareOf(step.tokens * a.cols, kFlatGrain, worker);
+  forVectors<S>(range.begin, range.end, [&](int64_t i, auto lanes) {
+    auto scaled = S::mul(lanes.load(a.x + i), S::set(a.factor));
+    lanes.store(a.out + i,
+                a.softcap > 0 ? softcapped<S>(scaled, a.softcap) : scaled);
+  });
 }
 
 template <class S>

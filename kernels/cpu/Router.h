@@ -105,7 +105,11 @@ private:
       sum += score[ids[j]];
     double factor = a.normalize ? double(a.scale) / sum : double(a.scale);
     for (int32_t j = 0; j < a.topK; ++j)
-      weights[j] = float(score[ids[j]] * factor + poison);
+      weights[j] = float(score[ids[j]] * factor * expertScale(ids[j]) + poison);
+  }
+
+  double expertScale(int32_t e) const {
+    return a.expertScale ? double(a.expertScale[e]) : 1;
   }
 
   const RouterArgs &a;

@@ -83,6 +83,15 @@ MOE_INLINE typename S::Vec timesSigmoid(typename S::Vec x, typename S::Vec y) {
   return S::div(x, S::add(S::set(1), S::exp(S::sub(S::zero(), y))));
 }
 
+/// cap * tanh(x / cap). 1 - 2 / (e^2x + 1) is off by an epsilon, which makes
+/// one of the cap.
+template <class S>
+MOE_INLINE typename S::Vec softcapped(typename S::Vec x, float cap) {
+  auto e = S::exp(S::mul(x, S::set(2 / cap)));
+  auto rest = S::div(S::set(2), S::add(e, S::set(1)));
+  return S::mul(S::set(cap), S::sub(S::set(1), rest));
+}
+
 /// Runs body(load, store, bytes per element) for an element type that has no
 /// blocks. load and store move one vector.
 template <class S, class Body>

@@ -18,17 +18,6 @@ template <class S> MOE_INLINE Range wholeVectors(Range range) {
           (range.end + S::kWidth - 1) / S::kWidth * S::kWidth};
 }
 
-/// scores = cap * tanh(scores / cap) in whole vectors. 1 - 2 / (e^2x + 1) is
-/// off by an epsilon, of scores by one of the cap.
-template <class S> void capScores(float *scores, Range whole, float cap) {
-  auto twice = S::set(2 / cap);
-  for (int64_t i = whole.begin; i < whole.end; i += S::kWidth) {
-    auto e = S::exp(S::mul(S::load(scores + i), twice));
-    auto rest = S::div(S::set(2), S::add(e, S::set(1)));
-    S::store(scores + i, S::mul(S::set(cap), S::sub(S::set(1), rest)));
-  }
-}
-
 /// Turns the next scores of a query, those of `seen`, into weights
 /// exp(score - most), with the running `most` and `sum` kept up to date; others
 /// in their vectors, for which `scores` has room, into zeros. A `cap` other
@@ -40,7 +29,8 @@ float softmaxBlock(float *scores, Range seen, float cap, float &most,
   using Vec = typename S::Vec;
   const Range whole = wholeVectors<S>(seen);
   if (cap != 0)
-    capScores<S>(scores, whole, cap);
+    for (int64_t i = whole.begin; i < whole.end; i += S::kWidth)
+      S::store(scores + i, softcapped<S>(S::load(scores + i), cap));
   for (int64_t i = whole.begin; i < seen.begin; ++i)
     scores[i] = kMinusInfinity;
   for (int64_t i = seen.end; i < whole.end; ++i)

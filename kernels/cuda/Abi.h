@@ -55,7 +55,7 @@ struct EmbedArgs {
   const int *tokens;
   Matrix table;
   float *out;
-  i64 outStride;
+  i64 outStride, begin, cols;
 };
 
 struct RopeTableArgs {
@@ -91,6 +91,14 @@ struct PairArgs {
   i64 perToken;
 };
 
+struct ScaleArgs {
+  const Step *step;
+  const float *x;
+  float *out;
+  i64 perToken;
+  float factor, softcap;
+};
+
 struct CopyArgs {
   const Step *step;
   const u8 *x;
@@ -117,7 +125,7 @@ struct MlaLatentArgs {
 
 struct RouterArgs {
   const Step *step;
-  const float *logits, *bias;
+  const float *logits, *bias, *expertScale;
   int *ids;
   float *weights;
   i64 stride;

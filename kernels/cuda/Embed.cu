@@ -1,4 +1,4 @@
-// Embed: rows of the embedding table as floats. A block is a token.
+// Embed: columns of rows of the embedding table as floats. A block is a token.
 
 #include "kernels/cuda/Gguf.cuh"
 
@@ -8,6 +8,6 @@ MOE_KERNEL(256, 4)(const __grid_constant__ EmbedArgs a) {
     return;
   const u8 *row = a.table.data + i64(a.tokens[t]) * a.table.rowStride;
   float *out = a.out + t * a.outStride;
-  for (i64 c = threadIdx.x; c < a.table.cols; c += blockDim.x)
-    out[c] = gguf::valueAt(row, c);
+  for (i64 c = threadIdx.x; c < a.cols; c += blockDim.x)
+    out[c] = gguf::valueAt(row, a.begin + c);
 }

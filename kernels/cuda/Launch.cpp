@@ -33,7 +33,7 @@ std::vector<Launch> launches(const moek::EmbedArgs &a,
   return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
                      0,
                      EmbedArgs{context.step, a.tokens, matrixOf(a.table), a.out,
-                               a.outStride})};
+                               a.outStride, a.begin, a.cols})};
 }
 
 std::vector<Launch> launches(const moek::RopeTableArgs &a,
@@ -95,6 +95,14 @@ std::vector<Launch> launches(const moek::SigmoidMulArgs &a,
                              a.cols, context);
 }
 
+std::vector<Launch> launches(const moek::ScaleArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch(
+      {"kernels/cuda/Scale.cu", "scale", {}},
+      {blocksFor(context.maxTokens * a.cols, kThreads)}, kThreads, 0,
+      ScaleArgs{context.step, a.x, a.out, a.cols, a.factor, a.softcap})};
+}
+
 std::vector<Launch> launches(const moek::AddArgs &a,
                              const LaunchContext &context) {
   return pairs("add", {}, a.x, a.y, a.out, a.cols, context);
@@ -142,9 +150,9 @@ std::vector<Launch> launches(const moek::RouterArgs &a,
   return {makeLaunch(
       {"kernels/cuda/Router.cu", "router", {}}, {uint32_t(context.maxTokens)},
       32, 2 * floatBytes(2 * a.experts + a.groups),
-      RouterArgs{context.step, a.logits, a.bias, a.ids, a.weights, a.stride,
-                 a.experts, a.topK, a.groups, a.groupsUsed, int(a.scoring),
-                 a.normalize, a.scale})};
+      RouterArgs{context.step, a.logits, a.bias, a.expertScale, a.ids,
+                 a.weights, a.stride, a.experts, a.topK, a.groups, a.groupsUsed,
+                 int(a.scoring), a.normalize, a.scale})};
 }
 
 std::vector<Launch> launches(const moek::ExpertGroupArgs &a,
@@ -371,6 +379,7 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
     MOE_LAUNCH(RmsNorm)
     MOE_LAUNCH(Quantize)
     MOE_LAUNCH(ActivationMul)
+    MOE_LAUNCH(Scale)
     MOE_LAUNCH(Add)
     MOE_LAUNCH(Rope)
     MOE_LAUNCH(MlaLatent)

@@ -1,4 +1,4 @@
-// RmsNorm: out = x / rms(x) * weight for each group of columns of each token. A
+// RmsNorm: out = x / rms(x) * weight, or x / rms(x), for each group of columns of each token. A
 // block is a group; what it reads twice stays in L1.
 
 #include "kernels/cuda/Device.cuh"
@@ -15,5 +15,5 @@ MOE_KERNEL(1024, 1)(const __grid_constant__ RmsNormArgs a) {
   float scale = rmsScale(x, a.cols, a.eps, shared);
   // In place no thread writes before all have read: blockSum met.
   for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
-    out[c] = x[c] * scale * a.weight[c];
+    out[c] = x[c] * scale * (a.weight ? a.weight[c] : 1);
 }

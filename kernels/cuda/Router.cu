@@ -127,6 +127,9 @@ MOE_KERNEL(32, 1)(const __grid_constant__ RouterArgs a) {
   double factor = a.scoring == kSoftmaxTopK ? 1 / total : 1;
   if (a.normalize)
     factor = a.scoring == kSoftmaxTopK ? factor : 1 / total;
-  for (int j = 0; j < a.topK; ++j)
-    weights[j] = float(score[ids[j]] * factor * double(a.scale) + poison);
+  for (int j = 0; j < a.topK; ++j) {
+    double scale = a.expertScale ? double(a.expertScale[ids[j]]) : 1;
+    weights[j] =
+        float(score[ids[j]] * factor * double(a.scale) * scale + poison);
+  }
 }

@@ -30,7 +30,9 @@ LogicalResult lowerRouter(RouterOp op, Steps steps, PhaseEmitter &emitter) {
       ids = emitter.buffer(emitter.label() + ".ids", Encoding::I32, topK);
       weights =
           emitter.buffer(emitter.label() + ".weights", Encoding::F32, topK);
-      emitter.inst(step, {logits, emitter.weight(op.getBias()), ids, weights},
+      emitter.inst(step,
+                   {logits, emitter.weight(op.getBias()),
+                    emitter.weight(op.getExpertScale()), ids, weights},
                    {experts, topK, int64_t(op.getGroups()),
                     int64_t(op.getGroupsUsed()), int64_t(op.getScoring()),
                     op.getNormalize()},

@@ -12,8 +12,10 @@ namespace {
 LogicalResult lowerEmbedding(EmbeddingOp op, Steps steps,
                              PhaseEmitter &emitter) {
   Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
-  emitter.inst(steps.front(), {emitter.get(op.getTokens()),
-                               emitter.weight(op.getTable()), out});
+  emitter.inst(
+      steps.front(),
+      {emitter.get(op.getTokens()), emitter.weight(op.getTable()), out},
+      {int64_t(op.getBegin())});
   emitter.set(op.getResult(), out);
   return success();
 }
@@ -62,23 +64,47 @@ LogicalResult lowerLmHead(LmHeadOp op, Steps steps, PhaseEmitter &emitter) {
   return emitLinear(op, op.getX(), op.getWeight(), {}, {}, steps, emitter);
 }
 
+/// What an instruction makes of `x` and others of its shape: `x` itself, where
+/// that has no later use.
+Value inPlace(Operation *op, Value x, PhaseEmitter &emitter) {
+  Value from = emitter.get(x);
+  return residualDiesIn(op, x)
+             ? from
+             : emitter.bufferLike(from, emitter.label(), Encoding::F32);
+}
+
 LogicalResult lowerAdd(AddOp op, Steps steps, PhaseEmitter &emitter) {
-  Value lhs = emitter.get(op.getLhs());
-  Value out = residualDiesIn(op, op.getLhs())
-                  ? lhs
-                  : emitter.bufferLike(lhs, emitter.label(), Encoding::F32);
-  emitter.inst(steps.front(), {lhs, emitter.get(op.getRhs()), out});
+  Value out = inPlace(op, op.getLhs(), emitter);
+  emitter.inst(steps.front(),
+               {emitter.get(op.getLhs()), emitter.get(op.getRhs()), out});
   emitter.set(op.getResult(), out);
   return success();
 }
 
 LogicalResult lowerSigmoidMul(SigmoidMulOp op, Steps steps,
                               PhaseEmitter &emitter) {
-  Value x = emitter.get(op.getX());
-  Value out = residualDiesIn(op, op.getX())
-                  ? x
-                  : emitter.bufferLike(x, emitter.label(), Encoding::F32);
-  emitter.inst(steps.front(), {x, emitter.get(op.getGate()), out});
+  Value out = inPlace(op, op.getX(), emitter);
+  emitter.inst(steps.front(),
+               {emitter.get(op.getX()), emitter.get(op.getGate()), out});
+  emitter.set(op.getResult(), out);
+  return success();
+}
+
+LogicalResult lowerScale(ScaleOp op, Steps steps, PhaseEmitter &emitter) {
+  Value out = inPlace(op, op.getX(), emitter);
+  emitter.inst(
+      steps.front(), {emitter.get(op.getX()), out}, {},
+      {op.getFactor().convertToDouble(), op.getSoftcap().convertToDouble()});
+  emitter.set(op.getResult(), out);
+  return success();
+}
+
+LogicalResult lowerActivationMul(ActivationMulOp op, Steps steps,
+                                 PhaseEmitter &emitter) {
+  Value out = inPlace(op, op.getGate(), emitter);
+  emitter.inst(steps.front(),
+               {emitter.get(op.getGate()), emitter.get(op.getUp()), out},
+               {int64_t(op.getActivation())});
   emitter.set(op.getResult(), out);
   return success();
 }
@@ -171,6 +197,8 @@ void moe::addRowLowerings(Lowerings &lowerings) {
   lowerings.add<LinearOp, lowerLinear>();
   lowerings.add<LmHeadOp, lowerLmHead>();
   lowerings.add<AddOp, lowerAdd>();
+  lowerings.add<ScaleOp, lowerScale>();
+  lowerings.add<ActivationMulOp, lowerActivationMul>();
   lowerings.add<SigmoidMulOp, lowerSigmoidMul>();
   lowerings.add<FfnOp, lowerFfn>();
   lowerings.add<TransferOp, lowerTransfer>();

@@ -59,7 +59,10 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
             sources[index].push_back(source);
       continue;
     }
-    addUnit(kindOf(group), group.layer, int(index));
+    // Tables that layers have a part of each are one.
+    PlacementUnit::Kind kind = kindOf(group);
+    addUnit(kind, kind == PlacementUnit::Embedding ? std::nullopt : group.layer,
+            int(index));
     distinct += group.kvBytes;
     for (auto [name, bytes] : group.weights)
       if (weights.insert({name, bytes}).second)
@@ -85,9 +88,15 @@ void PlacementSearch::addUnit(PlacementUnit::Kind kind,
     unitList.push_back(PlacementUnit{kind, layer, {}, 0});
     it = std::prev(unitList.end());
   }
+  WeightSet known;
+  for (int other : it->groups)
+    for (const auto &weight : problem.groups()[other].weights)
+      known.insert(weight);
   it->groups.push_back(group);
-  it->bytes +=
-      problem.groups()[group].weightBytes + problem.groups()[group].kvBytes;
+  it->bytes += problem.groups()[group].kvBytes;
+  for (const auto &weight : problem.groups()[group].weights)
+    if (known.insert(weight).second)
+      it->bytes += weight.second;
   unitIndex[group] = int(it - unitList.begin());
 }
 

@@ -76,6 +76,7 @@ template <class Args> std::shared_ptr<const void> keep(const Args &args) {
 
 /// Drivers around attention and experts.
 Work embed(Arena &, Isa, Step);
+Work scale(Arena &, Isa, Step);
 Work ropeTable(Arena &, Isa, Step);
 Work rmsNorm(Arena &, Isa, Step);
 Work linear(Arena &, Isa, Step);

@@ -34,10 +34,21 @@ Work embed(Arena &arena, Isa, Step step) {
   std::mt19937 random(1);
   std::generate_n(tokens, step.tokens,
                   [&] { return int32_t(random() % kVocab); });
-  a.tokens = tokens, a.outStride = kHidden;
+  a.tokens = tokens, a.outStride = a.cols = kHidden;
   a.out = arena.make<float>(step.tokens * kHidden);
   double values = double(step.tokens) * kHidden;
   return {keep(a), 0, 2 * values, double(step.tokens * a.table.rowStride)};
+}
+
+/// Of logits, which a model may cap.
+Work scale(Arena &arena, Isa, Step step) {
+  ScaleArgs a{};
+  a.cols = kVocab, a.factor = 1, a.softcap = 30;
+  a.x = arena.floats(step.tokens * a.cols);
+  a.out = arena.make<float>(step.tokens * a.cols);
+  // Exponential, sum, quotient, product, difference, product.
+  double values = double(step.tokens) * kVocab;
+  return {keep(a), 0, 6 * values, 8 * values};
 }
 
 Work ropeTable(Arena &arena, Isa, Step step) {

@@ -284,6 +284,7 @@ int main(int argc, char **argv) {
     return 2;
   const Case cases[] = {
       {OpCode::Embed, embed, {{1, 0}, {512, 0}}},
+      {OpCode::Scale, scale, {{1, 0}, {512, 0}}},
       {OpCode::RopeTable, ropeTable, {{1, 0}, {512, 0}}},
       {OpCode::RmsNorm, rmsNorm, {{1, 0}, {512, 0}}},
       {OpCode::Quantize, quantize, {{1, 0}, {512, 0}}},

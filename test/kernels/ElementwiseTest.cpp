@@ -12,6 +12,7 @@ MOE_KERNEL_SUITE(RmsNormTest, RmsNorm);
 MOE_KERNEL_SUITE(QuantizeTest, Quantize);
 MOE_KERNEL_SUITE(ActivationMulTest, ActivationMul);
 MOE_KERNEL_SUITE(SigmoidMulTest, SigmoidMul);
+MOE_KERNEL_SUITE(ScaleTest, Scale);
 MOE_KERNEL_SUITE(AddTest, Add);
 MOE_KERNEL_SUITE(CopyTest, Copy);
 MOE_KERNEL_SUITE(ExpertsCombineTest, ExpertsCombine);
@@ -22,24 +23,33 @@ int64_t oddCols(Format format) {
   return block == 1 ? 77 : 3 * block;
 }
 
-TEST_P(EmbedTest, RowsOfEveryFormat) {
+/// Columns `begin` on, as many as `cols`, of a table of every format.
+void checkEmbed(const KernelInfo &kernel, bool part) {
   for (Format format : allFormats()) {
     SCOPED_TRACE(formatInfo(format).name);
     Random random(1);
-    Weights table(format, 1, 13, oddCols(format), random);
+    int64_t block = formatInfo(format).blockElements, all = oddCols(format);
+    int64_t begin = part ? block : 0, cols = part ? block : all;
+    Weights table(format, 1, 13, all, random);
     std::vector<int32_t> tokens{12, 0, 7, 7, 1};
-    Matrix<float> out(5, table.view.cols, 3);
-    EmbedArgs args{tokens.data(), table.view, out.data(), out.stride};
-    runKernel(GetParam(), &args, {5, 2}, 0, {&out});
+    Matrix<float> out(5, cols, 3);
+    EmbedArgs args{tokens.data(), table.view, out.data(),
+                   out.stride,    begin,      cols};
+    runKernel(kernel, &args, {5, 2}, 0, {&out});
     expectClose(out, [&](int64_t t, int64_t c) {
-      double x = table.at(0, tokens[size_t(t)], c);
+      double x = table.at(0, tokens[size_t(t)], begin + c);
       return Wanted{x, 4 * kEps * table.largest(0, tokens[size_t(t)])};
     });
   }
 }
 
+TEST_P(EmbedTest, RowsOfEveryFormat) { checkEmbed(GetParam(), false); }
+
+TEST_P(EmbedTest, ColumnsOfEveryFormat) { checkEmbed(GetParam(), true); }
+
 void checkNorm(const KernelInfo &kernel, int64_t groups, int64_t cols,
-               int32_t tokens, float scale, bool inPlace, bool nan = false) {
+               int32_t tokens, float scale, bool inPlace, bool nan = false,
+               bool weighted = true) {
   Random random(2);
   float eps = 1e-6f;
   Matrix<float> x(tokens, groups * cols, 5), weight(1, cols);
@@ -52,8 +62,9 @@ void checkNorm(const KernelInfo &kernel, int64_t groups, int64_t cols,
   Matrix<float> &out = inPlace ? x : other;
   if (inPlace)
     x.keepAsInitial();
-  RmsNormArgs args{x.data(),   x.stride, weight.data(), out.data(),
-                   out.stride, groups,   cols,          eps};
+  RmsNormArgs args{x.data(),   x.stride,   weighted ? weight.data() : nullptr,
+                   out.data(), out.stride, groups,
+                   cols,       eps};
   runKernel(kernel, &args, {tokens, 0}, 0, {&out});
   expectClose(out, [&](int64_t t, int64_t c) {
     const double *row = before.data() + t * x.stride;
@@ -61,7 +72,7 @@ void checkNorm(const KernelInfo &kernel, int64_t groups, int64_t cols,
     for (int64_t i = c / cols * cols; i < (c / cols + 1) * cols; ++i)
       squares += row[i] * row[i];
     double y = row[c] / std::sqrt(squares / double(cols) + double(eps)) *
-               weight.at(0, c % cols);
+               (weighted ? double(weight.at(0, c % cols)) : 1);
     return Wanted{y, kEps * (double(cols) / 32 + 16) * std::fabs(y)};
   });
 }
@@ -73,6 +84,13 @@ TEST_P(RmsNormTest, AnyShape) {
     checkNorm(GetParam(), 5, 37, 4, 1, inPlace);
     checkNorm(GetParam(), 1, 95, 2, 1e-4f, inPlace); // eps counts
     checkNorm(GetParam(), 2, 64, 2, 1e15f, inPlace);
+  }
+}
+
+TEST_P(RmsNormTest, WithoutAWeight) {
+  for (bool inPlace : {false, true}) {
+    checkNorm(GetParam(), 1, 300, 1, 1, inPlace, false, /*weighted=*/false);
+    checkNorm(GetParam(), 3, 37, 4, 1, inPlace, false, /*weighted=*/false);
   }
 }
 
@@ -246,6 +264,29 @@ TEST_P(SigmoidMulTest, GatesOfElementsAndOfRows) {
       };
       runKernel(GetParam(), &args, {5, 0}, 0, {&out});
       expectClose(out, want);
+      Matrix<float> inPlace(5, cols);
+      std::memcpy(inPlace.data(), x.data(), x.bytes().size());
+      inPlace.keepAsInitial();
+      args.x = args.out = inPlace.data();
+      runKernel(GetParam(), &args, {5, 0}, 0, {&inPlace});
+      EXPECT_EQ(inPlace.bytes(), out.bytes());
+    }
+}
+
+TEST_P(ScaleTest, FactorsAndSoftcaps) {
+  Random random(10);
+  for (int64_t cols : {1, 37, 700})
+    for (float cap : {0.0f, 30.0f}) {
+      Matrix<float> x(5, cols), out(5, cols);
+      x.fill(random, 100);
+      ScaleArgs args{x.data(), out.data(), cols, -0.75f, cap};
+      runKernel(GetParam(), &args, {5, 0}, 0, {&out});
+      expectClose(out, [&](int64_t r, int64_t c) {
+        double y = -0.75 * x.at(r, c);
+        // A tanh is off by an epsilon or two, which makes that of the cap.
+        return cap > 0 ? Wanted{cap * std::tanh(y / cap), 4 * kEps * cap}
+                       : Wanted{y, kEps * std::fabs(y)};
+      });
       Matrix<float> inPlace(5, cols);
       std::memcpy(inPlace.data(), x.data(), x.bytes().size());
       inPlace.keepAsInitial();

@@ -136,7 +136,8 @@ MOE_NON_FINITE_SUITE(Embed) {
   std::vector<int32_t> tokens{2, 0, 4, 2};
   Weights table(Format::F32, 1, 5, 37, source_);
   Matrix<float> out(4, 37, 3);
-  EmbedArgs args{tokens.data(), table.view, out.data(), out.stride};
+  EmbedArgs args{tokens.data(), table.view, out.data(),
+                 out.stride,    0,          out.cols};
   check(&args, {4, 0}, 0, out,
         {inputOf("table", table,
                  [&](int64_t row, int64_t col, int64_t r, int64_t c) {
@@ -198,6 +199,16 @@ MOE_NON_FINITE_SUITE(Add) {
   AddArgs args{x.data(), y.data(), out.data(), 37};
   check(&args, {3, 0}, 0, out,
         {inputOf("x", x, sameElement), inputOf("y", y, sameElement)});
+}
+
+MOE_NON_FINITE_SUITE(Scale) {
+  Matrix<float> x = random(3, 37), out(3, 37);
+  for (float cap : {0.0f, 3.0f}) {
+    ScaleArgs args{x.data(), out.data(), 37, 2, cap};
+    Input rows = inputOf("x", x, sameElement);
+    rows.withInfinity = cap == 0; // A cap is what it comes to.
+    check(&args, {3, 0}, 0, out, {rows});
+  }
 }
 
 MOE_NON_FINITE_SUITE(Rope) {

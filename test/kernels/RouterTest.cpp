@@ -16,7 +16,10 @@ struct Routing {
   Scoring scoring = Scoring::Softmax;
   bool bias = false, normalize = false;
   float scale = 1;
+  bool expertScale = false; ///< See scaleOf().
 };
+
+float scaleOf(int expert) { return 0.5f + 0.25f * float(expert); }
 
 struct Choice {
   std::vector<int> ids;
@@ -70,6 +73,8 @@ Choice expectedChoice(const Routing &s, const float *logits,
     total += w;
   for (double &w : c.weights)
     w = (s.normalize ? w / total : w) * s.scale;
+  for (size_t j = 0; s.expertScale && j < c.ids.size(); ++j)
+    c.weights[j] *= scaleOf(c.ids[j]);
   return c;
 }
 
@@ -84,6 +89,11 @@ void check(const KernelInfo &kernel, const Routing &s, int32_t tokens) {
                   ids.data(),    weights.data(), s.experts,
                   s.topK,        s.groups,       s.groupsUsed,
                   s.scoring,     s.normalize,    s.scale};
+  Matrix<float> expertScale(1, s.experts);
+  for (int32_t e = 0; e < s.experts; ++e)
+    expertScale.at(0, e) = scaleOf(e);
+  if (s.expertScale)
+    args.expertScale = expertScale.data();
   runKernel(kernel, &args, {tokens, 3}, size_t(routerScratchBytes(s.experts)),
             {&ids, &weights});
   std::vector<Choice> want;
@@ -107,6 +117,11 @@ TEST_P(RouterTest, SoftmaxPicksTheLargest) {
 
 TEST_P(RouterTest, ScaleMultipliesWeights) {
   check(GetParam(), {.experts = 64, .topK = 6, .scale = 16}, 3);
+}
+
+TEST_P(RouterTest, ScalesOfExpertsMultiplyNormalizedWeights) {
+  check(GetParam(),
+        {.experts = 32, .topK = 4, .normalize = true, .expertScale = true}, 5);
 }
 
 TEST_P(RouterTest, NormalizedWeightsAddUpToTheScale) {

@@ -45,7 +45,7 @@ module attributes {
 // CHECK-LABEL: plan.phase "decode" tokens 1 to 1
 // CHECK: %[[IN:.*]] = plan.buffer "input" on %[[CPU]] i32 cols 1 rows [1, 0]{{$}}
 // CHECK: %[[X:.*]] = plan.buffer "token_embd" on %[[CPU]] f32 cols 256 rows [1, 0]{{$}}
-// CHECK: plan.inst embed on %[[CPU]].compute ["embed_avx512"] (tokens = %[[IN]], table = %[[EMBD]], out = %[[X]]) for %[[WHY]] work {first_bytes = 1.440000e+02, again = 1.000000e+00}
+// CHECK: plan.inst embed on %[[CPU]].compute ["embed_avx512"] (tokens = %[[IN]], table = %[[EMBD]], out = %[[X]]) {begin = 0} for %[[WHY]] work {first_bytes = 1.440000e+02, again = 1.000000e+00}
 // CHECK: plan.inst rms_norm {{.*}} (x = %[[X]], weight = %[[NORM]], out = %[[H:.*]]) {groups = 1,
 // Encoded once for both projections. Nobody counts what that takes.
 // CHECK: %[[A8:.*]] = plan.buffer "attn_norm.a8" on %[[CPU]] a8 cols 256 rows [1, 0]

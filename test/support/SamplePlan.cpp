@@ -114,7 +114,7 @@ void SamplePlan::addBody(const std::string &name, int32_t maxTokens,
   p.input(tokens);
   p.output(h);
 
-  p.emit("embed", {tokens, w("embed"), h});
+  p.emit("embed", {tokens, w("embed"), h}, {0});
   p.emit("rope_table", {w("inv_freq"), table}, {}, {1});
   p.emit("rms_norm", {h, w("attn_norm"), n}, {1}, {kEps});
   // Nothing reads these rows: quantised gemms have tests of their own.
@@ -157,7 +157,7 @@ void SamplePlan::addBody(const std::string &name, int32_t maxTokens,
   Ref s = p.buffer("s", kExpertWidth);
   p.emit("rms_norm", {h, w("moe_norm"), n}, {1}, {kEps});
   p.emit("linear", {n, w("router"), none, logits}, {0});
-  p.emit("router", {logits, w("router_bias"), ids, weights},
+  p.emit("router", {logits, w("router_bias"), none, ids, weights},
          {kExperts, kTopK, 1, 1, int64_t(moek::Scoring::Sigmoid), 1},
          {kRouterScale});
   p.emit("expert_group", {ids, offsets, slots}, {kExperts, kTopK});

@@ -2,12 +2,26 @@
 
 namespace moetest {
 
+namespace {
+template <class T>
+void addTo(GgufBuilder &gguf, const std::string &key, const T &value) {
+  gguf.add(key, value);
+}
+template <class T>
+void addTo(GgufBuilder &gguf, const std::string &key,
+           const std::vector<T> &values) {
+  gguf.addArray(key, values);
+}
+} // namespace
+
 GgufBuilder TinyModel::build() const {
   GgufBuilder gguf;
   gguf.add("general.architecture", architecture).add("general.name", "tiny");
   for (const auto &[name, value] : keys)
     std::visit(
-        [&](const auto &typed) { gguf.add(architecture + "." + name, typed); },
+        [&](const auto &typed) {
+          addTo(gguf, architecture + "." + name, typed);
+        },
         value);
   for (const auto &[name, tensor] : tensors)
     gguf.addTensor(name, tensor.format, tensor.shape);

@@ -71,13 +71,10 @@ const Case shapeCases[] = {
      [](auto &s) { weight(s, "embed").rows = 39; }},
     {"EmbedLayout", "operand table has layout rows16, expected gguf",
      [](auto &s) { packRows(weight(s, "embed")); }},
-    {"EmbedOut",
-     "operand out has 1 rows of 24 elements per token, expected 1 "
-     "of 32",
-     [](auto &s) {
-       // Not the phase's output: a buffer of its own.
-       useBuffer(s, "embed", 2, "gate");
-     }},
+    {"EmbedColumns", "the table has the columns that are read",
+     [](auto &s) { decode(s, "embed").ints[0] = 1; }},
+    {"EmbedBegin", "begin = -1",
+     [](auto &s) { decode(s, "embed").ints[0] = -1; }},
     {"RopeTable",
      "operand out has 1 rows of 4 elements per token, expected 1 "
      "of 6",
@@ -172,7 +169,7 @@ const Case shapeCases[] = {
     {"RouterScoring", "scoring = 4",
      [](auto &s) { decode(s, "router").ints[4] = 4; }},
     {"RouterIds", "operand ids has encoding F32, expected I32",
-     [](auto &s) { useBuffer(s, "router", 2, "s"); }},
+     [](auto &s) { useBuffer(s, "router", 3, "s"); }},
     {"GroupTopK",
      "operand ids has 1 rows of 2 elements per token, expected 1 of 1",
      [](auto &s) { decode(s, "expert_group").ints[1] = 1; }},

@@ -118,7 +118,7 @@ private:
     Ref gate = p.buffer("g", 1);
     p.input(ids);
     p.output(h);
-    p.emit("embed", {ids, w("embed"), h});
+    p.emit("embed", {ids, w("embed"), h}, {0});
     p.emit("rope_table", {w("inv_freq"), table}, {}, {kTurn});
     p.emit("rms_norm", {h, w("norm"), n}, {1}, {kEps});
     p.emit("linear", {n, w("wq"), none, q}, {0});
@@ -147,7 +147,7 @@ private:
     Ref y = p.buffer("y", kHidden, Encoding::F32, kTopK);
     p.emit("rms_norm", {h, w("norm"), n}, {1}, {kEps});
     p.emit("linear", {n, w("router"), none, logits}, {0});
-    p.emit("router", {logits, none, chosen, weights},
+    p.emit("router", {logits, none, none, chosen, weights},
            {kExperts, kTopK, 1, 1, int64_t(moek::Scoring::SoftmaxTopK), 0},
            {1});
     p.emit("expert_group", {chosen, offsets, slots}, {kExperts, kTopK});

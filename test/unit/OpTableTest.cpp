@@ -36,7 +36,8 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "latent_combine",
                                                "kv_store",
                                                "attention",
-                                               "sigmoid_mul"};
+                                               "sigmoid_mul",
+                                               "scale"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(opTable()[i].name, names[i]);

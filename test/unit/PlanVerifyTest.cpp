@@ -347,7 +347,7 @@ const Case phaseCases[] = {
      }},
     {"DeviceWorkerBytes", "more than any memory",
      [](auto &s) { s.builder.plan.devices[0]->worker_bytes = UINT64_MAX; }},
-    {"OpNumber", "unknown op 24", [](auto &s) { decode(s, "add").op = 24; }},
+    {"OpNumber", "unknown op 200", [](auto &s) { decode(s, "add").op = 200; }},
     {"InstructionQueue", "is in queue 3 of 1",
      [](auto &s) { decode(s, "add").queue = 3; }},
     {"InstructionInCopies", "is in a queue of copies",

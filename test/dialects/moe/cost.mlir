@@ -125,7 +125,14 @@ func.func @grouped(%q: tensor<?x96xf32>, %k: tensor<?x32xf32>, %v: tensor<?x24xf
   // A product per element, three more per gate.
   // CHECK-NEXT: - moe.sigmoid_mul flops=300 weights=0 activations=2320 kv=0 resident=0
   %m = moe.sigmoid_mul %c, %g : tensor<?x72xf32>, tensor<?x1xf32>
-  return %m : tensor<?x72xf32>
+  // Once a softcap, at three more.
+  // CHECK-NEXT: - moe.scale flops=288 weights=0 activations=2304 kv=0 resident=0
+  %s = moe.scale %m {factor = 2.0} : tensor<?x72xf32>
+  // CHECK-NEXT: - moe.scale flops=1152 weights=0 activations=2304 kv=0 resident=0
+  %t = moe.scale %s {factor = 2.0, softcap = 30.0} : tensor<?x72xf32>
+  // CHECK-NEXT: - moe.activation_mul flops=1152 weights=0 activations=3456 kv=0 resident=0
+  %u = moe.activation_mul %t, %m {activation = #moe.activation<gelu>} : tensor<?x72xf32>
+  return %u : tensor<?x72xf32>
 }
 
 // Biases are read with the experts that are: 6.4... of 8 for 4 tokens, and added

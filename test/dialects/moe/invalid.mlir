@@ -206,8 +206,48 @@ func.func private @kv_element(!moe.kv<4, q3_0>)
 //===--- whole-row ops ----------------------------------------------------===//
 
 func.func @embedding_columns(%ids: tensor<?xi32>, %t: tensor<100x32xf32>) {
-  // expected-error @below {{expected table columns 64 to match result columns, got 32}}
+  // expected-error @below {{expected result columns from 1 to 32, got 64}}
   %x = moe.embedding %ids, %t : (tensor<?xi32>, tensor<100x32xf32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @embedding_begin(%ids: tensor<?xi32>, %t: tensor<100x96xf32>) {
+  // expected-error @below {{expected begin from 0 to 32, got 33}}
+  %x = moe.embedding %ids, %t {begin = 33} : (tensor<?xi32>, tensor<100x96xf32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @embedding_blocks(%ids: tensor<?xi32>, %t: tensor<100x96x!moe.q8_0>) {
+  // expected-error @below {{expected begin a multiple of 32 (the table's blocks), got 16}}
+  %x = moe.embedding %ids, %t {begin = 16} : (tensor<?xi32>, tensor<100x96x!moe.q8_0>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @embedding_part(%ids: tensor<?xi32>, %t: tensor<100x96x!moe.q8_0>) {
+  // expected-error @below {{expected result columns a multiple of 32 (the table's blocks), got 48}}
+  %x = moe.embedding %ids, %t {begin = 32} : (tensor<?xi32>, tensor<100x96x!moe.q8_0>) -> tensor<?x48xf32>
+  return
+}
+
+// -----
+
+func.func @scale_factor(%x: tensor<?x64xf32>) {
+  // expected-error @below {{expected a finite factor}}
+  %y = moe.scale %x {factor = 0x7FF0000000000000 : f64} : tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @scale_softcap(%x: tensor<?x64xf32>) {
+  // expected-error @below {{expected softcap}}
+  %y = moe.scale %x {factor = 1.0, softcap = -1.0} : tensor<?x64xf32>
   return
 }
 

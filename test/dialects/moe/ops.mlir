@@ -115,6 +115,19 @@ func.func @sigmoid_mul(%x: tensor<?x64xf32>, %row: tensor<?x1xf32>) -> tensor<?x
   return %z : tensor<?x64xf32>
 }
 
+// CHECK-LABEL: func.func @scaled
+func.func @scaled(%ids: tensor<?xi32>, %table: tensor<100x128x!moe.q8_0>) -> tensor<?x64xf32> {
+  // CHECK: moe.embedding %{{.*}}, %{{.*}} {begin = 64 : i64} : (tensor<?xi32>, tensor<100x128x!moe.q8_0>) -> tensor<?x64xf32>
+  %x = moe.embedding %ids, %table {begin = 64} : (tensor<?xi32>, tensor<100x128x!moe.q8_0>) -> tensor<?x64xf32>
+  // CHECK: moe.rms_norm %{{.*}} {eps = {{.*}}, groups = 4 : i64} : tensor<?x64xf32>
+  %n = moe.rms_norm %x {eps = 1.0e-6, groups = 4} : tensor<?x64xf32>
+  // CHECK: moe.scale %{{.*}} {factor = 5.000000e-01 : f64, softcap = 3.000000e+01 : f64} : tensor<?x64xf32>
+  %s = moe.scale %n {factor = 0.5, softcap = 30.0} : tensor<?x64xf32>
+  // CHECK: moe.activation_mul %{{.*}}, %{{.*}} {activation = #moe.activation<gelu>} : tensor<?x64xf32>
+  %a = moe.activation_mul %s, %x {activation = #moe.activation<gelu>} : tensor<?x64xf32>
+  return %a : tensor<?x64xf32>
+}
+
 // CHECK-LABEL: func.func @biased
 func.func @biased(%x: tensor<?x64xf32>, %gate: tensor<96x64xf32>, %down: tensor<64x96xf32>, %b: tensor<96xf32>, %bd: tensor<64xf32>,
                   %router: tensor<8x64xf32>, %rb: tensor<8xf32>, %ge: tensor<8x32x64xf32>, %de: tensor<8x64x32xf32>, %be: tensor<8x32xf32>, %bde: tensor<8x64xf32>)

@@ -96,7 +96,8 @@ private:
     add<OpCode::ExpertsLinear>(
         {.w = weight(format, 64, 2048, 1408), .topK = 6});
     add<OpCode::HeadLinear>({.w = weight(format, 16, 512, 128), .tail = 64});
-    add<OpCode::Embed>({.table = weight(format, 1, 102400, 2048)});
+    add<OpCode::Embed>(
+        {.table = weight(format, 1, 102400, 2048), .cols = 2048});
     add<OpCode::AbsorbQuery>({.w = weight(format, 16, 128, 512),
                               .heads = 16,
                               .nope = 128,

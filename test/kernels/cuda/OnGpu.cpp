@@ -50,7 +50,7 @@ struct Moved {
   void move(EmbedArgs &a) {
     in(a.tokens, tokens * 4);
     weight(a.table);
-    out(a.out, floats(tokens, a.outStride, a.table.cols));
+    out(a.out, floats(tokens, a.outStride, a.cols));
   }
   void move(RopeTableArgs &a) {
     in(a.invFreq, a.dim / 2 * 4);
@@ -96,6 +96,10 @@ struct Moved {
     in(a.gate, tokens * 4);
     const float *x = a.x;
     inPair(a.x, x, a.out, bytes);
+  }
+  void move(ScaleArgs &a) {
+    const float *x = a.x;
+    inPair(a.x, x, a.out, tokens * a.cols * 4);
   }
   void move(AddArgs &a) { inPair(a.x, a.y, a.out, tokens * a.cols * 4); }
   void inPair(const float *&x, const float *&y, float *&to, int64_t bytes) {
@@ -158,6 +162,7 @@ struct Moved {
   void move(RouterArgs &a) {
     in(a.logits, floats(tokens, a.stride, a.experts));
     in(a.bias, a.experts * 4);
+    in(a.expertScale, a.experts * 4);
     out(a.ids, tokens * a.topK * 4);
     out(a.weights, tokens * a.topK * 4);
   }
@@ -254,6 +259,7 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
     MOE_OP(Linear)
     MOE_OP(GateUp)
     MOE_OP(ActivationMul)
+    MOE_OP(Scale)
     MOE_OP(Add)
     MOE_OP(Rope)
     MOE_OP(MlaLatent)
