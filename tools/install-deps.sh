@@ -11,6 +11,7 @@ packages=(
   libzstd-dev zlib1g-dev libxml2-dev              # what LLVM's CMake files ask for
   flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev
   libpcre2-dev libutf8proc-dev libedit-dev nlohmann-json3-dev libxxhash-dev
+  libyaml-dev
   libgtest-dev libgmock-dev
   libzydis-dev                                    # tests decode machine code
 )

@@ -49,6 +49,8 @@ static std::string placementOptions(const CompileRequest &request) {
     add("--place", moert::shellWord(rule));
   for (const std::string &rule : request.tensorRules)
     add("-ot", moert::shellWord(rule));
+  if (!request.rulesFile.empty())
+    add("--rules", moert::shellWord(request.rulesFile));
   if (request.cpuMoeLayers < 0)
     line += " --cpu-moe";
   else if (request.cpuMoeLayers > 0)

@@ -2,6 +2,7 @@
 
 #include "compiler/Driver/CommandLine.h"
 #include "compiler/Driver/Diagnostics.h"
+#include "compiler/Driver/ModuleRules.h"
 #include "compiler/Driver/PlacedRules.h"
 #include "compiler/Driver/PlanText.h"
 #include "compiler/Driver/Remedy.h"
@@ -16,6 +17,7 @@
 #include "dialects/moe/Moe.h"
 #include "dialects/plan/Plan.h"
 #include "kernels/KvCache.h"
+#include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -210,6 +212,18 @@ StatusOr<mlir::plan::ProgramOp> programOf(mlir::ModuleOp module) {
                 "expected one plan.program in the module");
 }
 
+/// Of the model file, each that an op reads once.
+std::vector<std::string> tensorsOf(mlir::ModuleOp module) {
+  llvm::SetVector<mlir::StringAttr> names;
+  module.walk([&](mlir::moe::WeightOp weight) {
+    names.insert(weight.getRef().getName());
+  });
+  std::vector<std::string> texts;
+  for (mlir::StringAttr name : names)
+    texts.push_back(name.str());
+  return texts;
+}
+
 std::vector<std::string> notesOf(mlir::ModuleOp module) {
   std::vector<std::string> notes;
   if (auto told = module->getAttrOfType<mlir::ArrayAttr>(mlir::moe::kNotesAttr))
@@ -398,6 +412,14 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   (*module)->setAttr(mlir::moe::kTargetAttr, toAttr(&context, target));
   mlir::moe::CompileOptions options;
   MOE_RETURN_IF_ERROR(fillOptions(request, positions, options));
+  if (!request.rulesFile.empty()) {
+    MOE_ASSIGN_OR_RETURN(ModuleRules rules,
+                         readModuleRules(request.rulesFile, tensorsOf(*module),
+                                         target, request.allowUnmatchedRules));
+    for (const std::string &rule : rules.tensorRules)
+      options.tensorRules.push_back(rule);
+    std::ranges::move(rules.notes, std::back_inserter(report.notes));
+  }
   PassRunner runner(*module, request.dumpFolder, inputs);
   Status placed = runner.run([&](mlir::PassManager &manager) {
     mlir::moe::buildCompilePipeline(manager, options);

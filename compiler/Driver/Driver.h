@@ -51,6 +51,7 @@ struct CompileRequest {
   std::vector<std::string> place;
   /// Rules "REGEX=DEVICE[,...]" about tensors, the first that matches decides.
   std::vector<std::string> tensorRules;
+  std::string rulesFile;    ///< Of KTransformers' rules (ModuleRules.h), or "".
   int64_t cpuMoeLayers = 0; ///< Whose experts are the host's; -1: of all.
   int64_t gpuLayers = -1;   ///< To be on GPUs, from the last; -1: as is best.
   bool allowUnmatchedRules = false;

@@ -269,6 +269,11 @@ void addCompileCommand(moetool::Tool &tool) {
           ->group("Decisions")
           ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll));
+  add("Decisions", "--rules", r.rulesFile,
+      "KTransformers' file of rules (YAML): where modules go, by Hugging "
+      "Face's "
+      "names and classes; the first that matches a module decides")
+      ->excludes("--override-tensor");
   CLI::Option *cpuMoe =
       command
           ->add_flag_callback(

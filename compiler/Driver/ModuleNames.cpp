@@ -1,0 +1,131 @@
+#include "compiler/Driver/ModuleNames.h"
+
+#include <charconv>
+#include <fmt/format.h>
+
+namespace moec {
+
+namespace {
+struct Leaf {
+  std::string_view tensor, module;
+  ModuleKind kind;
+};
+
+constexpr Leaf kGlobals[] = {
+    {"token_embd", "model.embed_tokens", ModuleKind::Embedding},
+    {"output", "lm_head", ModuleKind::Linear},
+    {"output_norm", "model.norm", ModuleKind::Norm},
+};
+
+/// Behind "blk.N." and "model.layers.N.".
+constexpr Leaf kOfLayers[] = {
+    {"attn_norm", "input_layernorm", ModuleKind::Norm},
+    {"ffn_norm", "post_attention_layernorm", ModuleKind::Norm},
+    {"post_attention_norm", "post_attention_layernorm", ModuleKind::Norm},
+    {"attn_q", "self_attn.q_proj", ModuleKind::Linear},
+    {"attn_q_a", "self_attn.q_a_proj", ModuleKind::Linear},
+    {"attn_q_a_norm", "self_attn.q_a_layernorm", ModuleKind::Norm},
+    {"attn_q_b", "self_attn.q_b_proj", ModuleKind::Linear},
+    {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa", ModuleKind::Linear},
+    {"attn_kv_a_norm", "self_attn.kv_a_layernorm", ModuleKind::Norm},
+    {"attn_kv_b", "self_attn.kv_b_proj", ModuleKind::Linear},
+    {"attn_k_b", "self_attn.kv_b_proj", ModuleKind::Linear},
+    {"attn_v_b", "self_attn.kv_b_proj", ModuleKind::Linear},
+    {"attn_k", "self_attn.k_proj", ModuleKind::Linear},
+    {"attn_v", "self_attn.v_proj", ModuleKind::Linear},
+    {"attn_q_norm", "self_attn.q_norm", ModuleKind::Norm},
+    {"attn_k_norm", "self_attn.k_norm", ModuleKind::Norm},
+    {"attn_output", "self_attn.o_proj", ModuleKind::Linear},
+    {"attn_sinks", "self_attn", ModuleKind::Attention},
+    {"ffn_gate_inp", "mlp.gate", ModuleKind::Gate},
+    {"exp_probs_b", "mlp.gate", ModuleKind::Gate},
+    {"ffn_gate_exps", "mlp.experts", ModuleKind::Experts},
+    {"ffn_up_exps", "mlp.experts", ModuleKind::Experts},
+    {"ffn_down_exps", "mlp.experts", ModuleKind::Experts},
+    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj", ModuleKind::Linear},
+    {"ffn_up_shexp", "mlp.shared_experts.up_proj", ModuleKind::Linear},
+    {"ffn_down_shexp", "mlp.shared_experts.down_proj", ModuleKind::Linear},
+    {"ffn_gate_inp_shexp", "mlp.shared_expert_gate", ModuleKind::Linear},
+    {"ffn_gate", "mlp.gate_proj", ModuleKind::Linear},
+    {"ffn_up", "mlp.up_proj", ModuleKind::Linear},
+    {"ffn_down", "mlp.down_proj", ModuleKind::Linear},
+};
+
+const Leaf *find(auto &leaves, std::string_view tensor) {
+  for (const Leaf &leaf : leaves)
+    if (leaf.tensor == tensor)
+      return &leaf;
+  return nullptr;
+}
+
+/// Of a module on the way to a leaf, by the last part of its name.
+ModuleKind kindOfPart(std::string_view part, const Leaf &leaf) {
+  if (part == "model")
+    return ModuleKind::Model;
+  if (part == "self_attn")
+    return ModuleKind::Attention;
+  if (part == "shared_experts")
+    return ModuleKind::Mlp;
+  if (part == "mlp") // A dense layer's has its projections in it.
+    return leaf.tensor == "ffn_gate" || leaf.tensor == "ffn_up" ||
+                   leaf.tensor == "ffn_down"
+               ? ModuleKind::Mlp
+               : ModuleKind::Moe;
+  return part == "layers" ? ModuleKind::Container : ModuleKind::Layer;
+}
+} // namespace
+
+std::vector<Module> modulesOf(std::string_view tensor) {
+  // "blk.3.attn_q.weight" without its end.
+  tensor = tensor.substr(0, tensor.find_last_of('.'));
+  std::string path;
+  const Leaf *leaf = find(kGlobals, tensor);
+  if (leaf) {
+    path = leaf->module;
+  } else if (tensor.starts_with("blk.")) {
+    tensor.remove_prefix(4);
+    size_t dot = tensor.find('.');
+    if (dot == tensor.npos || !(leaf = find(kOfLayers, tensor.substr(dot + 1))))
+      return {};
+    path =
+        fmt::format("model.layers.{}.{}", tensor.substr(0, dot), leaf->module);
+  } else {
+    return {};
+  }
+  std::vector<Module> modules;
+  size_t from = 0;
+  for (size_t dot = path.find('.'); dot != path.npos;
+       from = dot + 1, dot = path.find('.', from))
+    modules.push_back(
+        {path.substr(0, dot),
+         kindOfPart(std::string_view(path).substr(from, dot - from), *leaf)});
+  modules.push_back({path, leaf->kind});
+  return modules;
+}
+
+std::optional<ModuleKind> kindOfClass(std::string_view name) {
+  name.remove_prefix(name.find_last_of('.') + 1); // npos + 1 is 0.
+  static constexpr std::pair<std::string_view, ModuleKind> kEnds[] = {
+      {"RotaryEmbedding", ModuleKind::Rope},
+      {"Embedding", ModuleKind::Embedding},
+      {"Linear", ModuleKind::Linear},
+      {"RMSNorm", ModuleKind::Norm},
+      {"Attention", ModuleKind::Attention},
+      {"SparseMoeBlock", ModuleKind::Moe},
+      {"SparseMoEBlock", ModuleKind::Moe},
+      {"MoE", ModuleKind::Moe},
+      {"MoEGate", ModuleKind::Gate},
+      {"TopkRouter", ModuleKind::Gate},
+      {"MLP", ModuleKind::Mlp},
+      {"ModuleList", ModuleKind::Experts},
+      {"DecoderLayer", ModuleKind::Layer},
+      {"ForCausalLM", ModuleKind::Model},
+      {"Model", ModuleKind::Model},
+  };
+  for (auto [end, kind] : kEnds)
+    if (name.ends_with(end))
+      return kind;
+  return std::nullopt;
+}
+
+} // namespace moec

@@ -1,0 +1,437 @@
+#include "compiler/Driver/ModuleRules.h"
+
+#include "compiler/Driver/ModuleNames.h"
+#include "passes/moe/NamePattern.h"
+#include "runtime/base/ReadInput.h"
+#include "runtime/base/Suggest.h"
+#include "runtime/base/Text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <set>
+#include <span>
+#include <yaml.h>
+
+using mlir::moe::NamePattern;
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+
+namespace moec {
+
+namespace {
+/// Files that people write have some kilobytes.
+constexpr uint64_t kMostBytes = 1 << 18;
+/// Brackets open at once: what a parser needs for a word grows with them.
+constexpr int kDeepest = 1000;
+constexpr size_t kMostRules = 1000;
+
+using Names = std::vector<std::string>;
+
+struct Rule {
+  size_t line = 0;
+  std::optional<NamePattern> name;
+  std::string nameText;
+  std::optional<ModuleKind> kind;
+  std::string device; ///< Of the target; "": as the search finds best.
+  bool recursive = true;
+  bool matches = false, decides = false;
+};
+
+/// A parsed document, and errors with its places.
+class Document {
+public:
+  explicit Document(std::string path) : path_(std::move(path)) {}
+  Document(const Document &) = delete;
+  ~Document() {
+    if (loaded_)
+      yaml_document_delete(&document_);
+  }
+
+  Status load(const std::string &text) {
+    // Those of patterns close again in theirs.
+    int depth = 0;
+    for (char c : text) {
+      depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+      if (depth > kDeepest)
+        return error(1, fmt::format("has more than {} brackets that are open",
+                                    kDeepest));
+    }
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser))
+      return Status(StatusCode::DoesNotFit, path_ + ": no memory for a parser");
+    yaml_parser_set_input_string(
+        &parser, reinterpret_cast<const unsigned char *>(text.data()),
+        text.size());
+    loaded_ = yaml_parser_load(&parser, &document_);
+    Status status;
+    if (!loaded_)
+      status = error(parser.problem_mark.line + 1,
+                     fmt::format("is no YAML: {}", parser.problem
+                                                       ? parser.problem
+                                                       : "nothing is in it"));
+    yaml_parser_delete(&parser);
+    return status;
+  }
+
+  const yaml_node_t *root() { return yaml_document_get_root_node(&document_); }
+  const yaml_node_t *node(int index) {
+    return yaml_document_get_node(&document_, index);
+  }
+
+  static size_t lineOf(const yaml_node_t &node) {
+    return node.start_mark.line + 1;
+  }
+  Status error(size_t line, const std::string &what) const {
+    return Status(StatusCode::InvalidFile,
+                  fmt::format("{}:{}: {}", moert::escaped(path_), line, what));
+  }
+  Status error(const yaml_node_t &node, const std::string &what) const {
+    return error(lineOf(node), what);
+  }
+
+  /// A scalar's text; null for others.
+  static std::optional<std::string> scalar(const yaml_node_t &node) {
+    if (node.type != YAML_SCALAR_NODE)
+      return std::nullopt;
+    return std::string(reinterpret_cast<const char *>(node.data.scalar.value),
+                       node.data.scalar.length);
+  }
+
+  /// Entries of a mapping with keys among `known`.
+  StatusOr<std::map<std::string, const yaml_node_t *>>
+  entries(const yaml_node_t &mapping, const std::string &what,
+          const Names &known) {
+    if (mapping.type != YAML_MAPPING_NODE)
+      return error(mapping, what + " is no mapping of " +
+                                fmt::format("{}", fmt::join(known, ", ")));
+    std::map<std::string, const yaml_node_t *> found;
+    for (const yaml_node_pair_t &pair :
+         std::span(mapping.data.mapping.pairs.start,
+                   mapping.data.mapping.pairs.top)) {
+      const yaml_node_t &key = *node(pair.key);
+      std::string name = scalar(key).value_or("");
+      if (std::ranges::find(known, name) == known.end()) {
+        auto meant = moert::closestMatch(name, known);
+        return error(
+            key, fmt::format("unknown key {} of {}{}; there are {}",
+                             moert::quoted(name), what,
+                             meant ? ", did you mean \"" + *meant + "\"?" : "",
+                             fmt::join(known, ", ")));
+      }
+      if (!found.try_emplace(name, node(pair.value)).second)
+        return error(key, fmt::format("{} is there twice", name));
+    }
+    return found;
+  }
+
+private:
+  std::string path_;
+  yaml_document_t document_ = {};
+  bool loaded_ = false;
+};
+
+struct Operator {
+  std::string_view name;
+  bool onCpu, onGpu;
+};
+constexpr Operator kOperators[] = {
+    {"KExpertsCPU", true, false},
+    {"KExpertsTorch", true, true},
+    {"KExpertsMarlin", false, true},
+    {"MLPCPUExperts", true, false},
+    {"MLPCUDAExperts", false, true},
+    {"KLinearMarlin", false, true},
+    {"KLinearTorch", true, true},
+    {"KLinearCPUInfer", true, false},
+    {"KLinearFP8", false, true},
+    {"QuantizedLinearMarlin", false, true},
+    {"QuantizedLinearTorch", true, true},
+};
+
+/// Turns a file's rules into what they say of tensors.
+class Reader {
+public:
+  Reader(const std::string &path, const TargetDesc &target)
+      : path(path), document(path), target(target) {}
+
+  StatusOr<ModuleRules> read(const Names &tensors, bool allowUnmatched) {
+    MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, kMostBytes));
+    MOE_RETURN_IF_ERROR(document.load(text));
+    const yaml_node_t *root = document.root();
+    if (!root || root->type != YAML_SEQUENCE_NODE)
+      return document.error(1, "is no list of rules; each begins with \"- "
+                               "match:\"");
+    std::span items(root->data.sequence.items.start,
+                    root->data.sequence.items.top);
+    if (items.size() > kMostRules)
+      return document.error(1, fmt::format("has {} rules; at most {} are taken",
+                                           items.size(), kMostRules));
+    for (int item : items) {
+      MOE_ASSIGN_OR_RETURN(Rule rule, ruleOf(*document.node(item)));
+      rules.push_back(std::move(rule));
+    }
+    for (const std::string &tensor : tensors)
+      MOE_RETURN_IF_ERROR(decide(tensor));
+    MOE_RETURN_IF_ERROR(checkUse(allowUnmatched));
+    return std::move(result);
+  }
+
+private:
+  StatusOr<Rule> ruleOf(const yaml_node_t &node) {
+    Rule rule;
+    rule.line = Document::lineOf(node);
+    MOE_ASSIGN_OR_RETURN(
+        auto parts,
+        document.entries(node, "a rule", {"match", "replace", "recursive"}));
+    for (const char *needed : {"match", "replace"})
+      if (!parts.contains(needed))
+        return document.error(node,
+                              fmt::format("a rule without \"{}\"", needed));
+    MOE_RETURN_IF_ERROR(readMatch(*parts["match"], rule));
+    MOE_RETURN_IF_ERROR(readReplace(*parts["replace"], rule));
+    if (auto it = parts.find("recursive"); it != parts.end()) {
+      std::string word = Document::scalar(*it->second).value_or("");
+      bool yes = word == "True" || word == "true",
+           no = word == "False" || word == "false";
+      if (!yes && !no)
+        return document.error(*it->second, "recursive is True or False, not " +
+                                               moert::quoted(word));
+      rule.recursive = yes;
+    }
+    return rule;
+  }
+
+  Status readMatch(const yaml_node_t &node, Rule &rule) {
+    MOE_ASSIGN_OR_RETURN(auto parts,
+                         document.entries(node, "match", {"name", "class"}));
+    if (parts.empty())
+      return document.error(node, "match needs a name, a class, or both");
+    if (auto it = parts.find("name"); it != parts.end()) {
+      rule.nameText = Document::scalar(*it->second).value_or("");
+      std::string why;
+      rule.name =
+          NamePattern::create(rule.nameText, NamePattern::Dialect::Perl, why);
+      if (!rule.name)
+        return document.error(
+            *it->second,
+            fmt::format("name {} {}", moert::quoted(rule.nameText), why));
+    }
+    if (auto it = parts.find("class"); it != parts.end()) {
+      std::string name = Document::scalar(*it->second).value_or("");
+      rule.kind = kindOfClass(name);
+      if (!rule.kind)
+        return document.error(
+            *it->second, fmt::format("class {} is not known; there are "
+                                     "torch.nn.Linear, ...Attention, "
+                                     "...MoE, ...RotaryEmbedding, ...Model",
+                                     moert::quoted(name)));
+    }
+    return Status::ok();
+  }
+
+  Status readReplace(const yaml_node_t &node, Rule &rule) {
+    MOE_ASSIGN_OR_RETURN(
+        auto parts, document.entries(node, "replace", {"class", "kwargs"}));
+    if (!parts.contains("kwargs"))
+      return Status::ok();
+    MOE_ASSIGN_OR_RETURN(
+        auto words,
+        document.entries(*parts["kwargs"], "kwargs",
+                         {"generate_device", "prefill_device", "generate_op",
+                          "prefill_op", "out_device", "device", "transfer_map",
+                          "per_layer_prefill_intput_threshold",
+                          "absorb_for_prefill", "n_routed_experts"}));
+    std::map<std::string, std::string> devices;
+    for (const char *key :
+         {"device", "generate_device", "prefill_device", "out_device"})
+      if (auto it = words.find(key); it != words.end()) {
+        MOE_ASSIGN_OR_RETURN(devices[key], deviceOf(*it->second));
+      }
+    rule.device = devices.contains("generate_device")
+                      ? devices["generate_device"]
+                      : devices["device"];
+    for (auto [op, device] : {std::pair{"generate_op", "generate_device"},
+                              std::pair{"prefill_op", "prefill_device"}})
+      if (auto it = words.find(op); it != words.end())
+        MOE_RETURN_IF_ERROR(
+            checkOperator(*it->second, device, devices[device]));
+    if (auto it = devices.find("prefill_device"); it != devices.end() &&
+                                                  !rule.device.empty() &&
+                                                  it->second != rule.device)
+      noteOnce(rule.line, fmt::format("prompts are to be on {}, tokens on {}: "
+                                      "both go to {}, where the weights are",
+                                      it->second, rule.device, rule.device));
+    if (auto it = words.find("per_layer_prefill_intput_threshold");
+        it != words.end() && Document::scalar(*it->second) != "0")
+      noteOnce(Document::lineOf(*it->second),
+               "layers are not brought to a GPU for long prompts");
+    if (auto it = words.find("transfer_map"); it != words.end())
+      MOE_RETURN_IF_ERROR(checkTransfers(*it->second));
+    return Status::ok();
+  }
+
+  /// "cpu", "cuda" and "cuda:1" are the target's.
+  StatusOr<std::string> deviceOf(const yaml_node_t &node) {
+    std::string word = Document::scalar(node).value_or("");
+    if (word == "cpu")
+      return target.host().name;
+    std::string name = word == "cuda" ? "gpu0" : "";
+    if (word.starts_with("cuda:"))
+      name = "gpu" + word.substr(5);
+    if (!name.empty() && target.find(name))
+      return name;
+    Names known = {"cpu"};
+    for (const DeviceDesc &device : target.devices)
+      if (device.kind == DeviceKind::Cuda)
+        known.push_back("cuda:" + device.name.substr(3));
+    return document.error(node, fmt::format("{} has no device {}; there are {}",
+                                            target.name, moert::quoted(word),
+                                            fmt::join(known, ", ")));
+  }
+
+  Status checkOperator(const yaml_node_t &node, const char *key,
+                       const std::string &device) {
+    std::string word = Document::scalar(node).value_or("");
+    Names known;
+    for (const Operator &op : kOperators) {
+      known.emplace_back(op.name);
+      if (op.name != word)
+        continue;
+      bool isCpu = device == target.host().name;
+      if (device.empty() || (isCpu ? op.onCpu : op.onGpu))
+        return Status::ok();
+      return document.error(
+          node, fmt::format("{} does not run on a {}, which is its {}; give it "
+                            "another device or operator",
+                            word, isCpu ? "CPU" : "GPU", key));
+    }
+    auto meant = moert::closestMatch(word, known);
+    return document.error(
+        node,
+        fmt::format("operator {} is not known{}", moert::quoted(word),
+                    meant ? ", did you mean \"" + *meant + "\"?"
+                          : "; there are " +
+                                fmt::format("{}", fmt::join(known, ", "))));
+  }
+
+  /// From which layer on values are to be where: what places weights are the
+  /// other rules, so that only devices are looked at.
+  Status checkTransfers(const yaml_node_t &node) {
+    if (node.type != YAML_MAPPING_NODE)
+      return document.error(node, "transfer_map is no mapping of layers to "
+                                  "devices, as in {30: \"cuda:1\"}");
+    for (const yaml_node_pair_t &pair : std::span(
+             node.data.mapping.pairs.start, node.data.mapping.pairs.top)) {
+      const yaml_node_t &key = *document.node(pair.key);
+      std::string layer = Document::scalar(key).value_or("");
+      if (layer.empty() || layer.find_first_not_of("0123456789") != layer.npos)
+        return document.error(key, moert::quoted(layer) + " is no layer");
+      MOE_RETURN_IF_ERROR(deviceOf(*document.node(pair.value)).status());
+    }
+    return Status::ok();
+  }
+
+  void noteOnce(size_t line, const std::string &what) {
+    result.notes.push_back(
+        fmt::format("{}:{}: {}", moert::escaped(path), line, what));
+  }
+
+  /// The rule of a tensor, if there is one.
+  Status decide(const std::string &tensor) {
+    Rule *decision = nullptr;
+    for (const Module &module : modulesOf(tensor)) {
+      if (seen.insert(module.name).second)
+        names.push_back(module.name);
+      decision = nullptr;
+      for (Rule &rule : rules) {
+        if (rule.kind && rule.kind != module.kind)
+          continue;
+        if (rule.name) {
+          NamePattern::Found found = rule.name->search(module.name);
+          if (found == NamePattern::Found::TooCostly)
+            return document.error(
+                rule.line, fmt::format("name {} takes too long to match {}: a "
+                                       "repetition within a repetition tries "
+                                       "all ways to divide a name",
+                                       moert::quoted(rule.nameText),
+                                       moert::quoted(module.name)));
+          if (found == NamePattern::Found::No)
+            continue;
+        }
+        rule.matches = true;
+        if (!decision)
+          decision = &rule;
+      }
+      if (decision) {
+        decision->decides = true;
+        if (!decision->recursive)
+          break;
+      }
+    }
+    if (!decision || decision->device.empty())
+      return Status::ok();
+    std::string pattern = "^";
+    for (char c : tensor)
+      pattern += c == '.' ? std::string("\\.") : std::string(1, c);
+    result.tensorRules.push_back(pattern + "$=" + decision->device);
+    return Status::ok();
+  }
+
+  Status checkUse(bool allowUnmatched) {
+    for (const Rule &rule : rules) {
+      // A table of angles, and the model itself, have no weights.
+      if (rule.decides || rule.kind == ModuleKind::Rope)
+        continue;
+      std::string what =
+          rule.matches ? "matches only modules that rules before it match; "
+                         "leave it out or put it first"
+                       : "matches no module" + nearest(rule);
+      if (!allowUnmatched)
+        return document.error(
+            rule.line, "this rule " + what +
+                           (rule.matches ? ""
+                                         : "; with --allow-unmatched-rules "
+                                           "this is a note"));
+      noteOnce(rule.line, "this rule " + what);
+    }
+    return Status::ok();
+  }
+
+  /// The module whose name is most like the pattern.
+  std::string nearest(const Rule &rule) const {
+    std::string plain;
+    for (char c : rule.nameText)
+      if (std::string_view("\\^$()[]{}*+?|").find(c) == std::string_view::npos)
+        plain += c;
+    std::string best;
+    size_t least = plain.size();
+    for (const std::string &name : names)
+      if (size_t distance = moert::editDistance(plain, name);
+          distance < least) {
+        least = distance;
+        best = name;
+      }
+    return best.empty() ? "" : ", the nearest is \"" + best + "\"";
+  }
+
+  const std::string &path;
+  Document document;
+  const TargetDesc &target;
+  std::vector<Rule> rules;
+  Names names; ///< Of modules that were met.
+  std::set<std::string> seen;
+  ModuleRules result;
+};
+
+} // namespace
+
+StatusOr<ModuleRules> readModuleRules(const std::string &path,
+                                      const Names &tensors,
+                                      const TargetDesc &target,
+                                      bool allowUnmatched) {
+  return Reader(path, target).read(tensors, allowUnmatched);
+}
+
+} // namespace moec
