@@ -31,6 +31,8 @@ struct SequenceRows {
   /// Where its cache lies: position p is row pages[p / kKvPage] * kKvPage +
   /// p % kKvPage of every layer's cache. Null where it is row p.
   const int32_t *pages;
+  /// Its row of every layer's state (kernels/KvCache.h).
+  int32_t state = 0;
 };
 
 /// What changes between two runs of the same instruction list.
@@ -297,6 +299,60 @@ struct AttentionArgs {
   int32_t splits; ///< Spans of the cache at most.
   int32_t window; ///< Positions that a token sees, its own the last; 0: all.
   float scale, softcap; ///< softcap 0: none.
+};
+
+/// Of every group's columns from `offset` on, parts[0] columns, then parts[1],
+/// then parts[2]; out has the first parts of all groups, then the second ...
+struct RegroupArgs {
+  const float *x; ///< [T, groups * width]
+  int64_t xStride;
+  float *out; ///< [T, groups * (parts[0] + parts[1] + parts[2])]
+  int64_t outStride;
+  int64_t width;
+  int32_t groups, offset;
+  int32_t parts[3]; ///< The last ones may be 0.
+};
+
+/// y[t] = sum over j < taps of weight[j] * x[t - taps + 1 + j], per column,
+/// with zeros before a sequence's first row; out[t] = y[t] * sigmoid(y[t]).
+struct ShortConvArgs {
+  const float *x; ///< [T, cols]
+  int64_t xStride;
+  const float *weight; ///< [cols, taps]
+  /// A sequence's row begins with its last taps - 1 inputs, [taps - 1, cols].
+  KvView state;
+  float *out; ///< [T, cols]
+  int64_t outStride;
+  int64_t cols;
+  int32_t taps; ///< 1 to kMostTaps.
+};
+inline constexpr int32_t kMostTaps = 8;
+
+struct DeltaGatesArgs {
+  const float *beta, *alpha; ///< [T, heads]
+  const float *a, *dt;       ///< [heads]
+  float *out; ///< [T, 2, heads]: write strengths, then decays, see DeltaRule.
+  int64_t heads;
+};
+
+/// The gated delta rule, arXiv 2412.06464. Value head h has the key and query
+/// of key head h / (heads / keyHeads), or, `tiled`, h % keyHeads, each divided
+/// by the root of its sum of squares + eps, the query by the root of `key` too.
+/// With a matrix S [key, value] per head, zero before a sequence's first row:
+///   S *= decay;  S += k (strength * (v - S^T k))^T;  out = S^T q
+struct DeltaRuleArgs {
+  /// [T, 2 * keyHeads * key + heads * value]: queries, keys, values.
+  const float *x;
+  int64_t xStride;
+  const float *gates; ///< [T, 2, heads] of DeltaGates.
+  /// A sequence's row has S [heads, key, value] from float `begin` on.
+  KvView state;
+  float *out; ///< [T, heads * value]
+  int64_t outStride;
+  int64_t begin;
+  int32_t keyHeads, heads, key, value;
+  bool tiled;
+  float eps;
 };
 
 /// Per head h: out[t][h] = [w[h] * x[t][h] | tail of x[t][h]].

@@ -235,6 +235,51 @@ private:
     a.out = f32("out");
     a.outStride = stride("out", a.splits);
   }
+  void fill(RegroupArgs &a) const {
+    a.groups = o.integer("groups");
+    a.offset = o.integer("offset");
+    a.parts[0] = o.integer("first");
+    a.parts[1] = o.integer("second");
+    a.parts[2] = o.integer("third");
+    a.x = f32("x");
+    a.xStride = stride("x");
+    a.width = stride("x", a.groups);
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(ShortConvArgs &a) const {
+    a.taps = o.integer("taps");
+    a.cols = stride("x");
+    a.x = f32("x");
+    a.xStride = stride("x");
+    a.weight = vector("weight");
+    a.state = o.cache("state");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(DeltaGatesArgs &a) const {
+    a.heads = stride("beta");
+    a.beta = f32("beta");
+    a.alpha = f32("alpha");
+    a.a = vector("a");
+    a.dt = vector("dt");
+    a.out = f32("out");
+  }
+  void fill(DeltaRuleArgs &a) const {
+    a.keyHeads = o.integer("key_heads");
+    a.heads = o.integer("heads");
+    a.key = o.integer("key");
+    a.value = o.integer("value");
+    a.begin = o.integer("begin");
+    a.tiled = o.boolean("tiled");
+    a.eps = o.real("eps");
+    a.x = f32("x");
+    a.xStride = stride("x");
+    a.gates = f32("gates");
+    a.state = o.cache("state");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
   void fill(HeadLinearArgs &a) const {
     a.tail = o.integer("tail");
     a.w = o.weight("w");

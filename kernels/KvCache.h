@@ -21,6 +21,11 @@
 // NaN or an infinity in a head's key or value shows as a NaN at its key's
 // begin.
 //
+// A layer whose memory does not grow has a state: a cache of F32 whose rows are
+// those of sequences, each all that the layer keeps of one. Gated delta nets:
+// the convolution's last inputs [taps - 1, columns], padded to a whole cache
+// line, then S [heads, key, value] (DeltaRuleArgs).
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_KERNELS_KVCACHE_H
@@ -81,6 +86,15 @@ constexpr int64_t kvBytes(KvType type, int64_t width, int64_t capacity) {
 /// Bytes from a Q8_0 tile's begin to its scales.
 constexpr int64_t kvScaleOffset(int64_t width) {
   return kvBlocks(width) * kKvBlock * kKvTile;
+}
+
+/// Floats before S in a row of a gated delta net's state, and of the row.
+constexpr int64_t deltaStateBegin(int64_t taps, int64_t columns) {
+  return ((taps - 1) * columns + 15) / 16 * 16;
+}
+constexpr int64_t deltaStateWidth(int64_t taps, int64_t columns, int64_t heads,
+                                  int64_t key, int64_t value) {
+  return deltaStateBegin(taps, columns) + (heads * key * value + 15) / 16 * 16;
 }
 
 /// A layer's cache as one sequence has it.

@@ -138,6 +138,14 @@ constexpr int64_t attentionScratchBytes(int64_t heads, int64_t kvHeads,
   return attentionStatsBytes(heads, group) +
          (floats * 4 > q8 ? floats * 4 : q8);
 }
+/// Columns of values that a worker takes of DeltaRule at a time: a vector of
+/// AVX-512 takes 4 cycles for a row of them and two; for a key of 128 they are
+/// 16 KiB, half of L1.
+inline constexpr int64_t kDeltaColumns = 32;
+/// DeltaRule: these columns of S.
+constexpr int64_t deltaRuleScratchBytes(int64_t key) {
+  return key * kDeltaColumns * 4;
+}
 /// Router: scores and biased scores of a token's experts and of its groups (at
 /// most as many), in double.
 constexpr int64_t routerScratchBytes(int64_t experts) {

@@ -64,6 +64,8 @@ Status Engine::prepare(const EngineOptions &options) {
   MOE_RETURN_IF_ERROR(createDevices(options, std::move(devices)));
   kvPages_ = KvPages(table, *devices_);
   pool_.emplace(kvPages_.count());
+  if (stateRows(table) > 0)
+    states_.emplace(table, *devices_, *pool_);
   return Status::ok();
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/MemoryFit.h"
 #include "runtime/Plan.h"
 #include "runtime/Sequence.h"
+#include "runtime/StatePool.h"
 #include "runtime/WeightFiles.h"
 #include "runtime/device/MakeDevices.h"
 #include "runtime/schema/OpTable.h"
@@ -181,10 +182,20 @@ private:
   Status check(const Request &request) const;
   /// Takes what other sequences computed of the request's tokens.
   void takePrefix(Request &request);
+  /// Makes the state after the sequence's tokens where it has none: from the
+  /// last checkpoint among its pages, by evaluating again what is behind that.
+  /// What fails for the sequence is in the request; its tokens stay.
+  Status catchUp(Request &request);
+  /// Rows of a prompt that a step takes of `count`: it stops where a checkpoint
+  /// is to be.
+  int32_t upToCheckpoint(const Request &request, int32_t count) const;
+  /// Keeps the sequence's state if its prompt goes on from a checkpoint.
+  Status keepState(const Request &request);
   /// Gives the sequence pages to write `count` more rows to.
   Status reserve(Sequence &sequence, int32_t count);
   Status makeWritable(int32_t &page);
   Status poolIsFull() const;
+  Status statesAreFull() const;
   /// Fills an empty sequence with what save() wrote.
   Status load(std::span<const uint8_t> bytes, Sequence &sequence);
   /// Enters the sequence's full pages in the pool's index.
@@ -217,6 +228,7 @@ private:
   std::unique_ptr<Devices> devices_;
   KvPages kvPages_;
   std::optional<KvPool> pool_;
+  std::optional<StatePool> states_; ///< Where layers have states.
   RunnablePhase decode_, logits_;
   std::optional<RunnablePhase> prefill_, batch_;
   std::vector<moek::SequenceRows> rows_; ///< Of the running step.

@@ -5,6 +5,7 @@
 #include "runtime/base/Finite.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <utility>
 
@@ -41,21 +42,42 @@ void Engine::takePrefix(Request &request) {
   if (!sequence.options_.sharePrefixes ||
       request.logits == Request::Logits::All)
     return;
+  if (sequence.tokens_.size() != sequence.published_ * kKvPage)
+    return;
+  std::vector<int32_t> found;
+  size_t usable = 0; // Of those, as layers with a state begin at checkpoints.
+  int32_t last =
+      sequence.pages_.empty() ? KvPool::kNone : sequence.pages_.back();
   // The last token is always computed: its logits are what is asked for.
-  while (sequence.tokens_.size() == sequence.published_ * kKvPage &&
-         request.tokens.size() > size_t(kKvPage)) {
-    std::span<const int32_t> tokens = request.tokens.first(kKvPage);
-    int32_t page = pool_->find(sequence.pages_.empty() ? KvPool::kNone
-                                                       : sequence.pages_.back(),
-                               tokens);
-    if (page == KvPool::kNone)
-      return;
-    sequence.pages_.push_back(page);
-    sequence.tokens_.insert(sequence.tokens_.end(), tokens.begin(),
-                            tokens.end());
-    ++sequence.published_;
-    request.tokens = request.tokens.subspan(kKvPage);
+  for (std::span<const int32_t> tokens = request.tokens;
+       tokens.size() > size_t(kKvPage); tokens = tokens.subspan(kKvPage)) {
+    last = pool_->find(last, tokens.first(kKvPage));
+    if (last == KvPool::kNone)
+      break;
+    found.push_back(last);
+    if (!states_ || states_->hasCheckpoint(last))
+      usable = found.size();
   }
+  for (; found.size() > usable; found.pop_back())
+    pool_->release(found.back());
+  if (found.empty())
+    return;
+  if (states_) {
+    int32_t state = states_->take(found.back());
+    if (state == StatePool::kNone) {
+      for (; !found.empty(); found.pop_back())
+        pool_->release(found.back());
+      return;
+    }
+    sequence.dropState();
+    sequence.state_ = state;
+  }
+  std::span<const int32_t> tokens =
+      request.tokens.first(found.size() * kKvPage);
+  sequence.pages_.insert(sequence.pages_.end(), found.begin(), found.end());
+  sequence.tokens_.insert(sequence.tokens_.end(), tokens.begin(), tokens.end());
+  sequence.published_ += found.size();
+  request.tokens = request.tokens.subspan(tokens.size());
 }
 
 Status Engine::poolIsFull() const {
@@ -68,8 +90,10 @@ Status Engine::poolIsFull() const {
 
 Status Engine::makeWritable(int32_t &page) {
   bool shared = pool_->isShared(page);
-  if (!shared && !pool_->isPublished(page))
+  if (!shared && !pool_->isPublished(page)) {
+    pool_->touch(page);
     return Status::ok();
+  }
   std::optional<int32_t> own = pool_->allocate();
   if (own) {
     Status copied = kvPages_.copy(page, *own);
@@ -79,10 +103,17 @@ Status Engine::makeWritable(int32_t &page) {
   if (shared)
     return poolIsFull();
   pool_->withdraw(page);
+  pool_->touch(page);
   return Status::ok();
 }
 
 Status Engine::reserve(Sequence &sequence, int32_t count) {
+  if (states_ && sequence.state_ == StatePool::kNone) {
+    assert(sequence.tokens_.empty() && "else catchUp() made one");
+    sequence.state_ = states_->allocate();
+    if (sequence.state_ == StatePool::kNone)
+      return statesAreFull();
+  }
   if (sequence.position() % kKvPage != 0)
     MOE_RETURN_IF_ERROR(makeWritable(sequence.pages_.back()));
   size_t rows = size_t(sequence.position()) + size_t(count);
@@ -138,12 +169,16 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
             : check(request);
     if (!request.status.isOk())
       continue;
+    MOE_RETURN_IF_ERROR(catchUp(request));
+    if (!request.status.isOk())
+      continue;
     takePrefix(request);
     auto left = int32_t(request.tokens.size());
     if (left == 1) {
       singles.push_back({i, 1});
     } else if (promptRows < ubatch() && prompts.size() < kMaxSequences) {
-      prompts.push_back({i, std::min(left, ubatch() - promptRows)});
+      prompts.push_back(
+          {i, upToCheckpoint(request, std::min(left, ubatch() - promptRows))});
       promptRows += prompts.back().count;
     }
   }
@@ -180,7 +215,8 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
     const Request &request = requests[part.request];
     rows_.push_back({int32_t(tokens.size()), part.count,
                      request.sequence->position(),
-                     request.sequence->pages_.data()});
+                     request.sequence->pages_.data(),
+                     std::max(0, request.sequence->state_)});
     tokens.insert(tokens.end(), request.tokens.begin(),
                   request.tokens.begin() + part.count);
   }
@@ -203,6 +239,9 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
   StatusOr<std::span<const float>> output =
       runPhase(phase, input, step, cancel);
   if (!output) {
+    // Nobody knows how far it came.
+    for (Part part : parts)
+      requests[part.request].sequence->dropState();
     trim();
     if (output.status().code() != StatusCode::Cancelled)
       return output.status();
@@ -216,10 +255,15 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
         diagnose(plan_, *files_, *devices_, phase, input, step, cancel);
     for (size_t index : broken)
       requests[index].status = cause;
+    // It ran the step again, on states that already had its rows.
+    for (Part part : parts)
+      requests[part.request].sequence->dropState();
   }
   for (Part part : parts)
-    if (Request &request = requests[part.request]; request.status.isOk())
+    if (Request &request = requests[part.request]; request.status.isOk()) {
       advance(request, part.count);
+      MOE_RETURN_IF_ERROR(keepState(request));
+    }
   trim();
   return head(requests, wanted, sink);
 }

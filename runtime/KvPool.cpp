@@ -33,6 +33,7 @@ std::optional<int32_t> KvPool::allocate() {
   int32_t page = free_.back();
   free_.pop_back();
   at(page).holders = 1;
+  touch(page);
   return page;
 }
 

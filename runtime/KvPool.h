@@ -39,6 +39,12 @@ public:
   /// A page for the caller to write to; none where all are held.
   std::optional<int32_t> allocate();
 
+  /// Changes whenever rows of the page may: what is known of them holds as long
+  /// as this is the same.
+  uint64_t generation(int32_t page) const { return at(page).generation; }
+  /// The only holder will write to it.
+  void touch(int32_t page) { ++at(page).generation; }
+
   /// One more holder.
   void retain(int32_t page);
   /// One holder less. Of a sequence, the last page first: nobody can find a
@@ -67,6 +73,7 @@ public:
 private:
   struct Page {
     int32_t holders = 0;
+    uint64_t generation = 0;
     bool published = false;
     int32_t previous = kNone;
     std::vector<int32_t> next;         ///< Published ones behind it.

@@ -57,9 +57,24 @@ constexpr int64_t kvPagesOf(int64_t positions) {
   return (positions + moek::kKvPage - 1) / moek::kKvPage;
 }
 
+/// The first cache with pages, or the first state; null where there is none.
+inline const fb::Kv *firstKv(const fb::Plan &plan, bool perSequence) {
+  for (uint32_t i = 0; i < count(plan.kv()); ++i)
+    if (plan.kv()->Get(i)->per_sequence() == perSequence)
+      return plan.kv()->Get(i);
+  return nullptr;
+}
+
 /// Rows of each layer's cache: of all sequences, in whole pages.
 inline int64_t kvRows(const fb::Plan &plan) {
-  return count(plan.kv()) ? plan.kv()->Get(0)->capacity() : 0;
+  const fb::Kv *first = firstKv(plan, false);
+  return first ? first->capacity() : 0;
+}
+
+/// Rows of each layer's state; 0 where no layer has one.
+inline int64_t stateRows(const fb::Plan &plan) {
+  const fb::Kv *first = firstKv(plan, true);
+  return first ? first->capacity() : 0;
 }
 
 /// What those hold: "a context of 4096 tokens", "8 contexts of 4096 tokens",
@@ -93,7 +108,8 @@ inline const fb::Explain *opOf(const fb::Plan &plan,
 inline std::string kvTypeNames(const fb::Plan &plan) {
   std::set<std::string_view> names;
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
-    names.insert(moek::kvTypeName(moek::KvType(plan.kv()->Get(i)->type())));
+    if (!plan.kv()->Get(i)->per_sequence())
+      names.insert(moek::kvTypeName(moek::KvType(plan.kv()->Get(i)->type())));
   return fmt::format("{}", fmt::join(names, "+"));
 }
 

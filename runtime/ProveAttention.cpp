@@ -15,14 +15,21 @@ void proveTable(OpProof &p, int64_t dim) {
   p.rows(table, 1, dim);
 }
 
+/// Attention's rows are positions.
+void provePaged(OpProof &p) {
+  p.require(!p.cache("kv").per_sequence(), "the cache has a row per position");
+}
+
 /// A cache whose rows are [latent | rope key].
 void proveLatentCache(OpProof &p, int64_t latent, int64_t rope) {
+  provePaged(p);
   p.equal("the cache's width", p.cache("kv").width(), "latent + rope",
           latent + rope);
 }
 
 /// One whose rows are keys and values of heads.
 void proveGroupedCache(OpProof &p, int64_t heads, int64_t key, int64_t value) {
+  provePaged(p);
   p.equal("the cache's width", p.cache("kv").width(),
           "that of its heads' keys and values",
           moek::gqaKvWidth(heads, key, value));

@@ -13,7 +13,9 @@ Sequence::Sequence(Sequence &&other) noexcept
     : engine_(other.engine_), options_(other.options_),
       tokens_(std::exchange(other.tokens_, {})),
       pages_(std::exchange(other.pages_, {})),
-      published_(std::exchange(other.published_, 0)), cancel_(other.cancel_) {}
+      published_(std::exchange(other.published_, 0)),
+      state_(std::exchange(other.state_, StatePool::kNone)),
+      cancel_(other.cancel_) {}
 
 Sequence &Sequence::operator=(Sequence &&other) noexcept {
   std::swap(engine_, other.engine_);
@@ -21,6 +23,7 @@ Sequence &Sequence::operator=(Sequence &&other) noexcept {
   std::swap(tokens_, other.tokens_);
   std::swap(pages_, other.pages_);
   std::swap(published_, other.published_);
+  std::swap(state_, other.state_);
   std::swap(cancel_, other.cancel_);
   return *this;
 }
@@ -28,6 +31,12 @@ Sequence &Sequence::operator=(Sequence &&other) noexcept {
 Sequence::~Sequence() {
   tokens_.clear();
   trim();
+  dropState();
+}
+
+void Sequence::dropState() {
+  if (state_ != StatePool::kNone)
+    engine_->states_->release(std::exchange(state_, StatePool::kNone));
 }
 
 void Sequence::trim() {
@@ -45,6 +54,8 @@ Status Sequence::rewind(int32_t position) {
                   fmt::format("cannot rewind to position {}: {} are in the "
                               "cache",
                               position, counted(tokens_.size(), "token")));
+  if (position < this->position())
+    dropState();
   tokens_.resize(size_t(position));
   trim();
   return Status::ok();
@@ -57,6 +68,8 @@ Sequence Sequence::fork() const {
   other.published_ = published_;
   for (int32_t page : pages_)
     engine_->pool_->retain(page);
+  if (state_ != StatePool::kNone)
+    other.state_ = engine_->states_->duplicate(state_);
   return other;
 }
 

@@ -3,6 +3,7 @@
 #ifndef MOE_RUNTIME_SEQUENCE_H
 #define MOE_RUNTIME_SEQUENCE_H
 
+#include "runtime/StatePool.h"
 #include "runtime/base/Status.h"
 
 #include <atomic>
@@ -21,9 +22,9 @@ struct SequenceOptions {
   bool sharePrefixes = true;
 };
 
-/// A text that an engine works on: its tokens and the pages of the cache that
-/// hold their keys and values. Destroy it before its engine; use both from one
-/// thread at a time.
+/// A text that an engine works on: its tokens, the pages of the cache that hold
+/// their keys and values, and the state of layers that keep one instead.
+/// Destroy it before its engine; use both from one thread at a time.
 class Sequence {
 public:
   Sequence(Sequence &&other) noexcept;
@@ -34,7 +35,9 @@ public:
   int32_t position() const { return int32_t(tokens_.size()); }
   std::span<const int32_t> tokens() const { return tokens_; }
 
-  /// Forgets all tokens from `position` on, at most the current one.
+  /// Forgets all tokens from `position` on, at most the current one. Layers
+  /// with a state go back to a checkpoint and, in the next step, evaluate again
+  /// what is behind it (StatePool.h).
   Status rewind(int32_t position);
 
   /// Another with the same tokens. They share pages until one of them writes.
@@ -58,11 +61,16 @@ private:
   }
   /// Releases the pages behind those of its tokens.
   void trim();
+  /// Gives its state back.
+  void dropState();
 
   Engine *engine_;
   SequenceOptions options_;
   std::vector<int32_t> tokens_, pages_;
   size_t published_ = 0; ///< Its first pages that others can find.
+  /// Its slot of the StatePool, whose state is the one after all its tokens;
+  /// kNone: that one has to be made (Engine::catchUp()).
+  int32_t state_ = StatePool::kNone;
   const std::atomic<bool> *cancel_ = nullptr;
 };
 

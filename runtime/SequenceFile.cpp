@@ -1,9 +1,10 @@
 // Sequences in files.
 //
 // A header, the token ids, then for each page of the sequence its rows in every
-// cache (KvPages::read), all numbers little-endian, and the XXH3-64 over the
-// XXH3-64s of these parts. Rows behind the last token hold
-// anything.
+// cache (KvPages::read) and, if it has one, its state (StatePool::read), all
+// numbers little-endian, and the XXH3-64 over the XXH3-64s of these parts. Rows
+// behind the last token hold anything. A sequence with states whose tokens were
+// not all evaluated again has no state, and may have fewer pages.
 #include "runtime/Engine.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/CheckedMath.h"
@@ -21,10 +22,12 @@ static_assert(std::endian::native == std::endian::little);
 
 struct Header {
   char magic[8] = {'M', 'O', 'E', 'R', 'T', 'S', 'E', 'Q'};
-  uint32_t version = 1;
+  uint32_t version = 2;
   uint32_t tokens = 0;
   uint64_t plan = 0;      ///< Hash of the plan that it was made with.
   uint64_t pageBytes = 0; ///< Over all caches.
+  uint64_t pages = 0;
+  uint64_t stateBytes = 0; ///< Over all layers; 0: without.
 };
 
 template <class T> std::span<const uint8_t> bytesOf(std::span<const T> values) {
@@ -75,6 +78,9 @@ Status Sequence::save(const std::string &path) const {
   header.tokens = uint32_t(tokens_.size());
   header.plan = hash64({engine_->plan_.bytes()});
   header.pageBytes = pages.bytes();
+  header.pages = pages_.size();
+  if (state_ != StatePool::kNone)
+    header.stateBytes = engine_->states_->bytes();
   MOE_ASSIGN_OR_RETURN(OutputFile file,
                        OutputFile::create(path, OutputFile::Content::Binary));
   Digest digest;
@@ -89,6 +95,12 @@ Status Sequence::save(const std::string &path) const {
     MOE_RETURN_IF_ERROR(
         pages.read(page, reinterpret_cast<std::byte *>(content.data())));
     MOE_RETURN_IF_ERROR(write(content));
+  }
+  if (state_ != StatePool::kNone) {
+    std::vector<uint8_t> state(header.stateBytes);
+    MOE_RETURN_IF_ERROR(engine_->states_->read(
+        state_, reinterpret_cast<std::byte *>(state.data())));
+    MOE_RETURN_IF_ERROR(write(state));
   }
   uint64_t sum = digest.value();
   MOE_RETURN_IF_ERROR(file.write(&sum, sizeof(sum)));
@@ -114,9 +126,20 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
                               plan_.path()));
   uint64_t pages =
       (uint64_t(header.tokens) + moek::kKvPage - 1) / moek::kKvPage;
+  uint64_t stateBytes = states_ ? states_->bytes() : 0;
+  if (states_ && header.stateBytes == 0) {
+    stateBytes = 0;
+    pages = std::min(pages, header.pages);
+  }
+  if (header.pages != pages || header.stateBytes != stateBytes)
+    return damaged(fmt::format("it holds {} pages and {} bytes of state, and "
+                               "should hold {} and {}",
+                               header.pages, header.stateBytes, pages,
+                               stateBytes));
   Checked size = Checked(uint64_t(sizeof(Header) + sizeof(uint64_t))) +
                  Checked(uint64_t(header.tokens)) * Checked(uint64_t(4)) +
-                 Checked(pages) * Checked(header.pageBytes);
+                 Checked(pages) * Checked(header.pageBytes) +
+                 Checked(stateBytes);
   if (!size.valid() || size.value() != bytes.size())
     return damaged(fmt::format("it holds {} bytes and should hold {}",
                                bytes.size(),
@@ -134,6 +157,9 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
     contents.push_back(reader.take(header.pageBytes));
     digest.add(contents.back());
   }
+  std::span<const uint8_t> state = reader.take(stateBytes);
+  if (stateBytes > 0)
+    digest.add(state);
   if (digest.value() != reader.take<uint64_t>())
     return damaged("its checksum is not that of its content");
 
@@ -159,6 +185,13 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
       return written;
     }
   }
+  // Without a slot, or without a state in the file, it is made when needed.
+  sequence.dropState();
+  if (!state.empty())
+    sequence.state_ = states_->allocate();
+  if (sequence.state_ != StatePool::kNone)
+    MOE_RETURN_IF_ERROR(states_->write(
+        sequence.state_, reinterpret_cast<const std::byte *>(state.data())));
   sequence.tokens_ = std::move(tokens);
   publish(sequence);
   return Status::ok();

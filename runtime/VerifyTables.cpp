@@ -277,16 +277,27 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
   if (kv.type() >= moek::kKvTypeCount)
     return invalidPlan("has unknown type {}", kv.type());
   MOE_RETURN_IF_ERROR(checkRange("width", kv.width(), 1, kMaxParameter));
-  if (kv.capacity() < plan.context() ||
-      kv.capacity() > std::numeric_limits<int32_t>::max() ||
-      kv.capacity() % moek::kKvPage)
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (kv.per_sequence()) {
+    if (moek::KvType(kv.type()) != moek::KvType::F32)
+      return invalidPlan("is a state and has type {}, expected {}", kv.type(),
+                         int(moek::KvType::F32));
+    MOE_RETURN_IF_ERROR(checkRange("capacity", kv.capacity(), 1, kMost));
+  } else if (kv.capacity() < plan.context() || kv.capacity() > kMost ||
+             kv.capacity() % moek::kKvPage) {
     return invalidPlan("has capacity {}, expected a multiple of {} that holds "
                        "the plan's context of {}",
                        kv.capacity(), moek::kKvPage, plan.context());
-  // A page of a sequence is one of every layer.
-  if (kv.capacity() != plan.kv()->Get(0)->capacity())
-    return invalidPlan("has capacity {}, but cache 0 has {}", kv.capacity(),
-                       plan.kv()->Get(0)->capacity());
+  }
+  // A page of a sequence, and its row, are one of every layer.
+  const fb::Kv *first = firstKv(plan, kv.per_sequence());
+  if (kv.capacity() != first->capacity()) {
+    uint32_t index = 0;
+    while (plan.kv()->Get(index) != first)
+      ++index;
+    return invalidPlan("has capacity {}, but cache {} has {}", kv.capacity(),
+                       index, first->capacity());
+  }
   if (kv.offset() % kRegionAlignment)
     return invalidPlan("has offset {}, not a multiple of {}", kv.offset(),
                        kRegionAlignment);

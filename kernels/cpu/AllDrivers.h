@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/Attention.h"
 #include "kernels/cpu/Copy.h"
+#include "kernels/cpu/DeltaNet.h"
 #include "kernels/cpu/Elementwise.h"
 #include "kernels/cpu/Experts.h"
 #include "kernels/cpu/Gemm.h"

@@ -401,6 +401,11 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
   case OpCode::ExpertsLinear:
   case OpCode::ExpertsGateUp:
     return gemmLaunches(op, args, context);
+  case OpCode::Regroup:
+  case OpCode::ShortConv:
+  case OpCode::DeltaGates:
+  case OpCode::DeltaRule:
+    return {};
   }
   return {};
 }

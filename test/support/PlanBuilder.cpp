@@ -72,10 +72,25 @@ Ref PlanBuilder::kv(int64_t width, moek::KvType type, int64_t pages) {
   kv->type = uint8_t(type);
   kv->capacity =
       (pages ? pages : moert::kvPagesOf(plan.context)) * moek::kKvPage;
+  return addKv(std::move(kv));
+}
+
+Ref PlanBuilder::state(int64_t width, int64_t rows) {
+  auto kv = std::make_unique<fb::KvT>();
+  kv->width = width;
+  kv->type = uint8_t(moek::KvType::F32);
+  kv->capacity = rows;
+  kv->per_sequence = true;
+  return addKv(std::move(kv));
+}
+
+Ref PlanBuilder::addKv(std::unique_ptr<fb::KvT> kv) {
   fb::DeviceT &device = *plan.devices[0];
   kv->offset = device.kv_bytes;
   device.kv_bytes = moert::alignUp(
-      device.kv_bytes + uint64_t(moek::kvBytes(type, width, kv->capacity)), 64);
+      device.kv_bytes + uint64_t(moek::kvBytes(moek::KvType(kv->type),
+                                               kv->width, kv->capacity)),
+      64);
   plan.kv.push_back(std::move(kv));
   return {fb::OperandKind::Kv, uint32_t(plan.kv.size() - 1)};
 }

@@ -43,6 +43,8 @@ public:
   /// A cache of `pages` pages; 0: of a context's.
   Ref kv(int64_t width, moek::KvType type = moek::KvType::F32,
          int64_t pages = 0);
+  /// A layer's state, of so many sequences.
+  Ref state(int64_t width, int64_t rows);
   PhaseBuilder phase(std::string name, int32_t minTokens, int32_t maxTokens);
   uint32_t kernel(const std::string &name);
 
@@ -64,6 +66,7 @@ public:
 
 private:
   friend class PhaseBuilder;
+  Ref addKv(std::unique_ptr<fb::KvT> kv);
   std::string isa_;
   std::vector<uint8_t> weights_;
 };

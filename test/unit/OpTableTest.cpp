@@ -37,7 +37,11 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "kv_store",
                                                "attention",
                                                "sigmoid_mul",
-                                               "scale"};
+                                               "scale",
+                                               "regroup",
+                                               "short_conv",
+                                               "delta_gates",
+                                               "delta_rule"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(opTable()[i].name, names[i]);

@@ -278,6 +278,11 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
     MOE_OP(SigmoidMul)
     MOE_OP(Copy)
 #undef MOE_OP
+  case OpCode::Regroup:
+  case OpCode::ShortConv:
+  case OpCode::DeltaGates:
+  case OpCode::DeltaRule:
+    FAIL() << "no GPU has kernels for it";
   }
 }
 

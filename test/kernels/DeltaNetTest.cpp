@@ -1,0 +1,377 @@
+// Gated delta nets against float64: odd shapes, states of several sequences in
+// rows anywhere, steps of any size.
+#include "test/kernels/KernelTest.h"
+
+#include <algorithm>
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+MOE_KERNEL_SUITE(RegroupTest, Regroup);
+MOE_KERNEL_SUITE(ShortConvTest, ShortConv);
+MOE_KERNEL_SUITE(DeltaGatesTest, DeltaGates);
+MOE_KERNEL_SUITE(DeltaRuleTest, DeltaRule);
+
+KvView viewOf(const Matrix<float> &states) {
+  return {reinterpret_cast<uint8_t *>(states.data()), states.cols, states.rows,
+          states.stride * 4, KvType::F32};
+}
+
+/// Rows of a step by sequence: count, position and row of the state.
+struct Rows {
+  int32_t count, position, state;
+};
+
+std::vector<SequenceRows> sequencesOf(const std::vector<Rows> &parts) {
+  std::vector<SequenceRows> rows;
+  int32_t begin = 0;
+  for (const Rows &part : parts) {
+    rows.push_back({begin, part.count, part.position, nullptr, part.state});
+    begin += part.count;
+  }
+  return rows;
+}
+
+Step stepOf(const std::vector<SequenceRows> &rows) {
+  return {rows.back().begin + rows.back().count, rows.front().position,
+          rows.data(), int32_t(rows.size())};
+}
+
+/// A beginning, a chunk, single rows, and the other way round; rows of states
+/// that nobody has are between them.
+const std::vector<std::vector<Rows>> kSteps = {
+    {{1, 0, 1}},
+    {{1, 5, 0}},
+    {{19, 0, 2}},
+    {{33, 70, 1}},
+    {{1, 9, 3}, {7, 0, 1}, {1, 0, 4}, {12, 3, 0}},
+};
+
+/// States as they are before a step: NaN where a sequence begins, as whoever
+/// had the row before may have left anything.
+void fillStates(Matrix<float> &states, const std::vector<Rows> &parts) {
+  Random random(77);
+  states.fill(random, 0.5f);
+  for (const Rows &part : parts)
+    for (int64_t c = 0; c < states.cols && part.position == 0; ++c)
+      states.at(part.state, c) = NAN;
+  states.keepAsInitial();
+}
+
+/// Rows that no sequence of the step has are as before.
+void expectOthersKept(const Matrix<float> &states, const Matrix<float> &before,
+                      const std::vector<Rows> &parts) {
+  for (int64_t row = 0; row < states.rows; ++row) {
+    bool used = std::ranges::any_of(
+        parts, [&](const Rows &part) { return part.state == row; });
+    if (!used) {
+      EXPECT_EQ(std::memcmp(states.row(row), before.row(row),
+                            size_t(states.cols) * 4),
+                0)
+          << "state " << row;
+    }
+  }
+}
+
+TEST_P(RegroupTest, PartsOfGroups) {
+  Random random(1);
+  struct Case {
+    int32_t groups, width, offset;
+    int32_t parts[3];
+  };
+  for (const Case &c :
+       {Case{3, 37, 0, {37, 0, 0}}, Case{4, 32, 16, {16, 0, 0}},
+        Case{5, 61, 0, {17, 17, 20}}, Case{1, 7, 3, {1, 2, 0}}}) {
+    int64_t all = c.parts[0] + c.parts[1] + c.parts[2];
+    Matrix<float> x(5, c.groups * c.width, 3), out(5, c.groups * all, 2);
+    x.fill(random);
+    RegroupArgs args{
+        x.data(), x.stride, out.data(), out.stride,
+        c.width,  c.groups, c.offset,   {c.parts[0], c.parts[1], c.parts[2]}};
+    runKernel(GetParam(), &args, {5, 0}, 0, {&out});
+    expectClose(out, [&](int64_t t, int64_t column) {
+      int64_t from = c.offset;
+      for (int64_t part : c.parts) {
+        if (column < c.groups * part)
+          return Wanted{x.at(t, column / part * c.width + from + column % part),
+                        0};
+        column -= c.groups * part;
+        from += part;
+      }
+      return Wanted{NAN, 0};
+    });
+  }
+}
+
+TEST_P(ShortConvTest, AllSequencesAndTheirStates) {
+  for (const std::vector<Rows> &parts : kSteps)
+    for (auto [taps, cols] : {std::pair{4, 77}, {2, 16}, {1, 5}, {8, 301}}) {
+      SCOPED_TRACE(testing::Message() << taps << " taps, " << cols);
+      std::vector<SequenceRows> rows = sequencesOf(parts);
+      Step step = stepOf(rows);
+      Random random(uint32_t(taps * 100 + cols));
+      Matrix<float> x(step.tokens, cols, 5), weight(cols, taps);
+      Matrix<float> out(step.tokens, cols, 3);
+      Matrix<float> states(5, std::max(1, (taps - 1) * cols), 7);
+      x.fill(random, 2);
+      weight.fill(random);
+      fillStates(states, parts);
+      Matrix<float> before = Matrix<float>(5, states.cols, 7);
+      std::memcpy(before.data(), states.data(), states.bytes().size());
+      ShortConvArgs args{x.data(),   x.stride,   weight.data(), viewOf(states),
+                         out.data(), out.stride, cols,          taps};
+      runKernel(GetParam(), &args, step, 0, {&out, &states});
+      // Input `t` of sequence i, before its first row those of its state.
+      auto input = [&](size_t i, int64_t t, int64_t c) -> double {
+        if (t >= 0)
+          return x.at(rows[i].begin + t, c);
+        return rows[i].position > 0
+                   ? before.at(rows[i].state, (t + taps - 1) * cols + c)
+                   : 0;
+      };
+      for (size_t i = 0; i < rows.size(); ++i)
+        for (int64_t c = 0; c < cols; ++c) {
+          for (int64_t t = 0; t < rows[i].count; ++t) {
+            double sum = 0, magnitude = 0;
+            for (int64_t j = 0; j < taps; ++j) {
+              double term =
+                  double(weight.at(c, j)) * input(i, t - taps + 1 + j, c);
+              sum += term, magnitude += std::fabs(term);
+            }
+            double want = sum / (1 + std::exp(-sum));
+            ASSERT_NEAR(out.at(rows[i].begin + t, c), want,
+                        kEps * (16 * magnitude + 8 * std::fabs(want)) + 1e-37);
+          }
+          for (int64_t j = 0; j < taps - 1; ++j)
+            ASSERT_EQ(states.at(rows[i].state, j * cols + c),
+                      float(input(i, rows[i].count - taps + 1 + j, c)));
+        }
+      if (taps > 1)
+        expectOthersKept(states, before, parts);
+    }
+}
+
+TEST_P(DeltaGatesTest, StrengthsAndDecays) {
+  Random random(3);
+  for (int64_t heads : {1, 5, 32}) {
+    Matrix<float> beta(7, heads), alpha(7, heads), a(1, heads), dt(1, heads);
+    Matrix<float> out(7, 2 * heads);
+    beta.fill(random, 5);
+    alpha.fill(random, 20);
+    dt.fill(random);
+    for (int64_t h = 0; h < heads; ++h)
+      a.at(0, h) = -std::fabs(random.normal(3));
+    DeltaGatesArgs args{beta.data(), alpha.data(), a.data(),
+                        dt.data(),   out.data(),   heads};
+    runKernel(GetParam(), &args, {7, 0}, 0, {&out});
+    expectClose(out, [&](int64_t t, int64_t c) {
+      if (c < heads) {
+        double want = 1 / (1 + std::exp(-double(beta.at(t, c))));
+        return Wanted{want, 2 * kEps * want};
+      }
+      double x = double(alpha.at(t, c - heads)) + double(dt.at(0, c - heads));
+      double softplus = std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x)));
+      double want = std::exp(a.at(0, c - heads) * softplus);
+      return Wanted{want, 2 * kEps * want};
+    });
+  }
+}
+
+struct Shape {
+  int32_t keyHeads, heads, key, value;
+  bool tiled;
+  float eps;
+};
+const Shape kShapes[] = {{2, 4, 16, 24, false, 1e-6f},
+                         {2, 6, 24, 77, true, 1e-3f},
+                         {1, 1, 7, 5, false, 1e-2f},
+                         {3, 3, 33, 32, true, 1e-6f}};
+constexpr int64_t kBegin = 11;
+
+/// A step of the delta rule: what it reads and writes.
+struct Delta {
+  Delta(const Shape &s, const std::vector<Rows> &parts)
+      : s(s), rows(sequencesOf(parts)), step(stepOf(rows)),
+        x(step.tokens, 2 * s.keyHeads * s.key + s.heads * s.value, 5),
+        gates(step.tokens, 2 * s.heads), out(step.tokens, s.heads * s.value, 3),
+        states(5, kBegin + int64_t(s.heads) * s.key * s.value, 9),
+        before(5, states.cols, 9) {
+    Random random(uint32_t(s.key * 100 + s.value));
+    x.fill(random);
+    for (int64_t t = 0; t < step.tokens; ++t)
+      for (int64_t h = 0; h < s.heads; ++h) {
+        gates.at(t, h) = 1 / (1 + std::exp(random.normal(3)));
+        // Some forget nothing and some all but everything.
+        gates.at(t, s.heads + h) =
+            std::exp(-std::exp(random.normal(h % 2 ? 1 : 5)));
+      }
+    fillStates(states, parts);
+    std::memcpy(before.data(), states.data(), states.bytes().size());
+  }
+
+  DeltaRuleArgs args() {
+    return {x.data(),   x.stride, gates.data(), viewOf(states), out.data(),
+            out.stride, kBegin,   s.keyHeads,   s.heads,        s.key,
+            s.value,    s.tiled,  s.eps};
+  }
+  int64_t scratch() const { return deltaRuleScratchBytes(s.key); }
+
+  const Shape s;
+  std::vector<SequenceRows> rows;
+  Step step;
+  Matrix<float> x, gates, out, states, before;
+};
+
+/// By its definition, in float64.
+void expectDelta(const Delta &d) {
+  const Shape &s = d.s;
+  std::vector<double> wanted(size_t(d.out.rows * d.out.cols), 0);
+  std::vector<double> ends(size_t(d.states.rows * d.states.cols), 0);
+  double most = 0, mostState = 0;
+  for (const SequenceRows &rows : d.rows)
+    for (int64_t h = 0; h < s.heads; ++h) {
+      int64_t keyHead = s.tiled ? h % s.keyHeads : h / (s.heads / s.keyHeads);
+      int64_t base = kBegin + h * s.key * s.value;
+      std::vector<double> S(size_t(s.key * s.value), 0);
+      for (size_t i = 0; i < S.size() && rows.position > 0; ++i)
+        S[i] = d.before.at(rows.state, base + int64_t(i));
+      for (int64_t t = rows.begin; t < rows.begin + rows.count; ++t) {
+        auto unit = [&](int64_t begin) {
+          double squares = s.eps;
+          for (int64_t i = 0; i < s.key; ++i)
+            squares += std::pow(double(d.x.at(t, begin + i)), 2);
+          std::vector<double> v;
+          for (int64_t i = 0; i < s.key; ++i)
+            v.push_back(d.x.at(t, begin + i) / std::sqrt(squares));
+          return v;
+        };
+        std::vector<double> q = unit(keyHead * s.key);
+        std::vector<double> k = unit((s.keyHeads + keyHead) * s.key);
+        double strength = d.gates.at(t, h), decay = d.gates.at(t, s.heads + h);
+        for (int64_t c = 0; c < s.value; ++c) {
+          double found = 0, answer = 0;
+          for (int64_t i = 0; i < s.key; ++i)
+            found += decay * S[size_t(i * s.value + c)] * k[size_t(i)];
+          double v = d.x.at(t, 2 * s.keyHeads * s.key + h * s.value + c);
+          for (int64_t i = 0; i < s.key; ++i) {
+            double &at = S[size_t(i * s.value + c)];
+            at = decay * at + k[size_t(i)] * strength * (v - found);
+            answer += at * q[size_t(i)] / std::sqrt(double(s.key));
+          }
+          wanted[size_t(t * d.out.cols + h * s.value + c)] = answer;
+          most = std::fmax(most, std::fabs(answer));
+        }
+      }
+      for (size_t i = 0; i < S.size(); ++i) {
+        ends[size_t(rows.state * d.states.cols + base) + i] = S[i];
+        mostState = std::fmax(mostState, std::fabs(S[i]));
+      }
+    }
+  // No step makes an error larger: a decay is at most 1, and what is written
+  // takes away what was found. So errors add up over rows.
+  double steps = kEps * (double(d.step.tokens) + 16) * 4;
+  expectClose(d.out, [&](int64_t t, int64_t c) {
+    return Wanted{wanted[size_t(t * d.out.cols + c)], steps * most};
+  });
+  for (const SequenceRows &rows : d.rows)
+    for (int64_t c = 0; c < d.states.cols; ++c) {
+      if (c < kBegin)
+        ASSERT_EQ(std::memcmp(&d.states.at(rows.state, c),
+                              &d.before.at(rows.state, c), 4),
+                  0);
+      else
+        ASSERT_NEAR(d.states.at(rows.state, c),
+                    ends[size_t(rows.state * d.states.cols + c)],
+                    steps * mostState);
+    }
+}
+
+TEST_P(DeltaRuleTest, AllSequencesAndTheirStates) {
+  for (const std::vector<Rows> &parts : kSteps)
+    for (const Shape &shape : kShapes) {
+      SCOPED_TRACE(testing::Message() << shape.key << " x " << shape.value);
+      Delta d(shape, parts);
+      DeltaRuleArgs args = d.args();
+      runKernel(GetParam(), &args, d.step, size_t(d.scratch()),
+                {&d.out, &d.states});
+      expectDelta(d);
+      expectOthersKept(d.states, d.before, parts);
+    }
+}
+
+// A prompt at once is what its tokens are one after the other, bit by bit.
+TEST_P(DeltaRuleTest, StepsOfAnySizeGiveTheSameBits) {
+  Delta whole(kShapes[1], {{21, 0, 2}}), parts(kShapes[1], {{21, 0, 2}});
+  DeltaRuleArgs args = whole.args();
+  runKernel(GetParam(), &args, whole.step, size_t(whole.scratch()),
+            {&whole.out, &whole.states});
+  int32_t position = 0;
+  for (int32_t count : {1, 5, 1, 14}) {
+    DeltaRuleArgs part = parts.args();
+    part.x += position * part.xStride;
+    part.gates += position * parts.gates.stride;
+    part.out += position * part.outStride;
+    SequenceRows rows{0, count, position, nullptr, 2};
+    Guarded scratch(size_t(parts.scratch()));
+    resolveKernel(GetParam().name)(&part, {count, position, &rows, 1},
+                                   {0, 1, scratch.data()});
+    position += count;
+  }
+  for (int64_t t = 0; t < whole.out.rows; ++t)
+    ASSERT_EQ(std::memcmp(whole.out.row(t), parts.out.row(t),
+                          size_t(whole.out.cols) * 4),
+              0)
+        << t;
+  EXPECT_EQ(std::memcmp(whole.states.row(2) + kBegin,
+                        parts.states.row(2) + kBegin,
+                        size_t(whole.states.cols - kBegin) * 4),
+            0);
+}
+
+// What is no number shows in everything behind it, and nowhere else.
+TEST_P(DeltaRuleTest, NonFiniteIsSeenWhereItCounts) {
+  const Shape &shape = kShapes[0];
+  Delta clean(shape, {{6, 0, 1}});
+  DeltaRuleArgs args = clean.args();
+  runKernel(GetParam(), &args, clean.step, size_t(clean.scratch()),
+            {&clean.out, &clean.states});
+  int64_t keys = shape.keyHeads * shape.key, token = 2;
+  struct Place {
+    const char *name;
+    int64_t column;
+    bool isGate, later;
+    std::function<bool(int64_t)> reaches; ///< Of a column of the output.
+  };
+  auto head = [&](int64_t c) { return c / shape.value; };
+  for (const Place &place : std::vector<Place>{
+           {"query", shape.key + 3, false, false,
+            [&](int64_t c) { return head(c) >= 2; }},
+           {"key", keys + 1, false, true,
+            [&](int64_t c) { return head(c) < 2; }},
+           {"value", 2 * keys + shape.value + 7, false, true,
+            [&](int64_t c) { return c == shape.value + 7; }},
+           {"strength", 1, true, true, [&](int64_t c) { return head(c) == 1; }},
+           {"decay", 4 + 2, true, true,
+            [&](int64_t c) { return head(c) == 2; }}})
+    for (float bad : {NAN, INFINITY, -INFINITY}) {
+      SCOPED_TRACE(testing::Message() << bad << " in " << place.name);
+      Delta d(shape, {{6, 0, 1}});
+      (place.isGate ? d.gates : d.x).at(token, place.column) = bad;
+      DeltaRuleArgs own = d.args();
+      runKernel(GetParam(), &own, d.step, size_t(d.scratch()),
+                {&d.out, &d.states});
+      for (int64_t t = 0; t < d.out.rows; ++t)
+        for (int64_t c = 0; c < d.out.cols; ++c) {
+          bool seen =
+              place.reaches(c) && (place.later ? t >= token : t == token);
+          if (seen)
+            ASSERT_FALSE(std::isfinite(d.out.at(t, c))) << t << ", " << c;
+          else
+            ASSERT_EQ(d.out.at(t, c), clean.out.at(t, c)) << t << ", " << c;
+        }
+    }
+}
+
+} // namespace

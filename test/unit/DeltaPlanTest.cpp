@@ -1,0 +1,605 @@
+// A layer that keeps a state and one that caches rows: what an engine computes
+// of them against float64, however sequences come to where they are, and what a
+// plan of it is refused for.
+#include "kernels/KvCache.h"
+#include "kernels/Registry.h"
+#include "runtime/Engine.h"
+#include "test/support/PlanBuilder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace moert;
+using moek::Encoding;
+using moetest::PhaseBuilder;
+using moetest::PlanBuilder;
+using moetest::Ref;
+using moetest::TempDir;
+namespace fb = moert::fb;
+
+namespace {
+
+using Values = std::vector<double>;
+using Tokens = std::vector<int32_t>;
+constexpr int32_t kPage = moek::kKvPage;
+
+class DeltaPlan {
+public:
+  static constexpr int32_t kHidden = 16, kVocab = 40, kContext = 4 * kPage;
+  static constexpr int32_t kKeyHeads = 2, kHeads = 4, kKey = 6, kValue = 5;
+  static constexpr int32_t kTaps = 3, kDim = 8, kUbatch = 24, kSequences = 3;
+  static constexpr int32_t kMixed = 2 * kKeyHeads * kKey + kHeads * kValue;
+  static constexpr double kEps = 1e-3, kScale = 0.4;
+
+  explicit DeltaPlan(const std::string &isa, int32_t slots = 6)
+      : builder(kHidden, kVocab, kContext, isa) {
+    weight("embed", {1, kVocab, kHidden});
+    weight("norm", {1, 1, kHidden});
+    weight("mix", {1, kMixed, kHidden});
+    weight("beta", {1, kHeads, kHidden});
+    weight("alpha", {1, kHeads, kHidden});
+    weight("conv", {1, kMixed, kTaps});
+    weight("a", {1, 1, kHeads}, -0.7);
+    weight("dt", {1, 1, kHeads});
+    weight("o", {1, kHidden, kHeads * kValue});
+    weight("wq", {1, 2 * kDim, kHidden});
+    weight("wk", {1, kDim, kHidden});
+    weight("wo", {1, kHidden, kDim});
+    weight("out", {1, kVocab, kHidden});
+    refs["kv"] =
+        builder.kv(moek::gqaKvWidth(1, kDim, kDim), moek::KvType::F32, 12);
+    refs["state"] = builder.state(
+        moek::deltaStateWidth(kTaps, kMixed, kHeads, kKey, kValue), slots);
+    builder.plan.sequences = kSequences;
+    body("decode", 1, 1);
+    body("batch", 1, kSequences);
+    body("prefill", 2, kUbatch);
+    PhaseBuilder p = builder.phase("logits", 1, 3);
+    Ref h = p.buffer("h", kHidden), logits = p.buffer("logits", kVocab);
+    p.input(h);
+    p.output(logits);
+    p.emit("linear", {h, refs["out"], Ref(), logits}, {0});
+  }
+
+  fb::InstructionT &decode(const std::string &op) {
+    for (auto &one : builder.plan.phases[0]->instructions)
+      if (findOp(one->op)->name == op)
+        return *one;
+    throw std::logic_error(op);
+  }
+
+  /// Logits after each of `tokens`.
+  std::vector<Values> reference(const Tokens &tokens) const {
+    std::vector<Values> inputs, keys, result;
+    Values S(kHeads * kKey * kValue, 0);
+    for (int32_t token : tokens) {
+      Values h;
+      for (int64_t i = 0; i < kHidden; ++i)
+        h.push_back(at("embed", token * kHidden + i));
+      Values n = norm(h);
+      inputs.push_back(product("mix", n));
+      add(h, product("o", delta(S, convolution(inputs), product("beta", n),
+                                product("alpha", n))));
+      n = norm(h);
+      keys.push_back(product("wk", n));
+      add(h, product("wo", attention(product("wq", n), keys)));
+      result.push_back(product("out", h));
+    }
+    return result;
+  }
+
+  PlanBuilder builder;
+  std::map<std::string, Ref> refs;
+
+private:
+  void weight(const std::string &name, std::vector<int64_t> shape,
+              double center = 0) {
+    std::vector<float> &x = numbers[name];
+    for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      x.push_back(float(center + double(state >> 11) * 0x1p-53 - 0.5));
+    }
+    refs[name] = builder.weight(name, std::move(shape), x);
+  }
+
+  void body(const std::string &name, int32_t least, int32_t most) {
+    PhaseBuilder p = builder.phase(name, least, most);
+    auto w = [&](const char *weight) { return refs.at(weight); };
+    const Ref none;
+    Ref ids = p.buffer("tokens", 1, Encoding::I32), h = p.buffer("h", kHidden);
+    Ref n = p.buffer("n", kHidden), mix = p.buffer("mix", kMixed);
+    Ref beta = p.buffer("beta", kHeads), alpha = p.buffer("alpha", kHeads);
+    Ref conv = p.buffer("conv", kMixed), gates = p.buffer("gates", 2 * kHeads);
+    Ref o = p.buffer("o", kHeads * kValue), both = p.buffer("both", 2 * kDim);
+    Ref q = p.buffer("q", kDim), gate = p.buffer("gate", kDim);
+    Ref k = p.buffer("k", kDim), y = p.buffer("y", kDim);
+    p.input(ids);
+    p.output(h);
+    p.emit("embed", {ids, w("embed"), h});
+    p.emit("rms_norm", {h, w("norm"), n}, {1}, {kEps});
+    p.emit("linear", {n, w("mix"), none, mix}, {0});
+    p.emit("linear", {n, w("beta"), none, beta}, {0});
+    p.emit("linear", {n, w("alpha"), none, alpha}, {0});
+    p.emit("short_conv", {mix, w("conv"), w("state"), conv}, {kTaps});
+    p.emit("delta_gates", {beta, alpha, w("a"), w("dt"), gates});
+    p.emit("delta_rule", {conv, gates, w("state"), o},
+           {kKeyHeads, kHeads, kKey, kValue,
+            moek::deltaStateBegin(kTaps, kMixed), 1},
+           {kEps});
+    p.emit("linear", {o, w("o"), none, h}, {1});
+    p.emit("rms_norm", {h, w("norm"), n}, {1}, {kEps});
+    p.emit("linear", {n, w("wq"), none, both}, {0});
+    p.emit("regroup", {both, q}, {1, 0, kDim, 0, 0});
+    p.emit("regroup", {both, gate}, {1, kDim, kDim, 0, 0});
+    p.emit("linear", {n, w("wk"), none, k}, {0});
+    p.emit("kv_store", {k, k, w("kv")}, {1, kDim, kDim});
+    p.emit("attention", {q, w("kv"), none, y}, {1, 1, kDim, kDim, 1, 0},
+           {kScale, 0});
+    p.emit("sigmoid_mul", {y, gate, y});
+    p.emit("linear", {y, w("wo"), none, h}, {1});
+  }
+
+  double at(const std::string &name, int64_t i) const {
+    return numbers.at(name)[size_t(i)];
+  }
+  static void add(Values &to, const Values &x) {
+    for (size_t i = 0; i < to.size(); ++i)
+      to[i] += x[i];
+  }
+  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+  Values product(const std::string &name, const Values &x) const {
+    int64_t cols = int64_t(x.size());
+    Values out(numbers.at(name).size() / x.size(), 0);
+    for (size_t r = 0; r < out.size(); ++r)
+      for (int64_t c = 0; c < cols; ++c)
+        out[r] += at(name, int64_t(r) * cols + c) * x[size_t(c)];
+    return out;
+  }
+  Values norm(Values x) const {
+    double squares = 0;
+    for (double value : x)
+      squares += value * value;
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] *= at("norm", int64_t(i)) / std::sqrt(squares / kHidden + kEps);
+    return x;
+  }
+  Values convolution(const std::vector<Values> &inputs) const {
+    Values out(kMixed, 0);
+    for (int64_t c = 0; c < kMixed; ++c) {
+      for (int64_t j = 0; j < kTaps; ++j)
+        if (int64_t t = int64_t(inputs.size()) - kTaps + j; t >= 0)
+          out[size_t(c)] +=
+              at("conv", c * kTaps + j) * inputs[size_t(t)][size_t(c)];
+      out[size_t(c)] *= sigmoid(out[size_t(c)]);
+    }
+    return out;
+  }
+  Values delta(Values &S, const Values &x, const Values &beta,
+               const Values &alpha) const {
+    auto unit = [&](int64_t begin) {
+      Values v(x.begin() + begin, x.begin() + begin + kKey);
+      double squares = kEps;
+      for (double value : v)
+        squares += value * value;
+      for (double &value : v)
+        value /= std::sqrt(squares);
+      return v;
+    };
+    Values out;
+    for (int64_t h = 0; h < kHeads; ++h) {
+      Values q = unit(h % kKeyHeads * kKey);
+      Values k = unit((kKeyHeads + h % kKeyHeads) * kKey);
+      double decay = std::exp(
+          at("a", h) * std::log1p(std::exp(alpha[size_t(h)] + at("dt", h))));
+      for (int64_t c = 0; c < kValue; ++c) {
+        auto s = [&](int64_t i) -> double & {
+          return S[size_t((h * kKey + i) * kValue + c)];
+        };
+        double found = 0, answer = 0;
+        for (int64_t i = 0; i < kKey; ++i)
+          found += (s(i) *= decay) * k[size_t(i)];
+        double v = x[size_t(2 * kKeyHeads * kKey + h * kValue + c)];
+        double e = sigmoid(beta[size_t(h)]) * (v - found);
+        for (int64_t i = 0; i < kKey; ++i)
+          answer += (s(i) += k[size_t(i)] * e) * q[size_t(i)];
+        out.push_back(answer / std::sqrt(double(kKey)));
+      }
+    }
+    return out;
+  }
+  static Values attention(const Values &both, const std::vector<Values> &keys) {
+    Values out(kDim, 0);
+    double total = 0;
+    for (const Values &key : keys) {
+      double score = 0;
+      for (size_t i = 0; i < kDim; ++i)
+        score += both[i] * key[i];
+      double weight = std::exp(kScale * score);
+      total += weight;
+      for (size_t i = 0; i < kDim; ++i)
+        out[i] += weight * key[i];
+    }
+    for (size_t i = 0; i < kDim; ++i)
+      out[i] = out[i] / total * sigmoid(both[kDim + i]);
+    return out;
+  }
+
+  std::map<std::string, std::vector<float>> numbers;
+  uint64_t state = 7;
+};
+
+Tokens textOf(uint32_t seed, int32_t count) {
+  Tokens tokens;
+  for (int32_t i = 0; i < count; ++i) {
+    seed = seed * 1664525 + 1013904223;
+    tokens.push_back(int32_t(seed >> 8) % DeltaPlan::kVocab);
+  }
+  return tokens;
+}
+
+void expectRow(std::span<const float> actual, const Values &expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  double scale = 0;
+  for (double value : expected)
+    scale = std::max(scale, std::abs(value));
+  for (size_t i = 0; i < actual.size(); ++i)
+    ASSERT_NEAR(actual[i], expected[i], 1e-5 * scale) << "token " << i;
+}
+
+class StatesTest : public testing::Test {
+protected:
+  Engine &open(int32_t slots = 6, const char *isa = nullptr) {
+    const char *best = moek::hostSupports(moek::Isa::Avx2) ? "avx2" : "ref";
+    plan_.emplace(isa ? isa : best, slots);
+    return reopen();
+  }
+  Engine &reopen() {
+    EngineOptions options;
+    options.threads = 2;
+    auto engine = Engine::open(plan_->builder.write(folder_), options);
+    EXPECT_TRUE(engine.isOk()) << engine.status().message();
+    engine_ = *std::move(engine);
+    // Tokens that go through layers, not the head.
+    engine_->setObserver([&](const StepTimes &times) {
+      if (times.phase != "logits")
+        evaluated_ += times.step.tokens;
+    });
+    return *engine_;
+  }
+  /// Appends and looks at the logits; returns how many tokens were evaluated.
+  int append(Sequence &sequence, const Tokens &tokens) {
+    evaluated_ = 0;
+    auto logits = engine_->append(sequence, tokens);
+    EXPECT_TRUE(logits.isOk()) << logits.status().message();
+    if (logits.isOk()) {
+      Tokens all(sequence.tokens().begin(), sequence.tokens().end());
+      expectRow(*logits, plan_->reference(all).back());
+    }
+    return evaluated_;
+  }
+
+  TempDir folder_;
+  std::optional<DeltaPlan> plan_;
+  std::unique_ptr<Engine> engine_;
+  int evaluated_ = 0;
+};
+
+TEST_F(StatesTest, MatchFloat64InAllPhases) {
+  const Tokens tokens = textOf(3, 90);
+  for (const char *isa : {"ref", "avx2", "avx512"}) {
+    if (!moek::hostSupports(*moek::isaFromName(isa)))
+      continue;
+    SCOPED_TRACE(isa);
+    Engine &engine = open(6, isa);
+    std::vector<Values> expected = plan_->reference(tokens);
+    Sequence one = engine.sequence(), all = engine.sequence();
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      auto logits = engine.append(one, tokens[t]);
+      ASSERT_TRUE(logits.isOk()) << logits.status().message();
+      expectRow(*logits, expected[t]);
+    }
+    Status status = engine.appendAll(
+        all, tokens,
+        [&](size_t, int32_t position, std::span<const float> logits) {
+          SCOPED_TRACE(position);
+          expectRow(logits, expected[size_t(position)]);
+          return Status::ok();
+        });
+    EXPECT_TRUE(status.isOk()) << status.message();
+  }
+}
+
+TEST_F(StatesTest, SequencesBesideOthersKeepTheirOwn) {
+  Engine &engine = open();
+  std::vector<Sequence> sequences;
+  for (uint32_t i = 0; i < 3; ++i) {
+    sequences.push_back(engine.sequence());
+    append(sequences[i], textOf(i, 5 + 7 * int32_t(i)));
+  }
+  for (int32_t token : {7, 1, 30}) {
+    std::vector<Request> requests;
+    for (Sequence &sequence : sequences)
+      requests.push_back({&sequence, {&token, 1}});
+    ASSERT_TRUE(
+        engine
+            .step(requests,
+                  [&](size_t i, int32_t, std::span<const float> row) {
+                    std::span<const int32_t> all = sequences[i].tokens();
+                    expectRow(
+                        row, plan_->reference({all.begin(), all.end()}).back());
+                    return Status::ok();
+                  })
+            .isOk());
+  }
+}
+
+// A slot is used again as it was left.
+TEST_F(StatesTest, ANewSequenceBeginsAtZero) {
+  Engine &engine = open(1);
+  for (uint32_t i = 0; i < 3; ++i) {
+    Sequence a = engine.sequence();
+    EXPECT_EQ(append(a, textOf(i, 30)), 30);
+    ASSERT_TRUE(a.rewind(0).isOk());
+    EXPECT_EQ(append(a, textOf(i + 10, 1)), 1);
+  }
+}
+
+TEST_F(StatesTest, RewindingEvaluatesAgainFromTheLastCheckpoint) {
+  Engine &engine = open();
+  Sequence a = engine.sequence();
+  // The prompt leaves one behind its second page.
+  EXPECT_EQ(append(a, textOf(1, 2 * kPage + 20)), 2 * kPage + 20);
+  EXPECT_EQ(append(a, {5}), 1);
+  ASSERT_TRUE(a.rewind(2 * kPage + 9).isOk());
+  EXPECT_EQ(a.position(), 2 * kPage + 9);
+  EXPECT_EQ(append(a, {7}), 9 + 1);
+  EXPECT_EQ(append(a, {8}), 1);
+  // To the checkpoint itself: nothing to evaluate again.
+  ASSERT_TRUE(a.rewind(2 * kPage).isOk());
+  EXPECT_EQ(append(a, {9, 10}), 2);
+  // Before it, there is none.
+  ASSERT_TRUE(a.rewind(2 * kPage - 1).isOk());
+  EXPECT_EQ(append(a, {11}), 2 * kPage);
+  // To where it is: nothing changes.
+  ASSERT_TRUE(a.rewind(a.position()).isOk());
+  EXPECT_EQ(append(a, {12}), 1);
+}
+
+// The page behind which the checkpoint was has other tokens now.
+TEST_F(StatesTest, ACheckpointGoesWithItsPage) {
+  for (bool share : {true, false}) {
+    SCOPED_TRACE(share);
+    Engine &engine = open();
+    Sequence a = engine.sequence({share});
+    append(a, textOf(1, kPage + 10));
+    ASSERT_TRUE(a.rewind(kPage - 2).isOk());
+    for (int32_t token : {1, 2, 3, 4})
+      append(a, {token});
+    ASSERT_TRUE(a.rewind(kPage + 1).isOk());
+    EXPECT_EQ(append(a, {6}), kPage + 2);
+  }
+}
+
+TEST_F(StatesTest, AForkGoesItsOwnWay) {
+  Engine &engine = open();
+  Sequence a = engine.sequence();
+  append(a, textOf(2, 40));
+  Sequence b = a.fork();
+  EXPECT_EQ(append(a, {1}), 1);
+  EXPECT_EQ(append(b, {2}), 1);
+  EXPECT_EQ(append(a, {3, 4, 5}), 3);
+  EXPECT_EQ(append(b, {6}), 1);
+}
+
+// Without a slot for it, a fork evaluates its text again, when there is one.
+TEST_F(StatesTest, AForkWithoutASlotBeginsAgain) {
+  Engine &engine = open(2);
+  Sequence a = engine.sequence();
+  append(a, textOf(2, 40));
+  std::optional<Sequence> b = a.fork();
+  Sequence c = a.fork();
+  auto none = engine.append(c, 1);
+  ASSERT_FALSE(none.isOk());
+  EXPECT_EQ(none.status().code(), StatusCode::DoesNotFit);
+  EXPECT_NE(none.status().message().find(
+                "the states of 2 sequences are held by other sequences; end "
+                "one of them, or compile for more with --sequences"),
+            std::string::npos)
+      << none.status().message();
+  EXPECT_EQ(c.position(), 40);
+  Sequence d = c.fork();
+  std::string file = folder_.path() + "/c.seq";
+  ASSERT_TRUE(c.save(file).isOk());
+  b.reset();
+  EXPECT_EQ(append(c, {1}), 41);
+  c = engine.sequence();
+  EXPECT_EQ(append(d, {2}), 41);
+  d = engine.sequence();
+  auto restored = engine.restore(file);
+  ASSERT_TRUE(restored.isOk()) << restored.status().message();
+  EXPECT_EQ(restored->position(), 40);
+  EXPECT_EQ(append(*restored, {3}), 41);
+}
+
+TEST_F(StatesTest, EqualPromptsShareUpToTheCheckpoint) {
+  Engine &engine = open();
+  Tokens text = textOf(4, 2 * kPage + 30);
+  Sequence a = engine.sequence();
+  EXPECT_EQ(append(a, text), 2 * kPage + 30);
+  Sequence b = engine.sequence();
+  EXPECT_EQ(append(b, text), 30);
+  // A text that leaves it in its second page has no checkpoint before that.
+  Tokens other(text.begin(), text.begin() + kPage + 40);
+  other.push_back((other.back() + 1) % DeltaPlan::kVocab);
+  Sequence c = engine.sequence();
+  EXPECT_EQ(append(c, other), kPage + 41);
+  // But it left one behind its first.
+  Sequence d = engine.sequence();
+  EXPECT_EQ(append(d, other), 41);
+}
+
+// Of two slots one is the sequence's: the older checkpoint goes.
+TEST_F(StatesTest, TheOldestCheckpointGoesFirst) {
+  Engine &engine = open(2);
+  Tokens first = textOf(4, kPage + 5), second = textOf(5, kPage + 6);
+  {
+    Sequence a = engine.sequence();
+    append(a, first);
+  }
+  {
+    Sequence b = engine.sequence();
+    EXPECT_EQ(append(b, second), kPage + 6);
+  }
+  {
+    Sequence c = engine.sequence();
+    EXPECT_EQ(append(c, second), 6);
+  }
+  Sequence d = engine.sequence();
+  EXPECT_EQ(append(d, first), kPage + 5);
+}
+
+// With all slots held but the checkpoint's, that becomes the sequence's.
+TEST_F(StatesTest, ACheckpointIsUsedUpWhereNothingElseIsLeft) {
+  Engine &engine = open(2);
+  Tokens text = textOf(4, kPage + 5);
+  Sequence a = engine.sequence();
+  append(a, text);
+  Sequence b = engine.sequence();
+  EXPECT_EQ(append(b, text), 5);
+}
+
+TEST_F(StatesTest, ACancelledStepLeavesNoState) {
+  Engine &engine = open();
+  std::atomic<bool> cancel = false;
+  Sequence a = engine.sequence();
+  append(a, textOf(2, 40));
+  a.setCancel(&cancel);
+  // In the middle of a prompt, and before one.
+  int steps = 0;
+  engine.setObserver([&](const StepTimes &) { cancel = ++steps == 2; });
+  auto logits = engine.append(a, textOf(3, 60));
+  EXPECT_EQ(logits.status().code(), StatusCode::Cancelled);
+  engine.setObserver(nullptr);
+  cancel = true;
+  int32_t position = a.position();
+  ASSERT_TRUE(a.rewind(position - 3).isOk());
+  EXPECT_EQ(engine.append(a, 1).status().code(), StatusCode::Cancelled);
+  EXPECT_EQ(a.position(), position - 3);
+  cancel = false;
+  append(a, {1});
+}
+
+// What looks for the cause runs the step again, healthy sequences' rows too.
+TEST_F(StatesTest, ASequenceBesideABrokenOneGoesOn) {
+  open();
+  const float nan = NAN;
+  std::memcpy(
+      plan_->builder.weightBytes().data() +
+          plan_->builder.plan.weights[plan_->refs["embed"].index]->offset +
+          size_t(DeltaPlan::kVocab - 1) * DeltaPlan::kHidden * 4,
+      &nan, 4);
+  Engine &damaged = reopen();
+  Sequence a = damaged.sequence(), b = damaged.sequence();
+  append(a, {1, 2, 3});
+  append(b, {4, 5, 6});
+  const int32_t good = 7, bad = DeltaPlan::kVocab - 1;
+  Request requests[] = {{&a, {&good, 1}}, {&b, {&bad, 1}}};
+  ASSERT_TRUE(
+      damaged
+          .step(requests, [](size_t, int32_t,
+                             std::span<const float>) { return Status::ok(); })
+          .isOk());
+  EXPECT_TRUE(requests[0].status.isOk());
+  EXPECT_EQ(requests[1].status.code(), StatusCode::InvalidFile);
+  EXPECT_EQ(a.position(), 4);
+  EXPECT_EQ(b.position(), 3);
+  append(a, {8});
+  append(b, {9});
+}
+
+TEST_F(StatesTest, ASavedSequenceGoesOn) {
+  Engine *engine = &open();
+  std::string file = folder_.path() + "/text.seq";
+  Tokens text = textOf(6, kPage + 9);
+  {
+    Sequence a = engine->sequence();
+    append(a, text);
+    ASSERT_TRUE(a.save(file).isOk());
+  }
+  for (int i = 0; i < 2; ++i) {
+    auto b = engine->restore(file);
+    ASSERT_TRUE(b.isOk()) << b.status().message();
+    EXPECT_EQ(append(*b, {3}), 1);
+    engine = nullptr;
+    b = Status(StatusCode::Usage, "gone");
+    engine = &reopen();
+  }
+}
+
+struct Refusal {
+  const char *name, *message;
+  std::function<void(DeltaPlan &)> damage;
+};
+void PrintTo(const Refusal &refusal, std::ostream *out) {
+  *out << refusal.name;
+}
+
+class DeltaProofTest : public testing::TestWithParam<Refusal> {
+protected:
+  TempDir folder_;
+};
+
+TEST_P(DeltaProofTest, Refuses) {
+  DeltaPlan plan("ref");
+  GetParam().damage(plan);
+  auto engine = Engine::open(plan.builder.write(folder_), {});
+  ASSERT_FALSE(engine.isOk());
+  EXPECT_NE(engine.status().message().find(GetParam().message),
+            std::string::npos)
+      << engine.status().message();
+}
+
+/// Integer parameter `index` of decode's `op`.
+auto setInt(const char *op, size_t index, int64_t value) {
+  return [=](DeltaPlan &p) { p.decode(op).ints[index] = value; };
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, DeltaProofTest,
+    testing::ValuesIn(std::vector<Refusal>{
+        {"Taps", "taps = 9, expected 1 to 8", setInt("short_conv", 0, 9)},
+        {"Weight", "operand weight is 44 x 3, expected 44 x 2",
+         setInt("short_conv", 0, 2)},
+        {"KeyHeads", "key_heads divide the heads", setInt("delta_rule", 0, 3)},
+        {"Heads", "operand x has 1 rows of 44 elements per token",
+         setInt("delta_rule", 1, 8)},
+        {"Begin", "the state's parts fit its width",
+         setInt("delta_rule", 4, 105)},
+        {"Tiled", "tiled = 2", setInt("delta_rule", 5, 2)},
+        {"Eps", "eps is not negative",
+         [](DeltaPlan &p) { p.decode("delta_rule").floats[0] = -1; }},
+        {"Groups", "the groups divide the columns", setInt("regroup", 0, 3)},
+        {"Offset", "the parts lie inside a group", setInt("regroup", 1, 9)},
+        {"Part", "first = 0", setInt("regroup", 2, 0)},
+        {"StateOfRows", "the state has a row for each sequence",
+         [](DeltaPlan &p) {
+           p.decode("delta_rule").operands[2] =
+               fb::Operand(fb::OperandKind::Kv, p.refs.at("kv").index);
+         }},
+        {"RowsOfState", "the cache has a row per position",
+         [](DeltaPlan &p) {
+           p.decode("attention").operands[1] =
+               fb::Operand(fb::OperandKind::Kv, p.refs.at("state").index);
+         }},
+        {"StateType", "is a state and has type 2, expected 0",
+         [](DeltaPlan &p) { p.builder.plan.kv[1]->type = 2; }},
+        {"NoStates", "capacity",
+         [](DeltaPlan &p) { p.builder.plan.kv[1]->capacity = 0; }},
+    }),
+    [](const auto &info) { return info.param.name; });
+
+} // namespace
