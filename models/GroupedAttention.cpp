@@ -106,7 +106,7 @@ StatusOr<Value> buildKeysAndValues(ModelBuilder &model,
 
 StatusOr<Value> buildMixture(ModelBuilder &model, const GroupedAttention &a,
                              const std::string &block, Value q, Value kv,
-                             int64_t hidden, bool windowed) {
+                             int64_t hidden, bool windowed, Value gate) {
   MOE_ASSIGN_OR_RETURN(Value sinks,
                        model.vectorIfAny(block + "attn_sinks.weight", a.heads));
   Value mixed = model.create<moe::GqaAttentionOp>(
@@ -114,6 +114,9 @@ StatusOr<Value> buildMixture(ModelBuilder &model, const GroupedAttention &a,
       uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
       uint64_t(a.value), llvm::APFloat(a.scale),
       uint64_t(windowed ? a.window : 0), llvm::APFloat(0.0));
+  if (gate)
+    mixed = model.create<moe::SigmoidMulOp>(block + "attention_gate",
+                                            mixed.getType(), mixed, gate);
   return model.linear(mixed, block + "attn_output", hidden);
 }
 
@@ -121,9 +124,18 @@ StatusOr<Value> buildGroupedAttention(ModelBuilder &model,
                                       const GroupedAttention &a, int64_t layer,
                                       const std::string &block, Value x,
                                       bool windowed) {
-  MOE_ASSIGN_OR_RETURN(Value q, buildQueries(model, a, block, x));
+  Value q, gate;
+  if (a.gated) {
+    MOE_ASSIGN_OR_RETURN(
+        Value both, model.linear(x, block + "attn_q", 2 * a.heads * a.key));
+    q = model.regroup(both, block + "attn_query", a.heads, 0, {a.key});
+    gate = model.regroup(both, block + "attn_gate", a.heads, a.key, {a.key});
+    MOE_ASSIGN_OR_RETURN(q, finish(model, a, block + "attn_q", q, a.heads));
+  } else {
+    MOE_ASSIGN_OR_RETURN(q, buildQueries(model, a, block, x));
+  }
   MOE_ASSIGN_OR_RETURN(Value kv, buildKeysAndValues(model, a, layer, block, x));
-  return buildMixture(model, a, block, q, kv, columnsOf(x), windowed);
+  return buildMixture(model, a, block, q, kv, columnsOf(x), windowed, gate);
 }
 
 } // namespace moec

@@ -19,6 +19,9 @@ struct GroupedAttention {
   /// Values are normed, without a weight, and are what attn_k makes in layers
   /// without attn_v.
   bool normedValues = false;
+  /// attn_q has a gate of each head behind its query, whose sigmoid the head's
+  /// result is multiplied with.
+  bool gated = false;
 };
 
 /// The keys attention.* and rope.*. Without attention.head_count_kv no heads
@@ -38,7 +41,7 @@ buildGroupedAttention(ModelBuilder &model, const GroupedAttention &attention,
 
 /// Its parts: queries of `x`, the cache of `layer` with keys and values of `x`,
 /// and `hidden` columns of what queries find in a cache, of this layer or
-/// another.
+/// another, times the sigmoid of `gate`, if there is one.
 moert::StatusOr<mlir::Value> buildQueries(ModelBuilder &model,
                                           const GroupedAttention &attention,
                                           const std::string &block,
@@ -46,11 +49,10 @@ moert::StatusOr<mlir::Value> buildQueries(ModelBuilder &model,
 moert::StatusOr<mlir::Value>
 buildKeysAndValues(ModelBuilder &model, const GroupedAttention &attention,
                    int64_t layer, const std::string &block, mlir::Value x);
-moert::StatusOr<mlir::Value> buildMixture(ModelBuilder &model,
-                                          const GroupedAttention &attention,
-                                          const std::string &block,
-                                          mlir::Value q, mlir::Value kv,
-                                          int64_t hidden, bool windowed);
+moert::StatusOr<mlir::Value>
+buildMixture(ModelBuilder &model, const GroupedAttention &attention,
+             const std::string &block, mlir::Value q, mlir::Value kv,
+             int64_t hidden, bool windowed, mlir::Value gate = {});
 
 } // namespace moec
 

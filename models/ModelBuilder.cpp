@@ -166,13 +166,16 @@ StatusOr<Value> ModelBuilder::vectorIfAny(const std::string &name,
   return find(name) ? vector(name, length) : Value();
 }
 
-StatusOr<Value> ModelBuilder::vectorsIfAny(const std::string &name,
-                                           int64_t count, int64_t length) {
-  if (!find(name))
-    return Value();
+StatusOr<Value> ModelBuilder::vectors(const std::string &name, int64_t count,
+                                      int64_t length) {
   MOE_ASSIGN_OR_RETURN(Value value, load(name, {count, length}));
   MOE_RETURN_IF_ERROR(requireF32(*find(name)));
   return value;
+}
+
+StatusOr<Value> ModelBuilder::vectorsIfAny(const std::string &name,
+                                           int64_t count, int64_t length) {
+  return find(name) ? vectors(name, count, length) : Value();
 }
 
 StatusOr<std::vector<float>> ModelBuilder::floats(const std::string &name,
@@ -243,6 +246,15 @@ Value ModelBuilder::scale(Value x, const std::string &name, double factor,
                               llvm::APFloat(softcap));
 }
 
+Value ModelBuilder::regroup(Value x, const std::string &label, int64_t groups,
+                            int64_t offset, ArrayRef<int64_t> parts) {
+  int64_t columns = 0;
+  for (int64_t part : parts)
+    columns += groups * part;
+  return create<moe::RegroupOp>(label, rows(columns), x, uint64_t(groups),
+                                uint64_t(offset), parts);
+}
+
 StatusOr<Value> ModelBuilder::linear(Value x, const std::string &name,
                                      int64_t outputs) {
   MOE_ASSIGN_OR_RETURN(Value matrix, weight(name, {outputs, columnsOf(x)}));
@@ -286,16 +298,18 @@ StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
 // The module
 //===----------------------------------------------------------------------===//
 
+bool ModelBuilder::isSkipped(const GgufTensor &tensor) const {
+  return std::ranges::any_of(skipped_, [&](const std::string &prefix) {
+    return tensor.name.starts_with(prefix);
+  });
+}
+
 void ModelBuilder::noteUnusedTensors() {
   constexpr size_t kShown = 3;
   std::vector<std::string> names;
   size_t count = 0;
   for (const GgufTensor &tensor : model_.tensors()) {
-    bool skipped =
-        std::ranges::any_of(skipped_, [&](const std::string &prefix) {
-          return tensor.name.starts_with(prefix);
-        });
-    if (skipped || used_.contains(tensor.name))
+    if (isSkipped(tensor) || used_.contains(tensor.name))
       continue;
     if (++count <= kShown)
       names.push_back(quoted(tensor.name));
@@ -307,7 +321,18 @@ void ModelBuilder::noteUnusedTensors() {
                    fmt::join(names, ", "), count > kShown ? ", ..." : ""));
 }
 
+Status ModelBuilder::refuseUnusedScales() const {
+  for (const GgufTensor &tensor : model_.tensors())
+    if (std::string_view(tensor.name).ends_with(".scale") &&
+        !used_.contains(tensor.name) && !isSkipped(tensor))
+      return error(StatusCode::Unsupported, tensor,
+                   "multiplies a weight, which is not supported for this "
+                   "architecture; use a file in another format than NVFP4");
+  return Status::ok();
+}
+
 StatusOr<OwningOpRef<ModuleOp>> ModelBuilder::finish() {
+  MOE_RETURN_IF_ERROR(refuseUnusedScales());
   noteUnusedTensors();
   std::string hash;
   ArrayAttr files = filesAttr(hash);

@@ -91,7 +91,10 @@ public:
   /// The same of an optional tensor: null where the file has none.
   moert::StatusOr<mlir::Value> vectorIfAny(const std::string &tensor,
                                            int64_t length);
-  /// [count, length] vectors in F32; null where the file has none.
+  /// [count, length] vectors in F32.
+  moert::StatusOr<mlir::Value> vectors(const std::string &tensor, int64_t count,
+                                       int64_t length);
+  /// The same of an optional tensor: null where the file has none.
   moert::StatusOr<mlir::Value> vectorsIfAny(const std::string &tensor,
                                             int64_t count, int64_t length);
   /// The elements themselves, of a vector in F32 that the compiler has to know.
@@ -116,6 +119,9 @@ public:
   /// factor * x, with a softcap c c * tanh(factor * x / c).
   mlir::Value scale(mlir::Value x, const std::string &name, double factor,
                     double softcap = 0);
+  /// Parts of each group's columns from `offset` on, by part.
+  mlir::Value regroup(mlir::Value x, const std::string &label, int64_t groups,
+                      int64_t offset, llvm::ArrayRef<int64_t> parts);
   /// With a bias where the file has `name`.bias.
   moert::StatusOr<mlir::Value> linear(mlir::Value x, const std::string &name,
                                       int64_t outputs);
@@ -137,7 +143,10 @@ private:
   moert::Status error(moert::StatusCode code, const GgufTensor &tensor,
                       std::string_view message) const;
   moert::Status requireF32(const GgufTensor &tensor) const;
+  bool isSkipped(const GgufTensor &tensor) const;
   void noteUnusedTensors();
+  /// Results would be wrong without them.
+  moert::Status refuseUnusedScales() const;
   mlir::DictionaryAttr modelAttr(llvm::StringRef hash);
   mlir::ArrayAttr filesAttr(std::string &hash);
 

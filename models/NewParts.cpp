@@ -13,7 +13,17 @@ namespace moec {
 namespace {
 /// Of tensors, without "blk.N.", the number of an expert and ".weight" or
 /// ".bias".
-constexpr std::string_view kTensors[] = {"attn_k",
+constexpr std::string_view kTensors[] = {"ssm_a",
+                                         "ssm_alpha",
+                                         "ssm_ba",
+                                         "ssm_beta",
+                                         "ssm_conv1d",
+                                         "ssm_dt",
+                                         "ssm_in",
+                                         "ssm_norm",
+                                         "ssm_out",
+                                         "attn_gate",
+                                         "attn_k",
                                          "attn_k_b",
                                          "attn_k_norm",
                                          "attn_kv_a_mqa",
@@ -64,7 +74,15 @@ constexpr std::string_view kTensors[] = {"attn_k",
                                          "token_embd"};
 
 /// Of keys, without the architecture.
-constexpr std::string_view kKeys[] = {"attention.head_count",
+constexpr std::string_view kKeys[] = {"ssm.conv_kernel",
+                                      "ssm.group_count",
+                                      "ssm.inner_size",
+                                      "ssm.state_size",
+                                      "ssm.time_step_rank",
+                                      "full_attention_interval",
+                                      "attention.recurrent_layers",
+                                      "rope.dimension_sections",
+                                      "attention.head_count",
                                       "attention.head_count_kv",
                                       "attention.key_length",
                                       "attention.key_length_mla",

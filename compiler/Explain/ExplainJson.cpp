@@ -144,10 +144,13 @@ std::string explainJson(const fb::Plan &plan) {
   json["kv_bytes"] = summary.kvBytes;
   json["kv_rows"] = kvRows(plan);
   json["kv_types"] = Json::array();
+  json["state_bytes"] = summary.stateBytes;
+  json["state_rows"] = stateRows(plan);
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
-    json["kv_types"].push_back(
-        {{"layer", plan.kv()->Get(i)->layer()},
-         {"type", moek::kvTypeName(moek::KvType(plan.kv()->Get(i)->type()))}});
+    if (!plan.kv()->Get(i)->per_sequence())
+      json["kv_types"].push_back({{"layer", plan.kv()->Get(i)->layer()},
+                                  {"type", moek::kvTypeName(moek::KvType(
+                                               plan.kv()->Get(i)->type()))}});
   json["prefill_tokens_per_second"] = orNull(summary.prefillRate());
   json["decode_tokens_per_second"] = orNull(summary.decodeRate());
   json["batch_tokens_per_second"] = orNull(summary.batchRate());

@@ -129,6 +129,9 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
                           humanBytes(summary.kvBytesPerToken),
                           kvTypeNames(plan), humanBytes(summary.kvBytes),
                           summary.kvRoom));
+  if (summary.stateBytes > 0)
+    page.line("States", fmt::format("{} for sequences and checkpoints of them",
+                                    humanBytes(summary.stateBytes)));
 }
 
 std::string stepText(const PhaseCost &phase) {

@@ -107,6 +107,10 @@ void ExplainSummary::addMemory(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);
     auto type = moek::KvType(kv->type());
+    if (kv->per_sequence()) {
+      stateBytes += double(moek::kvBytes(type, kv->width(), kv->capacity()));
+      continue;
+    }
     kvBytesPerToken += double(moek::kvRowBytes(type, kv->width()));
     kvBytes += double(moek::kvBytes(type, kv->width(), kv->capacity()));
   }

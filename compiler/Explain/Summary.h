@@ -62,6 +62,7 @@ struct ExplainSummary {
   /// does not have.
   std::vector<std::string_view> notes;
   double kvBytesPerToken = 0, kvBytes = 0; ///< kvBytes: for kvRoom.
+  double stateBytes = 0; ///< Of layers with a state of each sequence.
   std::string
       kvRoom; ///< What the cache holds, as runtime/PlanAccess.h says it.
   std::vector<PhaseCost> phases;

@@ -239,6 +239,7 @@ private:
     kv.width = op.getWidth();
     kv.capacity = op.getCapacity();
     kv.offset = *op.getOffset();
+    kv.per_sequence = op.getPerSequence();
     return Status::ok();
   }
 

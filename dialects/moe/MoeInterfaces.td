@@ -48,6 +48,18 @@ def Moe_CacheOpInterface : OpInterface<"CacheOpInterface"> {
   ];
 }
 
+def Moe_StateOpInterface : OpInterface<"StateOpInterface"> {
+  let cppNamespace = "::mlir::moe";
+  let description = [{
+    The op keeps a state of each sequence, of one size, for its layer.
+  }];
+  let methods = [
+    InterfaceMethod<"Floats of a sequence's state.",
+                    "int64_t", "getStateWidth">,
+    InterfaceMethod<"Whose state it is.", "int64_t", "getStateLayer">,
+  ];
+}
+
 def Moe_CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::mlir::moe";
   let description = [{

@@ -329,6 +329,43 @@ def Moe_GqaAttentionOp : Moe_ComputeOp<"gqa_attention"> {
   }];
 }
 
+def Moe_RegroupOp : Moe_ComputeOp<"regroup"> {
+  let summary = "columns by group to columns by part";
+  let description = [{
+    `x` [T, groups * width]. Of each group the columns from `offset` on are cut
+    into `parts`; the result has the first part of all groups, then the second
+    of all, then the third.
+    ```mlir
+    %q = moe.regroup %x {groups = 4 : i64, offset = 0 : i64, parts = array<i64: 16>} : (tensor<?x128xf32>) -> tensor<?x64xf32>
+    ```
+  }];
+  let arguments = (ins Moe_Rows:$x, I64Attr:$groups, I64Attr:$offset, DenseI64ArrayAttr:$parts);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_DeltaNetOp : Moe_ComputeOp<"delta_net",
+    [DeclareOpInterfaceMethods<Moe_StateOpInterface>]> {
+  let summary = "gated delta net: convolution, gates and the delta rule";
+  let description = [{
+    arXiv 2412.06464. `x` [T, 2 * key_heads * key + heads * value]: queries, keys
+    and values before the causal convolution of each column with its last
+    inputs, `conv` [columns, taps], and SiLU. `beta` and `alpha` [T, heads]; a
+    head writes with sigmoid(beta) and forgets with exp(a * softplus(alpha + dt)).
+    Value head h has the key of head h / (heads / key_heads), `tiled` of head
+    h % key_heads (kernels/Abi.h, DeltaRuleArgs). Result [T, heads * value]. The
+    layer keeps of a sequence taps - 1 rows of x and a matrix per head.
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Rows:$beta, Moe_Rows:$alpha, Moe_Vectors:$conv,
+                       Moe_Vector:$a, Moe_Vector:$dt, I64Attr:$layer, I64Attr:$key_heads,
+                       I64Attr:$heads, I64Attr:$key, I64Attr:$value, F64Attr:$eps, UnitAttr:$tiled);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $x `,` $beta `,` $alpha `conv` $conv `,` $a `,` $dt attr-dict `:`
+    functional-type(operands, results)
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Experts
 //===----------------------------------------------------------------------===//

@@ -403,7 +403,8 @@ static LogicalResult verifyOffset(Operation *op,
 }
 
 void KvOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), "kv" + std::to_string(getLayer()));
+  setName(getResult(),
+          (getPerSequence() ? "state" : "kv") + std::to_string(getLayer()));
 }
 
 int64_t KvOp::getBytes() {
@@ -416,6 +417,8 @@ LogicalResult KvOp::verify() {
                          << getLayer() << ", rows " << getCapacity()
                          << ", cols " << getWidth();
   auto type = moek::KvType(getElement());
+  if (getPerSequence() && type != moek::KvType::F32)
+    return emitOpError("expected a state of f32");
   if (getWidth() > INT32_MAX || getCapacity() > INT32_MAX ||
       !(Checked(moek::kvRows(type, getCapacity())) *
         Checked(moek::kvRowBytes(type, getWidth())))

@@ -256,10 +256,12 @@ def Plan_ResidentOp : Plan_Op<"resident", [HasParent<"ProgramOp">]> {
 def Plan_KvOp : Plan_ProgramEntry<"kv"> {
   let summary = "one layer's cache: `capacity` rows of `width` elements";
   let description = [{
-    `offset` into the device's KV memory is given by plan-allocate.
+    `offset` into the device's KV memory is given by plan-allocate. With
+    `per_sequence` it is a state: a row is all that the layer keeps of a sequence.
   }];
   let arguments = (ins Plan_Device:$device, Plan_I32:$layer, Plan_KvElementAttr:$element,
-                       Plan_I64:$capacity, Plan_I64:$width, OptionalAttr<Plan_I64>:$offset);
+                       Plan_I64:$capacity, Plan_I64:$width, OptionalAttr<Plan_I64>:$offset,
+                       UnitAttr:$per_sequence);
   let results = (outs Plan_Kv:$result);
   let assemblyFormat = [{
     `on` $device `layer` $layer `` $element `rows` $capacity `cols` $width

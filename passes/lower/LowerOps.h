@@ -37,6 +37,7 @@ private:
 void addRowLowerings(Lowerings &lowerings);
 void addAttentionLowerings(Lowerings &lowerings);
 void addExpertLowerings(Lowerings &lowerings);
+void addDeltaNetLowerings(Lowerings &lowerings);
 
 /// Columns of activations [T, columns] or of a weight [..., rows, columns].
 inline int64_t columnsOf(Value value) {

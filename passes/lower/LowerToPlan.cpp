@@ -72,6 +72,7 @@ struct LowerToPlan : plan::impl::LowerToPlanPassBase<LowerToPlan> {
     addRowLowerings(lowerings);
     addAttentionLowerings(lowerings);
     addExpertLowerings(lowerings);
+    addDeltaNetLowerings(lowerings);
     return success();
   }
 
@@ -105,7 +106,8 @@ private:
         createProgram(module, target->name, context, sequences);
     if (mlir::failed(program))
       return failure();
-    PlanTables tables(*program, *target, files, kvRowsOf(module, context));
+    PlanTables tables(*program, *target, files, kvRowsOf(module, context),
+                      stateRowsOf(sequences));
     for (func::FuncOp function : functions)
       if (mlir::failed(lowerFunction(function, tables)))
         return failure();

@@ -61,6 +61,11 @@ public:
   /// The cache that `op` appends to.
   FailureOr<Value> kv(CacheOpInterface op) { return tables_.kv(op, device_); }
 
+  /// The state that `op` keeps.
+  FailureOr<Value> state(StateOpInterface op) {
+    return tables_.state(op, device_);
+  }
+
   /// Emits the Quantize of the function's `value`, unless it was already.
   void quantize(const SelectedStep &step, Value value);
   /// `value` in the encoding that `step` reads.

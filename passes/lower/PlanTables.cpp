@@ -8,8 +8,9 @@ using namespace mlir;
 using namespace mlir::moe;
 
 PlanTables::PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
-                       ArrayAttr files, int64_t kvRows)
+                       ArrayAttr files, int64_t kvRows, int64_t stateRows)
     : program_(program), target_(target), files_(files), kvRows_(kvRows),
+      stateRows_(stateRows),
       builder_(OpBuilder::atBlockEnd(&program.getBody().front())) {}
 
 //===----------------------------------------------------------------------===//
@@ -74,7 +75,8 @@ FailureOr<Value> PlanTables::kv(CacheOpInterface op, Value device) {
   plan::KvOp &entry = caches_[layer];
   if (!entry)
     entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer, element,
-                                        kvRows_, width, IntegerAttr());
+                                        kvRows_, width, IntegerAttr(),
+                                        /*per_sequence=*/false);
   auto before = KvType::get(op->getContext(), entry.getWidth(),
                             moek::KvType(entry.getElement()));
   if (entry.getDevice() != device || before != type)
@@ -82,6 +84,20 @@ FailureOr<Value> PlanTables::kv(CacheOpInterface op, Value device) {
                            << " on one device and as " << before
                            << " in every phase, found " << type
                            << " or another device";
+  return Value(entry);
+}
+
+FailureOr<Value> PlanTables::state(StateOpInterface op, Value device) {
+  int64_t layer = op.getStateLayer(), width = op.getStateWidth();
+  plan::KvOp &entry = states_[layer];
+  if (!entry)
+    entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer,
+                                        plan::KvElement::F32, stateRows_, width,
+                                        IntegerAttr(), /*per_sequence=*/true);
+  if (entry.getDevice() != device || entry.getWidth() != width)
+    return userError(op,
+                     "layer " + Twine(layer) + " keeps its state on one device",
+                     "place it there in every phase");
   return Value(entry);
 }
 

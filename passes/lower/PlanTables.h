@@ -21,7 +21,7 @@ class PlanTables {
 public:
   /// Entries go to the end of `program`.
   PlanTables(plan::ProgramOp program, const moec::TargetDesc &target,
-             ArrayAttr files, int64_t kvRows);
+             ArrayAttr files, int64_t kvRows, int64_t stateRows);
 
   /// The device of this name; emits an error on `op` if the target has none.
   FailureOr<Value> device(Operation *op, StringRef name);
@@ -37,6 +37,9 @@ public:
   /// The cache that `op` appends to; emits an error on it if another phase has
   /// that on another device or of other rows.
   FailureOr<Value> kv(CacheOpInterface op, Value device);
+
+  /// The state that `op` keeps; likewise.
+  FailureOr<Value> state(StateOpInterface op, Value device);
 
   /// Brings the program's ops into the order of plan.fbs.
   void sort();
@@ -57,7 +60,7 @@ private:
   plan::ProgramOp program_;
   const moec::TargetDesc &target_;
   ArrayAttr files_;
-  int64_t kvRows_;
+  int64_t kvRows_, stateRows_;
   OpBuilder builder_;
 
   llvm::DenseMap<Attribute, Value> devices_;
@@ -67,7 +70,7 @@ private:
   /// By what the weight is, independent of the function it is in, and layout.
   llvm::DenseMap<std::pair<Attribute, moek::Layout>, Value> weights_;
   llvm::DenseMap<Attribute, Value> frequencies_;
-  llvm::DenseMap<int64_t, plan::KvOp> caches_;
+  llvm::DenseMap<int64_t, plan::KvOp> caches_, states_;
 };
 
 } // namespace mlir::moe

@@ -16,8 +16,10 @@ using namespace mlir::moe;
 
 namespace {
 
-/// The layer whose cache `op` appends to or reads.
+/// The layer whose cache `op` appends to or reads, or whose state it keeps.
 std::optional<int64_t> cacheOf(Operation *op) {
+  if (auto state = dyn_cast<StateOpInterface>(op))
+    return state.getStateLayer();
   auto layer = [](Value value) -> std::optional<int64_t> {
     if (auto cache = value.getDefiningOp<CacheOpInterface>())
       if (isa<KvType>(value.getType()))

@@ -208,6 +208,9 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
       group.weights.insert(residentTensor(operand));
   if (auto cache = dyn_cast<CacheOpInterface>(op))
     group.kvBytes = cache.getCacheBytes(kvRowCount);
+  if (auto state = dyn_cast<StateOpInterface>(op))
+    group.kvBytes = state.getStateWidth() * int64_t(sizeof(float)) *
+                    stateRowsOf(op->getParentOfType<ModuleOp>());
 
   auto costed = cast<CostOpInterface>(op);
   Cost cost = costed.getCost(1, typicalStep(phase).cached);

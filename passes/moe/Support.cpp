@@ -39,6 +39,14 @@ int64_t moe::kvRowsOf(ModuleOp module, int64_t context) {
   return rows ? rows.getInt() : kvRowsOf(context);
 }
 
+int64_t moe::stateRowsOf(ModuleOp module) {
+  int64_t sequences = 1;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (PhaseAttr phase = phaseOf(function))
+      sequences = std::max(sequences, phase.getSequences());
+  return stateRowsOf(sequences);
+}
+
 bool moe::readsCache(Operation *op) {
   return llvm::any_of(op->getOperandTypes(), llvm::IsaPred<KvType>);
 }

@@ -37,6 +37,13 @@ bool isOfOneToken(PhaseAttr phase);
 int64_t kvRowsOf(int64_t context, int64_t sequences = 1);
 /// kKvRowsAttr of the module, without it one context.
 int64_t kvRowsOf(ModuleOp module, int64_t context);
+/// Rows of layers' states for so many sequences that run together: theirs, and
+/// some for checkpoints (runtime/StatePool.h).
+constexpr int64_t stateRowsOf(int64_t sequences) {
+  return sequences + 2 + sequences / 4;
+}
+/// Likewise of the module's phases.
+int64_t stateRowsOf(ModuleOp module);
 /// Whether `op` is an attention, which reads the cache of a layer.
 bool readsCache(Operation *op);
 /// Bytes of a page of every layer's cache of the model graph, or of any of its

@@ -119,7 +119,7 @@ private:
     Ref k = p.buffer("k", kDim), y = p.buffer("y", kDim);
     p.input(ids);
     p.output(h);
-    p.emit("embed", {ids, w("embed"), h});
+    p.emit("embed", {ids, w("embed"), h}, {0});
     p.emit("rms_norm", {h, w("norm"), n}, {1}, {kEps});
     p.emit("linear", {n, w("mix"), none, mix}, {0});
     p.emit("linear", {n, w("beta"), none, beta}, {0});

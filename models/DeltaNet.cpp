@@ -1,0 +1,152 @@
+#include "models/DeltaNet.h"
+
+#include "kernels/Abi.h"
+#include "models/FeedForward.h"
+#include "models/GroupedAttention.h"
+#include "models/Limits.h"
+
+#include <fmt/format.h>
+
+using mlir::Value;
+using moert::StatusCode;
+using moert::StatusOr;
+namespace moe = mlir::moe;
+
+namespace moec {
+
+StatusOr<DeltaNet> readDeltaNet(ModelBuilder &model, const Decoder &decoder,
+                                bool tiled) {
+  const HyperParams &params = model.params();
+  DeltaNet net;
+  net.tiled = tiled;
+  net.eps = decoder.eps;
+  MOE_ASSIGN_OR_RETURN(net.taps,
+                       params.integer("ssm.conv_kernel", 1, moek::kMostTaps));
+  MOE_ASSIGN_OR_RETURN(net.key, params.integer("ssm.state_size", 1, kMostSize));
+  MOE_ASSIGN_OR_RETURN(net.keyHeads,
+                       params.integer("ssm.group_count", 1, kMostHeads));
+  MOE_ASSIGN_OR_RETURN(net.heads,
+                       params.integer("ssm.time_step_rank", 1, kMostHeads));
+  if (net.heads % net.keyHeads != 0)
+    return params.error(StatusCode::InvalidFile, "ssm.time_step_rank",
+                        fmt::format("is {}, expected a multiple of the {} "
+                                    "heads of keys",
+                                    net.heads, net.keyHeads));
+  MOE_ASSIGN_OR_RETURN(int64_t inner,
+                       params.integer("ssm.inner_size", 1, kMostSize));
+  if (inner % net.heads != 0)
+    return params.error(
+        StatusCode::InvalidFile, "ssm.inner_size",
+        fmt::format("is {}, expected a multiple of the {} heads", inner,
+                    net.heads));
+  net.value = inner / net.heads;
+  return net;
+}
+
+namespace {
+struct Inputs {
+  Value mixed, gate, beta, alpha;
+};
+
+StatusOr<Inputs> project(ModelBuilder &model, const DeltaNet &net,
+                         const std::string &block, Value x) {
+  Inputs in;
+  int64_t keys = net.keyHeads * net.key, values = net.heads * net.value;
+  int64_t each = net.heads / net.keyHeads; // Value heads of a key head.
+  if (model.has(block + "ssm_in")) {
+    MOE_ASSIGN_OR_RETURN(
+        Value all, model.linear(x, block + "ssm_in", 2 * keys + 2 * values));
+    int64_t ofGroup = each * net.value;
+    in.mixed = model.regroup(all, block + "ssm_qkv", net.keyHeads, 0,
+                             {net.key, net.key, ofGroup});
+    in.gate = model.regroup(all, block + "ssm_gate", net.keyHeads,
+                            2 * net.key + ofGroup, {ofGroup});
+  } else {
+    MOE_ASSIGN_OR_RETURN(
+        in.mixed, model.linear(x, block + "attn_qkv", 2 * keys + values));
+    MOE_ASSIGN_OR_RETURN(in.gate, model.linear(x, block + "attn_gate", values));
+  }
+  if (model.has(block + "ssm_ba")) {
+    MOE_ASSIGN_OR_RETURN(Value both,
+                         model.linear(x, block + "ssm_ba", 2 * net.heads));
+    in.beta = model.regroup(both, block + "ssm_beta", net.keyHeads, 0, {each});
+    in.alpha =
+        model.regroup(both, block + "ssm_alpha", net.keyHeads, each, {each});
+  } else {
+    MOE_ASSIGN_OR_RETURN(in.beta,
+                         model.linear(x, block + "ssm_beta", net.heads));
+    MOE_ASSIGN_OR_RETURN(in.alpha,
+                         model.linear(x, block + "ssm_alpha", net.heads));
+  }
+  return in;
+}
+} // namespace
+
+StatusOr<Value> buildDeltaNet(ModelBuilder &model, const DeltaNet &net,
+                              int64_t layer, const std::string &block,
+                              Value x) {
+  MOE_ASSIGN_OR_RETURN(Inputs in, project(model, net, block, x));
+  MOE_ASSIGN_OR_RETURN(Value conv,
+                       model.vectors(block + "ssm_conv1d.weight",
+                                     columnsOf(in.mixed), net.taps));
+  MOE_ASSIGN_OR_RETURN(Value a, model.vector(block + "ssm_a", net.heads));
+  MOE_ASSIGN_OR_RETURN(Value dt,
+                       model.vector(block + "ssm_dt.bias", net.heads));
+  Value out = model.create<moe::DeltaNetOp>(
+      block + "delta_net", model.rows(net.heads * net.value), in.mixed, in.beta,
+      in.alpha, conv, a, dt, uint64_t(layer), uint64_t(net.keyHeads),
+      uint64_t(net.heads), uint64_t(net.key), uint64_t(net.value),
+      llvm::APFloat(net.eps), net.tiled);
+  MOE_ASSIGN_OR_RETURN(
+      out, model.rmsNorm(out, block + "ssm_norm", net.eps, net.heads));
+  Value gated = model.create<moe::ActivationMulOp>(
+      block + "ssm_gated", out.getType(), in.gate, out, moe::Activation::Silu);
+  return model.linear(gated, block + "ssm_out", columnsOf(x));
+}
+
+namespace {
+/// Which layers keep a state.
+StatusOr<std::vector<bool>> readKinds(const ModelBuilder &model,
+                                      const Decoder &decoder) {
+  const HyperParams &params = model.params();
+  std::vector<bool> recurrent;
+  bool listed = params.has("attention.recurrent_layers");
+  MOE_ASSIGN_OR_RETURN(
+      int64_t interval,
+      params.integer("full_attention_interval", 1, kMostLayers, 4));
+  for (int64_t layer = 0; layer < decoder.layers; ++layer) {
+    bool keeps = (layer + 1) % interval != 0;
+    if (listed) {
+      MOE_ASSIGN_OR_RETURN(
+          keeps, params.flagOfLayer("attention.recurrent_layers", layer));
+    }
+    recurrent.push_back(keeps);
+  }
+  return recurrent;
+}
+} // namespace
+
+moert::Status buildDeltaTransformer(ModelBuilder &model, bool tiled) {
+  MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
+  MOE_ASSIGN_OR_RETURN(GroupedAttention attention,
+                       readGroupedAttention(model, decoder, RopeTraits()));
+  attention.gated = true;
+  MOE_ASSIGN_OR_RETURN(DeltaNet net, readDeltaNet(model, decoder, tiled));
+  MOE_ASSIGN_OR_RETURN(std::vector<bool> recurrent, readKinds(model, decoder));
+  RoutedExperts experts;
+  experts.normalize = true;
+  MOE_ASSIGN_OR_RETURN(FeedForward ffn, readFeedForward(model, decoder, experts,
+                                                        /*mayBeDense=*/true));
+  auto attend = [&](int64_t layer, const std::string &block, Value x) {
+    return recurrent[size_t(layer)]
+               ? buildDeltaNet(model, net, layer, block, x)
+               : buildGroupedAttention(model, attention, layer, block, x,
+                                       /*windowed=*/false);
+  };
+  auto feedForward = [&](int64_t layer, const std::string &block, Value x) {
+    return buildFeedForward(model, ffn, layer, block, x);
+  };
+  return buildDecoder(model, decoder, {attend, feedForward});
+}
+
+} // namespace moec

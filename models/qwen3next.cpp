@@ -1,0 +1,17 @@
+//===- qwen3next.cpp - Qwen3-Next and Qwen3-Coder-Next --------------------===//
+//
+// Three layers of four are gated delta nets, of which neighbouring value heads
+// share a key.
+//
+//===----------------------------------------------------------------------===//
+
+#include "models/Builders.h"
+#include "models/DeltaNet.h"
+
+namespace moec {
+
+moert::Status buildQwen3next(ModelBuilder &model) {
+  return buildDeltaTransformer(model, /*tiled=*/false);
+}
+
+} // namespace moec
