@@ -5,6 +5,7 @@ import mmap
 import json
 import os
 import subprocess
+import sys
 
 import lit.formats
 
@@ -96,6 +97,13 @@ def find_nvrtc(folder):
 nvrtc = find_nvrtc(config.environment["XDG_CACHE_HOME"])
 if nvrtc:
     config.available_features.add("nvrtc")
+
+# The page of explain --html is used in a browser, where there is one.
+sys.path.insert(0, config.source_dir + "/test/support")
+import browser
+
+if browser.find():
+    config.available_features.add("browser")
 
 # What is preloaded does not go together with a sanitizer's runtime.
 if os.path.exists(config.bin_dir + "/libmoe_faults.so"):

@@ -61,7 +61,8 @@ std::string reasonOfAnyLayer(const OpCost &op) {
   return result.append(rest);
 }
 
-std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full) {
+std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full,
+                            std::vector<size_t> *rowOfOp) {
   std::vector<OpRow> rows;
   using Key =
       std::tuple<std::string_view, bool, std::string_view, std::string_view,
@@ -74,6 +75,8 @@ std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full) {
             op.weightBytes, op.activationBytes,   op.kvBytes,
             op.seconds};
     auto [at, isNew] = rowOf.try_emplace(key, rows.size());
+    if (rowOfOp)
+      rowOfOp->push_back(full ? rows.size() : at->second);
     if (isNew || full) {
       rows.push_back({std::move(names), op});
       continue;

@@ -45,8 +45,9 @@ struct OpRow {
 
 /// Ops alike in everything but the layer, reasonOfAnyLayer() included, share a
 /// row, in the order in which the first of each comes. `full`: every op has its
-/// own.
-std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full);
+/// own. `rowOfOp`, if given, gets the row of each op.
+std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full,
+                            std::vector<size_t> *rowOfOp = nullptr);
 
 /// The distinct reasons of a plan, as reasonOfAnyLayer() tells them, numbered
 /// from 1 in order of appearance.

@@ -25,6 +25,11 @@ std::string explainText(const moert::fb::Plan &plan, bool full);
 /// times in seconds; what the plan does not tell is null.
 std::string explainJson(const moert::fb::Plan &plan);
 
+/// The facts of explainJson() as one HTML page that loads nothing: memory, a
+/// roofline, when a step does what, and the ops in a table. Layers alike share
+/// a row. Texts from the plan stay text, whatever is in them.
+std::string explainHtml(const moert::fb::Plan &plan);
+
 } // namespace moec
 
 #endif // MOE_COMPILER_EXPLAIN_EXPLAIN_H

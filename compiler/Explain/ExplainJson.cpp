@@ -41,21 +41,15 @@ Json deviceJson(const DeviceMemory &memory) {
           {"state", std::string(memory.state())}};
 }
 
-namespace {
-
-Json opJson(const OpCost &op) {
-  return {{"op", OpNames(op.part, op.layer).name()},
-          {"part", std::string(op.part)},
-          {"layer", op.layer < 0 ? Json() : Json(op.layer)},
-          {"device", std::string(op.device)},
+Json costJson(const OpCost &op) {
+  return {{"device", std::string(op.device)},
           {"kernel", std::string(op.kernel)},
           {"flops", op.flops},
           {"weight_bytes", op.weightBytes},
           {"activation_bytes", op.activationBytes},
           {"kv_bytes", op.kvBytes},
           {"intensity", orNull(op.intensity())},
-          {"seconds", op.seconds},
-          {"reason", std::string(op.reason)}};
+          {"seconds", op.seconds}};
 }
 
 Json phaseJson(const PhaseCost &phase) {
@@ -70,9 +64,43 @@ Json phaseJson(const PhaseCost &phase) {
   json["device_seconds"] = Json::object();
   for (const auto &[device, seconds] : phase.deviceSeconds)
     json["device_seconds"][std::string(device)] = seconds;
-  json["ops"] = Json::array();
-  for (const OpCost &op : phase.ops)
-    json["ops"].push_back(opJson(op));
+  return json;
+}
+
+Json queuesJson(const Timeline &timeline) {
+  Json json = Json::array();
+  for (const TimelineQueue &queue : timeline.queues)
+    json.push_back({{"device", std::string(queue.device)},
+                    {"kind", queue.copies ? "copy" : "compute"},
+                    {"busy_seconds", queue.busy}});
+  return json;
+}
+
+namespace {
+
+std::string nameOf(const OpCost &op) {
+  return OpNames(op.part, op.layer).name();
+}
+
+Json opJson(const OpCost &op) {
+  Json json = {{"op", nameOf(op)},
+               {"part", std::string(op.part)},
+               {"layer", op.layer < 0 ? Json() : Json(op.layer)}};
+  json.update(costJson(op));
+  json["reason"] = std::string(op.reason);
+  return json;
+}
+
+/// Seconds are from the start of the step.
+Json timelineJson(const Timeline &timeline, const PhaseCost &phase) {
+  Json json = {{"seconds", timeline.seconds},
+               {"queues", queuesJson(timeline)},
+               {"instructions", Json::array()}};
+  for (const TimelineSpan &span : timeline.spans)
+    json["instructions"].push_back({{"op", nameOf(phase.ops[span.op])},
+                                    {"queue", span.queue},
+                                    {"start", span.start},
+                                    {"seconds", span.seconds}});
   return json;
 }
 
@@ -112,8 +140,7 @@ Json gpuJson(const GpuCode &code) {
 
 } // namespace
 
-std::string explainJson(const fb::Plan &plan) {
-  ExplainSummary summary(plan);
+Json planJson(const fb::Plan &plan, const ExplainSummary &summary) {
   const PhaseCost *prefill = summary.phase("prefill");
   Json json = {{"model", string(plan.model_name())},
                {"architecture", string(plan.architecture())},
@@ -154,13 +181,24 @@ std::string explainJson(const fb::Plan &plan) {
   json["prefill_tokens_per_second"] = orNull(summary.prefillRate());
   json["decode_tokens_per_second"] = orNull(summary.decodeRate());
   json["batch_tokens_per_second"] = orNull(summary.batchRate());
-  json["phases"] = Json::array();
-  for (const PhaseCost &phase : summary.phases)
-    json["phases"].push_back(phaseJson(phase));
-  json["gpu_code"] = gpuJson(GpuCode(plan));
   json["notes"] = Json::array();
   for (std::string_view note : summary.notes)
     json["notes"].push_back(note);
+  return json;
+}
+
+std::string explainJson(const fb::Plan &plan) {
+  ExplainSummary summary(plan);
+  Json json = planJson(plan, summary);
+  json["phases"] = Json::array();
+  for (const PhaseCost &phase : summary.phases) {
+    Json &added = json["phases"].emplace_back(phaseJson(phase));
+    added["ops"] = Json::array();
+    for (const OpCost &op : phase.ops)
+      added["ops"].push_back(opJson(op));
+    added["timeline"] = timelineJson(Timeline(plan, phase), phase);
+  }
+  json["gpu_code"] = gpuJson(GpuCode(plan));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

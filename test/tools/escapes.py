@@ -165,7 +165,7 @@ def main():
     harmless = one_by_one(checker, strings, reading)
     quick = ("-p", "4", "-n", "2", "--no-limits", "-t", "1")
     every = reading + [
-        (moert, "tokenize", plan, "--text", "the"), (moert, "verify", plan), (moert, "verify", plan, "--json"), (moec, "explain", plan, "--full"), (moec, "explain", plan, "--json"), (moert, "info", plan, "--json"),
+        (moert, "tokenize", plan, "--text", "the"), (moert, "verify", plan), (moert, "verify", plan, "--json"), (moec, "explain", plan, "--full"), (moec, "explain", plan, "--json"), (moec, "explain", plan, "--html", "-"), (moert, "info", plan, "--json"),
         (moert, "run", plan, "-p", "the", "-n", "40", "--temp", "2", "-t", "1"),
         (moert, "run", plan, "-p", "the" + NAME, "-n", "4", "--json", "-t", "1"),
         (moert, "run", plan, "-p", "the", "-n", "4", "--stats", "--stop", NAME, "-t", "1"),

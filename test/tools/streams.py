@@ -116,7 +116,7 @@ def main():
     quick = ["-p", "4", "-n", "2", "--no-limits", "-t", "1"]
     for words in (
             "--help", "--version", "", "compil", "compile --help", "model M", "model M --json", "explain P",
-            "explain P --full", "explain P --json", "explain M", "inspect P", "inspect nowhere", "targets", "targets --json",
+            "explain P --full", "explain P --json", "explain P --html -", "explain M", "inspect P", "inspect nowhere", "targets", "targets --json",
             "targets 4090+xeon", "targets 4090+xeon --json", "targets nowhere", "architectures", "formats", "formats --json",
             "compile M --emit moe", "compile M --emit placed --target xeon", "compile M --emit plan --target xeon -v",
             "compile M --target xeon --experts 99 -o q.fb", "compile M --target xeon --weights reference -o -"):

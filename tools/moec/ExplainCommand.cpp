@@ -1,4 +1,6 @@
 #include "compiler/Explain/Explain.h"
+#include "runtime/base/InputSet.h"
+#include "runtime/base/OutputFile.h"
 #include "tools/moec/Commands.h"
 
 #include <memory>
@@ -7,12 +9,26 @@ using moert::Status;
 
 namespace moec {
 
+namespace {
+struct Options {
+  std::string plan, html;
+  bool full = false;
+  bool json = false;
+};
+
+Status writePage(const moert::Plan &plan, const Options &options) {
+  moert::InputSet inputs;
+  inputs.add("the plan", options.plan);
+  MOE_RETURN_IF_ERROR(inputs.refuse(options.html));
+  MOE_ASSIGN_OR_RETURN(moert::OutputFile file,
+                       moert::OutputFile::create(options.html));
+  std::string page = explainHtml(plan.table());
+  MOE_RETURN_IF_ERROR(file.write(page.data(), page.size()));
+  return file.commit();
+}
+} // namespace
+
 void addExplainCommand(moetool::Tool &tool) {
-  struct Options {
-    std::string plan;
-    bool full = false;
-    bool json = false;
-  };
   auto options = std::make_shared<Options>();
   CLI::App *command = tool.command(
       "explain",
@@ -22,6 +38,8 @@ void addExplainCommand(moetool::Tool &tool) {
         // A GGUF model is answered with the compile command to run first.
         MOE_ASSIGN_OR_RETURN(moert::Plan plan,
                              moert::Plan::read(options->plan));
+        if (!options->html.empty())
+          return writePage(plan, *options);
         if (options->json)
           moetool::printJson(explainJson(plan.table()));
         else
@@ -32,8 +50,17 @@ void addExplainCommand(moetool::Tool &tool) {
       ->required();
   CLI::Option *full = command->add_flag("--full", options->full,
                                         "A row for every op of every layer");
-  command->add_flag("--json", options->json, "One JSON object with all figures")
-      ->excludes(full);
+  CLI::Option *json = command
+                          ->add_flag("--json", options->json,
+                                     "One JSON object with all figures")
+                          ->excludes(full);
+  command
+      ->add_option("--html", options->html,
+                   "Write a page for a browser, which needs nothing else: "
+                   "memory, roofline, timelines and all ops in a table")
+      ->type_name("FILE")
+      ->excludes(full)
+      ->excludes(json);
 }
 
 } // namespace moec

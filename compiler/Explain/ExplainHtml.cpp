@@ -1,0 +1,102 @@
+#include "compiler/Explain/Collapse.h"
+#include "compiler/Explain/Explain.h"
+#include "compiler/Explain/ExplainJson.h"
+
+#include <cmath>
+#include <fmt/format.h>
+
+using namespace moert;
+
+namespace moec {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+/// Of page/, with "@FACTS@" where the facts go.
+constexpr std::string_view pageTemplate =
+#include "ExplainPage.inc"
+    ;
+
+/// Parts of a billion: as short as a page of thousands of them can use, and the
+/// same on every machine.
+int64_t billionths(double part, double all) {
+  return all > 0 ? std::llround(part / all * 1e9) : 0;
+}
+
+/// Spans are [row, layer, queue, start, seconds], the latter two in billionths
+/// of the step.
+Json spansJson(const Timeline &timeline, const PhaseCost &phase,
+               const std::vector<size_t> &rowOfOp) {
+  Json spans = Json::array();
+  for (const TimelineSpan &span : timeline.spans)
+    spans.push_back({rowOfOp[span.op], phase.ops[span.op].layer, span.queue,
+                     billionths(span.start, timeline.seconds),
+                     billionths(span.seconds, timeline.seconds)});
+  return spans;
+}
+
+/// Rows as explainText() has them, with the number of their reason; and the
+/// timeline.
+Json phaseOfPage(const fb::Plan &plan, const PhaseCost &phase,
+                 const Reasons &reasons) {
+  Json json = phaseJson(phase);
+  std::vector<size_t> rowOfOp;
+  std::vector<OpRow> rows = makeRows(phase.ops, /*full=*/false, &rowOfOp);
+  json["rows"] = Json::array();
+  for (const OpRow &row : rows) {
+    Json &added =
+        json["rows"].emplace_back(Json{{"op", row.names.text(/*brief=*/false)},
+                                       {"part", std::string(row.names.part)},
+                                       {"count", row.names.occurrences},
+                                       {"copies", false},
+                                       {"reason", reasons.numberOf(row.cost)}});
+    added.update(costJson(row.cost));
+  }
+  Timeline timeline(plan, phase);
+  for (const TimelineSpan &span : timeline.spans)
+    if (span.copies)
+      json["rows"][rowOfOp[span.op]]["copies"] = true;
+  json["timeline"] = {{"seconds", timeline.seconds},
+                      {"queues", queuesJson(timeline)},
+                      {"spans", spansJson(timeline, phase, rowOfOp)}};
+  return json;
+}
+
+/// ASCII without what could end a script element or start a reference: in JSON
+/// these are in strings only, where an escape means the same.
+std::string scriptSafe(const Json &json) {
+  std::string result;
+  for (char c : json.dump(-1, ' ', /*ensure_ascii=*/true,
+                          Json::error_handler_t::replace))
+    if (c == '<' || c == '>' || c == '&')
+      result += fmt::format("\\u{:04x}", int(c));
+    else
+      result += c;
+  return result;
+}
+
+} // namespace
+
+std::string explainHtml(const fb::Plan &plan) {
+  ExplainSummary summary(plan);
+  Reasons reasons(summary.phases);
+  Json facts = planJson(plan, summary);
+  facts["kv_room"] = summary.kvRoom;
+  facts["reasons"] = Json::array({""});
+  for (const Reasons::Entry &entry : reasons.entries)
+    facts["reasons"].push_back(entry.reason);
+  facts["phases"] = Json::array();
+  for (const PhaseCost &phase : summary.phases)
+    facts["phases"].push_back(phaseOfPage(plan, phase, reasons));
+
+  constexpr std::string_view marker = "@FACTS@";
+  constexpr size_t at = pageTemplate.find(marker);
+  static_assert(at != std::string_view::npos);
+  std::string page(pageTemplate.substr(0, at));
+  page += scriptSafe(facts);
+  page += pageTemplate.substr(at + marker.size());
+  return page;
+}
+
+} // namespace moec

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Uses a page of `moec explain --html` as people do.
+
+  explain_browser.py PAGE.html [--shots FOLDER]   with pictures of it to look at
+"""
+import argparse
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import browser
+
+SIZES = [(1400, 900), (800, 900), (360, 740)]
+# Whatever sticks out of the window's width, and letters that are hard to see on
+# what is behind them: WCAG asks for a contrast of 4.5.
+WIDE = """[...document.querySelectorAll("body *")].filter((e) => !e.closest(".skip") && e.getBoundingClientRect().right > innerWidth + 1)
+  .map((e) => e.tagName + "#" + e.id + "." + e.className)"""
+FAINT = """(() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+  return [...document.querySelectorAll("h1, h2, h3, p, b, dd, dt, td, li, label, button, select, legend span, small, output, .axis span")]
+    .filter((e) => e.textContent.trim() && e.getClientRects().length)
+    .filter((e) => { const [a, b] = [light(rgb(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x); return (a + 0.05) / (b + 0.05) < 4.5; })
+    .map((e) => e.tagName + ": " + e.textContent.slice(0, 40));
+})()"""
+
+
+def column(page, index):
+    """Of the table, as it is shown."""
+    return page.run(f"[...document.querySelectorAll('#ops-body tr')].map((row) => row.children[{index}].textContent)")
+
+
+def seconds(text):
+    value, unit = text.split() if " " in text else (text, "s")
+    return float(value) * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[unit]
+
+
+def check_layout(page, path, shots):
+    heights = {}
+    for width, height in SIZES:
+        for scheme in ("light", "dark"):
+            page.show(path, width, height, scheme)
+            assert page.run("document.documentElement.scrollWidth") == width, f"wider than {width}: {page.run(WIDE)}"
+            assert page.run(WIDE) == [], f"at {width}: {page.run(WIDE)}"
+            assert page.run(FAINT) == [], f"{scheme}: {page.run(FAINT)}"
+            ground = page.run("getComputedStyle(document.body).backgroundColor")
+            heights[scheme] = sum(map(int, ground[4:-1].split(",")))
+            if shots:
+                page.screenshot(f"{shots}/page-{width}-{scheme}.png")
+    assert heights["light"] > 600 and heights["dark"] < 200, heights
+
+
+def check_contents(page):
+    assert page.run("document.querySelectorAll('h1 b').length") == 0
+    assert page.run("document.getElementById('model').textContent").startswith("</script><b>x")
+    assert page.run("document.title").startswith("</script><b>x")
+    for figure in (".tile", ".memory .bar i", ".timeline .lane path", "#roofline .mark", "#roofline .roof", "#ops-body tr", "#plan dd"):
+        assert page.run(f"document.querySelectorAll('{figure}').length") > 0, figure
+    assert page.run("[...document.querySelectorAll('.timeline h3')].map((e) => e.textContent)")[:2] == ["decode", "prefill"]
+    assert page.run("facts.phases.flatMap((phase) => phase.rows).filter(canBePlotted).length") == page.run("document.querySelectorAll('#roofline .mark').length")
+    # No mark outside of the plot, none above a roof.
+    assert page.run("""[...document.querySelectorAll('#roofline .mark')].every((mark) => { const a = mark.getBBox(), b = document.getElementById('roofline').viewBox.baseVal;
+      return a.x >= 0 && a.y >= 0 && a.x + a.width <= b.width && a.y + a.height <= b.height; })""")
+
+
+def check_table(page):
+    order = column(page, 0)
+    click = "document.querySelectorAll('#ops-head button')[{}].click()"
+    sort = lambda index: page.run(f"document.querySelectorAll('#ops-head th')[{index}].getAttribute('aria-sort')")
+    page.run(click.format(6))
+    times = [seconds(text) for text in column(page, 6)]
+    assert times == sorted(times, reverse=True) and times[0] > times[-1] and sort(6) == "descending"
+    page.run(click.format(6))
+    assert [seconds(text) for text in column(page, 6)] == sorted(times) and sort(6) == "ascending"
+    page.run(click.format(6))
+    assert column(page, 0) == order and sort(6) == "none"
+    # By keyboard.
+    page.run("document.querySelectorAll('#ops-head button')[0].focus()")
+    page.press("Enter")
+    assert column(page, 0) == sorted(order) and sort(0) == "ascending"
+    page.run("const find = document.getElementById('ops-text'); find.value = 'ATTN_NORM'; find.dispatchEvent(new Event('input'))")
+    assert 0 < len(column(page, 0)) < len(order) and all("attn_norm" in name for name in column(page, 0))
+    page.run("find.value = ''; const step = document.getElementById('ops-phase'); step.value = 'prefill'; step.dispatchEvent(new Event('change'))")
+    assert page.run("document.getElementById('ops-count').textContent").startswith("prefill: ")
+
+
+def check_figures(page):
+    for figure, readout in (("#roofline", "#roofline-readout"), (".lane svg", ".timeline output")):
+        text = lambda: page.run(f"document.querySelector('{readout}').textContent")
+        page.run(f"document.querySelector('{figure}').focus()")
+        page.press("Home")
+        first = text()
+        page.press("ArrowRight")
+        assert text() != first and page.run(f"document.querySelector('{figure}').getAttribute('aria-valuetext')") == text()
+        page.press("ArrowLeft")
+        assert text() == first and " on " in first
+    page.run("const zoom = document.querySelector('.timeline select'); zoom.value = '2'; zoom.dispatchEvent(new Event('change'))")
+    page.run("document.querySelector('.lane svg').focus()")
+    page.press("End")
+    assert page.run("document.querySelector('.timeline output').textContent").startswith("blk.2.")
+    # By pointer: the middle of the lane.
+    x, y = page.run("(() => { const lane = document.querySelector('.lane svg'); lane.scrollIntoView(); const box = lane.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()")
+    last = page.run("document.querySelector('.timeline output').textContent")
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    assert page.run("document.querySelector('.timeline output').textContent") not in ("", last)
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("page")
+    arguments.add_argument("--shots")
+    arguments = arguments.parse_args()
+    with browser.Browser(browser.find()) as page:
+        check_layout(page, arguments.page, arguments.shots)
+        page.show(arguments.page, 1400, 900)
+        check_contents(page)
+        check_table(page)
+        check_figures(page)
+        assert page.complaints == [], page.complaints
+
+
+main()
