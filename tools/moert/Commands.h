@@ -15,6 +15,7 @@ void addTokenizeCommand(moetool::Tool &tool);
 void addPerplexityCommand(moetool::Tool &tool);
 void addBenchCommand(moetool::Tool &tool);
 void addProfileCommand(moetool::Tool &tool);
+void addProfileRouterCommand(moetool::Tool &tool);
 void addDevicesCommand(moetool::Tool &tool);
 void addInfoCommand(moetool::Tool &tool);
 void addVerifyCommand(moetool::Tool &tool);

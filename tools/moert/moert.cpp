@@ -21,6 +21,7 @@ int main(int argc, char **argv) {
   moert::addPerplexityCommand(tool);
   moert::addBenchCommand(tool);
   moert::addProfileCommand(tool);
+  moert::addProfileRouterCommand(tool);
   moert::addDevicesCommand(tool);
   moert::addInfoCommand(tool);
   moert::addVerifyCommand(tool);

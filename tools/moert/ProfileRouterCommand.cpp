@@ -1,0 +1,196 @@
+// moert profile-router: which experts of each layer a text uses, and how much
+// each matters.
+//
+// The text's tokens are cut into pieces of the plan's context (--ctx), each of
+// which starts with an empty cache; experts stay as recently used as they were
+// from one piece to the next.
+#include "runtime/PlanAccess.h"
+#include "runtime/PlanTokenizer.h"
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/Page.h"
+#include "runtime/base/ReadInput.h"
+#include "tools/common/Interrupt.h"
+#include "tools/common/Json.h"
+#include "tools/common/Numbers.h"
+#include "tools/moert/Commands.h"
+#include "tools/moert/RouterProfile.h"
+#include "tools/moert/Shared.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+namespace moert {
+
+namespace {
+struct RouterFlags {
+  EngineFlags engine;
+  std::string file, output;
+  int32_t window = 0;
+  bool json = false;
+};
+
+/// Before any weight is touched.
+Status checkExperts(const std::string &path) {
+  MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
+  const fb::Plan &table = plan.table();
+  if (table.experts() > 0)
+    return Status::ok();
+  return Status(StatusCode::Unsupported,
+                fmt::format("{}: the model {} has no experts, so that there is "
+                            "no router to profile",
+                            path, printable(text(table.model_name()))));
+}
+
+nlohmann::ordered_json document(const fb::Plan &plan, size_t tokens,
+                                int32_t window, const RouterProfile &profile) {
+  return {{"kind", "moert router profile"},
+          {"version", 1},
+          {"model", std::string(text(plan.model_name()))},
+          {"model_hash", std::string(text(plan.model_hash()))},
+          {"experts", plan.experts()},
+          {"experts_used", plan.experts_used()},
+          {"tokens", tokens},
+          {"ctx", window},
+          {"layers", profile.json()}};
+}
+
+/// A line for each layer.
+std::string report(const RouterProfile &profile, size_t tokens) {
+  auto percent = [](double part) {
+    return fmt::format("{:.1f} %", 100 * part);
+  };
+  std::vector<std::vector<std::string>> rows;
+  for (const auto &[number, layer] : profile.layers()) {
+    size_t experts = layer.counts.size(), quarter = (experts + 3) / 4;
+    auto used = size_t(std::ranges::count_if(
+        layer.counts, [](uint64_t count) { return count > 0; }));
+    rows.push_back({fmt::format("blk.{}", number),
+                    fmt::format("{} of {}", used, experts),
+                    percent(layer.shareOfHottest(quarter)),
+                    percent(layer.cacheHits(quarter)),
+                    percent(layer.massByRank.front() / double(layer.tokens)),
+                    percent(layer.massByRank.back() / double(layer.tokens))});
+  }
+  Page page;
+  page.group(fmt::format("experts that {} use", counted(tokens, "token")));
+  page.table({{"layer"},
+              {"used", true},
+              {"hottest quarter", true, 20},
+              {"quarter cached", true, 20},
+              {"first choice", true, 20},
+              {"last choice", true, 20}},
+             rows);
+  page.line("",
+            "Parts of all choices that the most used quarter of the experts "
+            "has, and that are among the quarter");
+  page.line("", "used last; parts of a token's gate mass that its heaviest and "
+                "its lightest expert have.");
+  return page.take();
+}
+
+Status profileRouter(const RouterFlags &flags) {
+  MOE_RETURN_IF_ERROR(
+      moetool::checkJsonAlone(flags.json, flags.output, "-o", "profile"));
+  MOE_RETURN_IF_ERROR(checkExperts(flags.engine.plan));
+  MOE_ASSIGN_OR_RETURN(std::string text, readInput(flags.file));
+  RouterProfile profile;
+  EngineOptions options = flags.engine.options;
+  options.makeDevices = [&](const Plan &plan, const WeightFiles &files,
+                            DeviceOptions ofDevices) -> StatusOr<DeviceList> {
+    MOE_ASSIGN_OR_RETURN(DeviceList devices,
+                         makeDevices(plan, files, std::move(ofDevices)));
+    return watchRouters(
+        plan, std::move(devices),
+        [&](const RouterChoice &choice) { profile.add(choice); });
+  };
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                       flags.engine.open(options));
+  // What was computed once must be computed again.
+  Sequence sequence = engine->sequence({.sharePrefixes = false});
+  sequence.setCancel(moetool::catchInterrupt());
+  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
+  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(text));
+  if (tokens.empty())
+    return Status(StatusCode::Usage,
+                  fmt::format("{}: has no text to profile with", flags.file));
+  int32_t window = flags.window == 0 ? engine->context() : flags.window;
+  if (window > engine->context())
+    return Status(StatusCode::DoesNotFit,
+                  fmt::format("pieces of {} tokens exceed the plan's context "
+                              "of {}{}",
+                              window, engine->context(),
+                              engine->contextHint(window)));
+  std::optional<OutputFile> file;
+  if (!flags.output.empty()) {
+    InputSet inputs = inputsOf(*engine);
+    inputs.add("the text", flags.file);
+    MOE_RETURN_IF_ERROR(inputs.refuse(flags.output));
+    MOE_ASSIGN_OR_RETURN(file, OutputFile::create(flags.output));
+  }
+
+  ProgressLine progress;
+  std::span<const int32_t> left(tokens);
+  while (!left.empty()) {
+    MOE_RETURN_IF_ERROR(sequence.rewind(0));
+    Request request{&sequence,
+                    left.first(std::min(left.size(), size_t(window))),
+                    Request::Logits::None};
+    left = left.subspan(request.tokens.size());
+    while (request.isOpen()) {
+      progress.show(fmt::format(
+          "profiling: {} of {} tokens",
+          tokens.size() - left.size() - request.tokens.size(), tokens.size()));
+      MOE_RETURN_IF_ERROR(engine->step({&request, 1}, {}));
+    }
+    MOE_RETURN_IF_ERROR(request.status);
+  }
+  progress.clear();
+
+  nlohmann::ordered_json json =
+      document(engine->plan().table(), tokens.size(), window, profile);
+  if (file) {
+    std::string bytes =
+        json.dump(1, ' ', /*ensure_ascii=*/true,
+                  nlohmann::ordered_json::error_handler_t::replace) +
+        "\n";
+    MOE_RETURN_IF_ERROR(file->write(bytes.data(), bytes.size()));
+    MOE_RETURN_IF_ERROR(file->commit());
+  }
+  if (flags.json)
+    moetool::printDocument(json);
+  else if (flags.output == "-")
+    moetool::noteText(report(profile, tokens.size()));
+  else
+    moetool::printText(report(profile, tokens.size()));
+  return Status::ok();
+}
+} // namespace
+
+void addProfileRouterCommand(moetool::Tool &tool) {
+  auto flags = std::make_shared<RouterFlags>();
+  CLI::App *command = tool.command(
+      "profile-router",
+      "Measure which experts of each layer a text uses, and how much each "
+      "matters",
+      [flags] { return profileRouter(*flags); });
+  flags->engine.addPlan(*command);
+  command->add_option("--file", flags->file, "The text; - is standard input")
+      ->required()
+      ->type_name("F");
+  command
+      ->add_option("-o,--output", flags->output,
+                   "Write the profile, a JSON file, there")
+      ->type_name("FILE");
+  moetool::addNumber(*command, "--ctx", flags->window,
+                     "Tokens of text before the cache is emptied; 0 is the "
+                     "plan's context",
+                     0, kMostTokens)
+      ->type_name("N");
+  command->add_flag("--json", flags->json,
+                    "Print the profile as one JSON object");
+  flags->engine.addThreads(*command);
+  flags->engine.addWeights(*command);
+}
+
+} // namespace moert
