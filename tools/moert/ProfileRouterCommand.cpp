@@ -73,7 +73,7 @@ std::string report(const RouterProfile &profile, size_t tokens) {
                     percent(layer.massByRank.back() / double(layer.tokens))});
   }
   Page page;
-  page.group(fmt::format("experts that {} use", counted(tokens, "token")));
+  page.group(fmt::format("experts used by {}", counted(tokens, "token")));
   page.table({{"layer"},
               {"used", true},
               {"hottest quarter", true, 20},
@@ -94,6 +94,9 @@ Status profileRouter(const RouterFlags &flags) {
       moetool::checkJsonAlone(flags.json, flags.output, "-o", "profile"));
   MOE_RETURN_IF_ERROR(checkExperts(flags.engine.plan));
   MOE_ASSIGN_OR_RETURN(std::string text, readInput(flags.file));
+  if (text.empty()) // Of which tokenizers make a token all the same.
+    return Status(StatusCode::Usage,
+                  fmt::format("{}: has no text to profile with", flags.file));
   RouterProfile profile;
   EngineOptions options = flags.engine.options;
   options.makeDevices = [&](const Plan &plan, const WeightFiles &files,
@@ -111,9 +114,6 @@ Status profileRouter(const RouterFlags &flags) {
   sequence.setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
   MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(text));
-  if (tokens.empty())
-    return Status(StatusCode::Usage,
-                  fmt::format("{}: has no text to profile with", flags.file));
   int32_t window = flags.window == 0 ? engine->context() : flags.window;
   if (window > engine->context())
     return Status(StatusCode::DoesNotFit,
