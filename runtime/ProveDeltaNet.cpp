@@ -1,5 +1,6 @@
 // What gated delta nets assume.
 #include "runtime/OpProof.h"
+#include "runtime/Verify.h"
 
 namespace moert {
 using moek::Encoding;
