@@ -60,15 +60,16 @@ TEST_F(ModelErrors, ArchitectureNamesWhatIsNew) {
       [](TinyDeepseek &m) {
         m.architecture = "mamba";
         for (const char *name :
-             {"blk.0.ssm_a", "blk.0.ssm_conv1d.weight", "blk.1.ssm_a",
-              "blk.1.nextn.eh_proj.weight", "blk.1.ffn_up.7.weight"})
+             {"blk.0.time_mix_decay", "blk.0.time_mix_w1.weight",
+              "blk.1.time_mix_decay", "blk.1.nextn.eh_proj.weight",
+              "blk.1.ffn_up.7.weight"})
           m.tensors[name] = {{64}};
-        m.keys["ssm.state_size"] = u32(16);
-        m.keys["ssm.inner_size"] = u32(16);
+        m.keys["wkv.lora_rank"] = u32(16);
+        m.keys["wkv.head_size"] = u32(16);
       },
       StatusCode::Unsupported,
-      "; new to them: tensor \"blk.0.ssm_a\", tensor "
-      "\"blk.0.ssm_conv1d.weight\", key \"mamba.ssm.inner_size\", ...");
+      "; new to them: tensor \"blk.0.time_mix_decay\", tensor "
+      "\"blk.0.time_mix_w1.weight\", key \"mamba.wkv.head_size\", ...");
 }
 
 TEST_F(ModelErrors, ArchitectureOfKnownParts) {
