@@ -118,24 +118,24 @@ def help_of(tool, command=None):
 
 def commands_of(tool):
     listed = help_of(tool).split("Subcommands:")[1]
-    return set(re.findall(r"^  (\w+)", listed, re.MULTILINE))
+    return set(re.findall(r"^  ([\w-]+)", listed, re.MULTILINE))
 
 
 def check_commands(text):
     """The table has every command and no other; flags are in its --help."""
     table = text.split("## Commands")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| `(moe\w+) (\w+)[^`]*`.*$", table, re.MULTILINE)
+    rows = re.findall(r"^\| `(moe\w+) ([\w-]+)[^`]*`.*$", table, re.MULTILINE)
     for tool in ("moec", "moert"):
         have = commands_of(tool)
         told = {command for owner, command in rows if owner == tool}
-        also = set(re.findall(rf"`{tool} (\w+)", text))
+        also = set(re.findall(rf"`{tool} ([a-z][\w-]*)", text))
         for command in sorted(have - told - also):
             fail(f"README.md does not tell of {tool} {command}")
         for command in sorted((told | also) - have):
             fail(f"README.md tells of {tool} {command}, which does not exist")
     for row in re.findall(r"^\| `moe.*$", table, re.MULTILINE):
         # Flags belong to the commands of their row.
-        known = "".join(help_of(tool, command) for tool, command in re.findall(r"`(moe\w+) (\w+)", row)
+        known = "".join(help_of(tool, command) for tool, command in re.findall(r"`(moe\w+) ([\w-]+)", row)
                         if command in commands_of(tool))
         options = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", known))
         for flag in re.findall(r"(?<=[`\[\s])--?[a-z][a-z-]*", " ".join(re.findall(r"`[^`]*`", row))):
