@@ -143,6 +143,7 @@ private:
           {.cols = 2048, .rowsPerToken = 1, .activation = Activation(i)});
     for (bool ofRow : {false, true})
       add<OpCode::SigmoidMul>({.cols = 2048, .gateOfRow = ofRow});
+    add<OpCode::Scale>({.cols = 102400});
     add<OpCode::Add>({.cols = 2048});
     add<OpCode::Copy>({.tokenBytes = 8192});
     for (bool neox : {false, true})
