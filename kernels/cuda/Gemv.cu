@@ -22,6 +22,13 @@
 #include "kernels/cuda/Rows16.cuh"
 
 constexpr int kLanesK = 8; ///< Lanes that have the same rows.
+/// On a multiprocessor. Two with 6-bit codes ask for as many bytes as three with
+/// 4 bits do; gate and up together would spill in three.
+#if MOE_BITS == 6 && defined(MOE_GATE)
+constexpr int kBlocks = MOE_ROWS == 1 ? 2 : 1;
+#else
+constexpr int kBlocks = MOE_ROWS == 1 ? 3 : 1;
+#endif
 
 struct Lane {
   int k, quad;
@@ -175,7 +182,7 @@ MOE_DEVICE void multiplyPanel(float (&sums)[4][MOE_ROWS], const u8 *panel,
 
 // Three blocks of one row: 80 registers. Two rows need more than half of what a
 // multiprocessor has.
-MOE_KERNEL(256, MOE_ROWS == 1 ? 3 : 1)(const __grid_constant__ GemmArgs a) {
+MOE_KERNEL(256, kBlocks)(const __grid_constant__ GemmArgs a) {
   __shared__ float parts[2][8][MOE_ROWS][16];
   Job job = findJob(a);
   if (job.count <= 0)
