@@ -11,22 +11,20 @@
 // that a checkpoint needs no tokens of its own, and is worth nothing as soon as
 // the page is.
 //
-//   A sequence's slot has the state after all its tokens, or it has none.
-//   Kernels
-//     read no state at position 0: an empty sequence needs no reset.
-//   A fork copies the slot; where none is free it has none.
-//   A prompt stops at the last page boundary before its last token, where a
-//     checkpoint is kept in a slot that is free or was used longest ago. That
-//     is one small step more for a prompt.
-//   Who begins with the same tokens takes pages up to the last that has a
-//     checkpoint, and a copy of that.
-//   Rewinding gives the slot back. So does a step that fails or is cancelled:
-//     nobody knows how far its layers came.
-//   Before a step, a sequence without a slot takes the last checkpoint among
-//   its
-//     pages, or begins at zero, and evaluates again what is behind it
-//     (Engine::catchUp). Nothing else makes a state: there is no way to a wrong
-//     one.
+// * A sequence's slot has the state after all its tokens, or it has none.
+//   Kernels read no state at position 0: an empty sequence needs no reset.
+// * A fork copies the slot; where none is free it has none.
+// * A prompt stops at the last page boundary before its last token, where a
+//   checkpoint is kept in a slot that is free or was used longest ago. That is
+//   one small step more for a prompt.
+// * Who begins with the same tokens takes pages up to the last that has a
+//   checkpoint, and a copy of that.
+// * Rewinding gives the slot back. So does a step that fails or is cancelled:
+//   nobody knows how far its layers came.
+// * Before a step, a sequence without a slot takes the last checkpoint among
+//   its pages, or begins at zero, and evaluates again what is behind it
+//   (Engine::catchUp). Nothing else makes a state: there is no way to a wrong
+//   one.
 //
 //===----------------------------------------------------------------------===//
 
