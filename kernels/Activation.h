@@ -16,7 +16,7 @@
 #ifndef MOE_KERNELS_ACTIVATION_H
 #define MOE_KERNELS_ACTIVATION_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 
 namespace moek {
 

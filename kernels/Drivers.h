@@ -1,4 +1,4 @@
-//===- Drivers.h - Declarations of every kernel in Kernels.def --*- C++ -*-===//
+//===- Drivers.h - Declarations of the drivers ------------------*- C++ -*-===//
 
 #ifndef MOE_KERNELS_DRIVERS_H
 #define MOE_KERNELS_DRIVERS_H
@@ -17,10 +17,6 @@ template <OpCode Op> using ArgsOf = typename ArgsOfOp<Op>::type;
 
 #define MOE_KERNEL(name, op, isa)                                              \
   void name(const ArgsOf<OpCode::op> &, const Step &, const Worker &);
-#define MOE_GEMM(name, format, encoding, layout, isa, min, max, panel)         \
-  void name(const uint8_t *w, int64_t wStride, int64_t rows,                   \
-            const uint8_t *const *act, int64_t tokens, int64_t cols,           \
-            float *out, int64_t outStride);
 #include "kernels/Kernels.def"
 
 } // namespace moek

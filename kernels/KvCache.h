@@ -31,7 +31,7 @@
 #ifndef MOE_KERNELS_KVCACHE_H
 #define MOE_KERNELS_KVCACHE_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 
 namespace moek {
 

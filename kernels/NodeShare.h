@@ -8,7 +8,7 @@
 #ifndef MOE_KERNELS_NODESHARE_H
 #define MOE_KERNELS_NODESHARE_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 
 namespace moek {
 

@@ -18,7 +18,7 @@ constexpr GemmInfo gemms[] = {
       #name,          Format::format, Encoding::encoding,                      \
       Layout::layout, Isa::Cuda,      1,                                       \
       kAnyTokens,     kNever},
-#include "kernels/Kernels.def"
+#include "kernels/Gemms.def"
 };
 
 constexpr std::string_view isaNames[] = {"ref", "avx2", "avx512", "amx",

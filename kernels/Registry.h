@@ -1,16 +1,17 @@
 //===- Registry.h - The kernel table ----------------------------*- C++ -*-===//
 //
-// Kernels.def as data: what compiler and runtime know about every kernel. The
-// table with names and ranges (moe_kernel_table) has no code behind it and is
-// what the compiler links; the functions are in moe_kernels.
+// Kernels.def and Gemms.def as data: what compiler and runtime know about every
+// kernel. The tables with names and ranges (moe_kernel_table) have no code
+// behind them and are what the compiler links; the functions are in moe_kernels.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_KERNELS_REGISTRY_H
 #define MOE_KERNELS_REGISTRY_H
 
-#include "kernels/Abi.h"
 #include "kernels/Layout.h"
+#include "kernels/OpCode.h"
+#include "kernels/Types.h"
 
 #include <cstdint>
 #include <optional>
@@ -30,9 +31,6 @@ std::optional<Isa> isaFromName(std::string_view name);
 std::string_view kvTypeName(KvType type); ///< "f32", "f16", "bf16", "q8_0"
 std::optional<KvType> kvTypeFromName(std::string_view name);
 
-inline constexpr int32_t kAnyTokens = INT32_MAX;
-inline constexpr int32_t kNever = INT32_MAX;
-
 struct KernelInfo {
   std::string_view name;
   OpCode op;
@@ -45,7 +43,7 @@ struct GemmInfo {
   Encoding activation;
   Layout layout;
   Isa isa;
-  /// What it is for. It multiplies any number, see Kernels.def.
+  /// What it is for. It multiplies any number, see Gemms.def.
   int32_t minTokens, maxTokens;
   int32_t panelTokens; ///< From so many on it expands weights, or kNever.
 };

@@ -1,6 +1,6 @@
 //===- ResolveGemm.cpp - The code behind a gemm's name --------------------===//
 
-#include "kernels/Drivers.h"
+#include "kernels/GemmFns.h"
 #include "kernels/Registry.h"
 
 namespace moek {
@@ -25,7 +25,7 @@ struct Entry {
 constexpr Entry entries[] = {
 #define MOE_GEMM(name, format, encoding, layout, isa, min, max, panel)         \
   MOE_CODE_##isa(name)
-#include "kernels/Kernels.def"
+#include "kernels/Gemms.def"
 };
 } // namespace
 

@@ -1,6 +1,6 @@
 #include "models/DeltaNet.h"
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 #include "models/FeedForward.h"
 #include "models/GroupedAttention.h"
 #include "models/Limits.h"

@@ -8,7 +8,7 @@
 #ifndef MOE_COMPILER_PACK_FOLDQUERY_H
 #define MOE_COMPILER_PACK_FOLDQUERY_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 #include "runtime/base/Status.h"
 
 namespace moec {

@@ -8,7 +8,7 @@
 #ifndef MOE_COMPILER_PACK_TRANSPOSE_H
 #define MOE_COMPILER_PACK_TRANSPOSE_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 #include "runtime/base/Status.h"
 
 namespace moec {

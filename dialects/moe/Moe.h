@@ -4,7 +4,7 @@
 #define MOE_DIALECTS_MOE_MOE_H
 
 #include "dialects/moe/PlanStep.h"
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 #include "kernels/quant/Format.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -106,7 +106,7 @@ def Moe_KernelCallAttr : Moe_Attr<"KernelCall", "kernel_call"> {
   let description = [{
     `<linear_avx512(gemm_q4_k_rows16_avx512)>`: the driver, and a gemm for each
     of the weights that the instruction multiplies. All names are in
-    kernels/Kernels.def, and the gemms read one encoding of the activations.
+    kernels/Gemms.def, and the gemms read one encoding of the activations.
   }];
   let parameters = (ins "::mlir::StringAttr":$driver,
                         OptionalArrayRefParameter<"::mlir::StringAttr">:$gemms);

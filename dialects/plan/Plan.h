@@ -3,7 +3,7 @@
 #ifndef MOE_DIALECTS_PLAN_PLAN_H
 #define MOE_DIALECTS_PLAN_PLAN_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 #include "kernels/Layout.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"

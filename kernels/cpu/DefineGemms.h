@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kernels/Registry.h"
+#include "kernels/Layout.h"
 #include "kernels/cpu/GemmTiling.h"
 #include "kernels/cpu/OfIsa.h"
 #include "kernels/quant/Dequant.h"
@@ -14,7 +14,7 @@
 namespace moek {
 namespace {
 
-/// The gemm of a line of Kernels.def.
+/// The gemm of a line of Gemms.def.
 template <class I, Format F, Layout L, int64_t PanelTokens, class... Args>
 MOE_INLINE void gemmOf(Args... args) {
   constexpr bool kIsFloat = formatInfo(F).blockElements == 1;
@@ -39,7 +39,7 @@ using moek::kNever;
       isa, MOE_DEFINE_GEMM(                                                    \
                name, moek::gemmOf<moek::MOE_ISA::Gemms, moek::Format::format,  \
                                   moek::Layout::layout, panel>))
-#include "kernels/Kernels.def"
+#include "kernels/Gemms.def"
 
 #define MOE_FLOAT_FORMAT(name, kernel, id, elements, bytes)                    \
   void moek::MOE_ISA::Dequant::name(const uint8_t *row, int64_t cols,          \

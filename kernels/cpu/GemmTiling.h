@@ -10,7 +10,7 @@
 #define MOE_KERNELS_CPU_GEMMTILING_H
 
 #include "kernels/Activation.h"
-#include "kernels/Drivers.h"
+#include "kernels/GemmFns.h"
 #include "kernels/Scratch.h"
 #include "kernels/cpu/Inline.h"
 

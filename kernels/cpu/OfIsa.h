@@ -1,8 +1,9 @@
-//===- OfIsa.h - Lines of Kernels.def by instruction set --------*- C++ -*-===//
+//===- OfIsa.h - Kernels by instruction set ---------------------*- C++ -*-===//
 //
 // The same text makes the kernels of every instruction set: its target defines
 // MOE_ISA, the namespace, and MOE_OF_<namespace>. MOE_IF_ISA(isa, text) is the
-// text where `isa`, as Kernels.def calls it, is the one compiled for.
+// text where `isa`, as Kernels.def and Gemms.def call it, is the one compiled
+// for.
 //
 //===----------------------------------------------------------------------===//
 

@@ -25,7 +25,7 @@
 #ifndef MOE_KERNELS_CPU_SIMD_H
 #define MOE_KERNELS_CPU_SIMD_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 #include "kernels/cpu/Inline.h"
 
 #include <cstring>

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kernels/Drivers.h"
+#include "kernels/GemmFns.h"
 #include "kernels/cpu/OfIsa.h"
 #include "kernels/quant/Blocks.h"
 
@@ -58,6 +58,6 @@ void gemm(const uint8_t *w, int64_t wStride, int64_t rows,
         gemm<BlockOf<Format::format>>(w, wStride, rows, act, tokens, cols,     \
                                       out, outStride);                         \
       })
-#include "kernels/Kernels.def"
+#include "kernels/Gemms.def"
 
 } // namespace moek

@@ -9,7 +9,7 @@
 #ifndef MOE_PASSES_MOE_KVTYPERULES_H
 #define MOE_PASSES_MOE_KVTYPERULES_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"

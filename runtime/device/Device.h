@@ -18,7 +18,7 @@
 #ifndef MOE_RUNTIME_DEVICE_DEVICE_H
 #define MOE_RUNTIME_DEVICE_DEVICE_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 #include "runtime/base/Status.h"
 #include "runtime/device/StepEvents.h"
 

@@ -16,7 +16,7 @@
 #ifndef MOE_RUNTIME_DEVICE_STEPBLOCK_H
 #define MOE_RUNTIME_DEVICE_STEPBLOCK_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 
 #include <cstddef>
 #include <cstdint>

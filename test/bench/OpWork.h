@@ -7,6 +7,7 @@
 #ifndef MOE_TEST_BENCH_OPWORK_H
 #define MOE_TEST_BENCH_OPWORK_H
 
+#include "kernels/Abi.h"
 #include "kernels/Activation.h"
 #include "kernels/Registry.h"
 

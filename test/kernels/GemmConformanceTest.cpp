@@ -1,6 +1,6 @@
 //===- GemmConformanceTest.cpp - Every gemm against float64 ---------------===//
 //
-// Runs each line of Kernels.def that this CPU can run on odd shapes with random
+// Runs each line of Gemms.def that this CPU can run on odd shapes with random
 // inputs. Expected values are float64 products of the dequantised weights and
 // the activations as encoded, so that only the kernel's own rounding is left
 // for the tolerance.
@@ -236,7 +236,7 @@ TEST_P(GemmTest, ZerosFindBrokenRows) {
     }
 }
 
-/// Where Kernels.def says that another way of multiplying begins, it does.
+/// Where Gemms.def says that another way of multiplying begins, it does.
 TEST_P(GemmTest, RowRangesAreTrue) {
   const GemmInfo &info = GetParam();
   if (info.panelTokens == kNever)

@@ -12,7 +12,7 @@
 
 namespace moek::test {
 
-/// Every gemm that this program runs: of Kernels.def those that this CPU can
+/// Every gemm that this program runs: of Gemms.def those that this CPU can
 /// run, or those of the GPU.
 std::vector<GemmInfo> testedGemms();
 

@@ -1,6 +1,6 @@
 // RUN: moe-opt %s -moe-select-kernels -split-input-file | FileCheck %s
 
-// A gemm is selected where its line of Kernels.def holds the rows of the
+// A gemm is selected where its line of Gemms.def holds the rows of the
 // phase's largest step: tiles of AMX for 12 and more, of BF16 for 7 and more.
 // With fewer, activations are not rounded for it either.
 

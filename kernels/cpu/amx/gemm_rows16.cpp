@@ -34,4 +34,4 @@ MOE_INLINE void gemm(const uint8_t *w, int64_t wStride, int64_t rows,
 
 #define MOE_TILE_GEMM(name, format, encoding, min, other)                      \
   MOE_DEFINE_GEMM(name, moek::amx::gemm<moek::Format::format, min, moek::other>)
-#include "kernels/Kernels.def"
+#include "kernels/Gemms.def"

@@ -1,5 +1,6 @@
 #include "runtime/device/cpu/KernelBench.h"
 
+#include "kernels/Abi.h"
 #include "kernels/Activation.h"
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"

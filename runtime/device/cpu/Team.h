@@ -3,7 +3,7 @@
 #ifndef MOE_RUNTIME_DEVICE_CPU_TEAM_H
 #define MOE_RUNTIME_DEVICE_CPU_TEAM_H
 
-#include "kernels/Abi.h"
+#include "kernels/Types.h"
 
 #include <algorithm>
 #include <span>

@@ -162,7 +162,7 @@ private:
 // Names, without NVRTC
 //===----------------------------------------------------------------------===//
 
-// No name in Kernels.def is without code.
+// No name in Kernels.def or Gemms.def is without code.
 TEST(CudaNamesTest, EveryDriverLaunchesSomething) {
   EveryLaunch every(89);
   for (const KernelInfo &kernel : kernelTable())

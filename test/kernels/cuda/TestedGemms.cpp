@@ -20,7 +20,7 @@ constexpr GemmInfo kGemms[] = {
       #name,          Format::format, Encoding::encoding,                      \
       Layout::layout, Isa::Cuda,      1,                                       \
       kAnyTokens,     kNever},
-#include "kernels/Kernels.def"
+#include "kernels/Gemms.def"
 };
 constexpr size_t kGemmCount = std::size(kGemms);
 
