@@ -34,16 +34,17 @@ Devices::create(const Plan &plan, const WeightFiles &files,
   for (const std::unique_ptr<Device> &device : result->devices_)
     MOE_RETURN_IF_ERROR(device->load(progress));
   for (const ProvenPhase &one : proven) {
-    for (const std::unique_ptr<Device> &device : result->devices_)
-      MOE_RETURN_IF_ERROR(device->bind(one, arenas));
     const fb::Phase &phase = *one.phase;
+    result->events_.push_back(phase.events() > 0
+                                  ? std::make_unique<StepEvents>(phase.events())
+                                  : nullptr);
+    StepEvents *events = result->events_.back().get();
+    for (const std::unique_ptr<Device> &device : result->devices_)
+      MOE_RETURN_IF_ERROR(device->bind(one, arenas, events));
     result->phases_.push_back({std::string(text(phase.name())),
                                phase.min_tokens(), phase.max_tokens(),
                                uint32_t(result->phases_.size()),
                                count(phase.instructions())});
-    result->events_.push_back(phase.events() > 0
-                                  ? std::make_unique<StepEvents>(phase.events())
-                                  : nullptr);
   }
   return result;
 }
@@ -81,7 +82,7 @@ Status Devices::run(const RunnablePhase &phase, const moek::Step &step,
                     std::span<InstructionTime> times) {
   StepControl control{events_[phase.number].get(), cancel, times};
   if (control.events)
-    control.events->beginStep();
+    control.events->beginStep(step.tokens, step.sequenceCount);
   Status status;
   // That a step was given up tells less than why.
   auto note = [&](Status other) {

@@ -93,8 +93,9 @@ public:
     return inner_.load(progress);
   }
   Status bind(const ProvenPhase &phase,
-              std::span<std::byte *const> arenas) override {
-    return inner_.bind(phase, arenas);
+              std::span<std::byte *const> arenas,
+              StepEvents *events) override {
+    return inner_.bind(phase, arenas, events);
   }
   void unbind() override { inner_.unbind(); }
   std::byte *hostArena() const override { return inner_.hostArena(); }

@@ -74,9 +74,11 @@ public:
   virtual Status load(const LoadProgress &progress) = 0;
   /// Prepares its part of the next phase of the plan; phases are numbered in
   /// this order. `arenas` has each device's hostArena(), for copies to and from
-  /// it. WrongMachine where the device has not what the phase names.
+  /// it; `events`, null if there are none, are those of all of its steps.
+  /// WrongMachine where the device has not what the phase names.
   virtual Status bind(const ProvenPhase &phase,
-                      std::span<std::byte *const> arenas) = 0;
+                      std::span<std::byte *const> arenas,
+                      StepEvents *events) = 0;
 
   /// Gives back what bind() took of other devices, before any of them ends.
   virtual void unbind() {}

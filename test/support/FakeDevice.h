@@ -70,7 +70,8 @@ public:
     return did("load");
   }
   moert::Status bind(const moert::ProvenPhase &phase,
-                     std::span<std::byte *const>) override {
+                     std::span<std::byte *const>,
+                     moert::StepEvents *) override {
     phases_.push_back(phase);
     return did("bind");
   }

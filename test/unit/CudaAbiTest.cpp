@@ -63,6 +63,11 @@ TEST(CudaAbi, ConstantsAreTheHeaders) {
             unsigned(CUDA_ERROR_UNSUPPORTED_PTX_VERSION));
   EXPECT_EQ(unsigned(cu::kAlreadyRegistered),
             unsigned(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED));
+  EXPECT_EQ(unsigned(cu::kNotSupported), unsigned(CUDA_ERROR_NOT_SUPPORTED));
+  EXPECT_EQ(unsigned(cu::kCaptureUnsupported),
+            unsigned(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
+  EXPECT_EQ(cu::kWaitAtLeast, unsigned(CU_STREAM_WAIT_VALUE_GEQ));
+  EXPECT_EQ(cu::kWriteInOrder, unsigned(CU_STREAM_WRITE_VALUE_DEFAULT));
   EXPECT_EQ(cu::kEventDisableTiming, unsigned(CU_EVENT_DISABLE_TIMING));
   EXPECT_EQ(cu::kHostPortable, unsigned(CU_MEMHOSTREGISTER_PORTABLE));
   EXPECT_EQ(cu::kHostMapped, unsigned(CU_MEMHOSTREGISTER_DEVICEMAP));

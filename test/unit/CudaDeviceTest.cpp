@@ -1,156 +1,23 @@
 // The sample plan on a GPU, in software, against float64; and what goes wrong.
 
-#include "kernels/Registry.h"
 #include "runtime/MemoryFit.h"
-#include "test/softgpu/cuda/SoftCuda.h"
-#include "test/support/GpuPlan.h"
-#include "test/support/OneSequence.h"
-#include "test/support/SamplePlan.h"
-#include "test/support/SplitPlan.h"
+#include "runtime/WeightFiles.h"
+#include "runtime/device/cuda/CudaWeights.h"
+#include "test/unit/CudaDeviceFixture.h"
 
-#include <cmath>
-#include <filesystem>
-#include <gmock/gmock.h>
+#include <cstring>
 
 using namespace moert;
-using moetest::OneSequence;
-using moetest::SamplePlan;
-using moetest::TempDir;
-using softcuda::Timing;
+using namespace moetest;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 namespace {
 
-constexpr int kArch = 89;
-const std::vector<int32_t> tokens = {3, 17, 39, 0, 8, 8, 21, 30, 5, 11, 2, 26};
-
-/// Compiled once for all tests, and kept beside them.
-moec::KernelCompiler *compiler() {
-  static std::unique_ptr<moec::KernelCompiler> made = [] {
-    std::unique_ptr<moec::KernelCompiler> result;
-    if (auto nvrtc = moec::Nvrtc::open()) {
-      auto self = std::filesystem::read_symlink("/proc/self/exe");
-      result = std::make_unique<moec::KernelCompiler>(
-          *std::move(nvrtc), (self.parent_path() / "cuda-kernels").string());
-    }
-    return result;
-  }();
-  return made.get();
-}
-
-EngineOptions onSoftCuda() {
-  EngineOptions options;
-  options.threads = 1;
-  options.makeDevices = [](const Plan &plan, const WeightFiles &files,
-                           DeviceOptions devices) {
-    devices.cudaLibrary = MOE_SOFTCUDA;
-    return makeDevices(plan, files, std::move(devices));
-  };
-  return options;
-}
-
-/// Relative to the row's largest logit.
-void expectRow(std::span<const float> actual,
-               const std::vector<double> &expected, size_t position) {
-  ASSERT_EQ(actual.size(), expected.size());
-  double scale = 0;
-  for (double value : expected)
-    scale = std::max(scale, std::abs(value));
-  for (size_t i = 0; i < actual.size(); ++i)
-    ASSERT_NEAR(actual[i], expected[i], 1e-4 * scale)
-        << "position " << position << ", token " << i;
-}
-
-class CudaDeviceTest : public ::testing::TestWithParam<Timing> {
+class CudaDeviceTest : public CudaDeviceFixture,
+                       public ::testing::WithParamInterface<Timing> {
 protected:
-  void SetUp() override {
-    if (!softgpu::isSoftGpuSupported())
-      GTEST_SKIP() << "the software GPU needs a CPU with AVX2, FMA and F16C";
-    if (!compiler())
-      GTEST_SKIP() << "no NVRTC";
-    start();
-  }
-  void TearDown() override {
-    EXPECT_THAT(softcuda::findings(), IsEmpty());
-    EXPECT_THAT(softcuda::live(), IsEmpty());
-  }
-
-  /// Starts anew, with one GPU.
-  void start(int arch = kArch, int driverVersion = 13000) {
-    softcuda::Options options;
-    options.timing = GetParam();
-    options.driverVersion = driverVersion;
-    options.gpus[0].gpu.arch = arch;
-    softcuda::reset(std::move(options));
-  }
-
-  fb::PlanT &plan() { return sample_.builder.plan; }
-  /// The sample plan, or what a test made of it, with code for its GPU.
-  std::string write(int arch = kArch) {
-    if (plan().devices.size() == 1)
-      moetest::makeGpu(plan(), 0, arch);
-    moetest::addLaunches(plan(), *compiler(), {arch});
-    for (const auto &module : plan().modules)
-      for (const auto &image : module->images)
-        softcuda::addCubin({reinterpret_cast<const char *>(image->cubin.data()),
-                            image->cubin.size()},
-                           image->ptx);
-    return sample_.builder.write(folder_);
-  }
-  /// Experts on the CPU, all else on a GPU with `queues` queues.
-  void split(uint32_t queues) {
-    moetest::splitPlan(plan(), [](const auto &, const fb::InstructionT &i) {
-      auto op = moek::OpCode(i.op);
-      return op == moek::OpCode::ExpertsGateUp ||
-                     op == moek::OpCode::ExpertsLinear
-                 ? 0u
-                 : 1u;
-    });
-    if (queues > 1) {
-      plan().queues.push_back(std::make_unique<fb::QueueT>());
-      plan().queues[2]->device = 1;
-      plan().queues[2]->kind = fb::QueueKind::Copy;
-    }
-    moetest::makeGpu(plan(), 1, kArch, queues);
-  }
-  std::string failureOf(const std::string &path, StatusCode code) {
-    auto one = OneSequence::open(path, onSoftCuda());
-    EXPECT_FALSE(one.isOk());
-    EXPECT_EQ(one.status().code(), code);
-    return one.status().message();
-  }
-  void expectPrefill(OneSequence &one) {
-    auto expected = sample_.reference(tokens);
-    int32_t next = 0;
-    Status status = one.engine->appendAll(
-        one.sequence, tokens,
-        [&](size_t, int32_t position, std::span<const float> logits) {
-          EXPECT_EQ(position, next++);
-          expectRow(logits, expected[size_t(position)], size_t(position));
-          return Status::ok();
-        });
-    EXPECT_TRUE(status.isOk()) << status.message();
-    EXPECT_EQ(next, int32_t(tokens.size()));
-  }
-  void expectDecode(OneSequence &one, size_t from, size_t count) {
-    auto expected = sample_.reference(tokens);
-    for (size_t t = from; t < from + count; ++t) {
-      auto logits = one.append(tokens[t]);
-      ASSERT_TRUE(logits.isOk()) << logits.status().message();
-      expectRow(*logits, expected[t], t);
-    }
-  }
-  OneSequence open() {
-    auto one = OneSequence::open(write(), onSoftCuda());
-    if (!one)
-      throw std::runtime_error(one.status().message());
-    return *std::move(one);
-  }
-
-  TempDir folder_;
-  SamplePlan sample_{"ref"};
+  Timing timing() const override { return GetParam(); }
 };
 
 INSTANTIATE_TEST_SUITE_P(Timings, CudaDeviceTest,
@@ -246,6 +113,42 @@ TEST_P(CudaDeviceTest, LoadingTellsOfAllItsWeights) {
   EXPECT_GE(softcuda::totals().bytesToDevice, all);
 }
 
+// A buffer is filled again when what it had has come to the GPU, not before.
+TEST_P(CudaDeviceTest, WeightsComeThroughARingOfSmallBuffers) {
+  auto plan = Plan::load(write());
+  ASSERT_TRUE(plan.isOk()) << plan.status().message();
+  auto files = WeightFiles::open(*plan, {});
+  ASSERT_TRUE(files.isOk()) << files.status().message();
+  auto driver = CudaDriver::load(MOE_SOFTCUDA);
+  ASSERT_TRUE(driver.isOk()) << driver.status().message();
+  auto gpu = driver->describe(0);
+  ASSERT_TRUE(gpu.isOk());
+  auto context = CudaContext::enter(*driver, gpu->handle);
+  ASSERT_TRUE(context.isOk()) << context.status().message();
+  CudaWeights weights(plan->table(), 0);
+  auto stream = (*context)->createStream();
+  auto memory = (*context)->allocate(weights.bytes());
+  auto back = (*context)->allocatePinned(weights.bytes());
+  ASSERT_TRUE(stream.isOk() && memory.isOk() && back.isOk());
+  Status sent = weights.upload(*driver, **context, stream->get(), *files,
+                               memory->get(), "gpu0", {}, /*ringBytes=*/1000);
+  ASSERT_TRUE(sent.isOk()) << sent.message();
+  ASSERT_EQ(driver->api().cuMemcpyDtoHAsync_v2(back->get(), memory->get(),
+                                               weights.bytes(), stream->get()),
+            cu::kSuccess);
+  ASSERT_EQ(driver->api().cuStreamSynchronize(stream->get()), cu::kSuccess);
+  for (uint32_t i = 0; i < plan->table().weights()->size(); ++i) {
+    const fb::Weight &w = *plan->table().weights()->Get(i);
+    ASSERT_TRUE(weights.has(i));
+    size_t bytes = size_t(4 * w.outer() * w.rows() * w.cols());
+    EXPECT_EQ(
+        std::memcmp(static_cast<std::byte *>(back->get()) + weights.offset(i),
+                    files->bytes(w.file()).data() + w.offset(), bytes),
+        0)
+        << w.name()->str();
+  }
+}
+
 // What is in a GPU's memory need not be in the host's.
 TEST_P(CudaDeviceTest, TheHostHoldsWhatCpusRead) {
   split(1);
@@ -328,6 +231,26 @@ TEST_P(CudaDeviceTest, TooLittleMemoryIsSaidBeforeAnythingIsAllocated) {
                     HasSubstr("of 640.00 MiB are free"),
                     HasSubstr("--ctx 12")));
   EXPECT_EQ(softcuda::totals().allocations, 0u);
+}
+
+// Kernels take what a launch gives them on trust.
+TEST_P(CudaDeviceTest, APlanWhoseLaunchesAreOthersIsRefused) {
+  write(); // for its launches
+  fb::Launch &launch = plan().phases[0]->instructions[0]->launches[0];
+  const fb::Launch kept = launch;
+  auto refusedWith = [&](int wider, int threads, int shared) {
+    launch = fb::Launch(kept.module_(), kept.grid_x() + wider, kept.grid_y(),
+                        kept.grid_z(), kept.threads() + threads,
+                        kept.shared_bytes() + shared);
+    EXPECT_THAT(
+        failureOf(sample_.builder.write(folder_), StatusCode::InvalidFile),
+        AllOf(HasSubstr("instruction 0 (embed)"),
+              HasSubstr("is launched otherwise than the plan says"),
+              HasSubstr("compile the model again")));
+  };
+  refusedWith(1, 0, 0);
+  refusedWith(0, 32, 0);
+  refusedWith(0, 0, 4);
 }
 
 TEST_P(CudaDeviceTest, AFailedLaunchNamesOpLayerAndStep) {

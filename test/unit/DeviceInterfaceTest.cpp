@@ -255,8 +255,9 @@ public:
     return cpu_->load(progress);
   }
   Status bind(const ProvenPhase &phase,
-              std::span<std::byte *const> arenas) override {
-    return cpu_->bind(phase, arenas);
+              std::span<std::byte *const> arenas,
+              StepEvents *events) override {
+    return cpu_->bind(phase, arenas, events);
   }
   std::byte *hostArena() const override { return cpu_->hostArena(); }
   int32_t threads() const override { return cpu_->threads(); }

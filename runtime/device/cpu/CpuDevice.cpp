@@ -33,7 +33,8 @@ Status CpuDevice::reserve() {
 }
 
 Status CpuDevice::bind(const ProvenPhase &phase,
-                       std::span<std::byte *const> arenas) {
+                       std::span<std::byte *const> arenas,
+                       StepEvents *) {
   CpuMemory memory{arenas, kv_.data(), executor_->workerBuffers()};
   MOE_ASSIGN_OR_RETURN(BoundPhase bound,
                        bindPhase(plan_, phase, index_, memory, files_));

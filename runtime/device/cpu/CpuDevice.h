@@ -37,7 +37,8 @@ public:
   /// Weights are where `files` has mapped them, and kernels in this program.
   Status load(const LoadProgress &) override { return Status::ok(); }
   Status bind(const ProvenPhase &phase,
-              std::span<std::byte *const> arenas) override;
+              std::span<std::byte *const> arenas,
+              StepEvents *events) override;
   std::byte *hostArena() const override { return arena_.data(); }
   int32_t threads() const override { return options_.team; }
   bool borrowsCaller() const override {

@@ -7,23 +7,16 @@
 
 namespace moert {
 
-namespace {
-/// One pause takes 40 cycles (Zen) to 140 (Skylake), so that the spin lasts 50
-/// to 100 microseconds: longer than the gap between two instructions of a
-/// token, shorter than a scheduler's time slice.
-constexpr int spins = 2000;
+static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t),
+              "a futex is the atomic itself");
 
-void pause() {
+void pauseBriefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
 }
-
-static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t),
-              "a futex is the atomic itself");
-} // namespace
 
 void Event::advance() {
   // Sequentially consistent with the sleeper's increment below: either this
@@ -35,10 +28,10 @@ void Event::advance() {
 }
 
 void Event::waitWhile(uint32_t seen) {
-  for (int i = 0; i < spins; ++i) {
+  for (int i = 0; i < kPauses; ++i) {
     if (value() != seen)
       return;
-    pause();
+    pauseBriefly();
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   // A signal or a stale wake-up returns early; the loop asks again.

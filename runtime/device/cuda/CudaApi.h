@@ -9,6 +9,7 @@
 #define MOE_RUNTIME_DEVICE_CUDA_CUDAAPI_H
 
 #include <cstddef>
+#include <cstdint>
 
 namespace moert::cu {
 
@@ -21,6 +22,7 @@ using Module = struct ModuleTag *;
 using Function = struct FunctionTag *;
 using Graph = struct GraphTag *;
 using GraphExec = struct GraphExecTag *;
+using HostFunction = void (*)(void *data);
 
 /// Those that are told apart; any other is printed as the driver names it.
 enum Result : unsigned {
@@ -31,6 +33,8 @@ enum Result : unsigned {
   kInvalidPtx = 218,
   kUnsupportedPtxVersion = 222,
   kAlreadyRegistered = 712,
+  kNotSupported = 801,
+  kCaptureUnsupported = 900,
 };
 
 enum Attribute : unsigned {
@@ -46,6 +50,9 @@ enum Attribute : unsigned {
 
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDisableTiming = 2;
+/// Of cuStreamWaitValue32(): until what is there is, as a signed difference, no
+/// less. Of cuStreamWriteValue32(): what came before is visible before it.
+constexpr unsigned kWaitAtLeast = 0, kWriteInOrder = 0;
 /// For all contexts; with an address on the device.
 constexpr unsigned kHostPortable = 1, kHostMapped = 2;
 

@@ -86,7 +86,10 @@ Status CudaDevice::check(cu::Result result, std::string_view action) const {
 
 uint64_t CudaDevice::needed() const {
   return table().arena_bytes() + table().kv_bytes() +
-         table().workspace_bytes() + weights_.bytes() + cudaStepBytes(room_) +
+         table().workspace_bytes() + weights_.bytes() +
+         std::ranges::count(*plan_.table().queues(), index_,
+                            &fb::Queue::device) *
+             cudaStepBytes(room_) +
          constantBytes(plan_.table());
 }
 
@@ -137,7 +140,12 @@ Status CudaDevice::reserve() {
   MOE_RETURN_IF_ERROR(checkRoom());
   for (uint32_t i = 0; i < count(plan_.table().queues()); ++i)
     if (plan_.table().queues()->Get(i)->device() == index_) {
-      MOE_ASSIGN_OR_RETURN(queues_[i], CudaQueue::create(*driver_, *context_));
+      StatusOr<std::unique_ptr<CudaQueue>> queue =
+          CudaQueue::create(*driver_, *context_, room_);
+      if (!queue)
+        return Status(queue.status()).at(name());
+      memory_.steps[i] = (*queue)->step();
+      queues_[i] = *std::move(queue);
     }
   if (queues_.empty())
     return invalidPlan("{}: {} has no queue", plan_.path(),
@@ -145,20 +153,14 @@ Status CudaDevice::reserve() {
   MOE_ASSIGN_OR_RETURN(own_->arena, allocate(table().arena_bytes()));
   MOE_ASSIGN_OR_RETURN(own_->kv, allocate(table().kv_bytes()));
   MOE_ASSIGN_OR_RETURN(own_->workspace, allocate(table().workspace_bytes()));
-  MOE_ASSIGN_OR_RETURN(own_->step, allocate(cudaStepBytes(room_)));
   MOE_ASSIGN_OR_RETURN(own_->weights, allocate(weights_.bytes()));
   MOE_ASSIGN_OR_RETURN(own_->constants, allocate(constantBytes(plan_.table())));
   stagingBytes_ = std::max(kLeastStaging, largestInOut(plan_.table(), index_));
   MOE_ASSIGN_OR_RETURN(own_->staging, context_->allocatePinned(stagingBytes_));
-  MOE_ASSIGN_OR_RETURN(own_->pinnedStep,
-                       context_->allocatePinned(cudaStepBytes(room_)));
-  MOE_ASSIGN_OR_RETURN(own_->stepIsThere,
-                       context_->createEvent(cu::kEventDisableTiming));
   memory_.arenas.resize(count(plan_.table().devices()));
   memory_.arenas[index_] = own_->arena.get();
   memory_.kv = own_->kv.get();
   memory_.workspace = own_->workspace.get();
-  memory_.step = own_->step.get();
   memory_.weights = own_->weights.get();
   return Status::ok();
 }
@@ -199,13 +201,19 @@ Status CudaDevice::loadConstants() {
 }
 
 Status CudaDevice::bind(const ProvenPhase &phase,
-                        std::span<std::byte *const> arenas) {
+                        std::span<std::byte *const> arenas,
+                        StepEvents *events) {
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
   if (own_->phases.empty())
     MOE_RETURN_IF_ERROR(reachArenas(arenas));
+  cu::DevicePointer board = 0;
+  if (events) {
+    MOE_ASSIGN_OR_RETURN(board,
+                         reach(events->board(), events->boardBytes(), "flags"));
+  }
   MOE_ASSIGN_OR_RETURN(CudaPhase queues,
                        bindCudaPhase(*driver_, plan_, phase, index_, memory_,
-                                     weights_, own_->modules));
+                                     weights_, own_->modules, events, board));
   own_->phases.push_back({phase.phase, std::move(queues)});
   return Status::ok();
 }
@@ -224,7 +232,6 @@ Status CudaDevice::reachArenas(std::span<std::byte *const> arenas) {
           others.insert(phase->buffers()->Get(operand.index())->device());
     }
   others.erase(index_);
-  const cu::Api &api = driver_->api();
   for (uint32_t other : others) {
     if (!arenas[other])
       continue;
@@ -233,20 +240,28 @@ Status CudaDevice::reachArenas(std::span<std::byte *const> arenas) {
     uintptr_t first = begin / kPage * kPage;
     uint64_t end = alignUp(
         begin + plan_.table().devices()->Get(other)->arena_bytes(), kPage);
-    auto *pages = reinterpret_cast<void *>(first);
-    cu::Result registered = api.cuMemHostRegister_v2(
-        pages, end - first, cu::kHostPortable | cu::kHostMapped);
-    if (registered == cu::kSuccess)
-      own_->reached.emplace_back(pages, api.cuMemHostUnregister);
-    else if (registered != cu::kAlreadyRegistered) // by another GPU
-      return check(registered, "pinning the CPU's activations");
-    MOE_RETURN_IF_ERROR(
-        check(api.cuMemHostGetDevicePointer_v2(&memory_.arenas[other], pages,
-                                               /*flags=*/0),
-              "mapping the CPU's activations"));
+    MOE_ASSIGN_OR_RETURN(memory_.arenas[other],
+                         reach(reinterpret_cast<std::byte *>(first),
+                               end - first, "the CPU's activations"));
     memory_.arenas[other] += begin - first;
   }
   return Status::ok();
+}
+
+StatusOr<cu::DevicePointer> CudaDevice::reach(std::byte *pages, uint64_t bytes,
+                                              std::string_view what) {
+  const cu::Api &api = driver_->api();
+  cu::Result registered = api.cuMemHostRegister_v2(
+      pages, bytes, cu::kHostPortable | cu::kHostMapped);
+  if (registered == cu::kSuccess)
+    own_->reached.emplace_back(pages, api.cuMemHostUnregister);
+  else if (registered != cu::kAlreadyRegistered) // by another GPU
+    return check(registered, fmt::format("pinning {}", what));
+  cu::DevicePointer address = 0;
+  MOE_RETURN_IF_ERROR(
+      check(api.cuMemHostGetDevicePointer_v2(&address, pages, /*flags=*/0),
+            fmt::format("mapping {}", what)));
+  return address;
 }
 
 void CudaDevice::unbind() {
@@ -274,34 +289,18 @@ PlaceNamer CudaDevice::namerOf(const Bound &phase,
   };
 }
 
-Status CudaDevice::sendStep(const moek::Step &step) {
-  const cu::Api &api = driver_->api();
-  auto *pinned = static_cast<std::byte *>(own_->pinnedStep.get());
-  uint64_t bytes = writeCudaStep(step, room_, pinned, memory_.step);
-  MOE_RETURN_IF_ERROR(
-      check(api.cuMemcpyHtoDAsync_v2(memory_.step, pinned, bytes, stream()),
-            "sending a step's parameters"));
-  if (queues_.size() == 1)
-    return Status::ok();
-  MOE_RETURN_IF_ERROR(
-      check(api.cuEventRecord(own_->stepIsThere.get(), stream()),
-            "sending a step's parameters"));
-  for (auto &[number, queue] : queues_)
-    if (queue->stream() != stream())
-      MOE_RETURN_IF_ERROR(
-          check(api.cuStreamWaitEvent(queue->stream(), own_->stepIsThere.get(),
-                                      /*flags=*/0),
-                "sending a step's parameters"));
-  return Status::ok();
-}
-
 Status CudaDevice::enqueue(uint32_t phase, const moek::Step &step,
                            const StepControl &control) {
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
   Bound &bound = own_->phases[phase];
-  if (bound.queues.empty())
-    return Status::ok(); // and nothing would wait until the step is sent
-  MOE_RETURN_IF_ERROR(sendStep(step));
+  for (auto &[number, part] : bound.queues)
+    MOE_RETURN_IF_ERROR(queues_.at(number)->send(step).at(name()));
+  bool isWarm = std::ranges::all_of(
+      bound.queues, [](const auto &one) { return one.second.ran; });
+  for (auto &[number, part] : bound.queues)
+    if (isWarm && control.times.empty())
+      MOE_RETURN_IF_ERROR(
+          queues_.at(number)->prepare(part, namerOf(bound, step)));
   for (auto &[number, part] : bound.queues)
     queues_.at(number)->begin(part, control, namerOf(bound, step));
   return Status::ok();
@@ -324,9 +323,9 @@ Status CudaDevice::runAlone(uint32_t phase, uint32_t instruction,
   if (cancel && *cancel)
     return Status(StatusCode::Cancelled, "interrupted");
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
-  MOE_RETURN_IF_ERROR(sendStep(step));
   Bound &bound = own_->phases[phase];
   uint32_t queue = bound.table->instructions()->Get(instruction)->queue();
+  MOE_RETURN_IF_ERROR(queues_.at(queue)->send(step).at(name()));
   return queues_.at(queue)->runAlone(bound.queues.at(queue), instruction,
                                      namerOf(bound, step));
 }

@@ -27,8 +27,8 @@ public:
   /// WrongMachine where there is no such GPU.
   Status reserve() override;
   Status load(const LoadProgress &progress) override;
-  Status bind(const ProvenPhase &phase,
-              std::span<std::byte *const> arenas) override;
+  Status bind(const ProvenPhase &phase, std::span<std::byte *const> arenas,
+              StepEvents *events) override;
   void unbind() override;
   std::byte *hostArena() const override { return nullptr; }
   int32_t threads() const override { return 0; }
@@ -63,8 +63,9 @@ private:
   /// Makes the arenas of others, which this device's instructions use, those
   /// that the GPU reaches.
   Status reachArenas(std::span<std::byte *const> arenas);
-  /// Sends the step to the device's memory, on every queue's stream.
-  Status sendStep(const moek::Step &step);
+  /// Where the GPU sees pages of the host.
+  StatusOr<cu::DevicePointer> reach(std::byte *pages, uint64_t bytes,
+                                    std::string_view what);
   /// Names instructions of `phase` and the step.
   PlaceNamer namerOf(const Bound &phase, const moek::Step &step) const;
   cu::DevicePointer addressOf(const DeviceRegion &region) const;
@@ -85,12 +86,11 @@ private:
 
   /// All that ends in the context.
   struct Resources {
-    Memory arena, kv, workspace, step, weights, constants;
-    CudaOwned<void *> pinnedStep, staging; ///< The latter for read(), write().
-    CudaOwned<cu::Event> stepIsThere;
+    Memory arena, kv, workspace, weights, constants;
+    CudaOwned<void *> staging; ///< For read() and write().
     CudaModules modules;
     std::vector<Bound> phases;
-    std::vector<CudaOwned<void *>> reached; ///< Arenas that it registered.
+    std::vector<CudaOwned<void *>> reached; ///< Pages that it registered.
   };
   std::unique_ptr<Resources> own_;
   std::map<uint32_t, std::unique_ptr<CudaQueue>> queues_; ///< By the plan's.

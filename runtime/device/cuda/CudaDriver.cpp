@@ -59,11 +59,21 @@ Status CudaDriver::check(cu::Result result, std::string_view action) const {
     name = "an unknown CUDA error";
   if (api_.cuGetErrorString(result, &text) != cu::kSuccess || !text)
     text = "no description";
-  StatusCode code = result == cu::kOutOfMemory ? StatusCode::DoesNotFit
-                    : result == cu::kNoDevice  ? StatusCode::WrongMachine
-                                               : StatusCode::Io;
-  return Status(code, fmt::format("{}: {} ({}: {})", action, name,
-                                  unsigned(result), text));
+  auto code = [&] {
+    switch (result) {
+    case cu::kOutOfMemory:
+      return StatusCode::DoesNotFit;
+    case cu::kNoDevice:
+      return StatusCode::WrongMachine;
+    case cu::kNotSupported:
+    case cu::kCaptureUnsupported:
+      return StatusCode::Unsupported;
+    default:
+      return StatusCode::Io;
+    }
+  };
+  return Status(code(), fmt::format("{}: {} ({}: {})", action, name,
+                                    unsigned(result), text));
 }
 
 StatusOr<CudaGpu> CudaDriver::describe(int ordinal) const {

@@ -49,7 +49,8 @@ public:
 
   /// A failure named as the driver does: "allocating 2 GiB:
   /// CUDA_ERROR_OUT_OF_MEMORY (out of memory)". DoesNotFit for lack of memory,
-  /// WrongMachine for lack of devices, else Io.
+  /// WrongMachine for lack of devices, Unsupported where the driver or the GPU
+  /// cannot do it, else Io.
   Status check(cu::Result result, std::string_view action) const;
 
 private:

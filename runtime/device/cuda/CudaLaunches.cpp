@@ -4,6 +4,7 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/Prove.h"
 
+#include <set>
 #include <utility>
 
 namespace moert {
@@ -17,14 +18,14 @@ class Binder {
 public:
   Binder(const CudaDriver &driver, const fb::Plan &plan, const fb::Phase &phase,
          const fb::Device &device, const CudaMemory &memory,
-         const CudaWeights &weights, const CudaModules &modules)
+         const CudaWeights &weights, const CudaModules &modules,
+         StepEvents *events)
       : driver_(driver), plan_(plan), memory_(memory), weights_(weights),
-        modules_(modules), workspaceBytes_(device.workspace_bytes()),
+        modules_(modules), events_(events),
+        workspaceBytes_(device.workspace_bytes()),
         context_(moek::cuda::contextOf(phase.max_tokens(), plan.sequences(),
                                        plan.context(), device.arch(),
                                        device.multiprocessors())) {
-    context_.step =
-        reinterpret_cast<const moek::cuda::Step *>(uintptr_t(memory.step));
     context_.workspace =
         reinterpret_cast<std::byte *>(uintptr_t(memory.workspace));
   }
@@ -45,7 +46,10 @@ public:
     }
     CudaSegment &segment = part.segments.back();
     segment.signal = instruction.signal();
-    part.hasEvents |= waits > 0 || segment.signal >= 0;
+    if (segment.signal >= 0)
+      events_->signalledByFlag(uint32_t(segment.signal));
+    if (waits > 0 || segment.signal >= 0)
+      part.events = events_;
     for (uint32_t i = 0; i < launches.size(); ++i) {
       uint32_t module = instruction.launches()->Get(i)->module_();
       MOE_ASSIGN_OR_RETURN(
@@ -69,6 +73,8 @@ private:
 
   StatusOr<std::vector<moek::cuda::Launch>> launchesOf(const ProvenOp &op) {
     context_.form = formOf(op.instruction());
+    context_.step = reinterpret_cast<const moek::cuda::Step *>(
+        uintptr_t(memory_.steps.at(op.instruction().queue())));
     CudaOperands operands(plan_, op, memory_, weights_);
     moek::OpCode code = op.spec().op;
     std::vector<moek::cuda::Launch> launches;
@@ -136,25 +142,41 @@ private:
   const CudaMemory &memory_;
   const CudaWeights &weights_;
   const CudaModules &modules_;
+  StepEvents *const events_;
   const uint64_t workspaceBytes_;
   moek::cuda::LaunchContext context_;
   std::map<cu::Function, uint32_t> shared_;
 };
 } // namespace
 
+/// Whether all that GPUs do of a phase is in one queue.
+static bool hasOneGpuQueue(const fb::Plan &plan, const ProvenPhase &phase) {
+  std::set<uint32_t> queues;
+  for (const ProvenOp &op : phase.ops)
+    if (plan.devices()->Get(op.device())->kind() == fb::DeviceKind::Cuda)
+      queues.insert(op.instruction().queue());
+  return queues.size() == 1;
+}
+
 StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
                                   const ProvenPhase &phase, uint32_t device,
                                   const CudaMemory &memory,
                                   const CudaWeights &weights,
-                                  const CudaModules &modules) {
+                                  const CudaModules &modules,
+                                  StepEvents *events, cu::DevicePointer board) {
   Binder binder(driver, plan.table(), *phase.phase,
-                *plan.table().devices()->Get(device), memory, weights, modules);
+                *plan.table().devices()->Get(device), memory, weights, modules,
+                events);
   CudaPhase bound;
   for (const ProvenOp &op : phase.ops)
     if (op.device() == device)
       if (Status status = binder.add(op, bound[op.instruction().queue()]);
           !status.isOk())
         return std::move(status).at(placeOf(plan, *phase.phase, op.index()));
+  for (auto &[queue, part] : bound) {
+    part.board = board;
+    part.isOnly = hasOneGpuQueue(plan.table(), phase);
+  }
   return bound;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/device/DeviceOperands.h"
 #include "runtime/device/cuda/CudaWeights.h"
 
+#include <map>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,9 @@ namespace moert {
 struct CudaMemory {
   /// Of each device of the plan; 0 for those that it does not reach.
   std::vector<cu::DevicePointer> arenas;
-  cu::DevicePointer kv = 0, workspace = 0, step = 0, weights = 0;
-  std::vector<cu::DevicePointer> constants; ///< By constant of the plan.
+  cu::DevicePointer kv = 0, workspace = 0, weights = 0;
+  std::map<uint32_t, cu::DevicePointer> steps; ///< By queue of the plan.
+  std::vector<cu::DevicePointer> constants;    ///< By constant of the plan.
 };
 
 /// Of an instruction, as kernels/Arguments.h asks for them, with addresses on

@@ -1,9 +1,19 @@
 #include "runtime/device/cuda/CudaQueue.h"
 
+#include "kernels/cuda/Abi.h"
+#include "runtime/device/cuda/CudaStep.h"
+
 #include <chrono>
+#include <cstddef>
 #include <fmt/format.h>
+#include <utility>
 
 namespace moert {
+
+// awaitOthers() copies the one over the other.
+static_assert(offsetof(moek::cuda::Step, tokens) == 0 &&
+              offsetof(moek::cuda::Step, sequences) == 4 &&
+              sizeof(StepEvents::Head) == 8);
 
 namespace {
 using Clock = std::chrono::steady_clock;
@@ -14,9 +24,13 @@ double secondsSince(Clock::time_point begin) {
 } // namespace
 
 StatusOr<std::unique_ptr<CudaQueue>>
-CudaQueue::create(const CudaDriver &driver, const CudaContext &context) {
-  std::unique_ptr<CudaQueue> queue(new CudaQueue(driver, context));
+CudaQueue::create(const CudaDriver &driver, const CudaContext &context,
+                  StepRoom room) {
+  std::unique_ptr<CudaQueue> queue(new CudaQueue(driver, context, room));
   MOE_ASSIGN_OR_RETURN(queue->stream_, context.createStream());
+  MOE_ASSIGN_OR_RETURN(queue->step_, context.allocate(cudaStepBytes(room)));
+  MOE_ASSIGN_OR_RETURN(queue->pinnedStep_,
+                       context.allocatePinned(cudaStepBytes(room)));
   return queue;
 }
 
@@ -28,16 +42,56 @@ CudaQueue::~CudaQueue() {
   thread_.join();
 }
 
+Status CudaQueue::send(const moek::Step &step) {
+  auto *pinned = static_cast<std::byte *>(pinnedStep_.get());
+  uint64_t bytes = writeCudaStep(step, room_, pinned, step_.get());
+  return driver_.check(
+      driver_.api().cuMemcpyHtoDAsync_v2(step_.get(), pinned, bytes, stream()),
+      "sending a step's parameters");
+}
+
+Status CudaQueue::prepare(CudaPart &part, PlaceNamer name) {
+  part_ = &part;
+  name_ = std::move(name);
+  Status status;
+  while (part.events && !part.graph.get() &&
+         part.meeting != CudaMeeting::Walk) {
+    status = captureAll();
+    if (status.code() != StatusCode::Unsupported)
+      break;
+    bool mayCall = part.meeting == CudaMeeting::Flags && part.isOnly;
+    part.meeting = mayCall ? CudaMeeting::HostFunctions : CudaMeeting::Walk;
+    status = Status::ok();
+  }
+  part_ = nullptr;
+  return status;
+}
+
 void CudaQueue::begin(CudaPart &part, const StepControl &control,
                       PlaceNamer name) {
   part_ = &part;
   control_ = control;
   name_ = std::move(name);
-  isWalkedByThread_ = part.hasEvents;
-  if (!isWalkedByThread_) {
+  status_ = Status::ok();
+  task_ = Task::None;
+  if (!part.events) {
     status_ = walk();
     return;
   }
+  // Times are of single instructions.
+  if (!part.graph.get() || !control.times.empty())
+    return start(Task::Walk);
+  status_ = isGivenUp() ? Status(StatusCode::Cancelled, "interrupted")
+                        : launchGraph(part.graph.get());
+  if (status_.isOk())
+    return start(Task::Watch);
+  if (status_.code() != StatusCode::Cancelled)
+    status_ = failed(std::move(status_), 0, part.launches.size());
+  part.events->stop();
+}
+
+void CudaQueue::start(Task task) {
+  task_ = task;
   ends_ = ended_.value();
   if (!thread_.joinable())
     thread_ = std::thread([this, seen = begun_.value()]() mutable {
@@ -47,29 +101,35 @@ void CudaQueue::begin(CudaPart &part, const StepControl &control,
         ++seen;
         if (isClosing_)
           return;
-        status_ = use ? walk() : use.status();
-        if (!status_.isOk() && control_.events)
-          control_.events->stop();
+        status_ = !use ? use.status() : task_ == Task::Watch ? watch() : walk();
+        if (!status_.isOk())
+          part_->events->stop();
         ended_.advance();
       }
     });
   begun_.advance();
 }
 
+bool CudaQueue::isGivenUp() const {
+  return (part_->events && part_->events->stopped()) ||
+         (control_.cancel && *control_.cancel);
+}
+
 Status CudaQueue::end() {
   if (!part_)
     return Status::ok();
-  if (isWalkedByThread_)
+  if (task_ != Task::None)
     ended_.waitWhile(ends_);
   // Nothing of the step runs any more when it has ended, whatever became of it.
   Status last = synchronize();
   if (!last.isOk() && status_.isOk() && !part_->segments.empty())
-    status_ = failed(std::move(last), part_->segments.back());
+    status_ = failed(std::move(last), part_->segments.back().first,
+                     part_->segments.back().count);
   part_->ran |= status_.isOk();
   part_ = nullptr;
   if (!status_.isOk() && control_.events)
     control_.events->stop();
-  return std::move(status_);
+  return std::exchange(status_, Status::ok());
 }
 
 Status CudaQueue::walk() {
@@ -78,8 +138,7 @@ Status CudaQueue::walk() {
     auto begin = Clock::now();
     for (uint32_t event : segment.waits)
       events->wait(event);
-    if ((events && events->stopped()) ||
-        (control_.cancel && *control_.cancel)) {
+    if (isGivenUp()) {
       if (events)
         events->stop();
       return Status(StatusCode::Cancelled, "interrupted");
@@ -91,29 +150,43 @@ Status CudaQueue::walk() {
     if (segment.signal < 0)
       continue;
     if (Status status = synchronize(); !status.isOk())
-      return failed(std::move(status), segment);
+      return failed(std::move(status), segment.first, segment.count);
     events->arrive(uint32_t(segment.signal), 1);
   }
   return Status::ok();
+}
+
+Status CudaQueue::watch() {
+  if (Status status = synchronize(); !status.isOk())
+    return failed(std::move(status), 0, part_->launches.size());
+  return part_->events->stopped() ? Status(StatusCode::Cancelled, "interrupted")
+                                  : Status::ok();
 }
 
 Status CudaQueue::run(CudaSegment &segment) {
   if (!control_.times.empty())
     return runTimed(segment);
   // A graph of one launch is a launch.
-  if (part_->ran && segment.count > 1) {
-    if (!segment.graph.get())
-      MOE_RETURN_IF_ERROR(capture(segment));
-    if (Status status = driver_.check(
-            driver_.api().cuGraphLaunch(segment.graph.get(), stream()),
-            "launching a graph");
-        !status.isOk())
-      return failed(std::move(status), segment);
-    return Status::ok();
+  if (!part_->ran || segment.count <= 1)
+    return launchSegment(segment);
+  if (!segment.graph.get()) {
+    MOE_ASSIGN_OR_RETURN(segment.graph,
+                         capture([&] { return launchSegment(segment); }));
   }
+  if (Status status = launchGraph(segment.graph.get()); !status.isOk())
+    return failed(std::move(status), segment.first, segment.count);
+  return Status::ok();
+}
+
+Status CudaQueue::launchSegment(const CudaSegment &segment) {
   for (size_t i = 0; i < segment.count; ++i)
     MOE_RETURN_IF_ERROR(launch(part_->launches[segment.first + i]));
   return Status::ok();
+}
+
+Status CudaQueue::launchGraph(cu::GraphExec graph) {
+  return driver_.check(driver_.api().cuGraphLaunch(graph, stream()),
+                       "launching a graph");
 }
 
 Status CudaQueue::runTimed(const CudaSegment &segment) {
@@ -127,26 +200,90 @@ Status CudaQueue::runTimed(const CudaSegment &segment) {
   return Status::ok();
 }
 
-Status CudaQueue::capture(CudaSegment &segment) {
+//===----------------------------------------------------------------------===//
+// All of a part as one graph
+//===----------------------------------------------------------------------===//
+
+Status CudaQueue::captureAll() {
+  part_->calls.clear();
+  MOE_ASSIGN_OR_RETURN(part_->graph, capture([this]() -> Status {
+                         for (const CudaSegment &segment : part_->segments) {
+                           MOE_RETURN_IF_ERROR(awaitOthers(segment));
+                           MOE_RETURN_IF_ERROR(launchSegment(segment));
+                           MOE_RETURN_IF_ERROR(tellOthers(segment));
+                         }
+                         return Status::ok();
+                       }));
+  return Status::ok();
+}
+
+Status CudaQueue::awaitOthers(const CudaSegment &segment) {
+  const cu::Api &api = driver_.api();
+  for (uint32_t event : segment.waits) {
+    if (part_->meeting == CudaMeeting::HostFunctions) {
+      MOE_RETURN_IF_ERROR(callHost(event, /*waits=*/true));
+      continue;
+    }
+    MOE_RETURN_IF_ERROR(driver_.check(
+        api.cuStreamWaitValue32_v2(stream(),
+                                   part_->board + StepEvents::flagOffset(event),
+                                   1, cu::kWaitAtLeast),
+        "waiting for a flag"));
+  }
+  if (segment.waits.empty())
+    return Status::ok();
+  // What was waited for may never have been made. Then there are no tokens.
+  return driver_.check(api.cuMemcpyHtoDAsync_v2(step(), part_->events->board(),
+                                                sizeof(StepEvents::Head),
+                                                stream()),
+                       "reading whether a step is given up");
+}
+
+Status CudaQueue::tellOthers(const CudaSegment &segment) {
+  if (segment.signal < 0)
+    return Status::ok();
+  auto event = uint32_t(segment.signal);
+  if (part_->meeting == CudaMeeting::HostFunctions)
+    return callHost(event, /*waits=*/false);
+  return driver_.check(driver_.api().cuStreamWriteValue32_v2(
+                           stream(),
+                           part_->board + StepEvents::flagOffset(event), 1,
+                           cu::kWriteInOrder),
+                       "writing a flag");
+}
+
+Status CudaQueue::callHost(uint32_t event, bool waits) {
+  part_->calls.emplace_back(new CudaHostCall{part_->events, event, waits});
+  auto function = [](void *data) {
+    const auto &call = *static_cast<const CudaHostCall *>(data);
+    if (call.waits)
+      call.events->wait(call.event);
+    else
+      call.events->arrive(call.event, 1);
+  };
+  return driver_.check(driver_.api().cuLaunchHostFunc(
+                           stream(), function, part_->calls.back().get()),
+                       "calling the host");
+}
+
+StatusOr<CudaOwned<cu::GraphExec>>
+CudaQueue::capture(const std::function<Status()> &record) {
   const cu::Api &api = driver_.api();
   MOE_RETURN_IF_ERROR(driver_.check(
       api.cuStreamBeginCapture_v2(stream(), cu::kCaptureOfThisThread),
       "beginning a capture"));
-  Status status;
-  for (size_t i = 0; i < segment.count && status.isOk(); ++i)
-    status = launch(part_->launches[segment.first + i]);
+  Status status = record();
   cu::Graph handle = nullptr;
   Status ended =
       driver_.check(api.cuStreamEndCapture(stream(), &handle), "capturing");
+  CudaOwned<cu::Graph> graph(handle, handle ? api.cuGraphDestroy : nullptr);
   MOE_RETURN_IF_ERROR(std::move(status));
   MOE_RETURN_IF_ERROR(std::move(ended));
-  CudaOwned<cu::Graph> graph(handle, api.cuGraphDestroy);
   cu::GraphExec executable = nullptr;
   MOE_RETURN_IF_ERROR(driver_.check(
       api.cuGraphInstantiateWithFlags(&executable, handle, /*flags=*/0),
       "instantiating a graph"));
-  segment.graph = {executable, api.cuGraphExecDestroy};
-  return Status::ok();
+  return CudaOwned<cu::GraphExec>(executable, api.cuGraphExecDestroy);
 }
 
 Status CudaQueue::launch(const CudaLaunch &launch) {
@@ -164,16 +301,15 @@ Status CudaQueue::synchronize() {
                        "waiting for the GPU");
 }
 
-Status CudaQueue::failed(Status status, const CudaSegment &segment) const {
-  if (segment.count == 0)
+Status CudaQueue::failed(Status status, size_t first, size_t count) const {
+  if (count == 0)
     return status;
-  const CudaLaunch *launches = &part_->launches[segment.first];
-  std::string first = name_(launches[0].instruction);
+  std::string begin = name_(part_->launches[first].instruction);
+  if (count == 1)
+    return std::move(status).at(begin);
   return std::move(status).at(
-      segment.count == 1
-          ? first
-          : fmt::format("between {} and {}", first,
-                        name_(launches[segment.count - 1].instruction)));
+      fmt::format("between {} and {}", begin,
+                  name_(part_->launches[first + count - 1].instruction)));
 }
 
 Status CudaQueue::runAlone(const CudaPart &part, uint32_t instruction,

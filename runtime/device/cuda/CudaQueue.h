@@ -1,9 +1,12 @@
 //===- CudaQueue.h - Runs a queue's part of steps ---------------*- C++ -*-===//
 //
-// A stream, and, for parts that wait for other queues, a thread: it waits for
-// their events on the host, launches what may begin, and signals events when
-// the GPU has come so far. Parts without events are launched by who begins
-// them. From its second run on a segment is one graph.
+// A stream, and the parameters of its steps in the device's memory. A part that
+// nobody waits for, and that waits for nobody, is launched by who begins it.
+// So is one that meets others by what its graph executes (CudaMeeting); a
+// thread then only watches for a failure, of which the graph could not tell who
+// waits for it. Else, and in a part's first step, that thread walks: it waits
+// for others' events on the host, launches what may begin, and signals events
+// when the GPU has come so far.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +14,7 @@
 #define MOE_RUNTIME_DEVICE_CUDA_CUDAQUEUE_H
 
 #include "runtime/device/Device.h"
+#include "runtime/device/StepBlock.h"
 #include "runtime/device/cuda/CudaLaunches.h"
 
 #include <functional>
@@ -25,14 +29,22 @@ using PlaceNamer = std::function<std::string(uint32_t instruction)>;
 
 class CudaQueue {
 public:
-  /// In the context that is current. `driver` and `context` outlive it, and it
-  /// ends in the context.
+  /// For steps of a plan with `room`, in the context that is current. `driver`
+  /// and `context` outlive it, and it ends in the context.
   static StatusOr<std::unique_ptr<CudaQueue>>
-  create(const CudaDriver &driver, const CudaContext &context);
+  create(const CudaDriver &driver, const CudaContext &context, StepRoom room);
   ~CudaQueue();
 
   cu::Stream stream() const { return stream_.get(); }
+  /// Where kernels find their step.
+  cu::DevicePointer step() const { return step_.get(); }
 
+  /// Sends the step's parameters to the device.
+  Status send(const moek::Step &step);
+  /// Makes one graph of a part that meets others, if it has none, in the first
+  /// way that the driver knows. All parts on this GPU ran before, and none
+  /// runs: a driver may wait for the GPU meanwhile.
+  Status prepare(CudaPart &part, PlaceNamer name);
   /// Begins `part`, behind all that the stream was given. `part`, and what
   /// `control` points to, live until end() returns.
   void begin(CudaPart &part, const StepControl &control, PlaceNamer name);
@@ -45,31 +57,51 @@ public:
                   const PlaceNamer &name);
 
 private:
-  CudaQueue(const CudaDriver &driver, const CudaContext &context)
-      : driver_(driver), context_(context) {}
+  CudaQueue(const CudaDriver &driver, const CudaContext &context, StepRoom room)
+      : driver_(driver), context_(context), room_(room) {}
 
+  /// What the thread does of a step.
+  enum class Task : uint8_t { None, Walk, Watch };
+  void start(Task task);
   Status walk();
+  Status watch();
+  Status captureAll();
+  /// Nodes before and after a segment's launches.
+  Status awaitOthers(const CudaSegment &segment);
+  Status tellOthers(const CudaSegment &segment);
+  Status callHost(uint32_t event, bool waits);
+  /// Whether the step is given up before it began here.
+  bool isGivenUp() const;
   Status run(CudaSegment &segment);
   /// One instruction after the other, waiting for each.
   Status runTimed(const CudaSegment &segment);
-  Status capture(CudaSegment &segment);
+  Status launchGraph(cu::GraphExec graph);
+  /// What `record` puts on the stream, as a graph.
+  StatusOr<CudaOwned<cu::GraphExec>>
+  capture(const std::function<Status()> &record);
+  Status launchSegment(const CudaSegment &segment);
   Status launch(const CudaLaunch &launch);
   Status synchronize();
-  Status failed(Status status, const CudaSegment &segment) const;
+  /// Names the first and the last of `count` launches.
+  Status failed(Status status, size_t first, size_t count) const;
 
   const CudaDriver &driver_;
   const CudaContext &context_;
+  const StepRoom room_;
+  CudaOwned<cu::DevicePointer> step_;
+  CudaOwned<void *> pinnedStep_;
   CudaOwned<cu::Stream> stream_;
 
   CudaPart *part_ = nullptr; ///< Null: nothing was begun.
   StepControl control_;
   PlaceNamer name_;
-  Status status_; ///< Of the walk.
+  Status status_; ///< Of beginning, and of the thread's task.
 
   std::thread thread_; ///< Started when it is first needed.
   Event begun_, ended_;
-  uint32_t ends_ = 0; ///< Of ended_, before the running walk ends.
-  bool isWalkedByThread_ = false, isClosing_ = false;
+  uint32_t ends_ = 0; ///< Of ended_, before the running task ends.
+  Task task_ = Task::None;
+  bool isClosing_ = false;
 };
 
 } // namespace moert

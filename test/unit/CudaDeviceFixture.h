@@ -1,0 +1,158 @@
+//===- CudaDeviceFixture.h - The sample plan on GPUs in software -*- C++
+//-*-===//
+
+#ifndef MOE_TEST_UNIT_CUDADEVICEFIXTURE_H
+#define MOE_TEST_UNIT_CUDADEVICEFIXTURE_H
+
+#include "kernels/Registry.h"
+#include "test/softgpu/cuda/SoftCuda.h"
+#include "test/support/GpuPlan.h"
+#include "test/support/OneSequence.h"
+#include "test/support/SamplePlan.h"
+#include "test/support/SplitPlan.h"
+
+#include <cmath>
+#include <filesystem>
+#include <gmock/gmock.h>
+
+namespace moetest {
+
+using namespace moert;
+using softcuda::Timing;
+
+constexpr int kArch = 89;
+inline const std::vector<int32_t> tokens = {3,  17, 39, 0,  8, 8,
+                                            21, 30, 5,  11, 2, 26};
+
+/// Compiled once for all tests, and kept beside them.
+inline moec::KernelCompiler *compiler() {
+  static std::unique_ptr<moec::KernelCompiler> made = [] {
+    std::unique_ptr<moec::KernelCompiler> result;
+    if (auto nvrtc = moec::Nvrtc::open()) {
+      auto self = std::filesystem::read_symlink("/proc/self/exe");
+      result = std::make_unique<moec::KernelCompiler>(
+          *std::move(nvrtc), (self.parent_path() / "cuda-kernels").string());
+    }
+    return result;
+  }();
+  return made.get();
+}
+
+inline EngineOptions onSoftCuda() {
+  EngineOptions options;
+  options.threads = 1;
+  options.makeDevices = [](const Plan &plan, const WeightFiles &files,
+                           DeviceOptions devices) {
+    devices.cudaLibrary = MOE_SOFTCUDA;
+    return makeDevices(plan, files, std::move(devices));
+  };
+  return options;
+}
+
+/// Relative to the row's largest logit.
+inline void expectRow(std::span<const float> actual,
+                      const std::vector<double> &expected, size_t position) {
+  ASSERT_EQ(actual.size(), expected.size());
+  double scale = 0;
+  for (double value : expected)
+    scale = std::max(scale, std::abs(value));
+  for (size_t i = 0; i < actual.size(); ++i)
+    ASSERT_NEAR(actual[i], expected[i], 1e-4 * scale)
+        << "position " << position << ", token " << i;
+}
+
+class CudaDeviceFixture : public ::testing::Test {
+protected:
+  void SetUp() override {
+    if (!softgpu::isSoftGpuSupported())
+      GTEST_SKIP() << "the software GPU needs a CPU with AVX2, FMA and F16C";
+    if (!compiler())
+      GTEST_SKIP() << "no NVRTC";
+    start();
+  }
+  void TearDown() override {
+    EXPECT_THAT(softcuda::findings(), testing::IsEmpty());
+    EXPECT_THAT(softcuda::live(), testing::IsEmpty());
+  }
+
+  /// Starts anew, with one GPU.
+  void start(int arch = kArch, int driverVersion = 13000) {
+    softcuda::Options options;
+    options.timing = timing();
+    options.driverVersion = driverVersion;
+    options.gpus[0].gpu.arch = arch;
+    softcuda::reset(std::move(options));
+  }
+
+  virtual Timing timing() const = 0;
+
+  fb::PlanT &plan() { return sample_.builder.plan; }
+  /// The sample plan, or what a test made of it, with code for its GPU.
+  std::string write(int arch = kArch) {
+    if (plan().devices.size() == 1)
+      makeGpu(plan(), 0, arch);
+    addLaunches(plan(), *compiler(), {arch});
+    for (const auto &module : plan().modules)
+      for (const auto &image : module->images)
+        softcuda::addCubin({reinterpret_cast<const char *>(image->cubin.data()),
+                            image->cubin.size()},
+                           image->ptx);
+    return sample_.builder.write(folder_);
+  }
+  /// Experts on the CPU, all else on a GPU with `queues` queues.
+  void split(uint32_t queues) {
+    splitPlan(plan(), [](const auto &, const fb::InstructionT &i) {
+      auto op = moek::OpCode(i.op);
+      return op == moek::OpCode::ExpertsGateUp ||
+                     op == moek::OpCode::ExpertsLinear
+                 ? 0u
+                 : 1u;
+    });
+    if (queues > 1) {
+      plan().queues.push_back(std::make_unique<fb::QueueT>());
+      plan().queues[2]->device = 1;
+      plan().queues[2]->kind = fb::QueueKind::Copy;
+    }
+    makeGpu(plan(), 1, kArch, queues);
+  }
+  std::string failureOf(const std::string &path, StatusCode code) {
+    auto one = OneSequence::open(path, onSoftCuda());
+    EXPECT_FALSE(one.isOk());
+    EXPECT_EQ(one.status().code(), code);
+    return one.status().message();
+  }
+  void expectPrefill(OneSequence &one) {
+    auto expected = sample_.reference(tokens);
+    int32_t next = 0;
+    Status status = one.engine->appendAll(
+        one.sequence, tokens,
+        [&](size_t, int32_t position, std::span<const float> logits) {
+          EXPECT_EQ(position, next++);
+          expectRow(logits, expected[size_t(position)], size_t(position));
+          return Status::ok();
+        });
+    EXPECT_TRUE(status.isOk()) << status.message();
+    EXPECT_EQ(next, int32_t(tokens.size()));
+  }
+  void expectDecode(OneSequence &one, size_t from, size_t count) {
+    auto expected = sample_.reference(tokens);
+    for (size_t t = from; t < from + count; ++t) {
+      auto logits = one.append(tokens[t]);
+      ASSERT_TRUE(logits.isOk()) << logits.status().message();
+      expectRow(*logits, expected[t], t);
+    }
+  }
+  OneSequence open(const EngineOptions &options = onSoftCuda()) {
+    auto one = OneSequence::open(write(), options);
+    if (!one)
+      throw std::runtime_error(one.status().message());
+    return *std::move(one);
+  }
+
+  TempDir folder_;
+  SamplePlan sample_{"ref"};
+};
+
+} // namespace moetest
+
+#endif // MOE_TEST_UNIT_CUDADEVICEFIXTURE_H

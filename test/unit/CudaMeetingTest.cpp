@@ -1,0 +1,271 @@
+// Experts on the CPU, all else on a GPU in software: how they meet in a step.
+
+#include "test/unit/CudaDeviceFixture.h"
+
+#include <atomic>
+#include <thread>
+
+using namespace moert;
+using namespace moetest;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+namespace {
+
+/// A device of the plan, in which a test interferes.
+class Interfering final : public Device {
+public:
+  using Hook = std::function<void(const StepControl &)>;
+  Interfering(std::unique_ptr<Device> device, const Hook &before)
+      : device_(std::move(device)), before_(before) {}
+
+  Status reserve() override { return device_->reserve(); }
+  Status load(const LoadProgress &progress) override {
+    return device_->load(progress);
+  }
+  Status bind(const ProvenPhase &phase, std::span<std::byte *const> arenas,
+              StepEvents *events) override {
+    return device_->bind(phase, arenas, events);
+  }
+  void unbind() override { device_->unbind(); }
+  std::byte *hostArena() const override { return device_->hostArena(); }
+  int32_t threads() const override { return device_->threads(); }
+  bool borrowsCaller() const override { return device_->borrowsCaller(); }
+  Status enqueue(uint32_t phase, const moek::Step &step,
+                 const StepControl &control) override {
+    if (before_ && control.events)
+      before_(control);
+    return device_->enqueue(phase, step, control);
+  }
+  Status wait() override { return device_->wait(); }
+  Status runAlone(uint32_t phase, uint32_t instruction, const moek::Step &step,
+                  const std::atomic<bool> *cancel) override {
+    return device_->runAlone(phase, instruction, step, cancel);
+  }
+  StatusOr<std::span<const std::byte>> read(DeviceRegion from) override {
+    return device_->read(from);
+  }
+  Status write(DeviceRegion to, std::span<const std::byte> bytes) override {
+    return device_->write(to, bytes);
+  }
+  Status copy(DeviceRegion from, uint64_t to) override {
+    return device_->copy(from, to);
+  }
+
+private:
+  std::unique_ptr<Device> device_;
+  const Hook &before_;
+};
+
+class CudaMeetingTest : public CudaDeviceFixture,
+                        public ::testing::WithParamInterface<Timing> {
+protected:
+  Timing timing() const override { return GetParam(); }
+
+  /// Before the CPU begins its part of a step.
+  Interfering::Hook beforeCpu_;
+  EngineOptions interfering() {
+    EngineOptions options = onSoftCuda();
+    options.makeDevices = [this, make = options.makeDevices](
+                              const Plan &plan, const WeightFiles &files,
+                              DeviceOptions of) -> StatusOr<DeviceList> {
+      MOE_ASSIGN_OR_RETURN(DeviceList made, make(plan, files, std::move(of)));
+      made[0] = std::make_unique<Interfering>(std::move(made[0]), beforeCpu_);
+      return made;
+    };
+    return options;
+  }
+  static uint64_t work() {
+    uint64_t sum = 0;
+    for (const auto &[name, counters] : softcuda::totals().kernels)
+      sum += counters.total();
+    return sum;
+  }
+  static uint64_t calls(const char *symbol) {
+    softcuda::Totals totals = softcuda::totals();
+    return totals.calls[symbol];
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Timings, CudaMeetingTest,
+                         ::testing::Values(Timing::Early, Timing::Late,
+                                           Timing::Seeded),
+                         [](const auto &info) {
+                           return info.param == Timing::Early  ? "Early"
+                                  : info.param == Timing::Late ? "Late"
+                                                               : "Seeded";
+                         });
+
+// The host launches it and waits for its end; whoever waits in between does so
+// where the flags are.
+TEST_P(CudaMeetingTest, DecodeIsOneGraphWithTheCpuInside) {
+  split(1);
+  auto one = open();
+  expectDecode(one, 0, 2); // each thing, then the capture
+  softcuda::Totals before = softcuda::totals();
+  EXPECT_EQ(before.captures, 2u); // decode and logits
+  expectDecode(one, 2, 3);
+  softcuda::Totals after = softcuda::totals();
+  EXPECT_EQ(after.captures, before.captures);
+  EXPECT_EQ(after.graphLaunches - before.graphLaunches, 2u * 3);
+  EXPECT_EQ(after.calls["cuLaunchKernel"], before.calls["cuLaunchKernel"]);
+  EXPECT_EQ(after.calls["cuLaunchHostFunc"], 0u);
+  EXPECT_EQ(after.allocations, before.allocations);
+  // Of a step a thread's wait for each graph, and its queue's own.
+  EXPECT_LE(after.calls["cuStreamSynchronize"] -
+                before.calls["cuStreamSynchronize"],
+            6u * 3);
+}
+
+TEST_P(CudaMeetingTest, HostFunctionsWhereTheGpuCannotWaitForFlags) {
+  softcuda::options().failures["cuStreamWaitValue32_v2"] = 801;
+  split(1);
+  auto one = open();
+  expectDecode(one, 0, 4);
+  EXPECT_GT(calls("cuLaunchHostFunc"), 0u);
+  softcuda::options().failures.clear();
+}
+
+// Such functions of two queues might wait one behind the other.
+TEST_P(CudaMeetingTest, AThreadWalksWhereNothingElseDoes) {
+  softcuda::options().failures["cuStreamWaitValue32_v2"] = 801;
+  split(2);
+  auto one = open();
+  expectDecode(one, 0, 4);
+  EXPECT_EQ(calls("cuLaunchHostFunc"), 0u);
+  softcuda::options().failures.clear();
+}
+
+TEST_P(CudaMeetingTest, TwoQueuesMeetByFlagsToo) {
+  split(2);
+  auto one = open();
+  expectDecode(one, 0, 5);
+  EXPECT_GT(calls("cuStreamWriteValue32_v2"), 0u);
+}
+
+TEST_P(CudaMeetingTest, PrefillIsOneGraphToo) {
+  split(1);
+  auto one = open();
+  for (int round = 0; round < 3; ++round) {
+    expectPrefill(one);
+    ASSERT_TRUE(one.sequence.rewind(0).isOk());
+  }
+  EXPECT_GT(calls("cuStreamWaitValue32_v2"), 0u);
+}
+
+// What the GPU would compute from what never came must not be out of bounds,
+// nor may anybody wait for ever; the step after it is as if nothing had been.
+TEST_P(CudaMeetingTest, AStepThatIsGivenUpEndsEverywhere) {
+  split(1);
+  auto one = open(interfering());
+  expectDecode(one, 0, 2);
+  // The warp instructions of the phase alone.
+  auto decode = [&](Status &status) {
+    uint64_t before = work();
+    Request request{&one.sequence, {&tokens[2], 1}, Request::Logits::None};
+    Status all =
+        one.engine->step({&request, 1}, [](auto...) { return Status::ok(); });
+    EXPECT_TRUE(all.isOk()) << all.message();
+    status = request.status;
+    return work() - before;
+  };
+  Status status;
+  uint64_t whole = decode(status);
+  EXPECT_TRUE(status.isOk()) << status.message();
+  ASSERT_TRUE(one.sequence.rewind(2).isOk());
+  beforeCpu_ = [](const StepControl &control) { control.events->stop(); };
+  uint64_t part = decode(status);
+  beforeCpu_ = nullptr;
+  EXPECT_EQ(status.code(), StatusCode::Cancelled);
+  EXPECT_LT(part, whole); // Behind its wait it found no tokens.
+  expectDecode(one, 2, 2);
+}
+
+// From another thread, at any time.
+TEST_P(CudaMeetingTest, AStepIsGivenUpInItsMiddle) {
+  split(1);
+  auto one = open(interfering());
+  expectDecode(one, 0, 2);
+  for (int delay = 0; delay < 8; ++delay) {
+    std::thread stopper;
+    beforeCpu_ = [&](const StepControl &control) {
+      stopper = std::thread([delay, events = control.events] {
+        std::this_thread::sleep_for(std::chrono::microseconds(500 * delay));
+        events->stop();
+      });
+    };
+    // It may have ended before.
+    auto given = one.append(tokens[2]);
+    stopper.join();
+    beforeCpu_ = nullptr;
+    if (!given.isOk()) {
+      EXPECT_EQ(given.status().code(), StatusCode::Cancelled)
+          << given.status().message();
+    }
+    ASSERT_TRUE(one.sequence.rewind(2).isOk());
+    expectDecode(one, 2, 1);
+    ASSERT_TRUE(one.sequence.rewind(2).isOk());
+  }
+}
+
+// The CPU waits for flags that will never be written.
+TEST_P(CudaMeetingTest, AGpuLostInAStepReleasesTheCpu) {
+  split(1);
+  auto one = open();
+  expectDecode(one, 0, 2);
+  softcuda::options().failures["cuStreamSynchronize"] = 719;
+  auto logits = one.append(tokens[2]);
+  softcuda::options().failures.clear();
+  ASSERT_FALSE(logits.isOk());
+  EXPECT_EQ(logits.status().code(), StatusCode::Io);
+  EXPECT_THAT(logits.status().message(),
+              AllOf(HasSubstr("waiting for the GPU"), HasSubstr("gpu1")));
+}
+
+TEST_P(CudaMeetingTest, TimesAreOfSingleInstructions) {
+  split(1);
+  auto one = open();
+  size_t told = 0;
+  one.engine->setObserver([&](const StepTimes &times) {
+    for (const InstructionTime &time : times.instructions)
+      told += time.run > 0;
+  });
+  expectDecode(one, 0, 3);
+  EXPECT_GT(told, 0u);
+}
+
+/// Of all steps, however their operations fall.
+class CudaBitsTest : public CudaDeviceFixture {
+protected:
+  Timing timing() const override { return Timing::Early; }
+};
+
+TEST_F(CudaBitsTest, EveryScheduleGivesTheSameBits) {
+  split(2);
+  std::string path = write();
+  std::vector<std::vector<float>> expected;
+  for (auto [timing, seed] :
+       {std::pair(Timing::Early, 1), std::pair(Timing::Late, 1),
+        std::pair(Timing::Seeded, 1), std::pair(Timing::Seeded, 2),
+        std::pair(Timing::Seeded, 3)}) {
+    EXPECT_THAT(softcuda::findings(), testing::IsEmpty());
+    softcuda::Options options;
+    options.timing = timing;
+    options.seed = uint64_t(seed);
+    options.gpus[0].gpu.arch = kArch;
+    softcuda::reset(std::move(options));
+    std::vector<std::vector<float>> rows;
+    auto one = OneSequence::open(path, onSoftCuda());
+    ASSERT_TRUE(one.isOk()) << one.status().message();
+    for (size_t t = 0; t < 4; ++t) {
+      auto logits = one->append(tokens[t]);
+      ASSERT_TRUE(logits.isOk()) << logits.status().message();
+      rows.emplace_back(logits->begin(), logits->end());
+    }
+    if (expected.empty())
+      expected = rows;
+    EXPECT_EQ(rows, expected) << int(timing) << ", " << seed;
+  }
+}
+
+} // namespace
