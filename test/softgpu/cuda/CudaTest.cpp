@@ -499,6 +499,31 @@ TEST_P(CudaTest, CapturesAreJoinedAndApart) {
   EXPECT_EQ(cuStreamEndCapture(s, &graph), kInvalidated);
 }
 
+TEST_P(CudaTest, CaptureOfAThreadForbidsItToThatThread) {
+  CUdeviceptr x = device(0);
+  CUstream s = stream(), other = stream();
+  EXPECT_EQ(launchAdd(x, x, 0, other), kOk);
+  auto elsewhere = [&](CUstream what) {
+    int result = -1;
+    std::thread([&] {
+      EXPECT_EQ(cuCtxPushCurrent_v2(contexts[0]), kOk);
+      result = cuStreamSynchronize(what);
+    }).join();
+    return result;
+  };
+  CUgraph graph = nullptr;
+  EXPECT_EQ(cuStreamBeginCapture_v2(s, 1), kOk);
+  EXPECT_EQ(elsewhere(other), kOk);
+  EXPECT_EQ(cuStreamEndCapture(s, &graph), kOk);
+  EXPECT_THAT(findings(), IsEmpty());
+  EXPECT_EQ(cuStreamBeginCapture_v2(s, 1), kOk);
+  EXPECT_EQ(elsewhere(s), kUnsupported);
+  EXPECT_EQ(cuStreamEndCapture(s, &graph), kInvalidated);
+  EXPECT_EQ(cuStreamBeginCapture_v2(s, 1), kOk);
+  EXPECT_EQ(cuStreamSynchronize(other), kUnsupported);
+  EXPECT_EQ(cuStreamEndCapture(s, &graph), kInvalidated);
+}
+
 TEST_P(CudaTest, FirstLaunchesInACaptureAreFound) {
   CUdeviceptr x = device(0);
   CUstream s = stream();
@@ -547,6 +572,73 @@ TEST_P(CudaTest, StreamsWaitForValues) {
   worker.join();
   EXPECT_EQ(download(y), all(1));
   EXPECT_EQ(cuStreamWaitValue32_v2(s, uintptr_t(flags), 3, 0), kInvalidValue);
+}
+
+TEST_P(CudaTest, FlagsOrderWhatStreamsDo) {
+  struct {
+    bool isSame;    ///< The flag that is written is waited for.
+    unsigned flags; ///< 1: before it may come after it.
+    bool isRelayed; ///< The host waits for one, and writes another.
+    bool isOrdered;
+  } kCases[] = {{true, 0, false, true},
+                {true, 1, false, false},
+                {false, 0, false, false},
+                {false, 0, true, true},
+                {false, 1, true, false}};
+  for (auto &c : kCases) {
+    SCOPED_TRACE(testing::Message() << c.isSame << c.flags << c.isRelayed);
+    start();
+    auto *flags = reinterpret_cast<std::atomic<uint32_t> *>(pinned(0, 3));
+    CUdeviceptr at = 0, y = device(0), x = device(1);
+    EXPECT_EQ(cuMemHostGetDevicePointer_v2(&at, flags, 0), kOk);
+    CUstream s = stream(), t = stream(), u = stream();
+    // What a third stream has written is of no account.
+    EXPECT_EQ(cuStreamWriteValue32_v2(u, at + 8, 1, 0), kOk);
+    EXPECT_EQ(cuStreamWaitValue32_v2(t, at + (c.isSame ? 0 : 4), 1, 0), kOk);
+    EXPECT_EQ(launchAdd(y, x, 0, t), kOk);
+    if (!c.isSame && !c.isRelayed) {
+      EXPECT_EQ(cuStreamWriteValue32_v2(u, at + 4, 1, 0), kOk);
+    }
+    EXPECT_EQ(launchAdd(y, x, 0, s), kOk);
+    EXPECT_EQ(cuStreamWriteValue32_v2(s, at, 1, c.flags), kOk);
+    if (c.isRelayed) {
+      while (flags[0].load(std::memory_order_acquire) != 1)
+        std::this_thread::yield();
+      flags[1].store(1, std::memory_order_release);
+    }
+    for (CUstream each : {s, t, u})
+      EXPECT_EQ(cuStreamSynchronize(each), kOk);
+    if (c.isOrdered)
+      EXPECT_THAT(findings(), IsEmpty());
+    else
+      EXPECT_THAT(findings(), ElementsAre(HasSubstr("nothing orders the two")));
+  }
+}
+
+// A GPU's write of the value there before is not the host's of now.
+TEST_P(CudaTest, FlagsGoWithTheirMemory) {
+  CUdeviceptr y = device(0), x = device(1), at = 0, other = 0;
+  alignas(4096) static std::atomic<uint32_t> flag;
+  auto *seen = reinterpret_cast<std::atomic<uint32_t> *>(pinned(0, 1));
+  EXPECT_EQ(cuMemHostGetDevicePointer_v2(&other, seen, 0), kOk);
+  CUstream s = stream(), t = stream();
+  EXPECT_EQ(cuMemHostRegister_v2(&flag, 4096, 0), kOk);
+  EXPECT_EQ(cuMemHostGetDevicePointer_v2(&at, &flag, 0), kOk);
+  EXPECT_EQ(cuStreamWriteValue32_v2(t, at, 1, 0), kOk);
+  EXPECT_EQ(cuMemHostUnregister(&flag), kOk);
+  flag = 0;
+  EXPECT_EQ(cuMemHostRegister_v2(&flag, 4096, 0), kOk);
+  EXPECT_EQ(cuMemHostGetDevicePointer_v2(&at, &flag, 0), kOk);
+  EXPECT_EQ(cuStreamWaitValue32_v2(s, at, 1, 0), kOk);
+  EXPECT_EQ(launchAdd(y, x, 0, s), kOk);
+  EXPECT_EQ(launchAdd(y, x, 0, t), kOk);
+  EXPECT_EQ(cuStreamWriteValue32_v2(t, other, 1, 0), kOk);
+  while (seen->load(std::memory_order_acquire) != 1)
+    std::this_thread::yield();
+  flag.store(1, std::memory_order_release);
+  EXPECT_EQ(cuStreamSynchronize(s), kOk);
+  EXPECT_EQ(cuMemHostUnregister(&flag), kOk);
+  EXPECT_THAT(findings(), IsEmpty());
 }
 
 TEST_P(CudaTest, FlagsCompareAsAsked) {

@@ -103,6 +103,7 @@ int cuStreamBeginCapture_v2(CUstream handle, int mode) {
     return kInvalidValue;
   stream->capture = std::make_shared<Capture>();
   stream->capture->mode = mode;
+  stream->capture->thread = std::this_thread::get_id();
   stream->capture->origin = stream;
   stream->captured.clear();
   state().captures.insert(stream->capture);

@@ -222,6 +222,14 @@ void drainAll() {
   for (auto &gpu : state().gpus)
     drain(*gpu);
 }
+
+/// Who touched memory that goes, and the flags in it.
+void forget(uint64_t address, uint64_t bytes) {
+  auto at = reinterpret_cast<uint64_t>(bytesAt(address, bytes).data);
+  state().timeline->forgetFlags({at, at + bytes});
+  std::lock_guard lock(state().log);
+  state().order.forget({address, address + bytes});
+}
 } // namespace
 
 extern "C" {
@@ -266,10 +274,9 @@ int cuMemFree_v2(CUdeviceptr address) {
     if (it == gpu->allocations.end())
       continue;
     drain(*gpu);
+    forget(address, it->second);
     std::lock_guard running(gpu->running);
     gpu->soft->memory().free(address);
-    std::lock_guard lock(state().log);
-    state().order.forget({address, address + it->second});
     gpu->allocatedBytes -= it->second;
     gpu->allocations.erase(it);
     return kSuccess;
@@ -304,10 +311,7 @@ int cuMemFreeHost(void *pointer) {
     return kInvalidValue;
   drainAll();
   unmapHost(it->second);
-  {
-    std::lock_guard lock(state().log);
-    state().order.forget({it->first, it->first + it->second.bytes});
-  }
+  forget(it->first, it->second.bytes);
   state().host.erase(it);
   std::free(pointer);
   return kSuccess;
@@ -345,10 +349,7 @@ int cuMemHostUnregister(void *pointer) {
     return kNotRegistered;
   drainAll();
   unmapHost(it->second);
-  {
-    std::lock_guard lock(state().log);
-    state().order.forget({it->first, it->first + it->second.bytes});
-  }
+  forget(it->first, it->second.bytes);
   state().host.erase(it);
   return kSuccess;
 }

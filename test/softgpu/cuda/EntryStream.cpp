@@ -10,6 +10,7 @@ using namespace softcuda;
 
 namespace {
 constexpr unsigned kNonBlocking = 1;
+constexpr unsigned kNoMemoryBarrier = 1; ///< Of writes of values.
 
 Event *eventOf(CUevent handle) {
   auto it = state().events.find(handle);
@@ -33,13 +34,6 @@ int makeStream(CUstream *out, unsigned flags) {
   return kSuccess;
 }
 
-/// Host code that a GPU sees at once, and sees others'.
-uint32_t readFlag(const uint8_t *at) {
-  return std::atomic_ref(
-             *reinterpret_cast<uint32_t *>(const_cast<uint8_t *>(at)))
-      .load(std::memory_order_acquire);
-}
-
 int flagWork(const char *symbol, CUstream handle, CUdeviceptr address,
              uint32_t value, unsigned flags, bool waits) {
   Stream *stream = streamOf(handle);
@@ -54,11 +48,12 @@ int flagWork(const char *symbol, CUstream handle, CUdeviceptr address,
   Work work;
   work.gpu = stream->gpu;
   work.name = fmt::format("{} of {} at {:#x}", symbol, value, address);
+  work.flag = reinterpret_cast<uint32_t *>(at.data);
   if (waits) {
     work.kind = Work::Wait;
     ++state().totals.roundTrips;
-    work.isThere = [data = at.data, value, how = flags & 3] {
-      uint32_t now = readFlag(data);
+    work.isThere = [flag = work.flag, value, how = flags & 3] {
+      uint32_t now = valueOf(flag);
       return how == 0   ? int32_t(now - value) >= 0
              : how == 1 ? now == value
              : how == 2 ? (now & value) != 0
@@ -66,9 +61,9 @@ int flagWork(const char *symbol, CUstream handle, CUdeviceptr address,
     };
   } else {
     work.kind = Work::Write;
-    work.run = [at, value](Operation &) {
-      std::atomic_ref(*reinterpret_cast<uint32_t *>(at.data))
-          .store(value, std::memory_order_release);
+    work.isReleased = !(flags & kNoMemoryBarrier);
+    work.run = [at, flag = work.flag, value](Operation &) {
+      std::atomic_ref(*flag).store(value, std::memory_order_release);
       at.allocation->markWritten(uint64_t(at.data - at.allocation->host), 4);
     };
   }
@@ -139,11 +134,11 @@ int cuStreamDestroy_v2(CUstream handle) {
 }
 int cuStreamSynchronize(CUstream handle) {
   SOFTCUDA_BEGIN(true);
-  if (auto refused = refuseInCapture(__func__))
-    return *refused;
   Stream *stream = streamOf(handle);
   if (!stream)
     return kInvalidHandle;
+  if (auto refused = refuseInCapture(__func__, stream))
+    return *refused;
   Gpu *gpu = stream->gpu;
   if (!handle) {
     drain(*gpu);
@@ -157,11 +152,11 @@ int cuStreamSynchronize(CUstream handle) {
 }
 int cuStreamQuery(CUstream handle) {
   SOFTCUDA_BEGIN(true);
-  if (auto refused = refuseInCapture(__func__))
-    return *refused;
   Stream *stream = streamOf(handle);
   if (!stream)
     return kInvalidHandle;
+  if (auto refused = refuseInCapture(__func__, stream))
+    return *refused;
   return hasEnded(stream->last) ? kSuccess : kNotReady;
 }
 int cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {

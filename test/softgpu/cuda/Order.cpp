@@ -19,6 +19,24 @@ void Clock::add(Stamp stamp) {
   latest_[stamp.chain] = std::max(latest_[stamp.chain], stamp.number);
 }
 
+void FlagOrder::write(uint64_t address, uint32_t value, const Clock &clock,
+                      bool isReleased) {
+  writes_[address] = {value, isReleased ? clock : Clock()};
+  if (isReleased)
+    all_.join(clock);
+}
+
+void FlagOrder::read(uint64_t address, uint32_t value, Clock &clock) const {
+  auto it = writes_.find(address);
+  bool isByGpu = it != writes_.end() && it->second.value == value;
+  clock.join(isByGpu ? it->second.clock : all_);
+}
+
+void FlagOrder::forget(softgpu::Range range) {
+  writes_.erase(writes_.lower_bound(range.begin),
+                writes_.lower_bound(range.end));
+}
+
 /// The first segment that does not begin before `address`, none of them
 /// reaching across it.
 AccessOrder::Segments::iterator AccessOrder::splitAt(uint64_t address) {

@@ -37,6 +37,28 @@ private:
   std::vector<uint32_t> latest_;
 };
 
+/// Words by which streams tell each other, and the host them, how far they are.
+class FlagOrder {
+public:
+  /// An operation of a GPU that knows `clock` wrote `value`. If not
+  /// `isReleased`, what it knows may be seen after the word.
+  void write(uint64_t address, uint32_t value, const Clock &clock,
+             bool isReleased);
+  /// `clock` is of who found `value` there. What a GPU did not write, the host
+  /// did; of it only this is known: that it can have seen every word that was
+  /// written until now.
+  void read(uint64_t address, uint32_t value, Clock &clock) const;
+  void forget(softgpu::Range range);
+
+private:
+  struct Write {
+    uint32_t value;
+    Clock clock;
+  };
+  std::map<uint64_t, Write> writes_;
+  Clock all_;
+};
+
 /// Who touched each byte last.
 class AccessOrder {
 public:

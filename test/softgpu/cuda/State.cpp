@@ -101,9 +101,13 @@ bool hasEnded(const OperationPtr &operation) {
   return !operation || state().timeline->hasEnded(operation);
 }
 
-std::optional<Result> refuseInCapture(const char *symbol) {
+std::optional<Result> refuseInCapture(const char *symbol,
+                                      const Stream *stream) {
   for (const auto &capture : state().captures) {
-    if (capture->mode == 2 || capture->isInvalid)
+    bool isMine = capture->thread == std::this_thread::get_id();
+    bool isForbidden = capture->mode == 0 || (capture->mode == 1 && isMine) ||
+                       (stream && stream->capture == capture);
+    if (!isForbidden || capture->isInvalid)
       continue;
     capture->isInvalid = true;
     state().find(fmt::format("{} while a stream is being captured", symbol));
@@ -130,6 +134,8 @@ OperationPtr operationOf(const Work &work, uint32_t chain) {
   operation->hostReads = work.hostReads;
   operation->hostWrites = work.hostWrites;
   operation->isMapped = work.isMapped;
+  operation->flag = work.flag;
+  operation->isReleased = work.isReleased;
   operation->isKernel = work.kind == Work::Kernel;
   operation->isOfHost = work.kind == Work::Host;
   return operation;

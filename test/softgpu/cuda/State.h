@@ -84,6 +84,8 @@ struct Work {
   std::function<void(Operation &)> prepare;
   softgpu::Range hostReads, hostWrites; ///< As Operation's.
   bool isMapped = false;
+  uint32_t *flag = nullptr;
+  bool isReleased = false;
   const Function *function = nullptr; ///< Of a kernel.
 };
 
@@ -109,6 +111,7 @@ struct Exec {
 struct Capture {
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
   int mode = 0; ///< 0 global, 1 of this thread, 2 relaxed.
+  std::thread::id thread; ///< That began it.
   const void *origin = nullptr;
   bool isInvalid = false;
   std::set<size_t> open; ///< Nodes that nothing follows.
@@ -194,8 +197,11 @@ public:
 void waitFor(const OperationPtr &operation);
 bool hasEnded(const OperationPtr &operation);
 
-/// What a capture forbids: allocation, synchronisation. Ends it.
-std::optional<Result> refuseInCapture(const char *symbol);
+/// What a capture forbids: allocation, synchronisation; in the mode of one
+/// thread, to that thread. What is of a stream that is captured, to all. Ends
+/// it.
+std::optional<Result> refuseInCapture(const char *symbol,
+                                      const Stream *stream = nullptr);
 
 /// A stream's handle; null is the current GPU's default one.
 Stream *streamOf(void *handle);

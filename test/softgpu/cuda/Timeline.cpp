@@ -3,6 +3,7 @@
 #include "test/softgpu/cuda/Timeline.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace softcuda {
 
@@ -102,6 +103,15 @@ void Timeline::pass(double seconds) {
   now_ += seconds;
 }
 
+void Timeline::forgetFlags(softgpu::Range range) {
+  std::lock_guard lock(mutex_);
+  flags_.forget(range);
+}
+
+uint32_t valueOf(uint32_t *flag) {
+  return std::atomic_ref(*flag).load(std::memory_order_acquire);
+}
+
 bool Timeline::isReady(const Operation &operation) const {
   for (const OperationPtr &before : operation.after)
     if (!before->isDone)
@@ -140,6 +150,9 @@ bool Timeline::runOne(std::unique_lock<std::mutex> &lock, bool isIdle) {
     op.clock.join(before->clock);
     op.end = std::max(op.end, before->end);
   }
+  auto flag = reinterpret_cast<uint64_t>(op.flag);
+  if (op.isThere)
+    flags_.read(flag, valueOf(op.flag), op.clock);
   if (numbers_.size() <= op.chain)
     numbers_.resize(op.chain + 1);
   op.stamp = {op.chain, ++numbers_[op.chain]};
@@ -148,6 +161,8 @@ bool Timeline::runOne(std::unique_lock<std::mutex> &lock, bool isIdle) {
   if (op.run)
     op.run(op);
   lock.lock();
+  if (op.flag && !op.isThere)
+    flags_.write(flag, valueOf(op.flag), op.clock, op.isReleased);
   op.end = now_;
   op.isDone = true;
   op.after.clear();

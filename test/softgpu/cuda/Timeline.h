@@ -21,7 +21,10 @@ struct Operation {
   AccessOrder::Name name;
   uint32_t chain = 0;
   std::vector<OperationPtr> after; ///< Must have ended.
-  /// Of waits for a value: whether it is there.
+  /// Of waits for a value, and of writes of one: where, for the host.
+  uint32_t *flag = nullptr;
+  bool isReleased = false; ///< What came before the write is seen before it.
+  /// Of waits: whether it is there.
   std::function<bool()> isThere;
   /// Nothing is locked then.
   std::function<void(Operation &)> run;
@@ -40,6 +43,9 @@ struct Operation {
   bool isDone = false;
   double end = 0; ///< Of the GPU's clock, in seconds.
 };
+
+/// Of a word that host code and GPUs see each other's writes of.
+uint32_t valueOf(uint32_t *flag);
 
 /// Runs the operations of all GPUs, one after another: in the thread that waits
 /// for one, or in a thread of its own.
@@ -60,6 +66,8 @@ public:
   bool hasEnded(const OperationPtr &operation);
   /// The GPU's clock, moved by an operation that runs.
   void pass(double seconds);
+  /// The host's memory in `range` is no longer a GPU's.
+  void forgetFlags(softgpu::Range range);
 
   /// Whether this thread is running an operation.
   bool isHere();
@@ -80,6 +88,7 @@ private:
   std::vector<OperationPtr> pending_; ///< As enqueued.
   std::vector<uint32_t> numbers_;     ///< By chain.
   Clock host_;
+  FlagOrder flags_;
   uint32_t chains_ = 0;
   uint64_t enqueued_ = 0;
   double now_ = 0;
