@@ -1,5 +1,6 @@
 #include "compiler/Explain/Collapse.h"
 #include "compiler/Explain/Explain.h"
+#include "compiler/Explain/Figures.h"
 #include "compiler/Explain/GpuCode.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/Page.h"
@@ -9,47 +10,6 @@ using namespace moert;
 namespace moec {
 
 namespace {
-
-/// "1.23 ms", "12.3 G": three digits and a unit, of which the first is `scale`
-/// and each further one `step` times the one before.
-std::string scaled(double value, double scale, double step,
-                   std::initializer_list<std::string_view> units) {
-  if (value == 0)
-    return "0";
-  if (value < 0)
-    return "-" + scaled(-value, scale, step, units);
-  const std::string_view *unit = units.begin();
-  // 999.5 would print with four digits.
-  for (; unit + 1 != units.end() && value >= 999.5 * scale; ++unit)
-    scale *= step;
-  double shown = value / scale;
-  int decimals = shown >= 99.95 ? 0 : shown >= 9.995 ? 1 : 2;
-  return (shown < 999999 ? fmt::format("{:.{}f}", shown, decimals)
-                         : fmt::format("{:.2e}", shown)) +
-         std::string(*unit);
-}
-
-std::string humanSeconds(double seconds) {
-  return scaled(seconds, 1e-9, 1000, {" ns", " us", " ms", " s"});
-}
-
-std::string humanFlops(double flops) {
-  return scaled(flops, 1, 1000, {"", " K", " M", " G", " T", " P"});
-}
-
-/// Narrower than humanBytes(), for the tables.
-std::string shortBytes(double bytes) {
-  return scaled(bytes, 1, 1024, {" B", " KiB", " MiB", " GiB", " TiB", " PiB"});
-}
-
-std::string rate(double value) {
-  return scaled(value, 1, 1000, {""}) + " tokens/s";
-}
-
-/// The share of `part` in `all` as a percentage, "12.3".
-std::string share(double part, double all) {
-  return fmt::format("{:.1f}", all > 0 ? 100 * part / all : 0);
-}
 
 void modelGroup(Page &page, const fb::Plan &plan) {
   page.group("plan");
@@ -111,7 +71,7 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
                     humanBytes(double(device.arena_bytes())),
                     humanBytes(double(memory.scratch)),
                     fraction ? humanBytes(double(device.memory_bytes())) : "-",
-                    fraction ? share(*fraction, 1) + " %" : "-",
+                    fraction ? shareText(*fraction, 1) + " %" : "-",
                     memoryVerdict(memory)});
   }
   page.table({{"device", false, 8},
@@ -134,37 +94,23 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
                                     humanBytes(summary.stateBytes)));
 }
 
-std::string stepText(const PhaseCost &phase) {
-  if (phase.step.tokens < 1)
-    return "not in the plan's program";
-  // A batch has a token of each.
-  bool isBatch = phase.name == "batch";
-  std::string step =
-      counted(uint64_t(phase.step.tokens), isBatch ? "sequence" : "token");
-  if (isBatch)
-    step += ", each";
-  if (phase.step.cached > 0)
-    step += fmt::format(" after {} in the cache", phase.step.cached);
-  return step;
-}
-
 void speedGroup(Page &page, const ExplainSummary &summary) {
   page.group("predicted speed");
   auto prefill = summary.prefillRate(), decode = summary.decodeRate();
   if (prefill)
     page.line("prefill",
-              fmt::format("{}: {} take {}", rate(*prefill),
+              fmt::format("{}: {} take {}", rateText(*prefill),
                           stepText(*summary.phase("prefill")),
                           humanSeconds(summary.phase("prefill")->seconds)));
   if (decode)
     page.line("decode",
               fmt::format("{}: {}, logits included, takes {} a token",
-                          rate(*decode), stepText(*summary.phase("decode")),
+                          rateText(*decode), stepText(*summary.phase("decode")),
                           humanSeconds(*summary.decodeSecondsPerToken())));
   if (auto batch = summary.batchRate())
     page.line("batch",
               fmt::format("{} in all: {}, logits included, take {}",
-                          rate(*batch), stepText(*summary.phase("batch")),
+                          rateText(*batch), stepText(*summary.phase("batch")),
                           humanSeconds(summary.phase("batch")->seconds)));
   if (!prefill && !decode) {
     page.line("none", "the plan carries no predicted times");
@@ -175,8 +121,9 @@ void speedGroup(Page &page, const ExplainSummary &summary) {
       continue;
     std::string shares;
     for (const auto &[device, seconds] : phase.deviceSeconds)
-      shares += fmt::format("{}{} % {}", shares.empty() ? "" : ", ",
-                            share(seconds, phase.seconds), printable(device));
+      shares +=
+          fmt::format("{}{} % {}", shares.empty() ? "" : ", ",
+                      shareText(seconds, phase.seconds), printable(device));
     page.line("time of " + escaped(phase.name), shares);
   }
   bool several =
@@ -219,7 +166,7 @@ void phaseGroup(Page &page, const PhaseCost &phase, const Reasons &reasons,
     rows.push_back(
         {name, escaped(cost.device), kernels[0], humanFlops(cost.flops),
          shortBytes(cost.weightBytes), intensity ? humanFlops(*intensity) : "-",
-         humanSeconds(cost.seconds), share(cost.seconds, phase.seconds),
+         humanSeconds(cost.seconds), shareText(cost.seconds, phase.seconds),
          reason ? fmt::format("{}", reason) : "-"});
     for (size_t i = 1; i < kernels.size(); ++i)
       rows.push_back({"", "", "+" + kernels[i]});

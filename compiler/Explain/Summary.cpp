@@ -190,4 +190,18 @@ std::optional<double> ExplainSummary::decodeRate() const {
   return 1 / *seconds;
 }
 
+std::string stepText(const PhaseCost &phase) {
+  if (phase.step.tokens < 1)
+    return "not in the plan's program";
+  // A batch has a token of each.
+  bool isBatch = phase.name == "batch";
+  std::string step = moert::counted(uint64_t(phase.step.tokens),
+                                    isBatch ? "sequence" : "token");
+  if (isBatch)
+    step += ", each";
+  if (phase.step.cached > 0)
+    step += fmt::format(" after {} in the cache", phase.step.cached);
+  return step;
+}
+
 } // namespace moec

@@ -42,6 +42,9 @@ struct PhaseCost {
   std::vector<std::pair<std::string_view, double>> deviceSeconds;
 };
 
+/// "512 tokens after 1024 in the cache".
+std::string stepText(const PhaseCost &phase);
+
 /// What a device's memory holds, in bytes.
 struct DeviceMemory {
   const moert::fb::Device *device = nullptr;

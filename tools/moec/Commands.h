@@ -12,6 +12,7 @@ void addPlanCommand(moetool::Tool &tool);
 void addDoctorCommand(moetool::Tool &tool);
 void addModelCommand(moetool::Tool &tool);
 void addExplainCommand(moetool::Tool &tool);
+void addDiffCommand(moetool::Tool &tool);
 void addInspectCommand(moetool::Tool &tool);
 void addAssembleCommand(moetool::Tool &tool);
 void addCalibrateCommand(moetool::Tool &tool);

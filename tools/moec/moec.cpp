@@ -32,6 +32,7 @@ int main(int argc, char **argv) {
   moec::addDoctorCommand(tool);
   moec::addModelCommand(tool);
   moec::addExplainCommand(tool);
+  moec::addDiffCommand(tool);
   moec::addInspectCommand(tool);
   moec::addAssembleCommand(tool);
   moec::addTargetsCommand(tool);

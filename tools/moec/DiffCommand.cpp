@@ -1,0 +1,40 @@
+#include "compiler/Explain/Diff.h"
+#include "runtime/Plan.h"
+#include "tools/moec/Commands.h"
+
+#include <memory>
+
+using moert::Status;
+
+namespace moec {
+
+namespace {
+struct Options {
+  std::string a, b;
+  bool json = false;
+};
+} // namespace
+
+void addDiffCommand(moetool::Tool &tool) {
+  auto options = std::make_shared<Options>();
+  CLI::App *command = tool.command(
+      "diff",
+      "Show how two plans differ: options, memory, predicted speed, and the "
+      "ops that are elsewhere or take another time",
+      [options] {
+        MOE_ASSIGN_OR_RETURN(moert::Plan a, moert::Plan::read(options->a));
+        MOE_ASSIGN_OR_RETURN(moert::Plan b, moert::Plan::read(options->b));
+        PlanDiff diff(a.table(), b.table());
+        if (options->json)
+          moetool::printJson(diffJson(diff));
+        else
+          moetool::printText(diffText(diff));
+        return Status::ok();
+      });
+  command->add_option("a", options->a, "A plan.fb that moec wrote")->required();
+  command->add_option("b", options->b, "Another")->required();
+  command->add_flag("--json", options->json,
+                    "One JSON object; each figure is an array of two");
+}
+
+} // namespace moec
