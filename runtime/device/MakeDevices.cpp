@@ -72,14 +72,16 @@ StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
   auto cpus = byDevice(teams, options.cpus);
   auto nodes = byDevice(teams, options.nodes);
   std::shared_ptr<const CudaDriver> driver;
+  std::shared_ptr<const CudaLinks> links;
   int gpus = 0;
   for (uint32_t i = 0; i < teams.size(); ++i) {
     if (!isCpu(plan.table(), i)) {
       if (!driver) {
         MOE_ASSIGN_OR_RETURN(driver, openDriver(plan, i, options.cudaLibrary));
+        MOE_ASSIGN_OR_RETURN(links, CudaLinks::create(plan));
       }
       devices.push_back(
-          std::make_unique<CudaDevice>(plan, i, files, driver, gpus++));
+          std::make_unique<CudaDevice>(plan, i, files, driver, gpus++, links));
       continue;
     }
     CpuDeviceOptions device;

@@ -91,6 +91,19 @@ uint32_t kernelOf(fb::PlanT &plan, const std::string &name) {
 }
 } // namespace
 
+/// The queue of who receives, if a copy is from one GPU to another; else the
+/// one that does all copies.
+static uint32_t copyQueueOf(const fb::PlanT &plan, const fb::PhaseT &phase,
+                            const fb::InstructionT &copy, uint32_t queue) {
+  auto deviceOf = [&](size_t k) {
+    return phase.buffers[copy.operands[k].index()]->device;
+  };
+  for (size_t k : {0, 1})
+    if (plan.devices[deviceOf(k)]->kind != fb::DeviceKind::Cuda)
+      return queue;
+  return deviceOf(1);
+}
+
 void makeGpu(fb::PlanT &plan, uint32_t device, int arch, uint32_t copyQueue) {
   fb::DeviceT &gpu = *plan.devices[device];
   gpu.name = "gpu" + std::to_string(device);
@@ -104,7 +117,7 @@ void makeGpu(fb::PlanT &plan, uint32_t device, int arch, uint32_t copyQueue) {
     for (auto &instruction : phase->instructions) {
       if (plan.devices.size() > 1 &&
           instruction->op == uint8_t(moek::OpCode::Copy))
-        instruction->queue = copyQueue;
+        instruction->queue = copyQueueOf(plan, *phase, *instruction, copyQueue);
       if (plan.queues[instruction->queue]->device != device)
         continue;
       for (size_t i = 0; i < instruction->kernels.size(); ++i) {

@@ -15,7 +15,7 @@ namespace moetest {
 /// Makes device number `device` of `plan` a GPU of `arch`. Its instructions
 /// become those of kernels of CUDA, of float gemms as files have them. Of a
 /// plan on two devices (splitPlan()) it does all copies, in queue number
-/// `copyQueue`.
+/// `copyQueue`; if both are GPUs, each those to its memory, in its first queue.
 void makeGpu(fb::PlanT &plan, uint32_t device, int arch,
              uint32_t copyQueue = 0);
 

@@ -75,12 +75,14 @@ protected:
     EXPECT_THAT(softcuda::live(), testing::IsEmpty());
   }
 
-  /// Starts anew, with one GPU.
-  void start(int arch = kArch, int driverVersion = 13000) {
+  /// Starts anew, with one GPU or more.
+  void start(int arch = kArch, int driverVersion = 13000, size_t gpus = 1) {
     softcuda::Options options;
     options.timing = timing();
     options.driverVersion = driverVersion;
-    options.gpus[0].gpu.arch = arch;
+    options.gpus.resize(gpus);
+    for (softcuda::GpuOptions &gpu : options.gpus)
+      gpu.gpu.arch = arch;
     softcuda::reset(std::move(options));
   }
 
@@ -101,19 +103,29 @@ protected:
   }
   /// Experts on the CPU, all else on a GPU with `queues` queues.
   void split(uint32_t queues) {
-    splitPlan(plan(), [](const auto &, const fb::InstructionT &i) {
-      auto op = moek::OpCode(i.op);
-      return op == moek::OpCode::ExpertsGateUp ||
-                     op == moek::OpCode::ExpertsLinear
-                 ? 0u
-                 : 1u;
-    });
+    splitPlan(plan(), apartFromExperts);
     if (queues > 1) {
       plan().queues.push_back(std::make_unique<fb::QueueT>());
       plan().queues[2]->device = 1;
       plan().queues[2]->kind = fb::QueueKind::Copy;
     }
     makeGpu(plan(), 1, kArch, queues);
+  }
+  static uint32_t apartFromExperts(const fb::PhaseT &,
+                                   const fb::InstructionT &instruction) {
+    auto op = moek::OpCode(instruction.op);
+    return op == moek::OpCode::ExpertsGateUp ||
+                   op == moek::OpCode::ExpertsLinear
+               ? 0
+               : 1;
+  }
+  /// Experts on the second GPU, all else on the first.
+  void splitGpus() {
+    splitPlan(plan(), [](const auto &phase, const auto &instruction) {
+      return 1 - apartFromExperts(phase, instruction);
+    });
+    makeGpu(plan(), 0, kArch);
+    makeGpu(plan(), 1, kArch);
   }
   std::string failureOf(const std::string &path, StatusCode code) {
     auto one = OneSequence::open(path, onSoftCuda());

@@ -238,34 +238,43 @@ TEST_P(CudaMeetingTest, TimesAreOfSingleInstructions) {
 class CudaBitsTest : public CudaDeviceFixture {
 protected:
   Timing timing() const override { return Timing::Early; }
+
+  void expectSameBits(size_t gpus) {
+    std::string path = write();
+    std::vector<std::vector<float>> expected;
+    for (auto [timing, seed] :
+         {std::pair(Timing::Early, 1), std::pair(Timing::Late, 1),
+          std::pair(Timing::Seeded, 1), std::pair(Timing::Seeded, 2),
+          std::pair(Timing::Seeded, 3)}) {
+      EXPECT_THAT(softcuda::findings(), testing::IsEmpty());
+      start(kArch, 13000, gpus);
+      softcuda::Options options = softcuda::options();
+      options.timing = timing;
+      options.seed = uint64_t(seed);
+      softcuda::reset(std::move(options));
+      std::vector<std::vector<float>> rows;
+      auto one = OneSequence::open(path, onSoftCuda());
+      ASSERT_TRUE(one.isOk()) << one.status().message();
+      for (size_t t = 0; t < 4; ++t) {
+        auto logits = one->append(tokens[t]);
+        ASSERT_TRUE(logits.isOk()) << logits.status().message();
+        rows.emplace_back(logits->begin(), logits->end());
+      }
+      if (expected.empty())
+        expected = rows;
+      EXPECT_EQ(rows, expected) << int(timing) << ", " << seed;
+    }
+  }
 };
 
 TEST_F(CudaBitsTest, EveryScheduleGivesTheSameBits) {
   split(2);
-  std::string path = write();
-  std::vector<std::vector<float>> expected;
-  for (auto [timing, seed] :
-       {std::pair(Timing::Early, 1), std::pair(Timing::Late, 1),
-        std::pair(Timing::Seeded, 1), std::pair(Timing::Seeded, 2),
-        std::pair(Timing::Seeded, 3)}) {
-    EXPECT_THAT(softcuda::findings(), testing::IsEmpty());
-    softcuda::Options options;
-    options.timing = timing;
-    options.seed = uint64_t(seed);
-    options.gpus[0].gpu.arch = kArch;
-    softcuda::reset(std::move(options));
-    std::vector<std::vector<float>> rows;
-    auto one = OneSequence::open(path, onSoftCuda());
-    ASSERT_TRUE(one.isOk()) << one.status().message();
-    for (size_t t = 0; t < 4; ++t) {
-      auto logits = one->append(tokens[t]);
-      ASSERT_TRUE(logits.isOk()) << logits.status().message();
-      rows.emplace_back(logits->begin(), logits->end());
-    }
-    if (expected.empty())
-      expected = rows;
-    EXPECT_EQ(rows, expected) << int(timing) << ", " << seed;
-  }
+  expectSameBits(1);
+}
+
+TEST_F(CudaBitsTest, OnTwoGpusToo) {
+  splitGpus();
+  expectSameBits(2);
 }
 
 } // namespace

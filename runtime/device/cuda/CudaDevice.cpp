@@ -53,10 +53,11 @@ uint64_t constantBytes(const fb::Plan &plan) {
 
 CudaDevice::CudaDevice(const Plan &plan, uint32_t index,
                        const WeightFiles &files,
-                       std::shared_ptr<const CudaDriver> driver, int ordinal)
+                       std::shared_ptr<const CudaDriver> driver, int ordinal,
+                       std::shared_ptr<const CudaLinks> links)
     : plan_(plan), index_(index), files_(files),
       room_(StepRoom::of(plan.table())), weights_(plan.table(), index),
-      driver_(std::move(driver)), ordinal_(ordinal) {}
+      driver_(std::move(driver)), ordinal_(ordinal), links_(std::move(links)) {}
 
 CudaDevice::~CudaDevice() {
   if (!context_)
@@ -213,7 +214,8 @@ Status CudaDevice::bind(const ProvenPhase &phase,
   }
   MOE_ASSIGN_OR_RETURN(CudaPhase queues,
                        bindCudaPhase(*driver_, plan_, phase, index_, memory_,
-                                     weights_, own_->modules, events, board));
+                                     weights_, own_->modules, *links_, events,
+                                     board));
   own_->phases.push_back({phase.phase, std::move(queues)});
   return Status::ok();
 }
@@ -232,20 +234,36 @@ Status CudaDevice::reachArenas(std::span<std::byte *const> arenas) {
           others.insert(phase->buffers()->Get(operand.index())->device());
     }
   others.erase(index_);
-  for (uint32_t other : others) {
-    if (!arenas[other])
-      continue;
-    // Whole pages, which are the arena's alone (HostMemory.h).
-    auto begin = reinterpret_cast<uintptr_t>(arenas[other]);
-    uintptr_t first = begin / kPage * kPage;
-    uint64_t end = alignUp(
-        begin + plan_.table().devices()->Get(other)->arena_bytes(), kPage);
-    MOE_ASSIGN_OR_RETURN(memory_.arenas[other],
-                         reach(reinterpret_cast<std::byte *>(first),
-                               end - first, "the CPU's activations"));
-    memory_.arenas[other] += begin - first;
+  for (uint32_t other : others)
+    if (arenas[other]) {
+      uint64_t bytes = plan_.table().devices()->Get(other)->arena_bytes();
+      MOE_ASSIGN_OR_RETURN(
+          memory_.arenas[other],
+          reachMemory(arenas[other], bytes, "the CPU's activations"));
+    }
+  bool isLinked =
+      std::ranges::any_of(links_->all(), [this](const CudaLink &link) {
+        return link.from == index_ || link.to == index_;
+      });
+  if (isLinked) {
+    MOE_ASSIGN_OR_RETURN(memory_.links,
+                         reachMemory(links_->pages().data(),
+                                     links_->pages().size(),
+                                     "what GPUs send each other"));
   }
   return Status::ok();
+}
+
+StatusOr<cu::DevicePointer> CudaDevice::reachMemory(std::byte *memory,
+                                                    uint64_t bytes,
+                                                    std::string_view what) {
+  auto begin = reinterpret_cast<uintptr_t>(memory);
+  uintptr_t first = begin / kPage * kPage;
+  uint64_t end = alignUp(begin + bytes, kPage);
+  MOE_ASSIGN_OR_RETURN(
+      cu::DevicePointer address,
+      reach(reinterpret_cast<std::byte *>(first), end - first, what));
+  return address + (begin - first);
 }
 
 StatusOr<cu::DevicePointer> CudaDevice::reach(std::byte *pages, uint64_t bytes,

@@ -21,7 +21,8 @@ public:
   /// Device number `index` of `plan`, on the driver's GPU number `ordinal`.
   /// `plan` and `files` outlive it.
   CudaDevice(const Plan &plan, uint32_t index, const WeightFiles &files,
-             std::shared_ptr<const CudaDriver> driver, int ordinal);
+             std::shared_ptr<const CudaDriver> driver, int ordinal,
+             std::shared_ptr<const CudaLinks> links);
   ~CudaDevice() override;
 
   /// WrongMachine where there is no such GPU.
@@ -61,8 +62,12 @@ private:
   StatusOr<Memory> allocate(uint64_t bytes) const;
   Status loadConstants();
   /// Makes the arenas of others, which this device's instructions use, those
-  /// that the GPU reaches.
+  /// that the GPU reaches; so with what GPUs send each other.
   Status reachArenas(std::span<std::byte *const> arenas);
+  /// Where the GPU sees memory of the host, whose pages hold nothing else that
+  /// is pinned in parts.
+  StatusOr<cu::DevicePointer> reachMemory(std::byte *memory, uint64_t bytes,
+                                          std::string_view what);
   /// Where the GPU sees pages of the host.
   StatusOr<cu::DevicePointer> reach(std::byte *pages, uint64_t bytes,
                                     std::string_view what);
@@ -81,6 +86,7 @@ private:
   const CudaWeights weights_;
   const std::shared_ptr<const CudaDriver> driver_;
   const int ordinal_;
+  const std::shared_ptr<const CudaLinks> links_; ///< The plan's GPUs'.
   CudaGpu gpu_;
   std::unique_ptr<CudaContext> context_; ///< From reserve() on.
 

@@ -19,9 +19,9 @@ public:
   Binder(const CudaDriver &driver, const fb::Plan &plan, const fb::Phase &phase,
          const fb::Device &device, const CudaMemory &memory,
          const CudaWeights &weights, const CudaModules &modules,
-         StepEvents *events)
-      : driver_(driver), plan_(plan), memory_(memory), weights_(weights),
-        modules_(modules), events_(events),
+         const CudaLinks &links, StepEvents *events)
+      : driver_(driver), plan_(plan), phase_(phase), memory_(memory),
+        weights_(weights), modules_(modules), links_(links), events_(events),
         workspaceBytes_(device.workspace_bytes()),
         context_(moek::cuda::contextOf(phase.max_tokens(), plan.sequences(),
                                        plan.context(), device.arch(),
@@ -58,6 +58,11 @@ public:
       part.launches.push_back(launch);
       ++segment.count;
     }
+    for (const CudaLink &link : links_.all())
+      if (link.phase == &phase_ && link.writer == op.index()) {
+        part.launches.push_back(sending(link));
+        ++segment.count;
+      }
     return Status::ok();
   }
 
@@ -75,7 +80,11 @@ private:
     context_.form = formOf(op.instruction());
     context_.step = reinterpret_cast<const moek::cuda::Step *>(
         uintptr_t(memory_.steps.at(op.instruction().queue())));
-    CudaOperands operands(plan_, op, memory_, weights_);
+    cu::DevicePointer received = 0;
+    for (const CudaLink &link : links_.all())
+      if (link.phase == &phase_ && link.copy == op.index())
+        received = memory_.links + link.offset;
+    CudaOperands operands(plan_, op, memory_, weights_, received);
     moek::OpCode code = op.spec().op;
     std::vector<moek::cuda::Launch> launches;
     uint64_t workspace = 0;
@@ -115,6 +124,16 @@ private:
                               "again");
   }
 
+  /// To where the other GPU's copy finds it.
+  CudaLaunch sending(const CudaLink &link) const {
+    CudaLaunch launch;
+    launch.instruction = link.writer;
+    launch.to = links_.pages().data() + link.offset;
+    launch.from = memory_.arenas[link.from] + link.source;
+    launch.bytes = link.bytes;
+    return launch;
+  }
+
   StatusOr<CudaLaunch> bind(const moek::cuda::Launch &launch,
                             cu::Function function, uint32_t instruction) {
     CudaLaunch bound;
@@ -139,9 +158,11 @@ private:
 
   const CudaDriver &driver_;
   const fb::Plan &plan_;
+  const fb::Phase &phase_;
   const CudaMemory &memory_;
   const CudaWeights &weights_;
   const CudaModules &modules_;
+  const CudaLinks &links_;
   StepEvents *const events_;
   const uint64_t workspaceBytes_;
   moek::cuda::LaunchContext context_;
@@ -163,10 +184,11 @@ StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
                                   const CudaMemory &memory,
                                   const CudaWeights &weights,
                                   const CudaModules &modules,
-                                  StepEvents *events, cu::DevicePointer board) {
+                                  const CudaLinks &links, StepEvents *events,
+                                  cu::DevicePointer board) {
   Binder binder(driver, plan.table(), *phase.phase,
                 *plan.table().devices()->Get(device), memory, weights, modules,
-                events);
+                links, events);
   CudaPhase bound;
   for (const ProvenOp &op : phase.ops)
     if (op.device() == device)

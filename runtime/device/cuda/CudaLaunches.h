@@ -13,6 +13,7 @@
 #include "kernels/cuda/Launch.h"
 #include "runtime/Plan.h"
 #include "runtime/device/StepEvents.h"
+#include "runtime/device/cuda/CudaLinks.h"
 #include "runtime/device/cuda/CudaModules.h"
 #include "runtime/device/cuda/CudaOperands.h"
 
@@ -24,11 +25,16 @@
 namespace moert {
 
 struct CudaLaunch {
-  cu::Function function = nullptr;
+  cu::Function function = nullptr; ///< Null: it sends, see below.
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t threads = 1, sharedBytes = 0;
   uint32_t instruction = 0; ///< In the phase's list of all queues.
   alignas(8) std::array<std::byte, moek::cuda::kMaxArgBytes> args = {};
+  /// To the host, for another GPU: all that the largest step would have, as a
+  /// graph's copies are of one size.
+  std::byte *to = nullptr;
+  cu::DevicePointer from = 0;
+  uint64_t bytes = 0;
 };
 
 /// Launches that nothing outside their queue comes between.
@@ -87,7 +93,8 @@ StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
                                   const CudaMemory &memory,
                                   const CudaWeights &weights,
                                   const CudaModules &modules,
-                                  StepEvents *events, cu::DevicePointer board);
+                                  const CudaLinks &links, StepEvents *events,
+                                  cu::DevicePointer board);
 
 } // namespace moert
 

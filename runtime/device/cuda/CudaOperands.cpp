@@ -13,6 +13,8 @@ template <class T> T *pointerTo(cu::DevicePointer address) {
 
 uint8_t *CudaOperands::bytes(std::string_view name) {
   const fb::Buffer &buffer = op_.buffer(name);
+  if (received_ && buffer.device() != op_.device())
+    return pointerTo<uint8_t>(received_);
   cu::DevicePointer arena =
       buffer.per_worker() ? 0 : memory_.arenas[buffer.device()];
   if (!arena) {

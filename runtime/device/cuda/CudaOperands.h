@@ -20,15 +20,20 @@ struct CudaMemory {
   cu::DevicePointer kv = 0, workspace = 0, weights = 0;
   std::map<uint32_t, cu::DevicePointer> steps; ///< By queue of the plan.
   std::vector<cu::DevicePointer> constants;    ///< By constant of the plan.
+  cu::DevicePointer links =
+      0; ///< Pages of CudaLinks; 0: it has no part in any.
 };
 
 /// Of an instruction, as kernels/Arguments.h asks for them, with addresses on
 /// the GPU.
 class CudaOperands : public DeviceOperands {
 public:
+  /// `received` is where a copy finds what another GPU sent, or 0.
   CudaOperands(const fb::Plan &plan, const ProvenOp &op,
-               const CudaMemory &memory, const CudaWeights &weights)
-      : DeviceOperands(plan, op), memory_(memory), weights_(weights) {}
+               const CudaMemory &memory, const CudaWeights &weights,
+               cu::DevicePointer received)
+      : DeviceOperands(plan, op), memory_(memory), weights_(weights),
+        received_(received) {}
 
   uint8_t *bytes(std::string_view name);
   std::span<const float> constant(std::string_view name) const;
@@ -39,6 +44,7 @@ public:
 private:
   const CudaMemory &memory_;
   const CudaWeights &weights_;
+  const cu::DevicePointer received_;
 };
 
 } // namespace moert

@@ -287,6 +287,12 @@ CudaQueue::capture(const std::function<Status()> &record) {
 }
 
 Status CudaQueue::launch(const CudaLaunch &launch) {
+  if (launch.to)
+    return driver_
+        .check(driver_.api().cuMemcpyDtoHAsync_v2(launch.to, launch.from,
+                                                  launch.bytes, stream()),
+               "sending to another GPU")
+        .at(name_(launch.instruction));
   void *argument = const_cast<std::byte *>(launch.args.data());
   cu::Result result = driver_.api().cuLaunchKernel(
       launch.function, launch.grid[0], launch.grid[1], launch.grid[2],

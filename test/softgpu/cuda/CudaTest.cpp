@@ -784,6 +784,19 @@ TEST_P(CudaTest, LeaksAreNamed) {
   (void)x;
 }
 
+TEST_P(CudaTest, LeaksAreOfOneGpu) {
+  start(2);
+  EXPECT_EQ(cuCtxPushCurrent_v2(contexts[1]), kOk);
+  device(0);
+  stream();
+  EXPECT_EQ(cuModuleUnload(module), kOk);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease_v2(0), kOk);
+  EXPECT_THAT(findings(), IsEmpty());
+  EXPECT_EQ(cuDevicePrimaryCtxRelease_v2(1), kOk);
+  EXPECT_THAT(findings(), ElementsAre(HasSubstr("400 bytes of GPU 1"),
+                                      HasSubstr("1 streams")));
+}
+
 TEST_P(CudaTest, FailuresCanBeAskedFor) {
   options().failures["cuMemAlloc_v2"] = 2;
   CUdeviceptr x = 0;

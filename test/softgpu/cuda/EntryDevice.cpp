@@ -237,10 +237,8 @@ int cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   if (!gpu || !gpu->retained)
     return gpu ? kInvalidContext : kInvalidDevice;
   if (--gpu->retained == 0)
-    for (const std::string &leak : live())
-      if (leak.find("host memory") == std::string::npos &&
-          leak.find("context of") == std::string::npos)
-        state().find("the context ended with " + leak);
+    for (const std::string &leak : liveOf(gpu))
+      state().find("the context ended with " + leak);
   return kSuccess;
 }
 int cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned) {

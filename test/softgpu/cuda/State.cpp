@@ -237,26 +237,40 @@ void touch(Operation &operation, softgpu::Touched &touched) {
 
 // -- For tests.
 
-std::vector<std::string> live() {
+std::vector<std::string> liveOf(const Gpu *only) {
   State &s = state();
   std::vector<std::string> out;
-  for (auto &gpu : s.gpus) {
-    for (auto [address, bytes] : gpu->allocations)
-      out.push_back(fmt::format("{} bytes of GPU {} at {:#x}", bytes,
-                                gpu->ordinal, address));
-    if (gpu->retained)
-      out.push_back(fmt::format("the context of GPU {}", gpu->ordinal));
-  }
-  auto count = [&](size_t n, const char *what) {
+  auto isOf = [only](const Gpu *gpu) { return !only || gpu == only; };
+  for (auto &gpu : s.gpus)
+    if (isOf(gpu.get()))
+      for (auto [address, bytes] : gpu->allocations)
+        out.push_back(fmt::format("{} bytes of GPU {} at {:#x}", bytes,
+                                  gpu->ordinal, address));
+  auto count = [&](const auto &handles, auto gpuOf, const char *what) {
+    auto n = std::count_if(handles.begin(), handles.end(), [&](auto &each) {
+      return isOf(gpuOf(*each.second));
+    });
     if (n)
       out.push_back(fmt::format("{} {}", n, what));
   };
-  count(s.streams.size(), "streams");
-  count(s.events.size(), "events");
-  count(s.modules.size(), "modules");
-  count(s.graphs.size(), "graphs");
-  count(s.execs.size(), "executable graphs");
-  for (auto &[address, range] : s.host)
+  auto ownGpu = [](auto &each) { return each.gpu; };
+  auto nodesGpu = [](auto &graph) {
+    return graph.nodes.empty() ? nullptr : graph.nodes[0]->work.gpu;
+  };
+  count(s.streams, ownGpu, "streams");
+  count(s.events, ownGpu, "events");
+  count(s.modules, ownGpu, "modules");
+  count(s.graphs, nodesGpu, "graphs");
+  count(s.execs, nodesGpu, "executable graphs");
+  return out;
+}
+
+std::vector<std::string> live() {
+  std::vector<std::string> out = liveOf(nullptr);
+  for (auto &gpu : state().gpus)
+    if (gpu->retained)
+      out.push_back(fmt::format("the context of GPU {}", gpu->ordinal));
+  for (auto &[address, range] : state().host)
     out.push_back(fmt::format("{} bytes of {} host memory", range.bytes,
                               range.isOwned ? "pinned" : "registered"));
   return out;

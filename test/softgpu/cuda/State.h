@@ -206,6 +206,9 @@ std::optional<Result> refuseInCapture(const char *symbol,
 /// A stream's handle; null is the current GPU's default one.
 Stream *streamOf(void *handle);
 
+/// What is alive of a GPU's; null: of all of them.
+std::vector<std::string> liveOf(const Gpu *gpu);
+
 OperationPtr operationOf(const Work &work, uint32_t chain);
 const std::string *ptxOfCubin(std::string_view cubin);
 std::vector<Gpu *> &contextsOfThisThread();

@@ -1,0 +1,89 @@
+// A plan on two GPUs in software: what one makes and the other reads.
+
+#include "test/unit/CudaDeviceFixture.h"
+
+using namespace moert;
+using namespace moetest;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+namespace {
+
+class CudaLinksTest : public CudaDeviceFixture,
+                      public ::testing::WithParamInterface<Timing> {
+protected:
+  Timing timing() const override { return GetParam(); }
+  void SetUp() override {
+    CudaDeviceFixture::SetUp();
+    start(kArch, 13000, 2);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Timings, CudaLinksTest,
+                         ::testing::Values(Timing::Early, Timing::Late,
+                                           Timing::Seeded),
+                         [](const auto &info) {
+                           return info.param == Timing::Early  ? "Early"
+                                  : info.param == Timing::Late ? "Late"
+                                                               : "Seeded";
+                         });
+
+// Host memory is all that GPUs have in common here: softgpu finds who reads
+// another's.
+TEST_P(CudaLinksTest, StatesGoThroughTheHost) {
+  splitGpus();
+  auto one = open();
+  uint64_t before = softcuda::totals().bytesToHost;
+  expectDecode(one, 0, 5);
+  EXPECT_GT(softcuda::totals().bytesToHost, before);
+}
+
+TEST_P(CudaLinksTest, PrefillGoesThere) {
+  splitGpus();
+  auto one = open();
+  for (int round = 0; round < 2; ++round) {
+    expectPrefill(one);
+    ASSERT_TRUE(one.sequence.rewind(0).isOk());
+  }
+}
+
+// Each GPU's part is one graph with the other inside.
+TEST_P(CudaLinksTest, DecodeIsAGraphOfEach) {
+  splitGpus();
+  auto one = open();
+  expectDecode(one, 0, 2);
+  softcuda::Totals before = softcuda::totals();
+  expectDecode(one, 2, 3);
+  softcuda::Totals after = softcuda::totals();
+  EXPECT_EQ(after.captures, before.captures);
+  EXPECT_EQ(after.calls["cuLaunchKernel"], before.calls["cuLaunchKernel"]);
+  EXPECT_EQ(after.allocations, before.allocations);
+}
+
+// What an instruction sends goes with it when it runs alone.
+TEST_P(CudaLinksTest, TimesAreOfSingleInstructions) {
+  splitGpus();
+  auto one = open();
+  size_t told = 0;
+  one.engine->setObserver([&](const StepTimes &times) {
+    for (const InstructionTime &time : times.instructions)
+      told += time.run > 0;
+  });
+  expectDecode(one, 0, 3);
+  EXPECT_GT(told, 0u);
+}
+
+// The plan's copies are their receivers'.
+TEST_P(CudaLinksTest, ACopyIntoAnothersMemoryIsRefused) {
+  splitGpus();
+  for (auto &phase : plan().phases) {
+    for (auto &instruction : phase->instructions)
+      if (moek::OpCode(instruction->op) == moek::OpCode::Copy)
+        instruction->queue = 1 - instruction->queue;
+    orderQueues(plan(), *phase);
+  }
+  EXPECT_THAT(failureOf(write(), StatusCode::WrongMachine),
+              AllOf(HasSubstr("(copy)"), HasSubstr("does not reach")));
+}
+
+} // namespace
