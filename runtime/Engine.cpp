@@ -12,8 +12,17 @@ namespace moert {
 
 StatusOr<std::unique_ptr<Engine>>
 Engine::withFiles(Plan plan, const EngineOptions &options) {
+  MOE_ASSIGN_OR_RETURN(int threads,
+                       resolveThreads(options.threads, readCpuBudget()));
+  LadderMachine machine{.threads = threads,
+                        .copyWeights = options.copyWeights,
+                        .allowPaging = options.allowPaging,
+                        .systemRoot = options.systemRoot,
+                        .models = options.files.models};
+  MOE_ASSIGN_OR_RETURN(RungChoice rung, takeRung(plan, options.rung, machine));
   MOE_RETURN_IF_ERROR(plan.checkMachine(options.files.models));
   std::unique_ptr<Engine> engine(new Engine(std::move(plan)));
+  engine->rungNote_ = std::move(rung.why);
   MOE_ASSIGN_OR_RETURN(engine->files_,
                        WeightFiles::open(engine->plan_, options.files));
   return engine;
@@ -26,7 +35,7 @@ StatusOr<std::unique_ptr<Engine>> Engine::open(const std::string &planPath,
     MOE_ASSIGN_OR_RETURN(engine, withFiles(std::move(plan), options));
     return Status::ok();
   }));
-  MOE_RETURN_IF_ERROR(engine->prepare(options));
+  MOE_RETURN_IF_ERROR(engine->ready(options));
   return engine;
 }
 
@@ -34,8 +43,15 @@ StatusOr<std::unique_ptr<Engine>> Engine::create(Plan plan,
                                                  const EngineOptions &options) {
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                        withFiles(std::move(plan), options));
-  MOE_RETURN_IF_ERROR(engine->prepare(options));
+  MOE_RETURN_IF_ERROR(engine->ready(options));
   return engine;
+}
+
+Status Engine::ready(const EngineOptions &options) {
+  Status status = prepare(options);
+  if (status.isOk() || plan_.chosen() == 0)
+    return status;
+  return std::move(status).at(plan_.rungName());
 }
 
 Status Engine::prepare(const EngineOptions &options) {
@@ -76,6 +92,11 @@ std::string Engine::recompiled(std::string_view option,
 }
 
 std::string Engine::contextHint(int64_t tokens) const {
+  for (uint32_t number = 1; number <= plan_.rungs(); ++number)
+    if (plan_.rung(number).context() >= tokens)
+      return fmt::format(
+          "; rung {} of the plan holds {} tokens: give --rung {}", number,
+          plan_.rung(number).context(), number);
   return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
 }
 

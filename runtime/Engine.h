@@ -13,6 +13,7 @@
 #include "runtime/Devices.h"
 #include "runtime/KvPages.h"
 #include "runtime/KvPool.h"
+#include "runtime/Ladder.h"
 #include "runtime/MemoryFit.h"
 #include "runtime/Plan.h"
 #include "runtime/Sequence.h"
@@ -46,6 +47,8 @@ struct EngineOptions {
   /// Run although mapped weights are more than memory holds: pages of them are
   /// then read from the disk for every token (MemoryFit.h).
   bool allowPaging = false;
+  /// Which rung of a ladder (Ladder.h).
+  RungWish rung = {};
   /// Where files are now, if not where they were at compile time.
   WeightPaths files = {};
   /// Told how weights come to devices with memory of their own; may be null.
@@ -82,15 +85,17 @@ struct Request {
 /// Use it and its sequences from one thread at a time.
 class Engine {
 public:
-  /// Fails as Plan::load, Plan::checkMachine, WeightFiles::open and checkFit
-  /// do, and where instructions do not match their operands (InvalidFile). As
-  /// openWithPlan: a recompilation meanwhile does no harm.
+  /// Fails as Plan::load, takeRung, Plan::checkMachine, WeightFiles::open and
+  /// checkFit do, and where instructions do not match their operands
+  /// (InvalidFile). As openWithPlan: a recompilation meanwhile does no harm.
   static StatusOr<std::unique_ptr<Engine>>
   open(const std::string &planPath, const EngineOptions &options = {});
   static StatusOr<std::unique_ptr<Engine>>
   create(Plan plan, const EngineOptions &options = {});
 
   const Plan &plan() const { return plan_; }
+  /// RungChoice::why, "" of a plan that is no ladder.
+  const std::string &rungNote() const { return rungNote_; }
   int32_t vocab() const { return vocab_; }
   /// Tokens that a sequence holds at most.
   int32_t context() const { return context_; }
@@ -173,7 +178,8 @@ private:
 
   static StatusOr<std::unique_ptr<Engine>>
   withFiles(Plan plan, const EngineOptions &options);
-  /// All that remains when the files are open.
+  /// All that remains when the files are open; the failure names the rung.
+  Status ready(const EngineOptions &options);
   Status prepare(const EngineOptions &options);
   Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
   /// The line with the command that makes this plan with another `option`.
@@ -222,6 +228,7 @@ private:
               const LogitsSink &sink);
 
   Plan plan_;
+  std::string rungNote_;
   MemoryFit memory_;
   std::vector<std::string> modelPaths_; ///< The user's, for messages.
   std::optional<WeightFiles> files_;

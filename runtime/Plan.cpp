@@ -4,6 +4,7 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/Recompile.h"
 #include "runtime/Verify.h"
+#include "runtime/base/ContentHash.h"
 #include "runtime/base/MappedFile.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/schema/OpTable.h"
@@ -16,7 +17,7 @@
 namespace moert {
 
 namespace {
-/// Tables nest at most Plan > Phase > Instruction > Operand.
+/// Tables nest at most Plan > Plan > Phase > Instruction > Operand.
 constexpr flatbuffers::uoffset_t maxDepth = 8;
 /// A 61-layer model has about 30,000; the limit bounds the time that a plan of
 /// shared tables can take.
@@ -47,12 +48,14 @@ Status checkForm(std::span<const uint8_t> bytes, const std::string &path) {
 Status checkVersion(const fb::Plan &plan, const std::string &path) {
   if (plan.schema_version() == kSchemaVersion)
     return Status::ok();
+  // A ladder's rungs say how they were made.
+  const fb::Plan &made = count(plan.rungs()) > 0 ? *plan.rungs()->Get(0) : plan;
   return Status(StatusCode::WrongMachine,
                 fmt::format("has schema version {} (written by {}), this moert "
                             "reads version {}; recompile{}",
                             plan.schema_version(),
                             quoted(text(plan.compiler())), kSchemaVersion,
-                            recompileLine(plan, path)));
+                            recompileLine(made, path)));
 }
 } // namespace
 
@@ -89,22 +92,55 @@ StatusOr<Plan> Plan::fromBytes(std::span<const uint8_t> bytes,
     return invalidPlan("is damaged: an offset inside it is out of bounds; "
                        "copy it again or recompile the model")
         .at(plan.path_);
-  MOE_RETURN_IF_ERROR(checkVersion(plan.table(), plan.path_).at(plan.path_));
+  MOE_RETURN_IF_ERROR(checkVersion(plan.rung(0), plan.path_).at(plan.path_));
   if (!matchesPlanChecksum(plan.bytes_))
     return invalidPlan("is damaged: its checksum is not that of its content; "
                        "copy it again or recompile the model")
         .at(plan.path_);
-  if (Status tables = verifyTables(plan.table()); !tables.isOk()) {
-    std::string fix = tables.code() == StatusCode::WrongMachine
+  const fb::Plan &root = plan.rung(0);
+  plan.chosen_ = count(root.rungs());
+  Status sound = plan.chosen_ > 0 ? verifyLadder(root) : verifyPlan(root);
+  if (!sound.isOk()) {
+    std::string fix = sound.code() == StatusCode::WrongMachine
                           ? recompileLine(plan.table(), plan.path_)
                           : "";
-    return Status(tables.code(), plan.path_ + ": " + tables.message() + fix);
+    return Status(sound.code(), plan.path_ + ": " + sound.message() + fix);
   }
-  MOE_RETURN_IF_ERROR(verifyPhases(plan.table()).at(plan.path_));
   return plan;
 }
 
-const fb::Plan &Plan::table() const { return *fb::GetPlan(bytes_.data()); }
+const fb::Plan &Plan::table() const { return rung(chosen_); }
+
+const fb::Plan &Plan::rung(uint32_t number) const {
+  const fb::Plan &root = *fb::GetPlan(bytes_.data());
+  return number == 0 || rungs() == 0 ? root : *root.rungs()->Get(number - 1);
+}
+
+uint32_t Plan::rungs() const {
+  return count(fb::GetPlan(bytes_.data())->rungs());
+}
+
+const fb::Tokenizer *Plan::tokenizer() const { return rung(0).tokenizer(); }
+
+Status Plan::chooseNamed(uint32_t number) {
+  if (number > 0 && rungs() == 0)
+    return Status(StatusCode::Usage,
+                  path_ + ": is one plan without rungs; leave out --rung");
+  if (number > rungs())
+    return Status(StatusCode::Usage,
+                  fmt::format("{}: has {} rungs, and --rung is {}; moec "
+                              "explain lists them",
+                              path_, rungs(), number));
+  if (number > 0)
+    choose(number);
+  return Status::ok();
+}
+
+std::string Plan::rungName() const {
+  return chosen_ == 0 ? "" : fmt::format("rung {} of {}", chosen_, rungs());
+}
+
+uint64_t Plan::fingerprint() const { return hash64({bytes_}) + chosen_; }
 
 Status Plan::checkMachine(std::span<const std::string> modelPaths) const {
   const fb::Plan &plan = table();

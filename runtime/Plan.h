@@ -1,5 +1,9 @@
 //===- Plan.h - A loaded and verified plan ----------------------*- C++ -*-===//
 //
+// A file holds one plan, or a ladder of them, of which one is looked at and
+// run: the rung that choose() names, until then the last, which is what the
+// machine that the ladder was compiled for takes (runtime/Ladder.h).
+//
 // Loading reads plan.fb into private memory and proves it sound in two steps:
 // the flatbuffer verifier proves structure, verifyTables() and verifyPhases()
 // prove that every index, enum, size, offset and stride is in range. A loaded
@@ -23,6 +27,7 @@ namespace moert {
 
 namespace fb {
 struct Plan;
+struct Tokenizer;
 } // namespace fb
 
 /// For people who make or read a plan that puts ops on a GPU.
@@ -45,8 +50,28 @@ public:
   static StatusOr<Plan> fromBytes(std::span<const uint8_t> bytes,
                                   std::string path);
 
-  /// Everything reachable is verified; strings and vectors may be null.
+  /// The plan, of a ladder the chosen rung. Everything reachable is verified;
+  /// strings and vectors may be null.
   const fb::Plan &table() const;
+  /// Of all rungs; null where there is none.
+  const fb::Tokenizer *tokenizer() const;
+
+  /// How many rungs a ladder has; 0: this is none.
+  uint32_t rungs() const;
+  /// Rung `number`, from 1 on; of what is no ladder, the plan.
+  const fb::Plan &rung(uint32_t number) const;
+  /// The number of the chosen one; 0: this is no ladder.
+  uint32_t chosen() const { return chosen_; }
+  /// `number` is from 1 to rungs().
+  void choose(uint32_t number) { chosen_ = number; }
+  /// What --rung of a command that only looks at plans asks for, 0 where it is
+  /// not given. Usage for a rung that there is not.
+  Status chooseNamed(uint32_t number);
+  /// "rung 2 of 3"; "" of what is no ladder.
+  std::string rungName() const;
+  /// Of the plan that runs, for what belongs to it alone.
+  uint64_t fingerprint() const;
+
   const std::string &path() const { return path_; }
   std::span<const uint8_t> bytes() const { return bytes_; }
 
@@ -61,6 +86,7 @@ private:
 
   std::vector<uint8_t> bytes_;
   std::string path_;
+  uint32_t chosen_ = 0;
 };
 
 } // namespace moert

@@ -125,6 +125,21 @@ inline uint64_t bytesPerWorker(const fb::Device &device) {
   return device.scratch_bytes() + device.worker_bytes();
 }
 
+/// Of all GPUs, to plan with.
+inline uint64_t gpuBudget(const fb::Plan &plan) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < count(plan.devices()); ++i)
+    if (plan.devices()->Get(i)->kind() == fb::DeviceKind::Cuda)
+      sum += plan.devices()->Get(i)->memory_bytes();
+  return sum;
+}
+
+/// What a GPU's memory has to hold of the plan. Verified sizes are below 2^48.
+inline uint64_t gpuBytes(const fb::Device &device) {
+  return device.weight_bytes() + device.kv_bytes() + device.arena_bytes() +
+         device.workspace_bytes();
+}
+
 /// The failure of a check on a plan's contents.
 template <class... Args>
 Status invalidPlan(fmt::format_string<Args...> format, Args &&...args) {

@@ -26,7 +26,7 @@ std::optional<int32_t> optionalId(int32_t id) {
 
 StatusOr<Tokenizer> planTokenizer(const Plan &plan,
                                   std::string_view preOverride) {
-  const fb::Tokenizer *table = plan.table().tokenizer();
+  const fb::Tokenizer *table = plan.tokenizer();
   if (!table || count(table->tokens()) == 0)
     return Status(StatusCode::Unsupported,
                   plan.path() + ": carries no tokenizer, because the model "
@@ -68,7 +68,7 @@ StatusOr<ChatTemplate> planChatTemplate(const Plan &plan) {
 }
 
 std::string_view planChatTemplateSource(const Plan &plan) {
-  const fb::Tokenizer *table = plan.table().tokenizer();
+  const fb::Tokenizer *table = plan.tokenizer();
   return table ? text(table->chat_template()) : std::string_view();
 }
 

@@ -24,14 +24,24 @@ struct ShapingOption {
   Kind kind = Word; ///< Paths are recorded as those of models are: plan.fbs.
 };
 constexpr ShapingOption kShapingOptions[] = {
-    {"--target"},  {"--target-file", ShapingOption::Path},
-    {"--ctx"},     {"--sequences"},
-    {"--ubatch"},  {"--kv-budget"},
-    {"--kv-type"}, {"--mla"},
-    {"--weights"}, {"--checksums"},
-    {"--experts"}, {"--gpu-arch"},
-    {"--place"},   {"--no-tokenizer", ShapingOption::Flag},
+    {"--target"},
+    {"--target-file", ShapingOption::Path},
+    {"--ctx"},
+    {"--ladder"},
+    {"--sequences"},
+    {"--ubatch"},
+    {"--kv-budget"},
+    {"--kv-type"},
+    {"--mla"},
+    {"--weights"},
+    {"--checksums"},
+    {"--experts"},
+    {"--gpu-arch"},
+    {"--place"},
+    {"--no-tokenizer", ShapingOption::Flag},
     {"--pre"},
+    {"--vram-limit"},
+    {"--dram-limit"},
 };
 
 const ShapingOption *findOption(std::string_view name) {
@@ -89,6 +99,49 @@ std::vector<OptionChange> optionsOf(const fb::Plan &plan,
       planPath);
 }
 
+/// A ladder (moec's Ladder.h) for another machine: budgets are of this one's
+/// GPUs.
+std::string withoutBudgets(std::string_view ladder) {
+  std::vector<std::string_view> contexts;
+  while (!ladder.empty()) {
+    size_t end = std::min(ladder.find(','), ladder.size());
+    std::string_view rung = ladder.substr(0, end);
+    rung = rung.substr(0, rung.find('@'));
+    if (std::ranges::find(contexts, rung) == contexts.end())
+      contexts.push_back(rung);
+    ladder.remove_prefix(std::min(end + 1, ladder.size()));
+  }
+  return fmt::format("{}", fmt::join(contexts, ","));
+}
+
+/// The options with a change. A ladder gets one more rung of a context.
+void apply(const OptionChange &change, std::vector<OptionChange> &options) {
+  auto find = [&](std::string_view name) {
+    return std::ranges::find(options, name, &OptionChange::name);
+  };
+  auto ladder = find("--ladder");
+  // A machine is named or described, not both; rules and limits are for the
+  // devices of the one before.
+  if (change.name == "--target") {
+    if (ladder != options.end()) {
+      ladder->value = withoutBudgets(ladder->value);
+      if (ladder->value.find(',') == std::string::npos)
+        ladder->name = "--ctx";
+    }
+    std::erase_if(options, [](auto &old) {
+      return old.name == "--target-file" || old.name == "--place" ||
+             old.name == "--vram-limit" || old.name == "--dram-limit";
+    });
+  } else if (change.name == "--ctx" && ladder != options.end()) {
+    ladder->value += "," + change.value;
+    return;
+  }
+  if (auto old = find(change.name); old != options.end())
+    old->value = change.value;
+  else
+    options.push_back(change);
+}
+
 /// Whether the size of the cache was asked for, not that of contexts.
 bool hasKvBudget(const fb::Plan &plan) {
   return std::ranges::count(optionsOf(plan, ""), "--kv-budget",
@@ -131,19 +184,8 @@ std::string recompileLine(const fb::Plan &plan, std::string_view planPath,
                           std::span<const OptionChange> changes,
                           std::span<const std::string> modelPaths) {
   std::vector<OptionChange> options = optionsOf(plan, planPath);
-  for (const OptionChange &change : changes) {
-    // A machine is named or described, not both; rules name devices of the one
-    // before.
-    if (change.name == "--target")
-      std::erase_if(options, [](auto &old) {
-        return old.name == "--target-file" || old.name == "--place";
-      });
-    auto old = std::ranges::find(options, change.name, &OptionChange::name);
-    if (old == options.end())
-      options.push_back(change);
-    else
-      old->value = change.value;
-  }
+  for (const OptionChange &change : changes)
+    apply(change, options);
   std::string model = modelPath(plan, planPath, modelPaths);
   std::string command = fmt::format(
       "\n{}moec compile {}", model.empty() ? kRunWithModelLead : kRunLead,

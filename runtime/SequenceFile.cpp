@@ -76,7 +76,7 @@ Status Sequence::save(const std::string &path) const {
   const KvPages &pages = engine_->kvPages_;
   Header header;
   header.tokens = uint32_t(tokens_.size());
-  header.plan = hash64({engine_->plan_.bytes()});
+  header.plan = engine_->plan_.fingerprint();
   header.pageBytes = pages.bytes();
   header.pages = pages_.size();
   if (state_ != StatePool::kNone)
@@ -118,12 +118,17 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
                   fmt::format("has version {}, this moert reads version {}; "
                               "start the text again",
                               header.version, Header().version));
-  if (header.plan != hash64({plan_.bytes()}) ||
+  if (header.plan != plan_.fingerprint() ||
       header.pageBytes != kvPages_.bytes())
     return Status(StatusCode::WrongMachine,
-                  fmt::format("was saved with another plan than {}; use that "
-                              "plan, or start the text again",
-                              plan_.path()));
+                  plan_.chosen() == 0
+                      ? fmt::format("was saved with another plan than {}; use "
+                                    "that plan, or start the text again",
+                                    plan_.path())
+                      : fmt::format("was saved with another plan or rung than "
+                                    "{} of {}; use that (--rung), or start the "
+                                    "text again",
+                                    plan_.rungName(), plan_.path()));
   uint64_t pages =
       (uint64_t(header.tokens) + moek::kKvPage - 1) / moek::kKvPage;
   uint64_t stateBytes = states_ ? states_->bytes() : 0;

@@ -18,6 +18,7 @@ namespace moert {
 namespace fb {
 struct Plan;
 struct Phase;
+struct Tokenizer;
 } // namespace fb
 
 /// Upper bounds on numbers in a plan. Far above any real model, and low enough
@@ -46,6 +47,18 @@ Status verifyTables(const fb::Plan &plan);
 /// launches on GPUs alone, of grids and blocks that these take; events that are
 /// signalled once, before they are waited for. Needs verifyTables().
 Status verifyPhases(const fb::Plan &plan);
+
+/// Both.
+Status verifyPlan(const fb::Plan &plan);
+
+/// verifyPlan() of each rung, the message of whose failure begins with its
+/// number; that they are of one model and in order (runtime/schema/plan.fbs),
+/// and that nothing is beside them.
+Status verifyLadder(const fb::Plan &ladder);
+inline constexpr uint32_t kMaxRungs = 64;
+
+/// Of a plan's own, or of a ladder's for one of its rungs.
+Status verifyTokenizer(const fb::Plan &plan, const fb::Tokenizer &tokenizer);
 
 /// That no instruction reads what was not written before it in its phase or was
 /// overwritten since; that workers and queues never race (barriers and events

@@ -9,14 +9,29 @@ namespace {
 struct Recorded {
   std::vector<const fb::Weight *> weights;
   std::vector<Extent> extents;
+  std::vector<Extent> known; ///< Of further ones, which were verified before.
 
-  Recorded(const fb::Plan &plan, uint32_t file) {
-    for (uint32_t i = 0; i < count(plan.weights()); ++i)
-      if (const fb::Weight *weight = plan.weights()->Get(i);
-          weight->file() == file && weight->checksum()) {
-        weights.push_back(weight);
-        extents.push_back(extentOf(*weight));
+  Recorded(const fb::Plan &plan, uint32_t file, const std::string &path,
+           const VerifiedWeights &before) {
+    for (uint32_t i = 0; i < count(plan.weights()); ++i) {
+      const fb::Weight *weight = plan.weights()->Get(i);
+      if (weight->file() != file || !weight->checksum())
+        continue;
+      Extent extent = extentOf(*weight);
+      if (before.contains({path, extent.offset, extent.bytes,
+                           std::string(text(weight->checksum()))})) {
+        known.push_back(extent);
+        continue;
       }
+      weights.push_back(weight);
+      extents.push_back(extent);
+    }
+  }
+
+  void addTo(VerifiedWeights &verified, const std::string &path) const {
+    for (size_t i = 0; i < weights.size(); ++i)
+      verified.emplace(path, extents[i].offset, extents[i].bytes,
+                       text(weights[i]->checksum()));
   }
 };
 
@@ -26,11 +41,14 @@ StatusOr<FileContent> verifyFile(const fb::Plan &plan, uint32_t index,
                                  const PiecesOptions &options) {
   FileContent result;
   result.path = file.path();
+  result.isModel = plan.files()->Get(index)->kind() == fb::FileKind::Model;
   result.weights = recorded.weights.size();
   result.bytes = bytesToHash(recorded.extents);
   std::vector<Extent> all = extentsIn(plan, index);
-  result.sampled = all.size() - result.weights;
-  result.unchecked = bytesToHash(all) - result.bytes;
+  result.sampled = all.size() - result.weights - recorded.known.size();
+  std::vector<Extent> checked = recorded.extents;
+  checked.insert(checked.end(), recorded.known.begin(), recorded.known.end());
+  result.unchecked = bytesToHash(all) - bytesToHash(checked);
   if (const flatbuffers::String *expected =
           plan.files()->Get(index)->sample_hash();
       expected && result.sampled > 0) {
@@ -50,25 +68,36 @@ StatusOr<FileContent> verifyFile(const fb::Plan &plan, uint32_t index,
 
 StatusOr<std::vector<FileContent>>
 verifyContent(const Plan &plan, std::span<const InputFile> files,
-              const PiecesOptions &options) {
+              const PiecesOptions &options, VerifiedWeights &verified) {
   std::vector<Recorded> recorded;
-  uint64_t before = 0, total = 0;
+  uint64_t done = 0, total = 0;
   for (uint32_t i = 0; i < files.size(); ++i)
-    total += bytesToHash(recorded.emplace_back(plan.table(), i).extents);
+    total += bytesToHash(
+        recorded.emplace_back(plan.table(), i, files[i].path(), verified)
+            .extents);
   PiecesOptions own = options;
   if (options.progress)
-    own.progress = [&](uint64_t done, uint64_t) {
-      return options.progress(before + done, total);
+    own.progress = [&](uint64_t ofFile, uint64_t) {
+      return options.progress(done + ofFile, total);
     };
   std::vector<FileContent> result;
   for (uint32_t i = 0; i < files.size(); ++i) {
     MOE_ASSIGN_OR_RETURN(
         FileContent content,
         verifyFile(plan.table(), i, files[i], recorded[i], own));
-    before += content.bytes;
+    done += content.bytes;
     result.push_back(std::move(content));
   }
+  for (uint32_t i = 0; i < files.size(); ++i)
+    recorded[i].addTo(verified, files[i].path());
   return result;
+}
+
+StatusOr<std::vector<FileContent>>
+verifyContent(const Plan &plan, std::span<const InputFile> files,
+              const PiecesOptions &options) {
+  VerifiedWeights none;
+  return verifyContent(plan, files, options, none);
 }
 
 } // namespace moert

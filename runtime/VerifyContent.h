@@ -5,7 +5,9 @@
 
 #include "runtime/WeightFiles.h"
 
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace moert {
@@ -18,9 +20,10 @@ struct DamagedWeight {
 /// What one file was found to be.
 struct FileContent {
   std::string path;
-  size_t weights = 0; ///< Compared byte by byte, with their checksums.
-  uint64_t bytes = 0; ///< That these have in the file.
-  size_t sampled = 0; ///< Further weights, of which there are samples alone.
+  bool isModel = false; ///< Else what moec packed.
+  size_t weights = 0;   ///< Compared byte by byte, with their checksums.
+  uint64_t bytes = 0;   ///< That these have in the file.
+  size_t sampled = 0;   ///< Further weights, of which there are samples alone.
   uint64_t unchecked = 0; ///< Bytes of the file that only they have.
   bool samplesDiffer = false;
   std::vector<DamagedWeight> damaged; ///< In the plan's order.
@@ -35,6 +38,16 @@ struct FileContent {
 StatusOr<std::vector<FileContent>>
 verifyContent(const Plan &plan, std::span<const InputFile> files,
               const PiecesOptions &options);
+
+/// Path of the file, offset, bytes and checksum of weights.
+using VerifiedWeights =
+    std::set<std::tuple<std::string, uint64_t, uint64_t, std::string>>;
+
+/// The same without those that are `verified`, for rungs that share weights;
+/// what was read is added to them.
+StatusOr<std::vector<FileContent>>
+verifyContent(const Plan &plan, std::span<const InputFile> files,
+              const PiecesOptions &options, VerifiedWeights &verified);
 
 } // namespace moert
 

@@ -350,6 +350,8 @@ Status verifyKernelName(std::string_view name) {
                             quoted(name)));
 }
 
+} // namespace
+
 Status verifyTokenizer(const fb::Plan &plan, const fb::Tokenizer &tokenizer) {
   uint32_t tokens = count(tokenizer.tokens());
   if (tokens > plan.vocab())
@@ -370,8 +372,6 @@ Status verifyTokenizer(const fb::Plan &plan, const fb::Tokenizer &tokenizer) {
                          int64_t(tokens) - 1);
   return Status::ok();
 }
-
-} // namespace
 
 Status verifyTables(const fb::Plan &plan) {
   MOE_RETURN_IF_ERROR(verifyScalars(plan));

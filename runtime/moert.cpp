@@ -151,6 +151,8 @@ moert_status moert_open(moert_engine *handle, const char *planPath,
     EngineOptions engineOptions;
     engineOptions.threads = options.threads;
     engineOptions.allowPaging = options.allow_paging != 0;
+    engineOptions.rung = {uint32_t(std::max(options.rung, 0)),
+                          std::max(options.context, 0)};
     if (options.model_path)
       engineOptions.files.models.emplace_back(options.model_path);
     if (options.weights_path)

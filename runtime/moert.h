@@ -59,6 +59,10 @@ typedef struct moert_open_options {
   int32_t allow_paging;     /* 0: DOES_NOT_FIT where memory does not hold all
                                weights; else they are read from the disk again
                                and again */
+  int32_t rung;             /* of a ladder, from 1; 0: what `context` and free
+                               memory say */
+  int32_t context;          /* tokens that the rung, or the plan, has to hold;
+                               0: as many as memory has room for */
 } moert_open_options;
 
 /* Opens a plan in place of the one open before, of which no sequences may be

@@ -84,7 +84,10 @@ std::string commandLine(const CompileRequest &request) {
     add("--target", moert::shellWord(request.target));
   else
     add("--target-file", moert::shellPath(request.targetFile));
-  addNumber("--ctx", &CompileRequest::context);
+  if (request.ladder.empty())
+    addNumber("--ctx", &CompileRequest::context);
+  else
+    add("--ladder", ladderWord(request.ladder));
   addNumber("--sequences", &CompileRequest::sequences);
   if (request.kvBudget != defaults.kvBudget)
     add("--kv-budget", moert::sizeWord(uint64_t(request.kvBudget)));
@@ -131,9 +134,11 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
     machine = "--target-file " + moert::shellWord(path);
   }
   return fmt::format(
-      "{} --ctx {}{}{} --ubatch {} --kv-type {} --mla {} "
+      "{} {}{}{} --ubatch {} --kv-type {} --mla {} "
       "--weights {}{}{}{}{}{}",
-      machine, context,
+      machine,
+      request.ladder.empty() ? fmt::format("--ctx {}", context)
+                             : "--ladder " + ladderWord(request.ladder),
       request.sequences > 1 ? fmt::format(" --sequences {}", request.sequences)
                             : "",
       request.kvBudget

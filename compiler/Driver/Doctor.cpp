@@ -80,22 +80,13 @@ Finding memoryNodes(const DoctorOptions &options) {
   return finding;
 }
 
-/// Of a line "MemAvailable:  123 kB", in bytes; 0 where there is none.
-uint64_t memoryLine(const DoctorOptions &options, std::string_view key) {
-  std::ifstream file(options.processRoot + "/meminfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(key))
-      return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
-  return 0;
-}
-
 Finding memory(const DoctorOptions &options) {
   moert::MemoryLimit limit =
       moert::hostMemoryLimit(options.systemRoot, options.processRoot);
   Finding finding{"memory", humanBytes(double(limit.bytes))};
   if (limit.ofGroup)
     finding.value += " (of its control group)";
-  uint64_t available = memoryLine(options, "MemAvailable:");
+  uint64_t available = moert::memoryLine("MemAvailable:", options.processRoot);
   if (available == 0 || limit.bytes == 0)
     return finding;
   finding.value +=
@@ -285,8 +276,7 @@ void addPlanGpus(const moert::Plan &plan, const DoctorOptions &options,
                        counted(gpus->size(), "GPU")),
            Level::Blocks});
     const Gpu &gpu = (*gpus)[i];
-    uint64_t need = wanted[i]->weight_bytes() + wanted[i]->kv_bytes() +
-                    wanted[i]->arena_bytes() + wanted[i]->workspace_bytes();
+    uint64_t need = moert::gpuBytes(*wanted[i]);
     Finding finding{name,
                     fmt::format("{} of {} free on {}", humanBytes(double(need)),
                                 humanBytes(double(gpu.freeBytes)),
@@ -334,9 +324,19 @@ std::vector<Finding> examineMachine(const DoctorOptions &options) {
   return findings;
 }
 
-std::vector<Finding> examinePlan(const moert::Plan &plan,
+std::vector<Finding> examinePlan(moert::Plan plan, const moert::RungWish &wish,
                                  const DoctorOptions &options) {
   std::vector<Finding> findings;
+  moert::LadderMachine machine;
+  machine.threads = int(moert::physicalCores().size());
+  machine.systemRoot = options.systemRoot;
+  machine.processRoot = options.processRoot;
+  machine.cudaLibrary = options.cudaLibrary;
+  auto rung = moert::takeRung(plan, wish, machine);
+  if (!rung)
+    return {failed("rung", rung.status())};
+  if (rung->number > 0)
+    findings.push_back({"rung", rung->why});
   if (Status status = plan.checkMachine(); !status.isOk())
     findings.push_back(failed("CPU of the plan", status));
   else

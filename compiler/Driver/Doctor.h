@@ -3,7 +3,7 @@
 #ifndef MOE_COMPILER_DRIVER_DOCTOR_H
 #define MOE_COMPILER_DRIVER_DOCTOR_H
 
-#include "runtime/Plan.h"
+#include "runtime/Ladder.h"
 #include "runtime/device/cuda/CudaDriver.h"
 
 #include <string>
@@ -38,9 +38,10 @@ struct DoctorOptions {
 /// limits, disk, GPUs, driver, NVRTC, calibration. Measures nothing.
 std::vector<Finding> examineMachine(const DoctorOptions &options);
 
-/// Whether the machine runs `plan`: its instruction sets and GPUs, that its
-/// files are there and unchanged, that memory holds it.
-std::vector<Finding> examinePlan(const moert::Plan &plan,
+/// Whether the machine runs `plan`: which rung of a ladder it would be, its
+/// instruction sets and GPUs, that its files are there and unchanged, that
+/// memory holds it.
+std::vector<Finding> examinePlan(moert::Plan plan, const moert::RungWish &wish,
                                  const DoctorOptions &options);
 
 } // namespace moec

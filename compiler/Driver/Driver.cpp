@@ -132,7 +132,8 @@ StatusOr<int64_t> contextOf(const CompileRequest &request,
     return std::min(most, kDefaultContext);
   if (request.context > most)
     return Status(StatusCode::Usage,
-                  fmt::format("--ctx {}: the model was trained for {} tokens",
+                  fmt::format("{} {}: the model was trained for {} tokens",
+                              request.ladder.empty() ? "--ctx" : "--ladder",
                               request.context, most));
   return request.context;
 }
@@ -203,13 +204,15 @@ Status makeFolder(const std::string &path) {
   return Status::ok();
 }
 
-/// The one program of a module.
-StatusOr<mlir::plan::ProgramOp> programOf(mlir::ModuleOp module) {
-  auto programs = module.getOps<mlir::plan::ProgramOp>();
-  if (llvm::hasSingleElement(programs))
-    return *programs.begin();
-  return Status(StatusCode::InvalidFile,
-                "expected one plan.program in the module");
+/// The program of a module, or those of a ladder's rungs.
+StatusOr<std::vector<mlir::plan::ProgramOp>> programsOf(mlir::ModuleOp module) {
+  std::vector<mlir::plan::ProgramOp> programs;
+  for (auto program : module.getOps<mlir::plan::ProgramOp>())
+    programs.push_back(program);
+  if (programs.empty())
+    return Status(StatusCode::InvalidFile,
+                  "expected a plan.program in the module");
+  return programs;
 }
 
 /// Of the model file, each that an op reads once.
@@ -319,17 +322,18 @@ bool usesGpu(const TargetDesc &target) {
 
 /// What compilations of one command share.
 struct Given {
-  GgufModel model;
+  const GgufModel &model;
   TargetDesc target;
-  moert::InputSet inputs; ///< What must not be written to.
+  const moert::InputSet &inputs; ///< What must not be written to.
 };
 
 /// What to do on a disk without room for weights.
 std::string withoutPacking(const CompileRequest &request, const Given &given);
 
 /// Writes report.output and the weights that it needs.
-Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
-                 const Given &given, CompileReport &report) {
+Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+                 const CompileRequest &request, const Given &given,
+                 CompileReport &report) {
   PlaceWeightsOptions options;
   MOE_ASSIGN_OR_RETURN(options.paths,
                        PairPaths::resolve(report.output, request.weightsFile));
@@ -338,8 +342,8 @@ Status writePair(mlir::plan::ProgramOp program, const CompileRequest &request,
   options.withoutSpace = [&] { return withoutPacking(request, given); };
   if (request.checksums != "auto")
     options.checksums = request.checksums == "full";
-  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, placeWeights(program, options));
-  MOE_ASSIGN_OR_RETURN(report.plan, serializePlan(program));
+  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, placeWeights(programs, options));
+  MOE_ASSIGN_OR_RETURN(report.plan, serializePlan(programs));
   MOE_ASSIGN_OR_RETURN(moert::OutputFile plan,
                        startPlan(report.plan, report.output));
   std::string before = weightsOfOldPlan(options.paths);
@@ -386,22 +390,29 @@ struct PassFailure {
   AskedContext context;
 };
 
-/// Compiles an opened model for a known machine; `failed` is set where a pass
-/// could not do what was asked for.
-StatusOr<CompileReport> compileFor(const CompileRequest &request,
-                                   const Given &given,
-                                   std::optional<PassFailure> &failed) {
-  const auto &[model, target, inputs] = given;
+/// What passes make of a model.
+struct Lowered {
   CompileReport report;
+  mlir::OwningOpRef<mlir::ModuleOp> module = {};
+  /// That is to be written; null where the request was for less.
+  mlir::plan::ProgramOp program = {};
+};
+
+/// Lowers an opened model for a known machine; `failed` is set where a pass
+/// could not do what was asked for.
+StatusOr<Lowered> lower(mlir::MLIRContext &context,
+                        const CompileRequest &request, const Given &given,
+                        std::optional<PassFailure> &failed) {
+  const auto &[model, target, inputs] = given;
+  Lowered lowered;
+  CompileReport &report = lowered.report;
+  mlir::OwningOpRef<mlir::ModuleOp> &module = lowered.module;
   report.output = outputOf(request);
-  mlir::MLIRContext context;
-  loadDialects(context);
-  MOE_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
-                       importModel(context, model));
+  MOE_ASSIGN_OR_RETURN(module, importModel(context, model));
   report.notes = target.notes;
   if (request.emit == Emit::Moe) {
     MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
-    return report;
+    return lowered;
   }
   if (usesGpu(target))
     report.notes.emplace_back(moert::kGpuPlanNote);
@@ -436,7 +447,7 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
     MOE_RETURN_IF_ERROR(writeText(
         request.emit == Emit::Rules ? placedRules(*module) : textOf(*module),
         report));
-    return report;
+    return lowered;
   }
 
   MOE_ASSIGN_OR_RETURN(std::string userOptions,
@@ -450,20 +461,42 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
     report.remarks = collapseLayers(runner.log().remarks());
   if (request.emit == Emit::Plan) {
     MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
-    return report;
+    return lowered;
   }
 
-  MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
-  if (request.emit == Emit::Forecast) {
-    report.forecast = forecastOf(program);
-    return report;
-  }
+  MOE_ASSIGN_OR_RETURN(std::vector<mlir::plan::ProgramOp> programs,
+                       programsOf(*module));
+  if (request.emit == Emit::Forecast)
+    report.forecast = forecastOf(programs.front());
+  else
+    lowered.program = programs.front();
+  return lowered;
+}
+
+/// Compiles and writes one plan.
+StatusOr<CompileReport> compileFor(const CompileRequest &request,
+                                   const Given &given,
+                                   std::optional<PassFailure> &failed) {
+  mlir::MLIRContext context;
+  loadDialects(context);
+  MOE_ASSIGN_OR_RETURN(Lowered one, lower(context, request, given, failed));
+  if (!one.program)
+    return std::move(one.report);
   MOE_RETURN_IF_ERROR(
-      addTokenizer(program, model, request.tokenizer, request.pre));
-  MOE_RETURN_IF_ERROR(compileKernels(program, request));
-  MOE_RETURN_IF_ERROR(writePair(program, request, given, report));
-  std::ranges::move(notesOf(program), std::back_inserter(report.notes));
-  return report;
+      addTokenizer(one.program, given.model, request.tokenizer, request.pre));
+  MOE_RETURN_IF_ERROR(compileKernels(one.program, request));
+  MOE_RETURN_IF_ERROR(writePair(one.program, request, given, one.report));
+  std::ranges::move(notesOf(one.program), std::back_inserter(one.report.notes));
+  return std::move(one.report);
+}
+
+/// With the memory of GPUs that the rung may plan with.
+StatusOr<Given> givenOf(const LadderRung &rung, const Given &given) {
+  Given own = given;
+  if (rung.vramLimit)
+    MOE_RETURN_IF_ERROR(
+        limitMemory(own.target, DeviceKind::Cuda, uint64_t(rung.vramLimit)));
+  return own;
 }
 
 /// The same for a request that may be one of many: nothing is written.
@@ -472,7 +505,142 @@ bool compiles(CompileRequest request, const Given &given) {
   request.output.clear();
   request.dumpFolder.clear();
   std::optional<PassFailure> failed;
-  return compileFor(request, given, failed).isOk();
+  if (request.ladder.empty())
+    return compileFor(request, given, failed).isOk();
+  for (const LadderRung &rung : request.ladder) {
+    auto own = givenOf(rung, given);
+    request.context = rung.context;
+    if (!own || !compileFor(request, *own, failed).isOk())
+      return false;
+  }
+  return true;
+}
+
+/// A ladder as near as one plan's remedy is; none where nothing mends the rung.
+std::optional<Remedy> mendRung(const CompileRequest &request, size_t index,
+                               const Given &ofRung, const PassFailure &failed) {
+  CompileRequest alone = request;
+  alone.ladder.clear();
+  alone.context = request.ladder[index].context;
+  auto remedy = findRemedy(
+      alone, failed.failure.code, failed.context,
+      [&](const CompileRequest &near) { return compiles(near, ofRung); });
+  if (remedy) {
+    remedy->request.ladder =
+        shortened(request.ladder, index, remedy->request.context);
+    return remedy;
+  }
+  if (index == 0 || failed.failure.code != StatusCode::DoesNotFit)
+    return std::nullopt;
+  Remedy without{"it fits without this rung", request};
+  without.request.ladder = withoutFrom(request.ladder, index);
+  return without;
+}
+
+/// Why a rung has no plan, with the nearest ladder of which all have one.
+Status rungFailure(const CompileRequest &request, size_t index,
+                   const Given &given, const Given &ofRung,
+                   std::optional<PassFailure> failed, const Status &status) {
+  std::string place = rungName(request.ladder, index);
+  auto remedy = failed ? mendRung(request, index, ofRung, *failed)
+                       : std::optional<Remedy>();
+  if (!remedy)
+    return Status(status).at(place);
+  CompileRequest &fixed = remedy->request;
+  fixed.context = 0;
+  std::optional<Given> where(given);
+  if (fixed.ladder.size() == 1) {
+    LadderRung one = fixed.ladder.front();
+    where.reset();
+    if (auto own = givenOf(one, given))
+      where.emplace(*own);
+    fixed.context = one.context;
+    fixed.vramLimit = one.vramLimit ? one.vramLimit : fixed.vramLimit;
+    fixed.ladder.clear();
+  }
+  if (!where || !compiles(fixed, *where))
+    return Status(status).at(place);
+  failed->failure.fix = remedy->change;
+  return Status(status.code(), place + ": " +
+                                   failed->failure.status().message() +
+                                   moert::runLine(commandLine(fixed)));
+}
+
+/// What is said of every rung once, the rest with the rung's number.
+std::vector<std::string>
+textsOf(const std::vector<std::vector<std::string>> &ofRungs) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < ofRungs.size(); ++i)
+    for (const std::string &text : ofRungs[i]) {
+      bool isCommon = std::ranges::all_of(ofRungs, [&](const auto &other) {
+        return std::ranges::find(other, text) != other.end();
+      });
+      if (!isCommon)
+        texts.push_back(fmt::format("rung {}: {}", i + 1, text));
+      else if (i == 0)
+        texts.push_back(text);
+    }
+  return texts;
+}
+
+/// As the rungs of a plan are ordered by it.
+uint64_t gpuBudget(mlir::plan::ProgramOp program) {
+  uint64_t bytes = 0;
+  for (auto device : program.getBody().getOps<mlir::plan::DeviceOp>())
+    if (device.getKind() == mlir::plan::DeviceKind::Cuda)
+      bytes += device.getMemoryBytes();
+  return bytes;
+}
+
+/// Compiles and writes a ladder. Each rung has a plan before weights, which may
+/// take hours, are packed for all of them.
+StatusOr<CompileReport> compileLadder(const CompileRequest &request,
+                                      const Given &given) {
+  mlir::MLIRContext context;
+  loadDialects(context);
+  std::vector<Lowered> rungs;
+  std::vector<mlir::plan::ProgramOp> programs;
+  for (size_t i = 0; i < request.ladder.size(); ++i) {
+    CompileRequest own = request;
+    own.context = request.ladder[i].context;
+    if (!request.dumpFolder.empty()) {
+      own.dumpFolder = fmt::format("{}/rung-{}", request.dumpFolder, i + 1);
+      MOE_RETURN_IF_ERROR(makeFolder(own.dumpFolder));
+    }
+    auto ofRung = givenOf(request.ladder[i], given);
+    if (!ofRung)
+      return Status(ofRung.status()).at(rungName(request.ladder, i));
+    std::optional<PassFailure> failed;
+    auto lowered = lower(context, own, *ofRung, failed);
+    if (!lowered)
+      return rungFailure(request, i, given, *ofRung, std::move(failed),
+                         lowered.status());
+    rungs.push_back(*std::move(lowered));
+  }
+  // A rung that leaves GPUs alone needs none, whatever it may use of them.
+  std::ranges::stable_sort(rungs, {}, [](const Lowered &rung) {
+    mlir::plan::ProgramOp program = rung.program;
+    return std::pair(program.getContext(), gpuBudget(program));
+  });
+  for (Lowered &rung : rungs)
+    programs.push_back(rung.program);
+  std::vector<std::vector<std::string>> notes, remarks;
+  for (Lowered &rung : rungs) {
+    // For its notes; the file has the vocabulary once.
+    MOE_RETURN_IF_ERROR(addTokenizer(rung.program, given.model,
+                                     request.tokenizer, request.pre));
+    MOE_RETURN_IF_ERROR(compileKernels(rung.program, request));
+    std::ranges::move(notesOf(rung.program),
+                      std::back_inserter(rung.report.notes));
+    notes.push_back(std::move(rung.report.notes));
+    remarks.push_back(std::move(rung.report.remarks));
+  }
+  CompileReport report;
+  report.output = outputOf(request);
+  report.notes = textsOf(notes);
+  report.remarks = textsOf(remarks);
+  MOE_RETURN_IF_ERROR(writePair(programs, request, given, report));
+  return report;
 }
 
 std::string withoutPacking(const CompileRequest &request, const Given &given) {
@@ -492,7 +660,9 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   if (!request.dumpFolder.empty())
     MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
 
-  const Given given{std::move(model), std::move(target), std::move(inputs)};
+  const Given given{model, std::move(target), inputs};
+  if (!request.ladder.empty())
+    return compileLadder(request, given);
   std::optional<PassFailure> failed;
   auto report = compileFor(request, given, failed);
   if (!failed || request.emit == Emit::Forecast)
@@ -520,13 +690,16 @@ StatusOr<std::vector<std::string>> checkModel(const GgufModel &model) {
   return notesOf(*module);
 }
 
-StatusOr<std::string> inspectPlan(const std::string &path) {
+StatusOr<std::string> inspectPlan(const std::string &path, uint32_t rung) {
   MOE_ASSIGN_OR_RETURN(moert::Plan plan, moert::Plan::read(path));
+  MOE_RETURN_IF_ERROR(plan.chooseNamed(rung));
   mlir::MLIRContext context;
   loadDialects(context);
   DiagnosticLog log(&context);
-  MOE_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module,
-                       readPlan(context, plan.table()));
+  MOE_ASSIGN_OR_RETURN(
+      mlir::OwningOpRef<mlir::ModuleOp> module,
+      rung > 0 ? readPlan(context, plan.rung(rung), plan.tokenizer())
+               : readPlan(context, plan.rung(0)));
   return textOf(*module);
 }
 
@@ -545,8 +718,9 @@ Status assemblePlan(const std::string &textPath, const std::string &output) {
       text, mlir::ParserConfig(&context), name);
   if (!module)
     return log.parseFailure(name);
-  MOE_ASSIGN_OR_RETURN(mlir::plan::ProgramOp program, programOf(*module));
-  return writePlan(program, output);
+  MOE_ASSIGN_OR_RETURN(std::vector<mlir::plan::ProgramOp> programs,
+                       programsOf(*module));
+  return writePlan(programs, output);
 }
 
 } // namespace moec

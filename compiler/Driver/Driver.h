@@ -4,6 +4,7 @@
 #define MOE_COMPILER_DRIVER_DRIVER_H
 
 #include "compiler/Driver/Forecast.h"
+#include "compiler/Driver/Ladder.h"
 #include "compiler/Import/GgufFile.h"
 #include "runtime/base/Status.h"
 
@@ -34,8 +35,10 @@ struct CompileRequest {
   std::string dumpFolder; ///< IR after every pass, remarks; "" for none.
   bool verbose = false;   ///< CompileReport::remarks are wanted.
   int64_t context = 0;    ///< Of a sequence; 0: the model's, at most 4096.
-  int64_t sequences = 1;  ///< Decoded together.
-  int64_t kvBudget = 0; ///< Bytes of the cache; 0: a context of each sequence.
+  /// Instead of `context` several plans in one file, for Emit::Fb.
+  std::vector<LadderRung> ladder;
+  int64_t sequences = 1; ///< Decoded together.
+  int64_t kvBudget = 0;  ///< Bytes of the cache; 0: a context of each sequence.
   int64_t ubatch = 512;
   int64_t experts = 0; ///< 0: as many as the model uses.
   std::string mla = "auto";
@@ -93,15 +96,18 @@ struct CompileReport {
 /// for the model, Usage for options and targets, DoesNotFit for budgets,
 /// Unsupported for architectures, formats, missing kernels, a GPU's kernels
 /// without NVRTC and a vocabulary that the runtime cannot use, Io. What moert
-/// would refuse to run is found before weights are packed.
+/// would refuse to run is found before weights are packed; the message about a
+/// rung of a ladder names it.
 moert::StatusOr<CompileReport> compileModel(const CompileRequest &request);
 
 /// What compileModel would say of `model` whatever the machine: notes, or the
 /// failure that importing it or its vocabulary ends with.
 moert::StatusOr<std::vector<std::string>> checkModel(const GgufModel &model);
 
-/// A plan file as text of the plan dialect.
-moert::StatusOr<std::string> inspectPlan(const std::string &path);
+/// A plan file as text of the plan dialect; of a ladder all rungs, or that with
+/// this number.
+moert::StatusOr<std::string> inspectPlan(const std::string &path,
+                                         uint32_t rung = 0);
 
 /// Text of the plan dialect to a plan file; the inverse of inspectPlan.
 moert::Status assemblePlan(const std::string &textPath,

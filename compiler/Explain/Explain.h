@@ -20,10 +20,14 @@ namespace moec {
 /// every figure share a row, "blk.3-60.attn_q x58", whose figures are their
 /// sums; `full` gives every op a row. Names from the plan are escaped.
 std::string explainText(const moert::fb::Plan &plan, bool full);
+/// Of a ladder a table of its rungs, and the report on the chosen one.
+std::string explainText(const moert::Plan &plan, bool full);
 
 /// The same and every op by itself, as one JSON object. Sizes are in bytes,
 /// times in seconds; what the plan does not tell is null.
 std::string explainJson(const moert::fb::Plan &plan);
+/// Of a ladder the chosen rung, with its number and all "rungs".
+std::string explainJson(const moert::Plan &plan);
 
 /// The facts of explainJson() as one HTML page that loads nothing: memory, a
 /// roofline, when a step does what, and the ops in a table. Layers alike share

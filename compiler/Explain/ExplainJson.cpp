@@ -3,6 +3,7 @@
 #include "compiler/Explain/Collapse.h"
 #include "compiler/Explain/Explain.h"
 #include "compiler/Explain/GpuCode.h"
+#include "compiler/Explain/Ladder.h"
 #include "runtime/PlanAccess.h"
 
 using namespace moert;
@@ -187,7 +188,8 @@ Json planJson(const fb::Plan &plan, const ExplainSummary &summary) {
   return json;
 }
 
-std::string explainJson(const fb::Plan &plan) {
+namespace {
+Json wholeJson(const fb::Plan &plan) {
   ExplainSummary summary(plan);
   Json json = planJson(plan, summary);
   json["phases"] = Json::array();
@@ -199,7 +201,25 @@ std::string explainJson(const fb::Plan &plan) {
     added["timeline"] = timelineJson(Timeline(plan, phase), phase);
   }
   json["gpu_code"] = gpuJson(GpuCode(plan));
+  return json;
+}
+
+std::string textOf(const Json &json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+} // namespace
+
+std::string explainJson(const fb::Plan &plan) {
+  return textOf(wholeJson(plan));
+}
+
+std::string explainJson(const Plan &plan) {
+  Json json = wholeJson(plan.table());
+  if (plan.rungs() > 0) {
+    json["rung"] = plan.chosen();
+    json["rungs"] = ladderJson(plan);
+  }
+  return textOf(json);
 }
 
 } // namespace moec

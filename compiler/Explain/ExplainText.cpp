@@ -2,6 +2,7 @@
 #include "compiler/Explain/Explain.h"
 #include "compiler/Explain/Figures.h"
 #include "compiler/Explain/GpuCode.h"
+#include "compiler/Explain/Ladder.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/Page.h"
 
@@ -268,6 +269,15 @@ std::string explainText(const fb::Plan &plan, bool full) {
       page.paragraph("  ", escaped(note));
   }
   return page.take();
+}
+
+std::string explainText(const Plan &plan, bool full) {
+  std::string report = explainText(plan.table(), full);
+  if (plan.rungs() == 0)
+    return report;
+  return fmt::format("{}\n{}, with a context of {} tokens:\n\n{}",
+                     ladderText(plan), plan.rungName(), plan.table().context(),
+                     report);
 }
 
 } // namespace moec

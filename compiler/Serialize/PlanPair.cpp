@@ -140,12 +140,14 @@ std::string ownerIn(const std::string &header) {
              : "";
 }
 
-/// The packed file of a plan; null without one.
+/// The packed file of a plan, one for all rungs of a ladder; null without one.
 const moert::fb::File *packedOf(const moert::Plan &plan) {
-  const moert::fb::Plan &table = plan.table();
-  for (uint32_t i = 0; i < moert::count(table.files()); ++i)
-    if (table.files()->Get(i)->kind() == moert::fb::FileKind::Packed)
-      return table.files()->Get(i);
+  for (uint32_t rung = 0; rung <= plan.rungs(); ++rung) {
+    const moert::fb::Plan &table = plan.rung(rung);
+    for (uint32_t i = 0; i < moert::count(table.files()); ++i)
+      if (table.files()->Get(i)->kind() == moert::fb::FileKind::Packed)
+        return table.files()->Get(i);
+  }
   return nullptr;
 }
 

@@ -22,9 +22,8 @@ public:
   Reader(MLIRContext &context, const fb::PlanT &plan)
       : plan(plan), location(UnknownLoc::get(&context)), builder(&context) {}
 
-  OwningOpRef<ModuleOp> read() {
-    OwningOpRef<ModuleOp> module = ModuleOp::create(location);
-    builder.setInsertionPointToEnd(module->getBody());
+  void readInto(ModuleOp module) {
+    builder.setInsertionPointToEnd(module.getBody());
     auto program = builder.create<plan::ProgramOp>(
         location, plan.compiler, plan.target, plan.architecture,
         plan.model_name, plan.model_hash, plan.hidden, plan.vocab, plan.layers,
@@ -79,7 +78,6 @@ public:
     for (auto [index, module] : llvm::enumerate(plan.modules))
       for (const auto &image : module->images)
         read(modules[index], *image);
-    return module;
   }
 
 private:
@@ -205,18 +203,32 @@ private:
 
 } // namespace
 
-moert::StatusOr<OwningOpRef<ModuleOp>> readPlan(MLIRContext &context,
-                                                const fb::Plan &plan) {
+moert::StatusOr<OwningOpRef<ModuleOp>>
+readPlan(MLIRContext &context, const fb::Plan &plan,
+         const fb::Tokenizer *tokenizer) {
   context.loadDialect<plan::PlanDialect>();
-  std::unique_ptr<fb::PlanT> tables(plan.UnPack());
-  // A plan may run without its explanation, but in text instructions name it.
-  bool hasInstructions = llvm::any_of(tables->phases, [](const auto &phase) {
-    return !phase->instructions.empty();
-  });
-  if (hasInstructions && tables->explanation.empty())
-    return Status(StatusCode::InvalidFile,
-                  "the plan has instructions but no explanation of them");
-  OwningOpRef<ModuleOp> module = Reader(context, *tables).read();
+  std::unique_ptr<fb::PlanT> root(plan.UnPack());
+  if (tokenizer)
+    root->tokenizer.reset(tokenizer->UnPack());
+  // A ladder's programs begin with the one that has the tokenizer.
+  if (!root->rungs.empty())
+    root->rungs.front()->tokenizer = std::move(root->tokenizer);
+  SmallVector<fb::PlanT *> plans;
+  for (const auto &rung : root->rungs)
+    plans.push_back(rung.get());
+  if (plans.empty())
+    plans.push_back(root.get());
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
+  for (fb::PlanT *tables : plans) {
+    // A plan may run without its explanation, but in text instructions name it.
+    bool hasInstructions = llvm::any_of(tables->phases, [](const auto &phase) {
+      return !phase->instructions.empty();
+    });
+    if (hasInstructions && tables->explanation.empty())
+      return Status(StatusCode::InvalidFile,
+                    "the plan has instructions but no explanation of them");
+    Reader(context, *tables).readInto(*module);
+  }
   std::string error;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (error.empty())

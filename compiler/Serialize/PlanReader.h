@@ -9,16 +9,19 @@
 
 namespace moert::fb {
 struct Plan;
+struct Tokenizer;
 } // namespace moert::fb
 
 namespace moec {
 
-/// A module with the plan.program that serialises to the same bytes. `plan` is
-/// of a moert::Plan, which proved every index and size in range. Loads the plan
-/// dialect into `context`. Fails with InvalidFile for what the dialect's
-/// verifiers reject beyond that.
+/// A module with the plan.program that serialises to the same bytes, of a
+/// ladder with one of each rung. `plan` is of a moert::Plan, which proved every
+/// index and size in range; for one of its rungs alone, so is `tokenizer`.
+/// Loads the plan dialect into `context`. Fails with InvalidFile for what the
+/// dialect's verifiers reject beyond that.
 moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>>
-readPlan(mlir::MLIRContext &context, const moert::fb::Plan &plan);
+readPlan(mlir::MLIRContext &context, const moert::fb::Plan &plan,
+         const moert::fb::Tokenizer *tokenizer = nullptr);
 
 } // namespace moec
 

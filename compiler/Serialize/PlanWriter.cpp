@@ -340,19 +340,45 @@ uint64_t estimateBytes(plan::ProgramOp program) {
   return bytes;
 }
 
+/// What rungs have in common is the ladder's.
+std::unique_ptr<fb::PlanT>
+ladderOf(std::vector<std::unique_ptr<fb::PlanT>> plans) {
+  auto ladder = std::make_unique<fb::PlanT>();
+  ladder->schema_version = plans.front()->schema_version;
+  ladder->compiler = plans.front()->compiler;
+  ladder->checksum = plans.front()->checksum;
+  ladder->tokenizer = std::move(plans.front()->tokenizer);
+  for (std::unique_ptr<fb::PlanT> &rung : plans) {
+    rung->checksum = 0;
+    rung->tokenizer.reset();
+  }
+  ladder->rungs = std::move(plans);
+  return ladder;
+}
+
 } // namespace
 
-moert::StatusOr<std::vector<uint8_t>> serializePlan(plan::ProgramOp program) {
-  uint64_t estimate = estimateBytes(program);
+moert::StatusOr<std::vector<uint8_t>>
+serializePlan(ArrayRef<plan::ProgramOp> programs) {
+  uint64_t estimate = 0;
+  for (plan::ProgramOp program : programs)
+    estimate += estimateBytes(program);
   if (estimate > kMaxBytes)
     return Status(StatusCode::Unsupported,
                   fmt::format("the plan needs about {} bytes, more than the {} "
                               "of a plan file",
                               estimate, kMaxBytes));
-  Writer writer(program);
-  MOE_RETURN_IF_ERROR(writer.write());
+  std::vector<std::unique_ptr<fb::PlanT>> plans;
+  for (plan::ProgramOp program : programs) {
+    Writer writer(program);
+    MOE_RETURN_IF_ERROR(writer.write());
+    plans.push_back(std::make_unique<fb::PlanT>(std::move(writer.result)));
+  }
+  std::unique_ptr<fb::PlanT> root = programs.size() == 1
+                                        ? std::move(plans.front())
+                                        : ladderOf(std::move(plans));
   flatbuffers::FlatBufferBuilder builder;
-  fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &writer.result));
+  fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, root.get()));
   std::vector<uint8_t> bytes(builder.GetBufferPointer(),
                              builder.GetBufferPointer() + builder.GetSize());
   moert::setPlanChecksum(bytes);
@@ -368,8 +394,8 @@ moert::StatusOr<moert::OutputFile> startPlan(std::span<const uint8_t> bytes,
   return file;
 }
 
-Status writePlan(plan::ProgramOp program, const std::string &path) {
-  MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, serializePlan(program));
+Status writePlan(ArrayRef<plan::ProgramOp> programs, const std::string &path) {
+  MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, serializePlan(programs));
   MOE_ASSIGN_OR_RETURN(moert::OutputFile file, startPlan(bytes, path));
   return file.commit();
 }

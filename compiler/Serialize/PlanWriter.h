@@ -21,8 +21,10 @@ namespace moec {
 /// The bytes of plan.fb. Fails with Internal while the program is unfinished (a
 /// buffer or cache without an offset, a weight that is not packed yet), naming
 /// what is missing, and with Unsupported beyond the 2 GiB of a flatbuffer.
+/// Several programs are a ladder of rungs in this order; the tokenizer is that
+/// of the first.
 moert::StatusOr<std::vector<uint8_t>>
-serializePlan(mlir::plan::ProgramOp program);
+serializePlan(llvm::ArrayRef<mlir::plan::ProgramOp> programs);
 
 /// Writes them to a file that still has to be committed. Fails with Io.
 moert::StatusOr<moert::OutputFile> startPlan(std::span<const uint8_t> bytes,
@@ -30,7 +32,8 @@ moert::StatusOr<moert::OutputFile> startPlan(std::span<const uint8_t> bytes,
 
 /// Serialises to `path`: beside it first, then renamed, so that a failure
 /// leaves neither a partial nor a damaged plan. Fails with Io.
-moert::Status writePlan(mlir::plan::ProgramOp program, const std::string &path);
+moert::Status writePlan(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+                        const std::string &path);
 
 } // namespace moec
 

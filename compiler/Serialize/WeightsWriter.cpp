@@ -75,8 +75,8 @@ moert::PiecesOptions piecesOptions(const PlaceWeightsOptions &options,
 
 class Packer {
 public:
-  Packer(plan::ProgramOp program, const PlaceWeightsOptions &options)
-      : program(program), options(options) {}
+  Packer(ArrayRef<plan::ProgramOp> programs, const PlaceWeightsOptions &options)
+      : programs(programs), options(options) {}
 
   StatusOr<PlacedWeights> run() {
     collect();
@@ -104,7 +104,8 @@ public:
     MOE_RETURN_IF_ERROR(output.writeAt(0, header.data(), header.size()));
     std::string hash = moert::contentHash(std::span(
         reinterpret_cast<const uint8_t *>(header.data()), header.size()));
-    rewrite(hash, hashes);
+    for (auto [program, used] : llvm::zip(programs, usedBy))
+      MOE_RETURN_IF_ERROR(rewrite(program, used, output, hash, hashes));
     PlacedWeights placed;
     placed.file.emplace(NewWeights{std::move(output), hash});
     placed.bytes = file.bytes;
@@ -112,17 +113,52 @@ public:
   }
 
 private:
+  /// A weight of a program: what it is there, and its number in the file.
+  struct Use {
+    Operation *entry;
+    size_t number;
+  };
+  using Key = std::vector<const void *>;
+
   /// What instructions read, in the plan's order: weights that they read one
-  /// after another lie one behind another.
+  /// after another lie one behind another. What programs have in common is
+  /// written once.
   void collect() {
-    for (Operation &op : program.getBody().front())
-      if (isa<plan::PackOp, plan::FoldQueryOp, plan::TransposeOp,
-              plan::StackOp>(op) ||
-          (options.all && isa<plan::WeightOp>(op)))
-        if (llvm::any_of(op.getUsers(), [](Operation *user) {
-              return isa<plan::InstOp>(user);
-            }))
+    std::map<Key, size_t> numbers;
+    for (plan::ProgramOp program : programs) {
+      std::vector<Use> &used = usedBy.emplace_back();
+      for (Operation &op : program.getBody().front()) {
+        if (!isPacked(op))
+          continue;
+        Key key;
+        addKey(&op, key);
+        auto [it, isNew] = numbers.try_emplace(std::move(key), entries.size());
+        if (isNew)
           entries.push_back(&op);
+        used.push_back({&op, it->second});
+      }
+    }
+  }
+
+  bool isPacked(Operation &op) const {
+    bool isOne =
+        isa<plan::PackOp, plan::FoldQueryOp, plan::TransposeOp, plan::StackOp>(
+            op) ||
+        (options.all && isa<plan::WeightOp>(op));
+    return isOne && llvm::any_of(op.getUsers(), [](Operation *user) {
+             return isa<plan::InstOp>(user);
+           });
+  }
+
+  /// Equal for what has equal bytes in the file, in programs of one context:
+  /// the same name, shape and layout, of the same weights of the model.
+  static void addKey(Operation *op, Key &key) {
+    key.push_back(op->getName().getAsOpaquePointer());
+    key.push_back(op->getAttrDictionary().getAsOpaquePointer());
+    for (Type type : op->getResultTypes())
+      key.push_back(type.getAsOpaquePointer());
+    for (Value operand : op->getOperands())
+      addKey(operand.getDefiningOp(), key);
   }
 
   void layOut() {
@@ -148,9 +184,9 @@ private:
   }
 
   std::string headerText(const std::vector<std::string> &checksums) {
-    std::string text =
-        fmt::format("{}3\nplan {}\nmodel {}\n", moert::kWeightsMagic,
-                    options.paths.owner, program.getModelHash().str());
+    std::string text = fmt::format(
+        "{}3\nplan {}\nmodel {}\n", moert::kWeightsMagic, options.paths.owner,
+        plan::ProgramOp(programs.front()).getModelHash().str());
     for (auto [entry, weight, checksum] :
          llvm::zip(entries, file.weights, checksums))
       text += fmt::format("{} {} {} {} {}\n", weight.offset, weight.bytes(),
@@ -266,7 +302,27 @@ private:
   // The program afterwards
   //===--------------------------------------------------------------------===//
 
-  void rewrite(const std::string &headerHash, const PackedHashes &hashes) {
+  /// As Plan.weights of this program says it.
+  StatusOr<std::string> samplesOf(ArrayRef<Use> used,
+                                  const moert::OutputFile &output,
+                                  const PackedHashes &hashes) const {
+    if (programs.size() == 1)
+      return hashes.samples;
+    std::vector<moert::Extent> extents;
+    for (const Use &use : used)
+      extents.push_back(
+          {file.weights[use.number].offset, file.weights[use.number].bytes()});
+    MOE_ASSIGN_OR_RETURN(moert::InputFile written,
+                         moert::InputFile::open(output.temporary()));
+    return moert::hashSamples(written, extents);
+  }
+
+  Status rewrite(plan::ProgramOp program, ArrayRef<Use> used,
+                 const moert::OutputFile &output, const std::string &headerHash,
+                 const PackedHashes &hashes) {
+    if (used.empty())
+      return Status::ok();
+    MOE_ASSIGN_OR_RETURN(std::string samples, samplesOf(used, output, hashes));
     Block &block = program.getBody().front();
     OpBuilder builder(&block, llvm::find_if(block, [](Operation &op) {
       return isa<plan::WeightOp, plan::FoldQueryOp, plan::TransposeOp,
@@ -274,9 +330,9 @@ private:
     }));
     auto fileOp = builder.create<plan::FileOp>(
         program.getLoc(), plan::FileKind::Packed, options.paths.recorded,
-        file.bytes, file.headerBytes, headerHash, hashes.samples);
-    for (auto [entry, weight, checksum] :
-         llvm::zip(entries, file.weights, hashes.checksums)) {
+        file.bytes, file.headerBytes, headerHash, samples);
+    for (auto [entry, number] : used) {
+      const PackedWeight &weight = file.weights[number];
       builder.setInsertionPoint(entry);
       plan::WeightShape shape = plan::shapeOf(entry->getResult(0));
       std::string_view format = moek::formatInfo(shape.format).name;
@@ -284,7 +340,7 @@ private:
           entry->getLoc(), nameOf(entry), fileOp, weight.offset,
           StringRef(format.data(), format.size()), shape.outer, shape.rows,
           shape.cols, shape.matrixBytes(), shape.rowBytes(), shape.layout,
-          checksum);
+          hashes.checksums[number]);
       entry->getResult(0).replaceUsesWithIf(
           stored.getResult(), [](OpOperand &use) {
             return isa<plan::InstOp, plan::ResidentOp>(use.getOwner());
@@ -297,6 +353,7 @@ private:
     eraseUnused<plan::StackOp>(block);
     eraseUnused<plan::WeightOp>(block);
     eraseUnused<plan::FileOp>(block);
+    return Status::ok();
   }
 
   template <typename OpT> static void eraseUnused(Block &block) {
@@ -305,9 +362,10 @@ private:
         op.erase();
   }
 
-  plan::ProgramOp program;
+  ArrayRef<plan::ProgramOp> programs;
   const PlaceWeightsOptions &options;
-  SmallVector<Operation *> entries;
+  SmallVector<Operation *> entries;     ///< Of the first program that has it.
+  std::vector<std::vector<Use>> usedBy; ///< By program.
   PackedFile file; ///< Its weights are parallel to `entries`.
   std::map<std::string, ModelFile> opened;
   std::map<std::string, moert::MappedFile> mapped;
@@ -350,38 +408,61 @@ struct ModelWeights {
   std::vector<moert::Extent> extents;  ///< Of each.
 };
 
-std::vector<ModelWeights> modelWeights(plan::ProgramOp program) {
-  std::vector<ModelWeights> files;
+void addModelWeights(plan::ProgramOp program,
+                     std::vector<ModelWeights> &files) {
+  size_t first = files.size();
   for (plan::FileOp file : program.getBody().getOps<plan::FileOp>())
     if (file.getKind() == plan::FileKind::Model)
       files.push_back({file, {}, {}});
   for (auto weight : program.getBody().getOps<plan::WeightOp>())
-    for (ModelWeights &file : files)
-      if (weight.getFile().getDefiningOp() == file.file) {
-        file.weights.push_back(weight);
-        file.extents.push_back(
+    for (size_t i = first; i < files.size(); ++i)
+      if (weight.getFile().getDefiningOp() == files[i].file) {
+        files[i].weights.push_back(weight);
+        files[i].extents.push_back(
             {uint64_t(weight.getOffset()), uint64_t(weight.getExtentBytes())});
       }
-  return files;
 }
 
-Status identifyModels(std::vector<ModelWeights> &files, bool isPacked,
-                      const PlaceWeightsOptions &options) {
-  uint64_t bytes = 0;
-  for (const ModelWeights &file : files)
-    bytes += moert::bytesToHash(file.extents);
-  bool all = options.checksums.value_or(isPacked || bytes <= kCheapToHash);
+/// A file of the model, and what programs read of it together.
+struct ModelBytes {
+  std::string path;
+  std::vector<moert::Extent> extents; ///< Each once.
+  std::vector<std::string> checksums; ///< Of each, where they are wanted.
+  std::map<std::pair<uint64_t, uint64_t>, size_t> numbers; ///< Of extents.
+
+  void add(moert::Extent extent) {
+    if (numbers.try_emplace({extent.offset, extent.bytes}, extents.size())
+            .second)
+      extents.push_back(extent);
+  }
+  const std::string &checksumOf(moert::Extent extent) const {
+    return checksums[numbers.at({extent.offset, extent.bytes})];
+  }
+};
+
+std::vector<ModelBytes> bytesOf(ArrayRef<ModelWeights> files) {
+  std::vector<ModelBytes> all;
+  for (const ModelWeights &model : files) {
+    std::string path = plan::FileOp(model.file).getPath().str();
+    auto same = llvm::find_if(
+        all, [&](const ModelBytes &bytes) { return bytes.path == path; });
+    ModelBytes &bytes = same != all.end()
+                            ? *same
+                            : all.emplace_back(ModelBytes{path, {}, {}, {}});
+    for (moert::Extent extent : model.extents)
+      bytes.add(extent);
+  }
+  return all;
+}
+
+/// Reads each byte once, whatever programs use it.
+Status hashAll(std::vector<ModelBytes> &files, uint64_t bytes,
+               const PlaceWeightsOptions &options) {
   moert::PiecesOptions pieces = piecesOptions(options, "hashing the model");
   uint64_t before = 0; // of the files done
-  for (ModelWeights &model : files) {
+  for (ModelBytes &model : files) {
     MOE_ASSIGN_OR_RETURN(moert::InputFile file,
-                         moert::InputFile::open(model.file.getPath().str()));
-    if (!all) {
-      MOE_ASSIGN_OR_RETURN(std::string hash,
-                           moert::hashSamples(file, model.extents));
-      model.file.setSampleHash(hash);
-      continue;
-    }
+                         moert::InputFile::open(model.path));
     moert::WeightHasher hasher(model.extents);
     moert::PiecesOptions own = pieces;
     if (pieces.progress)
@@ -390,19 +471,44 @@ Status identifyModels(std::vector<ModelWeights> &files, bool isPacked,
       };
     MOE_RETURN_IF_ERROR(moert::hashWeights(file, hasher, own));
     before += moert::bytesToHash(model.extents);
-    model.file.setSampleHash(hasher.sampleHash());
-    for (auto [weight, checksum] : llvm::zip(model.weights, hasher.checksums()))
-      weight.setChecksum(checksum);
+    model.checksums = hasher.checksums();
+  }
+  return Status::ok();
+}
+
+Status identifyModels(std::vector<ModelWeights> &files, bool isPacked,
+                      const PlaceWeightsOptions &options) {
+  std::vector<ModelBytes> all = bytesOf(files);
+  uint64_t bytes = 0;
+  for (const ModelBytes &file : all)
+    bytes += moert::bytesToHash(file.extents);
+  bool full = options.checksums.value_or(isPacked || bytes <= kCheapToHash);
+  if (full)
+    MOE_RETURN_IF_ERROR(hashAll(all, bytes, options));
+  for (ModelWeights &model : files) {
+    MOE_ASSIGN_OR_RETURN(moert::InputFile file,
+                         moert::InputFile::open(model.file.getPath().str()));
+    MOE_ASSIGN_OR_RETURN(std::string hash,
+                         moert::hashSamples(file, model.extents));
+    model.file.setSampleHash(hash);
+    const ModelBytes &known = *llvm::find_if(all, [&](const ModelBytes &other) {
+      return other.path == model.file.getPath();
+    });
+    if (full)
+      for (auto [weight, extent] : llvm::zip(model.weights, model.extents))
+        weight.setChecksum(known.checksumOf(extent));
   }
   return Status::ok();
 }
 
 } // namespace
 
-StatusOr<PlacedWeights> placeWeights(plan::ProgramOp program,
+StatusOr<PlacedWeights> placeWeights(ArrayRef<plan::ProgramOp> programs,
                                      const PlaceWeightsOptions &options) {
-  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, Packer(program, options).run());
-  std::vector<ModelWeights> models = modelWeights(program);
+  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, Packer(programs, options).run());
+  std::vector<ModelWeights> models;
+  for (plan::ProgramOp program : programs)
+    addModelWeights(program, models);
   MOE_RETURN_IF_ERROR(identifyModels(models, placed.file.has_value(), options));
   for (ModelWeights &model : models) {
     MOE_ASSIGN_OR_RETURN(

@@ -53,13 +53,16 @@ struct PlacedWeights {
 /// plan.pack become plan.weight, entries that nothing uses any more go. Weights
 /// start at multiples of 64 bytes, large ones of pages. Paths of model files
 /// become relative to the plan's folder if they are below it, else absolute,
-/// and what identifies their content is recorded.
+/// and what identifies their content is recorded. Several programs, rungs of a
+/// ladder in one context, have one weights file, and in it once what more than
+/// one of them reads.
 ///
 /// Fails with Io (disk full, checked before the first byte; a model file that
 /// is gone or changed), Cancelled, and as preparePair, FoldQuery::check and
 /// Transpose::check do; then no weights file was changed.
-moert::StatusOr<PlacedWeights> placeWeights(mlir::plan::ProgramOp program,
-                                            const PlaceWeightsOptions &options);
+moert::StatusOr<PlacedWeights>
+placeWeights(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+             const PlaceWeightsOptions &options);
 
 } // namespace moec
 

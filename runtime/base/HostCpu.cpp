@@ -3,6 +3,7 @@
 #include "runtime/base/Topology.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <unistd.h>
@@ -72,6 +73,23 @@ MemoryLimit hostMemoryLimit(const std::string &systemRoot,
       lowerToGroups(root + "/memory", group, "memory.limit_in_bytes", memory);
   }
   return memory;
+}
+
+uint64_t memoryLine(std::string_view key, const std::string &processRoot) {
+  std::ifstream file(processRoot + "/meminfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key))
+      return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
+  return 0;
+}
+
+uint64_t freeHostBytes(const std::string &systemRoot,
+                       const std::string &processRoot) {
+  uint64_t limit = hostMemoryLimit(systemRoot, processRoot).bytes;
+  uint64_t available = memoryLine("MemAvailable:", processRoot);
+  if (limit == 0 || available == 0)
+    return std::max(limit, available);
+  return std::min(limit, available);
 }
 
 CacheSizes hostCaches() {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace moert {
@@ -27,6 +28,14 @@ struct MemoryLimit {
 /// process; tests describe others.
 MemoryLimit hostMemoryLimit(const std::string &systemRoot = "/sys",
                             const std::string &processRoot = "/proc");
+/// Of a line of meminfo such as "MemAvailable:  123 kB", in bytes; 0 where
+/// there is none.
+uint64_t memoryLine(std::string_view key,
+                    const std::string &processRoot = "/proc");
+/// What of the limit other programs leave now, the page cache being free; 0
+/// where the system does not tell.
+uint64_t freeHostBytes(const std::string &systemRoot = "/sys",
+                       const std::string &processRoot = "/proc");
 inline uint64_t hostMemoryBytes() { return hostMemoryLimit().bytes; }
 
 /// Data caches as the first CPU sees them: l1 and l2 of a core, l3 of all cores

@@ -47,6 +47,8 @@ public:
   /// Takes the disk space for `bytes` bytes now, where the file system can: a
   /// full disk or quota is then found before the first byte.
   Status reserve(uint64_t bytes) const;
+  /// Where what was written can be read until it has its name; "" of a stream.
+  const std::string &temporary() const { return temporary_; }
   /// Waits until the disk has what was written.
   Status flush() const;
   /// Flushes to the disk and gives the file its name, durably.

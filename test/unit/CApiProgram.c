@@ -50,7 +50,7 @@ int runProgram(const char *plan, const char *saved, char *message,
   STEP(5, moert_open(engine, "/nowhere/plan.fb", NULL) == MOERT_IO);
   STEP(6, strstr(moert_last_error(engine), "/nowhere/plan.fb") != NULL);
 
-  moert_open_options options = {0, 1, NULL, "/nowhere/plan.weights", 0};
+  moert_open_options options = {0, 1, NULL, "/nowhere/plan.weights", 0, 0, 0};
   STEP(29, moert_open(engine, plan, &options) == MOERT_USAGE);
   options.size = sizeof(options);
   STEP(28, moert_open(engine, plan, &options) == MOERT_IO);

@@ -3,7 +3,7 @@
 // preset; arenas end at guard pages in every build.
 #include "runtime/schema/OpTable.h"
 #include "test/support/OneSequence.h"
-#include "test/support/SamplePlan.h"
+#include "test/support/SampleLadder.h"
 #include "test/support/SplitPlan.h"
 
 #include <algorithm>
@@ -175,6 +175,24 @@ TEST_F(TwoDeviceDamageTest, EveryQueueAndEvent) {
     tryPlan();
     plan.residency[i] = kept;
   }
+}
+
+/// Whatever rung is then taken.
+TEST_F(PlanDamageTest, SingleBitsOfALadder) {
+  moetest::SampleLadder ladder({24, 100});
+  path_ = ladder.write(folder_);
+  const std::vector<uint8_t> good = ladder.bytes();
+  std::mt19937_64 random(20261123);
+  std::vector<uint8_t> bytes = good;
+  size_t total = flips == 0 ? good.size() * 8 : flips / 4;
+  for (size_t i = 0; i < total; ++i) {
+    size_t bit = flips == 0 ? i : random() % (good.size() * 8);
+    bytes[bit / 8] ^= uint8_t(1u << bit % 8);
+    tryBytes(bytes);
+    bytes[bit / 8] = good[bit / 8];
+  }
+  EXPECT_GT(ran_, 1u);
+  EXPECT_LT(ran_, total * 3 / 4);
 }
 
 TEST_F(PlanDamageTest, RunsOfRandomBytes) {

@@ -80,6 +80,14 @@ CLI::Option *addSize(CLI::App &command, const std::string &names,
       help);
 }
 
+CLI::Option *addRung(CLI::App &command, uint32_t &number) {
+  return addNumber(command, "--rung", number,
+                   "Of a ladder this rung, from 1; moec explain lists them", 1u,
+                   1u << 16)
+      ->type_name("N")
+      ->group("Machine");
+}
+
 CLI::Option *addNumbers(CLI::App &command, const std::string &names,
                         std::vector<int32_t> &values, const std::string &help,
                         int32_t least, int32_t most) {

@@ -37,6 +37,9 @@ CLI::Option *addNumber(CLI::App &command, const std::string &names, T &value,
 CLI::Option *addSize(CLI::App &command, const std::string &names,
                      int64_t &bytes, const std::string &help);
 
+/// --rung of commands that read plans; `number` is 0 until it is given.
+CLI::Option *addRung(CLI::App &command, uint32_t &number);
+
 /// An option with a list, parsed by parseNumbers(); repeated, it appends.
 CLI::Option *addNumbers(CLI::App &command, const std::string &names,
                         std::vector<int32_t> &values, const std::string &help,

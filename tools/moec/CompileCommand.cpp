@@ -1,6 +1,7 @@
 #include "compiler/Driver/Driver.h"
 #include "compiler/Driver/PlacedRules.h"
 #include "compiler/Explain/ExplainJson.h"
+#include "compiler/Explain/Ladder.h"
 #include "runtime/Plan.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/Text.h"
@@ -77,6 +78,8 @@ Status printJson(const CompileReport &report, Emit emit) {
     json["batch_tokens_per_second"] = orNull(summary.batchRate());
     json["sequences"] = plan.table().sequences();
     json["kv_rows"] = moert::kvRows(plan.table());
+    if (plan.rungs() > 0)
+      json["rungs"] = ladderJson(plan);
   }
   moetool::printDocument(json);
   return Status::ok();
@@ -86,6 +89,10 @@ Status printJson(const CompileReport &report, Emit emit) {
 Status printSummary(const CompileReport &report) {
   MOE_ASSIGN_OR_RETURN(moert::Plan plan,
                        moert::Plan::fromBytes(report.plan, report.output));
+  if (plan.rungs() > 0) {
+    moetool::note("{}", ladderText(plan));
+    return Status::ok();
+  }
   ExplainSummary summary(plan.table());
   for (const DeviceMemory &memory : summary.devices) {
     const moert::fb::Device &device = *memory.device;
@@ -157,6 +164,26 @@ Status run(Options &options) {
 }
 } // namespace
 
+/// Follows --ctx.
+static void addLadder(CLI::App &command, Options &options) {
+  options.ofFiles.push_back(
+      command
+          .add_option_function<std::string>(
+              "--ladder",
+              [&options](const std::string &text) {
+                auto ladder = parseLadder(text);
+                if (!ladder)
+                  throw CLI::ValidationError(ladder.status().message());
+                options.request.ladder = *std::move(ladder);
+              },
+              "Contexts, such as 4096,32768,131072, of which one plan file has "
+              "a rung each; 4096@8GiB is one for so much memory of each GPU. "
+              "moert takes what is asked for, or what memory has room for")
+          ->group("Model")
+          ->type_name("CTX[@SIZE],...")
+          ->excludes("--ctx"));
+}
+
 void addCompileCommand(moetool::Tool &tool) {
   auto options = std::make_shared<Options>();
   CompileRequest &r = options->request;
@@ -214,6 +241,7 @@ void addCompileCommand(moetool::Tool &tool) {
 
   addNumber("Model", "-c,--ctx", r.context, 0, int64_t(1) << 24,
             "Context of a sequence in tokens; 0: the model's, at most 4096");
+  addLadder(*command, *options);
   add("Model", "--kv-type", r.kvType,
       "Elements of the KV cache: f32, f16, bf16, q8_0, or auto, which is q8_0 "
       "(8.5 bits) where a CPU has the layer's attention and its weights are "

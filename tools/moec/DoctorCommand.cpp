@@ -2,6 +2,7 @@
 #include "runtime/base/Page.h"
 #include "runtime/base/Text.h"
 #include "tools/common/Json.h"
+#include "tools/common/Numbers.h"
 #include "tools/moec/Commands.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@ namespace moec {
 namespace {
 struct Options {
   DoctorOptions doctor;
+  moert::RungWish rung;
   std::string plan;
   bool json = false;
 };
@@ -45,8 +47,9 @@ Status run(const Options &options) {
   std::vector<Finding> findings = examineMachine(options.doctor);
   if (!options.plan.empty()) {
     MOE_ASSIGN_OR_RETURN(moert::Plan plan, moert::Plan::load(options.plan));
-    std::ranges::move(examinePlan(plan, options.doctor),
-                      std::back_inserter(findings));
+    std::ranges::move(
+        examinePlan(std::move(plan), options.rung, options.doctor),
+        std::back_inserter(findings));
   }
   if (options.json)
     printJson(findings);
@@ -71,6 +74,10 @@ void addDoctorCommand(moetool::Tool &tool) {
       "Look at what may keep plans from running here, or from running well",
       [options] { return run(*options); });
   command->add_option("plan", options->plan, "A plan that is to run here");
+  moetool::addRung(*command, options->rung.number);
+  moetool::addNumber(*command, "-c,--ctx", options->rung.context,
+                     "Tokens that the rung of a ladder has to hold", int64_t(0),
+                     int64_t(1) << 24);
   command
       ->add_option("--cuda", options->doctor.cudaLibrary,
                    "NVIDIA's driver library")

@@ -1,6 +1,7 @@
 #include "compiler/Explain/Explain.h"
 #include "runtime/base/InputSet.h"
 #include "runtime/base/OutputFile.h"
+#include "tools/common/Numbers.h"
 #include "tools/moec/Commands.h"
 
 #include <memory>
@@ -12,6 +13,7 @@ namespace moec {
 namespace {
 struct Options {
   std::string plan, html;
+  uint32_t rung = 0;
   bool full = false;
   bool json = false;
 };
@@ -38,16 +40,18 @@ void addExplainCommand(moetool::Tool &tool) {
         // A GGUF model is answered with the compile command to run first.
         MOE_ASSIGN_OR_RETURN(moert::Plan plan,
                              moert::Plan::read(options->plan));
+        MOE_RETURN_IF_ERROR(plan.chooseNamed(options->rung));
         if (!options->html.empty())
           return writePage(plan, *options);
         if (options->json)
-          moetool::printJson(explainJson(plan.table()));
+          moetool::printJson(explainJson(plan));
         else
-          moetool::printText(explainText(plan.table(), options->full));
+          moetool::printText(explainText(plan, options->full));
         return Status::ok();
       });
   command->add_option("plan", options->plan, "The plan.fb that moec wrote")
       ->required();
+  moetool::addRung(*command, options->rung);
   CLI::Option *full = command->add_flag("--full", options->full,
                                         "A row for every op of every layer");
   CLI::Option *json = command

@@ -1,5 +1,6 @@
 #include "compiler/Driver/Driver.h"
 #include "tools/common/Json.h"
+#include "tools/common/Numbers.h"
 #include "tools/moec/Commands.h"
 
 #include <memory>
@@ -11,6 +12,7 @@ namespace moec {
 namespace {
 struct Paths {
   std::string input, output;
+  uint32_t rung = 0;
   bool json = false;
 };
 } // namespace
@@ -19,11 +21,13 @@ void addInspectCommand(moetool::Tool &tool) {
   auto paths = std::make_shared<Paths>();
   CLI::App *command = tool.command(
       "inspect", "Print a plan as text of the plan dialect", [paths] {
-        MOE_ASSIGN_OR_RETURN(std::string text, inspectPlan(paths->input));
+        MOE_ASSIGN_OR_RETURN(std::string text,
+                             inspectPlan(paths->input, paths->rung));
         moetool::printText(text);
         return Status::ok();
       });
   command->add_option("plan", paths->input, "The plan file")->required();
+  moetool::addRung(*command, paths->rung);
 }
 
 void addAssembleCommand(moetool::Tool &tool) {

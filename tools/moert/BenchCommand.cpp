@@ -283,6 +283,7 @@ void addBenchCommand(moetool::Tool &tool) {
           "Worker threads; 0 is one per physical core", "Machine",
           kMostThreads);
   flags->engine.addPin(*command);
+  flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
   CLI::Option *format =
       command

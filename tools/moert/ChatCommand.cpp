@@ -303,6 +303,7 @@ void addChatCommand(moetool::Tool &tool) {
       ->group("Text");
   addSampling(*command, flags->generate.sampler);
   flags->engine.addThreads(*command);
+  flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
   command
       ->add_flag("--stats", flags->stats, "Print statistics after each answer")

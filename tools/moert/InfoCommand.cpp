@@ -54,7 +54,8 @@ void addVerdict(const Plan &plan, const EngineOptions &options, Json &object) {
     object["why_no_text"] = text.message();
 }
 
-Json describe(const Plan &plan, const EngineOptions &options) {
+Json describe(const Plan &plan, const EngineOptions &options,
+              const RungChoice &rung) {
   const fb::Plan &table = plan.table();
   Json object = {{"plan", plan.path()},
                  {"model", string(table.model_name())},
@@ -74,6 +75,9 @@ Json describe(const Plan &plan, const EngineOptions &options) {
                  {"experts_used", table.experts_used()},
                  {"weight_bytes", weightBytes(plan)},
                  {"weight_formats", bytesByFormat(plan)}};
+  if (rung.number > 0)
+    object["rung"] = {
+        {"number", rung.number}, {"of", plan.rungs()}, {"why", rung.why}};
   for (uint32_t i = 0; i < count(table.devices()); ++i) {
     const fb::Device &device = *table.devices()->Get(i);
     object["devices"].push_back({{"name", string(device.name())},
@@ -120,6 +124,8 @@ void printText(const Json &info) {
   line("experts",
        fmt::format("{}, {} used per token", info["experts"].get<int>(),
                    info["experts_used"].get<int>()));
+  if (info.contains("rung"))
+    line("rung", info["rung"]["why"].get<std::string>());
   line("context", fmt::format("{} tokens", info["context"].get<int>()));
   if (int sequences = info["sequences"].get<int>(); sequences > 1)
     line("sequences", fmt::format("{} decoded together", sequences));
@@ -180,7 +186,12 @@ void printText(const Json &info) {
 
 Status showInfo(const InfoFlags &flags) {
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.engine.plan));
-  Json info = describe(plan, flags.engine.options);
+  EngineOptions options = flags.engine.options;
+  LadderMachine machine{.threads = readCpuBudget().cores,
+                        .models = options.files.models};
+  MOE_ASSIGN_OR_RETURN(RungChoice rung, takeRung(plan, options.rung, machine));
+  options.rung.number = rung.number;
+  Json info = describe(plan, options, rung);
   if (flags.json)
     moetool::printDocument(info);
   else
@@ -196,6 +207,7 @@ void addInfoCommand(moetool::Tool &tool) {
                    [flags] { return showInfo(*flags); });
   flags->engine.addPlan(*command);
   flags->engine.addModel(*command);
+  flags->engine.addRung(*command);
   command->add_flag("--json", flags->json, "Print a JSON object");
 }
 

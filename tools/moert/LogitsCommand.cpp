@@ -114,6 +114,7 @@ void addLogitsCommand(moetool::Tool &tool) {
   command->add_flag("--json", flags->json,
                     "Print a JSON object that describes the file");
   flags->engine.addThreads(*command);
+  flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
 }
 

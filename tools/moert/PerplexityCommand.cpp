@@ -77,7 +77,10 @@ Status perplexity(const PerplexityFlags &flags) {
     return Status(StatusCode::Usage,
                   fmt::format("--ctx must be at least {}", kLeastWindow));
   MOE_ASSIGN_OR_RETURN(std::string text, readInput(flags.file));
-  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
+  EngineOptions options = flags.engine.options;
+  options.rung.context = flags.window;
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                       flags.engine.open(options));
   Sequence sequence = engine->sequence();
   sequence.setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
@@ -85,12 +88,6 @@ Status perplexity(const PerplexityFlags &flags) {
   int32_t window = flags.window == 0
                        ? std::clamp(engine->context(), kLeastWindow, 512)
                        : flags.window;
-  if (window > engine->context())
-    return Status(StatusCode::DoesNotFit,
-                  fmt::format("windows of {} tokens exceed the plan's context "
-                              "of {}{}",
-                              window, engine->context(),
-                              engine->contextHint(window)));
   size_t windows = tokens.size() / size_t(window);
   if (windows == 0)
     return Status(StatusCode::Usage,
@@ -145,6 +142,7 @@ void addPerplexityCommand(moetool::Tool &tool) {
       ->type_name("N");
   command->add_flag("--json", flags->json, "Print a JSON object");
   flags->engine.addThreads(*command);
+  flags->engine.addRung(*command, /*withContext=*/false);
   flags->engine.addWeights(*command);
 }
 

@@ -105,6 +105,7 @@ void addProfileCommand(moetool::Tool &tool) {
                  "Do not measure the machine's read bandwidth and int8 peak")
       ->group("Run");
   flags->engine.addThreads(*command);
+  flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
   command
       ->add_option(

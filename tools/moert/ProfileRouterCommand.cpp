@@ -99,6 +99,7 @@ Status profileRouter(const RouterFlags &flags) {
                   fmt::format("{}: has no text to profile with", flags.file));
   RouterProfile profile;
   EngineOptions options = flags.engine.options;
+  options.rung.context = flags.window;
   options.makeDevices = [&](const Plan &plan, const WeightFiles &files,
                             DeviceOptions ofDevices) -> StatusOr<DeviceList> {
     MOE_ASSIGN_OR_RETURN(DeviceList devices,
@@ -115,12 +116,6 @@ Status profileRouter(const RouterFlags &flags) {
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
   MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(text));
   int32_t window = flags.window == 0 ? engine->context() : flags.window;
-  if (window > engine->context())
-    return Status(StatusCode::DoesNotFit,
-                  fmt::format("pieces of {} tokens exceed the plan's context "
-                              "of {}{}",
-                              window, engine->context(),
-                              engine->contextHint(window)));
   std::optional<OutputFile> file;
   if (!flags.output.empty()) {
     InputSet inputs = inputsOf(*engine);
@@ -190,6 +185,7 @@ void addProfileRouterCommand(moetool::Tool &tool) {
   command->add_flag("--json", flags->json,
                     "Print the profile as one JSON object");
   flags->engine.addThreads(*command);
+  flags->engine.addRung(*command, /*withContext=*/false);
   flags->engine.addWeights(*command);
 }
 

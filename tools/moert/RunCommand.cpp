@@ -250,6 +250,7 @@ void addRunCommand(moetool::Tool &tool) {
   flags->chat.add(*command);
   addSampling(*command, flags->generate.sampler);
   flags->engine.addThreads(*command);
+  flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
   command
       ->add_flag("--json", flags->json,

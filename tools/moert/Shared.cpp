@@ -69,6 +69,18 @@ void EngineFlags::addPin(CLI::App &command) {
       ->group("Machine");
 }
 
+void EngineFlags::addRung(CLI::App &command, bool withContext) {
+  moetool::addRung(command, options.rung.number);
+  if (withContext)
+    moetool::addNumber(command, "-c,--ctx", options.rung.context,
+                       "Tokens that the plan has to hold: of a ladder, the "
+                       "smallest rung that does; 0 is the largest that memory "
+                       "has room for",
+                       int64_t(0), int64_t(kMostTokens))
+        ->type_name("N")
+        ->group("Machine");
+}
+
 InputSet inputsOf(const Engine &engine) {
   InputSet inputs;
   inputs.add("the plan", engine.plan().path());
@@ -97,6 +109,8 @@ EngineFlags::open(const EngineOptions &others) const {
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                        Engine::open(plan, shown));
   line.reset();
+  if (!engine->rungNote().empty())
+    moetool::note("note: {}\n", engine->rungNote());
   if (std::string cost = pagingNote(engine->plan(), engine->fit());
       !cost.empty())
     moetool::note("note: {}\n", cost);

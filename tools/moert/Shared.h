@@ -28,9 +28,12 @@ struct EngineFlags {
   /// The same, and how weights get into memory.
   void addWeights(CLI::App &command);
   void addThreads(CLI::App &command);
+  /// Which rung of a ladder: --rung, and --ctx where that is no other option.
+  void addRung(CLI::App &command, bool withContext = true);
   void addPin(CLI::App &command);
 
-  /// Engine::open(), and a note where --allow-paging costs something.
+  /// Engine::open(), with notes of which rung of a ladder runs and of what
+  /// --allow-paging costs.
   StatusOr<std::unique_ptr<Engine>> open() const;
   StatusOr<std::unique_ptr<Engine>> open(const EngineOptions &others) const;
 };

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
 
 namespace moert {
@@ -116,23 +117,51 @@ void printText(const Plan &plan, const EngineOptions &options,
 /// of another model, sound for all we know, there can be a plan.
 std::string fixFor(const Plan &plan, const EngineOptions &options,
                    const Content &content) {
-  for (size_t i = 0; i < content.files.size(); ++i)
-    if (!content.files[i].damaged.empty() &&
-        plan.table().files()->Get(uint32_t(i))->kind() == fb::FileKind::Model)
+  for (const FileContent &file : content.files)
+    if (!file.damaged.empty() && file.isModel)
       return "copy the file again";
   return "recompile" +
          recompileLine(plan.table(), plan.path(), {}, options.files.models);
 }
 
+/// Of a plan, or of each rung of a ladder. Other weights are to be found out
+/// and named, not refused.
+StatusOr<std::vector<std::vector<InputFile>>>
+filesOf(Plan &plan, const WeightPaths &paths) {
+  std::vector<std::vector<InputFile>> files;
+  for (uint32_t number = std::min(plan.rungs(), 1u); number <= plan.rungs();
+       ++number) {
+    plan.choose(number);
+    MOE_ASSIGN_OR_RETURN(std::vector<InputFile> found,
+                         findWeightFiles(plan, paths, FileCheck::Header));
+    files.push_back(std::move(found));
+  }
+  return files;
+}
+
+/// What another rung reads of files.
+void merge(std::vector<FileContent> more, std::vector<FileContent> &files) {
+  for (FileContent &content : more) {
+    auto file = std::ranges::find(files, content.path, &FileContent::path);
+    if (file == files.end()) {
+      files.push_back(std::move(content));
+      continue;
+    }
+    file->weights += content.weights;
+    file->bytes += content.bytes;
+    file->sampled = std::max(file->sampled, content.sampled);
+    file->unchecked = std::max(file->unchecked, content.unchecked);
+    file->samplesDiffer |= content.samplesDiffer;
+    std::ranges::move(content.damaged, std::back_inserter(file->damaged));
+  }
+}
+
 Status verify(const VerifyFlags &flags) {
   const std::string &path = flags.engine.plan;
   std::optional<Plan> plan;
-  std::vector<InputFile> files;
+  std::vector<std::vector<InputFile>> files;
   MOE_RETURN_IF_ERROR(openWithPlan(path, [&](Plan loaded) -> Status {
-    // Other weights are to be found out and named, not refused.
-    MOE_ASSIGN_OR_RETURN(
-        files,
-        findWeightFiles(loaded, flags.engine.options.files, FileCheck::Header));
+    MOE_ASSIGN_OR_RETURN(files, filesOf(loaded, flags.engine.options.files));
     plan.emplace(std::move(loaded));
     return Status::ok();
   }));
@@ -141,12 +170,17 @@ Status verify(const VerifyFlags &flags) {
   moetool::Progress progress("verifying");
   auto start = std::chrono::steady_clock::now();
   Content content;
-  MOE_ASSIGN_OR_RETURN(
-      content.files,
-      verifyContent(*plan, files, {0, [&](uint64_t done, uint64_t total) {
-                                     progress.update(done, total);
-                                     return !*interrupted;
-                                   }}));
+  VerifiedWeights verified;
+  PiecesOptions pieces{0, [&](uint64_t done, uint64_t total) {
+                         progress.update(done, total);
+                         return !*interrupted;
+                       }};
+  for (size_t i = 0; i < files.size(); ++i) {
+    plan->choose(plan->rungs() == 0 ? 0 : uint32_t(i + 1));
+    MOE_ASSIGN_OR_RETURN(std::vector<FileContent> more,
+                         verifyContent(*plan, files[i], pieces, verified));
+    merge(std::move(more), content.files);
+  }
   content.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
