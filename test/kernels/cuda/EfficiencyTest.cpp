@@ -9,8 +9,8 @@
 
 #include "kernels/quant/Format.h"
 #include "test/kernels/cuda/Bound.h"
+#include "test/kernels/cuda/SoftwareGpu.h"
 #include "test/kernels/cuda/Workload.h"
-#include "test/softgpu/SoftGpu.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -21,52 +21,30 @@ using softgpu::Counters;
 
 namespace {
 
-/// softgpu, with counters of what was launched.
-class CountingGpu : public Gpu {
+/// With counters of what was launched, for a 4090's multiprocessors.
+class CountingGpu : public SoftwareGpu {
 public:
-  std::string name() const override { return "counting GPU"; }
-  int arch() const override { return 89; }
   int multiprocessors() const override { return 128; }
-  bool isSoftware() const override { return true; }
-  uint64_t allocate(size_t bytes, const std::string &name) override {
-    return gpu_.memory().allocate(bytes, name);
-  }
-  void free(uint64_t address) override { gpu_.memory().free(address); }
-  void copyIn(uint64_t to, const void *from, size_t bytes) override {
-    gpu_.memory().copyIn(to, from, bytes);
-  }
-  void copyOut(void *to, uint64_t from, size_t bytes) override {
-    gpu_.memory().copyOut(to, from, bytes);
-  }
-  std::string launch(const cuda::Launch &launch,
-                     const moec::KernelImage &image) override {
-    auto program = gpu_.load(image.ptx);
-    if (!program)
-      return program.status().message();
-    softgpu::LaunchShape shape;
-    std::copy(std::begin(launch.grid), std::end(launch.grid), shape.grid);
-    shape.threads[0] = launch.threads;
-    shape.dynamicSharedBytes = launch.sharedBytes;
-    const void *argument = launch.args.data();
-    softgpu::Touched touched;
-    touched.wantsSectors = true;
-    softgpu::LaunchResult result =
-        gpu_.launch(*(*program)->find(launch.kernel.entry), shape,
-                    {&argument, 1}, &touched);
-    counters += result.counters;
-    l2Bytes += 32 * touched.blockSectors;
-    for (softgpu::Ranges *ranges : {&touched.reads, &touched.writes})
-      for (const softgpu::Range &range : ranges->settled())
-        dramBytes += (range.end + 31) / 32 * 32 - range.begin / 32 * 32;
-    return result.finding ? result.finding->text : "";
-  }
 
   Counters counters;
   uint64_t dramBytes = 0; ///< Sectors touched, each once a launch.
   uint64_t l2Bytes = 0;   ///< Each once a block.
 
 private:
-  softgpu::SoftGpu gpu_{softgpu::SoftGpuOptions{.arch = 89}};
+  softgpu::LaunchResult run(const softgpu::Kernel &kernel,
+                            const softgpu::LaunchShape &shape,
+                            const void *argument) override {
+    softgpu::Touched touched;
+    touched.wantsSectors = true;
+    softgpu::LaunchResult result =
+        gpu_.launch(kernel, shape, {&argument, 1}, &touched);
+    counters += result.counters;
+    l2Bytes += 32 * touched.blockSectors;
+    for (softgpu::Ranges *ranges : {&touched.reads, &touched.writes})
+      for (const softgpu::Range &range : ranges->settled())
+        dramBytes += (range.end + 31) / 32 * 32 - range.begin / 32 * 32;
+    return result;
+  }
 };
 
 /// What a workload's first launch is made of, and what all count.
@@ -216,8 +194,7 @@ TEST_P(GemmEfficiencyTest, DecodeIsBoundByMemory) {
                         make.linear(format, 64, 7168, tokens, 1), false);
     EXPECT_LE(f.movedOverNeeded(), 1.05);
     for (const GpuModel &gpu : gpuModels())
-      EXPECT_GE(f.ofBandwidth(gpu),
-                tokens == 1 || isGeforce(gpu) ? 0.85 : 0.55)
+      EXPECT_GE(f.ofBandwidth(gpu), tokens == 1 || isGeforce(gpu) ? 0.85 : 0.55)
           << gpu.name;
     make.freeAll();
   }
