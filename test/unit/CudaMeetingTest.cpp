@@ -81,6 +81,25 @@ protected:
       sum += counters.total();
     return sum;
   }
+  /// Of the graphs of a decoded token, with the copies of waits' steps: what
+  /// test/compile/gpu_steps.py counts of a plan's text.
+  struct Nodes {
+    uint64_t kernels = 0, waits = 0, all = 0;
+  };
+  Nodes nodesOfAToken() {
+    Nodes nodes;
+    for (const auto &phase : plan().phases)
+      for (const auto &i : phase->instructions)
+        if (plan().devices[plan().queues[i->queue]->device]->kind ==
+                fb::DeviceKind::Cuda &&
+            phase->name != "prefill") {
+          nodes.kernels += i->launches.size();
+          nodes.waits += i->waits.size();
+          nodes.all += i->launches.size() + i->waits.size() +
+                       !i->waits.empty() + (i->signal >= 0);
+        }
+    return nodes;
+  }
   static uint64_t calls(const char *symbol) {
     softcuda::Totals totals = softcuda::totals();
     return totals.calls[symbol];
@@ -110,6 +129,9 @@ TEST_P(CudaMeetingTest, DecodeIsOneGraphWithTheCpuInside) {
   EXPECT_EQ(after.graphLaunches - before.graphLaunches, 2u * 3);
   EXPECT_EQ(after.calls["cuLaunchKernel"], before.calls["cuLaunchKernel"]);
   EXPECT_EQ(after.calls["cuLaunchHostFunc"], 0u);
+  Nodes token = nodesOfAToken();
+  EXPECT_EQ(after.graphNodes - before.graphNodes, 3 * token.all);
+  EXPECT_EQ(after.launches - before.launches, 3 * token.kernels);
   EXPECT_EQ(after.allocations, before.allocations);
   // Of a step a thread's wait for each graph, and its queue's own.
   EXPECT_LE(after.calls["cuStreamSynchronize"] -
