@@ -110,11 +110,27 @@ TEST_P(CudaDeviceTest, LoadingTellsOfAllItsWeights) {
   ASSERT_TRUE(one.isOk()) << one.status().message();
   EXPECT_GT(told, 0u);
   EXPECT_EQ(last, all);
+  uint64_t resident = 0;
+  for (const fb::Residency &residency : plan().residency) {
+    const fb::WeightT &w = *plan().weights[residency.weight()];
+    if (residency.device() == 1)
+      resident += 4 * uint64_t(w.outer * w.rows * w.cols);
+  }
+  EXPECT_EQ(all, resident); // And none of the CPU's.
   EXPECT_GE(softcuda::totals().bytesToDevice, all);
 }
 
 // A buffer is filled again when what it had has come to the GPU, not before.
 TEST_P(CudaDeviceTest, WeightsComeThroughARingOfSmallBuffers) {
+  // One of them is a part of another.
+  auto part = std::make_unique<fb::WeightT>(*this->plan().weights[0]);
+  ASSERT_GT(part->rows, 1);
+  part->name += ".part";
+  part->offset += 4 * uint64_t(part->cols);
+  part->rows -= 1;
+  this->plan().residency.emplace_back(uint32_t(this->plan().weights.size()), 0,
+                                      fb::ResidencyMode::Resident);
+  this->plan().weights.push_back(std::move(part));
   auto plan = Plan::load(write());
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
   auto files = WeightFiles::open(*plan, {});
