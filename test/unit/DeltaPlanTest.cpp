@@ -4,30 +4,29 @@
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "runtime/Engine.h"
-#include "test/support/PlanBuilder.h"
+#include "test/support/SmallModel.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
-#include <map>
 
 using namespace moert;
 using moek::Encoding;
+using moetest::expectRow;
 using moetest::PhaseBuilder;
-using moetest::PlanBuilder;
 using moetest::Ref;
+using moetest::SmallModel;
 using moetest::TempDir;
 namespace fb = moert::fb;
 
 namespace {
 
-using Values = std::vector<double>;
 using Tokens = std::vector<int32_t>;
 constexpr int32_t kPage = moek::kKvPage;
 
-class DeltaPlan {
+class DeltaPlan : public SmallModel {
 public:
   static constexpr int32_t kHidden = 16, kVocab = 40, kContext = 4 * kPage;
   static constexpr int32_t kKeyHeads = 2, kHeads = 4, kKey = 6, kValue = 5;
@@ -36,9 +35,7 @@ public:
   static constexpr double kEps = 1e-3, kScale = 0.4;
 
   explicit DeltaPlan(const std::string &isa, int32_t slots = 6)
-      : builder(kHidden, kVocab, kContext, isa) {
-    weight("embed", {1, kVocab, kHidden});
-    weight("norm", {1, 1, kHidden});
+      : SmallModel(kHidden, kVocab, kContext, isa, kEps) {
     weight("mix", {1, kMixed, kHidden});
     weight("beta", {1, kHeads, kHidden});
     weight("alpha", {1, kHeads, kHidden});
@@ -49,7 +46,6 @@ public:
     weight("wq", {1, 2 * kDim, kHidden});
     weight("wk", {1, kDim, kHidden});
     weight("wo", {1, kHidden, kDim});
-    weight("out", {1, kVocab, kHidden});
     refs["kv"] =
         builder.kv(moek::gqaKvWidth(1, kDim, kDim), moek::KvType::F32, 12);
     refs["state"] = builder.state(
@@ -58,18 +54,7 @@ public:
     body("decode", 1, 1);
     body("batch", 1, kSequences);
     body("prefill", 2, kUbatch);
-    PhaseBuilder p = builder.phase("logits", 1, 3);
-    Ref h = p.buffer("h", kHidden), logits = p.buffer("logits", kVocab);
-    p.input(h);
-    p.output(logits);
-    p.emit("linear", {h, refs["out"], Ref(), logits}, {0});
-  }
-
-  fb::InstructionT &decode(const std::string &op) {
-    for (auto &one : builder.plan.phases[0]->instructions)
-      if (findOp(one->op)->name == op)
-        return *one;
-    throw std::logic_error(op);
+    head();
   }
 
   /// Logits after each of `tokens`.
@@ -77,9 +62,7 @@ public:
     std::vector<Values> inputs, keys, result;
     Values S(kHeads * kKey * kValue, 0);
     for (int32_t token : tokens) {
-      Values h;
-      for (int64_t i = 0; i < kHidden; ++i)
-        h.push_back(at("embed", token * kHidden + i));
+      Values h = embedded(token);
       Values n = norm(h);
       inputs.push_back(product("mix", n));
       add(h, product("o", delta(S, convolution(inputs), product("beta", n),
@@ -92,20 +75,7 @@ public:
     return result;
   }
 
-  PlanBuilder builder;
-  std::map<std::string, Ref> refs;
-
 private:
-  void weight(const std::string &name, std::vector<int64_t> shape,
-              double center = 0) {
-    std::vector<float> &x = numbers[name];
-    for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; ++i) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      x.push_back(float(center + double(state >> 11) * 0x1p-53 - 0.5));
-    }
-    refs[name] = builder.weight(name, std::move(shape), x);
-  }
-
   void body(const std::string &name, int32_t least, int32_t most) {
     PhaseBuilder p = builder.phase(name, least, most);
     auto w = [&](const char *weight) { return refs.at(weight); };
@@ -143,30 +113,6 @@ private:
     p.emit("linear", {y, w("wo"), none, h}, {1});
   }
 
-  double at(const std::string &name, int64_t i) const {
-    return numbers.at(name)[size_t(i)];
-  }
-  static void add(Values &to, const Values &x) {
-    for (size_t i = 0; i < to.size(); ++i)
-      to[i] += x[i];
-  }
-  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-  Values product(const std::string &name, const Values &x) const {
-    int64_t cols = int64_t(x.size());
-    Values out(numbers.at(name).size() / x.size(), 0);
-    for (size_t r = 0; r < out.size(); ++r)
-      for (int64_t c = 0; c < cols; ++c)
-        out[r] += at(name, int64_t(r) * cols + c) * x[size_t(c)];
-    return out;
-  }
-  Values norm(Values x) const {
-    double squares = 0;
-    for (double value : x)
-      squares += value * value;
-    for (size_t i = 0; i < x.size(); ++i)
-      x[i] *= at("norm", int64_t(i)) / std::sqrt(squares / kHidden + kEps);
-    return x;
-  }
   Values convolution(const std::vector<Values> &inputs) const {
     Values out(kMixed, 0);
     for (int64_t c = 0; c < kMixed; ++c) {
@@ -227,9 +173,6 @@ private:
       out[i] = out[i] / total * sigmoid(both[kDim + i]);
     return out;
   }
-
-  std::map<std::string, std::vector<float>> numbers;
-  uint64_t state = 7;
 };
 
 Tokens textOf(uint32_t seed, int32_t count) {
@@ -239,15 +182,6 @@ Tokens textOf(uint32_t seed, int32_t count) {
     tokens.push_back(int32_t(seed >> 8) % DeltaPlan::kVocab);
   }
   return tokens;
-}
-
-void expectRow(std::span<const float> actual, const Values &expected) {
-  ASSERT_EQ(actual.size(), expected.size());
-  double scale = 0;
-  for (double value : expected)
-    scale = std::max(scale, std::abs(value));
-  for (size_t i = 0; i < actual.size(); ++i)
-    ASSERT_NEAR(actual[i], expected[i], 1e-5 * scale) << "token " << i;
 }
 
 class StatesTest : public testing::Test {
@@ -295,7 +229,7 @@ TEST_F(StatesTest, MatchFloat64InAllPhases) {
       continue;
     SCOPED_TRACE(isa);
     Engine &engine = open(6, isa);
-    std::vector<Values> expected = plan_->reference(tokens);
+    std::vector<SmallModel::Values> expected = plan_->reference(tokens);
     Sequence one = engine.sequence(), all = engine.sequence();
     for (size_t t = 0; t < tokens.size(); ++t) {
       auto logits = engine.append(one, tokens[t]);
@@ -548,19 +482,12 @@ void PrintTo(const Refusal &refusal, std::ostream *out) {
   *out << refusal.name;
 }
 
-class DeltaProofTest : public testing::TestWithParam<Refusal> {
-protected:
-  TempDir folder_;
-};
+class DeltaProofTest : public testing::TestWithParam<Refusal> {};
 
 TEST_P(DeltaProofTest, Refuses) {
   DeltaPlan plan("ref");
   GetParam().damage(plan);
-  auto engine = Engine::open(plan.builder.write(folder_), {});
-  ASSERT_FALSE(engine.isOk());
-  EXPECT_NE(engine.status().message().find(GetParam().message),
-            std::string::npos)
-      << engine.status().message();
+  moetest::expectRefused(plan.builder, GetParam().message);
 }
 
 /// Integer parameter `index` of decode's `op`.

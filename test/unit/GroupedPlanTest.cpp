@@ -4,27 +4,25 @@
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "test/support/OneSequence.h"
-#include "test/support/PlanBuilder.h"
+#include "test/support/SmallModel.h"
 
 #include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
-#include <map>
 
 using namespace moert;
 using moek::Encoding;
+using moetest::expectRow;
 using moetest::OneSequence;
 using moetest::PhaseBuilder;
-using moetest::PlanBuilder;
 using moetest::Ref;
+using moetest::SmallModel;
 using moetest::TempDir;
 namespace fb = moert::fb;
 
 namespace {
 
-using Values = std::vector<double>;
-
-class GroupedPlan {
+class GroupedPlan : public SmallModel {
 public:
   static constexpr int32_t kHidden = 32, kVocab = 40, kContext = 24;
   static constexpr int32_t kHeads = 4, kKvHeads = 2, kKey = 8, kValue = 12;
@@ -32,9 +30,7 @@ public:
   static constexpr double kEps = 1e-5, kScale = 0.4, kCap = 2, kTurn = 1.25;
 
   explicit GroupedPlan(const std::string &isa)
-      : builder(kHidden, kVocab, kContext, isa) {
-    weight("embed", {1, kVocab, kHidden});
-    weight("norm", {1, 1, kHidden});
+      : SmallModel(kHidden, kVocab, kContext, isa, kEps, /*center=*/0.1) {
     weight("wq", {1, kHeads * kKey, kHidden});
     weight("wk", {1, kKvHeads * kKey, kHidden});
     weight("wv", {1, kKvHeads * kValue, kHidden});
@@ -48,35 +44,18 @@ public:
     weight("gate_bias", {1, kExperts, kWidth});
     weight("up_bias", {1, kExperts, kWidth});
     weight("down_bias", {1, kExperts, kHidden});
-    weight("out", {1, kVocab, kHidden});
     refs["inv_freq"] = builder.constant("inv_freq", {1, 0.3f, 0.1f, 0.02f});
     refs["kv"] = builder.kv(moek::gqaKvWidth(kKvHeads, kKey, kValue));
     body("decode", 1, 2);
     body("prefill", 5, 1);
-    PhaseBuilder p = builder.phase("logits", 1, 3);
-    Ref h = p.buffer("h", kHidden), logits = p.buffer("logits", kVocab);
-    p.input(h);
-    p.output(logits);
-    p.emit("linear", {h, refs["out"], Ref(), logits}, {0});
-  }
-
-  fb::InstructionT &decode(const std::string &op) {
-    for (auto &one : builder.plan.phases[0]->instructions)
-      if (findOp(one->op)->name == op)
-        return *one;
-    throw std::logic_error(op);
-  }
-  fb::WeightT &weightNamed(const std::string &name) {
-    return *builder.plan.weights[refs.at(name).index];
+    head();
   }
 
   /// Logits after each of `tokens`.
   std::vector<Values> reference(const std::vector<int32_t> &tokens) const {
     std::vector<Values> keys, values, result;
     for (size_t t = 0; t < tokens.size(); ++t) {
-      Values h;
-      for (int64_t i = 0; i < kHidden; ++i)
-        h.push_back(at("embed", tokens[t] * kHidden + i));
+      Values h = embedded(tokens[t]);
       Values n = norm(h), q = product("wq", n), k = product("wk", n);
       turn(q, double(t));
       turn(k, double(t));
@@ -85,7 +64,7 @@ public:
       Values o = attention(q, keys, values);
       double gate = product("wg", n)[0];
       for (double &x : o)
-        x /= 1 + std::exp(-gate);
+        x *= sigmoid(gate);
       add(h, product("wo", o));
       add(h, experts(norm(h)));
       result.push_back(product("out", h));
@@ -93,19 +72,7 @@ public:
     return result;
   }
 
-  PlanBuilder builder;
-  std::map<std::string, Ref> refs;
-
 private:
-  void weight(const std::string &name, std::vector<int64_t> shape) {
-    std::vector<float> &x = numbers[name];
-    for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; ++i) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      x.push_back(float(double(state >> 11) * 0x1p-53 - 0.4));
-    }
-    refs[name] = builder.weight(name, std::move(shape), x);
-  }
-
   void body(const std::string &name, int32_t tokens, int32_t splits) {
     PhaseBuilder p = builder.phase(name, tokens == 1 ? 1 : 2, tokens);
     auto w = [&](const char *weight) { return refs.at(weight); };
@@ -160,32 +127,6 @@ private:
     p.emit("experts_combine", {y, weights, h}, {kTopK, 1});
   }
 
-  double at(const std::string &name, int64_t i) const {
-    return numbers.at(name)[size_t(i)];
-  }
-  static void add(Values &to, const Values &x) {
-    for (size_t i = 0; i < to.size(); ++i)
-      to[i] += x[i];
-  }
-  /// Of the matrix `index` of a weight, times x.
-  Values product(const std::string &name, const Values &x,
-                 int64_t index = 0) const {
-    const fb::WeightT &w = *builder.plan.weights[refs.at(name).index];
-    Values out(size_t(w.rows), 0);
-    for (int64_t r = 0; r < w.rows; ++r)
-      for (int64_t c = 0; c < w.cols; ++c)
-        out[size_t(r)] +=
-            at(name, (index * w.rows + r) * w.cols + c) * x[size_t(c)];
-    return out;
-  }
-  Values norm(Values x) const {
-    double squares = 0;
-    for (double value : x)
-      squares += value * value;
-    for (size_t i = 0; i < x.size(); ++i)
-      x[i] *= at("norm", int64_t(i)) / std::sqrt(squares / kHidden + kEps);
-    return x;
-  }
   static void turn(Values &x, double position) {
     const double frequencies[] = {1, 0.3f, 0.1f, 0.02f};
     for (size_t head = 0; head < x.size(); head += kKey)
@@ -243,9 +184,6 @@ private:
     }
     return out;
   }
-
-  std::map<std::string, std::vector<float>> numbers;
-  uint64_t state = 7;
 };
 
 class GroupedPlanTest : public testing::TestWithParam<const char *> {
@@ -257,19 +195,10 @@ protected:
   TempDir folder_;
 };
 
-void expectRow(std::span<const float> actual, const Values &expected) {
-  ASSERT_EQ(actual.size(), expected.size());
-  double scale = 0;
-  for (double value : expected)
-    scale = std::max(scale, std::abs(value));
-  for (size_t i = 0; i < actual.size(); ++i)
-    ASSERT_NEAR(actual[i], expected[i], 1e-5 * scale) << "token " << i;
-}
-
 TEST_P(GroupedPlanTest, MatchesFloat64InBothPhases) {
   const std::vector<int32_t> tokens = {3, 17, 39, 0, 8, 8, 21, 30, 5, 11, 2};
   GroupedPlan plan(GetParam());
-  std::vector<Values> expected = plan.reference(tokens);
+  std::vector<SmallModel::Values> expected = plan.reference(tokens);
   EngineOptions options;
   options.threads = 2;
   auto one = OneSequence::open(plan.builder.write(folder_), options);
@@ -306,21 +235,12 @@ void PrintTo(const Refusal &refusal, std::ostream *out) {
   *out << refusal.name;
 }
 
-class GroupedProofTest : public testing::TestWithParam<Refusal> {
-protected:
-  TempDir folder_;
-};
+class GroupedProofTest : public testing::TestWithParam<Refusal> {};
 
 TEST_P(GroupedProofTest, Refuses) {
   GroupedPlan plan("ref");
   GetParam().damage(plan);
-  EngineOptions options;
-  options.threads = 1;
-  auto engine = Engine::open(plan.builder.write(folder_), options);
-  ASSERT_FALSE(engine.isOk());
-  EXPECT_NE(engine.status().message().find(GetParam().message),
-            std::string::npos)
-      << engine.status().message();
+  moetest::expectRefused(plan.builder, GetParam().message);
 }
 
 /// Integer parameter `index` of decode's `op`.
