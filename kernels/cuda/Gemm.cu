@@ -379,7 +379,11 @@ MOE_DEVICE void loadOwn(Own &own, const Sources &s, i64 cols, int first,
   int tid = threadIdx.x;
 #pragma unroll
   for (int i = 0; i < kScales; ++i) {
-    int unit = first + tid / MOE_ROWS + i * (kThreads / MOE_ROWS);
+    int u = tid / MOE_ROWS + i * (kThreads / MOE_ROWS);
+    // Of few rows there are more threads than scales.
+    if (kScales * kThreads > MOE_ROWS * kStageUnits)
+      u = min(u, kStageUnits - 1);
+    int unit = first + u;
     unit = kIsRagged ? min(unit, units - 1) : unit;
     own.scale[i] = __ldg((const float *)s.scaleRow + unit);
 #ifdef MOE_MIN
