@@ -274,6 +274,11 @@ struct MlaAttentionArgs {
   float scale;
 };
 
+/// A Scoring beside those in Types.h, which gemms are compiled with:
+/// sqrt(ln(1 + e^x)).
+inline constexpr Scoring kSqrtSoftplus = Scoring(4);
+inline constexpr int32_t kScoringCount = 4;
+
 /// Selection uses score + bias, mixing weights the score alone. With groups,
 /// the `groupsUsed` groups with the largest sum of their two best biased scores
 /// (without a bias: the largest single score) stay eligible. Ties go to the
@@ -295,11 +300,31 @@ struct RouterArgs {
   const float *expertScale = nullptr; ///< [experts] or null: all 1.
 };
 
+/// The experts that a device has where a layer's are split between devices. It
+/// groups and adds up the choices of these alone, and leaves other slots as
+/// they are, which nobody reads; what devices have made is added up after.
+struct ExpertSlice {
+  /// [experts] The number here of each expert, as a float, or -1 where another
+  /// device has it. Null: those from `begin` on, `count` of them, or all if 0.
+  const float *map = nullptr;
+  int32_t begin = 0, count = 0;
+
+  /// The number here of an expert; negative: it is not here.
+  int32_t numberOf(int32_t expert) const {
+    if (map)
+      return int32_t(map[expert]);
+    int32_t number = expert - begin;
+    return count == 0 || number < count ? number : -1;
+  }
+};
+
 struct ExpertGroupArgs {
   const int32_t *ids; ///< [T, topK]
-  int32_t *offsets;   ///< [experts + 1]: where each expert's slots begin.
-  int32_t *slots;     ///< [T * topK]: slot numbers by expert, then by token.
+  /// [slice.count + 1, or experts + 1]: where each expert's slots begin.
+  int32_t *offsets;
+  int32_t *slots; ///< [T * topK]: slot numbers by expert, then by token.
   int32_t experts, topK;
+  ExpertSlice slice = {};
 };
 
 struct ExpertsLinearArgs {
@@ -335,6 +360,8 @@ struct ExpertsCombineArgs {
   int64_t cols;
   int32_t topK;
   bool accumulate;
+  const int32_t *ids = nullptr; ///< [T, topK], or null: every choice is here.
+  ExpertSlice slice = {};
 };
 
 } // namespace moek

@@ -314,6 +314,144 @@ private:
     a.outStride = stride("out");
   }
 
+  void fill(LayerNormArgs &a) const {
+    a.cols = stride("x");
+    a.eps = o.real("eps");
+    a.x = f32("x");
+    a.xStride = stride("x");
+    a.weight = vector("weight");
+    a.bias = vector("bias");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(RowStoreArgs &a) const {
+    a.x = f32("x");
+    a.xStride = stride("x");
+    a.kv = o.cache("kv");
+  }
+  void fill(IndexScoresArgs &a) const {
+    a.heads = o.integer("heads");
+    a.key = o.integer("key");
+    a.ratio = o.integer("ratio");
+    a.scale = o.real("scale");
+    a.q = f32("q");
+    a.qStride = stride("q");
+    a.weights = f32("weights");
+    a.weightsStride = stride("weights");
+    a.kv = o.cache("kv");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(IndexSelectArgs &a) const {
+    a.topK = o.integer("top_k");
+    a.ratio = o.integer("ratio");
+    a.scores = f32("scores");
+    a.scoresStride = stride("scores");
+    a.chosen = i32("chosen");
+  }
+  void fill(SparseAttentionArgs &a) const {
+    a.heads = o.integer("heads");
+    a.key = o.integer("key");
+    a.value = o.integer("value");
+    a.window = o.integer("window");
+    a.ratio = o.integer("ratio");
+    a.topK = o.integer("top_k");
+    a.scale = o.real("scale");
+    a.q = f32("q");
+    a.qStride = stride("q");
+    if (o.has("kv"))
+      a.kv = o.cache("kv");
+    if (o.has("entries"))
+      a.entries = o.cache("entries");
+    a.chosen = o.has("chosen") ? i32("chosen") : nullptr;
+    a.sinks = vector("sinks");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(CompressArgs &a) const {
+    a.ratio = o.integer("ratio");
+    a.overlap = o.boolean("overlap");
+    a.cols = stride("out");
+    a.kv = f32("kv");
+    a.kvStride = stride("kv");
+    a.gate = f32("gate");
+    a.gateStride = stride("gate");
+    a.ape = vector("ape");
+    a.state = o.cache("state");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(EntryStoreArgs &a) const {
+    auto frequencies = o.constant("inv_freq");
+    a.invFreq = frequencies.data();
+    a.dim = int32_t(2 * frequencies.size());
+    a.ratio = o.integer("ratio");
+    a.eps = o.real("eps");
+    a.cols = stride("x");
+    a.x = f32("x");
+    a.xStride = stride("x");
+    a.weight = vector("weight");
+    a.kv = o.cache("kv");
+  }
+  void fill(HyperWeightsArgs &a) const {
+    a.streams = o.integer("streams");
+    a.iterations = o.integer("iterations");
+    a.eps = o.real("eps");
+    a.cols = stride("x");
+    a.x = f32("x");
+    a.xStride = stride("x");
+    a.scale = vector("scale");
+    a.base = vector("base");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(HyperCollapseArgs &a) const {
+    a.streams = o.integer("streams");
+    a.cols = stride("out");
+    a.x = f32("x");
+    a.xStride = stride("x");
+    a.weights = f32("weights");
+    a.weightsStride = stride("weights");
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(HyperSpreadArgs &a) const {
+    a.streams = o.integer("streams");
+    a.cols = stride("y");
+    a.y = f32("y");
+    a.yStride = stride("y");
+    if (o.has("x") && o.has("weights")) {
+      a.x = f32("x");
+      a.xStride = stride("x");
+      a.weights = f32("weights");
+      a.weightsStride = stride("weights");
+    }
+    a.out = f32("out");
+    a.outStride = stride("out");
+  }
+  void fill(ClampedMulArgs &a) const {
+    a.gate = f32("gate");
+    a.up = f32("up");
+    a.out = f32("out");
+    a.cols = o.cols("out");
+    a.rowsPerToken = int32_t(o.rowsPerToken("out"));
+    a.limit = o.real("limit");
+  }
+  void fill(HashRouterArgs &a) const {
+    a.router.experts = o.integer("experts");
+    a.router.topK = o.integer("top_k");
+    a.router.groups = a.router.groupsUsed = 1;
+    a.router.scoring = Scoring(o.integer("scoring"));
+    a.router.normalize = o.boolean("normalize");
+    a.router.scale = o.real("scale");
+    a.router.logits = f32("logits");
+    a.router.stride = stride("logits");
+    a.router.ids = i32("ids");
+    a.router.weights = f32("weights");
+    a.tokens = i32("tokens");
+    a.table = reinterpret_cast<const int32_t *>(o.weight("table").data);
+  }
+
   void fill(RouterArgs &a) const {
     a.experts = o.integer("experts");
     a.topK = o.integer("top_k");
@@ -329,9 +467,18 @@ private:
     a.ids = i32("ids");
     a.weights = f32("weights");
   }
+  ExpertSlice slice() const {
+    ExpertSlice slice;
+    if (o.has("map"))
+      slice.map = o.constant("map").data();
+    slice.begin = o.integer("begin");
+    slice.count = o.integer("count");
+    return slice;
+  }
   void fill(ExpertGroupArgs &a) const {
     a.experts = o.integer("experts");
     a.topK = o.integer("top_k");
+    a.slice = slice();
     a.ids = i32("ids");
     a.offsets = i32("offsets");
     a.slots = i32("slots");
@@ -372,6 +519,9 @@ private:
     a.y = f32("y");
     a.weights = f32("weights");
     a.out = f32("out");
+    if (o.has("ids"))
+      a.ids = i32("ids");
+    a.slice = slice();
   }
 
   Operands &o;

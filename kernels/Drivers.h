@@ -5,6 +5,7 @@
 
 #include "kernels/Abi.h"
 #include "kernels/CopyArgs.h"
+#include "kernels/SparseArgs.h"
 
 namespace moek {
 

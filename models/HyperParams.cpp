@@ -92,6 +92,26 @@ StatusOr<double> HyperParams::positive(std::string_view name,
   return *value;
 }
 
+StatusOr<double> HyperParams::positiveOfLayer(std::string_view name,
+                                              int64_t layer) const {
+  const GgufValue *found = model_.find(key(name));
+  if (!found || !std::holds_alternative<GgufArray>(found->data))
+    return positive(name);
+  MOE_ASSIGN_OR_RETURN(const GgufArray *array,
+                       model_.getArray(key(name), GgufType::F32));
+  if (layer >= int64_t(array->floats.size()))
+    return error(StatusCode::InvalidFile, name,
+                 fmt::format("has {} elements, expected one for each layer",
+                             array->floats.size()));
+  double value = array->floats[size_t(layer)];
+  if (!std::isfinite(value) || value <= 0)
+    return error(StatusCode::InvalidFile, name,
+                 fmt::format("is {} for layer {}, expected a finite number "
+                             "above 0",
+                             value, layer));
+  return value;
+}
+
 StatusOr<bool> HyperParams::flag(std::string_view name, bool fallback) const {
   MOE_ASSIGN_OR_RETURN(std::optional<bool> value, model_.getBool(key(name)));
   return value.value_or(fallback);

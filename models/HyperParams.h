@@ -28,6 +28,10 @@ public:
   moert::StatusOr<double> positive(std::string_view name,
                                    std::optional<double> fallback = {},
                                    bool zeroToo = false) const;
+  /// A finite number above zero of layer `layer`, where the key has a number
+  /// for all layers or an array of one for each.
+  moert::StatusOr<double> positiveOfLayer(std::string_view name,
+                                          int64_t layer) const;
   moert::StatusOr<bool> flag(std::string_view name, bool fallback) const;
   moert::StatusOr<std::string> text(std::string_view name,
                                     std::string_view fallback) const;

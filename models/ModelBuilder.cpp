@@ -107,7 +107,7 @@ bool ModelBuilder::has(const std::string &name) const {
 }
 
 StatusOr<Value> ModelBuilder::load(const std::string &name,
-                                   ArrayRef<int64_t> shape) {
+                                   ArrayRef<int64_t> shape, bool isTable) {
   const GgufTensor *tensor = model_.findTensor(name);
   if (!tensor)
     return Status(StatusCode::InvalidFile,
@@ -125,7 +125,7 @@ StatusOr<Value> ModelBuilder::load(const std::string &name,
                     fileOrder(expected)));
   moek::FormatInfo info = moek::formatInfo(tensor->format);
   Type element = moe::getElementType(builder_.getContext(), tensor->format);
-  if (!element)
+  if (!element || (!info.hasKernels && !isTable))
     return error(StatusCode::Unsupported, *tensor,
                  fmt::format("is {}, for which there are no kernels; "
                              "supported: {}",
@@ -145,6 +145,30 @@ StatusOr<Value> ModelBuilder::load(const std::string &name,
 StatusOr<Value> ModelBuilder::weight(const std::string &name,
                                      ArrayRef<int64_t> shape) {
   return load(name + ".weight", shape);
+}
+
+StatusOr<Value> ModelBuilder::matrices(const std::string &name, int64_t count,
+                                       int64_t rows, int64_t columns) {
+  const GgufTensor *tensor = find(name + ".weight");
+  if (tensor && tensor->shape[2] > 1)
+    return weight(name, {count, rows, columns});
+  MOE_ASSIGN_OR_RETURN(Value value, weight(name, {count * rows, columns}));
+  auto type = cast<RankedTensorType>(value.getType());
+  value.setType(
+      RankedTensorType::get({count, rows, columns}, type.getElementType()));
+  return value;
+}
+
+StatusOr<Value> ModelBuilder::table(const std::string &name, int64_t rows,
+                                    int64_t columns) {
+  std::string tensor = name + ".weight";
+  MOE_ASSIGN_OR_RETURN(Value value,
+                       load(tensor, {rows, columns}, /*isTable=*/true));
+  if (find(tensor)->format == moek::Format::I32)
+    return value;
+  return error(StatusCode::Unsupported, *find(tensor),
+               fmt::format("is {}, expected I32",
+                           moek::formatInfo(find(tensor)->format).name));
 }
 
 Status ModelBuilder::requireF32(const GgufTensor &tensor) const {
@@ -272,7 +296,7 @@ Value ModelBuilder::linear(Value x, const std::string &name, Value matrix,
 StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
                                   const std::string &suffix, int64_t inner,
                                   const std::string &label,
-                                  moe::Activation activation) {
+                                  moe::Activation activation, double limit) {
   int64_t hidden = columnsOf(x);
   MOE_ASSIGN_OR_RETURN(Value gate,
                        weight(block + "ffn_gate" + suffix, {inner, hidden}));
@@ -290,7 +314,7 @@ StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
       vectorIfAny(block + "ffn_down" + suffix + ".bias", hidden));
   return create<moe::FfnOp>(label, x.getType(), x, gate, up, down, gateBias,
                             upBias, downBias, /*residual=*/nullptr, activation,
-                            /*fused=*/false)
+                            llvm::APFloat(limit), /*fused=*/false)
       .getResult();
 }
 

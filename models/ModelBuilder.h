@@ -85,6 +85,13 @@ public:
   /// last) and a format with kernels.
   moert::StatusOr<mlir::Value> weight(const std::string &name,
                                       llvm::ArrayRef<int64_t> shape);
+  /// A weight as [count, rows, columns] whose file may have all rows as those
+  /// of one matrix.
+  moert::StatusOr<mlir::Value> matrices(const std::string &name, int64_t count,
+                                        int64_t rows, int64_t columns);
+  /// Tensor `name`.weight of integers.
+  moert::StatusOr<mlir::Value> table(const std::string &name, int64_t rows,
+                                     int64_t columns);
   /// A vector in F32: `tensor` is the whole name, because some are biases.
   moert::StatusOr<mlir::Value> vector(const std::string &tensor,
                                       int64_t length);
@@ -128,10 +135,12 @@ public:
   mlir::Value linear(mlir::Value x, const std::string &name, mlir::Value matrix,
                      mlir::Value bias);
   /// Weights `block`ffn_{gate,up,down}`suffix`, with the biases that there are.
+  /// A `limit` above 0 is one of gate and up.
   moert::StatusOr<mlir::Value>
   ffn(mlir::Value x, const std::string &block, const std::string &suffix,
       int64_t inner, const std::string &label,
-      mlir::moe::Activation activation = mlir::moe::Activation::Silu);
+      mlir::moe::Activation activation = mlir::moe::Activation::Silu,
+      double limit = 0);
 
   /// The verified module with its attributes.
   moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> finish();
@@ -139,7 +148,8 @@ public:
 private:
   mlir::moe::LabelAttr labelOf(llvm::StringRef name);
   moert::StatusOr<mlir::Value> load(const std::string &tensor,
-                                    llvm::ArrayRef<int64_t> shape);
+                                    llvm::ArrayRef<int64_t> shape,
+                                    bool isTable = false);
   moert::Status error(moert::StatusCode code, const GgufTensor &tensor,
                       std::string_view message) const;
   moert::Status requireF32(const GgufTensor &tensor) const;

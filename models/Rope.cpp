@@ -102,7 +102,8 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
   }
   rope.attr = mlir::moe::RopeAttr::get(
       model.tokenIds().getContext(), dim, base, factor, original, fast, slow,
-      traits.rounded, magnitude, divisors, traits.neox);
+      traits.rounded, magnitude, divisors, traits.neox,
+      /*reversed=*/false);
   return rope;
 }
 

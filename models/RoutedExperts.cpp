@@ -25,7 +25,7 @@ StatusOr<moe::Scoring> readScoring(const HyperParams &params,
   return params.error(
       StatusCode::Unsupported, "expert_gating_func",
       fmt::format("is {}; supported: 1 (softmax), 2 (sigmoid), 3 (softmax over "
-                  "the selected)",
+                  "the selected), 4 (square root of softplus)",
                   number));
 }
 } // namespace
@@ -143,7 +143,8 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
   int64_t inner =
       config.sharedInner > 0 ? config.sharedInner : int64_t(gate->shape[1]);
   MOE_ASSIGN_OR_RETURN(
-      Value shared, model.ffn(x, block, "_shexp", inner, block + "ffn_shared"));
+      Value shared, model.ffn(x, block, "_shexp", inner, block + "ffn_shared",
+                              moe::Activation::Silu, config.sharedLimit));
   if (!model.has(block + "ffn_gate_inp_shexp"))
     return shared;
   MOE_ASSIGN_OR_RETURN(Value factor,
@@ -155,13 +156,28 @@ StatusOr<Value> buildShared(ModelBuilder &model, const RoutedExperts &config,
 }
 } // namespace
 
-StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
-                                   const RoutedExperts &config,
-                                   const std::string &block, Value x,
-                                   Value routed) {
-  int64_t hidden = columnsOf(x);
-  MOE_ASSIGN_OR_RETURN(Value gateIn, model.weight(block + "ffn_gate_inp",
-                                                  {config.experts, hidden}));
+namespace {
+/// Which experts, and with what weights.
+struct Choice {
+  Value ids, weights;
+};
+
+StatusOr<Choice> buildRouter(ModelBuilder &model, const RoutedExperts &config,
+                             const std::string &block, Value x, Value tokens) {
+  MOE_ASSIGN_OR_RETURN(
+      Value gateIn,
+      model.weight(block + "ffn_gate_inp", {config.experts, columnsOf(x)}));
+  const GgufTensor *hashed = model.find(block + "ffn_gate_tid2eid.weight");
+  if (hashed && tokens) {
+    MOE_ASSIGN_OR_RETURN(Value table,
+                         model.table(block + "ffn_gate_tid2eid",
+                                     model.facts().vocab, config.used));
+    auto router = model.create<moe::HashRouterOp>(
+        block + "router", model.idRows(config.used), model.rows(config.used), x,
+        tokens, gateIn, table, config.scoring, config.normalize,
+        llvm::APFloat(config.scale));
+    return Choice{router.getIds(), router.getWeights()};
+  }
   MOE_ASSIGN_OR_RETURN(
       Value logitBias,
       model.vectorIfAny(block + "ffn_gate_inp.bias", config.experts));
@@ -171,19 +187,30 @@ StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
       Value scale,
       model.vectorIfAny(block + "ffn_down_exps.scale", config.experts));
   auto router = model.create<moe::RouterOp>(
-      block + "router", model.idRows(config.used), model.rows(config.used),
-      routed ? routed : x, gateIn, logitBias, bias, scale,
-      uint64_t(config.used), config.scoring, uint64_t(config.groups),
-      uint64_t(config.groupsUsed), config.normalize,
+      block + "router", model.idRows(config.used), model.rows(config.used), x,
+      gateIn, logitBias, bias, scale, uint64_t(config.used), config.scoring,
+      uint64_t(config.groups), uint64_t(config.groupsUsed), config.normalize,
       llvm::APFloat(config.scale));
+  return Choice{router.getIds(), router.getWeights()};
+}
+} // namespace
+
+StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
+                                   const RoutedExperts &config,
+                                   const std::string &block, Value x,
+                                   Value routed, Value tokens) {
+  int64_t hidden = columnsOf(x);
+  MOE_ASSIGN_OR_RETURN(Choice router, buildRouter(model, config, block,
+                                                  routed ? routed : x, tokens));
   MOE_ASSIGN_OR_RETURN(ExpertWeights w,
                        loadWeights(model, config, block, hidden));
   // Before the routed ones, so that those add to its result: they end last.
   MOE_ASSIGN_OR_RETURN(Value shared, buildShared(model, config, block, x));
   Value mixed = model.create<moe::ExpertsOp>(
-      block + "ffn_experts", x.getType(), x, router.getIds(),
-      router.getWeights(), w.gate, w.up, w.down, w.gateBias, w.upBias,
-      w.downBias, /*residual=*/nullptr, config.activation, /*fused=*/false);
+      block + "ffn_experts", x.getType(), x, router.ids, router.weights, w.gate,
+      w.up, w.down, w.gateBias, w.upBias, w.downBias, /*residual=*/nullptr,
+      config.activation, llvm::APFloat(config.limit), /*slice=*/nullptr,
+      /*fused=*/false);
   if (!shared)
     return mixed;
   return model.create<moe::AddOp>(block + "ffn_shared_add", shared, mixed)

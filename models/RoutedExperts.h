@@ -15,6 +15,8 @@ struct RoutedExperts {
   int64_t sharedInner = 0; ///< Of the shared experts, one wide FFN; 0: unknown.
   mlir::moe::Scoring scoring = mlir::moe::Scoring::Softmax;
   mlir::moe::Activation activation = mlir::moe::Activation::Silu;
+  /// Of gate and up, of routed and of shared experts; 0: none.
+  double limit = 0, sharedLimit = 0;
   bool normalize = false; ///< Weights of the used ones sum to 1.
   double scale = 1;       ///< Of the weights.
 };
@@ -30,12 +32,12 @@ moert::StatusOr<RoutedExperts> readRoutedExperts(const HyperParams &params,
 /// results, shared experts
 /// and their gate. Experts are stacked in ffn_{gate,up,down}_exps, gate and up
 /// fused in ffn_gate_up_exps, or tensors of their own, ffn_up.7. The router
-/// sees `routed` instead of x, where that is given.
-moert::StatusOr<mlir::Value> buildRoutedExperts(ModelBuilder &model,
-                                                const RoutedExperts &config,
-                                                const std::string &block,
-                                                mlir::Value x,
-                                                mlir::Value routed = {});
+/// sees `routed` instead of x, where that is given. Where the file has
+/// ffn_gate_tid2eid, the experts are those it has for each of `tokens`.
+moert::StatusOr<mlir::Value>
+buildRoutedExperts(ModelBuilder &model, const RoutedExperts &config,
+                   const std::string &block, mlir::Value x,
+                   mlir::Value routed = {}, mlir::Value tokens = {});
 
 } // namespace moec
 

@@ -1,20 +1,13 @@
 //===- deepseek2.cpp - DeepSeek-V2, V3, R1, Kimi-K2, GLM-4.7-Flash --------===//
 //
 // Multi-head latent attention and routed experts: arXiv 2405.04434 and
-// 2412.19437. Files come in two layouts. Old: one attn_kv_b, key_length is a
-// head's. New: attn_k_b (transposed) and attn_v_b, a head's lengths are in the
-// keys that end in _mla. Tensors tell which, and whether queries have a
-// low-rank factor.
+// 2412.19437.
 //
 //===----------------------------------------------------------------------===//
 
 #include "models/Builders.h"
 #include "models/FeedForward.h"
-#include "models/Limits.h"
-#include "models/Rope.h"
-
-#include <cmath>
-#include <fmt/format.h>
+#include "models/LatentAttention.h"
 
 using mlir::Value;
 using moert::StatusOr;
@@ -23,60 +16,6 @@ namespace moe = mlir::moe;
 namespace moec {
 
 namespace {
-//===----------------------------------------------------------------------===//
-// Hyper-parameters
-//===----------------------------------------------------------------------===//
-
-struct Attention {
-  int64_t heads, nope, value, latent;
-  moe::RopeAttr rope;
-  double eps;
-  double scale; ///< Of the scores.
-};
-
-/// The factor on the attention scores that comes with YaRN: mscale^2, where
-/// mscale = 1 + yarn_log_multiplier * ln(factor). The generic magnitude of YaRN
-/// on q and k would apply it a second time.
-StatusOr<double> readScoreFactor(const HyperParams &params, const Rope &rope) {
-  MOE_ASSIGN_OR_RETURN(
-      double multiplier,
-      params.positive("rope.scaling.yarn_log_multiplier", 0.0, true));
-  return std::pow(1 + multiplier * std::log(rope.yarnFactor), 2);
-}
-
-StatusOr<Attention> readAttention(ModelBuilder &model, double eps) {
-  const HyperParams &params = model.params();
-  Attention attention;
-  attention.eps = eps;
-  constexpr RopeTraits kTraits{
-      .neox = false, .rounded = true, .magnitude = false};
-  MOE_ASSIGN_OR_RETURN(Rope rope, readRope(model, kTraits));
-  attention.rope = rope.attr;
-  MOE_ASSIGN_OR_RETURN(double scoreFactor, readScoreFactor(params, rope));
-  MOE_ASSIGN_OR_RETURN(attention.heads,
-                       params.integer("attention.head_count", 1, kMostHeads));
-  MOE_ASSIGN_OR_RETURN(attention.latent,
-                       params.integer("attention.kv_lora_rank", 1, kMostSize));
-  // With both kinds of keys, those without _mla describe the latent.
-  bool split = params.has("attention.key_length_mla");
-  int64_t rotated = rope.attr.getDim();
-  MOE_ASSIGN_OR_RETURN(int64_t key,
-                       params.integer(split ? "attention.key_length_mla"
-                                            : "attention.key_length",
-                                      rotated + 1, kMostSize));
-  MOE_ASSIGN_OR_RETURN(attention.value,
-                       params.integer(split ? "attention.value_length_mla"
-                                            : "attention.value_length",
-                                      1, kMostSize));
-  attention.nope = key - rotated;
-  attention.scale = scoreFactor / std::sqrt(double(key));
-  ModelFacts &facts = model.facts();
-  facts.heads = attention.heads;
-  facts.latent = attention.latent;
-  facts.rope = rotated;
-  return attention;
-}
-
 /// Without a key scores are softmax, except for GLM-4.7-Flash, whose files
 /// leave it out: sigmoid.
 moe::Scoring scoringWithoutKey(const Decoder &decoder) {
@@ -84,102 +23,22 @@ moe::Scoring scoringWithoutKey(const Decoder &decoder) {
       (decoder.blocks == 47 || decoder.blocks == 48) && decoder.vocab == 154880;
   return glm ? moe::Scoring::Sigmoid : moe::Scoring::Softmax;
 }
-
-//===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
-
-/// Queries [T, heads * (nope + rope)], rotated.
-StatusOr<Value> buildQuery(ModelBuilder &model, const Attention &a,
-                           const std::string &block, Value x) {
-  int64_t outputs = a.heads * (a.nope + a.rope.getDim());
-  std::string last = block + "attn_q";
-  if (model.has(block + "attn_q_a")) {
-    const GgufTensor &down =
-        *model.file().findTensor(block + "attn_q_a.weight");
-    MOE_ASSIGN_OR_RETURN(int64_t rank, model.params().integer(
-                                           "attention.q_lora_rank", 1,
-                                           kMostSize, int64_t(down.shape[1])));
-    MOE_ASSIGN_OR_RETURN(x, model.linear(x, block + "attn_q_a", rank));
-    MOE_ASSIGN_OR_RETURN(x, model.rmsNorm(x, block + "attn_q_a_norm", a.eps));
-    last = block + "attn_q_b";
-  }
-  MOE_ASSIGN_OR_RETURN(Value q, model.linear(x, last, outputs));
-  return model
-      .create<moe::RopeOp>(block + "attn_q_rope", q.getType(), q,
-                           uint64_t(a.heads), uint64_t(a.nope), a.rope)
-      .getResult();
-}
-
-/// W_UK and W_UV of all heads.
-struct Decompression {
-  Value key, value;
-  bool transposed; ///< key is [heads, latent, nope].
-};
-
-StatusOr<Decompression> loadDecompression(ModelBuilder &model,
-                                          const Attention &a,
-                                          const std::string &block) {
-  Decompression result;
-  // Some files carry both forms of the same weights; this one is exact for the
-  // definition and its parts are views.
-  result.transposed = !model.has(block + "attn_kv_b");
-  if (result.transposed) {
-    MOE_ASSIGN_OR_RETURN(result.key, model.weight(block + "attn_k_b",
-                                                  {a.heads, a.latent, a.nope}));
-    MOE_ASSIGN_OR_RETURN(
-        result.value,
-        model.weight(block + "attn_v_b", {a.heads, a.value, a.latent}));
-    return result;
-  }
-  MOE_ASSIGN_OR_RETURN(Value both,
-                       model.weight(block + "attn_kv_b",
-                                    {a.heads * (a.nope + a.value), a.latent}));
-  mlir::Type element =
-      mlir::cast<mlir::RankedTensorType>(both.getType()).getElementType();
-  auto part = [&](int64_t rows) {
-    return mlir::RankedTensorType::get({a.heads, rows, a.latent}, element);
-  };
-  auto split = model.create<moe::SplitKvBOp>(
-      block + "attn_kv_b", part(a.nope), part(a.value), both, uint64_t(a.heads),
-      uint64_t(a.nope));
-  result.key = split.getKey();
-  result.value = split.getValue();
-  return result;
-}
-
-StatusOr<Value> buildAttention(ModelBuilder &model, const Attention &a,
-                               int64_t layer, const std::string &block,
-                               Value x) {
-  int64_t hidden = columnsOf(x);
-  int64_t rope = a.rope.getDim(), width = a.latent + rope;
-  MOE_ASSIGN_OR_RETURN(Value q, buildQuery(model, a, block, x));
-  MOE_ASSIGN_OR_RETURN(Value down,
-                       model.linear(x, block + "attn_kv_a_mqa", width));
-  MOE_ASSIGN_OR_RETURN(Value norm,
-                       model.vector(block + "attn_kv_a_norm.weight", a.latent));
-  Value kv = model.create<moe::MlaLatentOp>(
-      block + "attn_latent", moe::KvType::get(x.getContext(), width), down,
-      norm, uint64_t(layer), llvm::APFloat(a.eps), a.rope);
-  MOE_ASSIGN_OR_RETURN(Decompression up, loadDecompression(model, a, block));
-  Value mixed = model.create<moe::MlaAttentionOp>(
-      block + "attention", model.rows(a.heads * a.value), q, kv, up.key,
-      up.value, uint64_t(a.heads), uint64_t(a.nope), uint64_t(rope),
-      uint64_t(a.latent), uint64_t(a.value), llvm::APFloat(a.scale),
-      up.transposed);
-  return model.linear(mixed, block + "attn_output", hidden);
-}
 } // namespace
 
 moert::Status buildDeepseek2(ModelBuilder &model) {
   MOE_ASSIGN_OR_RETURN(Decoder decoder, readDecoder(model));
-  MOE_ASSIGN_OR_RETURN(Attention attention, readAttention(model, decoder.eps));
+  MOE_ASSIGN_OR_RETURN(LatentAttention attention,
+                       readLatentAttention(model, decoder.eps));
   RoutedExperts defaults;
   defaults.scoring = scoringWithoutKey(decoder);
   MOE_ASSIGN_OR_RETURN(FeedForward ffn,
                        readFeedForward(model, decoder, defaults));
-  auto attend = [&](int64_t layer, const std::string &block, Value x) {
-    return buildAttention(model, attention, layer, block, x);
+  auto attend = [&](int64_t layer, const std::string &block,
+                    Value x) -> StatusOr<Value> {
+    MOE_ASSIGN_OR_RETURN(Value queries,
+                         buildQueryLatent(model, attention, block, x));
+    return buildLatentAttention(model, attention, layer, block, x,
+                                queries ? queries : x);
   };
   auto feedForward = [&](int64_t layer, const std::string &block, Value x) {
     return buildFeedForward(model, ffn, layer, block, x);

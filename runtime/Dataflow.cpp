@@ -16,6 +16,7 @@ namespace {
 struct Contents {
   Indices indices = Indices::None;
   int64_t experts = 0, topK = 0;
+  int64_t ratio = 0; ///< Positions of an entry.
   /// Instruction that wrote offsets and slots: they belong together.
   uint32_t writer = 0;
 };
@@ -343,6 +344,7 @@ Status Walk::checkContents(const fb::Instruction &instruction,
                          tokens->operand->name);
   int64_t topK = intOf(instruction, spec, "top_k");
   int64_t experts = topK >= 0 ? expertsOf(instruction, spec) : 0;
+  int64_t ratio = intOf(instruction, spec, "ratio");
   if (const Access *access = reading(Indices::Experts)) {
     const Contents &ids = contentsOf(*access);
     if (ids.indices != Indices::Experts || ids.experts != experts ||
@@ -350,6 +352,14 @@ Status Walk::checkContents(const fb::Instruction &instruction,
       return invalidPlan("operand {} does not hold a router's choice of {} "
                          "from {} experts",
                          access->operand->name, topK, experts);
+  }
+  if (const Access *access = reading(Indices::Entries)) {
+    const Contents &chosen = contentsOf(*access);
+    if (chosen.indices != Indices::Entries || chosen.ratio != ratio ||
+        chosen.topK != topK)
+      return invalidPlan("operand {} does not hold an index_select's choice of "
+                         "{} entries of {} positions",
+                         access->operand->name, topK, ratio);
   }
   const Access *offsetsOf = reading(Indices::GroupOffsets);
   const Access *slotsOf = reading(Indices::GroupSlots);
@@ -375,8 +385,11 @@ Contents Walk::written(const fb::Instruction &instruction, const OpSpec &spec,
     return regions_[accesses_[0].region].contents;
   if (operand.indices == Indices::None)
     return {};
-  return {operand.indices, expertsOf(instruction, spec),
-          intOf(instruction, spec, "top_k"), index};
+  // Of a slice of the experts.
+  int64_t here = intOf(instruction, spec, "count");
+  return {operand.indices, here > 0 ? here : expertsOf(instruction, spec),
+          intOf(instruction, spec, "top_k"), intOf(instruction, spec, "ratio"),
+          index};
 }
 
 /// Marks `target` as written: what lay over it is lost.

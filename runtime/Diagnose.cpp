@@ -76,7 +76,7 @@ public:
       bool isInput = false;
       for (uint32_t j = 0; j < spec_.operands.size(); ++j)
         isInput |= spec_.operands[j].role == OperandRole::Read &&
-                   buffer(j).device() == buffer(i).device() &&
+                   isPresent(j) && buffer(j).device() == buffer(i).device() &&
                    region(j).memory == out.memory &&
                    region(j).offset == out.offset;
       if (!isInput)
@@ -270,7 +270,7 @@ private:
   Status overflow() const {
     const OptionChange f32Cache{"--kv-type", "f32"};
     for (uint32_t i = 0; i < spec_.operands.size(); ++i)
-      if (spec_.operands[i].role == OperandRole::KvRead) {
+      if (spec_.operands[i].role == OperandRole::KvRead && isPresent(i)) {
         auto type = moek::KvType(
             plan_.kv()->Get(instruction_.operands()->Get(i)->index())->type());
         if (type == moek::KvType::F16)

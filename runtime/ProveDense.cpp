@@ -73,14 +73,24 @@ void proveGateUp(OpProof &p) {
   p.rows(out, 1, gate.rows());
 }
 
-void proveActivationMul(OpProof &p) {
+/// Gate and up that become one, element by element.
+static void proveFactors(OpProof &p) {
   BufferRef gate = p.buffer("gate", Encoding::F32);
   BufferRef up = p.buffer("up", Encoding::F32);
   BufferRef out = p.buffer("out", Encoding::F32);
   p.require(out.rowsPerToken >= 1, "out has rows per token");
   p.rows(gate, out.rowsPerToken, out.cols);
   p.rows(up, out.rowsPerToken, out.cols);
+}
+
+void proveActivationMul(OpProof &p) {
+  proveFactors(p);
   p.activation("activation");
+}
+
+void proveClampedMul(OpProof &p) {
+  proveFactors(p);
+  p.require(p.real("limit") > 0, "the limit is above zero");
 }
 
 void proveSigmoidMul(OpProof &p) {

@@ -1,5 +1,8 @@
 // What routing and the routed experts assume.
+#include "kernels/Abi.h"
 #include "runtime/OpProof.h"
+
+#include <cmath>
 
 namespace moert {
 using moek::Encoding;
@@ -13,6 +16,22 @@ void proveGroups(OpProof &p, int64_t experts, int64_t topK) {
   p.fixedElements(offsets, experts + 1);
   p.rows(slots, topK, 1);
 }
+
+/// Which of `experts` are here, and how many.
+int64_t proveSlice(OpProof &p, int32_t experts) {
+  int32_t begin = p.integer("begin", 0, experts);
+  int32_t count = p.integer("count", 0, experts - begin);
+  if (!p.has("map"))
+    return count ? count : experts;
+  std::span<const float> map = p.constant("map");
+  p.require(int64_t(map.size()) == experts, "map has a number per expert");
+  p.require(count > 0 && begin == 0, "experts by a map are counted from 0");
+  for (float number : map)
+    p.require(number >= -1 && number < float(count) &&
+                  number == std::floor(number),
+              "numbers in map are below count, or -1");
+  return count;
+}
 } // namespace
 
 void proveRouter(OpProof &p) {
@@ -23,7 +42,7 @@ void proveRouter(OpProof &p) {
   int32_t topK = p.integer("top_k", 1, experts);
   int32_t groups = p.integer("groups", 1, experts);
   int32_t groupsUsed = p.integer("groups_used", 1, groups);
-  p.integer("scoring", 1, 3);
+  p.integer("scoring", 1, moek::kScoringCount);
   p.boolean("normalize");
   p.real("scale");
   p.rows(logits, 1, experts);
@@ -39,12 +58,39 @@ void proveRouter(OpProof &p) {
             "a biased group has two experts to rank it by");
 }
 
+/// Numbers of experts in the table are checked as they are used.
+void proveHashRouter(OpProof &p) {
+  BufferRef logits = p.buffer("logits", Encoding::F32);
+  BufferRef tokens = p.buffer("tokens", Encoding::I32);
+  BufferRef ids = p.buffer("ids", Encoding::I32);
+  BufferRef weights = p.buffer("weights", Encoding::F32);
+  int32_t experts = p.positive("experts");
+  int32_t topK = p.integer("top_k", 1, experts);
+  int32_t scoring = p.integer("scoring", 1, moek::kScoringCount);
+  p.require(moek::Scoring(scoring) != moek::Scoring::SoftmaxTopK,
+            "all experts have scores");
+  p.boolean("normalize");
+  p.real("scale");
+  const fb::Weight &table = p.matrix("table");
+  p.require(moek::Format(table.format()) == moek::Format::I32,
+            "the table holds integers");
+  p.equal("the table's row count", table.rows(), "the vocabulary",
+          p.plan().vocab());
+  p.equal("the table's column count", table.cols(), "top_k", topK);
+  p.equal("the table's row stride", table.row_stride(), "the bytes of a row",
+          int64_t(topK) * int64_t(sizeof(int32_t)));
+  p.rows(tokens, 1, 1);
+  p.rows(logits, 1, experts);
+  p.rows(ids, 1, topK);
+  p.rows(weights, 1, topK);
+}
+
 void proveExpertGroup(OpProof &p) {
   BufferRef ids = p.buffer("ids", Encoding::I32);
   int32_t experts = p.positive("experts");
   int32_t topK = p.integer("top_k", 1, experts);
   p.rows(ids, 1, topK);
-  proveGroups(p, experts, topK);
+  proveGroups(p, proveSlice(p, experts), topK);
 }
 
 void proveExpertsLinear(OpProof &p) {
@@ -53,7 +99,7 @@ void proveExpertsLinear(OpProof &p) {
   const fb::Weight &w = p.weight("w");
   p.gemm("w", act);
   p.vectors("bias", w.outer(), w.rows());
-  int32_t topK = p.integer("top_k", 1, w.outer());
+  int32_t topK = p.positive("top_k");
   bool actPerToken = p.boolean("act_per_token");
   proveGroups(p, w.outer(), topK);
   p.rows(act, actPerToken ? 1 : topK, w.cols());
@@ -72,7 +118,7 @@ void proveExpertsGateUp(OpProof &p) {
   p.vectors("gate_bias", gate.outer(), gate.rows());
   p.vectors("up_bias", gate.outer(), gate.rows());
   p.activation("activation");
-  int32_t topK = p.integer("top_k", 1, gate.outer());
+  int32_t topK = p.positive("top_k");
   proveGroups(p, gate.outer(), topK);
   p.rows(act, 1, gate.cols());
   p.rows(out, topK, gate.rows());
@@ -88,6 +134,10 @@ void proveExpertsCombine(OpProof &p) {
   p.boolean("accumulate");
   p.rows(y, topK, cols);
   p.rows(weights, 1, topK);
+  int32_t experts = p.integer("experts", 0, INT32_MAX);
+  proveSlice(p, experts);
+  if (p.has("ids"))
+    p.rows(p.buffer("ids", Encoding::I32), 1, topK);
 }
 
 } // namespace moert

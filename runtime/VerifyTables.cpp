@@ -81,7 +81,7 @@ Status verifyFile(const fb::File &file) {
 /// it directly. Most quantised blocks hold FP16 scales; those of an odd number
 /// of bytes do not.
 uint64_t alignmentOf(moek::Format format) {
-  if (format == moek::Format::F32)
+  if (format == moek::Format::F32 || format == moek::Format::I32)
     return 4;
   return moek::formatInfo(format).blockBytes % 2 ? 1 : 2;
 }
@@ -93,7 +93,8 @@ Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
   if (!format)
     return invalidPlan("has unknown format {}", w.format());
   moek::FormatInfo info = moek::formatInfo(*format);
-  if (!info.hasKernels)
+  bool isTable = *format == moek::Format::I32;
+  if (!info.hasKernels && !isTable)
     return invalidPlan("has format {}, for which there are no kernels",
                        info.name);
   std::optional<moek::Layout> layout = moek::layoutFromNumber(w.layout());

@@ -62,6 +62,15 @@ static std::string placementOptions(const CompileRequest &request) {
   return line;
 }
 
+/// Of --router-profile, after a space.
+static std::string profileOptions(const CompileRequest &request) {
+  if (request.routerProfile.empty())
+    return "";
+  return fmt::format(" --router-profile {} --max-dropped-mass {}",
+                     moert::shellWord(request.routerProfile),
+                     request.maxDroppedMass);
+}
+
 std::string planPath(const CompileRequest &request) {
   return request.output.empty() ? "plan.fb" : request.output;
 }
@@ -93,6 +102,7 @@ std::string commandLine(const CompileRequest &request) {
     add("--kv-budget", moert::sizeWord(uint64_t(request.kvBudget)));
   addNumber("--ubatch", &CompileRequest::ubatch);
   addNumber("--experts", &CompileRequest::experts);
+  line += profileOptions(request);
   addText("--kv-type", &CompileRequest::kvType);
   addText("--mla", &CompileRequest::mla);
   addText("--weights", &CompileRequest::weights);
@@ -147,7 +157,8 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
       request.ubatch, moert::shellWord(request.kvType), request.mla,
       request.weights, placementOptions(request),
       request.checksums == "auto" ? "" : " --checksums " + request.checksums,
-      request.experts ? fmt::format(" --experts {}", request.experts) : "",
+      request.experts ? fmt::format(" --experts {}", request.experts)
+                      : profileOptions(request),
       request.gpuArchs.empty()
           ? ""
           : fmt::format(" --gpu-arch {}", fmt::join(request.gpuArchs, ",")),

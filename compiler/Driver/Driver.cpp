@@ -2,6 +2,7 @@
 
 #include "compiler/Driver/CommandLine.h"
 #include "compiler/Driver/Diagnostics.h"
+#include "compiler/Driver/ExpertCounts.h"
 #include "compiler/Driver/ModuleRules.h"
 #include "compiler/Driver/PlacedRules.h"
 #include "compiler/Driver/PlanText.h"
@@ -250,6 +251,8 @@ moert::InputSet inputsOf(const CompileRequest &request,
     inputs.add("the model", path);
   if (!request.targetFile.empty())
     inputs.add("the target file", request.targetFile);
+  if (!request.routerProfile.empty())
+    inputs.add("the router profile", request.routerProfile);
   return inputs;
 }
 
@@ -430,6 +433,13 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
     for (const std::string &rule : rules.tensorRules)
       options.tensorRules.push_back(rule);
     std::ranges::move(rules.notes, std::back_inserter(report.notes));
+  }
+  if (!request.routerProfile.empty()) {
+    MOE_ASSIGN_OR_RETURN(
+        std::vector<int64_t> counts,
+        expertCounts(request.routerProfile, request.maxDroppedMass, *module));
+    for (int64_t count : counts)
+      options.layerExperts.push_back(count);
   }
   PassRunner runner(*module, request.dumpFolder, inputs);
   Status placed = runner.run([&](mlir::PassManager &manager) {

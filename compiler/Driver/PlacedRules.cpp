@@ -31,31 +31,56 @@ struct Placed {
   }
 };
 
-/// The part of a label behind its layer.
-std::string partOf(Operation *op) {
+/// The slice of a layer's experts that `op` is; null: it is none.
+ExpertSliceAttr sliceOf(Operation *op) {
+  auto experts = dyn_cast_or_null<ExpertsOp>(op);
+  return experts ? experts.getSliceAttr() : ExpertSliceAttr();
+}
+
+/// Whether `op` adds up what slices of the experts have made: it goes where it
+/// is best for them.
+bool addsSlices(Operation *op) {
+  return isa<AddOp>(op) && llvm::any_of(op->getOperands(), [](Value value) {
+           return bool(sliceOf(value.getDefiningOp()));
+         });
+}
+
+/// The part of a label behind its layer, of a slice what it was before
+/// (sliceExperts() appended the range).
+StringAttr partOf(Operation *op) {
   auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
-  return label ? label.getPart().getValue().str() : labelOf(op);
+  StringRef part = label.getPart().getValue();
+  return StringAttr::get(op->getContext(),
+                         sliceOf(op) ? part.rsplit('.').first : part);
 }
 } // namespace
 
 std::string placedRules(ModuleOp module) {
   // By part, then by layer; -1 outside of them.
-  llvm::MapVector<StringAttr, std::map<int64_t, Placed>> parts;
+  // First slices come last: their rules leave the rest to those before.
+  llvm::MapVector<StringAttr, std::map<int64_t, Placed>> parts, slices;
   for (func::FuncOp function : module.getOps<func::FuncOp>())
     function.walk([&](CostOpInterface op) {
       auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
       // Copies, and ops that no rule could name.
       if (!device || isa<TransferOp>(op.getOperation()) ||
-          !op->hasAttr(kLabelAttr))
+          !op->hasAttr(kLabelAttr) || addsSlices(op))
         return;
       std::optional<int64_t> layer = layerOf(op);
-      Placed &placed = parts[StringAttr::get(op->getContext(), partOf(op))]
-                            [layer.value_or(-1)];
+      ExpertSliceAttr slice = sliceOf(op);
+      bool isFirst = slice && slice.getBegin() == 0;
+      Placed &placed =
+          (isFirst ? slices : parts)[partOf(op)][layer.value_or(-1)];
       placed.layer = layer;
-      placed.deviceOf[phaseOf(op).getName().str()] = device.str();
+      std::string &where = placed.deviceOf[phaseOf(op).getName().str()];
+      where = device.str();
+      if (isFirst)
+        where += ":" + std::to_string(slice.getCount());
     });
   std::string text;
-  for (auto &[part, layers] : parts) {
+  auto add = [&](StringAttr part, const std::map<int64_t, Placed> &layers) {
+    // Of a part some layers may have no slice.
+    size_t all = std::max(layers.size(), parts.lookup(part).size());
     // Of each phase, or "" for all: layers by device.
     std::map<std::string, std::map<std::string, std::vector<int64_t>>> rules;
     for (const auto &[layer, placed] : layers) {
@@ -71,7 +96,7 @@ std::string placedRules(ModuleOp module) {
         std::string which;
         if (numbers.front() < 0)
           which = "";
-        else if (numbers.size() == layers.size())
+        else if (numbers.size() == all)
           which = "blk.*.";
         else if (numbers.size() == 1)
           which = fmt::format("blk.{}.", numbers.front());
@@ -80,7 +105,11 @@ std::string placedRules(ModuleOp module) {
         text += fmt::format("{}{}{}{}={}\n", phase, phase.empty() ? "" : ":",
                             which, part.str(), device);
       }
-  }
+  };
+  for (const auto &[part, layers] : parts)
+    add(part, layers);
+  for (const auto &[part, layers] : slices)
+    add(part, layers);
   return text;
 }
 

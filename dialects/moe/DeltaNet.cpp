@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/moe/MoeVerify.h"
+#include "dialects/moe/MoeWork.h"
 #include "kernels/KvCache.h"
 
 #include <numeric>
@@ -16,15 +16,6 @@ using moek::OpCode;
 namespace {
 using Steps = SmallVector<PlanStep>;
 using Works = SmallVector<StepWork>;
-
-constexpr double kF32Bytes = 4;
-
-StepWork moving(double ops, double activationBytes) {
-  StepWork work;
-  work.ops = ops;
-  work.activationBytes = activationBytes;
-  return work;
-}
 
 /// Of all elements of rows.
 double bytesOf(int64_t tokens, ValueRange rows) {

@@ -52,7 +52,8 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                int64_t dim, Real base, Real factor,
                                int64_t originalContext, Real betaFast,
                                Real betaSlow, bool rounded, Real magnitude,
-                               ArrayRef<Real> divisors, bool neox) {
+                               ArrayRef<Real> divisors, bool neox,
+                               bool reversed) {
   if (dim <= 0 || dim % 2 != 0)
     return emitError() << "expected an even number of dimensions above zero, "
                           "got "
@@ -98,6 +99,27 @@ LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (sequences > 1)
     error << " for each of " << sequences << " sequences";
   return error;
+}
+
+LogicalResult
+ExpertSliceAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                        int64_t experts, int64_t begin, int64_t count,
+                        Real share, ArrayRef<Real> map) {
+  if (begin < 0 || count < 1 || experts < count || begin > experts - count)
+    return emitError() << "expected experts of " << experts << ", found "
+                       << count << " from " << begin << " on";
+  if (!(share >= 0 && share <= 1))
+    return emitError() << "expected a share from 0 to 1, found "
+                       << double(share);
+  if (!map.empty() && (int64_t(map.size()) != experts || begin != 0))
+    return emitError() << "expected a map of " << experts
+                       << " experts, with begin 0";
+  for (double number : map)
+    if (!(number >= -1 && number < double(count) &&
+          number == std::floor(number)))
+      return emitError() << "expected -1 or a matrix below " << count
+                         << " in the map, found " << number;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -45,7 +45,7 @@ def Moe_RopeAttr : Moe_Attr<"Rope", "rope"> {
     between the dimensions that rotate `beta_fast` and `beta_slow` times over
     it; `rounded` says whether the ramp is from whole dimensions to whole ones.
     What was turned is multiplied by `magnitude`, YaRN's correction where the
-    attention scale does not have it.
+    attention scale does not have it. `reversed` turns back what was turned.
   }];
   let parameters = (ins
     "int64_t":$dim, Moe_RealParameter<>:$base,
@@ -56,7 +56,22 @@ def Moe_RopeAttr : Moe_Attr<"Rope", "rope"> {
     DefaultValuedParameter<"bool", "true">:$rounded,
     Moe_RealParameter<"1.0">:$magnitude,
     Moe_RealsParameter<>:$divisors,
-    DefaultValuedParameter<"bool", "false">:$neox);
+    DefaultValuedParameter<"bool", "false">:$neox,
+    DefaultValuedParameter<"bool", "false">:$reversed);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Moe_ExpertSliceAttr : Moe_Attr<"ExpertSlice", "expert_slice"> {
+  let summary = "the experts of a layer that one device has";
+  let description = [{
+    `#moe.expert_slice<experts = 64, begin = 16, count = 48, share = 0.75>`: of 64
+    experts the 48 from the 16th on, which `share` of all choices are expected to
+    be of. With a `map` it is any of them: of each expert the matrix of the weights
+    that it has, which are `count`, or -1.0.
+  }];
+  let parameters = (ins "int64_t":$experts, "int64_t":$begin, "int64_t":$count,
+                        Moe_RealParameter<>:$share, Moe_RealsParameter<>:$map);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
@@ -132,7 +147,8 @@ def Moe_KernelsAttr : Moe_Attr<"Kernels", "kernels"> {
 def Moe_Scoring : I32EnumAttr<"Scoring", "how router logits become scores", [
     I32EnumAttrCase<"Softmax", 1, "softmax">,
     I32EnumAttrCase<"Sigmoid", 2, "sigmoid">,
-    I32EnumAttrCase<"SoftmaxTopK", 3, "softmax_topk">]> {
+    I32EnumAttrCase<"SoftmaxTopK", 3, "softmax_topk">,
+    I32EnumAttrCase<"SqrtSoftplus", 4, "sqrt_softplus">]> {
   let cppNamespace = "::mlir::moe";
   let genSpecializedAttr = 0;
 }

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/moe/MoeVerify.h"
+#include "dialects/moe/MoeWork.h"
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 #include "mlir/IR/Builders.h"
@@ -25,11 +25,8 @@ using namespace mlir::moe;
 namespace {
 /// exp, add, divide, multiply.
 constexpr double kActivationFlops = 4;
-/// Of a score: subtract the maximum, exp, add to the sum, scale.
-constexpr double kSoftmaxFlops = 4;
 /// Divide, take tanh, multiply.
 constexpr double kSoftcapFlops = 3;
-constexpr double kF32Bytes = 4;
 
 double bytesOf(Value weight) {
   return weight
@@ -37,56 +34,11 @@ double bytesOf(Value weight) {
              : 0;
 }
 
-/// Bytes of `rows` rows of each of `values`, without those that are absent.
-double rowBytes(double rows, std::initializer_list<Value> values) {
-  double bytes = 0;
-  for (Value value : values)
-    if (value)
-      bytes += rows * double(columns(value)) * kF32Bytes;
-  return bytes;
-}
-
-/// What the tokens of a step see of the cache.
-struct Seen {
-  double rows;  ///< Of all sequences.
-  double pairs; ///< Of a token with a position: sum of C + t + 1.
-
-  /// `window` > 0: of the last so many rows.
-  Seen(Operation *op, int64_t tokens, int64_t context, int64_t window = 0)
-      : window(window) {
-    double sequences = double(sequencesOf(op, tokens));
-    double each = double(tokens) / sequences, before = double(context);
-    // The first tokens see everything, the others a full window.
-    double most = window ? double(window) : before + each;
-    double first = std::clamp(most - before, 0.0, each);
-    rows = sequences * std::min(before + each, most - 1 + each);
-    pairs = sequences *
-            (first * before + first * (first + 1) / 2 + (each - first) * most);
-  }
-
-  /// Adds to `work` that attention reads the rows of `kv`, each once.
-  void read(KvType kv, StepWork &work) const {
-    work.kvBytes = rows * double(kv.getRowBytes());
-    work.kvType = kv.getElement();
-    work.window = window;
-  }
-
-private:
-  int64_t window;
-};
-
 using Works = SmallVector<StepWork>;
 
 /// `matrices` of `weight` times `rows` rows of activations each.
 Product product(Value weight, double rows, double matrices = 1) {
   return {weight, matrices, rows};
-}
-
-StepWork moving(double ops, double activationBytes) {
-  StepWork work;
-  work.ops = ops;
-  work.activationBytes = activationBytes;
-  return work;
 }
 
 /// `residual` added to what the last of `works` writes, or by an instruction
@@ -156,7 +108,8 @@ int64_t moe::sequencesOf(Operation *op, int64_t tokens) {
 
 bool moe::isWeight(Value value) {
   return isa_and_nonnull<WeightOp, SplitKvBOp, FoldQueryOp, TransposeOp,
-                         SliceOp, StackOp>(value.getDefiningOp());
+                         SliceOp, SliceExpertsOp, StackOp>(
+      value.getDefiningOp());
 }
 
 int64_t moe::sumWeightBytes(Operation *op) {
@@ -200,8 +153,11 @@ SmallVector<WorkTerms> moe::workTerms(CostOpInterface op) {
   // 2 t + 3 s + 2 r, and t + 2 s + 2 r; where each token is of another sequence
   // the second is twice the first, and rows are counted like pairs. Behind a
   // full window all of it is tokenOps: steps before that are said to do more.
-  auto attention = dyn_cast<GqaAttentionOp>(op.getOperation());
-  int64_t full = attention ? int64_t(attention.getWindow()) : 0;
+  int64_t full = 0;
+  if (auto attention = dyn_cast<GqaAttentionOp>(op.getOperation()))
+    full = int64_t(attention.getWindow());
+  else if (auto sparse = dyn_cast<SparseAttentionOp>(op.getOperation()))
+    full = sparse.getMostPositions();
   SmallVector<StepWork> one = op.getWork(1, full), two = op.getWork(2, full),
                         behind = op.getWork(1, full + 1);
   SmallVector<WorkTerms> all;
@@ -276,6 +232,13 @@ Works AddOp::getWork(int64_t tokens, int64_t context) {
                  rowBytes(tokens, {getLhs(), getRhs(), getResult()}))};
 }
 
+Works LayerNormOp::getWork(int64_t tokens, int64_t context) {
+  StepWork work = moving(8.0 * double(tokens) * double(columns(getX())),
+                         rowBytes(tokens, {getX(), getResult()}));
+  work.weightBytes = bytesOf(getWeight()) + bytesOf(getBias());
+  return {work};
+}
+
 Works FfnOp::getWork(int64_t tokens, int64_t context) {
   Works works = gatedWork(*this, tokens, 1, dim(getGate(), 0));
   works.front().activationBytes += rowBytes(tokens, {getX()});
@@ -332,7 +295,8 @@ Works MlaLatentOp::getWork(int64_t tokens, int64_t context) {
 Works MlaAttentionOp::getWork(int64_t tokens, int64_t context) {
   double heads = double(getHeads()), nope = double(getNope());
   double rope = double(getRope()), value = double(getValue());
-  const Seen seen(*this, tokens, context);
+  const Seen seen(*this, tokens, context,
+                  getChosen() ? columns(getChosen()) : 0);
   double decompressed = seen.rows * heads * (nope + value);
   StepWork work = moving(
       seen.pairs * heads * (2 * (nope + rope) + 2 * value + kSoftmaxFlops),
@@ -407,13 +371,37 @@ Works RouterOp::getWork(int64_t tokens, int64_t context) {
   StepWork choose = moving(double(tokens) * experts * kSoftmaxFlops,
                            rowBytes(tokens, {getIds(), getWeights()}));
   choose.weightBytes = bytesOf(getBias()) + bytesOf(getExpertScale());
+  if (!isGrouped(getIds()))
+    return {logits, choose};
+  return {logits, choose, {}};
+}
+
+Works HashRouterOp::getWork(int64_t tokens, int64_t context) {
+  double experts = double(dim(getWeight(), 0));
+  StepWork logits = moving(0, rowBytes(tokens, {getX()}));
+  logits.products = {product(getWeight(), tokens)};
+  StepWork choose = moving(double(tokens) * experts * kSoftmaxFlops,
+                           rowBytes(tokens, {getIds(), getWeights()}));
+  choose.weightBytes = rowBytes(tokens, {getTable()});
+  if (!isGrouped(getIds()))
+    return {logits, choose};
   return {logits, choose, {}};
 }
 
 /// With k of E experts per token, chosen uniformly and independently, T tokens
-/// touch E * (1 - (1 - k/E)^T) different ones.
+/// touch E * (1 - (1 - k/E)^T) different ones. Of a slice k and E are those of
+/// it alone.
 Works ExpertsOp::getWork(int64_t tokens, int64_t context) {
+  ExpertSliceAttr slice = getSliceAttr();
   double experts = double(dim(getGate(), 0)), used = double(columns(getIds()));
+  if (slice) {
+    used *= slice.getShare();
+    // With a map others' matrices may lie between.
+    if (!slice.getMap().empty())
+      experts = double(llvm::count_if(
+          slice.getMap(), [](double number) { return number >= 0; }));
+    used = std::clamp(used, 1e-6, experts);
+  }
   double slots = double(tokens) * used;
   double touched = experts * (1 - std::pow(1 - used / experts, double(tokens)));
   Works works = gatedWork(*this, slots, touched, dim(getGate(), 1));
@@ -425,5 +413,7 @@ Works ExpertsOp::getWork(int64_t tokens, int64_t context) {
   works.push_back(moving(2 * slots * double(columns(getX())),
                          results + rowBytes(tokens, {getResult()})));
   addResidual(works, getOperation(), getResidual(), tokens);
+  if (slice)
+    works.insert(works.begin(), StepWork());
   return works;
 }

@@ -43,6 +43,8 @@ def Moe_CacheOpInterface : OpInterface<"CacheOpInterface"> {
     InterfaceMethod<"Bytes of `rows` rows.",
                     "int64_t", "getCacheBytes", (ins "int64_t":$rows)>,
     InterfaceMethod<"Whose cache it is.", "int64_t", "getCacheLayer">,
+    InterfaceMethod<"Which of the layer's caches.", "int64_t", "getCachePart", (ins), [{}],
+                    [{ return 0; }]>,
     InterfaceMethod<"What stands for the cache; its type says of what it is.",
                     "::mlir::Value", "getCache">,
   ];
@@ -57,6 +59,8 @@ def Moe_StateOpInterface : OpInterface<"StateOpInterface"> {
     InterfaceMethod<"Floats of a sequence's state.",
                     "int64_t", "getStateWidth">,
     InterfaceMethod<"Whose state it is.", "int64_t", "getStateLayer">,
+    InterfaceMethod<"Which of the layer's states.", "int64_t", "getStatePart", (ins), [{}],
+                    [{ return 0; }]>,
   ];
 }
 

@@ -19,6 +19,11 @@ void addResidual(Steps &steps, Operation *op, Value residual) {
     steps.push_back({OpCode::Add});
 }
 
+/// What makes one of gate and up, within a limit or without one.
+OpCode activationOf(const APFloat &limit) {
+  return limit.isZero() ? OpCode::ActivationMul : OpCode::ClampedMul;
+}
+
 PlanStep headLinear(Value weight) {
   PlanStep step{OpCode::HeadLinear, {weight}};
   step.encodes = true;
@@ -46,6 +51,8 @@ Steps EmbeddingOp::getPlanSteps() { return {{OpCode::Embed}}; }
 
 Steps RmsNormOp::getPlanSteps() { return {{OpCode::RmsNorm}}; }
 
+Steps LayerNormOp::getPlanSteps() { return {{OpCode::LayerNorm}}; }
+
 Steps LinearOp::getPlanSteps() {
   Steps steps{{OpCode::Linear, {getWeight()}}};
   addResidual(steps, getOperation(), getResidual());
@@ -67,7 +74,7 @@ Steps FfnOp::getPlanSteps() {
   else
     steps = {{OpCode::Linear, {getGate()}},
              {OpCode::Linear, {getUp()}},
-             {OpCode::ActivationMul}};
+             {activationOf(getLimit())}};
   steps.push_back({OpCode::Linear, {getDown()}, ActivationSource::Inner});
   addResidual(steps, getOperation(), getResidual());
   return steps;
@@ -89,6 +96,9 @@ Steps MlaLatentOp::getPlanSteps() {
 }
 
 Steps MlaAttentionOp::getPlanSteps() {
+  // What the forms that fit become (moe-absorb-mla).
+  if (getChosen())
+    return {{OpCode::SparseAttention}};
   PlanStep step{OpCode::MlaAttention, {getWv()}};
   if (!getKTransposed())
     step.gemmWeights = {getWk(), getWv()};
@@ -120,19 +130,41 @@ Steps GqaAttentionOp::getPlanSteps() {
 // Experts
 //===----------------------------------------------------------------------===//
 
+bool moe::isGrouped(Value ids) {
+  return ids.use_empty() || llvm::any_of(ids.getUsers(), [](Operation *user) {
+           if (auto transfer = dyn_cast<TransferOp>(user))
+             return isGrouped(transfer.getResult());
+           auto experts = dyn_cast<ExpertsOp>(user);
+           return !experts || !experts.getSliceAttr();
+         });
+}
+
+/// Logits, then `choose`, then lists of what each expert has to do.
+static Steps routerSteps(Value weight, OpCode choose, Value ids) {
+  Steps steps{{OpCode::Linear, {weight}}, {choose}};
+  if (moe::isGrouped(ids))
+    steps.push_back({OpCode::ExpertGroup});
+  return steps;
+}
+
 Steps RouterOp::getPlanSteps() {
-  return {
-      {OpCode::Linear, {getWeight()}}, {OpCode::Router}, {OpCode::ExpertGroup}};
+  return routerSteps(getWeight(), OpCode::Router, getIds());
+}
+
+Steps HashRouterOp::getPlanSteps() {
+  return routerSteps(getWeight(), OpCode::HashRouter, getIds());
 }
 
 Steps ExpertsOp::getPlanSteps() {
   Steps steps;
+  if (getSliceAttr())
+    steps.push_back({OpCode::ExpertGroup});
   if (getFused())
-    steps = {{OpCode::ExpertsGateUp, {getGate(), getUp()}}};
+    steps.push_back({OpCode::ExpertsGateUp, {getGate(), getUp()}});
   else
-    steps = {{OpCode::ExpertsLinear, {getGate()}},
-             {OpCode::ExpertsLinear, {getUp()}},
-             {OpCode::ActivationMul}};
+    steps.append({{OpCode::ExpertsLinear, {getGate()}},
+                  {OpCode::ExpertsLinear, {getUp()}},
+                  {activationOf(getLimit())}});
   steps.push_back(
       {OpCode::ExpertsLinear, {getDown()}, ActivationSource::Inner});
   steps.push_back({OpCode::ExpertsCombine});

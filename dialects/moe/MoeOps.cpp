@@ -118,6 +118,24 @@ LogicalResult SliceOp::verify() {
       .result();
 }
 
+LogicalResult SliceExpertsOp::verify() {
+  OpChecks checks(*this);
+  checks.weight("weight", getWeight().getType(), 3)
+      .weight("result", getType(), 3);
+  if (failed(checks.result()))
+    return failure();
+  auto from = cast<RankedTensorType>(getWeight().getType());
+  auto to = cast<RankedTensorType>(getType());
+  SmallVector<int64_t> shape(from.getShape());
+  shape[0] = to.getDimSize(0);
+  return checks
+      .shape("result", "as the weight's but for its matrices", shape, to)
+      .range("begin", 0, from.getDimSize(0) - to.getDimSize(0), getBegin())
+      .require(from.getElementType() == to.getElementType(),
+               "expected a result of the weight's format")
+      .result();
+}
+
 LogicalResult StackOp::verify() {
   OpChecks checks(*this);
   checks.weight("result", getType(), 3);
@@ -193,6 +211,17 @@ LogicalResult RmsNormOp::verify() {
   return checks.result();
 }
 
+LogicalResult LayerNormOp::verify() {
+  return OpChecks(*this)
+      .tokens({getX()})
+      .positive("eps", getEps().convertToDouble(), /*zeroToo=*/true)
+      .equal("weight length", columns(getX()), "to match x columns",
+             columns(getWeight()))
+      .equal("bias length", columns(getX()), "to match x columns",
+             columns(getBias()))
+      .result();
+}
+
 LogicalResult LinearOp::verify() {
   OpChecks checks(*this);
   checks.tokens({getX(), getResult()});
@@ -239,8 +268,19 @@ static OpChecks &checkBias(OpChecks &checks, StringRef name, Value bias,
                       columns(bias));
 }
 
+/// A limit is one of SiLU's, and fused kernels have none.
+template <typename Op> static OpChecks &checkLimit(OpChecks &checks, Op op) {
+  bool limited = !op.getLimit().isZero();
+  return checks
+      .positive("limit", op.getLimit().convertToDouble(), /*zeroToo=*/true)
+      .require(!limited ||
+                   (op.getActivation() == Activation::Silu && !op.getFused()),
+               "expected a limit with silu alone, and not fused");
+}
+
 LogicalResult FfnOp::verify() {
   OpChecks checks(*this);
+  checkLimit(checks, *this);
   checks.tokens({getX(), getResult()})
       .weight("gate", getGate().getType(), 2)
       .equal("result columns", columns(getX()), "to match x columns",
@@ -305,6 +345,8 @@ LogicalResult MlaLatentOp::verify() {
 
 LogicalResult MlaAttentionOp::verify() {
   OpChecks checks(*this);
+  if (getChosen())
+    checks.tokens({getQ(), getChosen()});
   checks.size("heads", getHeads())
       .size("nope", getNope())
       .size("rope", getRope())
@@ -465,8 +507,37 @@ LogicalResult RouterOp::verify() {
       .result();
 }
 
+LogicalResult HashRouterOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getX(), getTokens(), getIds(), getWeights()})
+      .equal("tokens rank", 1, "(one id per token)",
+             cast<RankedTensorType>(getTokens().getType()).getRank())
+      .equal("ids rank", 2, "(one row per token)",
+             cast<RankedTensorType>(getIds().getType()).getRank())
+      .weight("weight", getWeight().getType(), 2)
+      .weight("table", getTable().getType(), 2)
+      .positive("scale", getScale().convertToDouble());
+  if (failed(checks.result()))
+    return failure();
+  auto table = cast<RankedTensorType>(getTable().getType());
+  return checks
+      .require(table.getElementType().isSignlessInteger(32),
+               "expected a table of i32")
+      .require(getScoring() != Scoring::SoftmaxTopK,
+               "expected scores of all experts")
+      .equal("weight columns", columns(getX()), "to match x columns",
+             columns(getWeight()))
+      .range("table columns", 1, dim(getWeight(), 0), columns(getTable()))
+      .equal("ids columns", columns(getTable()), "to match table columns",
+             columns(getIds()))
+      .equal("weights columns", columns(getTable()), "to match table columns",
+             columns(getWeights()))
+      .result();
+}
+
 LogicalResult ExpertsOp::verify() {
   OpChecks checks(*this);
+  checkLimit(checks, *this);
   checks.tokens({getX(), getIds(), getWeights(), getResult()})
       .equal("ids rank", 2, "(one row per token)",
              cast<RankedTensorType>(getIds().getType()).getRank())
@@ -477,7 +548,13 @@ LogicalResult ExpertsOp::verify() {
     return failure();
   int64_t hidden = columns(getX());
   int64_t experts = dim(getGate(), 0), inner = dim(getGate(), 1);
-  checks.range("ids columns", 1, experts, columns(getIds()))
+  ExpertSliceAttr slice = getSliceAttr();
+  if (slice)
+    checks.equal("gate's experts", slice.getCount(), "to match the slice",
+                 experts);
+  checks
+      .range("ids columns", 1, slice ? slice.getExperts() : experts,
+             columns(getIds()))
       .equal("weights columns", columns(getIds()), "to match ids columns",
              columns(getWeights()))
       .equal("gate columns", hidden, "to match x columns", columns(getGate()))

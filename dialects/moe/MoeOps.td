@@ -109,6 +109,20 @@ def Moe_StackOp : Moe_Op<"stack", [Pure]> {
   let assemblyFormat = "$weights attr-dict `:` functional-type(operands, results)";
 }
 
+def Moe_SliceExpertsOp : Moe_Op<"slice_experts", [Pure]> {
+  let summary = "a view of some matrices of a weight";
+  let description = [{
+    As many from `begin` on as the result has: the experts of a layer that one
+    device holds. No byte moves.
+    ```mlir
+    %s = moe.slice_experts %up {begin = 16} : (tensor<64x768x2048x!moe.q4_k>) -> tensor<48x768x2048x!moe.q4_k>
+    ```
+  }];
+  let arguments = (ins Moe_Weight:$weight, I64Attr:$begin);
+  let results = (outs Moe_Weight:$result);
+  let assemblyFormat = "$weight attr-dict `:` functional-type(operands, results)";
+}
+
 //===----------------------------------------------------------------------===//
 // Whole-row ops
 //===----------------------------------------------------------------------===//
@@ -138,6 +152,13 @@ def Moe_RmsNormOp : Moe_ComputeOp<"rms_norm", [AllTypesMatch<["x", "result"]>]> 
                        DefaultValuedAttr<I64Attr, "1">:$groups);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = "$x (`,` $weight^)? attr-dict `:` type($x) (`,` type($weight)^)?";
+}
+
+def Moe_LayerNormOp : Moe_ComputeOp<"layer_norm", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "(x - mean) / sqrt(variance + eps) * weight + bias, per row";
+  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, Moe_Vector:$bias, F64Attr:$eps);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x `,` $weight `,` $bias attr-dict `:` type($x) `,` type($weight) `,` type($bias)";
 }
 
 def Moe_LinearOp : Moe_ComputeOp<"linear", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
@@ -194,14 +215,15 @@ def Moe_FfnOp : Moe_ComputeOp<"ffn", [AttrSizedOperandSegments, Moe_ResidualOpIn
   let summary = "dense or shared-expert FFN: down(activation(gate x, up x))";
   let description = [{
     `gate`, `up` [F, D], `down` [D, F]; each may have a bias. `activation` is
-    silu(g) * u where nothing else is said. `fused` (set by moe-fuse) asks for
+    silu(g) * u where nothing else is said; with a `limit` c silu(min(g, c)) *
+    max(-c, min(u, c)). `fused` (set by moe-fuse) asks for
     the kernel that computes it without writing either factor.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Weight:$gate, Moe_Weight:$up, Moe_Weight:$down,
                        Optional<Moe_Vector>:$gate_bias, Optional<Moe_Vector>:$up_bias,
                        Optional<Moe_Vector>:$down_bias, Optional<Moe_Rows>:$residual,
                        DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
-                       UnitAttr:$fused);
+                       DefaultValuedAttr<F64Attr, "0.0">:$limit, UnitAttr:$fused);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)? (`up_bias` $up_bias^)?
@@ -255,13 +277,18 @@ def Moe_MlaAttentionOp : Moe_ComputeOp<"mla_attention"> {
     every cached latent c are decompressed; the rope part of the key is shared
     by all heads. `q` [T, heads * (nope + rope)], already rotated; `wk` [heads,
     nope, latent], or [heads, latent, nope] with `k_transposed`; `wv` [heads,
-    value, latent]; result [T, heads * value].
+    value, latent]; result [T, heads * value]. With `chosen` (moe.choose_entries)
+    a token sees those positions alone, and no form that decompresses all fits.
   }];
   let arguments = (ins Moe_Rows:$q, Moe_KvType:$kv, Moe_Weight:$wk, Moe_Weight:$wv,
+                       Optional<Moe_Ids>:$chosen,
                        I64Attr:$heads, I64Attr:$nope, I64Attr:$rope, I64Attr:$latent,
                        I64Attr:$value, F64Attr:$scale, UnitAttr:$k_transposed);
   let results = (outs Moe_Rows:$result);
-  let assemblyFormat = "$q `,` $kv `,` $wk `,` $wv attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = [{
+    $q `,` $kv `,` $wk `,` $wv (`chosen` $chosen^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
 }
 
 def Moe_AbsorbQueryOp : Moe_ComputeOp<"absorb_query"> {
@@ -329,6 +356,122 @@ def Moe_GqaAttentionOp : Moe_ComputeOp<"gqa_attention"> {
   }];
 }
 
+def Moe_RowStoreOp : Moe_ComputeOp<"row_store",
+    [DeclareOpInterfaceMethods<Moe_CacheOpInterface, ["getCachePart"]>]> {
+  let summary = "rows appended to a cache as they are";
+  let description = [{
+    `part` tells the caches of a layer apart: 0 is what its attention reads, 1
+    what an indexer does. The result stands for the cache with the rows.
+  }];
+  let arguments = (ins Moe_Rows:$x, I64Attr:$layer, DefaultValuedAttr<I64Attr, "0">:$part);
+  let results = (outs Moe_KvType:$result);
+  let assemblyFormat = "$x attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_ChooseEntriesOp : Moe_ComputeOp<"choose_entries"> {
+  let summary = "which entries of a cache a token attends to: a lightning indexer";
+  let description = [{
+    DeepSeek-V3.2, arXiv 2512.02556. Of the entries e that token t sees (of
+    `ratio` positions each: kernels/SparseArgs.h), the `top_k` with the largest
+    scale * sum over heads of weights[t][h] * relu(q[t][h] . row of e). `q` [T,
+    heads * key], `weights` [T, heads], rows of `kv` of `key` elements; result [T,
+    top_k]. Equal scores: the lower number.
+  }];
+  let arguments = (ins Moe_Rows:$q, Moe_Rows:$weights, Moe_KvType:$kv, I64Attr:$heads,
+                       I64Attr:$key, I64Attr:$top_k, F64Attr:$scale,
+                       DefaultValuedAttr<I64Attr, "1">:$ratio);
+  let results = (outs Moe_Ids:$result);
+  let assemblyFormat = "$q `,` $weights `,` $kv attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_SparseAttentionOp : Moe_ComputeOp<"sparse_attention", [AttrSizedOperandSegments]> {
+  let summary = "attention to a window of rows and to entries";
+  let description = [{
+    All heads share rows, of which values are the first `value` of `key`
+    elements. A token sees the last `window` rows of `kv`, and of `entries`,
+    which are for `ratio` positions each, those it has `chosen`, or all before it.
+    `q` [T, heads * key], result [T, heads * value]; `sinks` as in
+    moe.gqa_attention.
+  }];
+  let arguments = (ins Moe_Rows:$q, Optional<Moe_KvType>:$kv, Optional<Moe_KvType>:$entries,
+                       Optional<Moe_Ids>:$chosen, Optional<Moe_Vector>:$sinks,
+                       I64Attr:$heads, I64Attr:$key, I64Attr:$value, F64Attr:$scale,
+                       DefaultValuedAttr<I64Attr, "0">:$window,
+                       DefaultValuedAttr<I64Attr, "0">:$ratio);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $q (`kv` $kv^)? (`entries` $entries^)? (`chosen` $chosen^)? (`sinks` $sinks^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    /// Behind so many positions a token sees as much as it ever does; 0 where
+    /// that grows without end.
+    int64_t getMostPositions();
+  }];
+}
+
+def Moe_CompressOp : Moe_ComputeOp<"compress",
+    [DeclareOpInterfaceMethods<Moe_StateOpInterface, ["getStatePart"]>]> {
+  let summary = "the values of `ratio` tokens as one";
+  let description = [{
+    Per column the sum of `kv` weighted by the softmax of `gate` + `ape` over the
+    tokens of an entry; with `overlap` `kv` and `gate` have two of each column
+    (kernels/SparseArgs.h, CompressArgs). The row of an entry's last token is it,
+    others are undefined. `part` tells a layer's states apart.
+  }];
+  let arguments = (ins Moe_Rows:$kv, Moe_Rows:$gate, Moe_Vectors:$ape, I64Attr:$layer,
+                       I64Attr:$part, UnitAttr:$overlap);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$kv `,` $gate `,` $ape attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_EntryStoreOp : Moe_ComputeOp<"entry_store",
+    [DeclareOpInterfaceMethods<Moe_CacheOpInterface, ["getCachePart"]>]> {
+  let summary = "norm and RoPE of complete entries, appended to a cache";
+  let description = [{
+    Of each entry of `ratio` tokens the row of the last one is normed, its last
+    elements turned by the position of the first.
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Vector:$weight, I64Attr:$layer, I64Attr:$part,
+                       I64Attr:$ratio, F64Attr:$eps, Moe_RopeAttr:$rope);
+  let results = (outs Moe_KvType:$result);
+  let assemblyFormat = "$x `,` $weight attr-dict `:` functional-type(operands, results)";
+}
+
+//===----------------------------------------------------------------------===//
+// Residual streams
+//===----------------------------------------------------------------------===//
+
+def Moe_HyperWeightsOp : Moe_ComputeOp<"hyper_weights", [AllTypesMatch<["x", "result"]>]> {
+  let summary = "what a part reads of residual streams, writes to them, and how they mix";
+  let description = [{
+    Hyper-connections, arXiv 2409.19606, with a doubly stochastic matrix; formulas
+    at HyperWeightsArgs, kernels/SparseArgs.h. `x` [T, streams + streams +
+    streams^2], or [T, streams] for what is only read.
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Vector:$scale, Moe_Vector:$base, I64Attr:$streams,
+                       I64Attr:$iterations, F64Attr:$eps);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x `,` $scale `,` $base attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_HyperCollapseOp : Moe_ComputeOp<"hyper_collapse"> {
+  let summary = "what a part reads: the streams' weighted sum";
+  let arguments = (ins Moe_Rows:$x, Moe_Rows:$weights, I64Attr:$streams);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = "$x `,` $weights attr-dict `:` functional-type(operands, results)";
+}
+
+def Moe_HyperSpreadOp : Moe_ComputeOp<"hyper_spread", [AttrSizedOperandSegments]> {
+  let summary = "streams mixed, with what a part wrote; or that, for each of them";
+  let arguments = (ins Moe_Rows:$y, Optional<Moe_Rows>:$x, Optional<Moe_Rows>:$weights,
+                       I64Attr:$streams);
+  let results = (outs Moe_Rows:$result);
+  let assemblyFormat = [{
+    $y (`into` $x^)? (`by` $weights^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
 def Moe_RegroupOp : Moe_ComputeOp<"regroup"> {
   let summary = "columns by group to columns by part";
   let description = [{
@@ -392,18 +535,36 @@ def Moe_RouterOp : Moe_ComputeOp<"router", [AttrSizedOperandSegments]> {
   }];
 }
 
+def Moe_HashRouterOp : Moe_ComputeOp<"hash_router"> {
+  let summary = "a router whose choice is a table's row for the token";
+  let description = [{
+    `table` [vocabulary, top_k]. Weights are as a `moe.router`'s.
+  }];
+  let arguments = (ins Moe_Rows:$x, Moe_Ids:$tokens, Moe_Weight:$weight, Moe_Weight:$table,
+                       Moe_ScoringAttr:$scoring, UnitAttr:$normalize,
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let results = (outs Moe_Ids:$ids, Moe_Rows:$weights);
+  let assemblyFormat = [{
+    $x `,` $tokens `,` $weight `table` $table attr-dict `:` functional-type(operands, results)
+  }];
+}
+
 def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
   let summary = "routed FFN: sum over a token's experts of weight * ffn(x)";
   let description = [{
     `gate`, `up` [E, F, D], `down` [E, D, F], each with a bias [E, F or D] or
-    none; `ids`, `weights` [T, k]. `activation` and `fused` as in `moe.ffn`.
+    none; `ids`, `weights` [T, k]. `activation`, `limit` and `fused` as in `moe.ffn`.
+    With a `slice` the weights are those of some experts, and the sum is over the
+    choices of these: a layer's experts on several devices are as many ops, whose
+    results moe.add joins, in the order of the slices.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Ids:$ids, Moe_Rows:$weights, Moe_Weight:$gate,
                        Moe_Weight:$up, Moe_Weight:$down, Optional<Moe_Vectors>:$gate_bias,
                        Optional<Moe_Vectors>:$up_bias, Optional<Moe_Vectors>:$down_bias,
                        Optional<Moe_Rows>:$residual,
                        DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
-                       UnitAttr:$fused);
+                       DefaultValuedAttr<F64Attr, "0.0">:$limit,
+                       OptionalAttr<Moe_ExpertSliceAttr>:$slice, UnitAttr:$fused);
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `,` $ids `,` $weights `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)?

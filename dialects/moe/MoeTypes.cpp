@@ -73,6 +73,8 @@ std::optional<moek::Format> moe::getFormat(Type elementType) {
     return moek::Format::F16;
   if (elementType.isBF16())
     return moek::Format::BF16;
+  if (elementType.isSignlessInteger(32))
+    return moek::Format::I32;
   return std::nullopt;
 }
 
@@ -95,7 +97,7 @@ Type findQuantType(MLIRContext *context, moek::Format format) {
 Type moe::getElementType(MLIRContext *context, moek::Format format) {
   Builder builder(context);
   for (Type type : {Type(builder.getF32Type()), Type(builder.getF16Type()),
-                    Type(builder.getBF16Type())})
+                    Type(builder.getBF16Type()), Type(builder.getI32Type())})
     if (getFormat(type) == format)
       return type;
   return findQuantType<

@@ -38,6 +38,10 @@ struct PlanStep {
 /// result of an op of the same block and no op after `op` reads it.
 bool residualDiesIn(Operation *op, Value residual);
 
+/// Whether the slots of a router's choice are grouped by expert once for those
+/// who read it: all but slices of the experts, which group their own.
+bool isGrouped(Value ids);
+
 } // namespace mlir::moe
 
 #endif // MOE_DIALECTS_MOE_PLANSTEP_H

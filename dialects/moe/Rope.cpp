@@ -48,6 +48,8 @@ SmallVector<float> moe::ropeInvFreq(RopeAttr rope) {
   SmallVector<float> frequencies(dim / 2);
   for (int64_t i = 0; i < dim / 2; ++i) {
     double frequency = std::pow(rope.getBase(), -2 * double(i) / double(dim));
+    if (rope.getReversed())
+      frequency = -frequency;
     if (!rope.getDivisors().empty())
       frequency /= rope.getDivisors()[i];
     double kept = rope.getOriginalContext() > 0 ? YarnRamp(rope).kept(i) : 0.0;

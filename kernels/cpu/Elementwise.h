@@ -186,11 +186,13 @@ void run(const ExpertsCombineArgs &a, const Step &step, const Worker &worker) {
     int64_t end = begin + kFlatGrain < a.cols ? begin + kFlatGrain : a.cols;
     const float *y = a.y + t * a.topK * a.cols;
     const float *weights = a.weights + t * a.topK;
+    const int32_t *ids = a.ids ? a.ids + t * a.topK : nullptr;
     float *out = a.out + t * a.cols;
     forVectors<S>(begin, end, [&](int64_t c, auto lanes) {
       auto sum = a.accumulate ? lanes.load(out + c) : S::zero();
       for (int32_t j = 0; j < a.topK; ++j)
-        sum = S::fma(S::set(weights[j]), lanes.load(y + j * a.cols + c), sum);
+        if (!ids || a.slice.numberOf(ids[j]) >= 0)
+          sum = S::fma(S::set(weights[j]), lanes.load(y + j * a.cols + c), sum);
       lanes.store(out + c, sum);
     });
   }

@@ -14,17 +14,20 @@ void run(const ExpertGroupArgs &a, const Step &step, const Worker &worker) {
     return;
   int64_t slots = int64_t(step.tokens) * a.topK;
   int32_t *offsets = a.offsets;
-  for (int32_t e = 0; e <= a.experts; ++e)
+  int32_t here = a.slice.count ? a.slice.count : a.experts;
+  for (int32_t e = 0; e <= here; ++e)
     offsets[e] = 0;
   for (int64_t i = 0; i < slots; ++i)
-    ++offsets[a.ids[i] + 1];
-  for (int32_t e = 0; e < a.experts; ++e)
+    if (int32_t e = a.slice.numberOf(a.ids[i]); e >= 0)
+      ++offsets[e + 1];
+  for (int32_t e = 0; e < here; ++e)
     offsets[e + 1] += offsets[e];
   // Placing a slot moves its expert's offset on, to where the next one's slots
   // begin; moving all up by one place restores them.
   for (int64_t i = 0; i < slots; ++i)
-    a.slots[offsets[a.ids[i]]++] = int32_t(i);
-  for (int32_t e = a.experts; e > 0; --e)
+    if (int32_t e = a.slice.numberOf(a.ids[i]); e >= 0)
+      a.slots[offsets[e]++] = int32_t(i);
+  for (int32_t e = here; e > 0; --e)
     offsets[e] = offsets[e - 1];
   offsets[0] = 0;
 }

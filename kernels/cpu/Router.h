@@ -4,6 +4,7 @@
 #define MOE_KERNELS_CPU_ROUTER_H
 
 #include "kernels/Scratch.h"
+#include "kernels/SparseArgs.h"
 #include "kernels/cpu/Simd.h"
 
 #include <cmath>
@@ -21,14 +22,7 @@ public:
         groupRank(rank + scratchFloats(args.experts)) {}
 
   void route(const float *logits, int32_t *ids, float *weights) {
-    if (a.scoring == Scoring::Sigmoid)
-      for (int32_t e = 0; e < a.experts; ++e)
-        score[e] = 1 / (1 + std::exp(-double(logits[e])));
-    else if (a.scoring == Scoring::Softmax)
-      softmax(logits, a.experts, [](int32_t e) { return e; });
-    else
-      for (int32_t e = 0; e < a.experts; ++e)
-        score[e] = logits[e];
+    scoreAll(logits);
     poison = 0;
     for (int32_t e = 0; e < a.experts; ++e) {
       double bias = a.bias ? double(a.bias[e]) : 0;
@@ -42,7 +36,43 @@ public:
     mix(logits, ids, weights);
   }
 
+  /// To what `chosen` says, if that are experts, each once.
+  void routeTo(const int32_t *chosen, const float *logits, int32_t *ids,
+               float *weights) {
+    scoreAll(logits);
+    poison = 0;
+    for (int32_t e = 0; e < a.experts; ++e) {
+      poison += 0 * double(logits[e]);
+      rank[e] = 0;
+    }
+    bool valid = true;
+    for (int32_t j = 0; j < a.topK; ++j) {
+      valid &= chosen[j] >= 0 && chosen[j] < a.experts;
+      valid = valid && ++rank[chosen[j]] == 1;
+    }
+    if (!valid)
+      poison = std::numeric_limits<double>::quiet_NaN();
+    for (int32_t j = 0; j < a.topK; ++j)
+      ids[j] = valid ? chosen[j] : j;
+    mix(logits, ids, weights);
+  }
+
 private:
+  void scoreAll(const float *logits) {
+    if (a.scoring == Scoring::Softmax)
+      return softmax(logits, a.experts, [](int32_t e) { return e; });
+    for (int32_t e = 0; e < a.experts; ++e) {
+      double x = double(logits[e]);
+      score[e] = a.scoring == Scoring::Sigmoid ? 1 / (1 + std::exp(-x))
+                 : a.scoring == kSqrtSoftplus  ? std::sqrt(softplusOf(x))
+                                               : x;
+    }
+  }
+  /// ln(1 + e^x)
+  static double softplusOf(double x) {
+    return (x > 0 ? x : 0) + std::log1p(std::exp(x > 0 ? -x : x));
+  }
+
   /// Above what is taken or dropped, below every number but minus infinity.
   static constexpr double kLowest = std::numeric_limits<double>::lowest();
   static constexpr double kDropped = -std::numeric_limits<double>::infinity();
@@ -124,6 +154,17 @@ void run(const RouterArgs &a, const Step &step, const Worker &worker) {
   for (int64_t t = tokens.begin; t < tokens.end; ++t)
     router.route(a.logits + t * a.stride, a.ids + t * a.topK,
                  a.weights + t * a.topK);
+}
+
+template <class S>
+void run(const HashRouterArgs &a, const Step &step, const Worker &worker) {
+  const RouterArgs &r = a.router;
+  TokenRouter<S> router(r, worker.scratch);
+  Range tokens = shareOf(step.tokens, 1, worker);
+  for (int64_t t = tokens.begin; t < tokens.end; ++t)
+    router.routeTo(a.table + int64_t(a.tokens[t]) * r.topK,
+                   r.logits + t * r.stride, r.ids + t * r.topK,
+                   r.weights + t * r.topK);
 }
 
 } // namespace moek

@@ -133,19 +133,28 @@ struct RouterArgs {
   float scale;
 };
 
+/// moek::ExpertSlice, but that `count` says how many there are of all, too.
+struct ExpertSlice {
+  const float *map;
+  int begin, count;
+};
+
 struct ExpertGroupArgs {
   const Step *step;
   const int *ids;
   int *offsets, *slots;
-  int experts, topK;
+  int topK;
+  ExpertSlice slice;
 };
 
 struct ExpertsCombineArgs {
   const Step *step;
   const float *y, *weights;
   float *out;
+  const int *ids;
   i64 cols;
   int topK, accumulate;
+  ExpertSlice slice;
 };
 
 /// Linear, GateUp, HeadLinear and what experts do: rows of `act` times `w` (and

@@ -1,24 +1,25 @@
-// ExpertGroup: slots by expert, then by token. One block: a warp counts its
-// contiguous part of the slots by expert, sums over warps and experts tell
-// where each warp's begin, and a second pass puts them there. The order does
-// not depend on which warp is first; nothing is atomic.
+// ExpertGroup: slots by expert, then by token, of the experts that are here.
+// One block: a warp counts its contiguous part of the slots by expert, sums
+// over warps and experts tell where each warp's begin, and a second pass puts
+// them there. The order does not depend on which warp is first; nothing is
+// atomic.
 
-#include "kernels/cuda/Device.cuh"
+#include "kernels/cuda/ExpertSlice.cuh"
 
 extern __shared__ int counts[]; // [warps][experts]
 
 MOE_KERNEL(1024, 1)(const __grid_constant__ ExpertGroupArgs a) {
   __shared__ int warpTotals[32];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  int slots = a.step->tokens * a.topK;
+  int slots = a.step->tokens * a.topK, experts = a.slice.count;
   int each = (slots + warps * 32 - 1) / (warps * 32) * 32;
   int begin = min(warp * each, slots), end = min(begin + each, slots);
-  int *own = counts + warp * a.experts;
-  for (int e = lane; e < a.experts; e += 32)
+  int *own = counts + warp * experts;
+  for (int e = lane; e < experts; e += 32)
     own[e] = 0;
   __syncwarp();
   for (int i = begin; i < end; i += 32) {
-    int expert = i + lane < end ? a.ids[i + lane] : -1;
+    int expert = i + lane < end ? numberOf(a.ids[i + lane], a.slice) : -1;
     u32 same = __match_any_sync(kAllLanes, expert);
     if (expert >= 0 && lane == __ffs(int(same)) - 1)
       own[expert] += __popc(same);
@@ -28,12 +29,12 @@ MOE_KERNEL(1024, 1)(const __grid_constant__ ExpertGroupArgs a) {
   // Of each expert, how many slots the warps before have; then, over experts,
   // how many the ones before have: in rounds of as many experts as threads.
   int before = 0;
-  for (int first = 0; first < a.experts; first += blockDim.x) {
+  for (int first = 0; first < experts; first += blockDim.x) {
     int e = first + threadIdx.x, total = 0;
-    if (e < a.experts)
+    if (e < experts)
       for (int w = 0; w < warps; ++w) {
-        int count = counts[w * a.experts + e];
-        counts[w * a.experts + e] = total;
+        int count = counts[w * experts + e];
+        counts[w * experts + e] = total;
         total += count;
       }
     int sum = total; // inclusive, over the warp
@@ -50,17 +51,17 @@ MOE_KERNEL(1024, 1)(const __grid_constant__ ExpertGroupArgs a) {
       offset += w < warp ? warpTotals[w] : 0;
       before += warpTotals[w];
     }
-    if (e < a.experts) {
+    if (e < experts) {
       a.offsets[e] = offset;
       for (int w = 0; w < warps; ++w)
-        counts[w * a.experts + e] += offset;
+        counts[w * experts + e] += offset;
     }
     __syncthreads();
   }
   if (threadIdx.x == 0)
-    a.offsets[a.experts] = slots;
+    a.offsets[experts] = before;
   for (int i = begin; i < end; i += 32) {
-    int expert = i + lane < end ? a.ids[i + lane] : -1;
+    int expert = i + lane < end ? numberOf(a.ids[i + lane], a.slice) : -1;
     u32 same = __match_any_sync(kAllLanes, expert);
     int rank = __popc(same & ((1u << lane) - 1));
     int place = expert >= 0 ? own[expert] + rank : 0;

@@ -1,7 +1,7 @@
 // ExpertsCombine: out[t] (+)= sum over choices of weight * y[slot], in the
-// order of choices.
+// order of choices, of those whose expert is here.
 
-#include "kernels/cuda/Device.cuh"
+#include "kernels/cuda/ExpertSlice.cuh"
 
 MOE_KERNEL(256, 4)(const __grid_constant__ ExpertsCombineArgs a) {
   i64 t = blockIdx.y;
@@ -13,6 +13,7 @@ MOE_KERNEL(256, 4)(const __grid_constant__ ExpertsCombineArgs a) {
   float *out = a.out + t * a.cols + c;
   float sum = a.accumulate ? *out : 0.0f;
   for (int j = 0; j < a.topK; ++j)
-    sum = fmaf(weights[j], y[j * a.cols], sum);
+    if (!a.ids || numberOf(a.ids[t * a.topK + j], a.slice) >= 0)
+      sum = fmaf(weights[j], y[j * a.cols], sum);
   *out = sum;
 }

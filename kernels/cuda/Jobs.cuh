@@ -37,8 +37,9 @@ MOE_DEVICE int expertOf(const GemmArgs &a, int p) {
 
 MOE_DEVICE Job findJob(const GemmArgs &a) {
 #if MOE_JOBS == MOE_EXPERTS
+  // Slots of experts on other devices are in no group.
   int p = blockIdx.y;
-  if (p >= a.step->tokens * a.topK)
+  if (p >= a.offsets[a.experts])
     return {0, 0, 0};
   int expert = expertOf(a, p);
   if ((p - a.offsets[expert]) % MOE_ROWS != 0)

@@ -155,25 +155,30 @@ std::vector<Launch> launches(const moek::RouterArgs &a,
                  int(a.scoring), a.normalize, a.scale})};
 }
 
+ExpertSlice sliceOf(const moek::ExpertSlice &slice, int32_t experts) {
+  return {slice.map, slice.begin, slice.count ? slice.count : experts};
+}
+
 std::vector<Launch> launches(const moek::ExpertGroupArgs &a,
                              const LaunchContext &context) {
+  ExpertSlice slice = sliceOf(a.slice, a.experts);
   // A count per warp and expert, within 32 KiB; and no warp without slots.
   int64_t warps =
-      std::clamp<int64_t>(32 * 1024 / 4 / std::max(a.experts, 1), 1, 32);
+      std::clamp<int64_t>(32 * 1024 / 4 / std::max(slice.count, 1), 1, 32);
   warps = std::min(warps, (int64_t(context.maxTokens) * a.topK + 31) / 32);
-  return {makeLaunch({"kernels/cuda/ExpertGroup.cu", "expert_group", {}}, {1},
-                     uint32_t(warps * 32), floatBytes(warps * a.experts),
-                     ExpertGroupArgs{context.step, a.ids, a.offsets, a.slots,
-                                     a.experts, a.topK})};
+  return {makeLaunch(
+      {"kernels/cuda/ExpertGroup.cu", "expert_group", {}}, {1},
+      uint32_t(warps * 32), floatBytes(warps * slice.count),
+      ExpertGroupArgs{context.step, a.ids, a.offsets, a.slots, a.topK, slice})};
 }
 
 std::vector<Launch> launches(const moek::ExpertsCombineArgs &a,
                              const LaunchContext &context) {
-  return {makeLaunch({"kernels/cuda/ExpertsCombine.cu", "experts_combine", {}},
-                     {blocksFor(a.cols, kThreads), uint32_t(context.maxTokens)},
-                     kThreads, 0,
-                     ExpertsCombineArgs{context.step, a.y, a.weights, a.out,
-                                        a.cols, a.topK, a.accumulate})};
+  return {makeLaunch(
+      {"kernels/cuda/ExpertsCombine.cu", "experts_combine", {}},
+      {blocksFor(a.cols, kThreads), uint32_t(context.maxTokens)}, kThreads, 0,
+      ExpertsCombineArgs{context.step, a.y, a.weights, a.out, a.ids, a.cols,
+                         a.topK, a.accumulate, sliceOf(a.slice, 0)})};
 }
 
 std::vector<Launch> launches(const moek::AbsorbQueryArgs &a,
@@ -405,6 +410,18 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
   case OpCode::ShortConv:
   case OpCode::DeltaGates:
   case OpCode::DeltaRule:
+  case OpCode::LayerNorm:
+  case OpCode::RowStore:
+  case OpCode::IndexScores:
+  case OpCode::IndexSelect:
+  case OpCode::SparseAttention:
+  case OpCode::Compress:
+  case OpCode::EntryStore:
+  case OpCode::HyperWeights:
+  case OpCode::HyperCollapse:
+  case OpCode::HyperSpread:
+  case OpCode::ClampedMul:
+  case OpCode::HashRouter:
     return {};
   }
   return {};

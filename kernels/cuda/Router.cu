@@ -4,7 +4,18 @@
 
 #include "kernels/cuda/Device.cuh"
 
-enum { kSoftmax = 1, kSigmoid = 2, kSoftmaxTopK = 3 }; // moek::Scoring
+// moek::Scoring
+enum { kSoftmax = 1, kSigmoid = 2, kSoftmaxTopK = 3, kSqrtSoftplus = 4 };
+
+/// ln(1 + x) for x from 0 to 1: 2 artanh(x / (2 + x)), whose terms shrink to a
+/// ninth.
+MOE_DEVICE double log1pOf(double x) {
+  double t = x / (2 + x), sum = 0;
+#pragma unroll
+  for (int n = 33; n > 0; n -= 2)
+    sum = sum * (t * t) + 1.0 / n;
+  return 2 * t * sum;
+}
 
 extern __shared__ double shared[]; // score, rank [experts], groupRank [groups]
 
@@ -94,7 +105,9 @@ MOE_KERNEL(32, 1)(const __grid_constant__ RouterArgs a) {
     double x = logits[e];
     score[e] = a.scoring == kSigmoid   ? 1 / (1 + exp(-x))
                : a.scoring == kSoftmax ? exp(x - double(most))
-                                       : x;
+               : a.scoring == kSqrtSoftplus
+                   ? sqrt((x > 0 ? x : 0) + log1pOf(exp(x > 0 ? -x : x)))
+                   : x;
     sum += score[e];
   }
   if (a.scoring == kSoftmax)

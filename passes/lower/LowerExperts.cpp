@@ -9,6 +9,32 @@ using plan::Encoding;
 
 namespace {
 
+/// The Linear of a router.
+template <typename Op>
+Value emitLogits(const SelectedStep &step, Op op, Value bias,
+                 PhaseEmitter &emitter) {
+  Value logits = emitter.buffer(emitter.label() + ".logits", Encoding::F32,
+                                rowsOf(op.getWeight()));
+  emitter.inst(step,
+               {emitter.activation(step, op.getX()),
+                emitter.weight(step, op.getWeight()), emitter.weight(bias),
+                logits},
+               {/*accumulate=*/0});
+  return logits;
+}
+
+/// Its ExpertGroup; `ids` holds `of`.
+void emitGroups(const SelectedStep &step, Value of, Value ids, int64_t experts,
+                int64_t topK, PhaseEmitter &emitter) {
+  Value offsets =
+      emitter.buffer(emitter.label() + ".offsets", Encoding::I32, experts + 1,
+                     /*rowsPerToken=*/0, /*fixedRows=*/1);
+  Value slots = emitter.buffer(emitter.label() + ".slots", Encoding::I32, topK);
+  emitter.inst(step, {ids, offsets, slots, Value()},
+               {experts, topK, /*begin=*/0, /*count=*/0});
+  emitter.setGroups(of, {offsets, slots});
+}
+
 LogicalResult lowerRouter(RouterOp op, Steps steps, PhaseEmitter &emitter) {
   int64_t experts = rowsOf(op.getWeight()), topK = op.getTopK();
   Value logits, ids, weights;
@@ -18,13 +44,7 @@ LogicalResult lowerRouter(RouterOp op, Steps steps, PhaseEmitter &emitter) {
       emitter.quantize(step, op.getX());
       break;
     case OpCode::Linear:
-      logits =
-          emitter.buffer(emitter.label() + ".logits", Encoding::F32, experts);
-      emitter.inst(step,
-                   {emitter.activation(step, op.getX()),
-                    emitter.weight(step, op.getWeight()),
-                    emitter.weight(op.getLogitBias()), logits},
-                   {/*accumulate=*/0});
+      logits = emitLogits(step, op, op.getLogitBias(), emitter);
       break;
     case OpCode::Router:
       ids = emitter.buffer(emitter.label() + ".ids", Encoding::I32, topK);
@@ -40,16 +60,42 @@ LogicalResult lowerRouter(RouterOp op, Steps steps, PhaseEmitter &emitter) {
       emitter.set(op.getIds(), ids);
       emitter.set(op.getWeights(), weights);
       break;
-    case OpCode::ExpertGroup: {
-      Value offsets = emitter.buffer(emitter.label() + ".offsets",
-                                     Encoding::I32, experts + 1,
-                                     /*rowsPerToken=*/0, /*fixedRows=*/1);
-      Value slots =
-          emitter.buffer(emitter.label() + ".slots", Encoding::I32, topK);
-      emitter.inst(step, {ids, offsets, slots}, {experts, topK});
-      emitter.setGroups(op.getIds(), {offsets, slots});
+    case OpCode::ExpertGroup:
+      emitGroups(step, op.getIds(), ids, experts, topK, emitter);
       break;
+    default:
+      return unexpectedStep(op, step);
     }
+  return success();
+}
+
+LogicalResult lowerHashRouter(HashRouterOp op, Steps steps,
+                              PhaseEmitter &emitter) {
+  int64_t experts = rowsOf(op.getWeight()), topK = columnsOf(op.getIds());
+  Value logits, ids, weights;
+  for (const SelectedStep &step : steps)
+    switch (step.step.op) {
+    case OpCode::Quantize:
+      emitter.quantize(step, op.getX());
+      break;
+    case OpCode::Linear:
+      logits = emitLogits(step, op, /*bias=*/{}, emitter);
+      break;
+    case OpCode::HashRouter:
+      ids = emitter.buffer(emitter.label() + ".ids", Encoding::I32, topK);
+      weights =
+          emitter.buffer(emitter.label() + ".weights", Encoding::F32, topK);
+      emitter.inst(step,
+                   {logits, emitter.get(op.getTokens()),
+                    emitter.weight(op.getTable()), ids, weights},
+                   {experts, topK, int64_t(op.getScoring()), op.getNormalize()},
+                   {op.getScale().convertToDouble()});
+      emitter.set(op.getIds(), ids);
+      emitter.set(op.getWeights(), weights);
+      break;
+    case OpCode::ExpertGroup:
+      emitGroups(step, op.getIds(), ids, experts, topK, emitter);
+      break;
     default:
       return unexpectedStep(op, step);
     }
@@ -57,9 +103,14 @@ LogicalResult lowerRouter(RouterOp op, Steps steps, PhaseEmitter &emitter) {
 }
 
 LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
+  ExpertSliceAttr slice = op.getSliceAttr();
   PhaseEmitter::Groups groups = emitter.groups(op.getIds());
-  if (!groups.offsets)
+  if (!groups.offsets && !slice)
     return op.emitError("expected ids of a moe.router");
+  Value ids, map;
+  if (slice && !slice.getMap().empty())
+    map = emitter.tables().constant((emitter.label() + ".map").str(),
+                                    slice.getMap());
   int64_t topK = columnsOf(op.getIds());
   int64_t columns = rowsOf(op.getGate());
   InnerActivation inner;
@@ -73,6 +124,17 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
       else
         inner.quantize(step, emitter);
       break;
+    case OpCode::ExpertGroup:
+      ids = emitter.get(op.getIds());
+      groups = {
+          emitter.buffer(emitter.label() + ".offsets", Encoding::I32,
+                         slice.getCount() + 1, /*rowsPerToken=*/0,
+                         /*fixedRows=*/1),
+          emitter.buffer(emitter.label() + ".slots", Encoding::I32, topK)};
+      emitter.inst(
+          step, {ids, groups.offsets, groups.slots, map},
+          {slice.getExperts(), topK, slice.getBegin(), slice.getCount()});
+      break;
     case OpCode::ExpertsGateUp:
       inner.buffer = emitter.buffer(emitter.label() + ".inner", Encoding::F32,
                                     columns, topK);
@@ -83,6 +145,11 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
            emitter.weight(op.getGateBias()), emitter.weight(op.getUpBias()),
            groups.offsets, groups.slots, inner.buffer},
           {topK, int64_t(op.getActivation())});
+      break;
+    case OpCode::ClampedMul:
+      inner.buffer = factors[0];
+      emitter.inst(step, {factors[0], factors[1], inner.buffer}, {},
+                   {op.getLimit().convertToDouble()});
       break;
     case OpCode::ActivationMul:
       inner.buffer = factors[0];
@@ -114,8 +181,10 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
     }
     case OpCode::ExpertsCombine:
       out = target(step, op.getResidual(), columnsOf(op.getResult()), emitter);
-      emitter.inst(step, {slots, emitter.get(op.getWeights()), out},
-                   {topK, step.step.accumulate});
+      emitter.inst(step, {slots, emitter.get(op.getWeights()), out, ids, map},
+                   {topK, step.step.accumulate, slice ? slice.getExperts() : 0,
+                    slice ? slice.getBegin() : 0,
+                    slice ? slice.getCount() : 0});
       break;
     case OpCode::Add:
       emitter.inst(step, {out, emitter.get(op.getResidual()), out});
@@ -131,5 +200,6 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
 
 void moe::addExpertLowerings(Lowerings &lowerings) {
   lowerings.add<RouterOp, lowerRouter>();
+  lowerings.add<HashRouterOp, lowerHashRouter>();
   lowerings.add<ExpertsOp, lowerExperts>();
 }

@@ -38,6 +38,8 @@ void addRowLowerings(Lowerings &lowerings);
 void addAttentionLowerings(Lowerings &lowerings);
 void addExpertLowerings(Lowerings &lowerings);
 void addDeltaNetLowerings(Lowerings &lowerings);
+void addSparseLowerings(Lowerings &lowerings);
+void addHyperLowerings(Lowerings &lowerings);
 
 /// Columns of activations [T, columns] or of a weight [..., rows, columns].
 inline int64_t columnsOf(Value value) {

@@ -29,6 +29,17 @@ LogicalResult lowerRmsNorm(RmsNormOp op, Steps steps, PhaseEmitter &emitter) {
   return success();
 }
 
+LogicalResult lowerLayerNorm(LayerNormOp op, Steps steps,
+                             PhaseEmitter &emitter) {
+  Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
+  emitter.inst(steps.front(),
+               {emitter.get(op.getX()), emitter.weight(op.getWeight()),
+                emitter.weight(op.getBias()), out},
+               {}, {op.getEps().convertToDouble()});
+  emitter.set(op.getResult(), out);
+  return success();
+}
+
 /// x * weight^T + bias + residual, where the last two may be null.
 LogicalResult emitLinear(Operation *op, Value x, Value weight, Value bias,
                          Value residual, Steps steps, PhaseEmitter &emitter) {
@@ -133,6 +144,11 @@ LogicalResult lowerFfn(FfnOp op, Steps steps, PhaseEmitter &emitter) {
                     emitter.weight(op.getUpBias()), inner.buffer},
                    {int64_t(op.getActivation())});
       break;
+    case OpCode::ClampedMul:
+      inner.buffer = factors[0];
+      emitter.inst(step, {factors[0], factors[1], inner.buffer}, {},
+                   {op.getLimit().convertToDouble()});
+      break;
     case OpCode::ActivationMul:
       inner.buffer = factors[0];
       emitter.inst(step, {factors[0], factors[1], inner.buffer},
@@ -194,6 +210,7 @@ LogicalResult lowerTransfer(TransferOp op, Steps steps, PhaseEmitter &emitter) {
 void moe::addRowLowerings(Lowerings &lowerings) {
   lowerings.add<EmbeddingOp, lowerEmbedding>();
   lowerings.add<RmsNormOp, lowerRmsNorm>();
+  lowerings.add<LayerNormOp, lowerLayerNorm>();
   lowerings.add<LinearOp, lowerLinear>();
   lowerings.add<LmHeadOp, lowerLmHead>();
   lowerings.add<AddOp, lowerAdd>();

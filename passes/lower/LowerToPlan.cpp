@@ -73,6 +73,8 @@ struct LowerToPlan : plan::impl::LowerToPlanPassBase<LowerToPlan> {
     addAttentionLowerings(lowerings);
     addExpertLowerings(lowerings);
     addDeltaNetLowerings(lowerings);
+    addSparseLowerings(lowerings);
+    addHyperLowerings(lowerings);
     return success();
   }
 

@@ -72,7 +72,7 @@ FailureOr<Value> PlanTables::kv(CacheOpInterface op, Value device) {
   auto type = cast<KvType>(op.getCache().getType());
   auto element = plan::KvElement(type.getElement());
   int64_t layer = op.getCacheLayer(), width = type.getWidth();
-  plan::KvOp &entry = caches_[layer];
+  plan::KvOp &entry = caches_[{layer, op.getCachePart()}];
   if (!entry)
     entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer, element,
                                         kvRows_, width, IntegerAttr(),
@@ -89,7 +89,7 @@ FailureOr<Value> PlanTables::kv(CacheOpInterface op, Value device) {
 
 FailureOr<Value> PlanTables::state(StateOpInterface op, Value device) {
   int64_t layer = op.getStateLayer(), width = op.getStateWidth();
-  plan::KvOp &entry = states_[layer];
+  plan::KvOp &entry = states_[{layer, op.getStatePart()}];
   if (!entry)
     entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer,
                                         plan::KvElement::F32, stateRows_, width,
@@ -110,6 +110,15 @@ Value PlanTables::ropeFrequencies(RopeAttr rope) {
     name += "." + std::to_string(frequencies_.size() - 1);
   SmallVector<float> values(ropeInvFreq(rope));
   entry = builder_.create<plan::ConstantOp>(program_.getLoc(), name, values);
+  return entry;
+}
+
+Value PlanTables::constant(StringRef name, ArrayRef<Real> values) {
+  Value &entry = constants_[name];
+  if (!entry)
+    entry = builder_.create<plan::ConstantOp>(
+        program_.getLoc(), name,
+        SmallVector<float>(values.begin(), values.end()));
   return entry;
 }
 
@@ -157,6 +166,8 @@ FailureOr<Value> PlanTables::weight(Value weight, moek::Layout layout) {
     entry = addTransposed(transposed);
   else if (auto slice = dyn_cast<SliceOp>(op))
     entry = addSlice(slice);
+  else if (auto experts = dyn_cast<SliceExpertsOp>(op))
+    entry = addExperts(experts);
   else if (auto stack = dyn_cast<StackOp>(op))
     entry = addStack(stack);
   else
@@ -238,6 +249,26 @@ FailureOr<Value> PlanTables::addSlice(SliceOp op) {
   return Value(builder_.create<plan::WeightOp>(
       op.getLoc(), name, *source, ref.getOffset() + skipped, part.formatName,
       part.outer, part.rows, part.cols, from.rows * rowBytes, rowBytes));
+}
+
+FailureOr<Value> PlanTables::addExperts(SliceExpertsOp op) {
+  FailureOr<Value> whole = failure();
+  if (auto rows = op.getWeight().getDefiningOp<SliceOp>())
+    whole = addSlice(rows);
+  else if (auto reference = op.getWeight().getDefiningOp<WeightOp>())
+    whole = addReference(reference);
+  else
+    return op.emitError("expected the operand to be a moe.weight or moe.slice");
+  if (failed(whole))
+    return failure();
+  auto entry = whole->getDefiningOp<plan::WeightOp>();
+  int64_t begin = op.getBegin(), count = op.getType().getDimSize(0);
+  entry.setName(
+      (entry.getName() + "." + Twine(begin) + "-" + Twine(begin + count - 1))
+          .str());
+  entry.setOffset(entry.getOffset() + begin * entry.getOuterStride());
+  entry.setOuter(count);
+  return whole;
 }
 
 FailureOr<Value> PlanTables::addStack(StackOp op) {

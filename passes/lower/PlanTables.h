@@ -13,6 +13,7 @@
 #include "dialects/plan/Plan.h"
 #include "kernels/Registry.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 #include "mlir/IR/Builders.h"
 
 namespace mlir::moe {
@@ -34,6 +35,8 @@ public:
   FailureOr<Value> weight(Value weight,
                           moek::Layout layout = moek::Layout::Gguf);
   Value ropeFrequencies(RopeAttr rope);
+  /// Floats under a name that stands for them.
+  Value constant(StringRef name, ArrayRef<Real> values);
   /// The cache that `op` appends to; emits an error on it if another phase has
   /// that on another device or of other rows.
   FailureOr<Value> kv(CacheOpInterface op, Value device);
@@ -54,6 +57,7 @@ private:
   FailureOr<Value> addFolded(FoldQueryOp op);
   FailureOr<Value> addTransposed(TransposeOp op);
   FailureOr<Value> addSlice(SliceOp op);
+  FailureOr<Value> addExperts(SliceExpertsOp op);
   FailureOr<Value> addStack(StackOp op);
   FailureOr<Value> addPacked(Value weight, moek::Layout layout);
 
@@ -70,7 +74,9 @@ private:
   /// By what the weight is, independent of the function it is in, and layout.
   llvm::DenseMap<std::pair<Attribute, moek::Layout>, Value> weights_;
   llvm::DenseMap<Attribute, Value> frequencies_;
-  llvm::DenseMap<int64_t, plan::KvOp> caches_, states_;
+  /// By layer and part.
+  llvm::DenseMap<std::pair<int64_t, int64_t>, plan::KvOp> caches_, states_;
+  llvm::StringMap<Value> constants_;
 };
 
 } // namespace mlir::moe

@@ -1,6 +1,7 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
+#include "passes/moe/KernelSelection.h"
 #include "passes/moe/KeyUp.h"
 #include "passes/moe/OpSeconds.h"
 #include "passes/moe/Passes.h"
@@ -133,6 +134,15 @@ private:
   }
 
   Value attend(Value query) {
+    // A token's own choice: its latents are entries of one position each.
+    if (Value chosen = op.getChosen())
+      return record(
+          builder.create<SparseAttentionOp>(
+              op.getLoc(), rows(op.getHeads() * op.getLatent()), query,
+              /*kv=*/Value(), op.getKv(), chosen, /*sinks=*/Value(),
+              op.getHeads(), op.getLatent() + op.getRope(), op.getLatent(),
+              op.getScale(), /*window=*/0, /*ratio=*/1),
+          op, "latent");
     return record(builder.create<LatentAttentionOp>(
                       op.getLoc(), rows(op.getHeads() * op.getLatent()), query,
                       op.getKv(), op.getHeads(), op.getLatent(), op.getRope(),
@@ -176,7 +186,7 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
       function.walk([&](MlaAttentionOp op) { attentions.push_back(op); });
       situations.clear();
       for (MlaAttentionOp op : attentions) {
-        const moec::DeviceDesc &device = expectedDevice(op, *target);
+        const moec::DeviceDesc &device = deviceFor(op, *target);
         op->removeAttr(kDeviceAttr); // Placement decides anew.
         if (failed(rewrite(op, device)))
           signalPassFailure(); // A cause of all layers is told of all.
@@ -190,6 +200,15 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
   }
 
 private:
+  /// Where it is expected, unless its forms have no kernels there.
+  static const moec::DeviceDesc &deviceFor(MlaAttentionOp op,
+                                           const moec::TargetDesc &target) {
+    const moec::DeviceDesc &device = expectedDevice(op, target);
+    bool runs = !op.getChosen() ||
+                chooseKernel(moek::OpCode::SparseAttention, device.isa);
+    return runs ? device : target.host();
+  }
+
   /// Of the function's typical step on a device; once, as it adds up the
   /// weights of all layers.
   const moec::Situation &situationOn(const moec::DeviceDesc &device,
@@ -227,6 +246,12 @@ private:
     bool isAuto = wanted == MlaForm::Auto || wanted == MlaForm::Unset;
     if (wanted == MlaForm::Folded && failed(checkFoldable(attention)))
       return failure();
+    if (wanted == MlaForm::None && op.getChosen())
+      return userError(op,
+                       labelOf(op) + ": attention without absorption "
+                                     "decompresses all positions, and this one "
+                                     "sees those that an indexer chose",
+                       "use the factored form");
     MlaForm chosen = wanted;
     std::string reason;
     auto decoded = formInDecode.find(labelOf(op));
@@ -306,9 +331,13 @@ private:
     TypicalStep step = typicalStep(phase);
     bool canFold = attention.project && weights != WeightsMode::Reference;
     SmallVector<FormCost> costs;
-    for (MlaForm candidate : kForms)
+    MlaAttentionOp op = attention.op;
+    for (MlaForm candidate : kForms) {
+      if (candidate == MlaForm::None && op.getChosen())
+        continue;
       if (candidate != MlaForm::Folded || canFold)
         costs.push_back(measure(attention, keyUp, candidate, device));
+    }
     const FormCost *best = &costs.front();
     for (const FormCost &cost : costs)
       if (cost.seconds < best->seconds)
@@ -324,7 +353,7 @@ private:
         os << ", " << formName(cost.form) << " " << formatSeconds(cost.seconds);
     os << ".";
     if (canFold) {
-      const FormCost &folded = costs.back(), &factored = costs[1];
+      const FormCost &folded = costs.back(), &factored = *(&folded - 1);
       os << " folded " << (best == &folded ? "chosen" : "rejected") << ": "
          << formatTraffic(folded.queryWeightBytes)
          << " of query weights per layer instead of "

@@ -3,6 +3,7 @@
 #include "passes/moe/Passes.h"
 #include "passes/moe/Placement.h"
 #include "passes/moe/PlacementRules.h"
+#include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/TensorRules.h"
 
@@ -57,6 +58,8 @@ struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
     noteCaches(module, *parsed);
     if (failed(checkUse(module, *parsed)))
       return signalPassFailure();
+    if (failed(slice(module, *parsed)))
+      return signalPassFailure();
     module.walk([&](CostOpInterface op) { place(op, *parsed); });
     if (failed(placeTensors(module, *target)))
       return signalPassFailure();
@@ -107,11 +110,65 @@ private:
     return success();
   }
 
-  void place(Operation *op, ArrayRef<PlacementRule> parsed) {
+  /// The last rule that covers `op`; of those alone, if asked, that are for
+  /// all experts.
+  static const PlacementRule *
+  lastFor(Operation *op, ArrayRef<PlacementRule> parsed, bool forAll = false) {
     const PlacementRule *last = nullptr;
     for (const PlacementRule &rule : parsed)
-      if (rule.covers(op))
+      if (rule.covers(op) && !(forAll && rule.experts != 0))
         last = &rule;
+    return last;
+  }
+
+  /// Splits routed experts of which a rule places the first ones. Where those
+  /// are all, the rule is for the op.
+  LogicalResult slice(ModuleOp module, ArrayRef<PlacementRule> parsed) {
+    SmallVector<std::pair<ExpertsOp, const PlacementRule *>> sliced;
+    WalkResult checked = module.walk([&](CostOpInterface op) {
+      const PlacementRule *rule = lastFor(op, parsed);
+      if (!rule || rule->experts == 0)
+        return WalkResult::advance();
+      auto experts = dyn_cast<ExpertsOp>(op.getOperation());
+      if (!experts) {
+        (void)userError(module,
+                        "rule \"" + rule->text +
+                            "\" is about a number of experts, but matches " +
+                            labelOf(op),
+                        "name routed experts alone, as in "
+                        "\"blk.*.ffn_experts=" +
+                            rule->device + ":" + Twine(rule->experts) + "\"");
+        return WalkResult::interrupt();
+      }
+      if (rule->experts > expertCount(experts)) {
+        (void)userError(module,
+                        "rule \"" + rule->text + "\" places " +
+                            Twine(rule->experts) + " experts, but " +
+                            labelOf(op) + " has " + Twine(expertCount(experts)),
+                        "give a number from 1 to " +
+                            Twine(expertCount(experts)));
+        return WalkResult::interrupt();
+      }
+      if (rule->experts < expertCount(experts))
+        sliced.push_back({experts, rule});
+      return WalkResult::advance();
+    });
+    for (auto [op, rule] : sliced) {
+      const PlacementRule *others = lastFor(op, parsed, /*forAll=*/true);
+      double share = double(rule->experts) / double(expertCount(op));
+      SlicedExperts sliced = sliceExperts(op, rule->experts, share);
+      set(sliced.first, *rule, "");
+      if (others)
+        set(sliced.rest, *others, "");
+    }
+    return failure(checked.wasInterrupted());
+  }
+
+  void place(Operation *op, ArrayRef<PlacementRule> parsed) {
+    if (auto experts = dyn_cast<ExpertsOp>(op);
+        experts && experts.getSliceAttr())
+      return; // slice() placed it, by what it was called before.
+    const PlacementRule *last = lastFor(op, parsed);
     std::optional<int64_t> layer = cacheOf(op);
     if (!layer)
       return last ? set(op, *last, "") : void();

@@ -1,6 +1,7 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "kernels/Registry.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "passes/moe/KvTypeRules.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/Placement.h"
@@ -41,7 +42,8 @@ SmallVector<Value> projections(Operation *op) {
     Operation *producer = operand.getDefiningOp();
     if (auto linear = dyn_cast_or_null<LinearOp>(producer))
       found.push_back(linear.getWeight());
-    else if (isa_and_nonnull<RopeOp, RmsNormOp>(producer))
+    else if (isa_and_nonnull<RopeOp, RmsNormOp, LayerNormOp, CompressOp>(
+                 producer))
       llvm::append_range(found, projections(producer));
   }
   return found;
@@ -59,18 +61,22 @@ struct ChooseKvTypes : moe::impl::ChooseKvTypesPassBase<ChooseKvTypes> {
         });
     if (failed(target) || failed(rules))
       return signalPassFailure();
-    // Of a layer, what appends to its cache in each phase.
-    llvm::MapVector<int64_t, SmallVector<CacheOpInterface, 4>> caches;
-    module.walk(
-        [&](CacheOpInterface op) { caches[op.getCacheLayer()].push_back(op); });
+    // Of each cache of a layer, what appends to it in each phase.
+    llvm::MapVector<std::pair<int64_t, int64_t>,
+                    SmallVector<CacheOpInterface, 4>>
+        caches;
+    llvm::SetVector<int64_t> layers;
+    module.walk([&](CacheOpInterface op) {
+      caches[{op.getCacheLayer(), op.getCachePart()}].push_back(op);
+      layers.insert(op.getCacheLayer());
+    });
     for (const KvTypeRule &rule : rules->named())
-      if (llvm::none_of(caches, [&](const auto &cache) {
-            return rule.layers->first <= cache.first &&
-                   cache.first <= rule.layers->second;
+      if (llvm::none_of(layers, [&](int64_t layer) {
+            return rule.layers->first <= layer && layer <= rule.layers->second;
           }))
-        return namesNoLayer(module, rule, int64_t(caches.size()));
-    for (auto &[layer, ops] : caches)
-      decide(rules->of(layer), ops, *target);
+        return namesNoLayer(module, rule, int64_t(layers.size()));
+    for (auto &[cache, ops] : caches)
+      decide(rules->of(cache.first), ops, *target);
   }
 
 private:
@@ -109,6 +115,11 @@ private:
     const moec::DeviceDesc *device = &target.host();
     for (CacheOpInterface op : ops)
       for (Operation *reader : op.getCache().getUsers()) {
+        if (isa<ChooseEntriesOp>(reader)) {
+          reason =
+              "Keys of an indexer in f16: it chooses by small differences.";
+          return moek::KvType::F16;
+        }
         device = &expectedDevice(reader, target);
         llvm::append_range(
             weights, llvm::make_filter_range(reader->getOperands(), isMatrix));

@@ -144,7 +144,9 @@ private:
     auto name = op->template getAttrOfType<StringAttr>(kDeviceAttr);
     const moec::DeviceDesc *device =
         name ? target.find(std::string_view(name.getValue())) : &target.host();
-    if (!phase || !device || !chooseKernel(fused, device->isa) ||
+    // A limit needs both factors.
+    if (!phase || !device || !op.getLimit().isZero() ||
+        !chooseKernel(fused, device->isa) ||
         !gateFitsUp(op.getGate(), op.getUp(), *device, phase))
       return;
     op.setFused(true);

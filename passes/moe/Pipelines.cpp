@@ -4,6 +4,7 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/moe/KvTypeRules.h"
 #include "passes/moe/Passes.h"
+#include "passes/moe/ReduceExperts.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -20,6 +21,9 @@ static void addPlacement(OpPassManager &manager,
   manager.addPass(createAbsorbMlaPass(absorb));
   if (options.experts != 0)
     manager.addPass(createReduceExpertsPass({.experts = options.experts}));
+  else if (!options.layerExperts.empty())
+    manager.addPass(createReduceLayerExpertsPass(SmallVector<int64_t>(
+        options.layerExperts.begin(), options.layerExperts.end())));
   if (!options.place.empty() || !options.tensorRules.empty() ||
       options.cpuMoeLayers != 0 || options.gpuLayers >= 0) {
     SmallVector<std::string> rules(options.place.begin(), options.place.end());

@@ -39,6 +39,9 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
       *this, "experts",
       llvm::cl::desc("Experts per token; 0 for as many as the model uses"),
       llvm::cl::init(0)};
+  ListOption<int64_t> layerExperts{
+      *this, "layer-experts",
+      llvm::cl::desc("Experts per token by layer; 0: as many as it uses")};
   Option<std::string> kvType{
       *this, "kv-type",
       llvm::cl::desc("Elements of the KV cache by layer, "

@@ -2,6 +2,7 @@
 #include "llvm/Support/Format.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/PlacementSearch.h"
+#include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
 
 #include <map>
@@ -126,7 +127,7 @@ private:
     const PlacementUnit &own = search.units()[unit];
     auto moved = search.moved(choice, unit, other);
     double before = choice.predicted.request;
-    double after = times.predict(moved).request;
+    double after = times.predict(moved, choice.splits).request;
     std::string subject =
         ("with the " + nameOf(own.kind) + (own.layer ? " of the layer" : "") +
          " on " + target.devices[other].name + " a request would take ")
@@ -135,7 +136,7 @@ private:
     std::string by = formatPercent(std::abs(change));
     if (change >= 0)
       return subject + by + " longer";
-    auto use = problem.memoryUse(moved);
+    auto use = problem.memoryUse(moved, choice.splits);
     if (search.fits(use))
       return subject + by + " less, which is no difference";
     int64_t more = use[other].total() - choice.use[other].total();
@@ -181,6 +182,8 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
       return signalPassFailure();
     record(problem, *target, times, search, choice);
     report(module, *target, problem, times, search, choice);
+    for (const ExpertSplit &split : choice.splits)
+      divide(problem, *target, split);
   }
 
 private:
@@ -289,6 +292,29 @@ private:
     }
   }
 
+  /// The experts of a layer, which have the device of those that stay.
+  void divide(const PlacementProblem &problem, const moec::TargetDesc &target,
+              const ExpertSplit &split) {
+    const std::string &device = target.devices[split.device].name;
+    std::string part = std::to_string(split.count) + " of " +
+                       std::to_string(split.experts) + " experts";
+    for (Operation *op : problem.groups()[split.group].ops) {
+      SlicedExperts sliced =
+          sliceExperts(cast<ExpertsOp>(op), split.count, split.share);
+      appendReason(sliced.rest, part + " are on " + device + ".");
+      auto place = [&](Operation *op, const Twine &why) {
+        op->setAttr(kDeviceAttr, StringAttr::get(op->getContext(), device));
+        op->removeAttr(kReasonAttr);
+        appendReason(op, "On " + device + ": " + why);
+      };
+      place(sliced.first, part + ", which " + formatPercent(split.share) +
+                              " of the choices are expected to be of: there "
+                              "is memory left for as many.");
+      place(sliced.sum, "what both devices' experts have made, added up.");
+      numGpu += 2;
+    }
+  }
+
   void report(ModuleOp module, const moec::TargetDesc &target,
               const PlacementProblem &problem, const StepTimes &times,
               const PlacementSearch &search, const Choice &choice) {
@@ -302,8 +328,8 @@ private:
     reportUnfit(module, target, problem, search);
     for (size_t gpu = 0; gpu < gpuCount(target); ++gpu)
       module.emitRemark() << target.devices[gpu].name << " has "
-                          << contentsOf(int(gpu), search, choice);
-    auto transfers = times.transfersPerToken(choice.assignment);
+                          << contentsOf(int(gpu), problem, search, choice);
+    auto transfers = times.transfersPerToken(choice.assignment, choice.splits);
     module.emitRemark() << transfers.count << " copies between devices take "
                         << formatSeconds(transfers.seconds)
                         << " of a decoded token";
@@ -353,7 +379,8 @@ private:
   }
 
   /// "attention of 61 of 61 layers, experts of 2 of 58, head"
-  static std::string contentsOf(int device, const PlacementSearch &search,
+  static std::string contentsOf(int device, const PlacementProblem &problem,
+                                const PlacementSearch &search,
                                 const Choice &choice) {
     std::string text;
     for (auto kind : {PlacementUnit::Attention, PlacementUnit::Dense,
@@ -373,6 +400,11 @@ private:
         text += " of " + std::to_string(here) + " of " + std::to_string(all) +
                 " layers";
     }
+    for (const ExpertSplit &split : choice.splits)
+      if (split.device == device)
+        text += (text.empty() ? "" : ", ") + std::to_string(split.count) +
+                " of " + std::to_string(split.experts) + " experts of " +
+                problem.groups()[split.group].label;
     return text.empty() ? "nothing that was not asked for" : text;
   }
 };

@@ -34,6 +34,12 @@ std::pair<StringAttr, int64_t> residentTensor(Value weight) {
         StringAttr::get(base.getContext(), base.getValue() + " (transposed)"),
         bytes};
   }
+  if (auto experts = dyn_cast<SliceExpertsOp>(producer)) {
+    StringAttr base = residentTensor(experts.getWeight()).first;
+    return {StringAttr::get(base.getContext(), base.getValue() + " from " +
+                                                   Twine(experts.getBegin())),
+            bytes};
+  }
   if (auto stack = dyn_cast<StackOp>(producer)) {
     StringAttr first = residentTensor(stack.getWeights().front()).first;
     return {
@@ -125,10 +131,13 @@ int64_t scratchBytes(Operation *op) {
           .back();
     if (auto attribute = op->getAttrOfType<IntegerAttr>(StringRef(name)))
       return attribute.getInt();
-    auto router = dyn_cast<RouterOp>(op);
-    return router && name == "experts"
-               ? cast<RankedTensorType>(router.getWeight().getType())
-                     .getDimSize(0)
+    Value choosesBy;
+    if (auto router = dyn_cast<RouterOp>(op))
+      choosesBy = router.getWeight();
+    else if (auto hashed = dyn_cast<HashRouterOp>(op))
+      choosesBy = hashed.getWeight();
+    return choosesBy && name == "experts"
+               ? cast<RankedTensorType>(choosesBy.getType()).getDimSize(0)
                : 0;
   };
   int64_t bytes = 0;
@@ -254,8 +263,15 @@ int PlacementProblem::deviceOf(Operation *op,
 // Memory
 //===----------------------------------------------------------------------===//
 
+static const ExpertSplit *splitOf(int group, ArrayRef<ExpertSplit> splits) {
+  auto it = llvm::find_if(
+      splits, [&](const ExpertSplit &split) { return split.group == group; });
+  return it == splits.end() ? nullptr : it;
+}
+
 std::vector<DeviceUse>
-PlacementProblem::memoryUse(const Assignment &assignment) const {
+PlacementProblem::memoryUse(const Assignment &assignment,
+                            ArrayRef<ExpertSplit> splits) const {
   std::vector<DeviceUse> use(target.devices.size());
   std::vector<WeightSet> weights(use.size());
   for (auto [group, device] : llvm::zip_equal(groupList, assignment)) {
@@ -264,8 +280,14 @@ PlacementProblem::memoryUse(const Assignment &assignment) const {
       if (weights[device].insert({name, bytes}).second)
         use[device].weights += bytes;
   }
+  for (const ExpertSplit &split : splits) {
+    int64_t bytes = groupList[split.group].weightBytes / split.experts;
+    // What is not divided, such as a view's whole tensor, counts twice.
+    use[split.device].weights += (bytes + 1) * split.count;
+    use[assignment[split.group]].weights -= bytes * split.count;
+  }
   for (func::FuncOp function : functions)
-    addFunction(function, assignment, use);
+    addFunction(function, assignment, splits, use);
   return use;
 }
 
@@ -273,6 +295,7 @@ PlacementProblem::memoryUse(const Assignment &assignment) const {
 /// of them lived through it: at least what plan-allocate will need.
 void PlacementProblem::addFunction(func::FuncOp function,
                                    const Assignment &assignment,
+                                   ArrayRef<ExpertSplit> splits,
                                    std::vector<DeviceUse> &use) const {
   Block &body = function.getBody().front();
   PhaseAttr phase = phaseOf(function);
@@ -298,8 +321,12 @@ void PlacementProblem::addFunction(func::FuncOp function,
     SmallVector<int64_t> lastUse(devices, -1);
     lastUse[home] = begin;
     for (Operation *user : value.getUsers()) {
-      int64_t &last = lastUse[deviceOf(user, assignment)];
-      last = std::max(last, order.lookup(user));
+      auto use = [&](int device) {
+        lastUse[device] = std::max(lastUse[device], order.lookup(user));
+      };
+      use(deviceOf(user, assignment));
+      if (const ExpertSplit *split = splitOf(groupOf(user), splits))
+        use(split->device);
     }
     for (size_t device = 0; device < devices; ++device) {
       if (lastUse[device] < 0)
@@ -318,14 +345,31 @@ void PlacementProblem::addFunction(func::FuncOp function,
     int64_t index = order[&op];
     for (Value result : op.getResults())
       addValue(result, device, index);
+    auto addInside = [&](int device, int64_t inside) {
+      change[device][index] += inside;
+      change[device][index + 1] -= inside;
+      const moec::DeviceDesc &desc = target.devices[device];
+      int64_t scratch = desc.kind == moec::DeviceKind::Cpu
+                            ? scratchBytes(&op) * int64_t(desc.cores)
+                            : workspaceBytes(&op, contextOn(desc));
+      use[device].scratch = std::max(use[device].scratch, scratch);
+    };
     int64_t inside = innerBytes(&op, tokens);
-    change[device][index] += inside;
-    change[device][index + 1] -= inside;
-    const moec::DeviceDesc &desc = target.devices[device];
-    int64_t scratch = desc.kind == moec::DeviceKind::Cpu
-                          ? scratchBytes(&op) * int64_t(desc.cores)
-                          : workspaceBytes(&op, contextOn(desc));
-    use[device].scratch = std::max(use[device].scratch, scratch);
+    addInside(device, inside);
+    if (const ExpertSplit *split = splitOf(groupOf(&op), splits)) {
+      // Both sums and the lists of slots, on either.
+      int64_t sums = 0;
+      for (Value value : std::initializer_list<Value>{
+               op.getResult(0), op.getOperand(1), op.getOperand(1)})
+        sums += bytesOf(value, tokens);
+      sums += 4 * (split->experts + 1);
+      addInside(split->device, inside + 2 * sums);
+      addInside(device, 2 * sums);
+      // The rest's sum, if no other value is copied between the two.
+      for (int end : {device, split->device})
+        largestCopy[end] =
+            std::max(largestCopy[end], bytesOf(op.getResult(0), tokens));
+    }
   }
   for (size_t device = 0; device < devices; ++device) {
     int64_t live = 0, peak = 0;

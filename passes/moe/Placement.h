@@ -58,6 +58,16 @@ struct OpGroup {
   }
 };
 
+/// The first experts of a layer on another device than the rest. Of its two
+/// sums the rest's goes there.
+struct ExpertSplit {
+  int group;
+  int device;    ///< Of the first; the rest is where the group is assigned.
+  int64_t count; ///< Of the first, of `experts`.
+  int64_t experts;
+  double share = 0; ///< Of all choices, that are of the first.
+};
+
 /// Bytes that one device must hold.
 struct DeviceUse {
   int64_t weights = 0;
@@ -92,7 +102,9 @@ public:
   /// Of all weights of the model, each once.
   double weightElements() const;
 
-  std::vector<DeviceUse> memoryUse(const Assignment &assignment) const;
+  /// With splits, at least what the module has that is split like that.
+  std::vector<DeviceUse> memoryUse(const Assignment &assignment,
+                                   ArrayRef<ExpertSplit> splits = {}) const;
 
   /// Functions of the module, each with a phase.
   ArrayRef<func::FuncOp> phases() const { return functions; }
@@ -104,6 +116,7 @@ private:
   using GroupIndex = llvm::DenseMap<std::pair<Attribute, Attribute>, int>;
   void addOp(Operation *op, PhaseAttr phase, GroupIndex &known);
   void addFunction(func::FuncOp function, const Assignment &assignment,
+                   ArrayRef<ExpertSplit> splits,
                    std::vector<DeviceUse> &use) const;
   /// Where `op` runs; what has no group (arguments, returns) is the host's.
   int deviceOf(Operation *op, const Assignment &assignment) const;

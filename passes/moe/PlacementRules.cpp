@@ -63,7 +63,12 @@ FailureOr<PlacementRule> parse(ModuleOp module, const moec::TargetDesc &target,
   auto fail = [&](const Twine &cause, const Twine &fix) {
     return userError(module, "rule \"" + text + "\" " + cause, fix);
   };
-  auto [what, device] = text.rsplit('=');
+  auto [what, where] = text.rsplit('=');
+  auto [device, number] = where.split(':');
+  int64_t experts = 0;
+  if (where.contains(':') && (number.getAsInteger(10, experts) || experts < 1))
+    return fail("has \"" + number + "\" for a number of experts",
+                "write it as in \"blk.*.ffn_experts=gpu0:16\"");
   StringRef phase, pattern = what;
   if (auto [before, after] = what.split(':'); what.contains(':')) {
     phase = before;
@@ -92,7 +97,7 @@ FailureOr<PlacementRule> parse(ModuleOp module, const moec::TargetDesc &target,
     return fail("has a broken pattern (" + llvm::toString(labels.takeError()) +
                     ")",
                 "patterns are as in a shell: *, ?, [0-9], {a,b}");
-  return PlacementRule{text, phase, device, std::move(*labels)};
+  return PlacementRule{text, phase, device, experts, std::move(*labels)};
 }
 
 } // namespace

@@ -2,7 +2,9 @@
 //
 // A rule is "[PHASE:]OPS=DEVICE". OPS is a pattern of labels as in a shell
 // ("blk.{2,3}.*"); without a phase the rule is for all of them. Of several
-// rules that match an op, the last decides.
+// rules that match an op, the last decides. "OPS=DEVICE:N" is about routed
+// experts: the first N of each layer go there, and the others wherever they
+// would without the rule.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +23,7 @@ struct PlacementRule {
   StringRef text;  ///< As the user wrote it; the other members view into it.
   StringRef phase; ///< Empty: every phase.
   StringRef device;
+  int64_t experts = 0; ///< Of a layer, from the first on; 0: all.
   llvm::GlobPattern labels;
 
   /// Whether it is for `op`, of whatever phase.

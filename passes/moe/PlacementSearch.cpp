@@ -1,5 +1,7 @@
 #include "passes/moe/PlacementSearch.h"
 
+#include "passes/moe/SliceExperts.h"
+
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -331,15 +333,27 @@ PlacementSearch::Choice PlacementSearch::run() const {
     choice.fits = fits(choice.use);
     return choice;
   };
+  constexpr int kMostFilled = 4;
+  std::optional<Choice> best;
+  int filled = 0;
   for (const Candidate &candidate : candidates) {
     if (!candidate.leavesRoomOnHost)
       continue;
     Choice choice = choiceOf(candidate);
-    if (choice.fits) {
+    if (!choice.fits)
+      continue;
+    if (!best)
       improve(choice);
-      return choice;
-    }
+    for (int gpu = 0; gpu < gpuTotal; ++gpu)
+      fill(choice, gpu);
+    if (!best || choice.predicted.request < best->predicted.request)
+      best = std::move(choice);
+    // Whose memory others use better may have more of it left.
+    if (++filled == kMostFilled || gpuTotal == 0)
+      break;
   }
+  if (best)
+    return *best;
   // What is short is told of the placement that leaves least to the host.
   llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
     return a.gpuBytes > b.gpuBytes;
@@ -382,6 +396,64 @@ SmallVector<int> PlacementSearch::alternatives(const Choice &choice,
   if (devices.empty() && gpuTotal > 0)
     add(0);
   return devices;
+}
+
+/// The most experts of a group on the host that `gpu` has room for, if they
+/// save anything.
+bool PlacementSearch::fillWith(Choice &choice, int group, int gpu) const {
+  auto op = cast<ExpertsOp>(problem.groups()[group].ops.front());
+  int64_t experts = expertCount(op);
+  int64_t each = problem.groups()[group].weightBytes / experts;
+  int64_t budget = int64_t(target.devices[gpu].budgetBytes());
+  int64_t count =
+      std::min(experts - 1, (budget - choice.use[gpu].total()) / (each + 1));
+  // Less is noise, as of whole parts.
+  constexpr double least = 1e-4;
+  for (int trial = 0; trial < 3 && count > 0; ++trial) {
+    Choice other = choice;
+    other.splits.push_back(
+        {group, gpu, count, experts, double(count) / double(experts)});
+    other.predicted = times.predict(other.assignment, other.splits);
+    if (other.predicted.request > choice.predicted.request * (1 - least))
+      return false;
+    other.use = problem.memoryUse(other.assignment, other.splits);
+    if (fits(other.use)) {
+      choice = std::move(other);
+      return true;
+    }
+    int64_t over = other.use[gpu].total() - budget;
+    count -= std::max<int64_t>(1, (over + each) / (each + 1));
+  }
+  return false;
+}
+
+/// The last layers that `gpu` has the attention of, but not the experts.
+void PlacementSearch::fill(Choice &choice, int gpu) const {
+  SmallVector<int> order;
+  for (const Layer &layer : layers) {
+    int experts = layer.units[PlacementUnit::Experts];
+    int attention = layer.units[PlacementUnit::Attention];
+    if (experts < 0 || choice.unitDevices[experts] != host ||
+        unfitGroupOf(experts, gpu) >= 0)
+      continue;
+    bool near = attention >= 0 && choice.unitDevices[attention] == gpu;
+    for (int group : unitList[experts].groups) {
+      auto op = dyn_cast<ExpertsOp>(problem.groups()[group].ops.front());
+      if (op && !op.getSliceAttr() && near)
+        order.push_back(group);
+    }
+  }
+  std::reverse(order.begin(), order.end());
+  constexpr int most = 2;
+  int taken = 0;
+  for (int group : order) {
+    if (llvm::any_of(choice.splits, [&](const ExpertSplit &split) {
+          return split.group == group;
+        }))
+      continue;
+    if (!fillWith(choice, group, gpu) || ++taken == most)
+      return;
+  }
 }
 
 void PlacementSearch::improve(Choice &choice) const {

@@ -6,7 +6,8 @@
 // order, with the head or without; layers in runs, one on each GPU. None of
 // these depends on how much memory there is, so that more of it never slows the
 // prediction. Single parts of the best that fits are then moved where that
-// helps.
+// helps, and what is left of each GPU's memory takes the first experts of
+// layers whose other experts stay on the host (SliceExperts.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,6 +46,7 @@ public:
   struct Choice {
     Assignment assignment;
     std::vector<int> unitDevices;
+    std::vector<ExpertSplit> splits;
     std::vector<DeviceUse> use;
     StepTimes::Prediction predicted;
     bool fits = false;
@@ -96,6 +98,8 @@ private:
   std::vector<int> divide(const Selection &selection, ArrayRef<int> gpus,
                           bool evenly) const;
   void improve(Choice &choice) const;
+  void fill(Choice &choice, int gpu) const;
+  bool fillWith(Choice &choice, int group, int gpu) const;
   SmallVector<int> alternatives(const Choice &choice, int unit) const;
   double savedPerByte(int unit, int gpu) const;
 

@@ -1,3 +1,5 @@
+#include "passes/moe/ReduceExperts.h"
+
 #include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
 
@@ -16,15 +18,18 @@ constexpr llvm::StringLiteral kExpertsUsed = "experts_used";
 
 struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
   using ReduceExpertsPassBase::ReduceExpertsPassBase;
+  ReduceExperts() = default;
+  explicit ReduceExperts(ArrayRef<int64_t> layers) : layers(layers) {}
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
     // All routers are checked before any is changed.
     WalkResult checked = module.walk([&](RouterOp router) {
-      if (experts >= 1 && uint64_t(experts) <= router.getTopK())
+      int64_t count = countOf(router);
+      if (count >= 1 && uint64_t(count) <= router.getTopK())
         return WalkResult::advance();
       (void)userError(router,
-                      Twine(int64_t(experts)) +
+                      Twine(count) +
                           " experts per token are asked for, but the model "
                           "uses " +
                           Twine(router.getTopK()),
@@ -34,28 +39,64 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
     if (checked.wasInterrupted())
       return signalPassFailure();
 
+    int64_t least = 0, most = 0;
     module.walk([&](RouterOp router) {
-      if (router.getTopK() == uint64_t(experts))
+      int64_t count = countOf(router);
+      least = most == 0 ? count : std::min(least, count);
+      most = std::max(most, count);
+      if (router.getTopK() == uint64_t(count))
         return;
       appendReason(router, "Experts per token lowered from " +
-                               Twine(router.getTopK()) + " to " +
-                               Twine(int64_t(experts)) + " on request.");
-      router.setTopK(experts);
+                               Twine(router.getTopK()) + " to " + Twine(count) +
+                               (layers.empty() ? " on request."
+                                               : " by the router profile."));
+      router.setTopK(count);
       for (Value result : router.getResults()) {
         auto type = cast<RankedTensorType>(result.getType());
-        result.setType(RankedTensorType::get({type.getDimSize(0), experts},
+        result.setType(RankedTensorType::get({type.getDimSize(0), count},
                                              type.getElementType()));
       }
       ++numRouters;
     });
 
-    if (auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr);
-        model && model.contains(kExpertsUsed)) {
-      NamedAttrList list(model);
-      list.set(kExpertsUsed, Builder(module).getI64IntegerAttr(experts));
-      module->setAttr(kModelAttr, list.getDictionary(module.getContext()));
-    }
+    auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr);
+    if (!model || !model.contains(kExpertsUsed))
+      return;
+    auto before = model.getAs<IntegerAttr>(kExpertsUsed);
+    if (!layers.empty() && before)
+      addNote(module, "layers use " + std::to_string(least) +
+                          (least == most ? "" : " to " + std::to_string(most)) +
+                          " of the " + std::to_string(before.getInt()) +
+                          " experts per token that the model was trained with");
+    NamedAttrList list(model);
+    list.set(kExpertsUsed, Builder(module).getI64IntegerAttr(most));
+    module->setAttr(kModelAttr, list.getDictionary(module.getContext()));
+  }
+
+private:
+  SmallVector<int64_t> layers; ///< Empty: `experts` in all of them.
+
+  int64_t countOf(RouterOp router) const {
+    if (layers.empty())
+      return experts;
+    std::optional<int64_t> layer = layerOf(router);
+    return layer && *layer < int64_t(layers.size()) && layers[*layer] != 0
+               ? layers[*layer]
+               : int64_t(router.getTopK());
+  }
+
+  static void addNote(ModuleOp module, const std::string &text) {
+    SmallVector<Attribute> notes;
+    if (auto before = module->getAttrOfType<ArrayAttr>(kNotesAttr))
+      llvm::append_range(notes, before);
+    notes.push_back(StringAttr::get(module.getContext(), text));
+    module->setAttr(kNotesAttr, ArrayAttr::get(module.getContext(), notes));
   }
 };
 
 } // namespace
+
+std::unique_ptr<Pass>
+moe::createReduceLayerExpertsPass(ArrayRef<int64_t> layers) {
+  return std::make_unique<ReduceExperts>(layers);
+}

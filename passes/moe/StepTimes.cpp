@@ -59,10 +59,17 @@ void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps) {
       if (auto it = known.find(operand); it != known.end())
         node.reads.push_back(it->second);
     node.seconds.assign(size_t(devices), 0);
+    node.overhead.assign(size_t(devices), 0);
+    if (auto lowerable = dyn_cast<LowerableOpInterface>(op))
+      node.instructions = double(lowerable.getPlanSteps().size());
+    if (op.getNumResults() == 1)
+      node.resultBytes =
+          double(PlacementProblem::bytesOf(op.getResult(0), tokens));
     for (int i = 0; i < devices && !ends; ++i) {
       const moec::DeviceDesc &device = target.devices[i];
       double own = opSeconds(&op, situations[i], device);
-      double seconds = own + overheadSeconds(&op, device);
+      node.overhead[i] = overheadSeconds(&op, device);
+      double seconds = own + node.overhead[i];
       size_t cell = size_t(group) * devices + i;
       if (own >= kNeverSeconds)
         runs[cell] = false;
@@ -88,6 +95,7 @@ double StepTimes::copySeconds(double bytes, int from, int to) const {
 }
 
 double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
+                           ArrayRef<ExpertSplit> splits,
                            Transfers *transfers) const {
   int host = devices - 1;
   // When each device, and each device's link, is free, and when a value is on a
@@ -95,14 +103,29 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
   std::vector<double> free(size_t(devices), 0), link(size_t(devices), 0);
   std::vector<double> there(graph.values.size() * size_t(devices), -1);
   std::vector<double> finish(graph.nodes.size(), 0);
+  auto splitOf = [&](int group) {
+    return llvm::find_if(
+        splits, [&](const ExpertSplit &split) { return split.group == group; });
+  };
   auto homeOf = [&](int node) {
     int group = node < 0 ? -1 : graph.nodes[node].group;
-    return group < 0 ? host : assignment[group];
+    if (group < 0)
+      return host;
+    // The sum of a split layer's experts is where the first are.
+    const auto *split = splitOf(group);
+    return split != splits.end() ? split->device : assignment[group];
   };
-  double end = 0;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node &node = graph.nodes[i];
-    int device = homeOf(int(i));
+  auto copy = [&](double made, double bytes, int from, int to) {
+    double seconds = copySeconds(bytes, from, to);
+    int over = to == host ? from : to;
+    if (transfers) {
+      ++transfers->count;
+      transfers->seconds += seconds;
+    }
+    return link[over] = std::max(made, link[over]) + seconds;
+  };
+  /// When `device` has what the node reads and is free.
+  auto startOf = [&](const Node &node, int device) {
     double start = free[device];
     for (int read : node.reads) {
       const ValueInfo &value = graph.values[read];
@@ -110,29 +133,44 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
       double made = value.producer < 0 ? 0 : finish[value.producer];
       if (home != device) {
         double &arrival = there[size_t(read) * devices + device];
-        if (arrival < 0) {
-          double seconds = copySeconds(value.bytes, home, device);
-          int over = device == host ? home : device;
-          arrival = link[over] = std::max(made, link[over]) + seconds;
-          if (transfers) {
-            ++transfers->count;
-            transfers->seconds += seconds;
-          }
-        }
+        if (arrival < 0)
+          arrival = copy(made, value.bytes, home, device);
         made = arrival;
       }
       start = std::max(start, made);
     }
-    free[device] = finish[i] = start + node.seconds[device];
+    return start;
+  };
+  double end = 0;
+  for (auto [i, node] : llvm::enumerate(graph.nodes)) {
+    int device = homeOf(int(i));
+    const auto *split = node.group < 0 ? splits.end() : splitOf(node.group);
+    if (split == splits.end()) {
+      free[device] = finish[i] = startOf(node, device) + node.seconds[device];
+    } else {
+      int other = assignment[node.group];
+      auto partOf = [&](int device, double share) {
+        return share * (node.seconds[device] - node.overhead[device]) +
+               node.overhead[device];
+      };
+      double rest = startOf(node, other) + partOf(other, 1 - split->share);
+      double first = startOf(node, device) + partOf(device, split->share);
+      free[other] = rest;
+      double both =
+          std::max(first, copy(rest, node.resultBytes, other, device));
+      free[device] = finish[i] =
+          both + node.overhead[device] / node.instructions;
+    }
     end = std::max(end, finish[i]);
   }
   return end;
 }
 
-StepTimes::Prediction StepTimes::predict(const Assignment &assignment) const {
+StepTimes::Prediction StepTimes::predict(const Assignment &assignment,
+                                         ArrayRef<ExpertSplit> splits) const {
   Prediction prediction;
   for (const Graph &graph : graphs) {
-    double seconds = simulate(graph, assignment);
+    double seconds = simulate(graph, assignment, splits);
     prediction.request += graph.steps * seconds;
     if (graph.decode)
       prediction.decode += seconds;
@@ -143,10 +181,11 @@ StepTimes::Prediction StepTimes::predict(const Assignment &assignment) const {
 }
 
 StepTimes::Transfers
-StepTimes::transfersPerToken(const Assignment &assignment) const {
+StepTimes::transfersPerToken(const Assignment &assignment,
+                             ArrayRef<ExpertSplit> splits) const {
   Transfers transfers;
   for (const Graph &graph : graphs)
     if (graph.decode)
-      simulate(graph, assignment, &transfers);
+      simulate(graph, assignment, splits, &transfers);
   return transfers;
 }

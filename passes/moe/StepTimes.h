@@ -33,14 +33,16 @@ public:
     double decode = 0;  ///< Of a token.
     double prompt = 0;  ///< Of the whole prompt.
   };
-  Prediction predict(const Assignment &assignment) const;
+  Prediction predict(const Assignment &assignment,
+                     ArrayRef<ExpertSplit> splits = {}) const;
 
   /// Copies between devices and their seconds for one decoded token.
   struct Transfers {
     int64_t count = 0;
     double seconds = 0;
   };
-  Transfers transfersPerToken(const Assignment &assignment) const;
+  Transfers transfersPerToken(const Assignment &assignment,
+                              ArrayRef<ExpertSplit> splits = {}) const;
 
   /// Seconds of a group for one decoded token on a device, by itself.
   double decodeSeconds(int group, int device) const {
@@ -57,9 +59,12 @@ public:
 
 private:
   struct Node {
-    int group;                   ///< -1: the function's end, on the host.
-    SmallVector<int, 4> reads;   ///< Values.
-    std::vector<double> seconds; ///< By device.
+    int group;                    ///< -1: the function's end, on the host.
+    SmallVector<int, 4> reads;    ///< Values.
+    std::vector<double> seconds;  ///< By device, of them ...
+    std::vector<double> overhead; ///< ... beside its work.
+    double instructions = 1;
+    double resultBytes = 0;
   };
   struct ValueInfo {
     int producer; ///< A node, or -1 for an argument of the function.
@@ -75,6 +80,7 @@ private:
 
   void addGraph(func::FuncOp function, int64_t tokens, double steps);
   double simulate(const Graph &graph, const Assignment &assignment,
+                  ArrayRef<ExpertSplit> splits = {},
                   Transfers *transfers = nullptr) const;
   double copySeconds(double bytes, int from, int to) const;
 

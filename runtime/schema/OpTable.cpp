@@ -1,6 +1,7 @@
 #include "runtime/schema/OpTable.h"
 
 #include "kernels/Scratch.h"
+#include "kernels/SparseArgs.h"
 
 #include <array>
 
@@ -8,7 +9,7 @@ namespace moert {
 
 namespace {
 using moek::OpCode;
-using namespace moek; // The formulas of Scratch.h.
+using namespace moek; // The formulas of Scratch.h and SparseArgs.h.
 using Name = std::string_view;
 
 /// Storage behind the spans of one OpSpec.

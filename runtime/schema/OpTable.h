@@ -44,6 +44,7 @@ enum class Indices : uint8_t {
   Experts,      ///< A router's choice.
   GroupOffsets, ///< Slots that expert_group lists, by expert.
   GroupSlots,   ///< (token, choice) pairs; of the same expert_group.
+  Entries,      ///< Of a cache (kernels/SparseArgs.h), that a token sees.
 };
 
 struct OperandSpec {

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kernels/Abi.h"
 #include "kernels/Registry.h"
 #include "kernels/Scratch.h"
 #include "test/amx/AmxExecutor.h"

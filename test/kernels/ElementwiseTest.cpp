@@ -375,6 +375,48 @@ TEST_P(ExpertsCombineTest, WeightedSumOfChoices) {
     }
 }
 
+/// What the slots of experts elsewhere hold has no effect, were it a NaN.
+TEST_P(ExpertsCombineTest, SliceLeavesOthersOut) {
+  Random random(7);
+  int32_t tokens = 3, topK = 4, experts = 10;
+  int64_t cols = 77;
+  Matrix<int32_t> ids(tokens, topK);
+  Matrix<float> map(1, experts);
+  for (int32_t e = 0; e < experts; ++e)
+    map.at(0, e) = e >= 3 && e < 7 ? float(6 - e) : -1.0f;
+  for (bool byMap : {false, true}) {
+    Matrix<float> y(tokens * topK, cols), weights(tokens, topK);
+    Matrix<float> out(tokens, cols);
+    y.fill(random);
+    weights.fill(random);
+    auto isHere = [&](int64_t t, int64_t j) {
+      return ids.at(t, j) >= 3 && ids.at(t, j) < 7;
+    };
+    for (int32_t t = 0; t < tokens; ++t)
+      for (int32_t j = 0; j < topK; ++j) {
+        ids.at(t, j) = (3 * t + 2 * j + 1) % experts;
+        for (int64_t c = 0; c < cols && !isHere(t, j); ++c)
+          y.at(t * topK + j, c) = NAN;
+      }
+    ExpertsCombineArgs args{
+        y.data(),   weights.data(),
+        out.data(), cols,
+        topK,       false,
+        ids.data(), {byMap ? map.data() : nullptr, byMap ? 0 : 3, 4}};
+    runKernel(GetParam(), &args, {tokens, 0}, 0, {&out});
+    expectClose(out, [&](int64_t t, int64_t c) {
+      double sum = 0, magnitude = 0;
+      for (int64_t j = 0; j < topK; ++j)
+        if (isHere(t, j)) {
+          double term = double(weights.at(t, j)) * y.at(t * topK + j, c);
+          sum += term;
+          magnitude += std::fabs(term);
+        }
+      return Wanted{sum, sumTolerance(topK, magnitude)};
+    });
+  }
+}
+
 // Whole shares and a tail, of rows per token and of fixed ones.
 TEST_P(CopyTest, BytesAreKept) {
   for (int32_t tokens : {1, 3, 41}) {

@@ -219,6 +219,45 @@ TEST_P(ExpertGroupTest, SlotsByExpertThenByToken) {
   }
 }
 
+/// Of a slice of the experts, a range or any: those of others are left out.
+TEST_P(ExpertGroupTest, SliceHasItsOwnExpertsAlone) {
+  Random random(29);
+  Matrix<float> map(1, 64);
+  for (int64_t e = 0; e < 64; ++e)
+    map.at(0, e) = e % 3 == 1 ? float(20 - e / 3) : -1.0f;
+  for (bool byMap : {false, true})
+    for (int32_t tokens : {1, 9, 200}) {
+      Routing route = ::route(tokens, 6, 64, random);
+      int32_t begin = byMap ? 0 : 17, count = 21;
+      std::vector<int32_t> wantOffsets{0}, wantSlots;
+      for (int32_t number = 0; number < count; ++number) {
+        for (size_t i = 0; i < route.ids.size(); ++i) {
+          int32_t own =
+              byMap ? int32_t(map.at(0, route.ids[i])) : route.ids[i] - begin;
+          if (own == number)
+            wantSlots.push_back(int32_t(i));
+        }
+        wantOffsets.push_back(int32_t(wantSlots.size()));
+      }
+      Matrix<int32_t> offsets(1, count + 1), slots(1, tokens * 6);
+      std::fill_n(slots.data(), tokens * 6, -7);
+      slots.keepAsInitial();
+      ExpertGroupArgs args{route.ids.data(),
+                           offsets.data(),
+                           slots.data(),
+                           64,
+                           6,
+                           {byMap ? map.data() : nullptr, begin, count}};
+      runKernel(GetParam(), &args, {tokens, 0}, 0, {&offsets, &slots});
+      for (int64_t i = 0; i < offsets.cols; ++i)
+        ASSERT_EQ(offsets.at(0, i), wantOffsets[size_t(i)]) << i;
+      for (int64_t i = 0; i < slots.cols; ++i)
+        ASSERT_EQ(slots.at(0, i),
+                  size_t(i) < wantSlots.size() ? wantSlots[size_t(i)] : -7)
+            << i;
+    }
+}
+
 /// Makes every weight of expert `e` a NaN.
 void spoil(Weights &w, int64_t e) {
   std::memset(w.memory->data() + e * w.view.outerStride, 0xff,
@@ -258,6 +297,45 @@ TEST_P(ExpertsLinearTest, EachSlotMeetsItsExpert) {
                                         r, act.row(perToken ? s / topK : s))};
         });
       }
+}
+
+/// Of a slice of the experts: slots that are in no list stay as they are.
+TEST_P(ExpertsLinearTest, SlotsOfExpertsElsewhereAreLeftAlone) {
+  Random random(30);
+  for (int32_t tokens : {1, 9, 150}) {
+    int32_t experts = 4, topK = 6, begin = 3;
+    int64_t n = 45, k = 17;
+    Weights w(Format::F32, experts, n, k, random);
+    Routing routing = route(tokens, topK, 8, random);
+    Routing own;
+    for (int32_t e = 0; e <= experts; ++e) {
+      own.offsets.push_back(int32_t(own.slots.size()));
+      for (size_t i = 0; i < routing.ids.size() && e < experts; ++i)
+        if (routing.ids[i] == begin + e)
+          own.slots.push_back(int32_t(i));
+    }
+    own.slots.resize(routing.ids.size(), INT32_MAX);
+    Matrix<float> act(tokens, k, 2), out(tokens * topK, n, 3);
+    act.fill(random);
+    for (int64_t s = 0; s < out.rows; ++s)
+      for (int64_t r = 0; r < n; ++r)
+        out.at(s, r) = -7;
+    out.keepAsInitial();
+    ExpertsLinearArgs args{bytesOf(act), act.stride * 4,     w.view,
+                           testGemm,     own.offsets.data(), own.slots.data(),
+                           out.data(),   out.stride,         topK,
+                           true};
+    runKernel(GetParam(), &args, {tokens, 0}, size_t(gemmScratchBytes()),
+              {&out});
+    expectClose(out, [&](int64_t s, int64_t r) {
+      int32_t e = routing.ids[size_t(s)] - begin;
+      if (e < 0 || e >= experts)
+        return Wanted{-7, 0};
+      double y = dot(w, e, r, act.row(s / topK));
+      return Wanted{y, kEps * std::fabs(y) +
+                           sumError(GetParam(), w, e, r, act.row(s / topK))};
+    });
+  }
 }
 
 TEST_P(ExpertsGateUpTest, EachSlotMeetsItsExpert) {

@@ -38,6 +38,8 @@ Choice expectedChoice(const Routing &s, const float *logits,
     score[e] = s.scoring == Scoring::Sigmoid ? 1 / (1 + std::exp(-logits[e]))
                : s.scoring == Scoring::Softmax
                    ? std::exp(logits[e] - most) / sum
+               : s.scoring == kSqrtSoftplus
+                   ? std::sqrt(std::log1p(std::exp(double(logits[e]))))
                    : logits[e];
     select[e] = score[e] + (s.bias ? bias[e] : 0);
   }
@@ -163,6 +165,17 @@ TEST_P(RouterTest, SoftmaxTopKIsOverTheSelected) {
         5);
 }
 
+TEST_P(RouterTest, SquareRootsOfSoftplus) {
+  check(GetParam(),
+        {.experts = 9,
+         .topK = 3,
+         .scoring = kSqrtSoftplus,
+         .bias = true,
+         .normalize = true,
+         .scale = 1.5f},
+        6);
+}
+
 /// Runs one token and returns its choice.
 Choice route(const KernelInfo &kernel, const Routing &s,
              const std::vector<float> &logits) {
@@ -197,8 +210,8 @@ TEST_P(RouterTest, HugeLogitsDoNotOverflow) {
 }
 
 TEST_P(RouterTest, NaNsGiveValidDistinctIds) {
-  for (Scoring scoring :
-       {Scoring::Softmax, Scoring::Sigmoid, Scoring::SoftmaxTopK})
+  for (Scoring scoring : {Scoring::Softmax, Scoring::Sigmoid,
+                          Scoring::SoftmaxTopK, kSqrtSoftplus})
     for (int groups : {1, 4})
       for (unsigned mask = 1; mask < 256; mask = mask * 2 + 1) {
         std::vector<float> logits{1, 5, 2, 3, 0, 4, -INFINITY, 2};

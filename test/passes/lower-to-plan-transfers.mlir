@@ -32,7 +32,7 @@ module attributes {
 // CHECK: plan.inst copy {{.*}} (x = %[[SLOTS]], out = %[[HOST_SLOTS]])
 // CHECK: plan.inst copy {{.*}} (x = %[[MIX]], out = %[[HOST_MIX:.*]])
 // CHECK: plan.inst experts_gate_up on %[[CPU]].compute {{.*}} (act = %[[IN]], {{.*}} offsets = %[[HOST_OFFSETS]], slots = %[[HOST_SLOTS]],
-// CHECK: plan.inst experts_combine on %[[CPU]].compute {{.*}} weights = %[[HOST_MIX]], out = %[[OUT:.*]]) {top_k = 2, accumulate = 0}
+// CHECK: plan.inst experts_combine on %[[CPU]].compute {{.*}} weights = %[[HOST_MIX]], out = %[[OUT:.*]]) {top_k = 2, accumulate = 0, experts = 0, begin = 0, count = 0}
 // CHECK: plan.bind input %[[IN]] output %[[OUT]]
 func.func @logits(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"logits", min_tokens = 1, max_tokens = 4, context = 64>} {
   %wr = moe.weight <"r", file = 0, offset = 0> : tensor<4x64xf32>

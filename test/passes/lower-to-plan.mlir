@@ -70,7 +70,7 @@ module attributes {
 // CHECK: %[[IDS:.*]] = plan.buffer "router.ids" on %[[CPU]] i32 cols 2 rows [1, 0]
 // CHECK: plan.inst router {{.*}} (logits = %[[LOGITS]], ids = %[[IDS]], weights = %[[MIX:.*]]) {experts = 4, top_k = 2, groups = 1, groups_used = 1, scoring = 2, normalize = 1, scale = 2.500000e+00}
 // CHECK: %[[OFFSETS:.*]] = plan.buffer "router.offsets" on %[[CPU]] i32 cols 5 rows [0, 1]
-// CHECK: plan.inst expert_group {{.*}} (ids = %[[IDS]], offsets = %[[OFFSETS]], slots = %[[SLOTS:.*]]) {experts = 4, top_k = 2}
+// CHECK: plan.inst expert_group {{.*}} (ids = %[[IDS]], offsets = %[[OFFSETS]], slots = %[[SLOTS:.*]]) {experts = 4, top_k = 2, begin = 0, count = 0}
 // A row of the inner activation per expert that a token uses. It reads 2 of 4
 // experts; of the 2 that another token chooses it does not know one.
 // CHECK: %[[INNER:.*]] = plan.buffer "experts.inner" on %[[CPU]] f32 cols 32 rows [2, 0]
@@ -78,7 +78,7 @@ module attributes {
 // CHECK: %[[INNERA8:.*]] = plan.buffer "experts.inner.a8" on %[[CPU]] a8 cols 32 rows [2, 0]
 // CHECK: plan.inst quantize {{.*}} (x = %[[INNER]], out = %[[INNERA8]])
 // CHECK: plan.inst experts_linear {{.*}} (act = %[[INNERA8]], {{.*}}, out = %[[Y:.*]]) {top_k = 2, act_per_token = 0}
-// CHECK: plan.inst experts_combine {{.*}} (y = %[[Y]], weights = %[[MIX]], out = %[[X]]) {top_k = 2, accumulate = 1}
+// CHECK: plan.inst experts_combine {{.*}} (y = %[[Y]], weights = %[[MIX]], out = %[[X]]) {top_k = 2, accumulate = 1, experts = 0, begin = 0, count = 0}
 // CHECK: plan.bind input %[[IN]] output %[[X]]
 func.func @decode(%t: tensor<?xi32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %embd = moe.weight <"token_embd.weight", file = 0, offset = 1024> : tensor<512x256x!moe.q4_k>

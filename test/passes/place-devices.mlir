@@ -5,8 +5,9 @@
 // RUN: sed 's/2.2e9/2.2e11/; s/7.4e10/7.4e12/; s/2.2e10/2.2e12/' %s | moe-opt -moe-place-devices 2>&1 | FileCheck %s --check-prefix=HOST --implicit-check-not='moe.device = "gpu0"'
 
 // One layer of DeepSeek's kind on a GPU and a slow host. The GPU has no room
-// for the experts, of which a token reads the smallest share: what every token
-// reads in full goes to the GPU, in both phases and whatever form attention has.
+// for all experts, of which a token reads the smallest share: what every token
+// reads in full goes to the GPU, in both phases and whatever form attention has,
+// and as many experts as there is room for then.
 
 #target = {name = "4090+xeon", devices = [
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 4456448 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-6 : f64},
@@ -15,15 +16,15 @@
 // The budget counts each weight once though two phases use it (the embedding,
 // tied to the head, is beside it for nothing), and the cache
 // of all 1024 positions: 96 elements of 2 bytes.
-// REMARK: remark: gpu0: {{.*}} MiB of 4.2 MiB: 628.4 KiB of weights, 192.0 KiB of KV cache for 1024 positions,
-// REMARK: remark: cpu0: {{.*}} of 64.0 MiB: 4.2 MiB of weights, 0 B of KV cache
-// REMARK: remark: gpu0 has attention of 1 of 1 layers, FFN of 1 of 1 layers, head, embedding
+// REMARK: remark: gpu0: {{.*}} MiB of 4.2 MiB: 968.4 KiB of weights, 192.0 KiB of KV cache for 1024 positions,
+// REMARK: remark: cpu0: {{.*}} of 64.0 MiB: 3.9 MiB of weights, 0 B of KV cache
+// REMARK: remark: gpu0 has attention of 1 of 1 layers, FFN of 1 of 1 layers, head, embedding, 5 of 64 experts of blk.0.ffn_experts
 // REMARK: remark: 8 copies between devices take {{.*}} of a decoded token
 
 // REASON: moe.embedding {{.*}}moe.reason = "On gpu0: a token reads 0.1 % of its 265.6 KiB (0.00 FLOPs per resident byte and token), {{.*}} there instead of {{.*}} on cpu0; with the embedding on cpu0 a request would take {{.*}} % longer."
 // REASON: moe.linear {{.*}}moe.reason = "On gpu0: a token reads all of its 102.0 KiB (1.88 FLOPs per resident byte and token), {{.*}} there instead of {{.*}} on cpu0; with the attention of the layer on cpu0 a request would take {{.*}} % longer."
 // REASON: moe.rope {{.*}}moe.reason = "On gpu0: no weights, so it runs where its layer's values are ({{.*}} a token)."
-// REASON: moe.experts {{.*}}moe.reason = "On cpu0: a token reads 3.1 % of its {{.*}} there instead of {{.*}} on gpu0; with the experts of the layer on gpu0 a request would take {{.*}} % less, but 4.2 MiB are needed and {{.*}} left there."
+// REASON: moe.experts {{.*}}moe.reason = "On cpu0: a token reads 3.1 % of its {{.*}} there instead of {{.*}} on gpu0; with the experts of the layer on gpu0 a request would take {{.*}} % less, but 3.9 MiB are needed and {{.*}} left there. 5 of 64 experts are on gpu0."
 
 // What fits goes there whole.
 // WHOLE: moe.embedding {{.*}}moe.device = "gpu0"

@@ -62,7 +62,7 @@ plan.program attributes {
     %i = plan.buffer "i" on %gpu0 i32 cols 1 rows [1, 0] at 64
     // expected-error @+2 {{a GPU has no room for blocks of 0 threads for expert_group}}
     // expected-note @+1 {{place it on a CPU}}
-    plan.inst expert_group on %gpu0.compute ["expert_group_cuda"] (ids = %i, offsets = %i, slots = %i) {experts = 0, top_k = 0} for %why
+    plan.inst expert_group on %gpu0.compute ["expert_group_cuda"] (ids = %i, offsets = %i, slots = %i) {experts = 0, top_k = 0, begin = 0, count = 0} for %why
     // expected-error @+2 {{a GPU has no room for a grid of 1 x 0 x 0 blocks for latent_combine}}
     // expected-note @+1 {{place it on a CPU}}
     plan.inst latent_combine on %gpu0.compute ["latent_combine_cuda"] (x = %x, out = %x) {heads = 0, latent = 0, splits = 0, window = 0} for %why

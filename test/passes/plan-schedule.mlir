@@ -136,10 +136,10 @@ plan.program attributes {
     %c = plan.buffer "c" on %cpu0 f32 cols 16 rows [1, 0] at 128
     %d = plan.buffer "d" on %cpu0 f32 cols 16 rows [1, 0] at 192
     %w = plan.buffer "w" on %cpu0 f32 cols 16 rows [1, 0] at 512
-    // CHECK: {top_k = 1, accumulate = 0} for
-    plan.inst experts_combine on %cpu0.compute ["experts_combine_ref"] (y = %a, weights = %b, out = %c) {top_k = 1, accumulate = 0} for %why
-    // CHECK: {top_k = 1, accumulate = 1} barrier for
-    plan.inst experts_combine on %cpu0.compute ["experts_combine_ref"] (y = %d, weights = %b, out = %c) {top_k = 1, accumulate = 1} for %why
+    // CHECK: {top_k = 1, accumulate = 0, experts = 0, begin = 0, count = 0} for
+    plan.inst experts_combine on %cpu0.compute ["experts_combine_ref"] (y = %a, weights = %b, out = %c) {top_k = 1, accumulate = 0, experts = 0, begin = 0, count = 0} for %why
+    // CHECK: {top_k = 1, accumulate = 1, experts = 0, begin = 0, count = 0} barrier for
+    plan.inst experts_combine on %cpu0.compute ["experts_combine_ref"] (y = %d, weights = %b, out = %c) {top_k = 1, accumulate = 1, experts = 0, begin = 0, count = 0} for %why
     plan.bind input %a output %a
   }
 

@@ -181,6 +181,9 @@ void PhaseBuilder::emit(std::string_view op, std::vector<Ref> operands,
   for (size_t i = 0; i < spec->operands.size(); ++i)
     if (spec->operands[i].gemm && operands[i].kind != fb::OperandKind::None)
       instruction->kernels.push_back(owner_.kernel("gemm_f32_" + owner_.isa()));
+  // What is left out at the end is absent, or 0.
+  operands.resize(spec->operands.size());
+  ints.resize(spec->ints.size());
   for (Ref ref : operands)
     instruction->operands.emplace_back(ref.kind, ref.index);
   instruction->ints = std::move(ints);

@@ -183,9 +183,9 @@ TEST_F(ModelErrors, RopeScaling) {
 }
 
 TEST_F(ModelErrors, Gating) {
-  expectFailure([](TinyDeepseek &m) { m.keys["expert_gating_func"] = u32(4); },
+  expectFailure([](TinyDeepseek &m) { m.keys["expert_gating_func"] = u32(5); },
                 StatusCode::Unsupported,
-                "is 4; supported: 1 (softmax), 2 (sigmoid), 3 (softmax over "
+                "is 5; supported: 1 (softmax), 2 (sigmoid), 3 (softmax over "
                 "the selected)");
 }
 

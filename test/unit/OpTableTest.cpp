@@ -41,7 +41,19 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "regroup",
                                                "short_conv",
                                                "delta_gates",
-                                               "delta_rule"};
+                                               "delta_rule",
+                                               "layer_norm",
+                                               "row_store",
+                                               "index_scores",
+                                               "index_select",
+                                               "sparse_attention",
+                                               "compress",
+                                               "entry_store",
+                                               "hyper_weights",
+                                               "hyper_collapse",
+                                               "hyper_spread",
+                                               "clamped_mul",
+                                               "hash_router"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(opTable()[i].name, names[i]);
@@ -100,8 +112,8 @@ TEST(OpTableTest, IndicesThatAreReadAreWrittenSomewhere) {
           return true;
     return false;
   };
-  for (Indices indices :
-       {Indices::Experts, Indices::GroupOffsets, Indices::GroupSlots}) {
+  for (Indices indices : {Indices::Experts, Indices::GroupOffsets,
+                          Indices::GroupSlots, Indices::Entries}) {
     EXPECT_TRUE(some(OperandRole::Write, indices));
     EXPECT_TRUE(some(OperandRole::Read, indices));
   }

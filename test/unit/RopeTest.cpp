@@ -25,7 +25,8 @@ protected:
                 double slow = 1, bool rounded = true,
                 ArrayRef<Real> divisors = {}) {
     return RopeAttr::get(&context, dim, 10000.0, factor, original, fast, slow,
-                         rounded, /*magnitude=*/1.0, divisors, /*neox=*/false);
+                         rounded, /*magnitude=*/1.0, divisors, /*neox=*/false,
+                         /*reversed=*/false);
   }
 
   MLIRContext context;
@@ -71,9 +72,10 @@ TEST_F(RopeTest, YarnRampMovesWithTheBetas) {
 // gpt-oss: the ramp is from 8.09 to 17.40, which others round to 8 and 18.
 TEST_F(RopeTest, AnUnroundedRamp) {
   RopeAttr exact = RopeAttr::get(&context, 64, 150000.0, 32.0, 4096, 32.0, 1.0,
-                                 /*rounded=*/false, 1.0, {}, /*neox=*/true);
+                                 /*rounded=*/false, 1.0, {}, /*neox=*/true,
+                                 /*reversed=*/false);
   RopeAttr rounded = RopeAttr::get(&context, 64, 150000.0, 32.0, 4096, 32.0,
-                                   1.0, /*rounded=*/true, 1.0, {}, true);
+                                   1.0, /*rounded=*/true, 1.0, {}, true, false);
   EXPECT_NEAR(ropeInvFreq(exact)[17] / ropeInvFreq(rounded)[17], 0.57, 0.01);
   EXPECT_FLOAT_EQ(ropeInvFreq(exact)[8], ropeInvFreq(rounded)[8]);
 }
@@ -82,4 +84,13 @@ TEST_F(RopeTest, DivisorsComeBeforeScaling) {
   std::vector<Real> divisors{1, 2, 4, 8};
   expectNear(ropeInvFreq(attr(8, 2, 0, 32, 1, true, divisors)),
              {0.5f, 0.025f, 0.00125f, 6.25e-05f});
+}
+
+TEST_F(RopeTest, ReversedTurnsBack) {
+  SmallVector<float> forward = frequencies(16, 40, 4096);
+  RopeAttr rope = RopeAttr::get(&context, 16, 10000.0, 40.0, 4096, 32.0, 1.0,
+                                true, 1.0, {}, false, /*reversed=*/true);
+  SmallVector<float> back = ropeInvFreq(rope);
+  for (size_t i = 0; i < forward.size(); ++i)
+    EXPECT_EQ(back[i], -forward[i]) << "pair " << i;
 }

@@ -257,6 +257,21 @@ void addCompileCommand(moetool::Tool &tool) {
           ->group("Model"));
   addNumber("Model", "--experts", r.experts, 0, int64_t(1) << 16,
             "Experts per token; 0: as many as the model uses");
+  CLI::Option *profile =
+      add("Model", "--router-profile", r.routerProfile,
+          "What moert profile-router measured of the model, for "
+          "--max-dropped-mass")
+          ->excludes("--experts");
+  CLI::Option *dropped =
+      moetool::addNumber(
+          *command, "--max-dropped-mass", r.maxDroppedMass,
+          "Each layer uses the fewest experts per token that leave out at most "
+          "this part of the gate mass that --router-profile has, such as 0.05",
+          0.0f, 0.999f)
+          ->group("Model")
+          ->needs(profile);
+  profile->needs(dropped);
+  options->shaping.push_back(dropped);
   options->ofFiles.push_back(
       command
           ->add_flag("--no-tokenizer", options->noTokenizer,

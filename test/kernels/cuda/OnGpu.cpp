@@ -4,6 +4,8 @@
 #include "kernels/Drivers.h"
 #include "kernels/KvCache.h"
 
+#include <algorithm>
+
 namespace moek::test {
 
 namespace {
@@ -168,8 +170,9 @@ struct Moved {
   }
   void move(ExpertGroupArgs &a) {
     in(a.ids, tokens * a.topK * 4);
-    out(a.offsets, (a.experts + 1) * 4);
+    out(a.offsets, ((a.slice.count ? a.slice.count : a.experts) + 1) * 4);
     out(a.slots, tokens * a.topK * 4);
+    in(a.slice.map, a.experts * 4);
   }
   void move(ExpertsLinearArgs &a) {
     act(a.act, a.actPerToken ? tokens : tokens * a.topK, a.actStride, a.w.cols);
@@ -193,6 +196,11 @@ struct Moved {
     in(a.y, tokens * a.topK * a.cols * 4);
     in(a.weights, tokens * a.topK * 4);
     out(a.out, tokens * a.cols * 4);
+    // As long as the largest id asks for.
+    if (a.slice.map)
+      in(a.slice.map,
+         (1 + *std::max_element(a.ids, a.ids + tokens * a.topK)) * 4);
+    in(a.ids, tokens * a.topK * 4);
   }
   void move(CopyArgs &a) {
     int64_t bytes = tokens * a.tokenBytes + a.fixedBytes;
@@ -282,6 +290,18 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
   case OpCode::ShortConv:
   case OpCode::DeltaGates:
   case OpCode::DeltaRule:
+  case OpCode::LayerNorm:
+  case OpCode::RowStore:
+  case OpCode::IndexScores:
+  case OpCode::IndexSelect:
+  case OpCode::SparseAttention:
+  case OpCode::Compress:
+  case OpCode::EntryStore:
+  case OpCode::HyperWeights:
+  case OpCode::HyperCollapse:
+  case OpCode::HyperSpread:
+  case OpCode::ClampedMul:
+  case OpCode::HashRouter:
     FAIL() << "no GPU has kernels for it";
   }
 }

@@ -1,0 +1,146 @@
+#include "compiler/Driver/ExpertCounts.h"
+
+#include "compiler/Machine/Targets/JsonPlace.h"
+#include "dialects/moe/Moe.h"
+#include "runtime/base/ReadInput.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <map>
+
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+using Json = nlohmann::ordered_json;
+
+namespace moec {
+
+namespace {
+
+/// Large enough for a thousand layers of a thousand experts.
+constexpr uint64_t kMostBytes = 256 << 20;
+constexpr int64_t kMostLayers = 1 << 16;
+
+/// What a router of the model chooses.
+struct Choice {
+  int64_t used, experts;
+};
+
+std::map<int64_t, Choice> routersOf(mlir::ModuleOp module) {
+  std::map<int64_t, Choice> routers;
+  module.walk([&](mlir::moe::RouterOp op) {
+    if (std::optional<int64_t> layer = mlir::moe::layerOf(op))
+      routers[*layer] = {
+          int64_t(op.getTopK()),
+          mlir::cast<mlir::RankedTensorType>(op.getWeight().getType())
+              .getDimSize(0)};
+  });
+  return routers;
+}
+
+StatusOr<int64_t> wholeNumber(const Json &object, const char *key,
+                              const JsonPlace &place, int64_t most) {
+  auto it = object.find(key);
+  if (it == object.end())
+    return place.error(fmt::format("has no \"{}\"", key));
+  if (!it->is_number_integer() || it->get<double>() < 0 ||
+      it->get<double>() > double(most))
+    return (place / key)
+        .error(fmt::format("\"{}\" is not a whole number from 0 to {}", key,
+                           most));
+  return it->get<int64_t>();
+}
+
+/// The fewest of the heaviest experts that have all but `mostDropped` of the
+/// mass.
+StatusOr<int64_t> countOf(const Json &layer, int64_t used, double mostDropped,
+                          const JsonPlace &place) {
+  constexpr const char *key = "mass_by_rank";
+  auto it = layer.find(key);
+  if (it == layer.end())
+    return place.error(fmt::format("has no \"{}\"", key));
+  JsonPlace list = place / key;
+  if (!it->is_array() || int64_t(it->size()) != used)
+    return list.error(fmt::format("expected a list of {} numbers, one for each "
+                                  "expert of a token",
+                                  used));
+  double total = 0;
+  for (size_t index = 0; index < it->size(); ++index) {
+    const Json &mass = (*it)[index];
+    if (!mass.is_number() || !(mass.get<double>() >= 0) ||
+        !(mass.get<double>() <= 1e6))
+      return (list / index).error("expected a gate mass from 0 on");
+    total += mass.get<double>();
+  }
+  if (!(total > 0))
+    return list.error("no expert has any gate mass");
+  double kept = 0;
+  for (int64_t count = 1; count < used; ++count) {
+    kept += (*it)[size_t(count - 1)].get<double>();
+    // A little more than a sum of decimals may be off by.
+    if (total - kept <= (mostDropped + 1e-9) * total)
+      return count;
+  }
+  return used;
+}
+
+Status otherModel(const std::string &path, const std::string &why) {
+  return Status(StatusCode::Usage,
+                fmt::format("{}: {}; measure this model with moert "
+                            "profile-router, without --experts",
+                            path, why));
+}
+
+} // namespace
+
+StatusOr<std::vector<int64_t>> expertCounts(const std::string &path,
+                                            double mostDropped,
+                                            mlir::ModuleOp module) {
+  MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, kMostBytes));
+  MOE_ASSIGN_OR_RETURN(Json json, parseJson(path, text, /*depth=*/8));
+  JsonPlace root(path, text);
+  if (!json.is_object() || json.value("kind", Json()) != "moert router profile")
+    return root.error("is no profile that moert profile-router wrote");
+  auto layers = json.find("layers");
+  if (layers == json.end() || !layers->is_array())
+    return root.error("has no list \"layers\"");
+
+  std::map<int64_t, Choice> routers = routersOf(module);
+  if (routers.empty())
+    return otherModel(path, "the model has no experts to leave out");
+  std::vector<int64_t> counts(size_t(routers.rbegin()->first) + 1);
+  for (size_t index = 0; index < layers->size(); ++index) {
+    const Json &layer = (*layers)[index];
+    JsonPlace place = root / "layers" / index;
+    if (!layer.is_object())
+      return place.error("expected a layer");
+    MOE_ASSIGN_OR_RETURN(int64_t number,
+                         wholeNumber(layer, "layer", place, kMostLayers));
+    MOE_ASSIGN_OR_RETURN(int64_t experts,
+                         wholeNumber(layer, "experts", place, INT32_MAX));
+    MOE_ASSIGN_OR_RETURN(int64_t used,
+                         wholeNumber(layer, "experts_used", place, INT32_MAX));
+    auto router = routers.find(number);
+    if (router == routers.end())
+      return otherModel(
+          path, fmt::format("has experts in layer {}, where the model has none",
+                            number));
+    const Choice &own = router->second;
+    if (experts != own.experts || used != own.used)
+      return otherModel(
+          path, fmt::format("uses {} of {} experts in layer {}, but "
+                            "the model {} of {}",
+                            used, experts, number, own.used, own.experts));
+    if (counts[size_t(number)] != 0)
+      return place.error(fmt::format("layer {} is there twice", number));
+    MOE_ASSIGN_OR_RETURN(counts[size_t(number)],
+                         countOf(layer, used, mostDropped, place));
+  }
+  for (const auto &[number, router] : routers)
+    if (counts[size_t(number)] == 0)
+      return otherModel(path,
+                        fmt::format("has nothing about layer {}", number));
+  return counts;
+}
+
+} // namespace moec

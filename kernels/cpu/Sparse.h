@@ -1,0 +1,283 @@
+//===- Sparse.h - Drivers of attention to chosen rows -----------*- C++ -*-===//
+//
+// A lightning indexer scores every entry that a token sees with few and small
+// heads; attention then reads the best of them. Blocks of rows become floats in
+// L2 once and serve all heads of a token: with 64 heads that is a sixtieth of
+// their products.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CPU_SPARSE_H
+#define MOE_KERNELS_CPU_SPARSE_H
+
+#include "kernels/SparseArgs.h"
+#include "kernels/cpu/Blocks.h"
+#include "kernels/cpu/Spans.h"
+
+#include <cmath>
+
+namespace moek {
+
+/// How many entries the token at `position` sees.
+MOE_INLINE int64_t entriesSeen(int64_t position, int32_t ratio) {
+  return ratio > 0 ? (position + 1) / ratio : 0;
+}
+
+/// Entry `entry` as floats.
+template <class S>
+MOE_INLINE void readEntry(const SequenceCache &cache, int64_t entry,
+                          int32_t ratio, int64_t width, float *out) {
+  readKvRows<S>(cache, (entry + 1) * ratio - 1, 1, 0, width, out, 0);
+}
+
+/// A row of a cache; what is no number shows in all of its scores.
+template <class S, class Fill>
+MOE_INLINE void storeRow(const SequenceCache &cache, int64_t position,
+                         Fill fill) {
+  const int64_t at = cache.row(position);
+  KvRowWriter<S> row(cache.kv, at);
+  fill(row);
+  // Blocks of Q8_0 tell it by themselves.
+  if (!row.finish(false) && cache.kv.type != KvType::Q8_0)
+    markNaN<S>(cache.kv, at, 0);
+}
+
+template <class S>
+void run(const LayerNormArgs &a, const Step &step, const Worker &worker) {
+  Range rows = shareOf(step.tokens, 1, worker);
+  for (int64_t t = rows.begin; t < rows.end; ++t) {
+    const float *x = a.x + t * a.xStride;
+    float *out = a.out + t * a.outStride;
+    auto total = S::zero();
+    forVectors<S>(0, a.cols, [&](int64_t c, auto lanes) {
+      total = S::add(total, lanes.load(x + c));
+    });
+    const double cols = double(a.cols);
+    const double mean = double(S::reduceAdd(total)) / cols;
+    // Deviations in double: of a mean far from zero little is left of floats.
+    double squares = 0;
+    for (int64_t c = 0; c < a.cols; ++c)
+      squares += (double(x[c]) - mean) * (double(x[c]) - mean);
+    const double scale = 1 / std::sqrt(squares / cols + double(a.eps));
+    for (int64_t c = 0; c < a.cols; ++c)
+      out[c] = float((double(x[c]) - mean) * scale * double(a.weight[c]) +
+                     double(a.bias[c]));
+  }
+}
+
+template <class S>
+void run(const RowStoreArgs &a, const Step &step, const Worker &worker) {
+  forTokens(
+      step, worker, [&](int64_t t, int64_t position, const int32_t *pages) {
+        const float *x = a.x + t * a.xStride;
+        storeRow<S>({a.kv, pages}, position, [&](auto &row) {
+          row.append(a.kv.width, [&](int64_t begin, int64_t n, float *to) {
+            std::memcpy(to, x + begin, size_t(n) * sizeof(float));
+          });
+        });
+      });
+}
+
+/// Entries `first` to `first` + `n` for one token.
+template <class S>
+void scoreBlock(const IndexScoresArgs &a, const SequenceCache &cache,
+                int64_t token, int64_t first, int64_t n, float *scratch) {
+  const int64_t keyStride = scratchFloats(a.key);
+  float *keys = scratch, *products = keys + kKeyTile * keyStride;
+  if (a.ratio == 1)
+    readKvRows<S>(cache, first, n, 0, a.key, keys, keyStride);
+  else
+    for (int64_t e = 0; e < n; ++e)
+      readEntry<S>(cache, first + e, a.ratio, a.key, keys + e * keyStride);
+  dotRows<S>({a.q + token * a.qStride, a.key}, a.heads, {keys, keyStride}, n,
+             a.key, 1, products, kKeyTile);
+  const float *weights = a.weights + token * a.weightsStride;
+  float *out = a.out + token * a.outStride + first;
+  forVectors<S>(0, n, [&](int64_t e, auto lanes) {
+    auto sum = S::zero();
+    for (int32_t h = 0; h < a.heads; ++h)
+      // The second operand where one is not a number.
+      sum = S::fma(S::set(weights[h]),
+                   S::max(S::zero(), lanes.load(products + h * kKeyTile + e)),
+                   sum);
+    lanes.store(out + e, S::mul(S::set(a.scale), sum));
+  });
+}
+
+template <class S>
+void run(const IndexScoresArgs &a, const Step &step, const Worker &worker) {
+  auto *scratch = reinterpret_cast<float *>(worker.scratch);
+  forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
+    const SequenceCache cache = {a.kv, s.pages};
+    int64_t most = entriesSeen(s.position + s.count - 1, a.ratio);
+    int64_t blocks = (most + kKeyTile - 1) / kKeyTile;
+    if (blocks == 0)
+      return;
+    Range share = causalShare({1, s.count, blocks, s.position}, w);
+    for (int64_t i = share.begin; i < share.end; ++i) {
+      int64_t t = i / blocks, first = i % blocks * kKeyTile;
+      int64_t left = entriesSeen(s.position + t, a.ratio) - first;
+      if (left > 0)
+        scoreBlock<S>(a, cache, s.begin + t, first,
+                      left < kKeyTile ? left : kKeyTile, scratch);
+    }
+  });
+}
+
+/// Scores in an order of integers, where minus zero is zero, and what is not a
+/// number larger than all.
+MOE_INLINE uint32_t scoreRank(float score) {
+  if (score != score)
+    return UINT32_MAX;
+  uint32_t bits;
+  score += 0.0f;
+  std::memcpy(&bits, &score, sizeof(bits));
+  return bits >> 31 ? ~bits : bits | uint32_t(1) << 31;
+}
+
+/// The rank of the `k`-th largest of `n` scores, 0 < k <= n, and how many of
+/// that rank are among the k largest. Digit by digit: those with the digits so
+/// far are counted by their next one.
+struct Threshold {
+  uint32_t rank = 0;
+  int64_t equal = 0;
+};
+MOE_INLINE Threshold thresholdOf(const float *scores, int64_t n, int64_t k,
+                                 uint32_t *counts) {
+  Threshold found{0, k};
+  for (int64_t known = 0; known < 32;) {
+    int64_t bits = 32 - known < kSelectBits ? 32 - known : kSelectBits;
+    int64_t shift = 32 - known - bits;
+    std::memset(counts, 0, sizeof(uint32_t) << bits);
+    for (int64_t i = 0; i < n; ++i) {
+      uint32_t rank = scoreRank(scores[i]);
+      if (known == 0 || (rank ^ found.rank) >> (32 - known) == 0)
+        ++counts[rank >> shift & ((uint32_t(1) << bits) - 1)];
+    }
+    int64_t digit = (int64_t(1) << bits) - 1;
+    for (; counts[digit] < found.equal; --digit)
+      found.equal -= counts[digit];
+    found.rank |= uint32_t(digit) << shift;
+    known += bits;
+  }
+  return found;
+}
+
+template <class S>
+void run(const IndexSelectArgs &a, const Step &step, const Worker &worker) {
+  auto *counts = reinterpret_cast<uint32_t *>(worker.scratch);
+  forTokens(step, worker, [&](int64_t t, int64_t position, const int32_t *) {
+    const float *scores = a.scores + t * a.scoresStride;
+    int32_t *chosen = a.chosen + t * a.topK;
+    int64_t n = entriesSeen(position, a.ratio), count = 0;
+    if (n <= a.topK) {
+      for (; count < n; ++count)
+        chosen[count] = int32_t(count);
+    } else {
+      Threshold least = thresholdOf(scores, n, a.topK, counts);
+      for (int64_t i = 0; i < n; ++i) {
+        uint32_t rank = scoreRank(scores[i]);
+        if (rank < least.rank || (rank == least.rank && least.equal-- <= 0))
+          continue;
+        chosen[count++] = int32_t(i);
+      }
+    }
+    for (; count < a.topK; ++count)
+      chosen[count] = -1;
+  });
+}
+
+/// Some heads of one token, over blocks of the rows that it sees; sums grow in
+/// the output, rescaled when a block raises the maximum.
+template <class S> class SparseHeads {
+public:
+  SparseHeads(const SparseAttentionArgs &args, std::byte *scratch)
+      : a(args), keyStride(scratchFloats(a.key)) {
+    keys = reinterpret_cast<float *>(scratch);
+    scores = keys + kKeyTile * keyStride;
+    most = scores + a.heads * kKeyTile;
+    sum = most + scratchFloats(a.heads);
+    alpha = sum + scratchFloats(a.heads);
+  }
+
+  void attend(const SequenceRows &s, int64_t t, int64_t head, int64_t count) {
+    const int64_t token = s.begin + t, position = s.position + t;
+    heads = count;
+    q = a.q + token * a.qStride + head * a.key;
+    out = a.out + token * a.outStride + head * a.value;
+    fresh = true;
+    held = 0;
+    for (int64_t h = 0; h < heads; ++h) {
+      most[h] = a.sinks ? a.sinks[head + h] : kMinusInfinity;
+      sum[h] = a.sinks ? 1 : 0;
+    }
+    if (a.window > 0) {
+      const SequenceCache rows = {a.kv, s.pages};
+      Range visible = visibleTo(position, a.window);
+      for (int64_t p = visible.begin; p < visible.end; ++p)
+        take(rows, p);
+    }
+    int64_t seen = entriesSeen(position, a.ratio);
+    if (seen > 0) {
+      const SequenceCache rows = {a.entries, s.pages};
+      const int32_t *chosen = a.chosen ? a.chosen + token * a.topK : nullptr;
+      int64_t n = chosen && a.topK < seen ? a.topK : seen;
+      for (int64_t i = 0; i < n; ++i)
+        take(rows, ((chosen ? chosen[i] : i) + 1) * a.ratio - 1);
+    }
+    flush();
+    for (int64_t h = 0; h < heads; ++h)
+      divideRow<S>(out + h * a.value, a.value, sum[h]);
+  }
+
+private:
+  void take(const SequenceCache &rows, int64_t position) {
+    readKvRows<S>(rows, position, 1, 0, a.key, keys + held * keyStride,
+                  keyStride);
+    if (++held == kKeyTile)
+      flush();
+  }
+  void flush() {
+    if (held == 0)
+      return;
+    dotRows<S>({q, a.key}, heads, {keys, keyStride}, held, a.key, a.scale,
+               scores, kKeyTile);
+    for (int64_t h = 0; h < heads; ++h)
+      alpha[h] =
+          softmaxBlock<S>(scores + h * kKeyTile, {0, held}, 0, most[h], sum[h]);
+    sumRows<S>({scores, kKeyTile}, heads, {fresh, alpha}, {keys, keyStride},
+               held, a.value, out, a.value);
+    fresh = false;
+    held = 0;
+  }
+
+  const SparseAttentionArgs &a;
+  int64_t keyStride, heads = 0, held = 0;
+  float *keys, *scores, *most, *sum, *alpha;
+  const float *q = nullptr;
+  float *out = nullptr;
+  bool fresh = true;
+};
+
+/// Workers share out tokens and groups of heads; those of a token that one has
+/// read the same rows, at once.
+template <class S>
+void run(const SparseAttentionArgs &a, const Step &step, const Worker &worker) {
+  SparseHeads<S> work(a, worker.scratch);
+  const int64_t groups = (a.heads + kLatentHeads - 1) / kLatentHeads;
+  forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
+    Range share = shareOf(s.count * groups, 1, w);
+    for (int64_t item = share.begin; item < share.end;) {
+      int64_t t = item / groups, group = item % groups;
+      int64_t taken =
+          groups - group < share.end - item ? groups - group : share.end - item;
+      item += taken;
+      int64_t head = group * kLatentHeads, heads = taken * kLatentHeads;
+      work.attend(s, t, head, heads < a.heads - head ? heads : a.heads - head);
+    }
+  });
+}
+
+} // namespace moek
+
+#endif // MOE_KERNELS_CPU_SPARSE_H

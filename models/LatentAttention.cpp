@@ -1,0 +1,148 @@
+#include "models/LatentAttention.h"
+
+#include "models/Limits.h"
+#include "models/Rope.h"
+
+#include <cmath>
+
+using mlir::Value;
+using moert::StatusOr;
+namespace moe = mlir::moe;
+
+namespace moec {
+
+namespace {
+/// The factor on the attention scores that comes with YaRN: mscale^2, where
+/// mscale = 1 + yarn_log_multiplier * ln(factor). The generic magnitude of YaRN
+/// on q and k would apply it a second time.
+StatusOr<double> readScoreFactor(const HyperParams &params, const Rope &rope) {
+  MOE_ASSIGN_OR_RETURN(
+      double multiplier,
+      params.positive("rope.scaling.yarn_log_multiplier", 0.0, true));
+  return std::pow(1 + multiplier * std::log(rope.yarnFactor), 2);
+}
+} // namespace
+
+StatusOr<LatentAttention> readLatentAttention(ModelBuilder &model, double eps) {
+  const HyperParams &params = model.params();
+  LatentAttention attention;
+  attention.eps = eps;
+  constexpr RopeTraits kTraits{
+      .neox = false, .rounded = true, .magnitude = false};
+  MOE_ASSIGN_OR_RETURN(Rope rope, readRope(model, kTraits));
+  attention.rope = rope.attr;
+  MOE_ASSIGN_OR_RETURN(double scoreFactor, readScoreFactor(params, rope));
+  MOE_ASSIGN_OR_RETURN(attention.heads,
+                       params.integer("attention.head_count", 1, kMostHeads));
+  MOE_ASSIGN_OR_RETURN(attention.latent,
+                       params.integer("attention.kv_lora_rank", 1, kMostSize));
+  // With both kinds of keys, those without _mla describe the latent.
+  bool split = params.has("attention.key_length_mla");
+  int64_t rotated = rope.attr.getDim();
+  MOE_ASSIGN_OR_RETURN(int64_t key,
+                       params.integer(split ? "attention.key_length_mla"
+                                            : "attention.key_length",
+                                      rotated + 1, kMostSize));
+  MOE_ASSIGN_OR_RETURN(attention.value,
+                       params.integer(split ? "attention.value_length_mla"
+                                            : "attention.value_length",
+                                      1, kMostSize));
+  attention.nope = key - rotated;
+  attention.scale = scoreFactor / std::sqrt(double(key));
+  ModelFacts &facts = model.facts();
+  facts.heads = attention.heads;
+  facts.latent = attention.latent;
+  facts.rope = rotated;
+  return attention;
+}
+
+StatusOr<Value> buildQueryLatent(ModelBuilder &model, const LatentAttention &a,
+                                 const std::string &block, Value x) {
+  const GgufTensor *down = model.find(block + "attn_q_a.weight");
+  if (!down)
+    return Value();
+  MOE_ASSIGN_OR_RETURN(
+      int64_t rank, model.params().integer("attention.q_lora_rank", 1,
+                                           kMostSize, int64_t(down->shape[1])));
+  MOE_ASSIGN_OR_RETURN(x, model.linear(x, block + "attn_q_a", rank));
+  return model.rmsNorm(x, block + "attn_q_a_norm", a.eps);
+}
+
+namespace {
+/// Queries [T, heads * (nope + rope)], rotated.
+StatusOr<Value> buildQuery(ModelBuilder &model, const LatentAttention &a,
+                           const std::string &block, Value x) {
+  int64_t outputs = a.heads * (a.nope + a.rope.getDim());
+  MOE_ASSIGN_OR_RETURN(
+      Value q,
+      model.linear(
+          x, block + (model.has(block + "attn_q_a") ? "attn_q_b" : "attn_q"),
+          outputs));
+  return model
+      .create<moe::RopeOp>(block + "attn_q_rope", q.getType(), q,
+                           uint64_t(a.heads), uint64_t(a.nope), a.rope)
+      .getResult();
+}
+
+/// W_UK and W_UV of all heads.
+struct Decompression {
+  Value key, value;
+  bool transposed; ///< key is [heads, latent, nope].
+};
+
+StatusOr<Decompression> loadDecompression(ModelBuilder &model,
+                                          const LatentAttention &a,
+                                          const std::string &block) {
+  Decompression result;
+  // Some files carry both forms of the same weights; this one is exact for the
+  // definition and its parts are views.
+  result.transposed = !model.has(block + "attn_kv_b");
+  if (result.transposed) {
+    MOE_ASSIGN_OR_RETURN(result.key, model.weight(block + "attn_k_b",
+                                                  {a.heads, a.latent, a.nope}));
+    MOE_ASSIGN_OR_RETURN(
+        result.value,
+        model.weight(block + "attn_v_b", {a.heads, a.value, a.latent}));
+    return result;
+  }
+  MOE_ASSIGN_OR_RETURN(Value both,
+                       model.weight(block + "attn_kv_b",
+                                    {a.heads * (a.nope + a.value), a.latent}));
+  mlir::Type element =
+      mlir::cast<mlir::RankedTensorType>(both.getType()).getElementType();
+  auto part = [&](int64_t rows) {
+    return mlir::RankedTensorType::get({a.heads, rows, a.latent}, element);
+  };
+  auto split = model.create<moe::SplitKvBOp>(
+      block + "attn_kv_b", part(a.nope), part(a.value), both, uint64_t(a.heads),
+      uint64_t(a.nope));
+  result.key = split.getKey();
+  result.value = split.getValue();
+  return result;
+}
+} // namespace
+
+StatusOr<Value> buildLatentAttention(ModelBuilder &model,
+                                     const LatentAttention &a, int64_t layer,
+                                     const std::string &block, Value x,
+                                     Value queries, Value chosen) {
+  int64_t hidden = columnsOf(x);
+  int64_t rope = a.rope.getDim(), width = a.latent + rope;
+  MOE_ASSIGN_OR_RETURN(Value q, buildQuery(model, a, block, queries));
+  MOE_ASSIGN_OR_RETURN(Value down,
+                       model.linear(x, block + "attn_kv_a_mqa", width));
+  MOE_ASSIGN_OR_RETURN(Value norm,
+                       model.vector(block + "attn_kv_a_norm.weight", a.latent));
+  Value kv = model.create<moe::MlaLatentOp>(
+      block + "attn_latent", moe::KvType::get(x.getContext(), width), down,
+      norm, uint64_t(layer), llvm::APFloat(a.eps), a.rope);
+  MOE_ASSIGN_OR_RETURN(Decompression up, loadDecompression(model, a, block));
+  Value mixed = model.create<moe::MlaAttentionOp>(
+      block + "attention", model.rows(a.heads * a.value), q, kv, up.key,
+      up.value, chosen, uint64_t(a.heads), uint64_t(a.nope), uint64_t(rope),
+      uint64_t(a.latent), uint64_t(a.value), llvm::APFloat(a.scale),
+      up.transposed);
+  return model.linear(mixed, block + "attn_output", hidden);
+}
+
+} // namespace moec

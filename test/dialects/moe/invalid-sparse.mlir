@@ -1,0 +1,79 @@
+// RUN: moe-opt %s --verify-diagnostics --split-input-file
+
+func.func @store(%x: tensor<?x64xf32>) {
+  // expected-error @below {{expected kv width 64 to match x columns, got 32}}
+  %kv = moe.row_store %x {layer = 0} : (tensor<?x64xf32>) -> !moe.kv<32>
+  return
+}
+
+// -----
+
+func.func @choice(%q: tensor<?x760xf32>, %w: tensor<?x12xf32>, %kv: !moe.kv<64>) {
+  // expected-error @below {{expected q columns 768 (heads * key), got 760}}
+  %c = moe.choose_entries %q, %w, %kv {heads = 12, key = 64, top_k = 16, scale = 0.125} : (tensor<?x760xf32>, tensor<?x12xf32>, !moe.kv<64>) -> tensor<?x16xi32>
+  return
+}
+
+// -----
+
+func.func @nothing(%q: tensor<?x192xf32>, %kv: !moe.kv<32>) {
+  // expected-error @below {{expected a kv, or entries of one position each}}
+  %a = moe.sparse_attention %q entries %kv {heads = 6, key = 32, value = 32, scale = 0.125, ratio = 4} : (tensor<?x192xf32>, !moe.kv<32>) -> tensor<?x192xf32>
+  return
+}
+
+// -----
+
+func.func @window(%q: tensor<?x192xf32>, %kv: !moe.kv<32>) {
+  // expected-error @below {{expected window from 1 to 2147483647, got 0}}
+  %a = moe.sparse_attention %q kv %kv {heads = 6, key = 32, value = 32, scale = 0.125} : (tensor<?x192xf32>, !moe.kv<32>) -> tensor<?x192xf32>
+  return
+}
+
+// -----
+
+func.func @chosen(%q: tensor<?x192xf32>, %kv: !moe.kv<32>, %c: tensor<?x14xi32>) {
+  // expected-error @below {{expected entries that are chosen}}
+  %a = moe.sparse_attention %q kv %kv chosen %c {heads = 6, key = 32, value = 32, scale = 0.125, window = 9} : (tensor<?x192xf32>, !moe.kv<32>, tensor<?x14xi32>) -> tensor<?x192xf32>
+  return
+}
+
+// -----
+
+func.func @halves(%x: tensor<?x64xf32>, %ape: tensor<4x64xf32>) {
+  // expected-error @below {{expected kv columns 32 to match result columns, got 64}}
+  %e = moe.compress %x, %x, %ape {layer = 2, part = 2} : (tensor<?x64xf32>, tensor<?x64xf32>, tensor<4x64xf32>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func @streams(%m: tensor<?x23xf32>, %s: tensor<3xf32>, %b: tensor<23xf32>) {
+  // expected-error @below {{expected x columns 24 (streams, or streams * (2 + streams)), got 23}}
+  %w = moe.hyper_weights %m, %s, %b {streams = 4, iterations = 20, eps = 1.0e-06} : (tensor<?x23xf32>, tensor<3xf32>, tensor<23xf32>) -> tensor<?x23xf32>
+  return
+}
+
+// -----
+
+func.func @half(%y: tensor<?x40xf32>, %x: tensor<?x160xf32>) {
+  // expected-error @below {{expected streams and weights, or neither}}
+  %z = moe.hyper_spread %y into %x {streams = 4} : (tensor<?x40xf32>, tensor<?x160xf32>) -> tensor<?x160xf32>
+  return
+}
+
+// -----
+
+func.func @table(%x: tensor<?x40xf32>, %t: tensor<?xi32>, %w: tensor<9x40xf32>, %e: tensor<263x3xf32>) {
+  // expected-error @below {{expected a table of i32}}
+  %i, %r = moe.hash_router %x, %t, %w table %e {scoring = #moe.scoring<sigmoid>} : (tensor<?x40xf32>, tensor<?xi32>, tensor<9x40xf32>, tensor<263x3xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
+  return
+}
+
+// -----
+
+func.func @limit(%x: tensor<?x40xf32>, %w: tensor<24x40xf32>, %d: tensor<40x24xf32>) {
+  // expected-error @below {{expected a limit with silu alone, and not fused}}
+  %y = moe.ffn %x, %w, %w, %d {limit = 1.5, fused} : (tensor<?x40xf32>, tensor<24x40xf32>, tensor<24x40xf32>, tensor<40x24xf32>) -> tensor<?x40xf32>
+  return
+}

@@ -1,0 +1,50 @@
+// RUN: moe-opt %s --verify-roundtrip | FileCheck %s
+
+// CHECK-LABEL: func.func @index
+func.func @index(%h: tensor<?x64xf32>, %q: tensor<?x768xf32>, %w: tensor<?x12xf32>, %v: tensor<64xf32>) -> tensor<?x16xi32> {
+  // CHECK: %[[K:.*]] = moe.layer_norm %{{.*}}, %{{.*}}, %{{.*}} {eps = {{.*}}} : tensor<?x64xf32>, tensor<64xf32>, tensor<64xf32>
+  %k = moe.layer_norm %h, %v, %v {eps = 1.0e-06} : tensor<?x64xf32>, tensor<64xf32>, tensor<64xf32>
+  // CHECK: %[[KV:.*]] = moe.row_store %[[K]] {layer = 3 : i64, part = 1 : i64} : (tensor<?x64xf32>) -> !moe.kv<64>
+  %kv = moe.row_store %k {layer = 3, part = 1} : (tensor<?x64xf32>) -> !moe.kv<64>
+  // CHECK: moe.choose_entries %{{.*}}, %{{.*}}, %[[KV]] {heads = 12 : i64, key = 64 : i64, scale = {{.*}}, top_k = 16 : i64}
+  %c = moe.choose_entries %q, %w, %kv {heads = 12, key = 64, top_k = 16, scale = 0.125} : (tensor<?x768xf32>, tensor<?x12xf32>, !moe.kv<64>) -> tensor<?x16xi32>
+  return %c : tensor<?x16xi32>
+}
+
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<?x192xf32>, %kv: !moe.kv<32>, %c: tensor<?x14xi32>, %s: tensor<6xf32>) -> tensor<?x192xf32> {
+  // CHECK: moe.sparse_attention %{{.*}} kv %{{.*}} entries %{{.*}} chosen %{{.*}} sinks %{{.*}} {heads = 6 : i64, key = 32 : i64, ratio = 4 : i64, scale = {{.*}}, value = 32 : i64, window = 9 : i64}
+  %a = moe.sparse_attention %q kv %kv entries %kv chosen %c sinks %s {heads = 6, key = 32, value = 32, scale = 0.125, window = 9, ratio = 4} : (tensor<?x192xf32>, !moe.kv<32>, !moe.kv<32>, tensor<?x14xi32>, tensor<6xf32>) -> tensor<?x192xf32>
+  // CHECK: moe.sparse_attention %{{.*}} entries %{{.*}} chosen %{{.*}} {heads
+  %b = moe.sparse_attention %a entries %kv chosen %c {heads = 6, key = 32, value = 32, scale = 0.125, ratio = 1} : (tensor<?x192xf32>, !moe.kv<32>, tensor<?x14xi32>) -> tensor<?x192xf32>
+  return %b : tensor<?x192xf32>
+}
+
+// CHECK-LABEL: func.func @entries
+func.func @entries(%x: tensor<?x64xf32>, %ape: tensor<4x64xf32>, %n: tensor<32xf32>) -> !moe.kv<32> {
+  // CHECK: moe.compress %{{.*}}, %{{.*}}, %{{.*}} {layer = 2 : i64, overlap, part = 2 : i64}
+  %e = moe.compress %x, %x, %ape {layer = 2, part = 2, overlap} : (tensor<?x64xf32>, tensor<?x64xf32>, tensor<4x64xf32>) -> tensor<?x32xf32>
+  // CHECK: moe.entry_store %{{.*}}, %{{.*}} {eps = {{.*}}, layer = 2 : i64, part = 2 : i64, ratio = 4 : i64, rope = #moe.rope<dim = 8, base = 1.600000e+05, reversed = true>}
+  %kv = moe.entry_store %e, %n {layer = 2, part = 2, ratio = 4, eps = 1.0e-06, rope = #moe.rope<dim = 8, base = 160000.0, reversed = true>} : (tensor<?x32xf32>, tensor<32xf32>) -> !moe.kv<32>
+  return %kv : !moe.kv<32>
+}
+
+// CHECK-LABEL: func.func @streams
+func.func @streams(%y: tensor<?x40xf32>, %m: tensor<?x24xf32>, %s: tensor<3xf32>, %b: tensor<24xf32>) -> tensor<?x40xf32> {
+  // CHECK: %[[X:.*]] = moe.hyper_spread %{{.*}} {streams = 4 : i64}
+  %x = moe.hyper_spread %y {streams = 4} : (tensor<?x40xf32>) -> tensor<?x160xf32>
+  // CHECK: %[[W:.*]] = moe.hyper_weights %{{.*}}, %{{.*}}, %{{.*}} {eps = {{.*}}, iterations = 20 : i64, streams = 4 : i64}
+  %w = moe.hyper_weights %m, %s, %b {streams = 4, iterations = 20, eps = 1.0e-06} : (tensor<?x24xf32>, tensor<3xf32>, tensor<24xf32>) -> tensor<?x24xf32>
+  // CHECK: moe.hyper_spread %{{.*}} into %[[X]] by %[[W]] {streams = 4 : i64}
+  %z = moe.hyper_spread %y into %x by %w {streams = 4} : (tensor<?x40xf32>, tensor<?x160xf32>, tensor<?x24xf32>) -> tensor<?x160xf32>
+  // CHECK: moe.hyper_collapse %{{.*}}, %[[W]] {streams = 4 : i64}
+  %r = moe.hyper_collapse %z, %w {streams = 4} : (tensor<?x160xf32>, tensor<?x24xf32>) -> tensor<?x40xf32>
+  return %r : tensor<?x40xf32>
+}
+
+// CHECK-LABEL: func.func @router
+func.func @router(%x: tensor<?x40xf32>, %t: tensor<?xi32>, %w: tensor<9x40xf32>, %e: tensor<263x3xi32>) -> tensor<?x3xf32> {
+  // CHECK: moe.hash_router %{{.*}}, %{{.*}}, %{{.*}} table %{{.*}} {normalize, scoring = #moe.scoring<sqrt_softplus>}
+  %i, %r = moe.hash_router %x, %t, %w table %e {scoring = #moe.scoring<sqrt_softplus>, normalize} : (tensor<?x40xf32>, tensor<?xi32>, tensor<9x40xf32>, tensor<263x3xi32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
+  return %r : tensor<?x3xf32>
+}

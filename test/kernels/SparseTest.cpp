@@ -1,0 +1,358 @@
+// Attention to chosen rows against float64: every type of cache, entries of one
+// position and of several, windows, sinks, ties, sequences in pages anywhere.
+#include "kernels/SparseArgs.h"
+#include "test/kernels/AttentionModel.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+MOE_KERNEL_SUITE(LayerNormTest, LayerNorm);
+MOE_KERNEL_SUITE(RowStoreTest, RowStore);
+MOE_KERNEL_SUITE(IndexScoresTest, IndexScores);
+MOE_KERNEL_SUITE(IndexSelectTest, IndexSelect);
+MOE_KERNEL_SUITE(SparseAttentionTest, SparseAttention);
+
+/// A chunk beside single rows and a beginning, in pages out of order.
+struct Paged {
+  const std::vector<int32_t> pages[4] = {{5, 1, 7}, {0}, {3, 9, 2}, {6}};
+  const std::vector<SequenceRows> rows = {{0, 1, 150, pages[0].data()},
+                                          {1, 21, 0, pages[1].data()},
+                                          {22, 7, 120, pages[2].data()},
+                                          {29, 1, 3, pages[3].data()}};
+  static constexpr int64_t kTokens = 30, kRows = 10 * kKvPage;
+  static constexpr int64_t kContext = 192;
+
+  Step step() const {
+    return {int32_t(kTokens), 0, rows.data(), int32_t(rows.size())};
+  }
+  /// The position of a token, and the row of a position of its sequence.
+  int64_t position(int64_t t) const {
+    const SequenceRows &own = of(t);
+    return own.position + t - own.begin;
+  }
+  int64_t row(int64_t t, int64_t position) const {
+    return of(t).pages[position / kKvPage] * kKvPage + position % kKvPage;
+  }
+  int64_t entries(int64_t t, int64_t ratio) const {
+    return (position(t) + 1) / ratio;
+  }
+  int64_t entryRow(int64_t t, int64_t entry, int64_t ratio) const {
+    return row(t, (entry + 1) * ratio - 1);
+  }
+
+private:
+  const SequenceRows &of(int64_t t) const {
+    size_t i = rows.size() - 1;
+    while (rows[i].begin > t)
+      --i;
+    return rows[i];
+  }
+};
+
+TEST_P(LayerNormTest, MeansFarFromZeroToo) {
+  Random random(1);
+  for (int64_t cols : {1, 7, 64, 301}) {
+    Matrix<float> x(9, cols, 3), out(9, cols, 2), weight(1, cols),
+        bias(1, cols);
+    x.fill(random);
+    weight.fill(random);
+    bias.fill(random);
+    for (int64_t c = 0; c < cols; ++c)
+      x.at(3, c) += 1000;
+    const float eps = 1e-3f;
+    LayerNormArgs args{x.data(),   x.stride,   weight.data(), bias.data(),
+                       out.data(), out.stride, cols,          eps};
+    runKernel(GetParam(), &args, {9, 0}, 0, {&out});
+    expectClose(out, [&](int64_t t, int64_t c) {
+      double mean = 0, variance = 0;
+      for (int64_t i = 0; i < cols; ++i)
+        mean += double(x.at(t, i)) / double(cols);
+      for (int64_t i = 0; i < cols; ++i)
+        variance += std::pow(double(x.at(t, i)) - mean, 2) / double(cols);
+      double scale =
+          double(weight.at(0, c)) / std::sqrt(variance + double(eps));
+      double want = (double(x.at(t, c)) - mean) * scale + double(bias.at(0, c));
+      // A mean is a sum of floats.
+      double size = std::fabs(mean) + std::sqrt(variance);
+      return Wanted{want, sumTolerance(cols, 4 * size) * std::fabs(scale) +
+                              4 * kEps *
+                                  (std::fabs(want) + std::fabs(bias.at(0, c)))};
+    });
+  }
+}
+
+TEST_P(RowStoreTest, RowsOfSequences) {
+  Paged paged;
+  Random random(2);
+  for (KvType type : kKvTypes)
+    for (int64_t width : {5, 64, 130}) {
+      SCOPED_TRACE(testing::Message() << int(type) << " of " << width);
+      Matrix<float> x(paged.kTokens, width, 3);
+      x.fill(random);
+      Cache cache(type, width, paged.kRows, paged.kRows, random);
+      Cache before = Cache(type, width, paged.kRows, 0, random);
+      std::memcpy(before.memory.data(), cache.memory.data(),
+                  cache.memory.bytes().size());
+      RowStoreArgs args{x.data(), x.stride, cache.view};
+      runKernel(GetParam(), &args, paged.step(), 0, {&cache.memory});
+      std::vector<bool> written(size_t(paged.kRows), false);
+      for (int64_t t = 0; t < paged.kTokens; ++t) {
+        int64_t row = paged.row(t, paged.position(t));
+        written[size_t(row)] = true;
+        for (int64_t c = 0; c < width; ++c) {
+          double step = type == KvType::F32    ? 0
+                        : type == KvType::F16  ? 0x1p-11
+                        : type == KvType::BF16 ? 0x1p-8
+                                               : 0;
+          double tolerance = step * std::fabs(x.at(t, c)) + 1e-7;
+          if (type == KvType::Q8_0)
+            tolerance = 0.51 * cache.scaleAt(row, c);
+          ASSERT_NEAR(cache.at(row, c), x.at(t, c), tolerance);
+        }
+      }
+      for (int64_t row = 0; row < paged.kRows; ++row)
+        if (!written[size_t(row)]) {
+          ASSERT_EQ(cache.rowBytes(row), before.rowBytes(row)) << row;
+        }
+    }
+}
+
+TEST_P(RowStoreTest, WhatIsNoNumberBeginsARow) {
+  Random random(3);
+  for (KvType type : {KvType::F32, KvType::F16, KvType::BF16}) {
+    Matrix<float> x(2, 70);
+    x.fill(random);
+    x.at(1, 66) = type == KvType::F16 ? 70000 : INFINITY;
+    Cache cache(type, 70, kKvPage, 0, random);
+    RowStoreArgs args{x.data(), x.stride, cache.view};
+    runKernel(GetParam(), &args, {2, 0}, 0, {&cache.memory});
+    EXPECT_FALSE(std::isnan(cache.at(0, 0)));
+    EXPECT_TRUE(std::isnan(cache.at(1, 0)));
+  }
+}
+
+TEST_P(IndexScoresTest, EntriesThatATokenSees) {
+  Paged paged;
+  Random random(4);
+  for (KvType type : kKvTypes)
+    for (auto [heads, key, ratio] : {std::tuple{12, 64, 1}, {3, 37, 4}}) {
+      SCOPED_TRACE(testing::Message() << int(type) << ", ratio " << ratio);
+      Matrix<float> q(paged.kTokens, heads * key, 3);
+      Matrix<float> weights(paged.kTokens, heads, 2);
+      Matrix<float> out(paged.kTokens, paged.kContext / ratio);
+      q.fill(random);
+      weights.fill(random);
+      Cache cache(type, key, paged.kRows, paged.kRows, random);
+      const float scale = 0.3f;
+      IndexScoresArgs args{q.data(),       q.stride,   weights.data(),
+                           weights.stride, cache.view, out.data(),
+                           out.stride,     heads,      key,
+                           ratio,          scale};
+      runKernel(GetParam(), &args, paged.step(),
+                size_t(indexScoresScratchBytes(heads, key)), {&out});
+      expectClose(out, [&, heads = heads, key = key, ratio = ratio](int64_t t,
+                                                                    int64_t e) {
+        if (e >= paged.entries(t, ratio))
+          return Wanted{NAN, 0}; // Not written.
+        int64_t row = paged.entryRow(t, e, ratio);
+        double sum = 0, magnitude = 0;
+        for (int64_t h = 0; h < heads; ++h) {
+          double dot = 0, terms = 0, w = weights.at(t, h);
+          for (int64_t c = 0; c < key; ++c) {
+            double term = q.at(t, h * key + c) * cache.at(row, c);
+            dot += term, terms += std::fabs(term);
+          }
+          sum += w * std::fmax(dot, 0), magnitude += std::fabs(w) * terms;
+        }
+        return Wanted{scale * sum,
+                      scale * sumTolerance(key + heads, magnitude)};
+      });
+    }
+}
+
+/// The best by a stable sort.
+std::vector<int32_t> bestOf(const Matrix<float> &scores, int64_t t, int64_t n,
+                            int64_t k) {
+  std::vector<int32_t> order(size_t(n), 0);
+  std::iota(order.begin(), order.end(), 0);
+  auto size = [&](int32_t i) {
+    float x = scores.at(t, i);
+    return std::isnan(x) ? INFINITY : x;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return size(a) > size(b); });
+  order.resize(size_t(std::min(n, k)));
+  std::sort(order.begin(), order.end());
+  order.resize(size_t(k), -1);
+  return order;
+}
+
+TEST_P(IndexSelectTest, TheLargestAndOfEqualOnesTheFirst) {
+  Paged paged;
+  Random random(5);
+  for (auto [topK, ratio] : {std::pair{16, 1}, {1, 1}, {5, 4}, {200, 1}})
+    for (bool coarse : {false, true}) {
+      SCOPED_TRACE(testing::Message() << topK << " of " << ratio);
+      Matrix<float> scores(paged.kTokens, paged.kContext / ratio, 5);
+      Matrix<int32_t> chosen(paged.kTokens, topK);
+      scores.fill(random);
+      // Many ties, zeros of both signs among them, and some infinities.
+      for (int64_t t = 0; t < paged.kTokens && coarse; ++t)
+        for (int64_t e = 0; e < scores.cols; ++e) {
+          float &score = scores.at(t, e);
+          score =
+              std::fabs(score) < 1 ? (e % 2 ? -0.0f : 0.0f) : std::trunc(score);
+          if (t == 3 && e % 5 == 2)
+            score = e % 2 ? INFINITY : -INFINITY;
+        }
+      IndexSelectArgs args{scores.data(), scores.stride, chosen.data(), topK,
+                           ratio};
+      runKernel(GetParam(), &args, paged.step(),
+                size_t(indexSelectScratchBytes()), {&chosen});
+      for (int64_t t = 0; t < paged.kTokens; ++t) {
+        std::vector<int32_t> want =
+            bestOf(scores, t, paged.entries(t, ratio), topK);
+        ASSERT_EQ(std::vector<int32_t>(chosen.row(t), chosen.row(t) + topK),
+                  want)
+            << "token " << t;
+      }
+    }
+}
+
+TEST_P(IndexSelectTest, WhatIsNoNumberIsSeen) {
+  Random random(6);
+  Matrix<float> scores(1, 64);
+  Matrix<int32_t> chosen(1, 4);
+  scores.fill(random);
+  scores.at(0, 9) = NAN;
+  scores.at(0, 40) = -NAN;
+  IndexSelectArgs args{scores.data(), 64, chosen.data(), 4, 1};
+  runKernel(GetParam(), &args, {1, 60}, size_t(indexSelectScratchBytes()),
+            {&chosen});
+  std::vector<int32_t> got(chosen.row(0), chosen.row(0) + 4);
+  EXPECT_EQ(got, bestOf(scores, 0, 61, 4));
+  EXPECT_TRUE(std::ranges::count(got, 9) && std::ranges::count(got, 40));
+}
+
+struct SparseShape {
+  int32_t heads, key, value, window, ratio, topK; ///< topK 0: all entries.
+  bool sinks;
+};
+
+/// What a token attends to: rows of the first cache, then of the second.
+std::vector<std::pair<const Cache *, int64_t>>
+seenBy(const Paged &paged, const SparseShape &s, int64_t t, const Cache &rows,
+       const Cache &entries, const Matrix<int32_t> &chosen) {
+  std::vector<std::pair<const Cache *, int64_t>> seen;
+  int64_t position = paged.position(t);
+  for (int64_t p = std::max<int64_t>(0, position + 1 - s.window);
+       p <= position && s.window > 0; ++p)
+    seen.emplace_back(&rows, paged.row(t, p));
+  int64_t n = s.ratio ? paged.entries(t, s.ratio) : 0;
+  if (s.topK)
+    n = std::min<int64_t>(n, s.topK);
+  for (int64_t i = 0; i < n; ++i)
+    seen.emplace_back(&entries,
+                      paged.entryRow(t, s.topK ? chosen.at(t, i) : i, s.ratio));
+  return seen;
+}
+
+TEST_P(SparseAttentionTest, WindowsEntriesAndSinks) {
+  Paged paged;
+  Random random(7);
+  for (const SparseShape &s : {SparseShape{5, 48, 40, 0, 1, 16, false},
+                               SparseShape{6, 32, 32, 9, 0, 0, true},
+                               SparseShape{12, 37, 37, 9, 4, 14, true},
+                               SparseShape{3, 70, 65, 70, 8, 0, false}})
+    for (KvType type : kKvTypes) {
+      SCOPED_TRACE(testing::Message()
+                   << int(type) << ", window " << s.window << ", ratio "
+                   << s.ratio << ", top " << s.topK);
+      Matrix<float> q(paged.kTokens, s.heads * s.key, 3);
+      Matrix<float> out(paged.kTokens, s.heads * s.value, 2);
+      Matrix<float> sinks(1, s.heads);
+      Matrix<int32_t> chosen(paged.kTokens, std::max(1, s.topK));
+      q.fill(random);
+      sinks.fill(random);
+      Cache rows(type, s.key, paged.kRows, paged.kRows, random);
+      Cache entries(type, s.key, paged.kRows, paged.kRows, random);
+      // Any of those that are seen, by rising number.
+      for (int64_t t = 0; t < paged.kTokens && s.topK; ++t) {
+        int64_t n = paged.entries(t, s.ratio), first = 0;
+        for (int64_t i = 0; i < std::min<int64_t>(n, s.topK); ++i) {
+          int64_t spare = n - std::min<int64_t>(n, s.topK) - (first - i);
+          first += random.below(int(std::min<int64_t>(spare, 3) + 1));
+          chosen.at(t, i) = int32_t(first++);
+        }
+      }
+      const double scale = 0.2;
+      SparseAttentionArgs args{};
+      args.q = q.data(), args.qStride = q.stride;
+      args.kv = rows.view, args.entries = entries.view;
+      args.chosen = s.topK ? chosen.data() : nullptr;
+      args.sinks = s.sinks ? sinks.data() : nullptr;
+      args.out = out.data(), args.outStride = out.stride;
+      args.heads = s.heads, args.key = s.key, args.value = s.value;
+      args.window = s.window, args.ratio = s.ratio, args.topK = s.topK;
+      args.scale = float(scale);
+      runKernel(GetParam(), &args, paged.step(),
+                size_t(sparseAttentionScratchBytes(s.heads, s.key)), {&out});
+      for (int64_t t = 0; t < paged.kTokens; ++t) {
+        auto seen = seenBy(paged, s, t, rows, entries, chosen);
+        for (int64_t h = 0; h < s.heads; ++h) {
+          AttentionRules rules;
+          if (s.sinks)
+            rules.sink = sinks.at(0, h);
+          Attention attention(
+              int64_t(seen.size()), double(args.scale), s.key,
+              [&](int64_t k) {
+                auto [cache, row] = seen[size_t(k)];
+                Sum sum;
+                for (int64_t c = 0; c < s.key; ++c)
+                  sum.add(q.at(t, h * s.key + c) * cache->at(row, c));
+                return sum;
+              },
+              rules);
+          for (int64_t c = 0; c < s.value; ++c) {
+            Wanted want = attention.output(1, [&](int64_t k) {
+              Sum sum;
+              sum.add(seen[size_t(k)].first->at(seen[size_t(k)].second, c));
+              return sum;
+            });
+            ASSERT_NEAR(out.at(t, h * s.value + c), want.value, want.tolerance)
+                << "token " << t << ", head " << h << ", column " << c;
+          }
+        }
+      }
+    }
+}
+
+// A row that is no number shows in whoever sees it, and in nobody else.
+TEST_P(SparseAttentionTest, NonFiniteIsSeenWhereItCounts) {
+  Random random(8);
+  Matrix<float> q(3, 2 * 8), out(3, 2 * 8);
+  Matrix<int32_t> chosen(3, 2);
+  q.fill(random);
+  Cache cache(KvType::F32, 8, kKvPage, 20, random);
+  cache.set(4, 0, NAN);
+  for (int64_t t = 0; t < 3; ++t)
+    chosen.at(t, 0) = t == 1 ? 4 : 3, chosen.at(t, 1) = 6;
+  SparseAttentionArgs args{};
+  args.q = q.data(), args.qStride = q.stride;
+  args.entries = cache.view, args.chosen = chosen.data();
+  args.out = out.data(), args.outStride = out.stride;
+  args.heads = 2, args.key = args.value = 8, args.ratio = 1, args.topK = 2;
+  args.scale = 1;
+  runKernel(GetParam(), &args, {3, 10},
+            size_t(sparseAttentionScratchBytes(2, 8)), {&out});
+  for (int64_t t = 0; t < 3; ++t)
+    for (int64_t c = 0; c < 16; ++c)
+      EXPECT_EQ(std::isnan(out.at(t, c)), t == 1) << t << ", " << c;
+}
+
+} // namespace

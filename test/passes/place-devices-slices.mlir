@@ -1,0 +1,34 @@
+// RUN: moe-opt %s -moe-place-devices 2>&1 | FileCheck %s
+// RUN: sed 's/100000/140000/' %s | moe-opt -moe-place-devices | FileCheck %s --check-prefix=WHOLE
+// RUN: sed 's/100000/20000/' %s | moe-opt -moe-place-devices | FileCheck %s --check-prefix=NONE
+
+// What is left of a GPU's memory takes experts of a layer that it cannot hold
+// whole, as many as fit.
+// CHECK: remark: gpu0 has attention of 1 of 1 layers, 5 of 8 experts of blk.0.ffn_experts
+// CHECK: moe.router {{.*}}moe.device = "gpu0"
+// CHECK: moe.experts {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn_experts.0-4", layer = 0>, moe.reason = "On gpu0: 5 of 8 experts, which 62.5 % of the choices are expected to be of: there is memory left for as many."
+// CHECK: moe.experts {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn_experts.5-7", layer = 0>, moe.reason = "On cpu0: {{.*}} 5 of 8 experts are on gpu0."
+// CHECK: moe.add {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn_experts.sum", layer = 0>, moe.reason = "On gpu0: what both devices' experts have made, added up."
+
+// What fits is there whole.
+// WHOLE: moe.experts {{.*}}moe.device = "gpu0", moe.label = #moe.label<"ffn_experts", layer = 0>
+// WHOLE-NOT: slice
+
+// An expert is not worth a crossing.
+// NONE: moe.experts {{.*}}moe.device = "cpu0", moe.label = #moe.label<"ffn_experts", layer = 0>
+// NONE-NOT: slice
+
+#target = {name = "4090+xeon", devices = [
+  {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 100000 : i64, read_bps = 9.3e11 : f64, int8_ops = 3.0e14 : f64, float_ops = 1.5e14 : f64, link_bps = 2.5e10 : f64, link_latency = 8.0e-7 : f64},
+  {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e8 : f64, int8_ops = 7.4e10 : f64, float_ops = 2.2e10 : f64}]}
+
+module attributes {moe.target = #target} {
+func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
+  %wr = moe.weight <"blk.0.ffn_gate_inp.weight", file = 0, offset = 0> : tensor<8x64xf32>
+  %up = moe.weight <"blk.0.ffn_up_exps.weight", file = 0, offset = 4096> : tensor<8x32x64xf32>
+  %down = moe.weight <"blk.0.ffn_down_exps.weight", file = 0, offset = 69632> : tensor<8x64x32xf32>
+  %ids, %mix = moe.router %x, %wr {moe.label = #moe.label<"router", layer = 0>, scoring = #moe.scoring<softmax>, top_k = 4 : i64} : (tensor<?x64xf32>, tensor<8x64xf32>) -> (tensor<?x4xi32>, tensor<?x4xf32>)
+  %y = moe.experts %x, %ids, %mix, %up, %up, %down {moe.label = #moe.label<"ffn_experts", layer = 0>} : (tensor<?x64xf32>, tensor<?x4xi32>, tensor<?x4xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+}

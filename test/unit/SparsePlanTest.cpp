@@ -1,0 +1,204 @@
+// What plans with attention to chosen rows, compressed entries and residual
+// streams are refused for.
+#include "kernels/KvCache.h"
+#include "kernels/SparseArgs.h"
+#include "runtime/Engine.h"
+#include "test/support/PlanBuilder.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+
+using namespace moert;
+using moek::Encoding;
+using moetest::PhaseBuilder;
+using moetest::PlanBuilder;
+using moetest::Ref;
+using moetest::TempDir;
+namespace fb = moert::fb;
+
+namespace {
+
+/// One of each instruction; its numbers mean nothing.
+class SparsePlan {
+public:
+  static constexpr int32_t kHidden = 16, kVocab = 20, kContext = 64;
+  static constexpr int32_t kRatio = 4, kTopK = 2, kStreams = 2;
+
+  SparsePlan() : builder(kHidden, kVocab, kContext, "ref") {
+    Ref embed = weight("embed", {1, kVocab, kHidden});
+    Ref vector = weight("vector", {1, 1, kHidden});
+    Ref two = weight("two", {1, 2, kHidden});
+    Ref eight = weight("eight", {1, 8, kHidden});
+    Ref scale = weight("scale", {1, 1, 3}), base = weight("base", {1, 1, 8});
+    Ref ape = weight("ape", {1, kRatio, kHidden});
+    Ref table = weight("table", {1, kVocab, 2});
+    builder.plan.weights[table.index]->format = uint8_t(moek::Format::I32);
+    Ref turns = builder.constant("inv_freq", {1, 0.1f});
+    Ref keys = builder.kv(8), rows = builder.kv(8), entries = builder.kv(8);
+    Ref compressed = builder.kv(kHidden);
+    Ref state = builder.state(moek::compressStateWidth(kHidden, false), 4);
+    PhaseBuilder p = builder.phase("decode", 1, 1);
+    auto f32 = [&](const char *name, int64_t cols) {
+      return p.buffer(name, cols);
+    };
+    Ref ids = p.buffer("tokens", 1, Encoding::I32), h = f32("h", kHidden);
+    Ref n = f32("n", kHidden), w = f32("w", 2), k = f32("k", 8);
+    Ref scores = f32("scores", kContext), o = f32("o", kHidden);
+    Ref chosen = p.buffer("chosen", kTopK, Encoding::I32);
+    Ref sum = f32("sum", kHidden), mix = f32("mix", 8);
+    Ref streams = f32("streams", kStreams * kHidden);
+    Ref out = f32("out", kHidden), spread = f32("spread", kStreams * kHidden);
+    Ref experts = p.buffer("experts", 2, Encoding::I32);
+    Ref shares = f32("shares", 2);
+    const Ref none;
+    p.input(ids);
+    p.output(out);
+    p.emit("embed", {ids, embed, h}, {0});
+    p.emit("layer_norm", {h, vector, vector, n}, {}, {1e-6});
+    p.emit("linear", {n, two, none, w}, {0});
+    p.emit("linear", {n, eight, none, k}, {0});
+    p.emit("row_store", {k, keys});
+    p.emit("row_store", {k, rows});
+    p.emit("row_store", {k, entries});
+    p.emit("hash_router", {k, ids, table, experts, shares}, {8, 2, 4, 1},
+           {1.0});
+    p.emit("index_scores", {n, w, keys, scores}, {2, 8, 1}, {0.5});
+    p.emit("index_select", {scores, chosen}, {kTopK, 1});
+    p.emit("sparse_attention", {n, rows, entries, chosen, none, o},
+           {2, 8, 8, 5, 1, kTopK}, {0.5});
+    p.emit("compress", {h, o, ape, state, sum}, {kRatio, 0});
+    p.emit("entry_store", {sum, vector, turns, compressed}, {kRatio}, {1e-6});
+    p.emit("linear", {o, eight, none, k}, {0});
+    p.emit("hyper_weights", {k, scale, base, mix}, {kStreams, 3}, {1e-6});
+    p.emit("hyper_spread", {h, none, none, streams}, {kStreams});
+    p.emit("hyper_spread", {o, streams, mix, spread}, {kStreams});
+    p.emit("hyper_collapse", {spread, mix, n}, {kStreams});
+    p.emit("clamped_mul", {n, o, out}, {}, {1.5});
+    PhaseBuilder l = builder.phase("logits", 1, 1);
+    Ref x = l.buffer("x", kHidden), logits = l.buffer("logits", kVocab);
+    l.input(x);
+    l.output(logits);
+    l.emit("linear", {x, embed, none, logits}, {0});
+  }
+
+  fb::InstructionT &decode(const std::string &op, int skipped = 0) {
+    for (auto &one : builder.plan.phases[0]->instructions)
+      if (findOp(one->op)->name == op && skipped-- == 0)
+        return *one;
+    throw std::logic_error(op);
+  }
+
+  PlanBuilder builder;
+
+private:
+  Ref weight(const char *name, std::vector<int64_t> shape) {
+    std::vector<float> x(size_t(shape[1] * shape[2]), 0.25f);
+    return builder.weight(name, std::move(shape), x);
+  }
+};
+
+/// Operand `operand` of decode's `op` becomes what `from` has as `other`.
+auto setOperand(const char *op, size_t operand, const char *from,
+                size_t other) {
+  return [=](SparsePlan &p) {
+    p.decode(op).operands[operand] = p.decode(from).operands[other];
+  };
+}
+auto setInt(const char *op, size_t index, int64_t value) {
+  return [=](SparsePlan &p) { p.decode(op).ints[index] = value; };
+}
+auto setFloat(const char *op, double value) {
+  return [=](SparsePlan &p) { p.decode(op).floats[0] = value; };
+}
+
+struct Refusal {
+  const char *name, *message;
+  std::function<void(SparsePlan &)> damage;
+};
+std::ostream &operator<<(std::ostream &out, const Refusal &refusal) {
+  return out << refusal.name;
+}
+
+class SparseProofTest : public testing::TestWithParam<Refusal> {
+protected:
+  TempDir folder_;
+};
+
+TEST(SparsePlanTest, IsTakenAsItIs) {
+  TempDir folder;
+  SparsePlan plan;
+  auto engine = Engine::open(plan.builder.write(folder), {});
+  EXPECT_TRUE(engine.isOk()) << engine.status().message();
+}
+
+TEST_P(SparseProofTest, Refuses) {
+  SparsePlan plan;
+  GetParam().damage(plan);
+  auto engine = Engine::open(plan.builder.write(folder_), {});
+  ASSERT_FALSE(engine.isOk());
+  EXPECT_NE(engine.status().message().find(GetParam().message),
+            std::string::npos)
+      << engine.status().message();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, SparseProofTest,
+    testing::ValuesIn(std::vector<Refusal>{
+        {"NormEps", "eps is not negative", setFloat("layer_norm", -1)},
+        {"NormWeight", "operand weight is 1 x 3",
+         setOperand("layer_norm", 1, "hyper_weights", 1)},
+        {"RowWidth", "the cache's width",
+         setOperand("row_store", 1, "entry_store", 3)},
+        {"RowState", "the cache has a row per position",
+         setOperand("row_store", 1, "compress", 3)},
+        {"IndexHeads", "operand q has 1 rows of 16 elements per token",
+         setInt("index_scores", 0, 3)},
+        {"IndexRatio", "ratio = 0", setInt("index_scores", 2, 0)},
+        {"ScoresTooFew", "there is a score for each entry of a context",
+         [](SparsePlan &p) {
+           p.decode("index_select").operands[0] =
+               p.decode("layer_norm").operands[0];
+         }},
+        {"ChosenFrom", "does not hold an index_select's choice",
+         setOperand("sparse_attention", 3, "hash_router", 3)},
+        {"ChosenRatio", "does not hold an index_select's choice of 2 entries",
+         setInt("sparse_attention", 4, 4)},
+        {"ChosenCount", "operand chosen has 1 rows of 2 elements per token",
+         setInt("sparse_attention", 5, 3)},
+        {"NoRows", "a token sees a row at least",
+         [](SparsePlan &p) {
+           fb::InstructionT &one = p.decode("sparse_attention");
+           one.operands[1] = fb::Operand();
+           one.ints[3] = 0;
+           one.ints[4] = 4;
+           p.decode("index_select").ints[1] = 4;
+         }},
+        {"Window", "window = 0", setInt("sparse_attention", 3, 0)},
+        {"Value", "value = 9, expected 1 to 8",
+         setInt("sparse_attention", 2, 9)},
+        {"Overlap", "operand kv has 1 rows of 16 elements per token",
+         setInt("compress", 1, 1)},
+        {"Ape", "operand ape is 4 x 16, expected 5 x 16",
+         setInt("compress", 0, 5)},
+        {"CompressState", "the state has a row for each sequence",
+         setOperand("compress", 3, "row_store", 1)},
+        {"EntryRatio", "ratio = 0", setInt("entry_store", 0, 0)},
+        {"Streams", "streams = 9, expected 1 to 8",
+         setInt("hyper_collapse", 0, 9)},
+        {"Weights", "x has a column for each weight",
+         setInt("hyper_weights", 0, 3)},
+        {"Spread", "operand out has 1 rows of 32 elements per token",
+         setInt("hyper_spread", 0, 4)},
+        {"Limit", "the limit is above zero", setFloat("clamped_mul", 0)},
+        {"Table", "the table holds integers",
+         [](SparsePlan &p) {
+           p.builder.plan.weights[p.decode("hash_router").operands[2].index()]
+               ->format = uint8_t(moek::Format::F32);
+         }},
+        {"TableColumns", "the table's column count",
+         setInt("hash_router", 1, 3)},
+        {"Scoring", "all experts have scores", setInt("hash_router", 2, 3)},
+    }),
+    [](const auto &info) { return std::string(info.param.name); });
+
+} // namespace
