@@ -1,0 +1,1 @@
+// What MlirHeaders.h, precompiled, is compiled for.
