@@ -132,7 +132,10 @@ Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
     return invalidPlan("at offset {} ends beyond its file of {} bytes",
                        w.offset(), fileBytes);
   uint64_t unit = alignmentOf(*format);
-  if (w.offset() % unit || w.row_stride() % unit || w.outer_stride() % unit)
+  // Of a panel's rows none has an address of its own.
+  uint64_t step = uint64_t(w.row_stride()) *
+                  (*layout == moek::Layout::Gguf ? 1 : moek::kRows16);
+  if (w.offset() % unit || step % unit || w.outer_stride() % unit)
     return invalidPlan("has offset {}, row stride {} and outer stride {}; "
                        "{} needs multiples of {}",
                        w.offset(), w.row_stride(), w.outer_stride(), info.name,

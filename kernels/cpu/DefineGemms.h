@@ -46,13 +46,13 @@ using moek::kNever;
                                     float *out) {                              \
     moek::readKv<moek::MOE_ISA::Simd>(moek::KvType::name, row, cols, out);     \
   }
-#define MOE_CPU_FORMAT(name, kernel, id, elements, bytes)                      \
+// F32, F16 and BF16 rows as caches have them; quantised blocks; what only the
+// reference kernel reads.
+#define MOE_BLOCK_FORMAT(name, kernel, id, elements, bytes)                    \
   void moek::MOE_ISA::Dequant::name(const uint8_t *row, int64_t cols,          \
                                     float *out) {                              \
     moek::MOE_ISA::Gemms::dequantize<moek::Format::name>(row, cols, out);      \
   }
-#define MOE_BLOCK_FORMAT(name, kernel, id, elements, bytes)                    \
-  MOE_CPU_FORMAT(name, kernel, id, elements, bytes)
 #define MOE_REF_FORMAT(name, kernel, id, elements, bytes)                      \
   void moek::MOE_ISA::Dequant::name(const uint8_t *row, int64_t cols,          \
                                     float *out) {                              \

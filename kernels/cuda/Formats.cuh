@@ -22,8 +22,15 @@
 #define MOE_Q4_K 12
 #define MOE_Q5_K 13
 #define MOE_Q6_K 14
+#define MOE_IQ2_XXS 16
+#define MOE_IQ2_XS 17
+#define MOE_IQ3_XXS 18
+#define MOE_IQ1_S 19
 #define MOE_IQ4_NL 20
+#define MOE_IQ3_S 21
+#define MOE_IQ2_S 22
 #define MOE_IQ4_XS 23
+#define MOE_IQ1_M 29
 #define MOE_BF16 30
 #define MOE_MXFP4 39
 
@@ -31,12 +38,42 @@
 constexpr int kBlockElements = MOE_BLOCK_ELEMENTS;
 constexpr int kBlockBytes = MOE_BLOCK_BYTES;
 
-/// kernels/quant/IQ4_NL.h
-static __constant__ i8 kIq4Values[16] = {
-    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-/// kernels/quant/MXFP4.h
-static __constant__ i8 kFp4Values[16] = {0, 1,  2,  3,  4,  6,  8,  12,
-                                         0, -1, -2, -3, -4, -6, -8, -12};
+// MOE_VALUES are kValues of kernels/quant/<format>.h. MOE_DIGITS is the grid of
+// kernels/quant/Grids.def that the format has.
+#if MOE_FORMAT == MOE_IQ4_NL || MOE_FORMAT == MOE_IQ4_XS
+#define MOE_VALUES                                                             \
+  -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+#elif MOE_FORMAT == MOE_MXFP4
+#define MOE_VALUES 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
+#elif MOE_FORMAT == MOE_IQ3_XXS
+#define MOE_VALUES                                                             \
+  4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62
+#define MOE_DIGITS kDigitsIQ3_XXS
+#elif MOE_FORMAT == MOE_IQ3_S
+#define MOE_VALUES 1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15
+#define MOE_DIGITS kDigitsIQ3_S
+#elif MOE_FORMAT == MOE_IQ2_XXS || MOE_FORMAT == MOE_IQ2_XS ||                 \
+    MOE_FORMAT == MOE_IQ2_S
+#define MOE_VALUES 8, 25, 43, 0, -8, -25, -43, 0
+#if MOE_FORMAT == MOE_IQ2_XXS
+#define MOE_DIGITS kDigitsIQ2_XXS
+#elif MOE_FORMAT == MOE_IQ2_XS
+#define MOE_DIGITS kDigitsIQ2_XS
+#else
+#define MOE_DIGITS kDigitsIQ2_S
+#endif
+#elif MOE_FORMAT == MOE_IQ1_S || MOE_FORMAT == MOE_IQ1_M
+#define MOE_DIGITS kDigitsIQ1
+#endif
+
+/// What d is multiplied by: kUnit there.
+#if MOE_FORMAT == MOE_IQ3_XXS
+constexpr float kUnit = 0.25f;
+#elif defined(MOE_DIGITS) && MOE_FORMAT != MOE_IQ3_S
+constexpr float kUnit = 0.125f;
+#else
+constexpr float kUnit = 1;
+#endif
 
 /// 2^(exponent - 128), kernels/quant/Half.h.
 MOE_DEVICE float exponentToFloat(u32 exponent) {

@@ -62,6 +62,9 @@ struct Stage {
   uint4 weights[kMatrices][kPanels][kStageUnits][kUnitWords];
   float4 factors[kMatrices][kStageUnits][kFactors][kBlockRows / 4];
   ActScale scales[kStageUnits][MOE_ROWS];
+#ifdef MOE_SHIFTS
+  u32 shifts[kMatrices][kStageUnits][kBlockRows / 4];
+#endif
 };
 
 /// Of codes whose lanes read a vector each, sixteen words are transposed: lanes
@@ -167,6 +170,9 @@ MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const Stage &stage,
   constexpr int start[2] = {kMagicBits, kMagicBits};
   Codes codes;
   loadCodes(codes, stage.weights[matrix][2 * warpRow + lane.g / 4][u], lane);
+#ifdef MOE_SHIFTS
+  codes.shifts = stage.shifts[matrix][u][8 * warpRow + lane.g];
+#endif
   RowCodes rows[4];
 #pragma unroll
   for (int r = 0; r < 4; ++r)
@@ -430,6 +436,9 @@ MOE_DEVICE void storeOwn(Stage &stage, const Own &own, int first) {
     Quad quad = quadOf(i);
     Factors f;
     decode(f, own.block[i], own.unit[i], (first + quad.unit) % kTileUnits);
+#ifdef MOE_SHIFTS
+    stage.shifts[quad.isUp][quad.unit][quad.rows] = own.unit[i].shifts;
+#endif
     auto &to = stage.factors[quad.isUp][quad.unit];
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {

@@ -22,8 +22,8 @@
 #include "kernels/cuda/Rows16.cuh"
 
 constexpr int kLanesK = 8; ///< Lanes that have the same rows.
-/// On a multiprocessor. Two with 6-bit codes ask for as many bytes as three with
-/// 4 bits do; gate and up together would spill in three.
+/// On a multiprocessor. Two with 6-bit codes ask for as many bytes as three
+/// with 4 bits do; gate and up together would spill in three.
 #if MOE_BITS == 6 && defined(MOE_GATE)
 constexpr int kBlocks = MOE_ROWS == 1 ? 2 : 1;
 #else
@@ -93,6 +93,9 @@ MOE_DEVICE RowCodes codesOf(const Unit &w, int row, int c) {
   return {part(w.word[c], row), part(w.word[c + 4], row)};
 #else
   Codes codes;
+#ifdef MOE_SHIFTS
+  codes.shifts = w.unit.shifts;
+#endif
 #if MOE_BITS >= 4
   codes.word[0] = w.word[c];
 #if MOE_BITS > 4

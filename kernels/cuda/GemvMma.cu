@@ -17,7 +17,9 @@
 #include "kernels/cuda/Jobs.cuh"
 #include "kernels/cuda/Rows16.cuh"
 
-#if defined(MOE_GATE) || MOE_BITS > 5 || defined(MOE_HALVES)
+#if defined(MOE_GATE) && defined(MOE_DIGITS) && MOE_BITS < 4
+constexpr int kUnits = 1; // More to unpack: two would spill.
+#elif defined(MOE_GATE) || MOE_BITS > 5 || defined(MOE_HALVES)
 constexpr int kUnits = 2;
 #else
 constexpr int kUnits = 4;
@@ -55,6 +57,9 @@ MOE_DEVICE void loadWeights(Weights &w, const u8 *panel, int first, int units,
     loadCodes(w.codes[i], tile + kScalePart + u * kUnitBytes + 16 * lane.quad,
               lane.c);
     loadScales(w.unit[i], tile, u, lane.quad);
+#ifdef MOE_SHIFTS
+    w.codes[i].shifts = w.unit[i].shifts;
+#endif
     if (kTileUnits == 1 || i == 0)
       loadScales(w.block[kTileUnits == 1 ? i : 0], tile, lane.quad);
   }

@@ -11,6 +11,16 @@
 
 #include "kernels/cuda/Formats.cuh"
 
+#ifdef MOE_DIGITS
+// Templates, of which an image has the one that it uses.
+#define MOE_GRID(name, rows, ...)                                              \
+  template <int> static __constant__ u16 kDigits##name[rows] = {__VA_ARGS__};
+#include "kernels/quant/Grids.def"
+#endif
+#ifdef MOE_VALUES
+static __constant__ i8 kValues[] = {MOE_VALUES};
+#endif
+
 namespace gguf {
 
 MOE_DEVICE float half(const u8 *p) { return f16ToFloat(loadU16(p)); }
@@ -39,6 +49,28 @@ MOE_DEVICE int kMin(const u8 *p, int s) {
   return s < 4 ? p[s + 4] & 63 : p[s + 4] >> 4 | (p[s] >> 6) << 4;
 }
 
+#ifdef MOE_DIGITS
+/// Digits of the grid's row `row`: of elements e / 8 * 8 .. that of e, or of
+/// e / 4 * 4 ...
+MOE_DEVICE int digit8(int row, int e) {
+  return MOE_DIGITS<0>[row] >> (e % 8 * 2) & 3;
+}
+MOE_DEVICE int digit4(int row, int e) {
+  return MOE_DIGITS<0>[row] >> (e % 4 * 3) & 7;
+}
+/// Of eight signs whose number is even, of which seven are kept, that of e.
+MOE_DEVICE int evenSign(u32 seven, int e) {
+  return e % 8 == 7 ? __popc(int(seven & 127)) & 1 : seven >> (e % 8) & 1;
+}
+/// Nibble s of `p`, low before high, is n of the scale 2 n + 1.
+MOE_DEVICE int oddNibble(const u8 *p, int s) {
+  return 2 * (p[s / 2] >> (s % 2 * 4) & 15) + 1;
+}
+MOE_DEVICE float gridValue(float d, int scale, int code) {
+  return scaled(scaled(d * kUnit, scale), code);
+}
+#endif
+
 MOE_DEVICE float valueAt(const u8 *row, i64 col) {
 #if MOE_FORMAT == MOE_F32
   const u8 *p = row + 4 * col;
@@ -63,15 +95,15 @@ MOE_DEVICE float valueAt(const u8 *row, i64 col) {
 #elif MOE_FORMAT == MOE_Q8_0
   return scaled(half(b), i8(b[2 + e]));
 #elif MOE_FORMAT == MOE_IQ4_NL
-  return scaled(half(b), kIq4Values[nibble16(b + 2, e)]);
+  return scaled(half(b), kValues[nibble16(b + 2, e)]);
 #elif MOE_FORMAT == MOE_MXFP4
-  return scaled(exponentToFloat(b[0]), kFp4Values[nibble16(b + 1, e)]);
+  return scaled(exponentToFloat(b[0]), kValues[nibble16(b + 1, e)]);
 #elif MOE_FORMAT == MOE_IQ4_XS
   int s = e / 32;
   int scale =
       (b[4 + s / 2] >> (s % 2 * 4) & 15) | (loadU16(b + 2) >> (2 * s) & 3) << 4;
   return scaled(scaled(half(b), scale - 32),
-                kIq4Values[nibble16(b + 8 + 16 * s, e % 32)]);
+                kValues[nibble16(b + 8 + 16 * s, e % 32)]);
 #elif MOE_FORMAT == MOE_Q2_K
   int code = b[16 + e / 128 * 32 + e % 32] >> (e / 32 % 4 * 2) & 3;
   int scale = b[e / 16];
@@ -98,6 +130,46 @@ MOE_DEVICE float valueAt(const u8 *row, i64 col) {
   int code = (b[64 * half128 + 32 * (k % 2) + i] >> (k / 2 * 4) & 15) |
              (b[128 + 32 * half128 + i] >> (2 * k) & 3) << 4;
   return scaled(scaled(half(b + 208), i8(b[192 + e / 16])), code - 32);
+#elif MOE_FORMAT == MOE_IQ2_XXS
+  const u8 *sub = b + 2 + e / 32 * 8;
+  int i = e / 8 % 4;
+  u32 signs = loadU16(sub + 4) | u32(loadU16(sub + 6)) << 16;
+  int code = digit8(sub[i], e) | evenSign(signs >> (7 * i), e) << 2;
+  return gridValue(half(b), int(signs >> 28) * 2 + 1, kValues[code]);
+#elif MOE_FORMAT == MOE_IQ2_XS
+  u32 word = loadU16(b + 2 + e / 8 * 2);
+  int code = digit8(word & 511, e) | evenSign(word >> 9, e) << 2;
+  return gridValue(half(b), oddNibble(b + 66, e / 16), kValues[code]);
+#elif MOE_FORMAT == MOE_IQ2_S
+  int i = e / 8, top = b[66 + i / 4] >> (i % 4 * 2) & 3;
+  int code = digit8(b[2 + i] | top << 8, e) | (b[34 + i] >> (e % 8) & 1) << 2;
+  return gridValue(half(b), oddNibble(b + 74, e / 16), kValues[code]);
+#elif MOE_FORMAT == MOE_IQ3_XXS
+  const u8 *sub = b + 66 + e / 32 * 4;
+  u32 signs = loadU16(sub) | u32(loadU16(sub + 2)) << 16;
+  int code = digit4(b[2 + e / 4], e) | evenSign(signs >> (e / 8 % 4 * 7), e)
+                                           << 3;
+  return gridValue(half(b), int(signs >> 28) * 2 + 1, kValues[code]);
+#elif MOE_FORMAT == MOE_IQ3_S
+  int i = e / 4, top = b[66 + i / 8] >> (i % 8) & 1;
+  int code = digit4(b[2 + i] | top << 8, e) | (b[74 + e / 8] >> (e % 8) & 1)
+                                                  << 3;
+  return gridValue(half(b), oddNibble(b + 106, e / 32), kValues[code]);
+#elif MOE_FORMAT == MOE_IQ1_S
+  int i = e / 8, high = loadU16(b + 34 + e / 32 * 2);
+  int digit = digit8(b[2 + i] | (high >> (i % 4 * 3) & 7) << 8, e);
+  return gridValue(half(b), 2 * (high >> 12 & 7) + 1,
+                   8 * digit + (high >> 15 ? -9 : -7));
+#elif MOE_FORMAT == MOE_IQ1_M
+  int i = e / 8, high = b[32 + i / 2] >> (i % 2 * 4) & 15;
+  int digit = digit8(b[i] | (high & 7) << 8, e);
+  const u8 *scales = b + 48;
+  u32 d = loadU16(scales) >> 12 | (loadU16(scales + 2) & 0xf000) >> 8 |
+          (loadU16(scales + 4) & 0xf000) >> 4 | (loadU16(scales + 6) & 0xf000);
+  int s = e / 16;
+  return gridValue(f16ToFloat(u16(d)),
+                   2 * (loadU16(scales + s / 4 * 2) >> (s % 4 * 3) & 7) + 1,
+                   8 * digit + (high >> 3 ? -9 : -7));
 #endif
 #endif
 }

@@ -216,17 +216,27 @@ int64_t rowsPerMatrix(const Product &p) {
              : p.maxRows;
 }
 
-/// Of value = scale * code + minimum; MOE_MIN in Rows16.cuh.
-bool hasMinimum(Format format) {
+/// What Rows16.cuh says of a format by MOE_MIN, MOE_HALVES and MOE_SHIFTS.
+struct Scaling {
+  bool hasMinimum, isHalves, hasShifts;
+};
+template <class Block> constexpr Scaling scalingOfBlock() {
+  if constexpr (requires { Block::kScales; }) {
+    using Traits = BlockTraits<Block>;
+    return {Traits::kOffsetSub != 0, Traits::kSub == 16,
+            Traits::kShiftCols != 0};
+  } else {
+    return {};
+  }
+}
+Scaling scalingOf(Format format) {
   switch (format) {
-  case Format::Q4_1:
-  case Format::Q5_1:
-  case Format::Q2_K:
-  case Format::Q4_K:
-  case Format::Q5_K:
-    return true;
+#define MOE_FORMAT(name, id, elements, bytes)                                  \
+  case Format::name:                                                           \
+    return scalingOfBlock<Block##name>();
+#include "kernels/quant/Formats.def"
   default:
-    return false;
+    return {};
   }
 }
 
@@ -234,13 +244,13 @@ bool hasMinimum(Format format) {
 uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights) {
   constexpr int64_t kStages = 2, kUnits = 4;
   Rows16Shape shape = rows16Shape(p.format);
-  bool isHalves = p.format == Format::Q2_K || p.format == Format::Q3_K ||
-                  p.format == Format::Q6_K;
-  int64_t halves = isHalves ? 2 : 1, minima = hasMinimum(p.format) ? 1 : 0;
+  Scaling scaling = scalingOf(p.format);
+  int64_t halves = scaling.isHalves ? 2 : 1, minima = scaling.hasMinimum;
   // Of a unit: codes and a scale, with minima the sums of its halves; of Q2_K
   // there is a gap.
   int64_t actBytes = 32 + 4 * (minima ? 2 * halves : 1);
-  int64_t weightBytes = 4 * shape.codeBits + 4 * halves * (1 + minima);
+  int64_t weightBytes =
+      4 * shape.codeBits + 4 * halves * (1 + minima) + scaling.hasShifts;
   return uint32_t(
       kStages * kUnits *
       (acts * actBytes + weights * weightBytes * (p.isGate ? 2 : 1)));
@@ -249,8 +259,8 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights) {
 std::vector<Launch> gemm(const Product &p, int arch) {
   // Columns of a warp: sums take 64 registers of a lane, and a gate doubles
   // them. With two scales for each less is left.
-  bool isLong = p.format == Format::Q2_K || p.format == Format::Q3_K ||
-                (p.format == Format::Q6_K && !p.isGate);
+  bool isLong =
+      scalingOf(p.format).isHalves && !(p.format == Format::Q6_K && p.isGate);
   int64_t warpActs = 64 / (p.isGate ? 2 : 1) / (isLong ? 2 : 1);
   // A block's rows: no more than a matrix has, or most of an mma's work would
   // be for nothing.

@@ -21,9 +21,23 @@
 
 #include "kernels/cuda/Formats.cuh"
 
-#if MOE_FORMAT == MOE_Q2_K
+#if MOE_FORMAT == MOE_IQ1_S
+#define MOE_BITS 2
+#define MOE_SCALE_BYTES 7
+#define MOE_ZERO 9
+#elif MOE_FORMAT == MOE_IQ1_M
+#define MOE_BITS 2
+#define MOE_SCALE_BYTES 14
+#define MOE_ZERO 9
+#elif MOE_FORMAT == MOE_Q2_K
 #define MOE_BITS 2
 #define MOE_SCALE_BYTES 20
+#elif MOE_FORMAT == MOE_IQ2_XXS
+#define MOE_BITS 3
+#define MOE_SCALE_BYTES 6
+#elif MOE_FORMAT == MOE_IQ2_XS || MOE_FORMAT == MOE_IQ2_S
+#define MOE_BITS 3
+#define MOE_SCALE_BYTES 10
 #elif MOE_FORMAT == MOE_Q3_K
 #define MOE_BITS 3
 #define MOE_SCALE_BYTES 14
@@ -38,6 +52,9 @@
 #elif MOE_FORMAT == MOE_MXFP4
 #define MOE_BITS 4
 #define MOE_SCALE_BYTES 1
+#elif MOE_FORMAT == MOE_IQ3_XXS || MOE_FORMAT == MOE_IQ3_S
+#define MOE_BITS 4
+#define MOE_SCALE_BYTES 6
 #elif MOE_FORMAT == MOE_IQ4_XS
 #define MOE_BITS 4
 #define MOE_SCALE_BYTES 8
@@ -67,9 +84,7 @@
 #define MOE_ZERO 128
 #endif
 
-#if MOE_FORMAT == MOE_IQ4_NL || MOE_FORMAT == MOE_IQ4_XS ||                    \
-    MOE_FORMAT == MOE_MXFP4
-#define MOE_TABLE
+#ifdef MOE_VALUES
 #define MOE_A_SIGNED ///< Operand A of mma.
 #endif
 /// value = scale * code + min
@@ -77,8 +92,17 @@
     MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K || MOE_FORMAT == MOE_Q2_K
 #define MOE_MIN
 #endif
+/// A code is eight times two bits, plus twice a bit that columns share: all of
+/// a unit or (MOE_SHIFTS 4) each eight.
+#if MOE_FORMAT == MOE_IQ1_S
+#define MOE_SHIFTS 1
+#elif MOE_FORMAT == MOE_IQ1_M
+#define MOE_SHIFTS 4
+#endif
 /// Columns 0 .. 15 and 16 .. 31 of a unit have scales of their own.
-#if MOE_FORMAT == MOE_Q2_K || MOE_FORMAT == MOE_Q3_K || MOE_FORMAT == MOE_Q6_K
+#if MOE_FORMAT == MOE_Q2_K || MOE_FORMAT == MOE_Q3_K ||                        \
+    MOE_FORMAT == MOE_Q6_K || MOE_FORMAT == MOE_IQ1_M ||                       \
+    MOE_FORMAT == MOE_IQ2_XS || MOE_FORMAT == MOE_IQ2_S
 #define MOE_HALVES
 constexpr int kHalves = 2;
 #else
@@ -92,10 +116,12 @@ constexpr int kZero = 0;
 #endif
 
 constexpr int kTileUnits = kBlockElements / 32;
-constexpr int kTileBytes = 16 * kBlockBytes;
 constexpr int kScalePart = 16 * MOE_SCALE_BYTES;
 constexpr int kUnitBytes = 64 * MOE_BITS;
-static_assert(kScalePart + kTileUnits * kUnitBytes == kTileBytes);
+constexpr int kTileBytes = kScalePart + kTileUnits * kUnitBytes;
+#ifndef MOE_DIGITS // Whose rows of grids take more bytes as codes.
+static_assert(kTileBytes == 16 * kBlockBytes);
+#endif
 
 #include "kernels/cuda/Mma.cuh"
 
@@ -110,6 +136,9 @@ constexpr int kWords = MOE_BITS == 4                    ? 1
 
 struct Codes {
   uint4 word[kWords];
+#ifdef MOE_SHIFTS
+  u32 shifts; ///< As UnitScales has them.
+#endif
 };
 
 /// Weights pass once, and past L1.
@@ -147,22 +176,47 @@ MOE_DEVICE void loadCodes(Codes &codes, const u8 *unit, int c) {
 #endif
 }
 
-#ifdef MOE_TABLE
+#ifdef MOE_VALUES
+/// Values 4 i .. 4 i + 3 as bytes.
+MOE_DEVICE constexpr u32 valuesFrom(int i) {
+  constexpr int kValues[] = {MOE_VALUES};
+  u32 word = 0;
+  for (int k = 0; k < 4; ++k)
+    word |= u32(kValues[4 * i + k] & 255) << (8 * k);
+  return word;
+}
 /// The format's values of the four nibbles of the low half of `n`. A prmt
-/// takes from eight bytes: one of each half of the table, and the nibbles' top
-/// bits choose.
+/// takes from eight bytes: for sixteen values one of each half of the table,
+/// and the nibbles' top bits choose.
 MOE_DEVICE u32 lookUp(u32 n) {
-#if MOE_FORMAT == MOE_MXFP4 // kFp4Values
-  constexpr u32 kTable[4] = {0x03020100u, 0x0c080604u, 0xfdfeff00u,
-                             0xf4f8fafcu};
-#else // kIq4Values
-  constexpr u32 kTable[4] = {0xbfad9881u, 0xf6eaddcfu, 0x26190d01u,
-                             0x71594535u};
-#endif
+#if MOE_BITS == 3
+  constexpr u32 kTable[2] = {valuesFrom(0), valuesFrom(1)};
+  return __byte_perm(kTable[0], kTable[1], n & 0x7777);
+#else
+  constexpr u32 kTable[4] = {valuesFrom(0), valuesFrom(1), valuesFrom(2),
+                             valuesFrom(3)};
   u32 which = n & 0x7777;
   u32 low = __byte_perm(kTable[0], kTable[1], which);
   u32 high = __byte_perm(kTable[2], kTable[3], which);
   return __byte_perm(low, high, 0x3210 | (n & 0x8888) >> 1);
+#endif
+}
+#endif
+
+/// To the left by `i` bits, or by -i to the right, of which a mask then keeps
+/// what did not leave its byte.
+MOE_DEVICE u32 rotated(u32 w, int i) { return __funnelshift_l(w, w, i); }
+
+#ifdef MOE_SHIFTS
+/// What codes of group `group` of a row have besides their two bits: 0 or 2
+/// each.
+MOE_DEVICE u32 shiftOf(const Codes &codes, int row, int group) {
+  u32 spread, which = MOE_SHIFTS == 1 ? 0 : group / 2;
+  // The row's bit at the top of a byte, whose sign fills four.
+  asm("prmt.b32 %0, %1, 0, %2;"
+      : "=r"(spread)
+      : "r"(codes.shifts << (7 - row)), "r"(0x8888 + 0x1111 * which));
+  return spread & 0x02020202;
 }
 #endif
 
@@ -177,7 +231,12 @@ MOE_DEVICE RowCodes rowCodes(const Codes &codes, int row, int c) {
   u32 w = part(codes.word[0], row);
 #if MOE_BITS == 8
   return {w, part(codes.word[1], row)};
-#elif defined(MOE_TABLE)
+#elif defined(MOE_VALUES)
+#if MOE_BITS == 3
+  w = (rotated(w, -2 * c) & 0x03030303) |
+      (rotated(part(codes.word[1], row), 4 - 2 * c) & 0x30303030) |
+      (rotated(part(codes.word[2], row), 2 - c) & 0x44444444);
+#endif
   // Nibbles 0, 2, 4, 6 are group c, the others group c + 4.
   u32 first = lookUp(w), second = lookUp(w >> 16);
   return {__byte_perm(first, second, 0x6420),
@@ -193,6 +252,10 @@ MOE_DEVICE RowCodes rowCodes(const Codes &codes, int row, int c) {
   r.high |= (part(codes.word[2], row) >> (2 * c) & 0x03030303) << 4;
 #endif
   return r;
+#elif defined(MOE_SHIFTS)
+  return {(rotated(w, 3 - 2 * c) & 0x18181818) | shiftOf(codes, row, c),
+          (rotated(part(codes.word[1], row), 3 - 2 * c) & 0x18181818) |
+              shiftOf(codes, row, c + 4)};
 #else
   RowCodes r = {w >> (2 * c) & 0x03030303,
                 part(codes.word[1], row) >> (2 * c) & 0x03030303};
@@ -216,6 +279,9 @@ struct BlockScales {
 /// What a unit's four rows have besides.
 struct UnitScales {
   uint2 low, top;
+#ifdef MOE_SHIFTS
+  u32 shifts; ///< Bit r of byte i: row r's of columns 8 i .. 8 i + 7.
+#endif
 };
 
 MOE_DEVICE uint2 load8(const u8 *p) { return __ldg((const uint2 *)p); }
@@ -247,6 +313,22 @@ MOE_DEVICE void loadScales(UnitScales &unit, const u8 *tile, int u, int quad) {
   unit.low.y = load4(tile + 48 + 32 * u + 4 * quad);
 #elif MOE_FORMAT == MOE_Q2_K
   unit.low = load8(tile + 64 + 32 * u + 8 * quad);
+#elif defined(MOE_DIGITS)
+  const u8 *odd = tile + 32 + 4 * quad;
+#ifdef MOE_HALVES
+  unit.low.x = load4(odd + 32 * (u % 4));
+  unit.low.y = load4(odd + 32 * (u % 4) + 16);
+#else
+  unit.low.x = load4(odd + 16 * (u % 4));
+#endif
+#if MOE_SHIFTS == 1
+  unit.shifts = __ldg((const u16 *)(tile + 96) + u) >> (4 * quad) & 15;
+#elif MOE_SHIFTS == 4
+  uint2 bits = load8(tile + 160 + 8 * u);
+  unit.shifts =
+      __byte_perm(bits.x >> (4 * quad), bits.y >> (4 * quad), 0x6420) &
+      0x0f0f0f0f;
+#endif
 #endif
 }
 
@@ -295,6 +377,11 @@ MOE_DEVICE void decode(Factors &f, const BlockScales &block,
   scales.y = unit.low.y & 0x0f0f0f0f;
   mins.x = unit.low.x >> 4 & 0x0f0f0f0f;
   mins.y = unit.low.y >> 4 & 0x0f0f0f0f;
+#elif defined(MOE_DIGITS)
+  // 2 n + 1 of what is the low nibble for u < 4.
+  uint2 scales;
+  scales.x = (rotated(unit.low.x, 1 - u / 4 * 4) & 0x1e1e1e1e) | 0x01010101;
+  scales.y = (rotated(unit.low.y, 1 - u / 4 * 4) & 0x1e1e1e1e) | 0x01010101;
 #endif
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
@@ -322,6 +409,11 @@ MOE_DEVICE void decode(Factors &f, const BlockScales &block,
     f.scale[1][r] = d * byteOf(scales, r, 1, 0);
     f.min[0][r] = -m * byteOf(mins, r, 0, 0);
     f.min[1][r] = -m * byteOf(mins, r, 1, 0);
+#elif defined(MOE_DIGITS)
+    f.scale[0][r] = d * kUnit * byteOf(scales.x, r, 0);
+#ifdef MOE_HALVES
+    f.scale[1][r] = d * kUnit * byteOf(scales.y, r, 0);
+#endif
 #else
     f.scale[0][r] = d;
 #ifdef MOE_MIN

@@ -3,7 +3,8 @@
 // A code of b bits whose zero is 2^(b - 1) becomes a signed byte in two
 // operations: shifted to the top of the byte, which multiplies it by
 // 2^(8 - b), and its top bit turned over. The scale is divided by as much.
-// |code| is at most 2^7, so that sums of 32 products stay within 2^19.
+// |code| is at most 2^7, so that sums of 32 products stay within 2^19. Of codes
+// with another zero it is taken off, of four at a time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +13,7 @@
 
 #include "kernels/cuda/Rows16.cuh"
 
-#ifdef MOE_ZERO
+#if defined(MOE_ZERO) && !defined(MOE_SHIFTS)
 constexpr int kCodeShift = 8 - MOE_BITS;
 static_assert(kZero == 1 << (MOE_BITS - 1));
 #else
@@ -25,8 +26,13 @@ MOE_DEVICE RowCodes signedCodes(const Codes &codes, int row, int c) {
   return rowCodes(codes, row, c);
 #else
   constexpr u32 kTop = 0x80808080;
-  u32 w = part(codes.word[0], row);
-#if MOE_BITS == 8
+  [[maybe_unused]] u32 w = part(codes.word[0], row);
+#if defined(MOE_SHIFTS)
+  // No byte borrows of its neighbour: their top bits are set, then turned over.
+  RowCodes r = rowCodes(codes, row, c);
+  return {((r.low | kTop) - kZero * 0x01010101u) ^ kTop,
+          ((r.high | kTop) - kZero * 0x01010101u) ^ kTop};
+#elif MOE_BITS == 8
   return {w ^ kTop, part(codes.word[1], row) ^ kTop};
 #elif MOE_BITS == 4
   return {(w << 4 & 0xf0f0f0f0) ^ kTop, (w & 0xf0f0f0f0) ^ kTop};
@@ -41,15 +47,10 @@ MOE_DEVICE RowCodes signedCodes(const Codes &codes, int row, int c) {
           ((w >> 2 & 0x3c3c3c3c) | (high & 0xc0c0c0c0)) ^ kTop};
 #else
   static_assert(MOE_BITS == 3);
-  // To the right by one for c = 3: a rotation, of which the mask keeps a byte's
-  // own bits.
   u32 v = part(codes.word[1], row), top = part(codes.word[2], row);
-  return {((__funnelshift_l(w, w, 5 - 2 * c) & 0x60606060) |
-           (top << (7 - c) & kTop)) ^
-              kTop,
-          ((__funnelshift_l(v, v, 5 - 2 * c) & 0x60606060) |
-           (top << (3 - c) & kTop)) ^
-              kTop};
+  return {
+      ((rotated(w, 5 - 2 * c) & 0x60606060) | (top << (7 - c) & kTop)) ^ kTop,
+      ((rotated(v, 5 - 2 * c) & 0x60606060) | (top << (3 - c) & kTop)) ^ kTop};
 #endif
 #endif
 }

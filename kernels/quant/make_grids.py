@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of Grids.cpp to standard output: the grids of the IQ
+"""Writes the tables of Grids.def to standard output: the grids of the IQ
 formats, which are part of their definition, as gguf-py has them.
 
 Needs the package gguf; the build does not. Per row a number, the first column's
@@ -9,12 +9,12 @@ digit lowest: two bits each of eight digits, or three each of four.
 from gguf import quants
 
 GRIDS = {
-    "kDigitsIQ1": quants.IQ1_S,
-    "kDigitsIQ2_XXS": quants.IQ2_XXS,
-    "kDigitsIQ2_XS": quants.IQ2_XS,
-    "kDigitsIQ2_S": quants.IQ2_S,
-    "kDigitsIQ3_XXS": quants.IQ3_XXS,
-    "kDigitsIQ3_S": quants.IQ3_S,
+    "IQ1": quants.IQ1_S,
+    "IQ2_XXS": quants.IQ2_XXS,
+    "IQ2_XS": quants.IQ2_XS,
+    "IQ2_S": quants.IQ2_S,
+    "IQ3_XXS": quants.IQ3_XXS,
+    "IQ3_S": quants.IQ3_S,
 }
 
 
@@ -24,7 +24,7 @@ def main():
         values = list(kind.grid_map)
         rows = kind.grid.reshape(kind.grid_shape)
         bits = 2 if kind.grid_shape[1] == 8 else 3
-        print(f"constexpr uint16_t {name}[{len(rows)}] = {{")
+        print(f"MOE_GRID({name}, {len(rows)},")
         words = []
         for row in rows:
             word = 0
@@ -37,7 +37,7 @@ def main():
                 print(line)
                 line = "   "
             line += " " + word
-        print(line + "};")
+        print(line.rstrip(",") + ")")
 
 
 if __name__ == "__main__":

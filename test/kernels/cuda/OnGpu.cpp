@@ -33,7 +33,7 @@ struct Moved {
   void weight(WeightView &w, Layout layout = Layout::Gguf) {
     if (!w.data)
       return;
-    auto row = int64_t(rowBytes(w.format, uint64_t(w.cols)));
+    auto row = int64_t(rowBytes(layout, w.format, uint64_t(w.cols)));
     in(w.data, extent(w.outer, w.outerStride,
                       extent(storedRows(layout, w.rows), w.rowStride, row)));
   }

@@ -23,7 +23,7 @@ struct Panels {
   Panels(Format format, int64_t outer, int64_t rows, int64_t cols,
          Random &random)
       : weights(format, outer, rows, cols, random, 1) {
-    auto row = int64_t(rowBytes(format, uint64_t(cols)));
+    auto row = int64_t(rows16Bytes(format, uint64_t(cols)));
     int64_t stored = storedRows(Layout::Rows16, rows);
     bytes.resize(size_t(outer * stored * row));
     for (int64_t o = 0; o < outer; ++o)

@@ -62,7 +62,7 @@ cuda::LaunchContext Workbench::context(int32_t tokens, int32_t position) {
 
 Workload Workbench::linear(Format format, int64_t rows, int64_t cols,
                            int32_t tokens, int64_t copies) {
-  auto row = int64_t(rowBytes(format, uint64_t(cols)));
+  auto row = int64_t(rows16Bytes(format, uint64_t(cols)));
   Workload work;
   work.copies = copies;
   work.weightBytes = row * rows;
@@ -90,7 +90,7 @@ Workload Workbench::linear(Format format, int64_t rows, int64_t cols,
 Workload Workbench::experts(Format format, int32_t experts, int64_t rows,
                             int64_t cols, int32_t topK, int32_t tokens,
                             int64_t copies) {
-  auto row = int64_t(rowBytes(format, uint64_t(cols)));
+  auto row = int64_t(rows16Bytes(format, uint64_t(cols)));
   int64_t each = row * rows;
   Workload work;
   work.copies = copies;
