@@ -1,5 +1,8 @@
 #include "compiler/Driver/Ladder.h"
 
+#include "compiler/Driver/CommandLine.h"
+#include "compiler/Driver/Compilation.h"
+#include "compiler/Serialize/TokenizerOp.h"
 #include "runtime/Verify.h"
 #include "runtime/base/ParseSize.h"
 #include "runtime/base/ShellCommand.h"
@@ -8,7 +11,9 @@
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 using moert::Status;
@@ -120,6 +125,142 @@ std::vector<LadderRung> shortened(std::vector<LadderRung> ladder, size_t index,
   std::ranges::sort(ladder, isBefore);
   ladder.erase(std::unique(ladder.begin(), ladder.end()), ladder.end());
   return ladder;
+}
+
+StatusOr<Given> givenOf(const LadderRung &rung, const Given &given) {
+  Given own = given;
+  if (rung.vramLimit)
+    MOE_RETURN_IF_ERROR(
+        limitMemory(own.target, DeviceKind::Cuda, uint64_t(rung.vramLimit)));
+  return own;
+}
+
+namespace {
+/// A ladder as near as one plan's remedy is; none where nothing mends the rung.
+std::optional<Remedy> mendRung(const CompileRequest &request, size_t index,
+                               const Given &ofRung, const PassFailure &failed) {
+  CompileRequest alone = request;
+  alone.ladder.clear();
+  alone.context = request.ladder[index].context;
+  auto remedy = findRemedy(
+      alone, failed.failure.code, failed.context,
+      [&](const CompileRequest &near) { return compiles(near, ofRung); });
+  if (remedy) {
+    remedy->request.ladder =
+        shortened(request.ladder, index, remedy->request.context);
+    return remedy;
+  }
+  if (index == 0 || failed.failure.code != StatusCode::DoesNotFit)
+    return std::nullopt;
+  Remedy without{"it fits without this rung", request};
+  without.request.ladder = withoutFrom(request.ladder, index);
+  return without;
+}
+
+/// Why a rung has no plan, with the nearest ladder of which all have one.
+Status rungFailure(const CompileRequest &request, size_t index,
+                   const Given &given, const Given &ofRung,
+                   std::optional<PassFailure> failed, const Status &status) {
+  std::string place = rungName(request.ladder, index);
+  auto remedy = failed ? mendRung(request, index, ofRung, *failed)
+                       : std::optional<Remedy>();
+  if (!remedy)
+    return Status(status).at(place);
+  CompileRequest &fixed = remedy->request;
+  fixed.context = 0;
+  std::optional<Given> where(given);
+  if (fixed.ladder.size() == 1) {
+    LadderRung one = fixed.ladder.front();
+    where.reset();
+    if (auto own = givenOf(one, given))
+      where.emplace(*own);
+    fixed.context = one.context;
+    fixed.vramLimit = one.vramLimit ? one.vramLimit : fixed.vramLimit;
+    fixed.ladder.clear();
+  }
+  if (!where || !compiles(fixed, *where))
+    return Status(status).at(place);
+  failed->failure.fix = remedy->change;
+  return Status(status.code(), place + ": " +
+                                   failed->failure.status().message() +
+                                   moert::runLine(commandLine(fixed)));
+}
+
+/// What is said of every rung once, the rest with the rung's number.
+std::vector<std::string>
+textsOf(const std::vector<std::vector<std::string>> &ofRungs) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < ofRungs.size(); ++i)
+    for (const std::string &text : ofRungs[i]) {
+      bool isCommon = std::ranges::all_of(ofRungs, [&](const auto &other) {
+        return std::ranges::find(other, text) != other.end();
+      });
+      if (!isCommon)
+        texts.push_back(fmt::format("rung {}: {}", i + 1, text));
+      else if (i == 0)
+        texts.push_back(text);
+    }
+  return texts;
+}
+
+/// As the rungs of a plan are ordered by it.
+uint64_t gpuBudget(mlir::plan::ProgramOp program) {
+  uint64_t bytes = 0;
+  for (auto device : program.getBody().getOps<mlir::plan::DeviceOp>())
+    if (device.getKind() == mlir::plan::DeviceKind::Cuda)
+      bytes += device.getMemoryBytes();
+  return bytes;
+}
+
+} // namespace
+
+StatusOr<CompileReport> compileLadder(const CompileRequest &request,
+                                      const Given &given) {
+  mlir::MLIRContext context;
+  loadDialects(context);
+  std::vector<Lowered> rungs;
+  std::vector<mlir::plan::ProgramOp> programs;
+  for (size_t i = 0; i < request.ladder.size(); ++i) {
+    CompileRequest own = request;
+    own.context = request.ladder[i].context;
+    if (!request.dumpFolder.empty()) {
+      own.dumpFolder = fmt::format("{}/rung-{}", request.dumpFolder, i + 1);
+      MOE_RETURN_IF_ERROR(makeFolder(own.dumpFolder));
+    }
+    auto ofRung = givenOf(request.ladder[i], given);
+    if (!ofRung)
+      return Status(ofRung.status()).at(rungName(request.ladder, i));
+    std::optional<PassFailure> failed;
+    auto lowered = lower(context, own, *ofRung, failed);
+    if (!lowered)
+      return rungFailure(request, i, given, *ofRung, std::move(failed),
+                         lowered.status());
+    rungs.push_back(*std::move(lowered));
+  }
+  // A rung that leaves GPUs alone needs none, whatever it may use of them.
+  std::ranges::stable_sort(rungs, {}, [](const Lowered &rung) {
+    mlir::plan::ProgramOp program = rung.program;
+    return std::pair(program.getContext(), gpuBudget(program));
+  });
+  for (Lowered &rung : rungs)
+    programs.push_back(rung.program);
+  std::vector<std::vector<std::string>> notes, remarks;
+  for (Lowered &rung : rungs) {
+    // For its notes; the file has the vocabulary once.
+    MOE_RETURN_IF_ERROR(addTokenizer(rung.program, given.model,
+                                     request.tokenizer, request.pre));
+    MOE_RETURN_IF_ERROR(compileKernels(rung.program, request));
+    std::ranges::move(notesOf(rung.program),
+                      std::back_inserter(rung.report.notes));
+    notes.push_back(std::move(rung.report.notes));
+    remarks.push_back(std::move(rung.report.remarks));
+  }
+  CompileReport report;
+  report.output = outputOf(request);
+  report.notes = textsOf(notes);
+  report.remarks = textsOf(remarks);
+  MOE_RETURN_IF_ERROR(writePair(programs, request, given, report));
+  return report;
 }
 
 } // namespace moec

@@ -12,6 +12,10 @@
 
 namespace moec {
 
+struct CompileReport;
+struct CompileRequest;
+struct Given;
+
 /// What one of the plans is for.
 struct LadderRung {
   int64_t context = 0;   ///< Of a sequence.
@@ -39,6 +43,14 @@ std::vector<LadderRung> shortened(std::vector<LadderRung> ladder, size_t index,
 /// The ladder without the rung and longer ones with the same limit.
 std::vector<LadderRung> withoutFrom(std::vector<LadderRung> ladder,
                                     size_t index);
+
+/// `given` with the memory of GPUs that the rung may plan with.
+moert::StatusOr<Given> givenOf(const LadderRung &rung, const Given &given);
+
+/// Compiles and writes a ladder. Each rung has a plan before weights, which may
+/// take hours, are packed for all of them.
+moert::StatusOr<CompileReport> compileLadder(const CompileRequest &request,
+                                             const Given &given);
 
 } // namespace moec
 

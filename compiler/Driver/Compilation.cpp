@@ -1,0 +1,462 @@
+#include "compiler/Driver/Compilation.h"
+
+#include "compiler/Driver/CommandLine.h"
+#include "compiler/Driver/Diagnostics.h"
+#include "compiler/Driver/ExpertCounts.h"
+#include "compiler/Driver/ModuleRules.h"
+#include "compiler/Driver/PlacedRules.h"
+#include "compiler/Import/TokenizerMetadata.h"
+#include "compiler/Machine/Targets/TargetAttr.h"
+#include "compiler/Serialize/KernelImages.h"
+#include "compiler/Serialize/PlanWriter.h"
+#include "compiler/Serialize/TokenizerOp.h"
+#include "compiler/Serialize/WeightsWriter.h"
+#include "dialects/moe/Moe.h"
+#include "kernels/KvCache.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "models/Model.h"
+#include "passes/moe/Pipelines.h"
+#include "passes/moe/Support.h"
+#include "passes/plan/PlanPasses.h"
+#include "runtime/Plan.h"
+#include "runtime/base/OutputFile.h"
+#include "runtime/base/ShellCommand.h"
+#include "runtime/base/Text.h"
+#include "runtime/base/UserCache.h"
+#include "runtime/text/Tokenizer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iterator>
+#include <optional>
+
+using moert::Status;
+using moert::StatusCode;
+using moert::StatusOr;
+
+namespace moec {
+
+void loadDialects(mlir::MLIRContext &context) {
+  // Single-threaded: the functions are few, and locking costs more.
+  context.disableMultithreading();
+  // What is said to people has no IR in it; moe-opt shows it to developers.
+  context.printOpOnDiagnostic(false);
+  context.loadDialect<mlir::moe::MoeDialect, mlir::plan::PlanDialect,
+                      mlir::func::FuncDialect>();
+}
+
+namespace {
+using mlir::moe::MlaForm;
+using mlir::moe::Objective;
+using mlir::moe::WeightsMode;
+
+constexpr int64_t kDefaultContext = 4096;
+
+template <typename T> using Words = std::pair<std::string_view, T>;
+constexpr Words<MlaForm> mlaForms[] = {{"auto", MlaForm::Auto},
+                                       {"none", MlaForm::None},
+                                       {"factored", MlaForm::Factored},
+                                       {"folded", MlaForm::Folded}};
+constexpr Words<Objective> objectives[] = {{"decode", Objective::Decode},
+                                           {"prefill", Objective::Prefill},
+                                           {"balanced", Objective::Balanced}};
+constexpr Words<WeightsMode> weightsModes[] = {
+    {"auto", WeightsMode::Auto},
+    {"pack", WeightsMode::Pack},
+    {"reference", WeightsMode::Reference}};
+
+/// What `word` stands for; a Usage error for a word that is none of `words`.
+template <typename T, size_t N>
+StatusOr<T> meaningOf(std::string_view option, const std::string &word,
+                      const Words<T> (&words)[N]) {
+  std::vector<std::string_view> known;
+  for (const auto &[name, value] : words) {
+    if (name == word)
+      return value;
+    known.push_back(name);
+  }
+  return Status(StatusCode::Usage,
+                fmt::format("{} is {}, expected one of: {}", option,
+                            moert::quoted(word), fmt::join(known, ", ")));
+}
+
+/// The pass manager's options from the user's.
+Status fillOptions(const CompileRequest &request, int64_t context,
+                   mlir::moe::CompileOptions &options) {
+  options.context = context;
+  options.sequences = request.sequences;
+  options.kvBudget = request.kvBudget;
+  options.ubatch = std::min(request.ubatch, context);
+  options.experts = request.experts;
+  for (const std::string &rule : request.place)
+    options.place.push_back(rule);
+  for (const std::string &rule : request.tensorRules)
+    options.tensorRules.push_back(rule);
+  options.cpuMoeLayers = request.cpuMoeLayers;
+  options.gpuLayers = request.gpuLayers;
+  options.allowUnmatched = request.allowUnmatchedRules;
+  options.typicalPrompt = request.typicalPrompt;
+  MOE_ASSIGN_OR_RETURN(
+      Objective objective,
+      meaningOf("optimize-for", request.optimizeFor, objectives));
+  options.optimizeFor = objective;
+  options.kvType = request.kvType;
+  MOE_ASSIGN_OR_RETURN(MlaForm form, meaningOf("mla", request.mla, mlaForms));
+  MOE_ASSIGN_OR_RETURN(WeightsMode mode,
+                       meaningOf("weights", request.weights, weightsModes));
+  options.mla = form;
+  options.weights = mode;
+  return Status::ok();
+}
+
+/// --ctx, checked against the context the model was trained for.
+StatusOr<int64_t> contextOf(const CompileRequest &request,
+                            mlir::ModuleOp module) {
+  auto facts =
+      module->getAttrOfType<mlir::DictionaryAttr>(mlir::moe::kModelAttr);
+  auto trained = facts ? facts.getAs<mlir::IntegerAttr>("context_length")
+                       : mlir::IntegerAttr();
+  int64_t most = trained ? trained.getInt() : kDefaultContext;
+  if (request.context == 0)
+    return std::min(most, kDefaultContext);
+  if (request.context > most)
+    return Status(StatusCode::Usage,
+                  fmt::format("{} {}: the model was trained for {} tokens",
+                              request.ladder.empty() ? "--ctx" : "--ladder",
+                              request.context, most));
+  return request.context;
+}
+
+} // namespace
+
+std::string textOf(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  stream << "\n";
+  return text;
+}
+
+namespace {
+/// To a file or, for "-", to the report.
+Status writeText(std::string text, CompileReport &report) {
+  if (report.output == "-") {
+    report.text = std::move(text);
+    return Status::ok();
+  }
+  return moert::writeOutput(report.output, text);
+}
+
+/// Builds and runs pipelines over one module, with one log for all of them.
+class PassRunner {
+public:
+  PassRunner(mlir::ModuleOp module, const std::string &dumpFolder,
+             const moert::InputSet &inputs)
+      : module_(module),
+        log_(module.getContext()), state_{inputs, "", dumpFolder, 0, {}} {}
+
+  template <typename Build> Status run(Build build) {
+    mlir::PassManager manager(module_.getContext());
+    manager.addInstrumentation(std::make_unique<PassLog>(state_));
+    build(manager);
+    if (mlir::failed(manager.run(module_))) {
+      failure_ = log_.failureOf(state_.failedPass);
+      return failure_->status();
+    }
+    MOE_RETURN_IF_ERROR(state_.dumpStatus);
+    return dumpRemarks();
+  }
+
+  const DiagnosticLog &log() const { return log_; }
+  /// Of the run() that failed in a pass.
+  const std::optional<Failure> &failure() const { return failure_; }
+
+private:
+  /// All remarks so far, those of every layer.
+  Status dumpRemarks() const {
+    if (state_.dumpFolder.empty())
+      return Status::ok();
+    std::string text;
+    for (const std::string &remark : log_.remarks())
+      text += remark + "\n";
+    return moert::writeOutput(state_.dumpFolder + "/remarks.txt", text);
+  }
+
+  mlir::ModuleOp module_;
+  DiagnosticLog log_;
+  PassLog::State state_;
+  std::optional<Failure> failure_;
+};
+
+} // namespace
+
+Status makeFolder(const std::string &path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error)
+    return Status(StatusCode::Io, path + ": " + error.message());
+  return Status::ok();
+}
+
+StatusOr<std::vector<mlir::plan::ProgramOp>> programsOf(mlir::ModuleOp module) {
+  std::vector<mlir::plan::ProgramOp> programs;
+  for (auto program : module.getOps<mlir::plan::ProgramOp>())
+    programs.push_back(program);
+  if (programs.empty())
+    return Status(StatusCode::InvalidFile,
+                  "expected a plan.program in the module");
+  return programs;
+}
+
+std::vector<std::string> notesOf(mlir::ModuleOp module) {
+  std::vector<std::string> notes;
+  if (auto told = module->getAttrOfType<mlir::ArrayAttr>(mlir::moe::kNotesAttr))
+    for (auto note : told.getAsRange<mlir::StringAttr>())
+      notes.push_back(note.getValue().str());
+  return notes;
+}
+
+std::vector<std::string> notesOf(mlir::plan::ProgramOp program) {
+  std::vector<std::string> notes;
+  for (auto note : program.getBody().getOps<mlir::plan::NoteOp>())
+    notes.push_back(note.getText().str());
+  return notes;
+}
+
+std::string outputOf(const CompileRequest &request) {
+  if (!request.output.empty())
+    return request.output;
+  return request.emit == Emit::Fb ? "plan.fb" : "-";
+}
+
+Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
+                      mlir::ModuleOp module) {
+  if (!model.find("tokenizer.ggml.tokens"))
+    return Status::ok();
+  StatusOr<moert::TokenizerSpec> spec =
+      tokenizerSpecFromGguf(model, request.pre);
+  if (!spec && spec.status().code() != StatusCode::Unsupported)
+    return spec.status();
+  Status status =
+      spec ? moert::Tokenizer::create(*spec).status().at(model.paths().front())
+           : spec.status();
+  auto facts =
+      module->getAttrOfType<mlir::DictionaryAttr>(mlir::moe::kModelAttr);
+  auto vocab =
+      facts ? facts.getAs<mlir::IntegerAttr>("vocab") : mlir::IntegerAttr();
+  if (status.isOk() && vocab && int64_t(spec->tokens.size()) > vocab.getInt())
+    status = Status(StatusCode::InvalidFile,
+                    fmt::format("{}: tokenizer.ggml.tokens has {} entries, but "
+                                "the model has logits for {}",
+                                model.paths().front(), spec->tokens.size(),
+                                vocab.getInt()));
+  if (status.isOk())
+    return status;
+  CompileRequest idsAlone = request;
+  idsAlone.tokenizer = false;
+  return Status(
+      status.code(),
+      fmt::format("{}; compile a plan that works on token ids alone{}",
+                  status.message(), moert::runLine(commandLine(idsAlone))));
+}
+
+namespace {
+/// Of the model file, each that an op reads once.
+std::vector<std::string> tensorsOf(mlir::ModuleOp module) {
+  llvm::SetVector<mlir::StringAttr> names;
+  module.walk([&](mlir::moe::WeightOp weight) {
+    names.insert(weight.getRef().getName());
+  });
+  std::vector<std::string> texts;
+  for (mlir::StringAttr name : names)
+    texts.push_back(name.str());
+  return texts;
+}
+
+/// Whether the plan's device list has what moert does not drive yet.
+bool usesGpu(const TargetDesc &target) {
+  return std::ranges::any_of(target.devices, [](const DeviceDesc &device) {
+    return device.kind == DeviceKind::Cuda;
+  });
+}
+
+/// What to do on a disk without room for weights.
+std::string withoutPacking(const CompileRequest &request, const Given &given) {
+  CompileRequest reference = request;
+  reference.weights = "reference";
+  return compiles(reference, given) ? "write none, which decodes slower" +
+                                          moert::runLine(commandLine(reference))
+                                    : "write to another disk";
+}
+
+} // namespace
+
+Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+                 const CompileRequest &request, const Given &given,
+                 CompileReport &report) {
+  PlaceWeightsOptions options;
+  MOE_ASSIGN_OR_RETURN(options.paths,
+                       PairPaths::resolve(report.output, request.weightsFile));
+  options.all = request.weights == "pack";
+  options.progress = request.progress;
+  options.withoutSpace = [&] { return withoutPacking(request, given); };
+  if (request.checksums != "auto")
+    options.checksums = request.checksums == "full";
+  MOE_ASSIGN_OR_RETURN(PlacedWeights placed, placeWeights(programs, options));
+  MOE_ASSIGN_OR_RETURN(report.plan, serializePlan(programs));
+  MOE_ASSIGN_OR_RETURN(moert::OutputFile plan,
+                       startPlan(report.plan, report.output));
+  std::string before = weightsOfOldPlan(options.paths);
+  if (placed.file) {
+    report.packed = options.paths.weights;
+    report.packedBytes = placed.bytes;
+  } else if (!request.weightsFile.empty()) {
+    report.notes.push_back("nothing was packed, so there is no " +
+                           moert::shellPath(request.weightsFile));
+  }
+  MOE_RETURN_IF_ERROR(
+      commitPair(options.paths, std::move(plan), std::move(placed.file)));
+  std::error_code error;
+  if (!before.empty() &&
+      !std::filesystem::equivalent(before, report.packed, error))
+    report.notes.push_back(
+        fmt::format("the plan does not use {} any more; remove it if no copy "
+                    "of the old plan needs it",
+                    moert::shellPath(before)));
+  return Status::ok();
+}
+
+Status compileKernels(mlir::plan::ProgramOp program,
+                      const CompileRequest &request) {
+  KernelImageOptions options;
+  options.nvrtc = request.nvrtc;
+  options.archs = request.gpuArchs;
+  std::string cache = moert::userCacheFolder();
+  options.cacheFolder = cache.empty() ? "" : cache + "/kernels";
+  options.progress = [&](uint64_t done, uint64_t total) {
+    if (request.measuring)
+      request.measuring(done == total ? ""
+                                      : fmt::format("kernel {} of {} for GPUs",
+                                                    done + 1, total));
+    return !request.progress || request.progress("compiling kernels", 0, 0);
+  };
+  return addKernelImages(program, options);
+}
+
+StatusOr<Lowered> lower(mlir::MLIRContext &context,
+                        const CompileRequest &request, const Given &given,
+                        std::optional<PassFailure> &failed) {
+  const auto &[model, target, inputs] = given;
+  Lowered lowered;
+  CompileReport &report = lowered.report;
+  mlir::OwningOpRef<mlir::ModuleOp> &module = lowered.module;
+  report.output = outputOf(request);
+  MOE_ASSIGN_OR_RETURN(module, importModel(context, model));
+  report.notes = target.notes;
+  if (request.emit == Emit::Moe) {
+    MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
+    return lowered;
+  }
+  if (usesGpu(target))
+    report.notes.emplace_back(moert::kGpuPlanNote);
+  if (request.emit == Emit::Fb && request.tokenizer)
+    MOE_RETURN_IF_ERROR(checkTokenizer(request, model, *module));
+
+  MOE_ASSIGN_OR_RETURN(int64_t positions, contextOf(request, *module));
+  (*module)->setAttr(mlir::moe::kTargetAttr, toAttr(&context, target));
+  mlir::moe::CompileOptions options;
+  MOE_RETURN_IF_ERROR(fillOptions(request, positions, options));
+  if (!request.rulesFile.empty()) {
+    MOE_ASSIGN_OR_RETURN(ModuleRules rules,
+                         readModuleRules(request.rulesFile, tensorsOf(*module),
+                                         target, request.allowUnmatchedRules));
+    for (const std::string &rule : rules.tensorRules)
+      options.tensorRules.push_back(rule);
+    std::ranges::move(rules.notes, std::back_inserter(report.notes));
+  }
+  if (!request.routerProfile.empty()) {
+    MOE_ASSIGN_OR_RETURN(
+        std::vector<int64_t> counts,
+        expertCounts(request.routerProfile, request.maxDroppedMass, *module));
+    for (int64_t count : counts)
+      options.layerExperts.push_back(count);
+  }
+  PassRunner runner(*module, request.dumpFolder, inputs);
+  Status placed = runner.run([&](mlir::PassManager &manager) {
+    mlir::moe::buildCompilePipeline(manager, options);
+  });
+  if (runner.failure())
+    failed = {*runner.failure(),
+              {positions, mlir::moe::kvRowsOf(positions) / moek::kKvPage *
+                              mlir::moe::kvPageBytes(*module)}};
+  MOE_RETURN_IF_ERROR(placed);
+  if (request.verbose)
+    report.remarks = collapseLayers(runner.log().remarks());
+  if (request.emit == Emit::Placed || request.emit == Emit::Rules) {
+    std::ranges::move(notesOf(*module), std::back_inserter(report.notes));
+    MOE_RETURN_IF_ERROR(writeText(
+        request.emit == Emit::Rules ? placedRules(*module) : textOf(*module),
+        report));
+    return lowered;
+  }
+
+  MOE_ASSIGN_OR_RETURN(std::string userOptions,
+                       shapingOptions(request, positions));
+  MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
+    mlir::plan::PlanPipelineOptions options;
+    options.userOptions = userOptions;
+    mlir::plan::buildPlanPipeline(manager, options);
+  }));
+  if (request.verbose)
+    report.remarks = collapseLayers(runner.log().remarks());
+  if (request.emit == Emit::Plan) {
+    MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
+    return lowered;
+  }
+
+  MOE_ASSIGN_OR_RETURN(std::vector<mlir::plan::ProgramOp> programs,
+                       programsOf(*module));
+  if (request.emit == Emit::Forecast)
+    report.forecast = forecastOf(programs.front());
+  else
+    lowered.program = programs.front();
+  return lowered;
+}
+
+StatusOr<CompileReport> compileFor(const CompileRequest &request,
+                                   const Given &given,
+                                   std::optional<PassFailure> &failed) {
+  mlir::MLIRContext context;
+  loadDialects(context);
+  MOE_ASSIGN_OR_RETURN(Lowered one, lower(context, request, given, failed));
+  if (!one.program)
+    return std::move(one.report);
+  MOE_RETURN_IF_ERROR(
+      addTokenizer(one.program, given.model, request.tokenizer, request.pre));
+  MOE_RETURN_IF_ERROR(compileKernels(one.program, request));
+  MOE_RETURN_IF_ERROR(writePair(one.program, request, given, one.report));
+  std::ranges::move(notesOf(one.program), std::back_inserter(one.report.notes));
+  return std::move(one.report);
+}
+
+bool compiles(CompileRequest request, const Given &given) {
+  request.emit = Emit::Placed;
+  request.output.clear();
+  request.dumpFolder.clear();
+  std::optional<PassFailure> failed;
+  if (request.ladder.empty())
+    return compileFor(request, given, failed).isOk();
+  for (const LadderRung &rung : request.ladder) {
+    auto own = givenOf(rung, given);
+    request.context = rung.context;
+    if (!own || !compileFor(request, *own, failed).isOk())
+      return false;
+  }
+  return true;
+}
+
+} // namespace moec
