@@ -33,6 +33,8 @@ std::string explainJson(const moert::Plan &plan);
 /// roofline, when a step does what, and the ops in a table. Layers alike share
 /// a row. Texts from the plan stay text, whatever is in them.
 std::string explainHtml(const moert::fb::Plan &plan);
+/// Of a ladder the chosen rung, beside a table of all.
+std::string explainHtml(const moert::Plan &plan);
 
 } // namespace moec
 

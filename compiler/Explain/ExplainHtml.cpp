@@ -1,6 +1,7 @@
 #include "compiler/Explain/Collapse.h"
 #include "compiler/Explain/Explain.h"
 #include "compiler/Explain/ExplainJson.h"
+#include "compiler/Explain/Ladder.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -76,9 +77,7 @@ std::string scriptSafe(const Json &json) {
   return result;
 }
 
-} // namespace
-
-std::string explainHtml(const fb::Plan &plan) {
+Json factsOf(const fb::Plan &plan) {
   ExplainSummary summary(plan);
   Reasons reasons(summary.phases);
   Json facts = planJson(plan, summary);
@@ -89,7 +88,10 @@ std::string explainHtml(const fb::Plan &plan) {
   facts["phases"] = Json::array();
   for (const PhaseCost &phase : summary.phases)
     facts["phases"].push_back(phaseOfPage(plan, phase, reasons));
+  return facts;
+}
 
+std::string pageOf(const Json &facts) {
   constexpr std::string_view marker = "@FACTS@";
   constexpr size_t at = pageTemplate.find(marker);
   static_assert(at != std::string_view::npos);
@@ -97,6 +99,19 @@ std::string explainHtml(const fb::Plan &plan) {
   page += scriptSafe(facts);
   page += pageTemplate.substr(at + marker.size());
   return page;
+}
+
+} // namespace
+
+std::string explainHtml(const fb::Plan &plan) { return pageOf(factsOf(plan)); }
+
+std::string explainHtml(const Plan &plan) {
+  Json facts = factsOf(plan.table());
+  if (plan.rungs() > 0) {
+    facts["rung"] = plan.chosen();
+    facts["rungs"] = ladderJson(plan);
+  }
+  return pageOf(facts);
 }
 
 } // namespace moec

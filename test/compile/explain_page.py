@@ -95,7 +95,7 @@ def main():
     assert len(raw) < 2_000_000
     page = Page(text)
     assert set(page.scripts) == {"facts", "code"}, page.scripts.keys()
-    assert page.tags["svg"] == 1 and page.tags["table"] == 1
+    assert page.tags["svg"] == 1 and page.tags["table"] == 2
     for place in re.findall(r'byId\("([^"]*)"\)', page.scripts["code"]):
         assert place in page.ids, f"no element {place}"
     facts, report = json.loads(page.scripts["facts"]), json.load(open(arguments.report))

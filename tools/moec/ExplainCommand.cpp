@@ -24,7 +24,7 @@ Status writePage(const moert::Plan &plan, const Options &options) {
   MOE_RETURN_IF_ERROR(inputs.refuse(options.html));
   MOE_ASSIGN_OR_RETURN(moert::OutputFile file,
                        moert::OutputFile::create(options.html));
-  std::string page = explainHtml(plan.table());
+  std::string page = explainHtml(plan);
   MOE_RETURN_IF_ERROR(file.write(page.data(), page.size()));
   return file.commit();
 }

@@ -56,6 +56,24 @@ function fillSpeed() {
     byId("speed").append("The plan carries no predicted times.");
 }
 
+/// Of a ladder, with a line for each rung's devices.
+function fillRungs() {
+  const rungs = facts.rungs ?? [];
+  byId("rungs-section").hidden = rungs.length === 0;
+  const rate = (value) => value === null ? "-" : `${scaled(value, 1, 1000, [""])} tokens/s`;
+  const columns = [
+    ["Rung", "name", (rung) => `${rung.number}${rung.number === facts.rung ? ", on this page" : ""}`],
+    ["Context", "number", (rung) => counted(rung.context, "token")],
+    ["Needs", "", (rung) => rung.devices.map((device) => `${device.name} ${bytes(device.used_bytes)}` + (device.budget_bytes === null ? "" : ` of ${bytes(device.budget_bytes)}`)).join(", ")],
+    ["KV cache", "number", (rung) => bytes(rung.devices.reduce((sum, device) => sum + device.kv_bytes, 0))],
+    ["Prefill", "number", (rung) => rate(rung.prefill_tokens_per_second)],
+    ["Decode", "number", (rung) => rate(rung.decode_tokens_per_second)],
+  ];
+  byId("rungs-head").append(...columns.map(([title, kind]) => el("th", { role: "columnheader", scope: "col", class: kind || null }, title)));
+  byId("rungs-body").append(...rungs.map((rung) => el("tr", { role: "row", "aria-current": rung.number === facts.rung ? "true" : null },
+    ...columns.map(([title, kind, value]) => el("td", { role: "cell", class: kind || null, "data-label": title }, value(rung))))));
+}
+
 function fillMemory() {
   for (const device of facts.devices) {
     const budget = device.budget_bytes, whole = Math.max(budget ?? 0, device.used_bytes);
@@ -197,6 +215,7 @@ function fillTable() {
 
 fillHead();
 fillSpeed();
+fillRungs();
 fillMemory();
 fillTimelines();
 fillRoofline();
