@@ -293,9 +293,11 @@ private:
       std::optional<int64_t> layer = layerOf(op);
       bool head =
           !layer && !isa<EmbeddingOp>(op.getOperation()) && gpuLayers > layers;
-      const moec::DeviceDesc &device = layer  ? deviceOf(*layer)
-                                       : head ? deviceOf(layers - 1)
-                                              : target.host();
+      // What reads another layer's cache is where that is.
+      const moec::DeviceDesc &device =
+          layer  ? deviceOf(cacheOf(op).value_or(*layer))
+          : head ? deviceOf(layers - 1)
+                 : target.host();
       set(op, device.name,
           std::to_string(std::min<int64_t>(gpuLayers, layers)) + " of " +
               std::to_string(layers) + " layers are to be on GPUs");

@@ -36,6 +36,16 @@ static PlacementUnit::Kind kindOf(const OpGroup &group) {
   return isa<FfnOp>(op) ? PlacementUnit::Dense : PlacementUnit::Attention;
 }
 
+/// The layer of the cache that the group reads, which is on its device; it may
+/// be another's. Without one the group's own.
+static std::optional<int64_t> layerWithCache(const OpGroup &group) {
+  for (Value operand : group.ops.front()->getOperands())
+    if (auto cache = operand.getDefiningOp<CacheOpInterface>();
+        cache && isa<KvType>(operand.getType()))
+      return cache.getCacheLayer();
+  return group.layer;
+}
+
 //===----------------------------------------------------------------------===//
 // Units
 //===----------------------------------------------------------------------===//
@@ -63,7 +73,9 @@ PlacementSearch::PlacementSearch(const PlacementProblem &problem,
     }
     // Tables that layers have a part of each are one.
     PlacementUnit::Kind kind = kindOf(group);
-    addUnit(kind, kind == PlacementUnit::Embedding ? std::nullopt : group.layer,
+    addUnit(kind,
+            kind == PlacementUnit::Embedding ? std::nullopt
+                                             : layerWithCache(group),
             int(index));
     distinct += group.kvBytes;
     for (auto [name, bytes] : group.weights)
