@@ -1,14 +1,54 @@
 #include "tools/moert/Shared.h"
 
+#include "runtime/PlanAccess.h"
 #include "tools/common/Numbers.h"
 #include "tools/common/Progress.h"
 
 #include <fmt/format.h>
 #include <limits>
+#include <map>
 #include <optional>
 #include <type_traits>
 
 namespace moert {
+
+namespace {
+/// "1,3-8"
+std::string rangesText(const std::vector<int32_t> &ascending) {
+  std::string text;
+  for (size_t i = 0; i < ascending.size();) {
+    size_t end = i + 1;
+    while (end < ascending.size() && ascending[end] == ascending[end - 1] + 1)
+      ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", ascending[i]);
+    if (end - i > 1)
+      text += fmt::format("-{}", ascending[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+/// "a token uses 4 experts in layers 2,5-7, 6 in layers 1,3,4"; "" where all
+/// layers use as many.
+std::string expertCounts(const Plan &plan) {
+  std::map<int64_t, std::vector<int32_t>> layers;
+  const fb::Phase &phase = *plan.table().phases()->Get(0);
+  for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
+    const fb::Instruction &instruction = *phase.instructions()->Get(i);
+    const OpSpec &spec = *findOp(instruction.op());
+    const fb::Explain *op = opOf(plan.table(), instruction);
+    if (spec.op == moek::OpCode::Router && op)
+      layers[intOf(instruction, spec, "top_k")].push_back(op->layer());
+  }
+  if (layers.size() < 2)
+    return "";
+  std::string text;
+  for (auto &[used, numbers] : layers)
+    text += fmt::format("{}{}{} in layers {}", text.empty() ? "" : ", ", used,
+                        text.empty() ? " experts" : "", rangesText(numbers));
+  return "a token uses " + text;
+}
+} // namespace
 
 void EngineFlags::addPlan(CLI::App &command) {
   command.add_option("plan", plan, "The plan that moec compile wrote")
@@ -111,6 +151,8 @@ EngineFlags::open(const EngineOptions &others) const {
   line.reset();
   if (!engine->rungNote().empty())
     moetool::note("note: {}\n", engine->rungNote());
+  if (std::string counts = expertCounts(engine->plan()); !counts.empty())
+    moetool::note("note: {}\n", counts);
   if (std::string cost = pagingNote(engine->plan(), engine->fit());
       !cost.empty())
     moetool::note("note: {}\n", cost);
