@@ -66,9 +66,11 @@ static std::string placementOptions(const CompileRequest &request) {
 static std::string profileOptions(const CompileRequest &request) {
   if (request.routerProfile.empty())
     return "";
-  return fmt::format(" --router-profile {} --max-dropped-mass {}",
-                     moert::shellWord(request.routerProfile),
-                     request.maxDroppedMass);
+  std::string line =
+      " --router-profile " + moert::shellWord(request.routerProfile);
+  if (request.maxDroppedMass > 0)
+    line += fmt::format(" --max-dropped-mass {}", request.maxDroppedMass);
+  return line;
 }
 
 std::string planPath(const CompileRequest &request) {

@@ -2,9 +2,9 @@
 
 #include "compiler/Driver/CommandLine.h"
 #include "compiler/Driver/Diagnostics.h"
-#include "compiler/Driver/ExpertCounts.h"
 #include "compiler/Driver/ModuleRules.h"
 #include "compiler/Driver/PlacedRules.h"
+#include "compiler/Driver/RouterProfile.h"
 #include "compiler/Import/TokenizerMetadata.h"
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "compiler/Serialize/KernelImages.h"
@@ -379,11 +379,15 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
     std::ranges::move(rules.notes, std::back_inserter(report.notes));
   }
   if (!request.routerProfile.empty()) {
-    MOE_ASSIGN_OR_RETURN(
-        std::vector<int64_t> counts,
-        expertCounts(request.routerProfile, request.maxDroppedMass, *module));
-    for (int64_t count : counts)
-      options.layerExperts.push_back(count);
+    MOE_ASSIGN_OR_RETURN(RouterProfile profile,
+                         readRouterProfile(request.routerProfile,
+                                           request.maxDroppedMass, *module));
+    if (request.maxDroppedMass > 0)
+      for (int64_t count : profile.counts)
+        options.layerExperts.push_back(count);
+    // Experts that are no range are put together in packed weights.
+    if (request.weights != "reference")
+      setFrequencies(profile, *module);
   }
   PassRunner runner(*module, request.dumpFolder, inputs);
   Status placed = runner.run([&](mlir::PassManager &manager) {

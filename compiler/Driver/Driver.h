@@ -42,7 +42,7 @@ struct CompileRequest {
   int64_t ubatch = 512;
   int64_t experts = 0; ///< 0: as many as the model uses.
   /// What moert profile-router wrote, and how much of each layer's gate mass
-  /// may be left out by it (ExpertCounts.h); "" for none.
+  /// may be left out by it (RouterProfile.h); "" for none.
   std::string routerProfile;
   float maxDroppedMass = 0;
   std::string mla = "auto";

@@ -37,6 +37,16 @@ ExpertSliceAttr sliceOf(Operation *op) {
   return experts ? experts.getSliceAttr() : ExpertSliceAttr();
 }
 
+/// Whether it is of the experts that a rule with a number places: the first
+/// ones, or with a map those that have all of their weights' matrices.
+bool isChosen(ExpertSliceAttr slice) {
+  if (slice.getMap().empty())
+    return slice.getBegin() == 0;
+  return llvm::count_if(slice.getMap(), [](double number) {
+           return number >= 0;
+         }) == slice.getCount();
+}
+
 /// Whether `op` adds up what slices of the experts have made: it goes where it
 /// is best for them.
 bool addsSlices(Operation *op) {
@@ -68,7 +78,7 @@ std::string placedRules(ModuleOp module) {
         return;
       std::optional<int64_t> layer = layerOf(op);
       ExpertSliceAttr slice = sliceOf(op);
-      bool isFirst = slice && slice.getBegin() == 0;
+      bool isFirst = slice && isChosen(slice);
       Placed &placed =
           (isFirst ? slices : parts)[partOf(op)][layer.value_or(-1)];
       placed.layer = layer;

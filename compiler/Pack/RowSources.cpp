@@ -3,6 +3,7 @@
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Quantize.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -45,32 +46,54 @@ Status ModelRows::read(int64_t matrix, int64_t first, int64_t count,
   return Status::ok();
 }
 
-Status StackedRows::add(std::unique_ptr<RowSource> rows, moek::Format format) {
+Status StackedRows::add(std::unique_ptr<RowSource> source, int64_t outer,
+                        int64_t rows, moek::Format format) {
   if (format != format_ &&
       !(moek::formatInfo(format).hasKernels && moek::canQuantize(format_)))
     return Status(StatusCode::Unsupported,
                   fmt::format("cannot convert weights of format {} to {}",
                               moek::formatInfo(format).name,
                               moek::formatInfo(format_).name));
-  parts_.push_back({std::move(rows), format});
+  int64_t first = parts_.empty() ? 0 : parts_.back().end;
+  parts_.push_back(
+      {std::move(source), first, first + outer * rows, rows, format});
   return Status::ok();
 }
 
 Status StackedRows::read(int64_t matrix, int64_t first, int64_t count,
                          uint8_t *out) const {
-  const Part &part = parts_[size_t(matrix)];
+  int64_t row = matrix * perMatrix_ + first;
+  auto part = std::ranges::upper_bound(parts_, row, {}, &Part::end);
+  while (count > 0) {
+    // Of one matrix of one part.
+    int64_t inMatrix = (row - part->first) % part->perMatrix;
+    int64_t some = std::min(count, part->perMatrix - inMatrix);
+    MOE_RETURN_IF_ERROR(readPart(*part, row - part->first, some, out));
+    out += uint64_t(some) * moek::rowBytes(format_, uint64_t(cols_));
+    row += some;
+    count -= some;
+    if (row == part->end)
+      ++part;
+  }
+  return Status::ok();
+}
+
+Status StackedRows::readPart(const Part &part, int64_t row, int64_t count,
+                             uint8_t *out) const {
+  int64_t matrix = row / part.perMatrix, first = row % part.perMatrix;
   if (part.format == format_)
-    return part.rows->read(0, first, count, out);
+    return part.source->read(matrix, first, count, out);
   uint64_t fromBytes = moek::rowBytes(part.format, uint64_t(cols_));
   uint64_t toBytes = moek::rowBytes(format_, uint64_t(cols_));
   std::vector<uint8_t> rows(uint64_t(count) * fromBytes);
-  std::vector<float> row(static_cast<size_t>(cols_));
-  MOE_RETURN_IF_ERROR(part.rows->read(0, first, count, rows.data()));
+  std::vector<float> floats(static_cast<size_t>(cols_));
+  MOE_RETURN_IF_ERROR(part.source->read(matrix, first, count, rows.data()));
   for (int64_t r = 0; r < count; ++r) {
     // add() asked whether both formats can be converted.
-    (void)moek::dequantizeRow(
-        part.format, rows.data() + uint64_t(r) * fromBytes, cols_, row.data());
-    (void)moek::quantizeRow(format_, row.data(), cols_,
+    (void)moek::dequantizeRow(part.format,
+                              rows.data() + uint64_t(r) * fromBytes, cols_,
+                              floats.data());
+    (void)moek::quantizeRow(format_, floats.data(), cols_,
                             out + uint64_t(r) * toBytes);
   }
   return Status::ok();

@@ -75,27 +75,33 @@ private:
   Transpose transpose_;
 };
 
-/// Matrices of several weights, one behind the other, those of other formats
-/// converted.
+/// Rows of several weights, all of one after all of another, in matrices of
+/// `rows` x `cols`; those of other formats converted.
 class StackedRows : public RowSource {
 public:
-  StackedRows(int64_t cols, moek::Format format)
-      : cols_(cols), format_(format) {}
+  StackedRows(int64_t rows, int64_t cols, moek::Format format)
+      : perMatrix_(rows), cols_(cols), format_(format) {}
 
-  /// The next matrix. Fails with Unsupported for a format that cannot be
-  /// converted.
-  moert::Status add(std::unique_ptr<RowSource> rows, moek::Format format);
+  /// The next `outer` matrices of `rows` each. Fails with Unsupported for a
+  /// format that cannot be converted.
+  moert::Status add(std::unique_ptr<RowSource> source, int64_t outer,
+                    int64_t rows, moek::Format format);
 
   moert::Status read(int64_t matrix, int64_t first, int64_t count,
                      uint8_t *out) const override;
 
 private:
   struct Part {
-    std::unique_ptr<RowSource> rows;
+    std::unique_ptr<RowSource> source;
+    int64_t first, end; ///< Of all rows.
+    int64_t perMatrix;  ///< Of its own.
     moek::Format format;
   };
 
-  int64_t cols_;
+  moert::Status readPart(const Part &part, int64_t row, int64_t count,
+                         uint8_t *out) const;
+
+  int64_t perMatrix_, cols_;
   moek::Format format_; ///< Of the result.
   std::vector<Part> parts_;
 };

@@ -249,14 +249,15 @@ private:
   }
 
   StatusOr<std::unique_ptr<RowSource>> stackOf(plan::StackOp op) {
-    auto stack =
-        std::make_unique<StackedRows>(op.getCols(), formatOf(op.getFormat()));
+    auto stack = std::make_unique<StackedRows>(op.getRows(), op.getCols(),
+                                               formatOf(op.getFormat()));
     for (Value weight : op.getWeights()) {
       auto part = weight.getDefiningOp<plan::WeightOp>();
       MOE_ASSIGN_OR_RETURN(std::unique_ptr<RowSource> rows, sourceOf(part));
-      MOE_RETURN_IF_ERROR(
-          stack->add(std::move(rows), formatOf(part.getFormat()))
-              .at(part.getName().str()));
+      MOE_RETURN_IF_ERROR(stack
+                              ->add(std::move(rows), part.getOuter(),
+                                    part.getRows(), formatOf(part.getFormat()))
+                              .at(part.getName().str()));
     }
     return std::unique_ptr<RowSource>(std::move(stack));
   }

@@ -1,5 +1,6 @@
 //===- Moe.cpp - Dialect registration and attributes ----------------------===//
 
+#include "dialects/moe/ExpertFrequencies.h"
 #include "dialects/moe/KernelCalls.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
@@ -165,6 +166,30 @@ template <typename AttrT> static bool isKind(Attribute value) {
   return isa<AttrT>(value);
 }
 
+static bool isFrequencies(Attribute value) {
+  auto numbers = dyn_cast<DenseF32ArrayAttr>(value);
+  return numbers &&
+         llvm::any_of(numbers.asArrayRef(),
+                      [](float frequency) { return frequency > 0; }) &&
+         llvm::all_of(numbers.asArrayRef(), [](float frequency) {
+           return frequency >= 0 && std::isfinite(frequency);
+         });
+}
+
+static LogicalResult verifyFrequencies(Operation *op,
+                                       DenseF32ArrayAttr frequencies) {
+  auto experts = dyn_cast<ExpertsOp>(op);
+  if (!experts || experts.getSliceAttr())
+    return op->emitError() << kFrequenciesAttr
+                           << " is for all experts of a layer";
+  int64_t count =
+      cast<RankedTensorType>(experts.getGate().getType()).getDimSize(0);
+  if (frequencies.size() != count)
+    return op->emitError() << "expected " << kFrequenciesAttr << " of " << count
+                           << " experts, found " << frequencies.size();
+  return success();
+}
+
 LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
                                                    NamedAttribute attribute) {
   struct Known {
@@ -183,6 +208,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kTargetAttr, isKind<DictionaryAttr>, "a dictionary"},
       {kNotesAttr, isKind<ArrayAttr>, "an array"},
       {kKvRowsAttr, isKind<IntegerAttr>, "an integer"},
+      {kFrequenciesAttr, isFrequencies, "numbers from 0 on, not all 0"},
   };
   for (const Known &known : table) {
     if (attribute.getName() != known.name)
@@ -190,6 +216,9 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
     if (!known.isKind(attribute.getValue()))
       return op->emitError() << "expected " << known.name << " to be "
                              << known.kind << ", got " << attribute.getValue();
+    if (attribute.getName() == kFrequenciesAttr)
+      return verifyFrequencies(op,
+                               cast<DenseF32ArrayAttr>(attribute.getValue()));
     // Kernels fit the op's instructions, or they are none of its.
     bool fits =
         attribute.getName() != kKernelsAttr || succeeded(selectedSteps(op));

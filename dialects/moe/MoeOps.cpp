@@ -136,18 +136,34 @@ LogicalResult SliceExpertsOp::verify() {
       .result();
 }
 
+/// Matrices, and of each weight one or several; or rows of one matrix.
 LogicalResult StackOp::verify() {
   OpChecks checks(*this);
-  checks.weight("result", getType(), 3);
+  auto type = cast<RankedTensorType>(getType());
+  int64_t rank = type.getRank() == 2 ? 2 : 3;
+  checks.weight("result", type, rank);
   if (failed(checks.result()))
     return failure();
-  checks.equal("weights", dim(getResult(), 0), "to match the result's matrices",
-               int64_t(getWeights().size()));
-  for (Value weight : getWeights())
-    checks.weight("weight", weight.getType(), 2)
-        .shape("weight", "[rows, columns]",
-               {dim(getResult(), 1), dim(getResult(), 2)}, weight.getType());
-  return checks.result();
+  int64_t stacked = 0;
+  for (Value weight : getWeights()) {
+    auto from = cast<RankedTensorType>(weight.getType());
+    bool isOne = rank == 3 && from.getRank() == 2;
+    checks.weight("weight", from, isOne ? 2 : rank);
+    if (failed(checks.result()))
+      return failure();
+    SmallVector<int64_t> shape(type.getShape().drop_front(isOne));
+    if (!isOne)
+      shape[0] = from.getDimSize(0);
+    checks.shape("weight", rank == 3 ? "[rows, columns]" : "[rows]", shape,
+                 from);
+    stacked += isOne ? 1 : from.getDimSize(0);
+  }
+  return checks
+      .equal("weights", type.getDimSize(0),
+             rank == 3 ? "to match the result's matrices"
+                       : "to match the result's rows",
+             stacked)
+      .result();
 }
 
 //===----------------------------------------------------------------------===//

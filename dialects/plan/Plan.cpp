@@ -295,9 +295,9 @@ void StackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 LogicalResult StackOp::verify() {
   if (failed(verifyShape(*this, getFormat(), getOuter(), getRows(), getCols())))
     return failure();
-  if (getOuter() != int64_t(getWeights().size()))
-    return emitOpError() << "expected " << getOuter() << " weights, found "
-                         << getWeights().size();
+  // One matrix may be of rows of several.
+  bool ofRows = getOuter() == 1 && getWeights().size() > 1;
+  int64_t stacked = 0;
   for (Value weight : getWeights()) {
     if (!isa_and_nonnull<WeightOp>(weight.getDefiningOp()))
       return emitOpError("expected each to be a 'plan.weight'");
@@ -305,11 +305,19 @@ LogicalResult StackOp::verify() {
     if (from.layout != Layout::Gguf)
       return emitOpError() << "expected rows in layout gguf, found "
                            << stringifyLayout(from.layout);
-    if (from.outer != 1 || from.rows != getRows() || from.cols != getCols())
-      return emitOpError() << "expected weights of shape 1x" << getRows() << 'x'
+    int64_t rows = ofRows ? from.rows : getRows();
+    if ((ofRows && from.outer != 1) || from.rows != rows ||
+        from.cols != getCols())
+      return emitOpError() << "expected weights of shape 1x" << rows << 'x'
                            << getCols() << ", found " << from.outer << 'x'
                            << from.rows << 'x' << from.cols;
+    stacked += ofRows ? from.rows : from.outer;
   }
+  int64_t expected = ofRows ? getRows() : getOuter();
+  if (stacked != expected)
+    return emitOpError() << "expected " << expected
+                         << (ofRows ? " rows" : " matrices")
+                         << " of weights, found " << stacked;
   return success();
 }
 

@@ -280,9 +280,12 @@ FailureOr<Value> PlanTables::addStack(StackOp op) {
     parts.push_back(*part);
   }
   Matrices m(op.getResult());
-  std::string name =
-      (parts.front().getDefiningOp<plan::WeightOp>().getName() + ".stacked")
-          .str();
+  StringRef first = parts.front().getDefiningOp<plan::WeightOp>().getName();
+  // Views of one weight are named after it.
+  Operation *source = op.getWeights().front().getDefiningOp();
+  std::string name = isa<SliceOp, SliceExpertsOp>(source)
+                         ? (first.rsplit('.').first + ".chosen").str()
+                         : (first + ".stacked").str();
   return Value(builder_.create<plan::StackOp>(
       op.getLoc(), name, parts, m.formatName, m.outer, m.rows, m.cols));
 }

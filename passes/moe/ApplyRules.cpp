@@ -121,8 +121,8 @@ private:
     return last;
   }
 
-  /// Splits routed experts of which a rule places the first ones. Where those
-  /// are all, the rule is for the op.
+  /// Splits routed experts of which a rule places the first ones, or the ones
+  /// used most. Where those are all, the rule is for the op.
   LogicalResult slice(ModuleOp module, ArrayRef<PlacementRule> parsed) {
     SmallVector<std::pair<ExpertsOp, const PlacementRule *>> sliced;
     WalkResult checked = module.walk([&](CostOpInterface op) {
@@ -155,8 +155,8 @@ private:
     });
     for (auto [op, rule] : sliced) {
       const PlacementRule *others = lastFor(op, parsed, /*forAll=*/true);
-      double share = double(rule->experts) / double(expertCount(op));
-      SlicedExperts sliced = sliceExperts(op, rule->experts, share);
+      SlicedExperts sliced =
+          sliceExperts(op, hottestExperts(op, rule->experts));
       set(sliced.first, *rule, "");
       if (others)
         set(sliced.rest, *others, "");

@@ -1,4 +1,5 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
+#include "dialects/moe/ExpertFrequencies.h"
 #include "llvm/Support/Format.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/PlacementSearch.h"
@@ -184,6 +185,7 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     report(module, *target, problem, times, search, choice);
     for (const ExpertSplit &split : choice.splits)
       divide(problem, *target, split);
+    module.walk([](ExpertsOp op) { op->removeAttr(kFrequenciesAttr); });
   }
 
 private:
@@ -296,20 +298,24 @@ private:
   void divide(const PlacementProblem &problem, const moec::TargetDesc &target,
               const ExpertSplit &split) {
     const std::string &device = target.devices[split.device].name;
-    std::string part = std::to_string(split.count) + " of " +
+    std::string part = std::to_string(split.count()) + " of " +
                        std::to_string(split.experts) + " experts";
+    bool areHot = !areFirst(split.chosen);
     for (Operation *op : problem.groups()[split.group].ops) {
-      SlicedExperts sliced =
-          sliceExperts(cast<ExpertsOp>(op), split.count, split.share);
+      SlicedExperts sliced = sliceExperts(cast<ExpertsOp>(op), split.chosen);
       appendReason(sliced.rest, part + " are on " + device + ".");
       auto place = [&](Operation *op, const Twine &why) {
         op->setAttr(kDeviceAttr, StringAttr::get(op->getContext(), device));
         op->removeAttr(kReasonAttr);
         appendReason(op, "On " + device + ": " + why);
       };
-      place(sliced.first, part + ", which " + formatPercent(split.share) +
-                              " of the choices are expected to be of: there "
-                              "is memory left for as many.");
+      place(
+          sliced.first,
+          part +
+              (areHot ? ", those that the router profile has used most" : "") +
+              ", which " + formatPercent(split.share) +
+              " of the choices are expected to be of: there is memory left "
+              "for as many.");
       place(sliced.sum, "what both devices' experts have made, added up.");
       numGpu += 2;
     }
@@ -326,6 +332,9 @@ private:
     if (gpuCount(target) == 0)
       return;
     reportUnfit(module, target, problem, search);
+    for (size_t gpu = 0; gpu < gpuCount(target); ++gpu)
+      if (std::string hot = hotExperts(int(gpu), choice); !hot.empty())
+        addNote(module, target.devices[gpu].name + " has " + hot);
     for (size_t gpu = 0; gpu < gpuCount(target); ++gpu)
       module.emitRemark() << target.devices[gpu].name << " has "
                           << contentsOf(int(gpu), problem, search, choice);
@@ -378,6 +387,28 @@ private:
     return text;
   }
 
+  /// "the 406 most used of 14848 experts of 58 layers, which 31 % of their
+  /// choices are expected to be of", or "".
+  static std::string hotExperts(int device, const Choice &choice) {
+    int64_t here = 0, all = 0, layers = 0;
+    double share = 0;
+    for (const ExpertSplit &split : choice.splits) {
+      if (split.device != device || areFirst(split.chosen))
+        continue;
+      here += split.count();
+      all += split.experts;
+      share += split.share;
+      ++layers;
+    }
+    if (layers == 0)
+      return "";
+    return "the " + std::to_string(here) + " most used of " +
+           std::to_string(all) + " experts of " + std::to_string(layers) +
+           (layers == 1 ? " layer" : " layers") + ", which " +
+           formatPercent(share / double(layers)) +
+           " of their choices are expected to be of";
+  }
+
   /// "attention of 61 of 61 layers, experts of 2 of 58, head"
   static std::string contentsOf(int device, const PlacementProblem &problem,
                                 const PlacementSearch &search,
@@ -400,9 +431,11 @@ private:
         text += " of " + std::to_string(here) + " of " + std::to_string(all) +
                 " layers";
     }
+    if (std::string hot = hotExperts(device, choice); !hot.empty())
+      text += (text.empty() ? "" : ", ") + hot;
     for (const ExpertSplit &split : choice.splits)
-      if (split.device == device)
-        text += (text.empty() ? "" : ", ") + std::to_string(split.count) +
+      if (split.device == device && areFirst(split.chosen))
+        text += (text.empty() ? "" : ", ") + std::to_string(split.count()) +
                 " of " + std::to_string(split.experts) + " experts of " +
                 problem.groups()[split.group].label;
     return text.empty() ? "nothing that was not asked for" : text;

@@ -5,6 +5,7 @@
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
 #include "kernels/cuda/Launch.h"
+#include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/schema/OpTable.h"
@@ -283,8 +284,10 @@ PlacementProblem::memoryUse(const Assignment &assignment,
   for (const ExpertSplit &split : splits) {
     int64_t bytes = groupList[split.group].weightBytes / split.experts;
     // What is not divided, such as a view's whole tensor, counts twice.
-    use[split.device].weights += (bytes + 1) * split.count;
-    use[assignment[split.group]].weights -= bytes * split.count;
+    use[split.device].weights += (bytes + 1) * split.count();
+    // Others than the first are put together, beside the whole tensors.
+    if (areFirst(split.chosen))
+      use[assignment[split.group]].weights -= bytes * split.count();
   }
   for (func::FuncOp function : functions)
     addFunction(function, assignment, splits, use);

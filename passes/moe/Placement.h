@@ -58,14 +58,16 @@ struct OpGroup {
   }
 };
 
-/// The first experts of a layer on another device than the rest. Of its two
-/// sums the rest's goes there.
+/// Some experts of a layer on another device than the rest. Of its two sums the
+/// rest's goes there.
 struct ExpertSplit {
   int group;
-  int device;    ///< Of the first; the rest is where the group is assigned.
-  int64_t count; ///< Of the first, of `experts`.
+  int device; ///< Of the chosen; the rest is where the group is assigned.
   int64_t experts;
-  double share = 0; ///< Of all choices, that are of the first.
+  SmallVector<int64_t> chosen; ///< Ascending.
+  double share = 0;            ///< Of all choices, that are of the chosen.
+
+  int64_t count() const { return int64_t(chosen.size()); }
 };
 
 /// Bytes that one device must hold.

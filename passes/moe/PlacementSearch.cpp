@@ -1,5 +1,6 @@
 #include "passes/moe/PlacementSearch.h"
 
+#include "dialects/moe/ExpertFrequencies.h"
 #include "passes/moe/SliceExperts.h"
 
 #include <cmath>
@@ -320,6 +321,17 @@ void PlacementSearch::addFamily(ArrayRef<int> gpus,
 // The choice
 //===----------------------------------------------------------------------===//
 
+PlacementSearch::Choice
+PlacementSearch::choiceOf(const Candidate &candidate) const {
+  Choice choice;
+  choice.unitDevices = candidate.unitDevices;
+  choice.assignment = assign(candidate.unitDevices);
+  choice.use = problem.memoryUse(choice.assignment);
+  choice.predicted = candidate.predicted;
+  choice.fits = fits(choice.use);
+  return choice;
+}
+
 PlacementSearch::Choice PlacementSearch::run() const {
   std::vector<Candidate> candidates;
   addCandidate(std::vector<int>(unitList.size(), host), candidates);
@@ -336,15 +348,6 @@ PlacementSearch::Choice PlacementSearch::run() const {
       return a.predicted.request < b.predicted.request;
     return a.gpuBytes > b.gpuBytes;
   });
-  auto choiceOf = [&](const Candidate &candidate) {
-    Choice choice;
-    choice.unitDevices = candidate.unitDevices;
-    choice.assignment = assign(candidate.unitDevices);
-    choice.use = problem.memoryUse(choice.assignment);
-    choice.predicted = candidate.predicted;
-    choice.fits = fits(choice.use);
-    return choice;
-  };
   constexpr int kMostFilled = 4;
   std::optional<Choice> best;
   int filled = 0;
@@ -356,13 +359,17 @@ PlacementSearch::Choice PlacementSearch::run() const {
       continue;
     if (!best)
       improve(choice);
-    for (int gpu = 0; gpu < gpuTotal; ++gpu)
-      fill(choice, gpu);
+    fillAll(choice);
     if (!best || choice.predicted.request < best->predicted.request)
       best = std::move(choice);
     // Whose memory others use better may have more of it left.
     if (++filled == kMostFilled || gpuTotal == 0)
       break;
+  }
+  if (auto choice = withoutExperts(candidates); best && choice) {
+    fillAll(*choice);
+    if (choice->predicted.request < best->predicted.request)
+      best = std::move(choice);
   }
   if (best)
     return *best;
@@ -423,8 +430,10 @@ bool PlacementSearch::fillWith(Choice &choice, int group, int gpu) const {
   constexpr double least = 1e-4;
   for (int trial = 0; trial < 3 && count > 0; ++trial) {
     Choice other = choice;
-    other.splits.push_back(
-        {group, gpu, count, experts, double(count) / double(experts)});
+    SmallVector<int64_t> first(static_cast<size_t>(count));
+    std::iota(first.begin(), first.end(), 0);
+    double share = shareOf(op, first);
+    other.splits.push_back({group, gpu, experts, std::move(first), share});
     other.predicted = times.predict(other.assignment, other.splits);
     if (other.predicted.request > choice.predicted.request * (1 - least))
       return false;
@@ -439,9 +448,10 @@ bool PlacementSearch::fillWith(Choice &choice, int group, int gpu) const {
   return false;
 }
 
-/// The last layers that `gpu` has the attention of, but not the experts.
-void PlacementSearch::fill(Choice &choice, int gpu) const {
-  SmallVector<int> order;
+/// Whole experts on the host in layers that `gpu` has the attention of.
+SmallVector<int> PlacementSearch::divisible(const Choice &choice,
+                                            int gpu) const {
+  SmallVector<int> groups;
   for (const Layer &layer : layers) {
     int experts = layer.units[PlacementUnit::Experts];
     int attention = layer.units[PlacementUnit::Attention];
@@ -451,21 +461,136 @@ void PlacementSearch::fill(Choice &choice, int gpu) const {
     bool near = attention >= 0 && choice.unitDevices[attention] == gpu;
     for (int group : unitList[experts].groups) {
       auto op = dyn_cast<ExpertsOp>(problem.groups()[group].ops.front());
-      if (op && !op.getSliceAttr() && near)
-        order.push_back(group);
+      bool isWhole =
+          llvm::none_of(choice.splits, [&](const ExpertSplit &split) {
+            return split.group == group;
+          });
+      if (op && !op.getSliceAttr() && near && isWhole)
+        groups.push_back(group);
     }
   }
-  std::reverse(order.begin(), order.end());
+  return groups;
+}
+
+/// The last layers.
+void PlacementSearch::fill(Choice &choice, int gpu) const {
   constexpr int most = 2;
   int taken = 0;
-  for (int group : order) {
-    if (llvm::any_of(choice.splits, [&](const ExpertSplit &split) {
-          return split.group == group;
-        }))
-      continue;
+  SmallVector<int> groups = divisible(choice, gpu);
+  for (int group : llvm::reverse(groups))
     if (!fillWith(choice, group, gpu) || ++taken == most)
       return;
+}
+
+/// `choice` with as many of `byGain` on `gpu` as it has room for, of these
+/// groups alone; none if that saves nothing.
+std::optional<PlacementSearch::Choice>
+PlacementSearch::withHot(const Choice &choice, int gpu,
+                         ArrayRef<HotExpert> byGain,
+                         ArrayRef<int> groups) const {
+  int64_t budget = int64_t(target.devices[gpu].budgetBytes());
+  int64_t room = budget - choice.use[gpu].total();
+  constexpr double least = 1e-4;
+  for (int trial = 0; trial < 3; ++trial) {
+    std::map<int, SmallVector<int64_t>> chosen;
+    int64_t taken = 0;
+    for (const HotExpert &expert : byGain) {
+      if (taken + expert.bytes > room ||
+          !llvm::is_contained(groups, expert.group))
+        continue;
+      auto op = cast<ExpertsOp>(problem.groups()[expert.group].ops.front());
+      SmallVector<int64_t> &of = chosen[expert.group];
+      if (int64_t(of.size()) + 1 == expertCount(op))
+        continue;
+      of.push_back(expert.number);
+      taken += expert.bytes;
+    }
+    Choice other = choice;
+    for (auto &[group, experts] : chosen) {
+      llvm::sort(experts);
+      auto op = cast<ExpertsOp>(problem.groups()[group].ops.front());
+      double share = shareOf(op, experts);
+      other.splits.push_back(
+          {group, gpu, expertCount(op), std::move(experts), share});
+    }
+    other.predicted = times.predict(other.assignment, other.splits);
+    if (chosen.empty() ||
+        other.predicted.request > choice.predicted.request * (1 - least))
+      return std::nullopt;
+    other.use = problem.memoryUse(other.assignment, other.splits);
+    if (fits(other.use))
+      return other;
+    room = taken - std::max<int64_t>(1, other.use[gpu].total() - budget);
   }
+  return std::nullopt;
+}
+
+/// Experts by the seconds that they save per byte, of all layers of which
+/// profiles are known or of those alone that have most to save: each layer that
+/// is split costs a copy and a launch.
+void PlacementSearch::fillHot(Choice &choice, int gpu) const {
+  SmallVector<int> groups;
+  std::vector<HotExpert> byGain;
+  llvm::DenseMap<int, double> most;
+  for (int group : divisible(choice, gpu)) {
+    const OpGroup &known = problem.groups()[group];
+    auto op = cast<ExpertsOp>(known.ops.front());
+    if (!op->hasAttr(kFrequenciesAttr))
+      continue;
+    groups.push_back(group);
+    int64_t experts = expertCount(op), bytes = known.weightBytes / experts + 1;
+    double saved =
+        times.requestSeconds(group, host) - times.requestSeconds(group, gpu);
+    for (int64_t number = 0; number < experts; ++number) {
+      double gain = saved * shareOf(op, number) / double(bytes);
+      byGain.push_back({group, number, bytes, gain});
+      most[group] = std::max(most[group], gain);
+    }
+  }
+  llvm::stable_sort(byGain, [](const HotExpert &a, const HotExpert &b) {
+    return a.saved > b.saved;
+  });
+  llvm::stable_sort(groups, [&](int a, int b) { return most[a] > most[b]; });
+  std::optional<Choice> best;
+  for (size_t count = groups.size(); count > 0; count /= 2)
+    if (auto other =
+            withHot(choice, gpu, byGain, ArrayRef(groups).take_front(count));
+        other && (!best || other->predicted.request < best->predicted.request))
+      best = std::move(other);
+  if (best)
+    choice = *std::move(best);
+}
+
+/// What GPUs have left, in the better of both ways.
+void PlacementSearch::fillAll(Choice &choice) const {
+  for (int gpu = 0; gpu < gpuTotal; ++gpu) {
+    Choice hot = choice;
+    fillHot(hot, gpu);
+    fill(choice, gpu);
+    if (hot.predicted.request < choice.predicted.request)
+      choice = std::move(hot);
+  }
+}
+
+/// The fastest that fits and leaves all experts to the host, of which a profile
+/// may give GPUs better ones than whole layers.
+std::optional<PlacementSearch::Choice>
+PlacementSearch::withoutExperts(ArrayRef<Candidate> sorted) const {
+  bool known = llvm::any_of(problem.groups(), [](const OpGroup &group) {
+    return group.ops.front()->hasAttr(kFrequenciesAttr);
+  });
+  for (const Candidate &candidate : sorted) {
+    if (!known || !candidate.leavesRoomOnHost ||
+        llvm::any_of(
+            llvm::zip_equal(unitList, candidate.unitDevices), [&](auto pair) {
+              auto &[unit, device] = pair;
+              return unit.kind == PlacementUnit::Experts && device != host;
+            }))
+      continue;
+    if (Choice choice = choiceOf(candidate); choice.fits)
+      return choice;
+  }
+  return std::nullopt;
 }
 
 void PlacementSearch::improve(Choice &choice) const {

@@ -6,8 +6,9 @@
 // order, with the head or without; layers in runs, one on each GPU. None of
 // these depends on how much memory there is, so that more of it never slows the
 // prediction. Single parts of the best that fits are then moved where that
-// helps, and what is left of each GPU's memory takes the first experts of
-// layers whose other experts stay on the host (SliceExperts.h).
+// helps, and what is left of each GPU's memory takes experts of layers whose
+// other experts stay on the host (SliceExperts.h): the first ones of a layer or
+// two, or of many layers those that a router profile has as used most.
 //
 //===----------------------------------------------------------------------===//
 
@@ -81,12 +82,19 @@ private:
     int64_t gpuBytes = 0;
     bool leavesRoomOnHost = false; ///< Of what is known before activations.
   };
+  /// One of a group's, of which a router profile is known.
+  struct HotExpert {
+    int group;
+    int64_t number, bytes;
+    double saved; ///< Seconds per byte.
+  };
   /// Which parts are on GPUs, not yet on which.
   struct Selection {
     std::vector<bool> units;
     int64_t bytes = 0;
   };
 
+  Choice choiceOf(const Candidate &candidate) const;
   void addUnit(PlacementUnit::Kind kind, std::optional<int64_t> layer,
                int group);
   Assignment assign(ArrayRef<int> unitDevices) const;
@@ -100,6 +108,13 @@ private:
   void improve(Choice &choice) const;
   void fill(Choice &choice, int gpu) const;
   bool fillWith(Choice &choice, int group, int gpu) const;
+  void fillHot(Choice &choice, int gpu) const;
+  std::optional<Choice> withHot(const Choice &choice, int gpu,
+                                ArrayRef<HotExpert> byGain,
+                                ArrayRef<int> groups) const;
+  void fillAll(Choice &choice) const;
+  std::optional<Choice> withoutExperts(ArrayRef<Candidate> sorted) const;
+  SmallVector<int> divisible(const Choice &choice, int gpu) const;
   SmallVector<int> alternatives(const Choice &choice, int unit) const;
   double savedPerByte(int unit, int gpu) const;
 

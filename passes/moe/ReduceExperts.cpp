@@ -84,14 +84,6 @@ private:
                ? layers[*layer]
                : int64_t(router.getTopK());
   }
-
-  static void addNote(ModuleOp module, const std::string &text) {
-    SmallVector<Attribute> notes;
-    if (auto before = module->getAttrOfType<ArrayAttr>(kNotesAttr))
-      llvm::append_range(notes, before);
-    notes.push_back(StringAttr::get(module.getContext(), text));
-    module->setAttr(kNotesAttr, ArrayAttr::get(module.getContext(), notes));
-  }
 };
 
 } // namespace

@@ -232,7 +232,7 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
         })))
       return signalPassFailure();
     for (const auto &[key, format] : slow)
-      addNote(text(*key.first, key.second, format));
+      addNote(getOperation(), text(*key.first, key.second, format));
   }
 
 private:
@@ -247,17 +247,6 @@ private:
         slow.weights.size() == 1 ? "" : "s",
         slow.weights.size() == 1 ? "s" : "", slow.seconds * 1e3,
         slow.readSeconds * 1e3);
-  }
-
-  /// Compile prints it, and plans keep it.
-  void addNote(const std::string &note) {
-    ModuleOp module = getOperation();
-    Builder builder(module.getContext());
-    SmallVector<Attribute> notes;
-    if (auto told = module->getAttrOfType<ArrayAttr>(kNotesAttr))
-      notes.assign(told.begin(), told.end());
-    notes.push_back(builder.getStringAttr(note));
-    module->setAttr(kNotesAttr, builder.getArrayAttr(notes));
   }
 
   /// Calls `visit` with each op of each phase, also after one that fails: a

@@ -14,7 +14,13 @@
 // are not its own (ExpertSlice, kernels/Abi.h). The sum of the two is always in
 // this order, whoever is ready first.
 //
-// Labels are those of the experts with ".0-15", ".16-63" and ".sum".
+// Experts that are no range, such as a layer's most used ones, are put together
+// (moe.stack of views) when weights are packed, and a map says which they are.
+// The others stay where they are in the whole tensors, of which nobody reads
+// the chosen ones then: no byte of the host's is copied or saved.
+//
+// Labels are those of the experts with ".0-15", ".16-63" and ".sum"; with a map
+// ".chosen-16", ".others-48".
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,16 +34,27 @@ namespace mlir::moe {
 /// Experts of the layer that `op` is of.
 int64_t expertCount(ExpertsOp op);
 
+/// The first `count` experts of `op`, or with kFrequenciesAttr those that most
+/// tokens choose, of equals the first. Ascending.
+SmallVector<int64_t> hottestExperts(ExpertsOp op, int64_t count);
+
+/// Part of all choices that are of these experts, by kFrequenciesAttr; without
+/// it all experts are alike.
+double shareOf(ExpertsOp op, ArrayRef<int64_t> experts);
+
+/// Whether the experts are the first ones, which need no map.
+bool areFirst(ArrayRef<int64_t> ascending);
+
 struct SlicedExperts {
   ExpertsOp first, rest;
   AddOp sum;
 };
 
-/// Replaces `op`, which has no slice and no residual yet, by ops for its
-/// experts [0, count) and for the rest. 0 < count < all of them. `share` of all
-/// choices are expected to be of the first ones. Attributes are those of `op`;
-/// the sum has none but a label.
-SlicedExperts sliceExperts(ExpertsOp op, int64_t count, double share);
+/// Replaces `op`, which has no slice and no residual yet, by ops for the
+/// `chosen` experts, in ascending order and neither none nor all, and for the
+/// rest. Attributes are those of `op`, without kFrequenciesAttr; the sum has
+/// none but a label.
+SlicedExperts sliceExperts(ExpertsOp op, ArrayRef<int64_t> chosen);
 
 } // namespace mlir::moe
 

@@ -82,6 +82,14 @@ LogicalResult moe::userError(Operation *op, const Twine &cause,
   return diagnostic;
 }
 
+void moe::addNote(ModuleOp module, const Twine &note) {
+  SmallVector<Attribute> notes;
+  if (auto before = module->getAttrOfType<ArrayAttr>(kNotesAttr))
+    llvm::append_range(notes, before);
+  notes.push_back(StringAttr::get(module.getContext(), note));
+  module->setAttr(kNotesAttr, ArrayAttr::get(module.getContext(), notes));
+}
+
 void moe::appendReason(Operation *op, const Twine &sentence) {
   std::string text;
   if (auto reason = op->getAttrOfType<StringAttr>(kReasonAttr))

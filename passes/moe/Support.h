@@ -57,6 +57,9 @@ Attribute weightKey(Value weight);
 /// do about it. Errors without a note are bugs of this compiler.
 LogicalResult userError(Operation *op, const Twine &cause, const Twine &fix);
 
+/// Adds a note, which compile prints and plans keep.
+void addNote(ModuleOp module, const Twine &note);
+
 /// Adds a sentence to moe.reason.
 void appendReason(Operation *op, const Twine &sentence);
 

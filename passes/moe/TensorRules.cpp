@@ -201,12 +201,7 @@ FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,
     if (!allowIdle)
       return userError(module, "tensor rule \"" + rule.text + "\" " + cause,
                        fix);
-    SmallVector<Attribute> notes;
-    if (auto before = module->getAttrOfType<ArrayAttr>(kNotesAttr))
-      llvm::append_range(notes, before);
-    notes.push_back(StringAttr::get(
-        module.getContext(), "tensor rule \"" + rule.text + "\" " + cause));
-    module->setAttr(kNotesAttr, ArrayAttr::get(module.getContext(), notes));
+    addNote(module, "tensor rule \"" + rule.text + "\" " + cause);
   }
   return devices;
 }

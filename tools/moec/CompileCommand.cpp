@@ -259,9 +259,9 @@ void addCompileCommand(moetool::Tool &tool) {
             "Experts per token; 0: as many as the model uses");
   CLI::Option *profile =
       add("Model", "--router-profile", r.routerProfile,
-          "What moert profile-router measured of the model, for "
-          "--max-dropped-mass")
-          ->excludes("--experts");
+          "What moert profile-router measured of the model: GPUs get the "
+          "experts of each layer that are used most, unless weights stay as "
+          "they are");
   CLI::Option *dropped =
       moetool::addNumber(
           *command, "--max-dropped-mass", r.maxDroppedMass,
@@ -269,8 +269,8 @@ void addCompileCommand(moetool::Tool &tool) {
           "this part of the gate mass that --router-profile has, such as 0.05",
           0.0f, 0.999f)
           ->group("Model")
-          ->needs(profile);
-  profile->needs(dropped);
+          ->needs(profile)
+          ->excludes("--experts");
   options->shaping.push_back(dropped);
   options->ofFiles.push_back(
       command

@@ -9,6 +9,7 @@
 #include "tools/moert/BatchedBench.h"
 #include "tools/moert/BenchReport.h"
 #include "tools/moert/Commands.h"
+#include "tools/moert/ExpertShares.h"
 #include "tools/moert/Shared.h"
 
 #include <chrono>
@@ -170,6 +171,33 @@ Status checkFlags(const BenchFlags &flags) {
   return Status::ok();
 }
 
+/// Whose experts the tokens of a test choose, where several devices have some:
+/// in an engine that runs one instruction at a time.
+Status watchExperts(const BenchFlags &flags, EngineOptions options,
+                    const std::atomic<bool> *cancel, BenchSubject &subject) {
+  constexpr int32_t kTokens = 64;
+  std::optional<ExpertShares> shares;
+  options.makeDevices = [&](const Plan &plan, const WeightFiles &files,
+                            DeviceOptions ofDevices) -> StatusOr<DeviceList> {
+    shares.emplace(plan);
+    MOE_ASSIGN_OR_RETURN(DeviceList devices,
+                         makeDevices(plan, files, std::move(ofDevices)));
+    return watchRouters(
+        plan, std::move(devices),
+        [&](const RouterChoice &choice) { shares->add(choice); });
+  };
+  MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
+                       flags.engine.open(options));
+  Sequence sequence = engine->sequence({.sharePrefixes = false});
+  sequence.setCancel(cancel);
+  subject.watchedTokens = std::min(kTokens, engine->context());
+  MOE_RETURN_IF_ERROR(
+      engine->append(sequence, randomTokens(*engine, subject.watchedTokens))
+          .status());
+  subject.expertShares = shares->shares();
+  return Status::ok();
+}
+
 Status bench(BenchFlags flags) {
   for (const std::string &text : flags.pairTexts) {
     MOE_ASSIGN_OR_RETURN(auto pair, parsePair(text));
@@ -181,11 +209,13 @@ Status bench(BenchFlags flags) {
   std::vector<BenchResult> results;
   std::vector<BatchedResult> batched;
   ProgressLine progress;
+  bool hasSplits = false;
   for (int32_t threads : flags.threads) {
     EngineOptions options = flags.engine.options;
     options.threads = threads;
     MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                          flags.engine.open(options));
+    hasSplits = ExpertShares(engine->plan()).hasSplits();
     // What was computed once must be computed again.
     Sequence sequence = engine->sequence({.sharePrefixes = false});
     sequence.setCancel(cancel);
@@ -219,6 +249,11 @@ Status bench(BenchFlags flags) {
     MappedFile::PageUse pages = engine->weightPages();
     if (pages.resident > 0)
       subject.hugePages = double(pages.huge) / double(pages.resident);
+  }
+  if (hasSplits && flags.parallel.empty()) {
+    progress.show("watching which experts are chosen");
+    MOE_RETURN_IF_ERROR(
+        watchExperts(flags, flags.engine.options, cancel, subject));
   }
   progress.clear();
   if (!flags.parallel.empty()) {

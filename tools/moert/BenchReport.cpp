@@ -91,7 +91,11 @@ Json record(const BenchSubject &subject, const BenchResult &result) {
                      std::optional<double> Reached::*which) {
     return of ? orNull((*of).*which) : Json(nullptr);
   };
-  Json samples = Json::array();
+  Json samples = Json::array(), shares = Json::array();
+  for (const ExpertShares::Share &share : subject.expertShares)
+    shares.push_back({{"device", share.device},
+                      {"of_experts", share.expected},
+                      {"of_choices", share.seen}});
   for (const Rate &rate : result.limits)
     samples.push_back(rate.best);
   return {{"build_commit", subject.version},
@@ -133,7 +137,24 @@ Json record(const BenchSubject &subject, const BenchResult &result) {
           {"sustained_peak_fraction", fraction(peak, &Reached::ofSustained)},
           {"samples_ns", result.nanoseconds},
           {"samples_ts", result.rates()},
-          {"samples_limit", samples}};
+          {"samples_limit", samples},
+          {"expert_shares", shares}};
+}
+
+/// "Of the experts' choices, in layers that have some on several devices: gpu0
+/// 41.0 % with 12.5 % of the experts, cpu0 ...", or "".
+std::string sharesText(const BenchSubject &subject) {
+  if (subject.expertShares.empty())
+    return "";
+  std::string text;
+  for (const ExpertShares::Share &share : subject.expertShares)
+    text += fmt::format("{}{} {:.1f} % with {:.1f} % of the experts",
+                        text.empty() ? "" : ", ", share.device,
+                        100 * share.seen, 100 * share.expected);
+  return fmt::format(
+      "\nexperts chosen by {} random tokens, in layers on several "
+      "devices: {}\n",
+      subject.watchedTokens, text);
 }
 
 /// RFC 4180: quoted, quotes doubled.
@@ -227,7 +248,7 @@ std::string benchMarkdown(const BenchSubject &subject,
          fractionText(result, &Reached::ofSustained, &Rate::sustained)});
   }
   constexpr size_t text[] = {0, 3};
-  return markdownTable(rows, text);
+  return markdownTable(rows, text) + sharesText(subject);
 }
 
 std::string benchJson(const BenchSubject &subject,

@@ -4,6 +4,7 @@
 #define MOE_TOOLS_MOERT_BENCHREPORT_H
 
 #include "runtime/device/cpu/Calibrate.h"
+#include "tools/moert/ExpertShares.h"
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -28,6 +29,10 @@ struct BenchSubject {
   /// Of the weight bytes that the tests touched, the part in huge pages; none
   /// where the system does not tell.
   std::optional<double> hugePages = {};
+  /// Where layers have experts on several devices: whose random tokens choose,
+  /// and of how many tokens that is.
+  std::vector<ExpertShares::Share> expertShares = {};
+  int32_t watchedTokens = 0;
 };
 
 /// One test, repeated: after `depth` tokens, `prompt` tokens as one prompt,

@@ -43,6 +43,39 @@ func.func @stack_count(%w: tensor<8x32xf32>) {
 
 // -----
 
+// Matrices of a weight with several count as many, and rows of biases as rows.
+func.func @stack_matrices(%w: tensor<2x8x32xf32>, %v: tensor<8x32xf32>) {
+  // expected-error @below {{expected weights 2 to match the result's matrices, got 3}}
+  %r = moe.stack %w, %v : (tensor<2x8x32xf32>, tensor<8x32xf32>) -> tensor<2x8x32xf32>
+  return
+}
+
+// -----
+
+func.func @stack_rows(%w: tensor<2x32xf32>, %v: tensor<3x32xf32>) {
+  // expected-error @below {{expected weights 4 to match the result's rows, got 5}}
+  %r = moe.stack %w, %v : (tensor<2x32xf32>, tensor<3x32xf32>) -> tensor<4x32xf32>
+  return
+}
+
+// -----
+
+func.func @frequencies_count(%x: tensor<?x64xf32>, %ids: tensor<?x2xi32>, %mix: tensor<?x2xf32>, %up: tensor<8x32x64xf32>, %down: tensor<8x64x32xf32>) {
+  // expected-error @below {{expected moe.frequencies of 8 experts, found 2}}
+  %y = moe.experts %x, %ids, %mix, %up, %up, %down {moe.frequencies = array<f32: 0.5, 0.25>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @frequencies_none(%x: tensor<?x64xf32>, %ids: tensor<?x2xi32>, %mix: tensor<?x2xf32>, %up: tensor<2x32x64xf32>, %down: tensor<2x64x32xf32>) {
+  // expected-error @below {{expected moe.frequencies to be numbers from 0 on, not all 0}}
+  %y = moe.experts %x, %ids, %mix, %up, %up, %down {moe.frequencies = array<f32: 0.0, 0.0>} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<2x32x64xf32>, tensor<2x32x64xf32>, tensor<2x64x32xf32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
 func.func @stack_shape(%w: tensor<8x32xf32>) {
   // expected-error @below {{expected weight [rows, columns] = [4, 32], got [8, 32]}}
   %r = moe.stack %w : (tensor<8x32xf32>) -> tensor<1x4x32xf32>

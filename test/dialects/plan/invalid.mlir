@@ -245,7 +245,7 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 1x8x4xF32 strides [128, 16]
-  // expected-error @+1 {{expected 3 weights, found 2}}
+  // expected-error @+1 {{expected 3 matrices of weights, found 2}}
   %s = plan.stack "s" of %k, %k : 3x8x4xF32
 }
 
@@ -257,8 +257,35 @@ plan.program attributes {
     model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
   %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
   %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
-  // expected-error @+1 {{expected weights of shape 1x8x4, found 2x8x4}}
+  // Matrices of each, which are too many.
+  // expected-error @+1 {{expected 1 matrices of weights, found 2}}
   %s = plan.stack "s" of %k : 1x8x4xF32
+}
+
+// -----
+
+// Rows of several are one matrix.
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %k = plan.weight "k" in %f at 512 : 1x8x4xF32 strides [128, 16]
+  %l = plan.weight "l" in %f at 640 : 1x2x4xF32 strides [32, 16]
+  // expected-error @+1 {{expected 9 rows of weights, found 10}}
+  %s = plan.stack "s" of %k, %l : 1x9x4xF32
+}
+
+// -----
+
+plan.program attributes {
+    architecture = "", compiler = "", context = 1 : i32, experts = 0 : i32,
+    experts_used = 0 : i32, hidden = 1 : i64, layers = 0 : i32, model_hash = "",
+    model_name = "", options = "", parameters = 0 : i64, target = "", vocab = 1 : i64} {
+  %f = plan.file model "a" bytes 4096 header 8 hash "0123456789abcdef0123456789abcdef"
+  %k = plan.weight "k" in %f at 512 : 2x8x4xF32 strides [128, 16]
+  // expected-error @+1 {{expected weights of shape 1x8x4, found 2x8x4}}
+  %s = plan.stack "s" of %k, %k : 1x16x4xF32
 }
 
 // -----

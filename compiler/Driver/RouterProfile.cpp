@@ -1,10 +1,12 @@
-#include "compiler/Driver/ExpertCounts.h"
+#include "compiler/Driver/RouterProfile.h"
 
 #include "compiler/Machine/Targets/JsonPlace.h"
+#include "dialects/moe/ExpertFrequencies.h"
 #include "dialects/moe/Moe.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "runtime/base/ReadInput.h"
 
-#include <cmath>
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
 
@@ -84,6 +86,30 @@ StatusOr<int64_t> countOf(const Json &layer, int64_t used, double mostDropped,
   return used;
 }
 
+/// Of each expert the part of tokens that choose it.
+StatusOr<std::vector<float>> frequenciesOf(const Json &layer, int64_t experts,
+                                           const JsonPlace &place) {
+  constexpr const char *key = "frequency";
+  auto it = layer.find(key);
+  if (it == layer.end())
+    return place.error(fmt::format("has no \"{}\"", key));
+  JsonPlace list = place / key;
+  if (!it->is_array() || int64_t(it->size()) != experts)
+    return list.error(fmt::format(
+        "expected a list of {} numbers, one for each expert", experts));
+  std::vector<float> frequencies;
+  for (size_t index = 0; index < it->size(); ++index) {
+    const Json &number = (*it)[index];
+    if (!number.is_number() || !(number.get<double>() >= 0) ||
+        !(number.get<double>() <= 1))
+      return (list / index).error("expected a part of tokens from 0 to 1");
+    frequencies.push_back(number.get<float>());
+  }
+  if (std::ranges::all_of(frequencies, [](float part) { return part == 0; }))
+    return list.error("no token chose any expert");
+  return frequencies;
+}
+
 Status otherModel(const std::string &path, const std::string &why) {
   return Status(StatusCode::Usage,
                 fmt::format("{}: {}; measure this model with moert "
@@ -93,9 +119,9 @@ Status otherModel(const std::string &path, const std::string &why) {
 
 } // namespace
 
-StatusOr<std::vector<int64_t>> expertCounts(const std::string &path,
-                                            double mostDropped,
-                                            mlir::ModuleOp module) {
+StatusOr<RouterProfile> readRouterProfile(const std::string &path,
+                                          double mostDropped,
+                                          mlir::ModuleOp module) {
   MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, kMostBytes));
   MOE_ASSIGN_OR_RETURN(Json json, parseJson(path, text, /*depth=*/8));
   JsonPlace root(path, text);
@@ -108,7 +134,9 @@ StatusOr<std::vector<int64_t>> expertCounts(const std::string &path,
   std::map<int64_t, Choice> routers = routersOf(module);
   if (routers.empty())
     return otherModel(path, "the model has no experts to leave out");
-  std::vector<int64_t> counts(size_t(routers.rbegin()->first) + 1);
+  RouterProfile profile;
+  std::vector<int64_t> &counts = profile.counts;
+  counts.resize(size_t(routers.rbegin()->first) + 1);
   for (size_t index = 0; index < layers->size(); ++index) {
     const Json &layer = (*layers)[index];
     JsonPlace place = root / "layers" / index;
@@ -135,12 +163,25 @@ StatusOr<std::vector<int64_t>> expertCounts(const std::string &path,
       return place.error(fmt::format("layer {} is there twice", number));
     MOE_ASSIGN_OR_RETURN(counts[size_t(number)],
                          countOf(layer, used, mostDropped, place));
+    MOE_ASSIGN_OR_RETURN(profile.frequencies[number],
+                         frequenciesOf(layer, experts, place));
   }
   for (const auto &[number, router] : routers)
     if (counts[size_t(number)] == 0)
       return otherModel(path,
                         fmt::format("has nothing about layer {}", number));
-  return counts;
+  return profile;
+}
+
+void setFrequencies(const RouterProfile &profile, mlir::ModuleOp module) {
+  module.walk([&](mlir::moe::ExpertsOp op) {
+    std::optional<int64_t> layer = mlir::moe::layerOf(op);
+    auto known =
+        layer ? profile.frequencies.find(*layer) : profile.frequencies.end();
+    if (known != profile.frequencies.end())
+      op->setAttr(mlir::moe::kFrequenciesAttr,
+                  mlir::DenseF32ArrayAttr::get(op.getContext(), known->second));
+  });
 }
 
 } // namespace moec
