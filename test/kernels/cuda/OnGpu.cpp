@@ -243,8 +243,9 @@ cuda::Step mirrorStep(const Step &step, Mirror &mirror) {
 
 cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
   cuda::LaunchContext context;
-  // Phases are for more rows than most steps have.
-  context.maxTokens = step.tokens + 3;
+  // Phases are for more rows than most steps have; those for one or two have
+  // kernels of their own.
+  context.maxTokens = step.tokens <= 2 ? step.tokens : step.tokens + 3;
   context.maxSequences = step.sequenceCount + 1;
   context.maxPositions = 5;
   for (int32_t i = 0; i < step.sequenceCount; ++i)

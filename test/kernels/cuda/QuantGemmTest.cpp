@@ -90,7 +90,7 @@ class QuantGemmTest : public testing::TestWithParam<Format> {};
 
 TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
   Random random(51);
-  for (int32_t tokens : {1, 3, 8, 11, 40})
+  for (int32_t tokens : {1, 2, 3, 8, 11, 40})
     for (bool accumulate : {false, true}) {
       int64_t rows = 45, cols = 512;
       Panels w(GetParam(), 1, rows, cols, random);
@@ -122,7 +122,7 @@ TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
 // What each format is tested with where all of this file takes too long.
 TEST_P(QuantGemmTest, OneTokenAFewAndMany) {
   Random random(55);
-  for (int32_t tokens : {1, 3, 11}) {
+  for (int32_t tokens : {1, 2, 3, 11}) {
     int64_t rows = 19, cols = 256;
     Panels w(GetParam(), 1, rows, cols, random);
     Acts acts(tokens, cols, 5);
@@ -141,7 +141,7 @@ TEST_P(QuantGemmTest, OneTokenAFewAndMany) {
 
 TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
   Random random(52);
-  for (int32_t tokens : {1, 5, 8, 23, 70}) {
+  for (int32_t tokens : {1, 2, 5, 8, 23, 70}) {
     int64_t rows = 37, cols = 768;
     Panels gate(GetParam(), 1, rows, cols, random);
     Panels up(GetParam(), 1, rows, cols, random);
