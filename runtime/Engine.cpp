@@ -129,13 +129,18 @@ Status Engine::createDevices(const EngineOptions &options,
       batch_ = phase;
     else if (phase.name == "prefill")
       prefill_ = phase;
+    else if (phase.name == "streamed_prefill")
+      streamed_ = phase;
     else
       logits_ = phase;
   return Status::ok();
 }
 
 int32_t Engine::ubatch() const {
-  return prefill_ ? prefill_->maxTokens : decode_.maxTokens;
+  const RunnablePhase &longest = streamed_  ? *streamed_
+                                 : prefill_ ? *prefill_
+                                            : decode_;
+  return longest.maxTokens;
 }
 
 Sequence Engine::sequence(SequenceOptions options) {

@@ -237,7 +237,7 @@ private:
   std::optional<KvPool> pool_;
   std::optional<StatePool> states_; ///< Where layers have states.
   RunnablePhase decode_, logits_;
-  std::optional<RunnablePhase> prefill_, batch_;
+  std::optional<RunnablePhase> prefill_, streamed_, batch_;
   std::vector<moek::SequenceRows> rows_; ///< Of the running step.
   std::vector<float> hidden_;            ///< Rows between a phase and the head.
   int64_t hiddenSize_ = 0;

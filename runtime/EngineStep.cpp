@@ -193,6 +193,8 @@ Status Engine::step(std::span<Request> requests, const LogitsSink &sink) {
     MOE_RETURN_IF_ERROR(run(phase, left.first(together)));
     left = left.subspan(together);
   }
+  if (streamed_ && promptRows >= streamed_->minTokens)
+    return run(*streamed_, prompts);
   if (prefill_ && promptRows >= prefill_->minTokens)
     return run(*prefill_, prompts);
   for (Part part : prompts) {

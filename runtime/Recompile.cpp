@@ -240,8 +240,9 @@ std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
   int64_t each = kvPagesOf(plan.context()), context = contextOf(pages);
   int32_t ubatch = 1;
   for (const fb::Phase *phase : *plan.phases())
-    if (text(phase->name()) == "prefill")
-      ubatch = phase->max_tokens();
+    if (text(phase->name()) == "prefill" ||
+        text(phase->name()) == "streamed_prefill")
+      ubatch = std::max(ubatch, phase->max_tokens());
 
   std::string_view change;
   std::vector<OptionChange> changes;

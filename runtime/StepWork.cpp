@@ -37,8 +37,9 @@ StepWork phaseWork(const Plan &plan, std::string_view name, StepSize step) {
 
 StepWork sequenceWork(const Plan &plan, StepSize step) {
   return sumOf(plan, step, [&](const fb::Phase &phase) {
-    bool ofOne =
-        text(phase.name()) == "decode" || text(phase.name()) == "prefill";
+    bool ofOne = text(phase.name()) == "decode" ||
+                 text(phase.name()) == "prefill" ||
+                 text(phase.name()) == "streamed_prefill";
     return ofOne && phase.min_tokens() <= step.tokens &&
            phase.max_tokens() >= step.tokens;
   });

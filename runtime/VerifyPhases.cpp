@@ -111,21 +111,57 @@ template <class T> bool aligned(const flatbuffers::Vector<T> *vector) {
 class Residents {
 public:
   explicit Residents(const fb::Plan &plan) {
-    for (uint32_t i = 0; i < count(plan.residency()); ++i)
-      keys_.push_back(key(plan.residency()->Get(i)->weight(),
-                          plan.residency()->Get(i)->device()));
+    for (uint32_t i = 0; i < count(plan.residency()); ++i) {
+      const fb::Residency &entry = *plan.residency()->Get(i);
+      keys_.push_back(key(entry.weight(), entry.device(), entry.mode()));
+    }
     std::ranges::sort(keys_);
   }
-  bool has(uint32_t weight, uint32_t device) const {
-    return std::ranges::binary_search(keys_, key(weight, device));
+  bool has(uint32_t weight, uint32_t device, fb::ResidencyMode mode) const {
+    return std::ranges::binary_search(keys_, key(weight, device, mode));
   }
 
 private:
-  static uint64_t key(uint32_t weight, uint32_t device) {
-    return uint64_t(weight) << 32 | device;
+  static uint64_t key(uint32_t weight, uint32_t device,
+                      fb::ResidencyMode mode) {
+    return uint64_t(weight) << 32 | uint64_t(device) << 1 | uint64_t(mode);
   }
   std::vector<uint64_t> keys_;
 };
+
+/// That gemms of experts, and they alone, read weights that are streamed: all
+/// of an instruction or none, whose matrices follow each other.
+Status verifyStreamed(const fb::Plan &plan, const Residents &residents,
+                      const OpSpec &spec, const fb::Instruction &instruction) {
+  uint32_t device = deviceOf(plan, instruction);
+  bool isOfExperts = spec.op == moek::OpCode::ExpertsLinear ||
+                     spec.op == moek::OpCode::ExpertsGateUp;
+  uint32_t streamed = 0, gemms = 0;
+  for (uint32_t i = 0; i < spec.operands.size(); ++i) {
+    const fb::Operand &operand = *instruction.operands()->Get(i);
+    if (operand.kind() != fb::OperandKind::Weight)
+      continue;
+    gemms += spec.operands[i].gemm;
+    if (!residents.has(operand.index(), device, fb::ResidencyMode::Streamed))
+      continue;
+    std::string_view name = spec.operands[i].name;
+    if (!isOfExperts || !spec.operands[i].gemm)
+      return invalidPlan("operand {} is a weight that is streamed, which only "
+                         "gemms of experts read",
+                         name);
+    const fb::Weight &w = *plan.weights()->Get(operand.index());
+    int64_t rows = moek::storedRows(moek::Layout(w.layout()), w.rows());
+    if (w.row_stride() != int64_t(rowBytesOf(w)) ||
+        w.outer_stride() != rows * w.row_stride())
+      return invalidPlan("operand {} is a weight that is streamed, and there "
+                         "are gaps between its matrices",
+                         name);
+    ++streamed;
+  }
+  if (streamed > 0 && streamed < gemms)
+    return invalidPlan("{} of its {} weights are streamed", streamed, gemms);
+  return Status::ok();
+}
 
 /// Only a copy reaches into the memory of another device, and never into what
 /// each of its workers has for itself.
@@ -153,7 +189,9 @@ Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
         return invalidPlan("operand {} is on another device", name);
       break;
     case fb::OperandKind::Weight:
-      if (!residents.has(operand.index(), device))
+      if (!residents.has(operand.index(), device,
+                         fb::ResidencyMode::Resident) &&
+          !residents.has(operand.index(), device, fb::ResidencyMode::Streamed))
         return invalidPlan("operand {} is a weight that device {} does not "
                            "have",
                            name, device);
@@ -163,7 +201,7 @@ Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
       break;
     }
   }
-  return Status::ok();
+  return verifyStreamed(plan, residents, spec, instruction);
 }
 
 /// Operations per token far above any model's, of which sums stay far below
@@ -355,7 +393,9 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
                        phase.max_tokens());
   // Any remainder of a prompt, and any count of sequences, must have a phase.
   bool isBatch = text(phase.name()) == "batch";
-  if (text(phase.name()) != "prefill" && phase.min_tokens() > (isBatch ? 2 : 1))
+  bool isOfPrompts = text(phase.name()) == "prefill" ||
+                     text(phase.name()) == "streamed_prefill";
+  if (!isOfPrompts && phase.min_tokens() > (isBatch ? 2 : 1))
     return invalidPlan("takes at least {} tokens, expected {}",
                        phase.min_tokens(), isBatch ? 2 : 1);
   if (isBatch && phase.max_tokens() < plan.sequences())
@@ -397,7 +437,9 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
 } // namespace
 
 Status verifyPhases(const fb::Plan &plan) {
-  constexpr std::string_view names[] = {"decode", "prefill", "logits", "batch"};
+  constexpr std::string_view names[] = {"decode", "prefill", "logits", "batch",
+                                        "streamed_prefill"};
+  const fb::Phase *prefill = nullptr, *streamed = nullptr;
   bool seen[std::size(names)] = {};
   Residents residents(plan);
   for (uint32_t i = 0; i < count(plan.phases()); ++i) {
@@ -407,17 +449,26 @@ Status verifyPhases(const fb::Plan &plan) {
         std::begin(names);
     if (which == std::size(names))
       return invalidPlan("phase {} is named {}, expected decode, prefill, "
-                         "batch or logits",
+                         "streamed_prefill, batch or logits",
                          i, quoted(text(phase->name())));
     if (seen[which])
       return invalidPlan("there are two phases named {}", names[which]);
     seen[which] = true;
+    if (which == 1)
+      prefill = phase;
+    if (which == 4)
+      streamed = phase;
     MOE_RETURN_IF_ERROR(verifyPhase(plan, *phase, residents)
                             .at(fmt::format("phase {}", names[which])));
   }
   if (!seen[0] || !seen[2])
     return invalidPlan("there is no phase named {}",
                        seen[0] ? "logits" : "decode");
+  if (streamed &&
+      (!prefill || streamed->min_tokens() != prefill->max_tokens() + 1))
+    return invalidPlan("phase streamed_prefill takes {} tokens and more, "
+                       "expected as many as follow those of phase prefill",
+                       streamed->min_tokens());
   if (plan.sequences() > 1 && !seen[3])
     return invalidPlan("is for {} sequences, but there is no phase named batch",
                        plan.sequences());

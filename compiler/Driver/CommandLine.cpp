@@ -57,6 +57,10 @@ static std::string placementOptions(const CompileRequest &request) {
     add("--n-cpu-moe", std::to_string(request.cpuMoeLayers));
   if (request.gpuLayers != defaults.gpuLayers)
     add("-ngl", std::to_string(request.gpuLayers));
+  if (request.streamExperts != defaults.streamExperts)
+    add("--stream-experts", request.streamExperts < 0
+                                ? "auto"
+                                : std::to_string(request.streamExperts));
   if (request.allowUnmatchedRules)
     line += " --allow-unmatched-rules";
   return line;

@@ -98,6 +98,7 @@ Status fillOptions(const CompileRequest &request, int64_t context,
     options.tensorRules.push_back(rule);
   options.cpuMoeLayers = request.cpuMoeLayers;
   options.gpuLayers = request.gpuLayers;
+  options.streamExperts = request.streamExperts;
   options.allowUnmatched = request.allowUnmatchedRules;
   options.typicalPrompt = request.typicalPrompt;
   MOE_ASSIGN_OR_RETURN(

@@ -28,6 +28,7 @@ std::optional<StatusCode> userFailureOf(std::string_view pass) {
       {"moe-reduce-experts", StatusCode::Usage},
       {"moe-apply-rules", StatusCode::Usage},
       {"moe-place-devices", StatusCode::DoesNotFit},
+      {"moe-stream-experts", StatusCode::Usage},
       {"moe-select-kernels", StatusCode::Unsupported},
       {"plan-check-memory", StatusCode::DoesNotFit},
   };

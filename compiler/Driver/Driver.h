@@ -61,6 +61,9 @@ struct CompileRequest {
   std::string rulesFile;    ///< Of KTransformers' rules (ModuleRules.h), or "".
   int64_t cpuMoeLayers = 0; ///< Whose experts are the host's; -1: of all.
   int64_t gpuLayers = -1;   ///< To be on GPUs, from the last; -1: as is best.
+  /// From how many tokens on a step of a prompt streams experts of the host to
+  /// the GPU; -1: where it pays; 0: never.
+  int64_t streamExperts = 0;
   bool allowUnmatchedRules = false;
   /// NVIDIA's compiler of kernels, where a plan needs it; "" for the newest
   /// that is found.

@@ -3,6 +3,7 @@
 #include "dialects/moe/Moe.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
 #include "runtime/base/ReadInput.h"
 
@@ -72,8 +73,10 @@ std::string placedRules(ModuleOp module) {
   for (func::FuncOp function : module.getOps<func::FuncOp>())
     function.walk([&](CostOpInterface op) {
       auto device = op->getAttrOfType<StringAttr>(kDeviceAttr);
-      // Copies, and ops that no rule could name.
+      // Copies, ops that no rule could name, and what is where --stream-experts
+      // had it, not placement.
       if (!device || isa<TransferOp>(op.getOperation()) ||
+          op->hasAttr(kStreamedAttr) || function.getName() == kStreamedName ||
           !op->hasAttr(kLabelAttr) || addsSlices(op))
         return;
       std::optional<int64_t> layer = layerOf(op);

@@ -209,6 +209,9 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kNotesAttr, isKind<ArrayAttr>, "an array"},
       {kKvRowsAttr, isKind<IntegerAttr>, "an integer"},
       {kFrequenciesAttr, isFrequencies, "numbers from 0 on, not all 0"},
+      // Of passes/moe/StreamExperts.h.
+      {"moe.streamed", isKind<UnitAttr>, "without a value"},
+      {"moe.stream_reserve", isKind<IntegerAttr>, "an integer"},
   };
   for (const Known &known : table) {
     if (attribute.getName() != known.name)

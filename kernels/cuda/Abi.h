@@ -175,6 +175,30 @@ struct GemmArgs {
   int tail; ///< HeadLinear: columns of a head that are copied.
 };
 
+/// How many blocks bring matrices, whatever the rest of a grid does.
+constexpr int kBringBlocks = 32;
+
+/// Matrices of `count` experts, of one weight or two, to be brought from the
+/// host's memory: those that have rows.
+struct Bring {
+  const u8 *from[2];
+  u8 *to[2];
+  i64 matrixBytes[2]; ///< 0: there is no such weight.
+  const int *offsets; ///< [count + 1]
+  int count;
+};
+
+struct StreamExpertsArgs {
+  const Step *step;
+  Bring part;
+};
+
+/// A part of experts, which was brought before, and the next one. Blocks with
+/// z = 0 bring, others multiply.
+struct GemmPartArgs : GemmArgs {
+  Bring next;
+};
+
 struct AbsorbQueryArgs {
   const Step *step;
   const float *q;

@@ -76,7 +76,8 @@ constexpr int kBlocksPerSm = 1; // Two would spill.
 constexpr int kBlocksPerSm = 2;
 #endif
 
-MOE_KERNEL(256, kBlocksPerSm)(const __grid_constant__ GemmArgs a) {
+MOE_KERNEL(256, kBlocksPerSm)(const __grid_constant__ MOE_GEMM_ARGS a) {
+  MOE_BRING_NEXT(a)
   Job job = findJob(a);
   if (job.count <= 0)
     return;

@@ -455,7 +455,8 @@ MOE_DEVICE void storeOwn(Stage &stage, const Own &own, int first) {
 
 // Up to 255 registers a lane, of which 64 are sums: two warps for each quarter
 // of a multiprocessor, whose 16 mma a unit do not wait for each other.
-MOE_KERNEL(kThreads, 256 / kThreads)(const __grid_constant__ GemmArgs a) {
+MOE_KERNEL(kThreads, 256 / kThreads)(const __grid_constant__ MOE_GEMM_ARGS a) {
+  MOE_BRING_NEXT(a)
   extern __shared__ uint4 memory[];
   Stage *stages = (Stage *)memory;
   Job job = findGroup(a);

@@ -185,7 +185,8 @@ MOE_DEVICE void multiplyPanel(float (&sums)[4][MOE_ROWS], const u8 *panel,
 
 // Three blocks of one row: 80 registers. Two rows need more than half of what a
 // multiprocessor has.
-MOE_KERNEL(256, kBlocks)(const __grid_constant__ GemmArgs a) {
+MOE_KERNEL(256, kBlocks)(const __grid_constant__ MOE_GEMM_ARGS a) {
+  MOE_BRING_NEXT(a)
   __shared__ float parts[2][8][MOE_ROWS][16];
   Job job = findJob(a);
   if (job.count <= 0)

@@ -13,6 +13,21 @@
 
 #include "kernels/cuda/Device.cuh"
 
+#ifdef MOE_PART
+#include "kernels/cuda/Bring.cuh"
+/// Of a product of experts that are brought in parts (Bring.cuh).
+#define MOE_GEMM_ARGS GemmPartArgs
+#define MOE_BRING_NEXT(a)                                                      \
+  if (blockIdx.z == 0) {                                                       \
+    bring(a.next, i64(blockIdx.y) * gridDim.x + blockIdx.x,                    \
+          i64(gridDim.x) * gridDim.y);                                         \
+    return;                                                                    \
+  }
+#else
+#define MOE_GEMM_ARGS GemmArgs
+#define MOE_BRING_NEXT(a)
+#endif
+
 #define MOE_TOKENS 0
 #define MOE_HEADS 1
 #define MOE_EXPERTS 2
@@ -37,8 +52,12 @@ MOE_DEVICE int expertOf(const GemmArgs &a, int p) {
 
 MOE_DEVICE Job findJob(const GemmArgs &a) {
 #if MOE_JOBS == MOE_EXPERTS
-  // Slots of experts on other devices are in no group.
+  // Slots of experts on other devices are in no group. Of a part the slots
+  // before it are not its own.
   int p = blockIdx.y;
+#ifdef MOE_PART
+  p += a.offsets[0];
+#endif
   if (p >= a.offsets[a.experts])
     return {0, 0, 0};
   int expert = expertOf(a, p);

@@ -429,6 +429,8 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
 
 int64_t workspaceBytes(OpCode op, const void *args,
                        const LaunchContext &context) {
+  if (context.parts)
+    return slotBytes(op, args, context);
   if (op != OpCode::MlaAttention)
     return 0;
   const auto &a = *static_cast<const moek::MlaAttentionArgs *>(args);

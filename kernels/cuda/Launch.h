@@ -71,6 +71,10 @@ struct LaunchContext {
   int arch = 89;            ///< Compute capability * 10.
   int multiprocessors = 128;
   // Addresses on the device; null where nothing is launched yet.
+  /// Above 0: an instruction of experts reads its gemm weights, which are in
+  /// the host's memory, mapped, in so many parts that come to two slots of the
+  /// workspace.
+  int32_t parts = 0;
   const Step *step = nullptr;
   std::byte *workspace = nullptr; ///< workspaceBytes() of them.
 };
@@ -91,6 +95,14 @@ GemmFn gemmOnGpu();
 /// does it: of an op or format without kernels, or a form that no gemm reads.
 std::vector<Launch> launchesOf(OpCode op, const void *args,
                                const LaunchContext &context);
+
+/// How many parts weights are streamed in of which all experts of an
+/// instruction have `bytes`: slots are at most 256 MiB, of which 64 GB/s take 4
+/// ms, beside which launches are little.
+int32_t streamedParts(int64_t bytes, int64_t experts);
+
+/// Of a slot that `count` matrices of `matrixBytes` each of a weight come to.
+int64_t slotBytes(int64_t matrixBytes, int64_t count);
 
 /// Device memory that these launches use and that nobody else may use
 /// meanwhile; any content.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 
 namespace moek::cuda {
 
@@ -38,7 +39,8 @@ struct Product {
   Format format = Format::F32, upFormat = Format::F32;
   bool isGate = false;
   int64_t heads = 1;
-  int64_t maxRows = 1;                      ///< Tokens, of experts slots.
+  int64_t maxRows = 1; ///< Tokens, of experts slots.
+  int64_t sharers = 1; ///< Experts that the slots are shared out among.
   Activation activation = Activation::Silu; ///< Of a gate.
 };
 
@@ -65,6 +67,7 @@ Product productOf(OpCode op, const void *args, const LaunchContext &context) {
     g.offsets = a.offsets;
     g.slots = a.slots;
     g.experts = int(w.outer);
+    p.sharers = std::max<int64_t>(w.outer, 1);
     g.topK = a.topK;
     g.actPerToken = perToken;
     p.maxRows = int64_t(context.maxTokens) * a.topK;
@@ -211,9 +214,7 @@ constexpr int64_t kFewRows = 8;
 
 /// Rows that meet a matrix, about: experts share them out.
 int64_t rowsPerMatrix(const Product &p) {
-  return p.jobs == Jobs::Experts
-             ? blocksFor(p.maxRows, std::max(p.args.experts, 1))
-             : p.maxRows;
+  return p.jobs == Jobs::Experts ? blocksFor(p.maxRows, p.sharers) : p.maxRows;
 }
 
 /// What Rows16.cuh says of a format by MOE_MIN, MOE_HALVES and MOE_SHIFTS.
@@ -290,9 +291,8 @@ std::vector<Launch> gemm(const Product &p, int arch) {
 }
 } // namespace
 
-std::vector<Launch> gemmLaunches(OpCode op, const void *args,
-                                 const LaunchContext &context) {
-  Product p = productOf(op, args, context);
+static std::vector<Launch> wholeLaunches(const Product &p,
+                                         const LaunchContext &context) {
   if (p.isGate && p.format != p.upFormat)
     return {};
   if (context.form.layout == Layout::Gguf)
@@ -305,6 +305,122 @@ std::vector<Launch> gemmLaunches(OpCode op, const void *args,
   if (rows > kFewRows)
     return gemm(p, context.arch);
   return rows > 2 ? gemvMma(p) : gemv(p, rows);
+}
+
+//===----------------------------------------------------------------------===//
+// Experts that are streamed
+//===----------------------------------------------------------------------===//
+
+int32_t streamedParts(int64_t bytes, int64_t experts) {
+  constexpr int64_t kMostSlot = int64_t(256) << 20;
+  int64_t parts = std::max<int64_t>(2, (bytes + kMostSlot - 1) / kMostSlot);
+  return int32_t(std::clamp<int64_t>(parts, 1, std::max<int64_t>(experts, 1)));
+}
+
+int64_t slotBytes(int64_t matrixBytes, int64_t count) {
+  constexpr int64_t kLine = 128; // Of a GPU's cache.
+  return (matrixBytes * count + kLine - 1) / kLine * kLine;
+}
+
+namespace {
+/// Experts of a part, but perhaps of the last.
+int64_t partExperts(const Product &p, const LaunchContext &context) {
+  return (p.args.experts + context.parts - 1) / context.parts;
+}
+
+/// Addresses may not be known yet.
+template <class T> T *after(T *p, int64_t elements) {
+  return reinterpret_cast<T *>(reinterpret_cast<uintptr_t>(p) +
+                               uintptr_t(elements) * sizeof(T));
+}
+
+/// `count` experts from number `begin` on, to where `slot` is.
+Bring bringTo(const Product &p, int64_t begin, int64_t count, u8 *slot) {
+  Bring b{};
+  const Matrix *weights[] = {&p.args.w, &p.args.up};
+  for (int i = 0; i < (p.isGate ? 2 : 1); ++i) {
+    int64_t bytes = weights[i]->outerStride;
+    b.from[i] = after(weights[i]->data, begin * bytes);
+    b.to[i] = slot;
+    b.matrixBytes[i] = bytes;
+    slot = after(slot, slotBytes(bytes, count));
+  }
+  b.offsets = after(p.args.offsets, begin);
+  b.count = int(count);
+  return b;
+}
+
+/// The launches of a part, that bring `next` too.
+std::vector<Launch> partLaunches(const Product &whole, const Bring &here,
+                                 int64_t begin, const Bring &next,
+                                 const LaunchContext &context) {
+  Product p = whole;
+  p.args.w.data = here.to[0];
+  p.args.up.data = here.to[1];
+  p.args.offsets = here.offsets;
+  p.args.experts = here.count;
+  for (const float **bias : {&p.args.bias, &p.args.upBias})
+    if (*bias)
+      *bias = after(*bias, begin * p.args.w.rows);
+  std::vector<Launch> launches = wholeLaunches(p, context);
+  for (Launch &launch : launches) {
+    launch.kernel.entry += "_part";
+    launch.kernel.defines.push_back("MOE_PART");
+    launch.grid[2] = 2;
+    GemmPartArgs args{};
+    static_cast<GemmArgs &>(args) = p.args;
+    args.next = next;
+    static_assert(sizeof(args) <= kMaxArgBytes);
+    std::memcpy(launch.args.data(), &args, sizeof(args));
+    launch.argBytes = sizeof(args);
+  }
+  return launches;
+}
+
+std::vector<Launch> streamedLaunches(const Product &p,
+                                     const LaunchContext &context) {
+  if (p.jobs != Jobs::Experts)
+    return {};
+  int64_t each = partExperts(p, context);
+  auto *memory = reinterpret_cast<u8 *>(context.workspace);
+  int64_t slot = slotBytes(p.args.w.outerStride, each) +
+                 (p.isGate ? slotBytes(p.args.up.outerStride, each) : 0);
+  auto partAt = [&](int64_t part) {
+    int64_t begin = std::min<int64_t>(part * each, p.args.experts);
+    return bringTo(p, begin, std::min(each, p.args.experts - begin),
+                   after(memory, part % 2 * slot));
+  };
+  Bring here = partAt(0);
+  std::vector<Launch> all{makeLaunch(
+      {"kernels/cuda/StreamExperts.cu", "stream_experts", {}},
+      {uint32_t(kBringBlocks)}, 256, 0, StreamExpertsArgs{context.step, here})};
+  for (int64_t part = 0; part * each < p.args.experts; ++part) {
+    Bring next = partAt(part + 1);
+    std::vector<Launch> launches =
+        partLaunches(p, here, part * each, next, context);
+    if (launches.empty())
+      return {};
+    all.insert(all.end(), launches.begin(), launches.end());
+    here = next;
+  }
+  return all;
+}
+} // namespace
+
+std::vector<Launch> gemmLaunches(OpCode op, const void *args,
+                                 const LaunchContext &context) {
+  Product p = productOf(op, args, context);
+  return context.parts ? streamedLaunches(p, context)
+                       : wholeLaunches(p, context);
+}
+
+int64_t slotBytes(OpCode op, const void *args, const LaunchContext &context) {
+  Product p = productOf(op, args, context);
+  if (!context.parts || p.jobs != Jobs::Experts)
+    return 0;
+  int64_t each = partExperts(p, context);
+  return 2 * (slotBytes(p.args.w.outerStride, each) +
+              (p.isGate ? slotBytes(p.args.up.outerStride, each) : 0));
 }
 
 } // namespace moek::cuda

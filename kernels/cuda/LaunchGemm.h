@@ -43,8 +43,12 @@ const char *activationSuffix(Activation activation);
 bool addFormat(KernelSpec &spec, Format format);
 
 /// Of Linear, GateUp, HeadLinear, ExpertsLinear, ExpertsGateUp.
+/// With context.parts what is streamed of the latter two.
 std::vector<Launch> gemmLaunches(OpCode op, const void *args,
                                  const LaunchContext &context);
+
+/// Of the slots of such an instruction.
+int64_t slotBytes(OpCode op, const void *args, const LaunchContext &context);
 
 } // namespace moek::cuda
 

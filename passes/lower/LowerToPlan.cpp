@@ -1,6 +1,7 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "passes/lower/LowerOps.h"
 #include "passes/lower/LowerPasses.h"
+#include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
 
 namespace mlir::plan {
@@ -145,6 +146,16 @@ private:
     return program;
   }
 
+  /// The current op's gemm weights are not in the memory of its device.
+  void addStreamed(Steps steps, PhaseEmitter &emitter) {
+    for (const SelectedStep &step : steps)
+      for (Value weight : step.step.gemmWeights)
+        if (Value entry = emitter.weight(step, weight))
+          emitter.tables().builder().create<plan::ResidentOp>(
+              weight.getLoc(), entry, emitter.device(),
+              plan::ResidencyMode::Streamed);
+  }
+
   LogicalResult lowerFunction(func::FuncOp function, PlanTables &tables) {
     PhaseEmitter emitter(tables, function.getLoc(), phaseOf(function));
     Block &block = function.getBody().front();
@@ -178,6 +189,8 @@ private:
       if (mlir::failed(emitter.begin(&op, *steps)) ||
           mlir::failed(lowerings.lower(&op, *steps, emitter)))
         return failure();
+      if (op.hasAttr(kStreamedAttr))
+        addStreamed(*steps, emitter);
     }
     return emitter.end(input, emitter.get(terminator.getOperand(0)));
   }

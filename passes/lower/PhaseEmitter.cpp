@@ -2,6 +2,7 @@
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
 
 using namespace mlir;
@@ -76,6 +77,10 @@ plan::ExplainOp PhaseEmitter::explain(Operation *op,
   double seconds = isa<TransferOp>(op)
                        ? moec::transferSeconds(cost.activationBytes, desc)
                        : 0;
+  // What the link takes longer than the products, whose seconds are added.
+  if (op->hasAttr(kStreamedAttr))
+    seconds = std::max(0.0, moec::transferSeconds(cost.weightBytes, desc) -
+                                opSeconds(op, situation_, desc));
   auto reason = op->getAttrOfType<StringAttr>(kReasonAttr);
   auto label = op->getAttrOfType<LabelAttr>(kLabelAttr);
   return tables_.builder().create<plan::ExplainOp>(

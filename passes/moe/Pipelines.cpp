@@ -5,6 +5,7 @@
 #include "passes/moe/KvTypeRules.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/ReduceExperts.h"
+#include "passes/moe/StreamExperts.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -36,6 +37,8 @@ static void addPlacement(OpPassManager &manager,
                               .gpuLayers = options.gpuLayers,
                               .allowUnmatched = options.allowUnmatched}));
   }
+  if (options.streamExperts != 0)
+    manager.addPass(createReserveSlotsPass(options.streamExperts));
   manager.addPass(
       createPlaceDevicesPass({.optimizeFor = options.optimizeFor,
                               .typicalPrompt = options.typicalPrompt}));
@@ -66,6 +69,8 @@ void moe::buildCompilePipeline(OpPassManager &manager,
     manager.addPass(createForeseeDevicesPass(trial));
   }
   addPlacement(manager, options);
+  if (options.streamExperts != 0)
+    manager.addPass(createStreamExpertsPass(options.streamExperts));
   // Fusion joins ops of one device only, so it follows placement.
   manager.addPass(createFusePass());
   manager.addPass(createInsertTransfersPass());
@@ -74,6 +79,7 @@ void moe::buildCompilePipeline(OpPassManager &manager,
 
 void moe::registerPassesAndPipelines() {
   registerMoePasses();
+  registerStreamExpertsPass();
   PassPipelineRegistration<CompileOptions>(
       "moe-compile", "Model graph to placed graph with kernels",
       buildCompilePipeline);

@@ -62,6 +62,11 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
       *this, "cpu-moe-layers",
       llvm::cl::desc("Layers whose routed experts are the host's; -1: all"),
       llvm::cl::init(0)};
+  Option<int64_t> streamExperts{
+      *this, "stream-experts",
+      llvm::cl::desc("Tokens of the shortest step that streams experts to the "
+                     "GPU; -1: where it pays; 0: none"),
+      llvm::cl::init(0)};
   Option<int64_t> gpuLayers{
       *this, "gpu-layers",
       llvm::cl::desc("Layers that are to be on GPUs; -1: as is best"),

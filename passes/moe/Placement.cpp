@@ -6,6 +6,7 @@
 #include "kernels/Scratch.h"
 #include "kernels/cuda/Launch.h"
 #include "passes/moe/SliceExperts.h"
+#include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/schema/OpTable.h"
@@ -213,8 +214,13 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
   OpGroup &group = groupList[index];
   group.ops.push_back(op);
 
+  // Of experts that are streamed only their biases stay.
+  SmallVector<Value> streamed;
+  if (auto experts = dyn_cast<ExpertsOp>(op);
+      experts && op->hasAttr(kStreamedAttr))
+    streamed = {experts.getGate(), experts.getUp(), experts.getDown()};
   for (Value operand : op->getOperands())
-    if (isWeight(operand))
+    if (isWeight(operand) && !llvm::is_contained(streamed, operand))
       group.weights.insert(residentTensor(operand));
   if (auto cache = dyn_cast<CacheOpInterface>(op))
     group.kvBytes = cache.getCacheBytes(kvRowCount);

@@ -6,6 +6,7 @@
 #include "passes/moe/KernelSelection.h"
 #include "passes/moe/OpSeconds.h"
 #include "passes/moe/Passes.h"
+#include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/WeightLayouts.h"
 #include "runtime/schema/OpTable.h"
@@ -211,9 +212,13 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
           const moec::DeviceDesc *device = deviceOf(op, *target);
           if (!device)
             return failure();
+          bool streamed = op->hasAttr(kStreamedAttr);
           for (const PlanStep &step : op.getPlanSteps())
             for (Value weight : step.gemmWeights)
-              layouts.addUse(weight, step, phase, *device);
+              if (streamed)
+                layouts.addStreamed(weight, *device);
+              else
+                layouts.addUse(weight, step, phase, *device);
           return success();
         })))
       return signalPassFailure();

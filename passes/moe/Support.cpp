@@ -5,6 +5,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
+#include "passes/moe/StreamExperts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +28,8 @@ PhaseAttr moe::phaseOf(Operation *op) {
 }
 
 bool moe::isOfOneToken(PhaseAttr phase) {
-  return phase.getName() != kPrefillName && phase.getName() != kBatchName;
+  return phase.getName() != kPrefillName && phase.getName() != kStreamedName &&
+         phase.getName() != kBatchName;
 }
 
 int64_t moe::kvRowsOf(int64_t context, int64_t sequences) {

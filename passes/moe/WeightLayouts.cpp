@@ -10,6 +10,12 @@ void WeightLayouts::addUse(Value weight, const PlanStep &step, PhaseAttr phase,
   Uses &uses = uses_[{weightKey(weight), &device}];
   uses.tokens.push_back(phase.getMaxTokens());
   uses.ofFloats |= step.encodes && !encodesForGemms(device.isa);
+  if (device.kind == moec::DeviceKind::Cpu)
+    hosts_.try_emplace(weightKey(weight), &device);
+}
+
+void WeightLayouts::addStreamed(Value weight, const moec::DeviceDesc &device) {
+  streamed_.insert({weightKey(weight), &device});
 }
 
 /// Whether filling up the last panel takes more than an eighth of the bytes.
@@ -35,6 +41,10 @@ static std::string text(std::string_view view) { return std::string(view); }
 
 WeightLayouts::Choice
 WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
+  if (streamed_.contains({weightKey(weight), &device}))
+    if (const moec::DeviceDesc *host = hosts_.lookup(weightKey(weight)))
+      return {choose(weight, *host).layout,
+              "read as " + host->name + " has them"};
   auto type = cast<RankedTensorType>(weight.getType());
   auto format = getFormat(type.getElementType());
   auto uses = uses_.find({weightKey(weight), &device});

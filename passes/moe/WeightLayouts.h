@@ -24,6 +24,10 @@ public:
   void addUse(Value weight, const PlanStep &step, PhaseAttr phase,
               const moec::DeviceDesc &device);
 
+  /// Notes that `device` brings `weight` from a CPU that has it: in the layout
+  /// that this one's gemms read.
+  void addStreamed(Value weight, const moec::DeviceDesc &device);
+
   struct Choice {
     moek::Layout layout = moek::Layout::Gguf;
     /// Follows "weights": "packed as rows16". Empty where the device has gemms
@@ -50,6 +54,9 @@ private:
 
   bool mayPack_;
   llvm::DenseMap<Key, Uses> uses_;
+  llvm::DenseSet<Key> streamed_;
+  /// The CPU that reads a weight.
+  llvm::DenseMap<Attribute, const moec::DeviceDesc *> hosts_;
 };
 
 } // namespace mlir::moe

@@ -113,6 +113,11 @@ struct PlanAllocate : plan::impl::PlanAllocatePassBase<PlanAllocate> {
 
 private:
   void allocate(ProgramOp program) {
+    // By weight and device.
+    llvm::DenseSet<std::pair<Value, Value>> streamed;
+    for (ResidentOp resident : program.getBody().getOps<ResidentOp>())
+      if (resident.getMode() == ResidencyMode::Streamed)
+        streamed.insert({resident.getWeight(), resident.getDevice()});
     llvm::MapVector<Value, Needs> needs;
     for (DeviceOp device : program.getBody().getOps<DeviceOp>())
       needs[device];
@@ -127,6 +132,8 @@ private:
       auto device = value.getDefiningOp<DeviceOp>();
       int64_t weightBytes = 0;
       for (Value weight : need.weights) {
+        if (streamed.contains({weight, value}))
+          continue;
         WeightShape shape = shapeOf(weight);
         weightBytes += shape.outer * shape.matrixBytes();
       }
@@ -136,12 +143,14 @@ private:
       device.setScratchBytes(need.scratchBytes);
       device.setWorkerBytes(need.workerBytes);
     }
-    recordResidency(program, needs);
+    recordResidency(program, needs, streamed);
   }
 
-  /// Every weight is resident on each device whose instructions read it.
-  void recordResidency(ProgramOp program,
-                       llvm::MapVector<Value, Needs> &needs) {
+  /// Every weight is resident on each device whose instructions read it, unless
+  /// that has it streamed.
+  void
+  recordResidency(ProgramOp program, llvm::MapVector<Value, Needs> &needs,
+                  const llvm::DenseSet<std::pair<Value, Value>> &streamed) {
     Block &block = program.getBody().front();
     for (ResidentOp old :
          llvm::make_early_inc_range(block.getOps<ResidentOp>()))
@@ -161,7 +170,9 @@ private:
       for (auto &[device, need] : needs)
         if (need.weights.contains(weight))
           builder.create<ResidentOp>(weight.getLoc(), weight, device,
-                                     ResidencyMode::Resident);
+                                     streamed.contains({weight, device})
+                                         ? ResidencyMode::Streamed
+                                         : ResidencyMode::Resident);
   }
 
   void allocate(PhaseOp phase, llvm::MapVector<Value, Needs> &needs) {

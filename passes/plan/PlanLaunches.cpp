@@ -125,6 +125,22 @@ std::string refusalOf(const moek::cuda::Launch &launch) {
   return "";
 }
 
+/// In how many parts its weights are streamed; 0: they are resident.
+int32_t partsOf(InstOp inst) {
+  int64_t bytes = 0, experts = 0;
+  for (Value weight : inst.getArguments())
+    if (isa<WeightType>(weight.getType()))
+      for (Operation *user : weight.getUsers())
+        if (auto resident = dyn_cast<ResidentOp>(user);
+            resident && resident.getDevice() == inst.getDevice() &&
+            resident.getMode() == ResidencyMode::Streamed) {
+          WeightShape shape = shapeOf(weight);
+          experts = shape.outer;
+          bytes += shape.outer * shape.matrixBytes();
+        }
+  return experts ? moek::cuda::streamedParts(bytes, experts) : 0;
+}
+
 struct PlanLaunches : plan::impl::PlanLaunchesPassBase<PlanLaunches> {
   using PlanLaunchesPassBase::PlanLaunchesPassBase;
 
@@ -152,6 +168,7 @@ private:
     if (failed(form))
       return refuse(inst, phase, "no kernel of a GPU");
     context.form = *form;
+    context.parts = partsOf(inst);
 
     moek::OpCode op = inst.getSpec()->op;
     Operands operands(inst);

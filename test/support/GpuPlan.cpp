@@ -131,6 +131,23 @@ void makeGpu(fb::PlanT &plan, uint32_t device, int arch, uint32_t copyQueue) {
       orderQueues(plan, *phase);
 }
 
+/// In how many parts the weights of an instruction are streamed.
+static int32_t partsOf(const fb::PlanT &plan,
+                       const fb::InstructionT &instruction) {
+  int64_t bytes = 0, experts = 0;
+  for (const fb::Operand &operand : instruction.operands)
+    for (const fb::Residency &entry : plan.residency)
+      if (operand.kind() == fb::OperandKind::Weight &&
+          entry.weight() == operand.index() &&
+          entry.device() == plan.queues[instruction.queue]->device &&
+          entry.mode() == fb::ResidencyMode::Streamed) {
+        const fb::WeightT &w = *plan.weights[entry.weight()];
+        experts = w.outer;
+        bytes += w.outer * w.outer_stride;
+      }
+  return experts ? moek::cuda::streamedParts(bytes, experts) : 0;
+}
+
 void addLaunches(fb::PlanT &plan, moec::KernelCompiler &compiler,
                  const std::vector<int> &archs) {
   std::map<moek::cuda::KernelSpec, uint32_t> modules;
@@ -144,6 +161,7 @@ void addLaunches(fb::PlanT &plan, moec::KernelCompiler &compiler,
       auto context =
           moek::cuda::contextOf(phase->max_tokens, plan.sequences, plan.context,
                                 device.arch, device.multiprocessors);
+      context.parts = partsOf(plan, *instruction);
       Operands operands(plan, *phase, *instruction);
       moek::OpCode op = moert::findOp(instruction->op)->op;
       moek::withArguments(op, operands, [&](const auto &args) {

@@ -338,6 +338,27 @@ void addCompileCommand(moetool::Tool &tool) {
       "is best]");
   options->shaping.push_back(
       command
+          ->add_option_function<std::string>(
+              "--stream-experts",
+              [&r](const std::string &word) {
+                if (word == "off")
+                  r.streamExperts = 0;
+                else if (word == "auto")
+                  r.streamExperts = -1;
+                else if (!CLI::detail::lexical_cast(word, r.streamExperts) ||
+                         r.streamExperts < 1 ||
+                         r.streamExperts > int64_t(1) << 16)
+                  throw CLI::ValidationError(
+                      "--stream-experts is " + moert::quoted(word) +
+                      ", expected off, auto or 1 to 65536");
+              },
+              "off, auto, or the fewest tokens of a prefill step in which the "
+              "CPU's experts are brought to the GPU and multiplied there; "
+              "auto: from where the cost model says that it pays [off]")
+          ->type_name("off|auto|N")
+          ->group("Decisions"));
+  options->shaping.push_back(
+      command
           ->add_flag("--allow-unmatched-rules", r.allowUnmatchedRules,
                      "Note rules about tensors that place none, and go on")
           ->group("Decisions"));

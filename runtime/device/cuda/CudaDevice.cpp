@@ -9,8 +9,10 @@
 #include "runtime/device/cuda/CudaStep.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <set>
+#include <sys/mman.h>
 
 namespace moert {
 
@@ -205,8 +207,10 @@ Status CudaDevice::bind(const ProvenPhase &phase,
                         std::span<std::byte *const> arenas,
                         StepEvents *events) {
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
-  if (own_->phases.empty())
+  if (own_->phases.empty()) {
     MOE_RETURN_IF_ERROR(reachArenas(arenas));
+    MOE_RETURN_IF_ERROR(reachStreamed());
+  }
   cu::DevicePointer board = 0;
   if (events) {
     MOE_ASSIGN_OR_RETURN(board,
@@ -250,6 +254,48 @@ Status CudaDevice::reachArenas(std::span<std::byte *const> arenas) {
                          reachMemory(links_->pages().data(),
                                      links_->pages().size(),
                                      "what GPUs send each other"));
+  }
+  return Status::ok();
+}
+
+/// Drivers pin no pages of a mapped file that cannot be written. Bytes and
+/// addresses stay, in private memory, which pinned pages would be anyway.
+static Status makePrivate(std::byte *memory, uint64_t bytes) {
+  void *copy = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED)
+    return Status(StatusCode::DoesNotFit,
+                  fmt::format("{} of weights that are streamed to a GPU do not "
+                              "fit into memory: {}; compile with "
+                              "--stream-experts off",
+                              humanBytes(double(bytes)), std::strerror(errno)));
+  (void)::madvise(copy, bytes, MADV_HUGEPAGE);
+  std::memcpy(copy, memory, bytes);
+  if (::mremap(copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, memory) ==
+      MAP_FAILED) {
+    ::munmap(copy, bytes);
+    return Status(StatusCode::Io,
+                  fmt::format("moving weights that are streamed to a GPU: {}",
+                              std::strerror(errno)));
+  }
+  return Status::ok();
+}
+
+Status CudaDevice::reachStreamed() {
+  for (const CudaWeights::Streamed &piece : weights_.streamed()) {
+    auto *memory = reinterpret_cast<std::byte *>(
+                       const_cast<uint8_t *>(files_.bytes(piece.file).data())) +
+                   piece.begin;
+    // Whole pages, with what else is on the last.
+    uint64_t bytes = alignUp(piece.end, kPage) - piece.begin;
+    MOE_RETURN_IF_ERROR(makePrivate(memory, bytes));
+    MOE_ASSIGN_OR_RETURN(
+        cu::DevicePointer address,
+        reachMemory(memory, bytes, "weights that are streamed"));
+    for (uint32_t weight : piece.weights)
+      memory_.streamed[weight] =
+          address + plan_.table().weights()->Get(weight)->offset() -
+          piece.begin;
   }
   return Status::ok();
 }

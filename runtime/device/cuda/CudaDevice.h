@@ -64,6 +64,8 @@ private:
   /// Makes the arenas of others, which this device's instructions use, those
   /// that the GPU reaches; so with what GPUs send each other.
   Status reachArenas(std::span<std::byte *const> arenas);
+  /// Makes the pages of weights that are streamed those that the GPU reads.
+  Status reachStreamed();
   /// Where the GPU sees memory of the host, whose pages hold nothing else that
   /// is pinned in parts.
   StatusOr<cu::DevicePointer> reachMemory(std::byte *memory, uint64_t bytes,

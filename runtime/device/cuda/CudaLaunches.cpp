@@ -76,8 +76,18 @@ private:
     return {};
   }
 
+  /// In how many parts its weights are streamed: one launch brings the first.
+  int32_t partsOf(const fb::Instruction &instruction) const {
+    for (const fb::Operand *operand : *instruction.operands())
+      if (operand->kind() == fb::OperandKind::Weight &&
+          memory_.streamed.contains(operand->index()))
+        return std::max(int32_t(count(instruction.launches())) - 1, 1);
+    return 0;
+  }
+
   StatusOr<std::vector<moek::cuda::Launch>> launchesOf(const ProvenOp &op) {
     context_.form = formOf(op.instruction());
+    context_.parts = partsOf(op.instruction());
     context_.step = reinterpret_cast<const moek::cuda::Step *>(
         uintptr_t(memory_.steps.at(op.instruction().queue())));
     cu::DevicePointer received = 0;

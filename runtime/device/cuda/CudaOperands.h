@@ -22,6 +22,9 @@ struct CudaMemory {
   std::vector<cu::DevicePointer> constants;    ///< By constant of the plan.
   cu::DevicePointer links =
       0; ///< Pages of CudaLinks; 0: it has no part in any.
+  /// By weight of the plan: where the GPU reads those of the host's memory that
+  /// are streamed to it.
+  std::map<uint32_t, cu::DevicePointer> streamed;
 };
 
 /// Of an instruction, as kernels/Arguments.h asks for them, with addresses on

@@ -12,6 +12,8 @@ namespace moert {
 namespace {
 /// As cuMemAlloc() aligns.
 constexpr uint64_t kAlignment = 256;
+/// Of host memory, as drivers pin it.
+constexpr uint64_t kHostPage = 4096;
 /// Buffers of the ring: while one is filled, the others are under way.
 constexpr size_t kRing = 4;
 } // namespace
@@ -45,6 +47,38 @@ CudaWeights::CudaWeights(const fb::Plan &plan, uint32_t device)
     bytes_ = range.offset + range.extent.bytes;
     offsets_[r.weight] = range.offset + (r.extent.offset - range.extent.offset);
   }
+  findStreamed(plan, device);
+}
+
+void CudaWeights::findStreamed(const fb::Plan &plan, uint32_t device) {
+  std::vector<Streamed> all;
+  for (uint32_t i = 0; i < count(plan.residency()); ++i) {
+    const fb::Residency &r = *plan.residency()->Get(i);
+    if (r.mode() != fb::ResidencyMode::Streamed)
+      continue;
+    const fb::Weight &w = *plan.weights()->Get(r.weight());
+    Extent extent = extentOf(w);
+    all.push_back(
+        {w.file(), extent.offset / kHostPage * kHostPage, extent.end(), {}});
+    if (r.device() == device)
+      all.back().weights.push_back(r.weight());
+  }
+  std::ranges::sort(all, {}, [](const Streamed &piece) {
+    return std::pair(piece.file, piece.begin);
+  });
+  for (Streamed &piece : all) {
+    if (streamed_.empty() || streamed_.back().file != piece.file ||
+        alignUp(streamed_.back().end, kHostPage) <= piece.begin) {
+      streamed_.push_back(std::move(piece));
+      continue;
+    }
+    Streamed &last = streamed_.back();
+    last.end = std::max(last.end, piece.end);
+    last.weights.insert(last.weights.end(), piece.weights.begin(),
+                        piece.weights.end());
+  }
+  std::erase_if(streamed_,
+                [](const Streamed &piece) { return piece.weights.empty(); });
 }
 
 Status CudaWeights::upload(const CudaDriver &driver, const CudaContext &context,

@@ -20,7 +20,7 @@
 
 namespace moert {
 
-/// Places of a device's resident weights.
+/// Places of a device's resident weights, and which are streamed to it.
 class CudaWeights {
 public:
   CudaWeights(const fb::Plan &plan, uint32_t device);
@@ -30,6 +30,16 @@ public:
   bool has(uint32_t weight) const { return offsets_[weight] != kAbsent; }
   /// Of a weight of the plan that is there.
   uint64_t offset(uint32_t weight) const { return offsets_[weight]; }
+
+  /// A piece of a file with weights that are streamed.
+  struct Streamed {
+    uint32_t file;
+    uint64_t begin, end;           ///< Bytes of the file, `begin` at a page.
+    std::vector<uint32_t> weights; ///< To this device.
+  };
+  /// Those with weights for this device, which share no pages and are the same
+  /// for all GPUs of the plan.
+  const std::vector<Streamed> &streamed() const { return streamed_; }
 
   /// Of a buffer of the ring. Of 8 MiB the 10 us that a copy takes to begin are
   /// 3 % at 26 GB/s.
@@ -52,7 +62,10 @@ private:
     uint64_t offset; ///< In the device's memory.
   };
 
+  void findStreamed(const fb::Plan &plan, uint32_t device);
+
   std::vector<Range> ranges_;
+  std::vector<Streamed> streamed_;
   std::vector<uint64_t> offsets_; ///< By weight of the plan.
   uint64_t bytes_ = 0;
 };

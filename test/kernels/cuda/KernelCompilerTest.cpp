@@ -82,6 +82,13 @@ private:
       add<OpCode::Linear>(linear);
       if (tokens != 8)
         add<OpCode::ExpertsGateUp>(gated);
+      if (tokens != 512)
+        continue;
+      context_.parts = 4; // Steps that stream are long.
+      add<OpCode::ExpertsGateUp>(gated);
+      add<OpCode::ExpertsLinear>(
+          {.w = weight(format, 64, 2048, 1408), .topK = 6});
+      context_.parts = 0;
     }
     context_.form = {};
   }

@@ -210,7 +210,8 @@ struct Moved {
 };
 
 template <OpCode Op>
-void runTyped(const void *args, const Step &step, const cuda::GemmForm &form) {
+void runTyped(const void *args, const Step &step, const cuda::GemmForm &form,
+              int32_t parts) {
   GpuTest &test = GpuTest::get();
   Mirror mirror(*test.gpu);
   ArgsOf<Op> moved = *static_cast<const ArgsOf<Op> *>(args);
@@ -218,6 +219,7 @@ void runTyped(const void *args, const Step &step, const cuda::GemmForm &form) {
   cuda::Step onGpu = mirrorStep(step, mirror);
   cuda::LaunchContext context = contextOf(*test.gpu, step);
   context.form = form;
+  context.parts = parts;
   context.step = mirror.in(&onGpu, sizeof(onGpu));
   context.workspace =
       mirror.workspace(cuda::workspaceBytes(Op, &moved, context));
@@ -256,11 +258,11 @@ cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
 }
 
 void runOnGpu(OpCode op, const void *args, const Step &step,
-              const cuda::GemmForm &form) {
+              const cuda::GemmForm &form, int32_t parts) {
   switch (op) {
 #define MOE_OP(op)                                                             \
   case OpCode::op:                                                             \
-    return runTyped<OpCode::op>(args, step, form);
+    return runTyped<OpCode::op>(args, step, form, parts);
     MOE_OP(Embed)
     MOE_OP(RopeTable)
     MOE_OP(RmsNorm)

@@ -9,9 +9,10 @@
 
 namespace moek::test {
 
-/// Runs an instruction whose arguments point into this process.
+/// Runs an instruction whose arguments point into this process; of experts with
+/// weights that are streamed in `parts`, unless 0.
 void runOnGpu(OpCode op, const void *args, const Step &step,
-              const cuda::GemmForm &form);
+              const cuda::GemmForm &form, int32_t parts = 0);
 
 /// The step as kernels read it, with pages on the GPU.
 cuda::Step mirrorStep(const Step &step, Mirror &mirror);

@@ -246,6 +246,72 @@ TEST_P(QuantGemmTest, SlotsMeetTheirExpertsGates) {
   }
 }
 
+/// Parts of experts, some of whom have no slots, whose matrices come to two
+/// buffers that take turns: what each slot meets is the same, and so are bits.
+void checkParts(Format format, const cuda::GemmForm &form, int32_t tokens) {
+  SCOPED_TRACE(testing::Message()
+               << formatInfo(format).name << ", " << tokens << " tokens");
+  Random random(55);
+  int32_t experts = 7, topK = 2;
+  int64_t rows = 33, cols = 512;
+  Panels gate(format, experts, rows, cols, random);
+  Panels up(format, experts, rows, cols, random);
+  bool isPacked = form.layout == Layout::Rows16;
+  Routing routing(tokens, topK, experts, random);
+  Acts acts(tokens, cols, 9);
+  Matrix<float> floats(tokens, cols), biases(2 * experts, rows);
+  floats.fill(random);
+  biases.fill(random);
+  const uint8_t *act = isPacked
+                           ? acts.memory.data()
+                           : reinterpret_cast<const uint8_t *>(floats.data());
+  Matrix<float> whole(int64_t(tokens) * topK, rows, 3);
+  Matrix<float> inParts(int64_t(tokens) * topK, rows, 3);
+  auto run = [&](OpCode op, Matrix<float> &out, int32_t parts) {
+    ExpertsGateUpArgs both{act,
+                           isPacked ? acts.memory.stride : floats.stride * 4,
+                           isPacked ? gate.view : gate.weights.view,
+                           isPacked ? up.view : up.weights.view,
+                           nullptr,
+                           nullptr,
+                           routing.offsets.data(),
+                           routing.slots.data(),
+                           out.data(),
+                           out.stride,
+                           topK,
+                           Activation::Silu,
+                           biases.row(0),
+                           biases.row(experts)};
+    ExpertsLinearArgs one{
+        both.act, both.actStride, both.gate, nullptr, both.offsets, both.slots,
+        both.out, both.outStride, topK,      true,    both.gateBias};
+    out.reset();
+    if (op == OpCode::ExpertsGateUp)
+      runOnGpu(op, &both, {tokens, 0}, form, parts);
+    else
+      runOnGpu(op, &one, {tokens, 0}, form, parts);
+  };
+  for (OpCode op : {OpCode::ExpertsGateUp, OpCode::ExpertsLinear}) {
+    run(op, whole, 0);
+    for (int32_t parts : {1, 2, 3, 7}) {
+      run(op, inParts, parts);
+      EXPECT_EQ(inParts.bytes(), whole.bytes()) << parts << " parts";
+    }
+  }
+}
+
+TEST(StreamedExpertsTest, AreTheSameBitsInAnyNumberOfParts) {
+  for (int32_t tokens : {1, 9, 61}) {
+    checkParts(Format::Q4_K, kForm, tokens);
+    checkParts(Format::F32, {}, tokens);
+  }
+}
+
+TEST_P(QuantGemmTest, PartsThatAreStreamed) {
+  for (int32_t tokens : {1, 3, 61})
+    checkParts(GetParam(), kForm, tokens);
+}
+
 std::vector<Format> packedFormats() {
   std::vector<Format> result;
   for (Format format : allFormats())

@@ -1,0 +1,75 @@
+//===- Bring.cuh - Matrices of experts from the host ------------*- C++ -*-===//
+//
+// Experts that live in the host's memory come in parts to two slots of the
+// GPU's that take turns: the launch that multiplies a part brings the next one
+// to the other slot (GemmPartArgs), a launch before them the first one
+// (StreamExperts.cu). The GPU reads mapped pages of the host over the link;
+// only it knows by now which experts have rows, and passes over the others.
+//
+// A few blocks keep a link busy: 32 of 256 threads have 4 x 16 bytes each under
+// way, 512 KiB, where 64 GB/s times 2 us is 128 KB.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CUDA_BRING_CUH
+#define MOE_KERNELS_CUDA_BRING_CUH
+
+#include "kernels/cuda/Device.cuh"
+
+/// Past L1, of which nobody reads them again.
+MOE_DEVICE uint4 loadOfHost(const uint4 *p) {
+  uint4 x;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "l"(p));
+  return x;
+}
+
+/// Thread number `thread` of `threads` that do it together.
+MOE_DEVICE void bringMatrix(const u8 *from, u8 *to, i64 bytes, i64 thread,
+                            i64 threads) {
+  i64 done = 0;
+  if (((u64(from) | u64(to)) & 15) == 0) {
+    const uint4 *source = (const uint4 *)from;
+    uint4 *target = (uint4 *)to;
+    i64 words = bytes / 16, i = thread;
+    for (; i + 3 * threads < words; i += 4 * threads) {
+      uint4 x[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        x[k] = loadOfHost(source + i + k * threads);
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        target[i + k * threads] = x[k];
+    }
+#pragma unroll 1
+    for (; i < words; i += threads)
+      target[i] = loadOfHost(source + i);
+    done = words * 16;
+  }
+#pragma unroll 1
+  for (i64 i = done + thread; i < bytes; i += threads)
+    to[i] = from[i];
+}
+
+/// The first kBringBlocks blocks of a grid that is `blocks` wide, of which this
+/// is number `block`.
+MOE_DEVICE void bring(const Bring &b, i64 block, i64 blocks) {
+  if (blocks > kBringBlocks)
+    blocks = kBringBlocks;
+  if (block >= blocks)
+    return;
+  i64 thread = block * blockDim.x + threadIdx.x, threads = blocks * blockDim.x;
+#pragma unroll 1
+  for (int e = 0; e < b.count; ++e) {
+    if (b.offsets[e] == b.offsets[e + 1])
+      continue;
+#pragma unroll 1
+    for (int i = 0; i < 2; ++i)
+      bringMatrix(b.from[i] + e * b.matrixBytes[i],
+                  b.to[i] + e * b.matrixBytes[i], b.matrixBytes[i], thread,
+                  threads);
+  }
+}
+
+#endif // MOE_KERNELS_CUDA_BRING_CUH

@@ -1,0 +1,46 @@
+//===- StreamExperts.h - Experts of the host that a GPU brings --*- C++ -*-===//
+//
+// A step of many tokens has much to multiply with each expert: from some length
+// on it takes less time to bring experts' matrices over the link and let the
+// GPU multiply than to let the CPU. moe-stream-experts finds that length, where
+// the cost model's seconds of all such layers meet: of the CPU and the way
+// there and back; of the link and the GPU, which overlap but for one part.
+//
+// Invariant: `@streamed_prefill` takes the steps of `@prefill` from there on,
+// if any is shorter, else `@prefill` itself; in it experts of the host are on
+// the GPU of their layer's router and have kStreamedAttr, if that GPU reads
+// their weights as the CPU has them and has room for the slots that they come
+// to (kernels/cuda/Bring.cuh). Where a step would have to be longer than any,
+// the module does not change, and a note says how long.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_PASSES_MOE_STREAMEXPERTS_H
+#define MOE_PASSES_MOE_STREAMEXPERTS_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::moe {
+
+/// The phase of prompts' longer steps.
+inline constexpr llvm::StringLiteral kStreamedName = "streamed_prefill";
+/// Of a moe.experts: its device has none of its matrices, but brings them.
+inline constexpr llvm::StringLiteral kStreamedAttr = "moe.streamed";
+
+/// Of a module: bytes of each GPU that its moe.target leaves to slots and what
+/// experts that are streamed make; moe-stream-experts gives them back.
+inline constexpr llvm::StringLiteral kStreamReserveAttr = "moe.stream_reserve";
+
+/// Sets that aside where steps are long enough to stream experts, so that
+/// placement, which follows, does not fill GPUs with weights.
+std::unique_ptr<Pass> createReserveSlotsPass(int64_t rows);
+
+/// The pass; `rows` is the shortest step that streams, -1: where it pays, 0:
+/// none.
+std::unique_ptr<Pass> createStreamExpertsPass(int64_t rows);
+void registerStreamExpertsPass();
+
+} // namespace mlir::moe
+
+#endif // MOE_PASSES_MOE_STREAMEXPERTS_H
