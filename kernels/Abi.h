@@ -172,6 +172,7 @@ struct KvStoreArgs {
   int64_t vStride;
   KvView kv;
   int32_t heads, key, value; ///< heads: those that keys and values have.
+  int32_t ring = 0;          ///< Rows of a sequence's ring; 0: it has pages.
 };
 
 /// Query head h reads keys and values of head h / (heads / kvHeads). With score
@@ -191,6 +192,7 @@ struct AttentionArgs {
   int32_t splits; ///< Spans of the cache at most.
   int32_t window; ///< Positions that a token sees, its own the last; 0: all.
   float scale, softcap; ///< softcap 0: none.
+  int32_t ring = 0;     ///< Of KvStore.
 };
 
 /// Of every group's columns from `offset` on, parts[0] columns, then parts[1],

@@ -22,6 +22,7 @@
 
 #include "kernels/Activation.h"
 #include "kernels/Drivers.h"
+#include "kernels/Ring.h"
 
 #include <string_view>
 
@@ -218,6 +219,7 @@ private:
     a.v = f32("v");
     a.vStride = stride("v");
     a.kv = o.cache("kv");
+    a.ring = splitRings(a.kv, gqaKvWidth(a.heads, a.key, a.value));
   }
   void fill(AttentionArgs &a) const {
     a.heads = o.integer("heads");
@@ -231,6 +233,7 @@ private:
     a.q = f32("q");
     a.qStride = stride("q");
     a.kv = o.cache("kv");
+    a.ring = splitRings(a.kv, gqaKvWidth(a.kvHeads, a.key, a.value));
     a.sinks = vector("sinks");
     a.out = f32("out");
     a.outStride = stride("out", a.splits);
@@ -328,6 +331,7 @@ private:
     a.x = f32("x");
     a.xStride = stride("x");
     a.kv = o.cache("kv");
+    a.ring = splitRings(a.kv, a.xStride);
   }
   void fill(IndexScoresArgs &a) const {
     a.heads = o.integer("heads");
@@ -359,8 +363,10 @@ private:
     a.scale = o.real("scale");
     a.q = f32("q");
     a.qStride = stride("q");
-    if (o.has("kv"))
+    if (o.has("kv")) {
       a.kv = o.cache("kv");
+      a.ring = splitRings(a.kv, a.key);
+    }
     if (o.has("entries"))
       a.entries = o.cache("entries");
     a.chosen = o.has("chosen") ? i32("chosen") : nullptr;

@@ -32,6 +32,7 @@ struct RowStoreArgs {
   const float *x; ///< [T, width of the cache]
   int64_t xStride;
   KvView kv;
+  int32_t ring = 0; ///< Rows of a sequence's ring; 0: it has pages.
 };
 
 /// out[t][e] = scale * sum over h of weights[t][h] * max(q[t][h] . row of e, 0)
@@ -72,6 +73,7 @@ struct SparseAttentionArgs {
   int64_t outStride;
   int32_t heads, key, value, window, ratio, topK;
   float scale;
+  int32_t ring = 0; ///< Of RowStore, for `kv`.
 };
 
 /// Of `ratio` tokens' values one: per column a sum weighted by the softmax,

@@ -1,6 +1,7 @@
 #include "kernels/Activation.h"
 #include "kernels/KvCache.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/States.h"
 #include "runtime/Verify.h"
 #include "runtime/schema/OpTable.h"
 
@@ -139,8 +140,7 @@ void Walk::addKv(const fb::Kv &kv) {
   Region region{};
   region.space = Space::Kv;
   region.device = kv.device();
-  region.fixedBytes = uint64_t(
-      moek::kvBytes(moek::KvType(kv.type()), kv.width(), kv.capacity()));
+  region.fixedBytes = uint64_t(cacheBytes(kv));
   region.begin = kv.offset();
   region.end = region.begin + region.fixedBytes;
   regions_.push_back(region);

@@ -195,8 +195,9 @@ private:
   /// Rows of a prompt that a step takes of `count`: it stops where a checkpoint
   /// is to be.
   int32_t upToCheckpoint(const Request &request, int32_t count) const;
-  /// Keeps the sequence's state if its prompt goes on from a checkpoint.
-  Status keepState(const Request &request);
+  /// Keeps the sequence's state, after a step with `count` of its rows, if its
+  /// prompt goes on from a checkpoint, or ends behind one.
+  Status keepState(const Request &request, int32_t count);
   /// Gives the sequence pages to write `count` more rows to.
   Status reserve(Sequence &sequence, int32_t count);
   Status makeWritable(int32_t &page);

@@ -46,7 +46,7 @@ Status Engine::catchUp(Request &request) {
 }
 
 int32_t Engine::upToCheckpoint(const Request &request, int32_t count) const {
-  if (!states_)
+  if (!states_ || states_->holdsPages())
     return count;
   int64_t position = request.sequence->position();
   int64_t end = position + int64_t(request.tokens.size());
@@ -56,13 +56,19 @@ int32_t Engine::upToCheckpoint(const Request &request, int32_t count) const {
              : count;
 }
 
-Status Engine::keepState(const Request &request) {
+Status Engine::keepState(const Request &request, int32_t count) {
   const Sequence &sequence = *request.sequence;
   size_t left = request.tokens.size();
-  if (sequence.state_ == StatePool::kNone || left == 0 ||
-      left > size_t(kKvPage) || sequence.position() % kKvPage != 0)
+  if (sequence.state_ == StatePool::kNone)
     return Status::ok();
-  return states_->keep(sequence.state_, sequence.pages_.back());
+  int32_t page = sequence.position() / kKvPage - 1;
+  bool isPrompt = states_->holdsPages()
+                      ? count > 1 && left == 0
+                      : left > 0 && left <= size_t(kKvPage) &&
+                            sequence.position() % kKvPage == 0;
+  return isPrompt && page >= 0
+             ? states_->keep(sequence.state_, sequence.pages_[size_t(page)])
+             : Status::ok();
 }
 
 } // namespace moert

@@ -231,6 +231,11 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
     trim();
     return Status::ok();
   }
+  if (states_)
+    for (Part part : parts) {
+      const Sequence &sequence = *requests[part.request].sequence;
+      states_->grow(sequence.state_, sequence.position() + part.count);
+    }
   const moek::Step step{int32_t(tokens.size()), rows_.front().position,
                         rows_.data(), int32_t(rows_.size())};
   // A flag ends a step that is its sequence's alone.
@@ -243,7 +248,7 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
   if (!output) {
     // Nobody knows how far it came.
     for (Part part : parts)
-      requests[part.request].sequence->dropState();
+      requests[part.request].sequence->dropStaleState();
     trim();
     if (output.status().code() != StatusCode::Cancelled)
       return output.status();
@@ -259,12 +264,12 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
       requests[index].status = cause;
     // It ran the step again, on states that already had its rows.
     for (Part part : parts)
-      requests[part.request].sequence->dropState();
+      requests[part.request].sequence->dropStaleState();
   }
   for (Part part : parts)
     if (Request &request = requests[part.request]; request.status.isOk()) {
       advance(request, part.count);
-      MOE_RETURN_IF_ERROR(keepState(request));
+      MOE_RETURN_IF_ERROR(keepState(request, part.count));
     }
   trim();
   return head(requests, wanted, sink);

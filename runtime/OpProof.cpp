@@ -1,5 +1,6 @@
 #include "runtime/OpProof.h"
 
+#include "kernels/KvCache.h"
 #include "runtime/Verify.h"
 
 #include <cassert>
@@ -216,6 +217,32 @@ void OpProof::equal(std::string_view what, int64_t actual,
 void OpProof::require(bool holds, std::string_view rule) {
   if (!holds)
     fail("breaks the rule that {}", rule);
+}
+
+void OpProof::cacheRows(std::string_view operand, std::string_view what,
+                        int64_t width, int64_t window) {
+  const fb::Kv &kv = cache(operand);
+  if (!kv.per_sequence() || window == 0) {
+    require(!kv.per_sequence(), "the cache has a row per position");
+    equal("the cache's width", kv.width(), what, width);
+    return;
+  }
+  const int64_t ring = width > 0 ? kv.width() / width : 0;
+  require(ring > 0 && kv.width() == ring * width && ring % moek::kKvPage == 0,
+          "the cache's rings are whole pages of rows");
+  require(moek::KvType(kv.type()) != moek::KvType::Q8_0 ||
+              width % moek::kKvBlock == 0,
+          "rows of rings are whole blocks");
+  require(window - 1 + phase_.max_tokens() <= ring,
+          "the cache's rings hold the window of every token of a step");
+}
+
+void OpProof::state(std::string_view operand, int64_t floats) {
+  const fb::Kv &kv = cache(operand);
+  require(kv.per_sequence(), "the state has a row for each sequence");
+  equal("the state's type", kv.type(), "that of F32",
+        int64_t(moek::KvType::F32));
+  require(floats <= kv.width(), "the state's parts fit its width");
 }
 
 StatusOr<ProvenOp> OpProof::finish() {

@@ -54,6 +54,13 @@ public:
   /// Likewise `count` of them, one after the other.
   void vectors(std::string_view operand, int64_t count, int64_t length);
   const fb::Kv &cache(std::string_view operand) { return op_.cache(operand); }
+  /// A cache whose rows have `width` elements, which is `what`: a row for each
+  /// position, or, where tokens see `window` > 0 of them alone, maybe rings
+  /// that hold what a step's tokens see.
+  void cacheRows(std::string_view operand, std::string_view what, int64_t width,
+                 int64_t window = 0);
+  /// A state of at least `floats`.
+  void state(std::string_view operand, int64_t floats);
   std::span<const float> constant(std::string_view operand) {
     return op_.constant(operand);
   }

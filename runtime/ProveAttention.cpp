@@ -15,24 +15,17 @@ void proveTable(OpProof &p, int64_t dim) {
   p.rows(table, 1, dim);
 }
 
-/// Attention's rows are positions.
-void provePaged(OpProof &p) {
-  p.require(!p.cache("kv").per_sequence(), "the cache has a row per position");
-}
-
 /// A cache whose rows are [latent | rope key].
 void proveLatentCache(OpProof &p, int64_t latent, int64_t rope) {
-  provePaged(p);
-  p.equal("the cache's width", p.cache("kv").width(), "latent + rope",
-          latent + rope);
+  p.cacheRows("kv", "latent + rope", latent + rope);
 }
 
-/// One whose rows are keys and values of heads.
-void proveGroupedCache(OpProof &p, int64_t heads, int64_t key, int64_t value) {
-  provePaged(p);
-  p.equal("the cache's width", p.cache("kv").width(),
-          "that of its heads' keys and values",
-          moek::gqaKvWidth(heads, key, value));
+/// One whose rows are keys and values of heads, of which a token sees the last
+/// `window`; 0: all.
+void proveGroupedCache(OpProof &p, int64_t heads, int64_t key, int64_t value,
+                       int64_t window) {
+  p.cacheRows("kv", "that of its heads' keys and values",
+              moek::gqaKvWidth(heads, key, value), window);
 }
 
 /// What LatentAttention and Attention leave per span: sums of `latent`
@@ -120,7 +113,7 @@ void proveKvStore(OpProof &p) {
   int64_t value = p.positive("value");
   p.rows(k, 1, heads * key);
   p.rows(v, 1, heads * value);
-  proveGroupedCache(p, heads, key, value);
+  proveGroupedCache(p, heads, key, value, /*window=*/1);
 }
 
 void proveAttention(OpProof &p) {
@@ -131,10 +124,10 @@ void proveAttention(OpProof &p) {
   p.require(heads % kvHeads == 0, "kv_heads divide the heads");
   p.real("scale");
   p.require(p.real("softcap") >= 0, "softcap is not negative");
-  p.integer("window", 0, INT32_MAX);
+  int32_t window = p.integer("window", 0, INT32_MAX);
   p.vector("sinks", heads);
   p.rows(q, 1, heads * key);
-  proveGroupedCache(p, kvHeads, key, value);
+  proveGroupedCache(p, kvHeads, key, value, window);
   int32_t splits = p.integer("splits", 1, moek::kLatentSplits);
   if (splits == 1)
     p.rows(out, 1, heads * value);

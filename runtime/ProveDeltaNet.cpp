@@ -5,15 +5,6 @@
 namespace moert {
 using moek::Encoding;
 
-namespace {
-/// A state that has `floats` from `begin` on.
-void proveState(OpProof &p, int64_t begin, int64_t floats) {
-  const fb::Kv &state = p.cache("state");
-  p.require(state.per_sequence(), "the state has a row for each sequence");
-  p.require(begin + floats <= state.width(), "the state's parts fit its width");
-}
-} // namespace
-
 void proveRegroup(OpProof &p) {
   BufferRef x = p.buffer("x", Encoding::F32);
   BufferRef out = p.buffer("out", Encoding::F32);
@@ -33,7 +24,7 @@ void proveShortConv(OpProof &p) {
   int64_t taps = p.integer("taps", 1, moek::kMostTaps), cols = x.perToken();
   p.require(cols >= 1, "x has rows per token");
   p.vectors("weight", cols, taps);
-  proveState(p, 0, (taps - 1) * cols);
+  p.state("state", (taps - 1) * cols);
   p.rows(out, 1, cols);
 }
 
@@ -63,7 +54,7 @@ void proveDeltaRule(OpProof &p) {
   p.rows(gates, 1, 2 * heads);
   p.rows(out, 1, heads * value);
   p.require(heads * value <= kMaxParameter, "a head's values are few");
-  proveState(p, begin, heads * value * key);
+  p.state("state", begin + heads * value * key);
 }
 
 } // namespace moert

@@ -9,13 +9,6 @@ namespace moert {
 using moek::Encoding;
 
 namespace {
-/// A cache whose rows are positions, of `width` elements.
-void proveRows(OpProof &p, std::string_view operand, int64_t width) {
-  const fb::Kv &kv = p.cache(operand);
-  p.require(!kv.per_sequence(), "the cache has a row per position");
-  p.equal("the cache's width", kv.width(), "the rows'", width);
-}
-
 /// Scores of a token's entries: as many as a context has.
 void proveScores(OpProof &p, std::string_view operand, int64_t ratio) {
   BufferRef scores = p.buffer(operand, Encoding::F32);
@@ -39,7 +32,7 @@ void proveLayerNorm(OpProof &p) {
 
 void proveRowStore(OpProof &p) {
   BufferRef x = p.buffer("x", Encoding::F32);
-  proveRows(p, "kv", x.perToken());
+  p.cacheRows("kv", "the rows'", x.perToken(), /*window=*/1);
   p.rows(x, 1, x.perToken());
 }
 
@@ -50,7 +43,7 @@ void proveIndexScores(OpProof &p) {
   p.real("scale");
   p.rows(q, 1, heads * key);
   p.rows(weights, 1, heads);
-  proveRows(p, "kv", key);
+  p.cacheRows("kv", "the rows'", key);
   proveScores(p, "out", p.positive("ratio"));
 }
 
@@ -69,15 +62,15 @@ void proveSparseAttention(OpProof &p) {
   int64_t value = p.integer("value", 1, key);
   bool hasRows = p.has("kv"), hasEntries = p.has("entries");
   p.real("scale");
-  p.integer("window", hasRows, hasRows ? INT32_MAX : 0);
+  int32_t window = p.integer("window", hasRows, hasRows ? INT32_MAX : 0);
   int32_t ratio = p.integer("ratio", hasEntries, hasEntries ? INT32_MAX : 0);
   p.require(hasRows || ratio == 1, "a token sees a row at least");
   p.require(hasEntries || !p.has("chosen"), "chosen are entries");
   p.integer("top_k", p.has("chosen"), p.has("chosen") ? kMaxParameter : 0);
   if (hasRows)
-    proveRows(p, "kv", key);
+    p.cacheRows("kv", "the rows'", key, window);
   if (hasEntries)
-    proveRows(p, "entries", key);
+    p.cacheRows("entries", "the rows'", key);
   if (p.has("chosen"))
     p.rows(p.buffer("chosen", Encoding::I32), 1, p.positive("top_k"));
   p.vector("sinks", heads);
@@ -97,10 +90,7 @@ void proveCompress(OpProof &p) {
   p.rows(gate, 1, width);
   p.rows(out, 1, cols);
   p.vectors("ape", ratio, width);
-  const fb::Kv &state = p.cache("state");
-  p.require(state.per_sequence(), "the state has a row for each sequence");
-  p.require(moek::compressStateWidth(cols, overlap) <= state.width(),
-            "the state's parts fit its width");
+  p.state("state", moek::compressStateWidth(cols, overlap));
 }
 
 void proveEntryStore(OpProof &p) {
@@ -113,7 +103,7 @@ void proveEntryStore(OpProof &p) {
   p.require((cols - dim) % 2 == 0, "the rotated part begins with a pair");
   p.vector("weight", cols);
   p.rows(x, 1, cols);
-  proveRows(p, "kv", cols);
+  p.cacheRows("kv", "the rows'", cols);
 }
 
 void proveHyperWeights(OpProof &p) {

@@ -2,6 +2,7 @@
 
 #include "kernels/KvCache.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/States.h"
 #include "runtime/base/ShellCommand.h"
 
 #include <algorithm>
@@ -163,7 +164,8 @@ uint64_t kvPageBytes(const fb::Plan &plan) {
 
 /// --kv-budget for so many pages.
 OptionChange budgetOf(const fb::Plan &plan, int64_t pages) {
-  return {"--kv-budget", sizeWord(uint64_t(pages) * kvPageBytes(plan))};
+  return {"--kv-budget", sizeWord(uint64_t(pages) * kvPageBytes(plan) +
+                                  uint64_t(stateBytes(plan)))};
 }
 
 /// The weights file of a plan, unless it is the one beside it that moec names.
@@ -221,7 +223,8 @@ std::string contextHint(const fb::Plan &plan, std::string_view planPath,
 std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
                        uint64_t rest, uint64_t weights, uint64_t available,
                        std::span<const std::string> modelPaths) {
-  // All but the cache stays; what is left holds a part of its pages.
+  // All but the cache's pages stays; what is left holds a part of them.
+  rest += uint64_t(stateBytes(plan));
   uint64_t page = kvPageBytes(plan);
   bool hasBudget = hasKvBudget(plan);
   int64_t shares = hasBudget ? 1 : std::max(plan.sequences(), 1);

@@ -39,6 +39,12 @@ void Sequence::dropState() {
     engine_->states_->release(std::exchange(state_, StatePool::kNone));
 }
 
+void Sequence::dropStaleState() {
+  if (state_ != StatePool::kNone &&
+      !engine_->states_->holds(state_, position()))
+    dropState();
+}
+
 void Sequence::trim() {
   size_t used = (tokens_.size() + moek::kKvPage - 1) / moek::kKvPage;
   while (pages_.size() > used) {
@@ -54,9 +60,8 @@ Status Sequence::rewind(int32_t position) {
                   fmt::format("cannot rewind to position {}: {} are in the "
                               "cache",
                               position, counted(tokens_.size(), "token")));
-  if (position < this->position())
-    dropState();
   tokens_.resize(size_t(position));
+  dropStaleState();
   trim();
   return Status::ok();
 }

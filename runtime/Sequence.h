@@ -37,7 +37,7 @@ public:
 
   /// Forgets all tokens from `position` on, at most the current one. Layers
   /// with a state go back to a checkpoint and, in the next step, evaluate again
-  /// what is behind it (StatePool.h).
+  /// what is behind it, unless rings of rows still hold it (StatePool.h).
   Status rewind(int32_t position);
 
   /// Another with the same tokens. They share pages until one of them writes.
@@ -63,6 +63,9 @@ private:
   void trim();
   /// Gives its state back.
   void dropState();
+  /// Likewise if it has seen more than its tokens, and does not hold what is
+  /// needed to go on from them.
+  void dropStaleState();
 
   Engine *engine_;
   SequenceOptions options_;

@@ -194,9 +194,11 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
   sequence.dropState();
   if (!state.empty())
     sequence.state_ = states_->allocate();
-  if (sequence.state_ != StatePool::kNone)
+  if (sequence.state_ != StatePool::kNone) {
     MOE_RETURN_IF_ERROR(states_->write(
         sequence.state_, reinterpret_cast<const std::byte *>(state.data())));
+    states_->assume(sequence.state_, int32_t(tokens.size()));
+  }
   sequence.tokens_ = std::move(tokens);
   publish(sequence);
   return Status::ok();

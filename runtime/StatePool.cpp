@@ -3,6 +3,7 @@
 #include "runtime/Devices.h"
 #include "runtime/KvPool.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/States.h"
 
 #include <cassert>
 #include <cstring>
@@ -19,6 +20,7 @@ DeviceRegion rowAt(uint64_t offset, uint64_t rowBytes, int32_t slot) {
 StatePool::StatePool(const fb::Plan &plan, const Devices &devices,
                      const KvPool &pages)
     : pages_(pages), slots_(size_t(stateRows(plan))) {
+  bool onlyRings = true;
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv &kv = *plan.kv()->Get(i);
     if (!kv.per_sequence())
@@ -27,7 +29,13 @@ StatePool::StatePool(const fb::Plan &plan, const Devices &devices,
         {&devices.device(kv.device()), kv.offset(),
          uint64_t(moek::kvRowBytes(moek::KvType(kv.type()), kv.width()))});
     bytes_ += layers_.back().rowBytes;
+    onlyRings &= ringRowWidth(plan, i) > 0;
   }
+  // Rings have room for a step's rows beside the window: OpProof::cacheRows().
+  if (onlyRings)
+    for (const fb::Phase *phase : *plan.phases())
+      if (text(phase->name()) != "logits")
+        rewindable_ = std::max(rewindable_, phase->max_tokens());
 }
 
 bool StatePool::isStale(const Slot &slot) const {
@@ -68,10 +76,13 @@ void StatePool::release(int32_t slot) {
 
 int32_t StatePool::duplicate(int32_t slot) {
   int32_t other = allocate();
-  if (other != kNone && !copy(slot, other).isOk()) {
+  if (other == kNone)
+    return kNone;
+  if (!copy(slot, other).isOk()) {
     release(other);
     return kNone;
   }
+  slots_[size_t(other)].end = slots_[size_t(slot)].end;
   return other;
 }
 
@@ -81,14 +92,15 @@ int32_t StatePool::take(int32_t page) {
     return kNone;
   slots_[size_t(from)].used = ++time_;
   int32_t own = allocateBeside(from);
-  if (own == kNone) {
-    slots_[size_t(from)] = {Use::Sequence};
-    return from;
+  const int32_t end = slots_[size_t(from)].end;
+  if (own == kNone)
+    own = from;
+  if (own != from && !copy(from, own).isOk()) {
+    release(own);
+    return kNone;
   }
-  if (copy(from, own).isOk())
-    return own;
-  release(own);
-  return kNone;
+  slots_[size_t(own)] = {.use = Use::Sequence, .end = end};
+  return own;
 }
 
 Status StatePool::keep(int32_t slot, int32_t page) {
@@ -103,8 +115,8 @@ Status StatePool::keep(int32_t slot, int32_t page) {
     release(own);
     return copied;
   }
-  slots_[size_t(own)] = {Use::Checkpoint, page, pages_.generation(page),
-                         ++time_};
+  slots_[size_t(own)] = {Use::Checkpoint, page, slots_[size_t(slot)].end,
+                         pages_.generation(page), ++time_};
   return Status::ok();
 }
 

@@ -2,7 +2,10 @@
 //
 // Gated delta nets keep of a sequence not a row per token but a state of one
 // size, which every token changes (kernels/KvCache.h). It cannot be rewound:
-// the state after a shorter text is not in the one after a longer text.
+// the state after a shorter text is not in the one after a longer text. Layers
+// whose tokens see a window keep a ring of rows, the sequence's last ones: that
+// can be rewound by as many rows as the ring has more than the window. Where a
+// plan has no other states, this is so for all of a slot.
 //
 // A plan has as many slots as sequences that run together, and some more. A
 // slot is a row of every such layer, and is free, a sequence's, or a
@@ -11,16 +14,20 @@
 // that a checkpoint needs no tokens of its own, and is worth nothing as soon as
 // the page is.
 //
-// * A sequence's slot has the state after all its tokens, or it has none.
+// * A sequence's slot has the state after all its tokens, or holds() one that
+//   goes on from there, or it has none.
 //   Kernels read no state at position 0: an empty sequence needs no reset.
 // * A fork copies the slot; where none is free it has none.
 // * A prompt stops at the last page boundary before its last token, where a
 //   checkpoint is kept in a slot that is free or was used longest ago. That is
-//   one small step more for a prompt.
+//   one small step more for a prompt, which plans with rings alone need not
+//   take: at the prompt's end a slot still holds what is needed from there on.
 // * Who begins with the same tokens takes pages up to the last that has a
 //   checkpoint, and a copy of that.
-// * Rewinding gives the slot back. So does a step that fails or is cancelled:
-//   nobody knows how far its layers came.
+// * Rewinding gives the slot back, unless its rings still hold() what is
+// needed.
+//   So does a step that fails or is cancelled: nobody knows how far its layers
+//   came.
 // * Before a step, a sequence without a slot takes the last checkpoint among
 //   its pages, or begins at zero, and evaluates again what is behind it
 //   (Engine::catchUp). Nothing else makes a state: there is no way to a wrong
@@ -31,8 +38,10 @@
 #ifndef MOE_RUNTIME_STATEPOOL_H
 #define MOE_RUNTIME_STATEPOOL_H
 
+#include "kernels/KvCache.h"
 #include "runtime/base/Status.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -64,6 +73,25 @@ public:
   /// One with the same state, or kNone.
   int32_t duplicate(int32_t slot);
 
+  /// A step may write to a sequence's slot what comes before `end`.
+  void grow(int32_t slot, int32_t end) {
+    int32_t &most = slots_[size_t(slot)].end;
+    most = std::max(most, end);
+  }
+  /// Whether a sequence of `position` tokens can go on with the slot, which was
+  /// its state after them and has seen more of its text since.
+  bool holds(int32_t slot, int32_t position) const {
+    return slots_[size_t(slot)].end - position <= rewindable_;
+  }
+  /// Whether a slot holds() all that a sequence needs which goes on from its
+  /// last full page: a prompt need not stop there for a checkpoint.
+  bool holdsPages() const { return rewindable_ >= moek::kKvPage; }
+  /// What was written to a slot is not known: no more than it holds for one of
+  /// `position` tokens.
+  void assume(int32_t slot, int32_t position) {
+    slots_[size_t(slot)].end = position + rewindable_;
+  }
+
   bool hasCheckpoint(int32_t page) const { return find(page) != kNone; }
   /// A slot for a sequence with the state behind `page`; kNone without a
   /// checkpoint of it. Where no other slot is left, the checkpoint itself.
@@ -81,6 +109,7 @@ private:
   struct Slot {
     Use use = Use::Free;
     int32_t page = kNone; ///< Of a checkpoint.
+    int32_t end = 0;      ///< Behind the last position that was written.
     uint64_t generation = 0, used = 0;
   };
   struct Layer {
@@ -96,6 +125,9 @@ private:
   std::vector<Layer> layers_;
   std::vector<Slot> slots_;
   size_t bytes_ = 0;
+  /// Positions that may be written behind the last token of a sequence while
+  /// its slot still has all that it sees.
+  int32_t rewindable_ = 0;
   uint64_t time_ = 0;
 };
 

@@ -280,12 +280,11 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
       checkRange("layer", kv.layer(), 0, std::max(0, plan.layers() - 1)));
   if (kv.type() >= moek::kKvTypeCount)
     return invalidPlan("has unknown type {}", kv.type());
-  MOE_RETURN_IF_ERROR(checkRange("width", kv.width(), 1, kMaxParameter));
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  // A state may be a ring of many rows.
+  MOE_RETURN_IF_ERROR(checkRange("width", kv.width(), 1,
+                                 kv.per_sequence() ? kMost : kMaxParameter));
   if (kv.per_sequence()) {
-    if (moek::KvType(kv.type()) != moek::KvType::F32)
-      return invalidPlan("is a state and has type {}, expected {}", kv.type(),
-                         int(moek::KvType::F32));
     MOE_RETURN_IF_ERROR(checkRange("capacity", kv.capacity(), 1, kMost));
   } else if (kv.capacity() < plan.context() || kv.capacity() > kMost ||
              kv.capacity() % moek::kKvPage) {
@@ -322,10 +321,11 @@ Status verifyKvRegions(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);
     auto type = moek::KvType(kv->type());
-    // The bytes of a row fit: widths are at most kMaxParameter.
+    // The bytes of a row fit: widths are int32_t.
+    int64_t rows = kv->per_sequence() ? kv->capacity()
+                                      : moek::kvRows(type, kv->capacity());
     Checked end = Checked(kv->offset()) +
-                  Checked(moek::kvRows(type, kv->capacity())) *
-                      Checked(moek::kvRowBytes(type, kv->width()));
+                  Checked(rows) * Checked(moek::kvRowBytes(type, kv->width()));
     uint64_t memory = plan.devices()->Get(kv->device())->kv_bytes();
     if (!end.valid() || end.value() > memory)
       return invalidPlan("cache {} at offset {} ends beyond the device's {} "

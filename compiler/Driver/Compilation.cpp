@@ -18,6 +18,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "models/Model.h"
 #include "passes/moe/Pipelines.h"
+#include "passes/moe/Rings.h"
 #include "passes/moe/Support.h"
 #include "passes/plan/PlanPasses.h"
 #include "runtime/Plan.h"
@@ -397,7 +398,8 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   if (runner.failure())
     failed = {*runner.failure(),
               {positions, mlir::moe::kvRowsOf(positions) / moek::kKvPage *
-                              mlir::moe::kvPageBytes(*module)}};
+                                  mlir::moe::kvPageBytes(*module) +
+                              mlir::moe::stateBytes(*module)}};
   MOE_RETURN_IF_ERROR(placed);
   if (request.verbose)
     report.remarks = collapseLayers(runner.log().remarks());

@@ -5,6 +5,7 @@
 #include "compiler/Explain/GpuCode.h"
 #include "compiler/Explain/Ladder.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/States.h"
 
 using namespace moert;
 
@@ -173,9 +174,11 @@ Json planJson(const fb::Plan &plan, const ExplainSummary &summary) {
   json["kv_rows"] = kvRows(plan);
   json["kv_types"] = Json::array();
   json["state_bytes"] = summary.stateBytes;
+  json["window_bytes"] = summary.windowBytes;
+  json["window_rows"] = summary.windowRows;
   json["state_rows"] = stateRows(plan);
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
-    if (!plan.kv()->Get(i)->per_sequence())
+    if (!plan.kv()->Get(i)->per_sequence() || moert::ringRowWidth(plan, i) > 0)
       json["kv_types"].push_back({{"layer", plan.kv()->Get(i)->layer()},
                                   {"type", moek::kvTypeName(moek::KvType(
                                                plan.kv()->Get(i)->type()))}});

@@ -90,6 +90,12 @@ void memoryGroup(Page &page, const ExplainSummary &summary,
                           humanBytes(summary.kvBytesPerToken),
                           kvTypeNames(plan), humanBytes(summary.kvBytes),
                           summary.kvRoom));
+  if (summary.windowBytes > 0)
+    page.line("Windows",
+              fmt::format("{} for the last {} tokens of sequences and of "
+                          "checkpoints, in {} with a window",
+                          humanBytes(summary.windowBytes), summary.windowRows,
+                          moert::counted(summary.windowLayers, "layer")));
   if (summary.stateBytes > 0)
     page.line("States", fmt::format("{} for sequences and checkpoints of them",
                                     humanBytes(summary.stateBytes)));

@@ -3,6 +3,7 @@
 #include "kernels/KvCache.h"
 #include "runtime/Plan.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/States.h"
 #include "runtime/base/CheckedMath.h"
 
 #include <algorithm>
@@ -108,7 +109,12 @@ void ExplainSummary::addMemory(const fb::Plan &plan) {
     const fb::Kv *kv = plan.kv()->Get(i);
     auto type = moek::KvType(kv->type());
     if (kv->per_sequence()) {
-      stateBytes += double(moek::kvBytes(type, kv->width(), kv->capacity()));
+      int64_t width = moert::ringRowWidth(plan, i);
+      (width > 0 ? windowBytes : stateBytes) += double(moert::cacheBytes(*kv));
+      if (width > 0) {
+        ++windowLayers;
+        windowRows = std::max(windowRows, kv->width() / width);
+      }
       continue;
     }
     kvBytesPerToken += double(moek::kvRowBytes(type, kv->width()));

@@ -66,6 +66,10 @@ struct ExplainSummary {
   std::vector<std::string_view> notes;
   double kvBytesPerToken = 0, kvBytes = 0; ///< kvBytes: for kvRoom.
   double stateBytes = 0; ///< Of layers with a state of each sequence.
+  /// Of layers that keep a sequence's last rows, and how many of them at most.
+  double windowBytes = 0;
+  uint64_t windowLayers = 0;
+  int64_t windowRows = 0;
   std::string
       kvRoom; ///< What the cache holds, as runtime/PlanAccess.h says it.
   std::vector<PhaseCost> phases;

@@ -415,8 +415,16 @@ void KvOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
           (getPerSequence() ? "state" : "kv") + std::to_string(getLayer()));
 }
 
+/// Rows in memory.
+static int64_t rowsOf(KvOp op) {
+  return op.getPerSequence()
+             ? op.getCapacity()
+             : moek::kvRows(moek::KvType(op.getElement()), op.getCapacity());
+}
+
 int64_t KvOp::getBytes() {
-  return moek::kvBytes(moek::KvType(getElement()), getWidth(), getCapacity());
+  return rowsOf(*this) *
+         moek::kvRowBytes(moek::KvType(getElement()), getWidth());
 }
 
 LogicalResult KvOp::verify() {
@@ -425,11 +433,8 @@ LogicalResult KvOp::verify() {
                          << getLayer() << ", rows " << getCapacity()
                          << ", cols " << getWidth();
   auto type = moek::KvType(getElement());
-  if (getPerSequence() && type != moek::KvType::F32)
-    return emitOpError("expected a state of f32");
   if (getWidth() > INT32_MAX || getCapacity() > INT32_MAX ||
-      !(Checked(moek::kvRows(type, getCapacity())) *
-        Checked(moek::kvRowBytes(type, getWidth())))
+      !(Checked(rowsOf(*this)) * Checked(moek::kvRowBytes(type, getWidth())))
            .valid())
     return emitOpError("expected a size that fits 64 bits");
   return verifyOffset(*this, getOffset());

@@ -21,13 +21,13 @@ namespace moek {
 
 /// Of a group of heads: where its columns are in q, out and the cache.
 struct HeadGroup {
-  SequenceCache cache;
+  RingCache cache;
   const float *q; ///< Of the sequence's first token and the group's first head.
   float *out;
   int64_t head; ///< First of the group.
 
   HeadGroup(const AttentionArgs &a, const SequenceRows &sequence, int64_t head)
-      : cache{a.kv, sequence.pages},
+      : cache(a.kv, a.ring, sequence),
         q(a.q + sequence.begin * a.qStride + head * a.key),
         out(a.out + sequence.begin * a.outStride + head * a.value), head(head) {
   }
@@ -175,7 +175,8 @@ void run(const AttentionArgs &a, const Step &step, const Worker &worker) {
                       {a.key, a.value, group, a.kvHeads},
                       a.scale,
                       a.softcap,
-                      group};
+                      group,
+                      a.ring};
   auto *stats = reinterpret_cast<float *>(worker.scratch);
   std::byte *scratch = worker.scratch + attentionStatsBytes(a.heads, group);
   // `span` and `blocks` share memory: a sequence goes by one of them.

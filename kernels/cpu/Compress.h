@@ -124,13 +124,13 @@ void turnEntry(const EntryStoreArgs &a, int64_t position, int64_t begin,
 template <class S>
 void run(const EntryStoreArgs &a, const Step &step, const Worker &worker) {
   forTokens(
-      step, worker, [&](int64_t t, int64_t position, const int32_t *pages) {
+      step, worker, [&](int64_t t, int64_t position, const SequenceRows &s) {
         if ((position + 1) % a.ratio != 0)
           return;
         const float *x = a.x + t * a.xStride;
         auto scale = rmsScale<S>(x, a.cols, a.eps);
         const int64_t still = a.cols - a.dim, begin = position + 1 - a.ratio;
-        storeRow<S>({a.kv, pages}, position, [&](auto &row) {
+        storeRow<S>({a.kv, s.pages}, position, [&](auto &row) {
           row.append(still, [&](int64_t at, int64_t n, float *to) {
             scaleRow<S>(x + at, scale, a.weight + at, n, to);
           });

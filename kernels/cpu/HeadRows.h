@@ -31,8 +31,7 @@ public:
   }
 
   /// What the following are of: the rows of `n` positions.
-  void read(const SequenceCache &from, int64_t ofHead, int64_t first,
-            int64_t n) {
+  void read(const RingCache &from, int64_t ofHead, int64_t first, int64_t n) {
     head = ofHead;
     count = n;
     readKvRows<S>(from, first, n, 0, a.latent + a.rope, cache, cacheStride);

@@ -3,7 +3,7 @@
 #ifndef MOE_KERNELS_CPU_KVROWS_H
 #define MOE_KERNELS_CPU_KVROWS_H
 
-#include "kernels/KvCache.h"
+#include "kernels/Ring.h"
 #include "kernels/cpu/Simd.h"
 
 #include <limits>
@@ -64,8 +64,8 @@ void readQ8Row(const KvView &kv, int64_t row, int64_t first, int64_t width,
 /// `width` columns of the rows of positions [first, first + n), from column
 /// `begin` on, a multiple of kKvBlock: as floats, rows `stride` apart.
 template <class S>
-void readKvRows(const SequenceCache &cache, int64_t first, int64_t n,
-                int64_t begin, int64_t width, float *out, int64_t stride) {
+void readKvRows(const RingCache &cache, int64_t first, int64_t n, int64_t begin,
+                int64_t width, float *out, int64_t stride) {
   const KvView &kv = cache.kv;
   for (int64_t k = 0; k < n; ++k) {
     int64_t row = cache.row(first + k);

@@ -53,7 +53,7 @@ private:
   HeadRows<S> rows;
   FloatTile<S> tiles;
   Rows values = {};
-  SequenceCache cache = {};
+  RingCache cache{KvView{}, nullptr};
   int64_t head = 0;
   const float *q = nullptr;
   float *out = nullptr;
@@ -137,7 +137,7 @@ private:
   HeadRows<S> rows;
   KvView group;
   typename S::Q8Products products;
-  SequenceCache cache = {};
+  RingCache cache{KvView{}, nullptr};
   int64_t head = 0;
   const float *q = nullptr;
   float *out = nullptr;

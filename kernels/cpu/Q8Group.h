@@ -48,8 +48,7 @@ public:
   /// `n` rows from position `at` on, at most kGroup, where a tile begins;
   /// queries see all of them. `next` rows behind them, at most kGroup, will be
   /// read soon.
-  void setGroup(const SequenceCache &cache, int64_t at, int64_t n,
-                int64_t next) {
+  void setGroup(const RingCache &cache, int64_t at, int64_t n, int64_t next) {
     scaleOffset = kvScaleOffset(cache.kv.width);
     scaledBlock = -1;
     groupTiles = (n + kKvTile - 1) / kKvTile;

@@ -13,14 +13,15 @@ namespace moek {
 template <class S>
 void run(const RopeTableArgs &a, const Step &step, const Worker &worker) {
   int32_t half = a.dim / 2;
-  forTokens(step, worker, [&](int64_t t, int64_t position, const int32_t *) {
-    float *row = a.out + t * a.dim;
-    for (int32_t i = 0; i < half; ++i) {
-      double angle = double(position) * double(a.invFreq[i]);
-      row[i] = float(std::cos(angle) * double(a.scale));
-      row[half + i] = float(std::sin(angle) * double(a.scale));
-    }
-  });
+  forTokens(step, worker,
+            [&](int64_t t, int64_t position, const SequenceRows &) {
+              float *row = a.out + t * a.dim;
+              for (int32_t i = 0; i < half; ++i) {
+                double angle = double(position) * double(a.invFreq[i]);
+                row[i] = float(std::cos(angle) * double(a.scale));
+                row[half + i] = float(std::sin(angle) * double(a.scale));
+              }
+            });
 }
 
 /// Rotates neighbours: pair i, for i in [begin, end), is at x[2 * (i - begin)]
@@ -74,11 +75,11 @@ void run(const RopeArgs &a, const Step &step, const Worker &worker) {
 template <class S>
 void run(const MlaLatentArgs &a, const Step &step, const Worker &worker) {
   forTokens(step, worker,
-            [&](int64_t t, int64_t position, const int32_t *pages) {
+            [&](int64_t t, int64_t position, const SequenceRows &s) {
               const float *x = a.x + t * a.stride;
               const float *key = x + a.latent, *table = a.table + t * a.rope;
               auto scale = rmsScale<S>(x, a.latent, a.eps);
-              const int64_t at = SequenceCache{a.kv, pages}.row(position);
+              const int64_t at = RingCache(a.kv, s.pages).row(position);
               KvRowWriter<S> row(a.kv, at);
               row.append(a.latent, [&](int64_t begin, int64_t n, float *to) {
                 scaleRow<S>(x + begin, scale, a.weight + begin, n, to);
@@ -108,8 +109,8 @@ template <class S>
 void run(const KvStoreArgs &a, const Step &step, const Worker &worker) {
   const KvParts parts{a.key, a.value, 1, a.heads};
   forTokens(
-      step, worker, [&](int64_t t, int64_t position, const int32_t *pages) {
-        int64_t row = SequenceCache{a.kv, pages}.row(position);
+      step, worker, [&](int64_t t, int64_t position, const SequenceRows &s) {
+        int64_t row = RingCache(a.kv, a.ring, s).row(position);
         for (int64_t h = 0; h < a.heads; ++h) {
           bool key = storeKvPart<S>(a.kv, row, parts.keyAt(h),
                                     a.k + t * a.kStride + h * a.key, a.key);

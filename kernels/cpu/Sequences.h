@@ -20,8 +20,8 @@ MOE_INLINE void forSequences(const Step &step, const Worker &worker,
   }
 }
 
-/// Calls body(token, position, pages) for this worker's share of the step's
-/// tokens.
+/// Calls body(token, position, rows) for this worker's share of the step's
+/// tokens; rows are the sequence's.
 template <class Body>
 MOE_INLINE void forTokens(const Step &step, const Worker &worker, Body body) {
   Range share = shareOf(step.tokens, 1, worker);
@@ -31,7 +31,7 @@ MOE_INLINE void forTokens(const Step &step, const Worker &worker, Body body) {
     int64_t last = end < share.end ? end : share.end;
     for (int64_t t = share.begin > rows.begin ? share.begin : rows.begin;
          t < last; ++t)
-      body(t, rows.position + (t - rows.begin), rows.pages);
+      body(t, rows.position + (t - rows.begin), rows);
   }
 }
 

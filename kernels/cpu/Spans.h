@@ -60,7 +60,8 @@ struct SpanWork {
   int64_t heads, splits, window;
   KvParts parts;
   float scale, cap;
-  int64_t atATime; ///< Heads that are worked with together, of one group.
+  int64_t atATime;  ///< Heads that are worked with together, of one group.
+  int32_t ring = 0; ///< Rows of a sequence's ring; 0: it has pages.
 
   int64_t groups() const { return (heads + atATime - 1) / atATime; }
 };
@@ -84,7 +85,7 @@ public:
   /// `heads` heads from `head` on over `positions`: weighted sums of values,
   /// not yet divided by `sum`, with the maximum of the scores. The values of a
   /// latent are columns of its keys.
-  void attend(const SequenceCache &cache, const float *q, int64_t head,
+  void attend(const RingCache &cache, const float *q, int64_t head,
               int64_t heads, Range positions, float *out, float *most,
               float *sum) {
     const KvParts &parts = w.parts;
@@ -120,7 +121,7 @@ public:
                           scratch) {}
 
   /// See FloatSpan.
-  void attend(const SequenceCache &cache, const float *q, int64_t head,
+  void attend(const RingCache &cache, const float *q, int64_t head,
               int64_t heads, Range positions, float *out, float *most,
               float *sum) {
     const KvParts &parts = w.parts;
@@ -167,7 +168,7 @@ private:
 template <class S, class Part>
 void attendSpans(const SpanWork &w, const SequenceRows &sequence,
                  const Worker &worker, Part &part, float *stats) {
-  const SequenceCache cache = {w.kv, sequence.pages};
+  const RingCache cache = {w.kv, w.ring, sequence};
   const KvParts &parts = w.parts;
   const Spans spans(sequence, w.splits, w.window);
   const int64_t groups = w.groups(), perToken = spans.count * groups;

@@ -25,15 +25,14 @@ MOE_INLINE int64_t entriesSeen(int64_t position, int32_t ratio) {
 
 /// Entry `entry` as floats.
 template <class S>
-MOE_INLINE void readEntry(const SequenceCache &cache, int64_t entry,
-                          int32_t ratio, int64_t width, float *out) {
+MOE_INLINE void readEntry(const RingCache &cache, int64_t entry, int32_t ratio,
+                          int64_t width, float *out) {
   readKvRows<S>(cache, (entry + 1) * ratio - 1, 1, 0, width, out, 0);
 }
 
 /// A row of a cache; what is no number shows in all of its scores.
 template <class S, class Fill>
-MOE_INLINE void storeRow(const SequenceCache &cache, int64_t position,
-                         Fill fill) {
+MOE_INLINE void storeRow(const RingCache &cache, int64_t position, Fill fill) {
   const int64_t at = cache.row(position);
   KvRowWriter<S> row(cache.kv, at);
   fill(row);
@@ -68,9 +67,9 @@ void run(const LayerNormArgs &a, const Step &step, const Worker &worker) {
 template <class S>
 void run(const RowStoreArgs &a, const Step &step, const Worker &worker) {
   forTokens(
-      step, worker, [&](int64_t t, int64_t position, const int32_t *pages) {
+      step, worker, [&](int64_t t, int64_t position, const SequenceRows &s) {
         const float *x = a.x + t * a.xStride;
-        storeRow<S>({a.kv, pages}, position, [&](auto &row) {
+        storeRow<S>({a.kv, a.ring, s}, position, [&](auto &row) {
           row.append(a.kv.width, [&](int64_t begin, int64_t n, float *to) {
             std::memcpy(to, x + begin, size_t(n) * sizeof(float));
           });
@@ -80,8 +79,8 @@ void run(const RowStoreArgs &a, const Step &step, const Worker &worker) {
 
 /// Entries `first` to `first` + `n` for one token.
 template <class S>
-void scoreBlock(const IndexScoresArgs &a, const SequenceCache &cache,
-                int64_t token, int64_t first, int64_t n, float *scratch) {
+void scoreBlock(const IndexScoresArgs &a, const RingCache &cache, int64_t token,
+                int64_t first, int64_t n, float *scratch) {
   const int64_t keyStride = scratchFloats(a.key);
   float *keys = scratch, *products = keys + kKeyTile * keyStride;
   if (a.ratio == 1)
@@ -108,7 +107,7 @@ template <class S>
 void run(const IndexScoresArgs &a, const Step &step, const Worker &worker) {
   auto *scratch = reinterpret_cast<float *>(worker.scratch);
   forSequences(step, worker, [&](const SequenceRows &s, const Worker &w) {
-    const SequenceCache cache = {a.kv, s.pages};
+    const RingCache cache = {a.kv, s.pages};
     int64_t most = entriesSeen(s.position + s.count - 1, a.ratio);
     int64_t blocks = (most + kKeyTile - 1) / kKeyTile;
     if (blocks == 0)
@@ -166,25 +165,26 @@ MOE_INLINE Threshold thresholdOf(const float *scores, int64_t n, int64_t k,
 template <class S>
 void run(const IndexSelectArgs &a, const Step &step, const Worker &worker) {
   auto *counts = reinterpret_cast<uint32_t *>(worker.scratch);
-  forTokens(step, worker, [&](int64_t t, int64_t position, const int32_t *) {
-    const float *scores = a.scores + t * a.scoresStride;
-    int32_t *chosen = a.chosen + t * a.topK;
-    int64_t n = entriesSeen(position, a.ratio), count = 0;
-    if (n <= a.topK) {
-      for (; count < n; ++count)
-        chosen[count] = int32_t(count);
-    } else {
-      Threshold least = thresholdOf(scores, n, a.topK, counts);
-      for (int64_t i = 0; i < n; ++i) {
-        uint32_t rank = scoreRank(scores[i]);
-        if (rank < least.rank || (rank == least.rank && least.equal-- <= 0))
-          continue;
-        chosen[count++] = int32_t(i);
-      }
-    }
-    for (; count < a.topK; ++count)
-      chosen[count] = -1;
-  });
+  forTokens(
+      step, worker, [&](int64_t t, int64_t position, const SequenceRows &) {
+        const float *scores = a.scores + t * a.scoresStride;
+        int32_t *chosen = a.chosen + t * a.topK;
+        int64_t n = entriesSeen(position, a.ratio), count = 0;
+        if (n <= a.topK) {
+          for (; count < n; ++count)
+            chosen[count] = int32_t(count);
+        } else {
+          Threshold least = thresholdOf(scores, n, a.topK, counts);
+          for (int64_t i = 0; i < n; ++i) {
+            uint32_t rank = scoreRank(scores[i]);
+            if (rank < least.rank || (rank == least.rank && least.equal-- <= 0))
+              continue;
+            chosen[count++] = int32_t(i);
+          }
+        }
+        for (; count < a.topK; ++count)
+          chosen[count] = -1;
+      });
 }
 
 /// Some heads of one token, over blocks of the rows that it sees; sums grow in
@@ -212,14 +212,14 @@ public:
       sum[h] = a.sinks ? 1 : 0;
     }
     if (a.window > 0) {
-      const SequenceCache rows = {a.kv, s.pages};
+      const RingCache rows = {a.kv, a.ring, s};
       Range visible = visibleTo(position, a.window);
       for (int64_t p = visible.begin; p < visible.end; ++p)
         take(rows, p);
     }
     int64_t seen = entriesSeen(position, a.ratio);
     if (seen > 0) {
-      const SequenceCache rows = {a.entries, s.pages};
+      const RingCache rows = {a.entries, s.pages};
       const int32_t *chosen = a.chosen ? a.chosen + token * a.topK : nullptr;
       int64_t n = chosen && a.topK < seen ? a.topK : seen;
       for (int64_t i = 0; i < n; ++i)
@@ -231,7 +231,7 @@ public:
   }
 
 private:
-  void take(const SequenceCache &rows, int64_t position) {
+  void take(const RingCache &rows, int64_t position) {
     readKvRows<S>(rows, position, 1, 0, a.key, keys + held * keyStride,
                   keyStride);
     if (++held == kKeyTile)

@@ -28,7 +28,7 @@ constexpr int kMaxSequences = 64;
 
 /// moek::SequenceRows.
 struct Sequence {
-  int begin, count, position, unused;
+  int begin, count, position, state;
   const int *pages;
 };
 
@@ -234,7 +234,7 @@ struct KvStoreArgs {
   const float *k, *v;
   i64 kStride, vStride;
   Kv kv;
-  int heads, key, value;
+  int heads, key, value, ring;
 };
 
 struct AttentionArgs {
@@ -244,7 +244,7 @@ struct AttentionArgs {
   Kv kv;
   float *out;
   i64 outStride;
-  int heads, kvHeads, key, value, splits, window;
+  int heads, kvHeads, key, value, splits, window, ring;
   float scale, softcap;
 };
 

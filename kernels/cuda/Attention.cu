@@ -23,12 +23,13 @@ struct Query {
 };
 
 /// `columns` columns from `from` on of `count` positions from `at` on.
-MOE_DEVICE void loadRows(float *to, int stride, const Kv &kv, const int *pages,
-                         int at, int count, int from, int columns) {
+MOE_DEVICE void loadRows(float *to, int stride, const AttentionArgs &a,
+                         const Sequence &s, int at, int count, int from,
+                         int columns) {
   for (int r = 0; r < count; ++r) {
-    i64 row = cacheRow(pages, at + r);
+    i64 row = cacheRow(s.pages, s.state, a.ring, at + r);
     for (int c = threadIdx.x; c < columns; c += kThreads)
-      to[r * stride + c] = loadKv(kv, row, from + c);
+      to[r * stride + c] = loadKv(a.kv, row, from + c);
   }
 }
 
@@ -96,7 +97,7 @@ MOE_KERNEL(128, 2)(const __grid_constant__ AttentionArgs a) {
   for (int at = begin; at < end; at += kKeys) {
     int rowCount = min(end - at, kKeys);
     __syncthreads();
-    loadRows(rows, stride, a.kv, sequence.pages, at, rowCount, keyAt, a.key);
+    loadRows(rows, stride, a, sequence, at, rowCount, keyAt, a.key);
     __syncthreads();
     float score[kOwn] = {};
     if (lane < rowCount)
@@ -126,8 +127,7 @@ MOE_KERNEL(128, 2)(const __grid_constant__ AttentionArgs a) {
         sums[i][j] *= alpha;
     }
     __syncthreads(); // Nobody reads keys any more.
-    loadRows(rows, MOE_VALUE, a.kv, sequence.pages, at, rowCount, valueAt,
-             MOE_VALUE);
+    loadRows(rows, MOE_VALUE, a, sequence, at, rowCount, valueAt, MOE_VALUE);
     __syncthreads();
     for (int r = 0; r < rowCount; ++r)
 #pragma unroll

@@ -94,6 +94,7 @@ MOE_DEVICE float activate(float g, float u) {
 struct Place {
   int position;
   const int *pages;
+  int state;
 };
 MOE_DEVICE int sequenceOf(const Step *step, int t) {
   int s = 0;
@@ -103,7 +104,7 @@ MOE_DEVICE int sequenceOf(const Step *step, int t) {
 }
 MOE_DEVICE Place placeOf(const Step *step, int t) {
   const Sequence &s = step->sequence[sequenceOf(step, t)];
-  return {s.position + t - s.begin, s.pages};
+  return {s.position + t - s.begin, s.pages, s.state};
 }
 
 #endif // MOE_KERNELS_CUDA_DEVICE_CUH

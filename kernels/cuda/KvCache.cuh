@@ -19,6 +19,12 @@ MOE_DEVICE i64 cacheRow(const int *pages, int position) {
                : position;
 }
 
+/// Likewise where a sequence may have a ring of rows instead of pages.
+MOE_DEVICE i64 cacheRow(const int *pages, int state, int ring, int position) {
+  return ring > 0 ? i64(state) * ring + position % ring
+                  : cacheRow(pages, position);
+}
+
 MOE_DEVICE int kvBlocks(i64 width) {
   return int((width + kKvBlock - 1) / kKvBlock);
 }

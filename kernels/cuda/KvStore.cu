@@ -34,7 +34,7 @@ MOE_KERNEL(256, 2)(const __grid_constant__ KvStoreArgs a) {
   if (t >= a.step->tokens)
     return;
   Place place = placeOf(a.step, t);
-  i64 row = cacheRow(place.pages, place.position);
+  i64 row = cacheRow(place.pages, place.state, a.ring, place.position);
   for (int h = threadIdx.x; h < a.heads; h += blockDim.x)
     isBroken[h] = 0;
   __syncthreads();

@@ -259,7 +259,7 @@ std::vector<Launch> launches(const moek::KvStoreArgs &a,
   return {makeLaunch(std::move(spec), {uint32_t(context.maxTokens)}, kThreads,
                      uint32_t(a.heads) * 4,
                      KvStoreArgs{context.step, a.k, a.v, a.kStride, a.vStride,
-                                 kvOf(a.kv), a.heads, a.key, a.value})};
+                                 kvOf(a.kv), a.heads, a.key, a.value, a.ring})};
 }
 
 std::vector<Launch> launches(const moek::AttentionArgs &a,
@@ -279,7 +279,7 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
                      AttentionArgs{context.step, a.q, a.sinks, a.qStride,
                                    kvOf(a.kv), a.out, a.outStride, a.heads,
                                    a.kvHeads, a.key, a.value, a.splits,
-                                   a.window, a.scale, a.softcap})};
+                                   a.window, a.ring, a.scale, a.softcap})};
 }
 
 //===----------------------------------------------------------------------===//

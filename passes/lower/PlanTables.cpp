@@ -2,6 +2,7 @@
 
 #include "dialects/moe/Rope.h"
 #include "llvm/ADT/STLExtras.h"
+#include "passes/moe/Rings.h"
 #include "passes/moe/Support.h"
 
 using namespace mlir;
@@ -73,11 +74,14 @@ FailureOr<Value> PlanTables::kv(CacheOpInterface op, Value device) {
   auto element = plan::KvElement(type.getElement());
   int64_t layer = op.getCacheLayer(), width = type.getWidth();
   plan::KvOp &entry = caches_[{layer, op.getCachePart()}];
+  int64_t ring = ringRowsOf(op);
   if (!entry)
-    entry = builder_.create<plan::KvOp>(op->getLoc(), device, layer, element,
-                                        kvRows_, width, IntegerAttr(),
-                                        /*per_sequence=*/false);
-  auto before = KvType::get(op->getContext(), entry.getWidth(),
+    entry = builder_.create<plan::KvOp>(
+        op->getLoc(), device, layer, element, ring ? stateRows_ : kvRows_,
+        width * std::max<int64_t>(ring, 1), IntegerAttr(),
+        /*per_sequence=*/ring > 0);
+  auto before = KvType::get(op->getContext(),
+                            entry.getWidth() / std::max<int64_t>(ring, 1),
                             moek::KvType(entry.getElement()));
   if (entry.getDevice() != device || before != type)
     return op->emitError() << "expected the cache of layer " << layer

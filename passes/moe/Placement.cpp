@@ -5,6 +5,7 @@
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
 #include "kernels/cuda/Launch.h"
+#include "passes/moe/Rings.h"
 #include "passes/moe/SliceExperts.h"
 #include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
@@ -223,7 +224,7 @@ void PlacementProblem::addOp(Operation *op, PhaseAttr phase,
     if (isWeight(operand) && !llvm::is_contained(streamed, operand))
       group.weights.insert(residentTensor(operand));
   if (auto cache = dyn_cast<CacheOpInterface>(op))
-    group.kvBytes = cache.getCacheBytes(kvRowCount);
+    group.kvBytes = cacheBytesOf(cache, kvRowCount);
   if (auto state = dyn_cast<StateOpInterface>(op))
     group.kvBytes = state.getStateWidth() * int64_t(sizeof(float)) *
                     stateRowsOf(op->getParentOfType<ModuleOp>());

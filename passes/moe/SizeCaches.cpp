@@ -1,5 +1,6 @@
 #include "kernels/KvCache.h"
 #include "passes/moe/Passes.h"
+#include "passes/moe/Rings.h"
 #include "passes/moe/Support.h"
 #include "runtime/base/Text.h"
 
@@ -41,14 +42,17 @@ private:
       return kvRowsOf(context, sequences);
     int64_t one = kvRowsOf(context);
     int64_t most = INT32_MAX / moek::kKvPage; // Rows are numbered by int32_t.
-    int64_t rows = std::min(budget / page, most) * moek::kKvPage;
+    int64_t states = stateBytes(module);
+    int64_t rows =
+        std::min(std::max<int64_t>(budget - states, 0) / page, most) *
+        moek::kKvPage;
     if (rows < one)
       return userError(
           module,
           "a KV cache of " + formatCapacity(double(budget)) + " holds " +
               Twine(rows) + " tokens, less than a context of " + Twine(context),
           "give it at least " +
-              moert::sizeWord(uint64_t(one / moek::kKvPage * page)));
+              moert::sizeWord(uint64_t(one / moek::kKvPage * page + states)));
     return rows;
   }
 };

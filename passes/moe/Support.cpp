@@ -5,6 +5,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
+#include "passes/moe/Rings.h"
 #include "passes/moe/StreamExperts.h"
 
 #include <algorithm>
@@ -57,8 +58,10 @@ int64_t moe::kvPageBytes(ModuleOp module) {
   int64_t most = 0;
   for (auto function : module.getOps<func::FuncOp>()) {
     int64_t bytes = 0;
-    function.walk(
-        [&](CacheOpInterface op) { bytes += op.getCacheBytes(moek::kKvPage); });
+    function.walk([&](CacheOpInterface op) {
+      if (ringRowsOf(op) == 0)
+        bytes += op.getCacheBytes(moek::kKvPage);
+    });
     most = std::max(most, bytes);
   }
   return most;

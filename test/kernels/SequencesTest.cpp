@@ -1,5 +1,6 @@
 // Steps with rows of several sequences, whose caches lie in pages anywhere:
 // every bit as of each sequence alone, in a cache of its own.
+#include "kernels/Ring.h"
 #include "test/kernels/GroupedAttention.h"
 
 #include <numeric>
@@ -187,6 +188,102 @@ TEST_P(KvStoreSequencesTest, AsAlone) {
       }
     }
   }
+}
+
+/// Of every sequence of the step a ring, in another order than the sequences.
+Cache ringsOf(PagedStep &paged, KvType type, int64_t width, int64_t ring,
+              Random &random) {
+  auto count = int32_t(paged.rows.size());
+  for (int32_t i = 0; i < count; ++i)
+    paged.rows[size_t(i)].state = count - 1 - i;
+  return Cache(type, width, count * ring, count * ring, random);
+}
+
+// What is stored is what pages get, a row of the sequence's ring.
+TEST_P(KvStoreSequencesTest, RingsAsPages) {
+  Random random(57);
+  int32_t heads = 2, key = 24, value = 72;
+  PagedStep paged(kMixed, random);
+  Matrix<float> k(paged.tokens, heads * key, 3);
+  Matrix<float> v(paged.tokens, heads * value, 1);
+  k.fill(random);
+  v.fill(random);
+  const int64_t width = gqaKvWidth(heads, key, value);
+  const auto ring = int32_t(kvRingRows(20, paged.tokens));
+  for (KvType type : kKvTypes) {
+    SCOPED_TRACE(testing::Message() << "type " << int(type));
+    Cache pool = filledPool(paged, type, width, random);
+    Cache rings = ringsOf(paged, type, width, ring, random);
+    KvStoreArgs args{k.data(),  k.stride, v.data(), v.stride,
+                     pool.view, heads,    key,      value};
+    runKernel(GetParam(), &args, paged.step(), 0, {&pool.memory});
+    args.kv = rings.view;
+    args.ring = ring;
+    rings.memory.keepAsInitial();
+    std::vector<std::vector<uint8_t>> before;
+    for (int64_t r = 0; r < rings.view.capacity; ++r)
+      before.push_back(rings.rowBytes(r));
+    runKernel(GetParam(), &args, paged.step(), 0, {&rings.memory});
+    for (const SequenceRows &rows : paged.rows)
+      for (int32_t p = rows.position; p < rows.position + rows.count; ++p) {
+        int64_t row = rows.state * ring + p % ring;
+        EXPECT_EQ(rings.rowBytes(row),
+                  pool.rowBytes(SequenceCache{pool.view, rows.pages}.row(p)))
+            << "position " << p;
+        before[size_t(row)] = rings.rowBytes(row);
+      }
+    for (size_t r = 0; r < before.size(); ++r)
+      EXPECT_EQ(rings.rowBytes(int64_t(r)), before[r]) << "row " << r;
+  }
+}
+
+/// Attention that reads rings is that which reads pages.
+void checkRings(const KernelInfo &kernel, const std::vector<Lengths> &lengths,
+                int32_t splits, int32_t window) {
+  Random random(58);
+  int32_t heads = 6, kvHeads = 2, key = 72, value = 40;
+  PagedStep paged(lengths, random);
+  Matrix<float> q(paged.tokens, heads * key, 5);
+  q.fill(random);
+  const int64_t width = gqaKvWidth(kvHeads, key, value);
+  // Tiles are copied whole.
+  const auto ring = int32_t(kvRingRows(window + kKvTile, paged.tokens));
+  for (KvType type : kKvTypes) {
+    SCOPED_TRACE(testing::Message() << "type " << int(type));
+    Cache pool = filledPool(paged, type, width, random);
+    Cache rings = ringsOf(paged, type, width, ring, random);
+    for (const SequenceRows &rows : paged.rows) {
+      int64_t first = std::max(0, rows.position + 1 - window);
+      for (int64_t p = first / kKvTile * kKvTile;
+           p < rows.position + rows.count; p += kKvTile) {
+        int64_t from = SequenceCache{pool.view, rows.pages}.row(p);
+        int64_t to = rows.state * ring + p % ring;
+        std::memcpy(rings.view.data + to * rings.view.rowStride,
+                    pool.view.data + from * pool.view.rowStride,
+                    size_t(kKvTile * pool.view.rowStride));
+      }
+    }
+    AttentionArgs args{};
+    args.q = q.data();
+    args.qStride = q.stride;
+    args.heads = heads, args.kvHeads = kvHeads;
+    args.key = key, args.value = value;
+    args.splits = splits, args.window = window;
+    args.scale = 0.2f;
+    args.kv = pool.view;
+    Matrix<float> want(paged.tokens, heads * value, 3);
+    runAttention(kernel, args, paged.step(), want);
+    args.kv = rings.view;
+    args.ring = ring;
+    Matrix<float> got(paged.tokens, heads * value, 3);
+    runAttention(kernel, args, paged.step(), got);
+    expectRows(got, 0, want);
+  }
+}
+
+TEST_P(AttentionSequencesTest, RingsAsPages) {
+  checkRings(GetParam(), kMixed, 1, 50);
+  checkRings(GetParam(), kDecode, 3, 140);
 }
 
 void checkGrouped(const KernelInfo &kernel, const std::vector<Lengths> &lengths,

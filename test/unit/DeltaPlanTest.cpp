@@ -522,7 +522,7 @@ INSTANTIATE_TEST_SUITE_P(
            p.decode("attention").operands[1] =
                fb::Operand(fb::OperandKind::Kv, p.refs.at("state").index);
          }},
-        {"StateType", "is a state and has type 2, expected 0",
+        {"StateType", "the state's type is 2",
          [](DeltaPlan &p) { p.builder.plan.kv[1]->type = 2; }},
         {"NoStates", "capacity",
          [](DeltaPlan &p) { p.builder.plan.kv[1]->capacity = 0; }},

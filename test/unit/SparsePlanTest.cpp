@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
          setOperand("layer_norm", 1, "hyper_weights", 1)},
         {"RowWidth", "the cache's width",
          setOperand("row_store", 1, "entry_store", 3)},
-        {"RowState", "the cache has a row per position",
+        {"RowState", "the cache's rings are whole pages of rows",
          setOperand("row_store", 1, "compress", 3)},
         {"IndexHeads", "operand q has 1 rows of 16 elements per token",
          setInt("index_scores", 0, 3)},

@@ -5,6 +5,9 @@
 #include "models/NewParts.h"
 
 #include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
 
 using namespace mlir;
 using moert::StatusCode;
@@ -25,7 +28,8 @@ TinyTransformer yarn(const char *architecture) {
 
 TEST_F(Transformer, EveryArchitectureIsOneGraph) {
   for (const moec::ArchitectureInfo &info : moec::supportedArchitectures()) {
-    // Those with other attention, or keys that none of the others has.
+    // Those with other attention, or keys that none of the others has: the next
+    // test has their files.
     if (info.name == "deepseek2" || info.name == "gemma4" ||
         info.name == "deepseek32" || info.name == "deepseek4" ||
         info.name == "glm-dsa" || info.name == "qwen3next" ||
@@ -43,6 +47,48 @@ TEST_F(Transformer, EveryArchitectureIsOneGraph) {
                      1 / std::sqrt(32.0));
     EXPECT_THAT(notes(), ElementsAre());
   }
+}
+
+// Each layer mixes tokens once, by an attention or a state, and has one FFN or
+// mixture of experts, or both.
+TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
+  std::set<std::string, std::less<>> seen;
+  for (const auto &entry :
+       std::filesystem::directory_iterator(MOE_TEST_DATA "/unit")) {
+    if (entry.path().extension() != ".gguf")
+      continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    auto model = moec::GgufModel::open(entry.path().string());
+    ASSERT_TRUE(model.isOk()) << model.status().message();
+    seen.insert(std::string(model->architecture()));
+    auto imported = moec::importModel(context, *model);
+    ASSERT_TRUE(imported.isOk()) << imported.status().message();
+    module = *std::move(imported);
+    int64_t layers = 0;
+    std::map<int64_t, int> mixers, ffns;
+    module.get().walk([&](Operation *op) {
+      auto label = op->getAttrOfType<moe::LabelAttr>(moe::kLabelAttr);
+      if (!label || label.getLayer() < 0)
+        return;
+      layers = std::max(layers, label.getLayer() + 1);
+      mixers[label.getLayer()] +=
+          isa<moe::GqaAttentionOp, moe::MlaAttentionOp, moe::SparseAttentionOp,
+              moe::DeltaNetOp>(op);
+      ffns[label.getLayer()] += isa<moe::FfnOp, moe::ExpertsOp>(op);
+    });
+    EXPECT_GE(layers, 2);
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      EXPECT_EQ(mixers[layer], 1) << "layer " << layer;
+      EXPECT_GE(ffns[layer], 1) << "layer " << layer;
+    }
+    EXPECT_TRUE(module.get().lookupSymbol("forward"));
+    EXPECT_TRUE(module.get().lookupSymbol("logits"));
+    for (const std::string &note : notes())
+      EXPECT_THAT(note, testing::Not(HasSubstr("not used")));
+  }
+  seen.insert("internlm2"); // llama's graph by another name, as above.
+  for (const moec::ArchitectureInfo &info : moec::supportedArchitectures())
+    EXPECT_EQ(seen.count(info.name), 1u) << info.name;
 }
 
 TEST_F(Transformer, WhatFilesDoNotSay) {

@@ -53,8 +53,7 @@ public:
   }
 
   /// See Q8Group.
-  void setGroup(const SequenceCache &cache, int64_t at, int64_t n,
-                int64_t next) {
+  void setGroup(const RingCache &cache, int64_t at, int64_t n, int64_t next) {
     Q8Group::setGroup(cache, at, n, next);
     scoreReads = 0;
   }

@@ -32,7 +32,8 @@ uint64_t writeCudaStep(const moek::Step &step, [[maybe_unused]] StepRoom room,
       pages = reinterpret_cast<const int *>(uintptr_t(address + end));
       end += bytes;
     }
-    block.sequence[i] = {rows.begin, rows.count, rows.position, 0, pages};
+    block.sequence[i] = {rows.begin, rows.count, rows.position, rows.state,
+                         pages};
   }
   std::memcpy(memory, &block, sizeof(block));
   return end;

@@ -237,7 +237,7 @@ cuda::Step mirrorStep(const Step &step, Mirror &mirror) {
   for (int32_t i = 0; i < step.sequenceCount; ++i) {
     SequenceRows s = step.sequence(i);
     int64_t pages = (int64_t(s.position) + s.count + kKvPage - 1) / kKvPage;
-    onGpu.sequence[i] = {s.begin, s.count, s.position, 0,
+    onGpu.sequence[i] = {s.begin, s.count, s.position, s.state,
                          mirror.in(s.pages, pages * 4)};
   }
   return onGpu;

@@ -1,0 +1,403 @@
+// A layer that sees a window and keeps a ring of rows, before one that sees
+// all. What an engine computes of them against float64, what it evaluates again
+// behind a rewind, and what a plan of them is refused for.
+#include "kernels/Registry.h"
+#include "kernels/Ring.h"
+#include "runtime/Engine.h"
+#include "test/support/SmallModel.h"
+#include "test/support/TempDir.h"
+
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <gtest/gtest.h>
+
+using namespace moert;
+using moek::Encoding;
+using moetest::expectRow;
+using moetest::PhaseBuilder;
+using moetest::Ref;
+using moetest::SmallModel;
+using moetest::TempDir;
+namespace fb = moert::fb;
+
+namespace {
+
+using Tokens = std::vector<int32_t>;
+constexpr int32_t kPage = moek::kKvPage;
+
+class WindowPlan : public SmallModel {
+public:
+  static constexpr int32_t kHidden = 16, kVocab = 40, kContext = 5 * kPage;
+  static constexpr int32_t kHeads = 2, kDim = 8, kSequences = 3;
+  /// A ring of one page has just the rows that these need.
+  static constexpr int32_t kUbatch = 24, kWindow = kPage + 1 - kUbatch;
+  /// More than a page.
+  static constexpr int32_t kLargeUbatch = 80;
+  static constexpr double kEps = 1e-3, kScale = 0.4;
+
+  explicit WindowPlan(const std::string &isa, int32_t slots = 6,
+                      int32_t ubatch = kUbatch)
+      : SmallModel(kHidden, kVocab, kContext, isa, kEps) {
+    for (const char *layer : {"near", "far"}) {
+      std::string name = layer;
+      weight(name + ".q", {1, kHeads * kDim, kHidden});
+      weight(name + ".k", {1, kDim, kHidden});
+      weight(name + ".v", {1, kDim, kHidden});
+      weight(name + ".o", {1, kHidden, kHeads * kDim});
+    }
+    int64_t width = moek::gqaKvWidth(1, kDim, kDim);
+    refs["far.kv"] = builder.kv(width, moek::KvType::F32, 15);
+    refs["near.kv"] =
+        builder.state(moek::kvRingRows(kWindow, ubatch) * width, slots);
+    builder.plan.sequences = kSequences;
+    body("decode", 1, 1);
+    body("batch", 1, kSequences);
+    body("prefill", 2, ubatch);
+    head();
+  }
+
+  /// Logits after each of `tokens`.
+  std::vector<Values> reference(const Tokens &tokens) const {
+    std::vector<Values> keys[2], values[2], result;
+    for (int32_t token : tokens) {
+      Values h = embedded(token);
+      for (int i : {0, 1}) {
+        std::string name = i == 0 ? "near" : "far";
+        Values n = norm(h);
+        keys[i].push_back(product(name + ".k", n));
+        values[i].push_back(product(name + ".v", n));
+        size_t seen = i == 0 ? kWindow : keys[i].size();
+        add(h, product(name + ".o", attention(product(name + ".q", n), keys[i],
+                                              values[i], seen)));
+      }
+      result.push_back(product("out", h));
+    }
+    return result;
+  }
+
+private:
+  void body(const std::string &name, int32_t least, int32_t most) {
+    PhaseBuilder p = builder.phase(name, least, most);
+    const Ref none;
+    Ref ids = p.buffer("tokens", 1, Encoding::I32), h = p.buffer("h", kHidden);
+    Ref n = p.buffer("n", kHidden), q = p.buffer("q", kHeads * kDim);
+    Ref k = p.buffer("k", kDim), v = p.buffer("v", kDim);
+    Ref y = p.buffer("y", kHeads * kDim);
+    p.input(ids);
+    p.output(h);
+    p.emit("embed", {ids, refs.at("embed"), h}, {0});
+    for (const char *layer : {"near", "far"}) {
+      auto w = [&](const char *part) {
+        return refs.at(std::string(layer) + part);
+      };
+      const int64_t window = layer == std::string("near") ? kWindow : 0;
+      p.emit("rms_norm", {h, refs.at("norm"), n}, {1}, {kEps});
+      p.emit("linear", {n, w(".q"), none, q}, {0});
+      p.emit("linear", {n, w(".k"), none, k}, {0});
+      p.emit("linear", {n, w(".v"), none, v}, {0});
+      p.emit("kv_store", {k, v, w(".kv")}, {1, kDim, kDim});
+      p.emit("attention", {q, w(".kv"), none, y},
+             {kHeads, 1, kDim, kDim, 1, window}, {kScale, 0});
+      p.emit("linear", {y, w(".o"), none, h}, {1});
+    }
+  }
+
+  static Values attention(const Values &q, const std::vector<Values> &keys,
+                          const std::vector<Values> &values, size_t seen) {
+    Values out(kHeads * kDim, 0);
+    for (size_t h = 0; h < kHeads; ++h) {
+      double total = 0;
+      for (size_t t = keys.size() - std::min(seen, keys.size());
+           t < keys.size(); ++t) {
+        double score = 0;
+        for (size_t i = 0; i < kDim; ++i)
+          score += q[h * kDim + i] * keys[t][i];
+        double weight = std::exp(kScale * score);
+        total += weight;
+        for (size_t i = 0; i < kDim; ++i)
+          out[h * kDim + i] += weight * values[t][i];
+      }
+      for (size_t i = 0; i < kDim; ++i)
+        out[h * kDim + i] /= total;
+    }
+    return out;
+  }
+};
+
+Tokens textOf(uint32_t seed, int32_t count) {
+  Tokens tokens;
+  for (int32_t i = 0; i < count; ++i) {
+    seed = seed * 1664525 + 1013904223;
+    tokens.push_back(int32_t(seed >> 8) % WindowPlan::kVocab);
+  }
+  return tokens;
+}
+
+class RingsTest : public testing::Test {
+protected:
+  Engine &open(int32_t slots = 6, const char *isa = nullptr,
+               int32_t ubatch = WindowPlan::kUbatch) {
+    const char *best = moek::hostSupports(moek::Isa::Avx2) ? "avx2" : "ref";
+    plan_.emplace(isa ? isa : best, slots, ubatch);
+    EngineOptions options;
+    options.threads = 2;
+    auto engine = Engine::open(plan_->builder.write(folder_), options);
+    EXPECT_TRUE(engine.isOk()) << engine.status().message();
+    engine_ = *std::move(engine);
+    // Tokens that go through layers, not the head.
+    engine_->setObserver([&](const StepTimes &times) {
+      if (times.phase != "logits") {
+        evaluated_ += times.step.tokens;
+        ++steps_;
+      }
+    });
+    return *engine_;
+  }
+  /// Appends and looks at the logits; returns how many tokens were evaluated.
+  int append(Sequence &sequence, const Tokens &tokens) {
+    evaluated_ = steps_ = 0;
+    auto logits = engine_->append(sequence, tokens);
+    EXPECT_TRUE(logits.isOk()) << logits.status().message();
+    if (logits.isOk()) {
+      Tokens all(sequence.tokens().begin(), sequence.tokens().end());
+      expectRow(*logits, plan_->reference(all).back());
+    }
+    return evaluated_;
+  }
+
+  TempDir folder_;
+  std::optional<WindowPlan> plan_;
+  std::unique_ptr<Engine> engine_;
+  int evaluated_ = 0, steps_ = 0;
+};
+
+// Three times around the ring.
+TEST_F(RingsTest, MatchFloat64InAllPhases) {
+  const Tokens tokens = textOf(3, 3 * kPage + 20);
+  for (const char *isa : {"ref", "avx2", "avx512"}) {
+    if (!moek::hostSupports(*moek::isaFromName(isa)))
+      continue;
+    SCOPED_TRACE(isa);
+    Engine &engine = open(6, isa);
+    std::vector<SmallModel::Values> expected = plan_->reference(tokens);
+    Sequence one = engine.sequence(), all = engine.sequence();
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      auto logits = engine.append(one, tokens[t]);
+      ASSERT_TRUE(logits.isOk()) << logits.status().message();
+      SCOPED_TRACE(t);
+      expectRow(*logits, expected[t]);
+    }
+    Status status = engine.appendAll(
+        all, tokens,
+        [&](size_t, int32_t position, std::span<const float> logits) {
+          SCOPED_TRACE(position);
+          expectRow(logits, expected[size_t(position)]);
+          return Status::ok();
+        });
+    EXPECT_TRUE(status.isOk()) << status.message();
+  }
+}
+
+TEST_F(RingsTest, SequencesBesideOthersKeepTheirOwn) {
+  Engine &engine = open();
+  std::vector<Sequence> sequences;
+  for (uint32_t i = 0; i < 3; ++i) {
+    sequences.push_back(engine.sequence());
+    append(sequences[i], textOf(i, 40 + 50 * int32_t(i)));
+  }
+  for (int32_t token : {7, 1, 30}) {
+    std::vector<Request> requests;
+    for (Sequence &sequence : sequences)
+      requests.push_back({&sequence, {&token, 1}});
+    ASSERT_TRUE(
+        engine
+            .step(requests,
+                  [&](size_t i, int32_t, std::span<const float> row) {
+                    std::span<const int32_t> all = sequences[i].tokens();
+                    expectRow(
+                        row, plan_->reference({all.begin(), all.end()}).back());
+                    return Status::ok();
+                  })
+            .isOk());
+  }
+}
+
+// A ring has room for a step's rows beside the window: so far back nothing is
+// evaluated again.
+TEST_F(RingsTest, RewindingWhatARingHolds) {
+  Engine &engine = open();
+  Sequence a = engine.sequence();
+  append(a, textOf(1, 2 * kPage + 20));
+  ASSERT_TRUE(a.rewind(a.position() - WindowPlan::kUbatch).isOk());
+  EXPECT_EQ(append(a, {5}), 1);
+  // Rows behind it are those of the first text, that many fewer are held.
+  ASSERT_TRUE(a.rewind(a.position() - 1).isOk());
+  EXPECT_EQ(append(a, textOf(7, 30)), 30);
+  ASSERT_TRUE(a.rewind(a.position() - WindowPlan::kUbatch).isOk());
+  EXPECT_EQ(append(a, {6}), 1);
+}
+
+TEST_F(RingsTest, RewindingFurtherGoesBackToACheckpoint) {
+  Engine &engine = open();
+  Sequence a = engine.sequence();
+  // The prompt leaves one behind its second page.
+  append(a, textOf(1, 2 * kPage + 40));
+  ASSERT_TRUE(a.rewind(2 * kPage + 40 - WindowPlan::kUbatch - 1).isOk());
+  EXPECT_EQ(append(a, {5}), 40 - WindowPlan::kUbatch - 1 + 1);
+  // Two rewinds in a row are one.
+  append(a, textOf(2, 40));
+  int32_t end = a.position();
+  ASSERT_TRUE(a.rewind(end - WindowPlan::kUbatch).isOk());
+  ASSERT_TRUE(a.rewind(end - WindowPlan::kUbatch - 1).isOk());
+  EXPECT_GT(append(a, {5}), 1);
+  // Before the checkpoint, from zero.
+  ASSERT_TRUE(a.rewind(kPage).isOk());
+  EXPECT_EQ(append(a, {7}), kPage + 1);
+}
+
+TEST_F(RingsTest, AForkGoesItsOwnWay) {
+  Engine &engine = open();
+  Sequence a = engine.sequence();
+  append(a, textOf(2, 2 * kPage + 3));
+  Sequence b = a.fork();
+  EXPECT_EQ(append(a, textOf(8, 50)), 50);
+  EXPECT_EQ(append(b, {2}), 1);
+  EXPECT_EQ(append(b, textOf(9, 70)), 70);
+  EXPECT_EQ(append(a, {6}), 1);
+  // It has seen as much as the one it is of.
+  ASSERT_TRUE(a.rewind(a.position() - WindowPlan::kUbatch).isOk());
+  Sequence c = a.fork();
+  ASSERT_TRUE(c.rewind(c.position() - 1).isOk());
+  EXPECT_GT(append(c, {1}), 1);
+}
+
+// A checkpoint of a text that was rewound has rows of what came behind.
+TEST_F(RingsTest, EqualPromptsShareUpToTheCheckpoint) {
+  Engine &engine = open();
+  Tokens text = textOf(4, 2 * kPage + 30);
+  Sequence a = engine.sequence();
+  append(a, text);
+  Sequence b = engine.sequence();
+  EXPECT_EQ(append(b, text), 30);
+  ASSERT_TRUE(b.rewind(2 * kPage + 30 - WindowPlan::kUbatch).isOk());
+  EXPECT_EQ(append(b, {9}), 1);
+}
+
+// Behind its last whole page a prompt has fewer rows than a ring has to spare.
+TEST_F(RingsTest, APromptNeedNotStopForItsCheckpoint) {
+  Engine &engine = open(6, nullptr, WindowPlan::kLargeUbatch);
+  Tokens text = textOf(4, 2 * kPage + 30);
+  Sequence a = engine.sequence();
+  append(a, text);
+  EXPECT_EQ(steps_, 2);
+  append(a, textOf(5, 3));
+  Sequence b = engine.sequence();
+  EXPECT_EQ(append(b, text), 30);
+  Tokens other(text.begin(), text.begin() + 2 * kPage);
+  other.push_back(11);
+  Sequence c = engine.sequence();
+  EXPECT_EQ(append(c, other), 1);
+  EXPECT_EQ(append(c, textOf(6, 70)), 70);
+  // It has rows of the first text, as far as its checkpoint had.
+  Sequence d = engine.sequence();
+  append(d, other);
+  ASSERT_TRUE(d.rewind(2 * kPage + 30 - WindowPlan::kLargeUbatch).isOk());
+  EXPECT_EQ(append(d, {1}), 1);
+  ASSERT_TRUE(d.rewind(2 * kPage + 30 - WindowPlan::kLargeUbatch - 1).isOk());
+  EXPECT_GT(append(d, {1}), 1);
+}
+
+TEST_F(RingsTest, ACancelledStepNeedNotBeEvaluatedAgain) {
+  Engine &engine = open();
+  std::atomic<bool> cancel = false;
+  Sequence a = engine.sequence();
+  append(a, textOf(2, 2 * kPage));
+  a.setCancel(&cancel);
+  cancel = true;
+  EXPECT_EQ(engine.append(a, textOf(3, 60)).status().code(),
+            StatusCode::Cancelled);
+  cancel = false;
+  int steps = 0;
+  engine.setObserver([&](const StepTimes &) { cancel = ++steps == 1; });
+  EXPECT_EQ(engine.append(a, textOf(3, 60)).status().code(),
+            StatusCode::Cancelled);
+  engine.setObserver([&](const StepTimes &times) {
+    if (times.phase != "logits")
+      evaluated_ += times.step.tokens;
+  });
+  cancel = false;
+  EXPECT_EQ(append(a, {1}), 1);
+}
+
+// Nothing says what else its ring has: it may be rewound to no less.
+TEST_F(RingsTest, ASavedSequenceGoesOn) {
+  Engine &engine = open();
+  std::string file = folder_.path() + "/text.seq";
+  Sequence a = engine.sequence({/*sharePrefixes=*/false});
+  append(a, textOf(6, 2 * kPage + 9));
+  ASSERT_TRUE(a.rewind(2 * kPage).isOk());
+  ASSERT_TRUE(a.save(file).isOk());
+  auto b = engine.restore(file, {/*sharePrefixes=*/false});
+  ASSERT_TRUE(b.isOk()) << b.status().message();
+  EXPECT_EQ(append(*b, {3}), 1);
+  ASSERT_TRUE(b->rewind(2 * kPage - 1).isOk());
+  EXPECT_EQ(append(*b, {3}), 2 * kPage);
+}
+
+struct Refusal {
+  const char *name, *message;
+  std::function<void(WindowPlan &)> damage;
+};
+void PrintTo(const Refusal &refusal, std::ostream *out) {
+  *out << refusal.name;
+}
+
+class RingProofTest : public testing::TestWithParam<Refusal> {};
+
+TEST_P(RingProofTest, Refuses) {
+  WindowPlan plan("ref");
+  GetParam().damage(plan);
+  moetest::expectRefused(plan.builder, GetParam().message);
+}
+
+/// Integer parameter `index` of the first `op`, which is of the near layer.
+auto setInt(const char *op, size_t index, int64_t value) {
+  return [=](WindowPlan &plan) { plan.decode(op).ints[index] = value; };
+}
+auto setRing(int64_t elements) {
+  return [=](WindowPlan &plan) { plan.builder.plan.kv[1]->width = elements; };
+}
+constexpr int64_t kRow =
+    moek::gqaKvWidth(1, WindowPlan::kDim, WindowPlan::kDim);
+
+constexpr const char *kTooShort =
+    "the cache's rings hold the window of every token of a step";
+
+INSTANTIATE_TEST_SUITE_P(
+    Plans, RingProofTest,
+    testing::Values(
+        // With steps of 24 tokens a page is just enough.
+        Refusal{"OneRowShort", kTooShort,
+                [](WindowPlan &plan) {
+                  for (auto &phase : plan.builder.plan.phases)
+                    for (auto &inst : phase->instructions)
+                      if (inst->ints.size() > 5 &&
+                          inst->ints[5] == WindowPlan::kWindow)
+                        ++inst->ints[5];
+                }},
+        Refusal{"LongerWindow", kTooShort, setInt("attention", 5, kPage + 1)},
+        Refusal{"NoWindow", "the cache has a row per position",
+                setInt("attention", 5, 0)},
+        Refusal{"HalfAPage", "the cache's rings are whole pages of rows",
+                setRing(kPage / 2 * kRow)},
+        Refusal{"HalfARow", "the cache's rings are whole pages of rows",
+                setRing(kPage *kRow - 1)},
+        Refusal{"NoRow", "the cache's rings are whole pages of rows",
+                setRing(1)},
+        Refusal{"Nothing", "width", setRing(0)},
+        Refusal{"Large", "ends beyond the device's",
+                setRing(2 * kPage * kRow)}),
+    [](const auto &info) { return std::string(info.param.name); });
+
+} // namespace
