@@ -271,6 +271,36 @@ TEST_P(CudaTest, GraphsHaveRacesToo) {
   EXPECT_THAT(findings(), ElementsAre(HasSubstr("nothing orders the two")));
 }
 
+// What the host changes between launches is no change under a copy.
+TEST_P(CudaTest, AGraphsCopyBringsSomethingElseEachTime) {
+  CUstream s = stream();
+  CUdeviceptr x = device(0);
+  void *pinned = nullptr;
+  EXPECT_EQ(cuMemHostAlloc(&pinned, kCount * 4, 0), kOk);
+  auto *values = static_cast<uint32_t *>(pinned);
+  EXPECT_EQ(cuStreamBeginCapture_v2(s, 0), kOk);
+  EXPECT_EQ(cuMemcpyHtoDAsync_v2(x, pinned, kCount * 4, s), kOk);
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  EXPECT_EQ(cuStreamEndCapture(s, &graph), kOk);
+  EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), kOk);
+  for (uint32_t launch : {1, 2, 3}) {
+    std::fill_n(values, kCount, launch);
+    if (launch > 1) { // Then nobody knows at once what the copy will bring.
+      EXPECT_EQ(cuLaunchHostFunc(
+                    s, [](void *) {}, nullptr),
+                kOk);
+    }
+    EXPECT_EQ(cuGraphLaunch(exec, s), kOk);
+    EXPECT_EQ(cuStreamSynchronize(s), kOk);
+    EXPECT_EQ(download(x), all(launch));
+  }
+  EXPECT_THAT(findings(), IsEmpty());
+  EXPECT_EQ(cuGraphExecDestroy(exec), kOk);
+  EXPECT_EQ(cuGraphDestroy(graph), kOk);
+  EXPECT_EQ(cuMemFreeHost(pinned), kOk);
+}
+
 TEST_P(CudaTest, GraphsAreUpdated) {
   CUstream s = stream();
   CUdeviceptr y = device(0), z = device(0), x = device(1);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 using namespace softcuda;
 
@@ -66,7 +67,9 @@ Work copyWork(const char *what, const Bytes &to, const Bytes &from,
            writeAt = isWritten ? orderedAddress(toAddress) : 0;
   work.run = [=, gpu = work.gpu](Operation &operation) {
     State &s = state();
-    if (*sum && **sum != checksum(source, bytes))
+    // Of this launch alone, where it is a graph's.
+    auto before = std::exchange(*sum, std::nullopt);
+    if (before && *before != checksum(source, bytes))
       s.find(fmt::format("the host changed what {} still reads, at {:#x}",
                          *operation.name, fromAddress));
     std::unique_lock running(gpu->running);
