@@ -4,12 +4,14 @@
 #include "kernels/Registry.h"
 #include "kernels/quant/Dequant.h"
 #include "kernels/quant/Rows16.h"
+#include "runtime/OpenLaunches.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/Recompile.h"
 #include "runtime/base/Finite.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 namespace moert {
@@ -56,6 +58,10 @@ bool isWritten(OperandRole role) {
   return role == OperandRole::Write || role == OperandRole::ReadWrite;
 }
 
+bool isRead(OperandRole role) {
+  return role == OperandRole::Read || role == OperandRole::ReadWrite;
+}
+
 /// One instruction of the step.
 class Suspect {
 public:
@@ -68,7 +74,7 @@ public:
 
   /// Kernels leave parts of some outputs as they were, such as spans of the
   /// cache that no token sees: these must not look like results.
-  Status clearOutputs() const {
+  Status clearOutputs(std::span<const Suspect> before) const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i) {
       if (spec_.operands[i].role != OperandRole::Write)
         continue;
@@ -79,11 +85,24 @@ public:
                    isPresent(j) && buffer(j).device() == buffer(i).device() &&
                    region(j).memory == out.memory &&
                    region(j).offset == out.offset;
+      for (const Suspect &other : before)
+        isInput |= other.uses(buffer(i).device(), out, isRead);
       if (!isInput)
         MOE_RETURN_IF_ERROR(
             device(i).write(out, std::vector<std::byte>(out.bytes)));
     }
     return Status::ok();
+  }
+
+  /// Whether one of `later` wrote something else over an output.
+  bool isOverwritten(std::span<const Suspect> later) const {
+    for (uint32_t i = 0; i < spec_.operands.size(); ++i)
+      if (isWritten(spec_.operands[i].role))
+        for (const Suspect &other : later)
+          if (other.uses(buffer(i).device(), region(i), isWritten,
+                         /*isElse=*/true))
+            return true;
+    return false;
   }
 
   /// The first element of an output that is not finite.
@@ -123,6 +142,22 @@ private:
   }
   DeviceRegion region(uint32_t operand) const {
     return regionOf(buffer(operand), step_.tokens);
+  }
+  /// Whether an operand of such a role shares bytes with `other`; with
+  /// `isElse`, of which it is not the same.
+  bool uses(uint32_t device, const DeviceRegion &other,
+            bool (*isOf)(OperandRole), bool isElse = false) const {
+    for (uint32_t i = 0; i < spec_.operands.size(); ++i) {
+      if (!isOf(spec_.operands[i].role) || !isPresent(i) ||
+          buffer(i).device() != device)
+        continue;
+      DeviceRegion own = region(i);
+      if (own.memory == other.memory && !(isElse && own == other) &&
+          own.offset < other.offset + other.bytes &&
+          other.offset < own.offset + own.bytes)
+        return true;
+    }
+    return false;
   }
   StatusOr<Content> content(uint32_t operand) const {
     const fb::Buffer &b = buffer(operand);
@@ -303,13 +338,28 @@ Status diagnose(const Plan &plan, const WeightFiles &files, Devices &devices,
                 const moek::Step &step, const std::atomic<bool> *cancel) {
   MOE_RETURN_IF_ERROR(devices.setInput(phase, input));
   const fb::Phase &table = *plan.table().phases()->Get(phase.number);
+  std::map<uint32_t, std::vector<Suspect>> suspects; // By queue.
   for (uint32_t i = 0; i < count(table.instructions()); ++i) {
-    Suspect suspect(plan, files, devices, table, i, step);
-    MOE_RETURN_IF_ERROR(suspect.clearOutputs());
+    const fb::Instruction &instruction = *table.instructions()->Get(i);
+    std::vector<Suspect> &ofQueue = suspects[instruction.queue()];
+    ofQueue.emplace_back(plan, files, devices, table, i, step);
+    MOE_RETURN_IF_ERROR(ofQueue.back().clearOutputs(
+        std::span<const Suspect>(ofQueue).first(ofQueue.size() - 1)));
     MOE_RETURN_IF_ERROR(devices.runAlone(phase, i, step, cancel));
-    MOE_ASSIGN_OR_RETURN(std::optional<int64_t> element, suspect.firstBroken());
-    if (element)
-      return suspect.explain(*element);
+    if (isLaunchedLater(plan.table(), instruction))
+      continue;
+    for (size_t k = 0; k < ofQueue.size(); ++k) {
+      Suspect &suspect = ofQueue[k];
+      // What is gone already shows in what was made of it.
+      if (suspect.isOverwritten(
+              std::span<const Suspect>(ofQueue).subspan(k + 1)))
+        continue;
+      MOE_ASSIGN_OR_RETURN(std::optional<int64_t> element,
+                           suspect.firstBroken());
+      if (element)
+        return suspect.explain(*element);
+    }
+    ofQueue.clear();
   }
   return invalidPlan("{}: phase {} gave values that are not finite, and finite "
                      "ones when it ran again: memory or a file changed while "

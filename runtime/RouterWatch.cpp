@@ -1,6 +1,7 @@
 #include "runtime/RouterWatch.h"
 
 #include "runtime/Devices.h"
+#include "runtime/OpenLaunches.h"
 #include "runtime/PlanAccess.h"
 
 #include <utility>
@@ -31,15 +32,24 @@ public:
     if (!phase_)
       return Status::ok();
     const fb::Phase &phase = *std::exchange(phase_, nullptr);
+    std::vector<uint32_t> routers; // That have run and told nobody.
     for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
       if (cancel_ && *cancel_)
         return Status(StatusCode::Cancelled, "interrupted");
       const fb::Instruction &instruction = *phase.instructions()->Get(i);
       MOE_RETURN_IF_ERROR(devices_[deviceOf(plan_, instruction)]->runAlone(
           number_, i, step_, cancel_));
-      const OpSpec &spec = *findOp(instruction.op());
-      if (spec.op == moek::OpCode::Router)
-        MOE_RETURN_IF_ERROR(tell(phase, instruction, spec));
+      if (findOp(instruction.op())->op == moek::OpCode::Router)
+        routers.push_back(i);
+      if (isLaunchedLater(plan_, instruction))
+        continue;
+      for (uint32_t router : std::exchange(routers, {})) {
+        const fb::Instruction &one = *phase.instructions()->Get(router);
+        if (one.queue() != instruction.queue())
+          routers.push_back(router);
+        else
+          MOE_RETURN_IF_ERROR(tell(phase, one, *findOp(one.op())));
+      }
     }
     return Status::ok();
   }
@@ -92,8 +102,7 @@ public:
   Status load(const LoadProgress &progress) override {
     return inner_.load(progress);
   }
-  Status bind(const ProvenPhase &phase,
-              std::span<std::byte *const> arenas,
+  Status bind(const ProvenPhase &phase, std::span<std::byte *const> arenas,
               StepEvents *events) override {
     return inner_.bind(phase, arenas, events);
   }

@@ -1,5 +1,6 @@
 #include "compiler/Cuda/KernelCompiler.h"
 
+#include "kernels/cuda/Fuse.h"
 #include "runtime/base/ContentHash.h"
 #include "runtime/base/OutputFile.h"
 
@@ -86,6 +87,8 @@ void writeCached(const std::string &folder, const std::string &path,
 std::vector<std::string> optionsOf(const moek::cuda::KernelSpec &spec) {
   std::vector<std::string> options = {"--std=c++17", "--ptxas-options=-v",
                                       "--define-macro=MOE_ENTRY=" + spec.entry};
+  if (isFused(spec)) // Its source has them.
+    return options;
   for (const std::string &define : spec.defines)
     options.push_back("--define-macro=" + define);
   return options;
@@ -106,12 +109,24 @@ std::string KernelCompiler::keyOf(const KernelJob &job) const {
       << job.spec.file;
   for (const std::string &option : optionsOf(job.spec))
     all << '\n' << option;
+  if (isFused(job.spec))
+    all << '\n' << fusedSource(job.spec);
   // All sources, not just those it includes: they change together or not.
   for (const NvrtcHeader &header : headers_)
     all << '\n' << header.name << '\n' << header.text;
   std::string text = all.str();
   return moert::contentHash(
       {reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+}
+
+StatusOr<std::string>
+KernelCompiler::sourceOf(const moek::cuda::KernelSpec &spec) const {
+  if (isFused(spec))
+    return fusedSource(spec);
+  for (const NvrtcHeader &header : headers_)
+    if (header.name == spec.file)
+      return header.text;
+  return Status(StatusCode::Internal, fmt::format("there is no {}", spec.file));
 }
 
 StatusOr<KernelImage> KernelCompiler::compileOne(const KernelJob &job,
@@ -124,15 +139,9 @@ StatusOr<KernelImage> KernelCompiler::compileOne(const KernelJob &job,
       return image;
     }
   }
-  const NvrtcHeader *source = nullptr;
-  for (const NvrtcHeader &header : headers_)
-    if (header.name == job.spec.file)
-      source = &header;
-  if (!source)
-    return Status(StatusCode::Internal,
-                  fmt::format("there is no {}", job.spec.file));
+  MOE_ASSIGN_OR_RETURN(std::string source, sourceOf(job.spec));
   MOE_ASSIGN_OR_RETURN(NvrtcOutput output,
-                       nvrtc_.compile(job.spec.file, source->text, headers_,
+                       nvrtc_.compile(job.spec.file, source, headers_,
                                       optionsOf(job.spec), job.arch));
   KernelImage image;
   image.arch = job.arch;

@@ -51,6 +51,8 @@ public:
 
 private:
   std::string keyOf(const KernelJob &job) const;
+  moert::StatusOr<std::string>
+  sourceOf(const moek::cuda::KernelSpec &spec) const;
   moert::StatusOr<KernelImage> compileOne(const KernelJob &job,
                                           bool &wasCached) const;
 

@@ -32,10 +32,14 @@ struct Sequence {
   const int *pages;
 };
 
-/// moek::Step.
+/// Counters of blocks that have ended; see Fuse.h.
+constexpr int kTickets = 512;
+
+/// moek::Step, and zeros, which launches leave as they find them.
 struct Step {
   int tokens, sequences;
   Sequence sequence[kMaxSequences];
+  u32 tickets[kTickets];
 };
 
 /// Matrices of a weight; strides in bytes.
@@ -272,6 +276,27 @@ struct MlaAttentionArgs {
   i64 outStride;
   int firstHead, heads, nope, rope, latent, value; ///< heads: of a row of q
   float scale;
+};
+
+//===----------------------------------------------------------------------===//
+// Launches of several kernels (Fuse.h)
+//===----------------------------------------------------------------------===//
+
+/// Of one of them.
+struct PieceShape {
+  u32 grid[3], threads;
+  u32 blocks; ///< That begin with it, of the launch's.
+  /// Of one that follows another's tiles: the first of its tickets, and
+  /// how many of the other's blocks are side by side in a tile.
+  u32 ticket, tileBlocks;
+};
+
+constexpr int kMaxPieces = 12;
+
+/// The parameter: this, then each piece's own, aligned to eight bytes.
+struct FusedArgs {
+  u32 *tickets;
+  PieceShape shape[kMaxPieces];
 };
 
 } // namespace moek::cuda

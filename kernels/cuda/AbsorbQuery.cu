@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/Gguf.cuh"
 
-MOE_KERNEL(128, 4)(const __grid_constant__ AbsorbQueryArgs a) {
+MOE_KERNEL(128, 4, AbsorbQueryArgs) {
   constexpr int kRows = 8;
   int first = blockIdx.y * kRows, head = blockIdx.z;
   int count = min(a.step->tokens - first, kRows);

@@ -33,7 +33,7 @@ MOE_DEVICE void loadRows(float *to, int stride, const AttentionArgs &a,
   }
 }
 
-MOE_KERNEL(128, 2)(const __grid_constant__ AttentionArgs a) {
+MOE_KERNEL(128, 2, AttentionArgs) {
   __shared__ float weights[kQueries][kKeys];
   // Tiles are numbered through all sequences, rows of a tile are of one.
   int tile = blockIdx.x, span = blockIdx.y, kvHead = blockIdx.z, s = 0;

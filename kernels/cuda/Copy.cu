@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/Device.cuh"
 
-MOE_KERNEL(256, 4)(const __grid_constant__ CopyArgs a) {
+MOE_KERNEL(256, 4, CopyArgs) {
   i64 bytes = a.step->tokens * a.tokenBytes + a.fixedBytes;
   i64 thread = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   i64 threads = i64(gridDim.x) * blockDim.x;

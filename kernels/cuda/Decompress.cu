@@ -11,7 +11,7 @@ constexpr int kRows = 8;
 
 extern __shared__ float latents[]; // [kRows][latent]
 
-MOE_KERNEL(256, 2)(const __grid_constant__ DecompressArgs a) {
+MOE_KERNEL(256, 2, DecompressArgs) {
   // The block's positions, numbered through all sequences.
   i64 first = i64(blockIdx.x) * kRows, base = 0;
   int head = blockIdx.y, lane = threadIdx.x % 32;

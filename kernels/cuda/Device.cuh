@@ -8,9 +8,21 @@
 using namespace moek::cuda;
 
 #define MOE_DEVICE static __device__ __forceinline__
-/// A kernel: its name is given when it is compiled.
-#define MOE_KERNEL(threads, perSm)                                             \
-  extern "C" __global__ void __launch_bounds__(threads, perSm) MOE_ENTRY
+/// A kernel with the parameter `a`: its name is given when it is compiled. As a
+/// piece of a launch of several (Fuse.h) it is a function, whose block and
+/// threads are not those of the launch.
+#ifdef MOE_PIECE
+#define MOE_KERNEL(threads, perSm, Args)                                       \
+  using PieceArgs = Args;                                                      \
+  constexpr int kPieceThreads = threads, kPiecesPerSm = perSm;                 \
+  MOE_DEVICE void piece(const Args &a, const uint3 threadIdx,                  \
+                        const uint3 blockIdx, const uint3 blockDim,            \
+                        const uint3 gridDim)
+#else
+#define MOE_KERNEL(threads, perSm, Args)                                       \
+  extern "C" __global__ void __launch_bounds__(threads, perSm)                 \
+      MOE_ENTRY(const __grid_constant__ Args a)
+#endif
 
 constexpr u32 kAllLanes = 0xffffffffu;
 

@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/Gguf.cuh"
 
-MOE_KERNEL(256, 4)(const __grid_constant__ EmbedArgs a) {
+MOE_KERNEL(256, 4, EmbedArgs) {
   int t = blockIdx.x;
   if (t >= a.step->tokens)
     return;

@@ -8,7 +8,7 @@
 
 extern __shared__ int counts[]; // [warps][experts]
 
-MOE_KERNEL(1024, 1)(const __grid_constant__ ExpertGroupArgs a) {
+MOE_KERNEL(1024, 1, ExpertGroupArgs) {
   __shared__ int warpTotals[32];
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   int slots = a.step->tokens * a.topK, experts = a.slice.count;

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/ExpertSlice.cuh"
 
-MOE_KERNEL(256, 4)(const __grid_constant__ ExpertsCombineArgs a) {
+MOE_KERNEL(256, 4, ExpertsCombineArgs) {
   i64 t = blockIdx.y;
   i64 c = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (t >= a.step->tokens || c >= a.cols)

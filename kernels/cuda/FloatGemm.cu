@@ -76,9 +76,9 @@ constexpr int kBlocksPerSm = 1; // Two would spill.
 constexpr int kBlocksPerSm = 2;
 #endif
 
-MOE_KERNEL(256, kBlocksPerSm)(const __grid_constant__ MOE_GEMM_ARGS a) {
+MOE_KERNEL(256, kBlocksPerSm, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
-  Job job = findJob(a);
+  Job job = findJob(a, blockIdx);
   if (job.count <= 0)
     return;
   const float *x[MOE_ROWS];

@@ -256,7 +256,9 @@ MOE_DEVICE Job findGroup(const GemmArgs &a) {
   return {0, 0, 0};
 }
 #else
-MOE_DEVICE Job findGroup(const GemmArgs &a) { return findJob(a); }
+MOE_DEVICE Job findGroup(const GemmArgs &a) {
+  return findJob(a, blockIdx);
+}
 #endif
 
 //===----------------------------------------------------------------------===//
@@ -455,7 +457,7 @@ MOE_DEVICE void storeOwn(Stage &stage, const Own &own, int first) {
 
 // Up to 255 registers a lane, of which 64 are sums: two warps for each quarter
 // of a multiprocessor, whose 16 mma a unit do not wait for each other.
-MOE_KERNEL(kThreads, 256 / kThreads)(const __grid_constant__ MOE_GEMM_ARGS a) {
+MOE_KERNEL(kThreads, 256 / kThreads, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
   extern __shared__ uint4 memory[];
   Stage *stages = (Stage *)memory;

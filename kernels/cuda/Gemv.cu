@@ -185,10 +185,10 @@ MOE_DEVICE void multiplyPanel(float (&sums)[4][MOE_ROWS], const u8 *panel,
 
 // Three blocks of one row: 80 registers. Two rows need more than half of what a
 // multiprocessor has.
-MOE_KERNEL(256, kBlocks)(const __grid_constant__ MOE_GEMM_ARGS a) {
+MOE_KERNEL(256, kBlocks, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
   __shared__ float parts[2][8][MOE_ROWS][16];
-  Job job = findJob(a);
+  Job job = findJob(a, blockIdx);
   if (job.count <= 0)
     return;
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;

@@ -154,11 +154,11 @@ MOE_DEVICE void storePart(float *part, const float (&sums)[4][2], int count,
           make_float4(sums[0][t], sums[1][t], sums[2][t], sums[3][t]);
 }
 
-MOE_KERNEL(256, 2)(const __grid_constant__ MOE_GEMM_ARGS a) {
+MOE_KERNEL(256, 2, MOE_GEMM_ARGS) {
   MOE_BRING_NEXT(a)
   extern __shared__ float4 parts4[]; // [warps][rows][kPitch], again for up
   float *parts = (float *)parts4;
-  Job job = findJob(a);
+  Job job = findJob(a, blockIdx);
   if (job.count <= 0)
     return;
   int warp = threadIdx.x / 32, warps = blockDim.x / 32;

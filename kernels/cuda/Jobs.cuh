@@ -50,7 +50,8 @@ MOE_DEVICE int expertOf(const GemmArgs &a, int p) {
 }
 #endif
 
-MOE_DEVICE Job findJob(const GemmArgs &a) {
+/// Of the block number `blockIdx`.
+MOE_DEVICE Job findJob(const GemmArgs &a, const uint3 blockIdx) {
 #if MOE_JOBS == MOE_EXPERTS
   // Slots of experts on other devices are in no group. Of a part the slots
   // before it are not its own.

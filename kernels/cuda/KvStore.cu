@@ -29,7 +29,7 @@ MOE_DEVICE bool storeBlock(const Kv &kv, i64 row, int b, float u, float v) {
 #endif
 }
 
-MOE_KERNEL(256, 2)(const __grid_constant__ KvStoreArgs a) {
+MOE_KERNEL(256, 2, KvStoreArgs) {
   int t = blockIdx.x, lane = threadIdx.x % 32;
   if (t >= a.step->tokens)
     return;

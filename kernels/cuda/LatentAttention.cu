@@ -14,7 +14,7 @@ constexpr int kHeads = 4, kRows = 8, kThreads = 128;
 
 extern __shared__ float shared[];
 
-MOE_KERNEL(128, 2)(const __grid_constant__ LatentAttentionArgs a) {
+MOE_KERNEL(128, 2, LatentAttentionArgs) {
   __shared__ float weights[kHeads][kRows], alphas[kHeads];
   int t = blockIdx.x, span = blockIdx.y, head = blockIdx.z * kHeads;
   if (t >= a.step->tokens)

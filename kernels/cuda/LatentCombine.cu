@@ -7,7 +7,7 @@
 constexpr int kSplits = 512; // More than any plan has.
 constexpr int kColumns = 64, kParts = 4;
 
-MOE_KERNEL(256, 4)(const __grid_constant__ LatentCombineArgs a) {
+MOE_KERNEL(256, 4, LatentCombineArgs) {
   __shared__ float factors[kSplits], parts[kParts][kColumns];
   __shared__ float inverse;
   int t = blockIdx.x, head = blockIdx.y;

@@ -145,7 +145,7 @@ MOE_DEVICE float powerOfTwo(int exponent) {
   return __int_as_float((exponent + 127) << 23);
 }
 
-MOE_KERNEL(128, 2)(const __grid_constant__ LatentAttentionArgs a) {
+MOE_KERNEL(128, 2, LatentAttentionArgs) {
   extern __shared__ uint4 memory[];
   Shared &shared = *(Shared *)memory;
   int t = blockIdx.x, span = blockIdx.y, firstHead = blockIdx.z * kHeads;

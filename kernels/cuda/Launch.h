@@ -43,7 +43,7 @@ struct KernelSpec {
   auto operator<=>(const KernelSpec &) const = default;
 };
 
-inline constexpr size_t kMaxArgBytes = 256;
+inline constexpr size_t kMaxArgBytes = 2048;
 
 struct Launch {
   KernelSpec kernel;

@@ -15,7 +15,7 @@ constexpr int kColumns = (MOE_VALUE + 31) / 32;
 
 extern __shared__ float shared[];
 
-MOE_KERNEL(128, 2)(const __grid_constant__ MlaAttentionArgs a) {
+MOE_KERNEL(128, 2, MlaAttentionArgs) {
   __shared__ float weights[kQueries][kKeys];
   // Tiles are numbered through all sequences, rows of a tile are of one.
   int tile = blockIdx.x, head = blockIdx.y, s = 0;

@@ -43,7 +43,7 @@ MOE_DEVICE void storeRow(const Kv &kv, i64 to, int width) {
 }
 #endif
 
-MOE_KERNEL(256, 2)(const __grid_constant__ MlaLatentArgs a) {
+MOE_KERNEL(256, 2, MlaLatentArgs) {
   __shared__ float shared[32];
   int t = blockIdx.x, half = a.rope / 2;
   if (t >= a.step->tokens)

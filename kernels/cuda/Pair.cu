@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/Device.cuh"
 
-MOE_KERNEL(256, 4)(const __grid_constant__ PairArgs a) {
+MOE_KERNEL(256, 4, PairArgs) {
   i64 count = a.step->tokens * a.perToken;
   i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count)

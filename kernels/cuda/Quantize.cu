@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/A8.cuh"
 
-MOE_KERNEL(256, 4)(const __grid_constant__ QuantizeArgs a) {
+MOE_KERNEL(256, 4, QuantizeArgs) {
   int lane = threadIdx.x % 32;
   i64 row = blockIdx.y;
   i64 c = (i64(blockIdx.x) * blockDim.x + threadIdx.x) * 4;

@@ -4,7 +4,7 @@
 #include "kernels/cuda/Device.cuh"
 #include "kernels/cuda/Rms.cuh"
 
-MOE_KERNEL(1024, 1)(const __grid_constant__ RmsNormArgs a) {
+MOE_KERNEL(1024, 1, RmsNormArgs) {
   __shared__ float shared[32];
   int t = blockIdx.x;
   if (t >= a.step->tokens)
@@ -14,6 +14,17 @@ MOE_KERNEL(1024, 1)(const __grid_constant__ RmsNormArgs a) {
   float *out = a.out + t * a.outStride + group;
   float scale = rmsScale(x, a.cols, a.eps, shared);
   // In place no thread writes before all have read: blockSum met.
+  if (isVector(a.cols, u64(x) | u64(out) | u64(a.weight))) {
+#pragma unroll 4
+    for (int c = threadIdx.x * 4; c < a.cols; c += blockDim.x * 4) {
+      float4 v = *(const float4 *)(x + c), w = {1, 1, 1, 1};
+      if (a.weight)
+        w = *(const float4 *)(a.weight + c);
+      *(float4 *)(out + c) = {v.x * scale * w.x, v.y * scale * w.y,
+                              v.z * scale * w.z, v.w * scale * w.w};
+    }
+    return;
+  }
   for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
     out[c] = x[c] * scale * (a.weight ? a.weight[c] : 1);
 }

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/Device.cuh"
 
-MOE_KERNEL(256, 4)(const __grid_constant__ RopeArgs a) {
+MOE_KERNEL(256, 4, RopeArgs) {
   int t = blockIdx.x, half = a.dim / 2;
   if (t >= a.step->tokens)
     return;

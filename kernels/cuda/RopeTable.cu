@@ -40,7 +40,7 @@ MOE_DEVICE Turned turn(double angle) {
           quarter >= 2 ? -sine : sine};
 }
 
-MOE_KERNEL(128, 4)(const __grid_constant__ RopeTableArgs a) {
+MOE_KERNEL(128, 4, RopeTableArgs) {
   int t = blockIdx.x, half = a.dim / 2;
   if (t >= a.step->tokens)
     return;

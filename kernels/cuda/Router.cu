@@ -82,7 +82,7 @@ MOE_DEVICE void dropGroups(const RouterArgs &a, double *rank,
   __syncwarp();
 }
 
-MOE_KERNEL(32, 1)(const __grid_constant__ RouterArgs a) {
+MOE_KERNEL(32, 1, RouterArgs) {
   int t = blockIdx.x, lane = threadIdx.x;
   if (t >= a.step->tokens)
     return;
@@ -130,19 +130,20 @@ MOE_KERNEL(32, 1)(const __grid_constant__ RouterArgs a) {
       ids[j] = best;
   }
   __syncwarp();
-  if (lane != 0)
-    return;
-  for (int j = 0; j < a.topK; ++j) {
-    if (a.scoring == kSoftmaxTopK)
-      score[ids[j]] = exp(score[ids[j]] - first);
-    total += score[ids[j]];
-  }
+  // All lanes, so that none is elsewhere when the warp goes on (Fused.cuh).
+  auto scoreOf = [&](int j) {
+    double x = score[ids[j]];
+    return a.scoring == kSoftmaxTopK ? exp(x - first) : x;
+  };
+  for (int j = 0; j < a.topK; ++j)
+    total += scoreOf(j);
   double factor = a.scoring == kSoftmaxTopK ? 1 / total : 1;
   if (a.normalize)
     factor = a.scoring == kSoftmaxTopK ? factor : 1 / total;
   for (int j = 0; j < a.topK; ++j) {
     double scale = a.expertScale ? double(a.expertScale[ids[j]]) : 1;
-    weights[j] =
-        float(score[ids[j]] * factor * double(a.scale) * scale + poison);
+    float weight = float(scoreOf(j) * factor * double(a.scale) * scale + poison);
+    if (lane == 0)
+      weights[j] = weight;
   }
 }

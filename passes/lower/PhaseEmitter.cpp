@@ -204,9 +204,10 @@ void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
   }
   builder_.create<plan::InstOp>(
       loc_, /*event=*/Type(), ref(moert::findOp(unsigned(step.step.op))->name),
-      tables_.queue(device_, step.step.op), builder_.getStrArrayAttr(kernels),
-      values, /*modules=*/ValueRange(), /*waits=*/ValueRange(), present, ints,
-      floats, /*barrier=*/false, explain_, workAttr(builder_, step.terms));
+      tables_.queue(device_, step.step.op, phase_.getMaxTokens()),
+      builder_.getStrArrayAttr(kernels), values, /*modules=*/ValueRange(),
+      /*waits=*/ValueRange(), present, ints, floats, /*barrier=*/false,
+      explain_, workAttr(builder_, step.terms));
 }
 
 LogicalResult PhaseEmitter::end(Value input, Value output) {

@@ -46,9 +46,11 @@ FailureOr<Value> PlanTables::device(Operation *op, StringRef name) {
   return entry;
 }
 
-Value PlanTables::queue(Value device, moek::OpCode op) {
-  // A GPU copies beside its computations.
-  auto kind = op == moek::OpCode::Copy &&
+Value PlanTables::queue(Value device, moek::OpCode op, int64_t maxTokens) {
+  // A GPU copies beside its computations; but few rows take less time than the
+  // events between two queues.
+  constexpr int64_t kFewTokens = 8;
+  auto kind = op == moek::OpCode::Copy && maxTokens > kFewTokens &&
                       device.getDefiningOp<plan::DeviceOp>().getKind() ==
                           plan::DeviceKind::Cuda
                   ? plan::QueueKind::Copy

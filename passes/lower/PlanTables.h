@@ -26,8 +26,8 @@ public:
 
   /// The device of this name; emits an error on `op` if the target has none.
   FailureOr<Value> device(Operation *op, StringRef name);
-  /// The device's queue for instructions of `op`.
-  Value queue(Value device, moek::OpCode op);
+  /// The device's queue for instructions of `op` in steps of up to `maxTokens`.
+  Value queue(Value device, moek::OpCode op, int64_t maxTokens);
   /// The device's entry says which ISA its kernels need: the best one noted.
   void noteKernel(Value device, moek::Isa isa);
 

@@ -36,6 +36,20 @@ bool plan::isPerWorker(Value region) {
   return buffer && buffer.getPerWorker();
 }
 
+InstOp plan::rebuild(InstOp inst, ValueRange waits, bool signals) {
+  OpBuilder builder(inst);
+  auto made = builder.create<InstOp>(
+      inst.getLoc(), signals ? Type(EventType::get(inst.getContext())) : Type(),
+      inst.getOp(), inst.getQueue(), inst.getKernels(), inst.getArguments(),
+      inst.getModules(), waits, inst.getPresent(), inst.getInts(),
+      inst.getFloats(), inst.getBarrier(), inst.getExplain(),
+      inst.getWorkAttr(), inst.getLaunchSizes());
+  if (inst.getEvent())
+    inst.getEvent().dropAllUses();
+  inst.erase();
+  return made;
+}
+
 namespace {
 
 /// Bytes of an arena that a buffer takes; none if it has no offset.

@@ -31,6 +31,10 @@ SmallVector<Access> accessesOf(InstOp inst);
 /// Whether `region` is a buffer of which each worker has a copy.
 bool isPerWorker(Value region);
 
+/// `inst` made anew, as the number of results is fixed when an op is made: with
+/// these waits, and an event or none; its own are dropped.
+InstOp rebuild(InstOp inst, ValueRange waits, bool signals);
+
 /// How many leading instructions of each queue have ended.
 using Clock = SmallVector<int32_t, 4>;
 

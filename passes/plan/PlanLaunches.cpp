@@ -1,8 +1,10 @@
 #include "kernels/Arguments.h"
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
-#include "kernels/cuda/Launch.h"
+#include "kernels/cuda/Fuse.h"
+#include "llvm/ADT/MapVector.h"
 #include "passes/moe/Support.h"
+#include "passes/plan/PlanHazards.h"
 #include "passes/plan/PlanPasses.h"
 #include "runtime/base/CheckedMath.h"
 
@@ -141,6 +143,33 @@ int32_t partsOf(InstOp inst) {
   return experts ? moek::cuda::streamedParts(bytes, experts) : 0;
 }
 
+/// Bytes that an instruction reads and writes, as kernels/cuda/Fuse.h asks.
+std::vector<moek::cuda::Use> usesOf(InstOp inst, int64_t maxTokens) {
+  std::vector<moek::cuda::Use> uses;
+  for (const Access &access : accessesOf(inst)) {
+    auto memory = [](Value value) {
+      return uint64_t(reinterpret_cast<uintptr_t>(value.getAsOpaquePointer()));
+    };
+    // Caches of different layers are apart.
+    moek::cuda::Use use{memory(access.region), 0, 1, access.writes};
+    if (auto buffer = access.region.getDefiningOp<BufferOp>();
+        buffer && buffer.getOffset()) {
+      use.memory = memory(buffer.getDevice());
+      use.begin = uint64_t(*buffer.getOffset());
+      use.end = use.begin + uint64_t(buffer.getBytes(maxTokens));
+    }
+    uses.push_back(use);
+  }
+  return uses;
+}
+
+/// Neighbours of a queue that are one launch.
+struct Group {
+  SmallVector<InstOp> insts;
+  std::vector<moek::cuda::Fusible> parts;
+  moek::cuda::Launch launch; ///< Of them all.
+};
+
 struct PlanLaunches : plan::impl::PlanLaunchesPassBase<PlanLaunches> {
   using PlanLaunchesPassBase::PlanLaunchesPassBase;
 
@@ -148,9 +177,13 @@ struct PlanLaunches : plan::impl::PlanLaunchesPassBase<PlanLaunches> {
     bool anyFailed = false;
     getOperation()->walk([&](ProgramOp program) {
       modules.clear();
-      for (PhaseOp phase : program.getBody().getOps<PhaseOp>())
-        for (InstOp inst : phase.getBody().getOps<InstOp>())
+      for (PhaseOp phase : program.getBody().getOps<PhaseOp>()) {
+        groups.clear();
+        for (InstOp inst : llvm::to_vector(phase.getBody().getOps<InstOp>()))
           anyFailed |= failed(launch(program, phase, inst));
+        for (auto &[queue, group] : groups)
+          close(program, group);
+      }
     });
     if (anyFailed)
       signalPassFailure();
@@ -180,21 +213,103 @@ private:
     });
     if (wanted.empty())
       return refuse(inst, phase, "no kernel of a GPU");
-    SmallVector<InstOp::Launch> launches;
-    for (const moek::cuda::Launch &one : wanted) {
+    for (const moek::cuda::Launch &one : wanted)
       if (std::string refusal = refusalOf(one); !refusal.empty())
         return refuse(inst, phase, "a GPU has no room for " + refusal);
+    device.setWorkspaceBytes(std::max<int64_t>(
+        device.getWorkspaceBytes(),
+        moert::alignUp(uint64_t(workspace), moert::kRegionAlignment)));
+    place(program, phase, inst, std::move(wanted), context);
+    return success();
+  }
+
+  /// Whether it is a copy that takes a block long, and the next one of its
+  /// queue a product, which may run at the same time.
+  static bool beginsBesideNext(InstOp inst) {
+    constexpr int64_t kLong = 4096; // Bytes of a token.
+    if (inst.getSpec()->kind != moert::OpKind::Copies ||
+        inst.getArgument(0).getDefiningOp<BufferOp>().getBytes(1) <= kLong)
+      return false;
+    for (Operation *next = inst->getNextNode(); next;
+         next = next->getNextNode())
+      if (auto other = dyn_cast<InstOp>(next);
+          other && other.getQueue() == inst.getQueue())
+        return other.getKernels().size() > 1 && !other.getBarrier() &&
+               other.getWaits().empty();
+    return false;
+  }
+
+  /// Puts an instruction into its queue's last launch, or begins one.
+  void place(ProgramOp program, PhaseOp phase, InstOp inst,
+             std::vector<moek::cuda::Launch> wanted,
+             const LaunchContext &context) {
+    auto open = groups.find(inst.getQueue());
+    // Others are waited for before a launch.
+    bool joins =
+        open != groups.end() && wanted.size() == 1 && inst.getWaits().empty();
+    if (joins) {
+      Group &group = open->second;
+      group.parts.push_back({wanted[0], usesOf(inst, phase.getMaxTokens())});
+      if (auto all = moek::cuda::fuse(group.parts, context);
+          all && refusalOf(*all).empty()) {
+        // Before all that is told of it. Nothing of other queues since then
+        // was waited for.
+        inst->moveAfter(group.insts.back());
+        group.insts.push_back(inst);
+        group.launch = std::move(*all);
+        ++numFused;
+        return;
+      }
+    }
+    if (open != groups.end()) {
+      close(program, open->second);
+      groups.erase(open);
+    }
+    if (wanted.size() > 1)
+      return setLaunches(program, inst, wanted);
+    Group group{
+        {inst}, {{wanted[0], usesOf(inst, phase.getMaxTokens())}}, wanted[0]};
+    groups.insert({inst.getQueue(), std::move(group)});
+  }
+
+  void close(ProgramOp program, Group &group) {
+    tellBehind(group.insts);
+    setLaunches(program, group.insts.back(), group.launch);
+  }
+
+  /// Who waits for one of `insts`, which are one launch, waits for the last: it
+  /// alone can tell. None behind the first waits for anybody, so nobody waits
+  /// for himself.
+  static void tellBehind(MutableArrayRef<InstOp> insts) {
+    InstOp &last = insts.back();
+    for (InstOp &inst : insts.drop_back()) {
+      if (!inst.getEvent())
+        continue;
+      if (!last.getEvent())
+        last = rebuild(last, llvm::to_vector(last.getWaits()), true);
+      for (Operation *user : llvm::to_vector(inst.getEvent().getUsers()))
+        replaceWait(cast<InstOp>(user), inst.getEvent(), last.getEvent());
+      inst = rebuild(inst, llvm::to_vector(inst.getWaits()), false);
+    }
+  }
+  static void replaceWait(InstOp inst, Value from, Value to) {
+    SmallVector<Value> waits;
+    for (Value wait : inst.getWaits())
+      if (Value now = wait == from ? to : wait; !llvm::is_contained(waits, now))
+        waits.push_back(now);
+    inst.getWaitsMutable().assign(waits);
+  }
+
+  void setLaunches(ProgramOp program, InstOp inst,
+                   ArrayRef<moek::cuda::Launch> wanted) {
+    SmallVector<InstOp::Launch> launches;
+    for (const moek::cuda::Launch &one : wanted)
       launches.push_back({moduleOf(program, one.kernel),
                           {one.grid[0], one.grid[1], one.grid[2]},
                           one.threads,
                           one.sharedBytes});
-    }
     inst.setLaunches(launches);
     numLaunches += launches.size();
-    device.setWorkspaceBytes(std::max<int64_t>(
-        device.getWorkspaceBytes(),
-        moert::alignUp(uint64_t(workspace), moert::kRegionAlignment)));
-    return success();
   }
 
   LogicalResult refuse(InstOp inst, PhaseOp phase, const Twine &why) {
@@ -235,6 +350,7 @@ private:
     return entry = created;
   }
 
+  llvm::MapVector<Value, Group> groups; ///< By queue: what may still grow.
   std::map<KernelSpec, Value> modules;
   Operation *lastModule = nullptr;
 };

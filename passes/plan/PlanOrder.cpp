@@ -1,4 +1,5 @@
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/MathExtras.h"
 #include "passes/plan/PlanHazards.h"
 #include "passes/plan/PlanPasses.h"
 
@@ -12,8 +13,12 @@ using namespace mlir::plan;
 
 namespace {
 
-/// The first level at which a region may be used again; the same level, if a
-/// worker needs to wait for itself only.
+/// Levels have room for what follows a product of a GPU on its level.
+constexpr int64_t kLevel = int64_t(1) << 20;
+
+/// The first place at which a region may be used again: a multiple of kLevel,
+/// or on a GPU behind what was before. The same one, if a worker needs to wait
+/// for itself only.
 struct Ready {
   int64_t toRead = 0;  ///< After its last write.
   int64_t toWrite = 0; ///< After its last read and write.
@@ -27,24 +32,44 @@ struct PlanOrder : plan::impl::PlanOrderPassBase<PlanOrder> {
   }
 
 private:
+  static bool isOnGpu(InstOp inst) {
+    return inst.getDevice().getDefiningOp<DeviceOp>().getKind() ==
+           DeviceKind::Cuda;
+  }
+
+  /// Of a GPU: products, and copies that one block would take long for. Others
+  /// go along with what was before, in one launch (kernels/cuda/Fuse.h).
+  static bool isLarge(InstOp inst) {
+    constexpr int64_t kLongCopy = 4096; // Bytes of a token.
+    if (inst.getSpec()->kind == moert::OpKind::Copies)
+      return inst.getArgument(0).getDefiningOp<BufferOp>().getBytes(1) >
+             kLongCopy;
+    return inst.getKernels().size() > 1;
+  }
+
   void order(PhaseOp phase) {
     llvm::DenseMap<Value, Ready> ready;
     SmallVector<std::pair<int64_t, InstOp>> insts;
     for (InstOp inst : phase.getBody().getOps<InstOp>()) {
       SmallVector<Access> accesses = accessesOf(inst);
-      int64_t level = 0;
+      bool onGpu = isOnGpu(inst);
+      int64_t place = 0;
       for (const Access &access : accesses) {
         const Ready &region = ready[access.region];
-        level = std::max(level, access.writes ? region.toWrite : region.toRead);
+        place = std::max(place, access.writes ? region.toWrite : region.toRead);
       }
+      if (!onGpu || isLarge(inst))
+        place = int64_t(llvm::alignTo(uint64_t(place), kLevel));
       for (const Access &access : accesses) {
         Ready &region = ready[access.region];
-        int64_t next = isPerWorker(access.region) ? level : level + 1;
+        int64_t next = isPerWorker(access.region) ? place
+                       : onGpu                    ? place + 1
+                                                  : place + kLevel;
         region.toWrite = std::max(region.toWrite, next);
         if (access.writes)
           region.toRead = next;
       }
-      insts.emplace_back(level, inst);
+      insts.emplace_back(place, inst);
     }
     auto sorted = insts;
     llvm::stable_sort(sorted, llvm::less_first());

@@ -48,10 +48,13 @@ def PlanOrderPass : Plan_Pass<"plan-order"> {
     dependences.
 
     What goes through a buffer per worker may stay on one level: a worker waits
-    for nobody but itself.
+    for nobody but itself. On a GPU only products and long copies begin a level;
+    what else follows them stays on theirs, behind what it needs, for
+    plan-launches to put it into one launch with them.
 
     Invariant: instructions are in the order of their levels, those of one level
-    in the order they had; what each reads is what it read before.
+    in the order they had or, on a GPU, that their operands ask for; what each reads
+    is what it read before.
   }];
   let statistics = [Statistic<"numMoved", "moved", "Places with another instruction">];
 }
@@ -116,14 +119,18 @@ def PlanLaunchesPass : Plan_Pass<"plan-launches"> {
     An instruction of a CUDA device becomes one or more launches of kernels that
     are compiled for its shapes, formats and parameters (kernels/cuda/Launch.h),
     for the most tokens of its phase. That none does it is an error of the user's.
+    Neighbours of a queue between which no other is waited for or told become one
+    launch where kernels/cuda/Fuse.h can.
 
-    Invariant: every instruction of a CUDA device has launches that any GPU takes, each
-    kernel is one `plan.module`, and the device knows the bytes of its workspace.
-    Modules have no images.
+    Invariant: every instruction of a CUDA device has launches that any GPU takes, or
+    none, and then the next one of its queue that has any does it too; each kernel is
+    one `plan.module`, and the device knows the bytes of its workspace. Modules have no
+    images.
   }];
   let statistics = [
     Statistic<"numModules", "modules", "Different kernels">,
     Statistic<"numLaunches", "launches", "Launches of all phases">,
+    Statistic<"numFused", "fused", "Instructions that go along in another's launch">,
   ];
 }
 

@@ -50,22 +50,6 @@ private:
     }
     return success();
   }
-
-  /// `inst` with these waits, and an event or none; its own are dropped.
-  static InstOp rebuild(InstOp inst, ValueRange waits, bool signals) {
-    OpBuilder builder(inst);
-    auto made = builder.create<InstOp>(
-        inst.getLoc(),
-        signals ? Type(EventType::get(inst.getContext())) : Type(),
-        inst.getOp(), inst.getQueue(), inst.getKernels(), inst.getArguments(),
-        inst.getModules(), waits, inst.getPresent(), inst.getInts(),
-        inst.getFloats(), /*barrier=*/false, inst.getExplain(),
-        inst.getWorkAttr(), inst.getLaunchSizes());
-    if (inst.getEvent())
-      inst.getEvent().dropAllUses();
-    inst.erase();
-    return made;
-  }
 };
 
 } // namespace

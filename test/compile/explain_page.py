@@ -77,7 +77,9 @@ def check_phase(page, report, queues):
     assert full["seconds"] <= busy * (1 + 1e-9), "takes longer than one after the other"
     assert len(used) > 1 or math.isclose(full["seconds"], busy, rel_tol=1e-9), "one queue never waits"
     if queues and page["name"] in ("decode", "prefill"):
-        assert used == set(queues), used
+        # Few rows are copied between what is computed.
+        expected = {q for q in queues if page["name"] == "prefill" or not q.endswith(" copy")}
+        assert used == expected, used
         assert full["seconds"] < busy, "nothing overlaps"
         assert math.isclose(full["seconds"], report["seconds"], rel_tol=0.05), "not what the speeds are predicted from"
         assert any(row["copies"] for row in page["rows"])

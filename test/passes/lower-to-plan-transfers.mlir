@@ -21,11 +21,12 @@ module attributes {
 // CHECK-LABEL: plan.phase "logits"
 // CHECK: %[[IN:.*]] = plan.buffer "input" on %[[CPU]] f32 cols 64
 // CHECK: %[[X:.*]] = plan.buffer "x.to_gpu0" on %[[GPU]] f32 cols 64 rows [1, 0]
-// CHECK: plan.inst copy on %[[GPU]].copy ["copy_cuda"] (x = %[[IN]], out = %[[X]])
+// Of few rows it is done between what is computed.
+// CHECK: plan.inst copy on %[[GPU]].compute ["copy_cuda"] (x = %[[IN]], out = %[[X]])
 // CHECK: plan.inst router on %[[GPU]].compute {{.*}} ids = %[[IDS:.*]], weights = %[[MIX:.*]])
 // CHECK: plan.inst expert_group on %[[GPU]].compute {{.*}} (ids = %[[IDS]], offsets = %[[OFFSETS:.*]], slots = %[[SLOTS:.*]])
 // CHECK: %[[HOST_IDS:.*]] = plan.buffer "ids.to_cpu0" on %[[CPU]] i32 cols 2 rows [1, 0]
-// CHECK: plan.inst copy on %[[GPU]].copy ["copy_cuda"] (x = %[[IDS]], out = %[[HOST_IDS]])
+// CHECK: plan.inst copy on %[[GPU]].compute ["copy_cuda"] (x = %[[IDS]], out = %[[HOST_IDS]])
 // CHECK: %[[HOST_OFFSETS:.*]] = plan.buffer "ids.to_cpu0.offsets" on %[[CPU]] i32 cols 5 rows [0, 1]
 // CHECK: plan.inst copy {{.*}} (x = %[[OFFSETS]], out = %[[HOST_OFFSETS]])
 // CHECK: %[[HOST_SLOTS:.*]] = plan.buffer "ids.to_cpu0.slots" on %[[CPU]] i32 cols 2 rows [1, 0]

@@ -17,12 +17,12 @@ plan.program attributes {
   %gpu0.compute = plan.queue compute of %gpu0
   // CHECK: %[[COPIES:.*]] = plan.queue copy of
   %gpu0.copy = plan.queue copy of %gpu0
-  // CHECK-NEXT: %[[ADD:.*]] = plan.module "add" of "kernels/cuda/Pair.cu" []
-  // CHECK-NEXT: %[[COPY:.*]] = plan.module "copy" of "kernels/cuda/Copy.cu" []
   // CHECK-NEXT: %[[GEMV:.*]] = plan.module "gemv_1_q4_k" of "kernels/cuda/Gemv.cu" ["MOE_JOBS=0", "MOE_ROWS=1", "MOE_FORMAT=12", {{.*}}]
   // CHECK-NEXT: %[[FLOATS:.*]] = plan.module "gemm_1_q4_k" of "kernels/cuda/FloatGemm.cu"
   // CHECK-NEXT: %[[KEYS:.*]] = plan.module "decompress_kv_f16_f32" of "kernels/cuda/Decompress.cu"
   // CHECK-NEXT: %[[ATTENTION:.*]] = plan.module "mla_attention_16_kv_f16" of "kernels/cuda/MlaAttention.cu"
+  // CHECK-NEXT: %[[COPY:.*]] = plan.module "copy" of "kernels/cuda/Copy.cu" []
+  // CHECK-NEXT: %[[ADD:.*]] = plan.module "add" of "kernels/cuda/Pair.cu" []
   // CHECK-NOT: plan.module
   %kv0 = plan.kv on %gpu0 layer 0 f16 rows 64 cols 40 at 0
   %gguf = plan.file model "m" bytes 1000000 header 0 hash "0123456789abcdef0123456789abcdef"
@@ -43,8 +43,6 @@ plan.program attributes {
     %o = plan.buffer "o" on %gpu0 f32 cols 32 rows [1, 0] at 8192
     // CHECK: plan.inst add {{.*}}["add_ref"] (x = %{{.*}}, y = %{{.*}}, out = %{{.*}}) for
     plan.inst add on %cpu0.compute ["add_ref"] (x = %h, y = %h, out = %h) for %why
-    // CHECK: plan.inst add {{.*}} launches %[[ADD]] grid [1, 1, 1] threads 256 shared 0 for
-    plan.inst add on %gpu0.compute ["add_cuda"] (x = %x, y = %x, out = %x) for %why
     // CHECK: plan.inst copy on %[[COPIES]] {{.*}} launches %[[COPY]] grid [1, 1, 1] threads 256 shared 0 for
     plan.inst copy on %gpu0.copy ["copy_cuda"] (x = %h, out = %x) for %why
     // Panels and codes; rows and floats.
@@ -55,6 +53,8 @@ plan.program attributes {
     // CHECK: plan.inst mla_attention {{.*}} launches %[[KEYS]] grid [8, 2, 1] {{.*}}, %[[KEYS]] grid [8, 2, 1] {{.*}}, %[[ATTENTION]] grid [1, 2, 1]
     plan.inst mla_attention on %gpu0.compute ["mla_attention_cuda", "gemm_f32_cuda", "gemm_f32_cuda"] (q = %q, kv = %kv0, wk = %wk, wv = %wv, out = %o)
       {heads = 2, nope = 24, rope = 8, latent = 32, value = 16, scale = 1.0} for %why
+    // CHECK: plan.inst add {{.*}} launches %[[ADD]] grid [1, 1, 1] threads 256 shared 0 for
+    plan.inst add on %gpu0.compute ["add_cuda"] (x = %x, y = %x, out = %x) for %why
     plan.bind input %h output %h
   }
 

@@ -1,9 +1,12 @@
 #include "runtime/device/cuda/CudaLaunches.h"
 
 #include "kernels/Arguments.h"
+#include "kernels/cuda/Fuse.h"
+#include "runtime/Devices.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/Prove.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -34,7 +37,61 @@ public:
     const fb::Instruction &instruction = op.instruction();
     MOE_ASSIGN_OR_RETURN(std::vector<moek::cuda::Launch> launches,
                          launchesOf(op));
+    addSegment(instruction, part);
+    std::vector<moek::cuda::Fusible> &parts = open_[instruction.queue()].parts;
+    bool isOpen = count(instruction.launches()) == 0;
+    if (isOpen || !parts.empty()) {
+      if (launches.size() != 1 || (isOpen && instruction.signal() >= 0))
+        return isLaunchedOtherwise();
+      parts.push_back({launches[0], usesOf(op)});
+    }
+    open_[instruction.queue()].members.push_back(op.index());
+    if (isOpen) // The next one's launch does it too.
+      return Status::ok();
+    if (!parts.empty()) {
+      std::optional<moek::cuda::Launch> all = moek::cuda::fuse(parts, context_);
+      if (!all)
+        return isLaunchedOtherwise();
+      launches = {*std::move(all)};
+    }
     MOE_RETURN_IF_ERROR(checkLaunches(instruction, launches));
+    CudaSegment &segment = part.segments.back();
+    for (uint32_t i = 0; i < launches.size(); ++i) {
+      uint32_t module = instruction.launches()->Get(i)->module_();
+      MOE_ASSIGN_OR_RETURN(
+          CudaLaunch launch,
+          bind(launches[i], modules_.function(module), op.index()));
+      part.launches.push_back(launch);
+      ++segment.count;
+    }
+    Open ended = std::exchange(open_[instruction.queue()], {});
+    for (const CudaLink &link : links_.all())
+      if (link.phase == &phase_ &&
+          std::ranges::count(ended.members, link.writer)) {
+        part.launches.push_back(sending(link));
+        ++segment.count;
+      }
+    return Status::ok();
+  }
+
+  /// That no instruction waits for a launch that does not come.
+  Status finish() const {
+    for (const auto &[queue, open] : open_)
+      if (!open.members.empty())
+        return isLaunchedOtherwise();
+    return Status::ok();
+  }
+
+private:
+  /// A queue's instructions that the next launch does, and what each would
+  /// launch by itself; none of one that is not put together.
+  struct Open {
+    std::vector<uint32_t> members;
+    std::vector<moek::cuda::Fusible> parts;
+  };
+
+  /// Begins a segment where others are waited for or were told.
+  void addSegment(const fb::Instruction &instruction, CudaPart &part) {
     uint32_t waits = count(instruction.waits());
     if (part.segments.empty() || waits > 0 ||
         part.segments.back().signal >= 0) {
@@ -50,23 +107,32 @@ public:
       events_->signalledByFlag(uint32_t(segment.signal));
     if (waits > 0 || segment.signal >= 0)
       part.events = events_;
-    for (uint32_t i = 0; i < launches.size(); ++i) {
-      uint32_t module = instruction.launches()->Get(i)->module_();
-      MOE_ASSIGN_OR_RETURN(
-          CudaLaunch launch,
-          bind(launches[i], modules_.function(module), op.index()));
-      part.launches.push_back(launch);
-      ++segment.count;
-    }
-    for (const CudaLink &link : links_.all())
-      if (link.phase == &phase_ && link.writer == op.index()) {
-        part.launches.push_back(sending(link));
-        ++segment.count;
-      }
-    return Status::ok();
   }
 
-private:
+  /// What it reads and writes of arenas and caches.
+  std::vector<moek::cuda::Use> usesOf(const ProvenOp &op) const {
+    std::vector<moek::cuda::Use> uses;
+    const fb::Instruction &instruction = op.instruction();
+    for (uint32_t i = 0; i < op.spec().operands.size(); ++i) {
+      const fb::Operand &operand = *instruction.operands()->Get(i);
+      OperandRole role = op.spec().operands[i].role;
+      bool writes = role == OperandRole::Write ||
+                    role == OperandRole::ReadWrite ||
+                    role == OperandRole::KvWrite;
+      if (operand.kind() == fb::OperandKind::Buffer) {
+        const fb::Buffer &buffer = *phase_.buffers()->Get(operand.index());
+        DeviceRegion region = regionOf(buffer, phase_.max_tokens());
+        uses.push_back({buffer.device(), region.offset,
+                        region.offset + region.bytes, writes});
+      } else if (operand.kind() == fb::OperandKind::Kv) {
+        // Caches of different layers are apart.
+        uses.push_back({kCaches + operand.index(), 0, 1, writes});
+      }
+    }
+    return uses;
+  }
+  static constexpr uint64_t kCaches = uint64_t(1) << 32;
+
   /// The form of its gemms, which agree (plan-launches sees to it).
   moek::cuda::GemmForm formOf(const fb::Instruction &instruction) const {
     for (uint32_t i = 1; i < count(instruction.kernels()); ++i)
@@ -128,10 +194,11 @@ private:
     bool same = count(instruction.launches()) == launches.size();
     for (uint32_t i = 0; same && i < launches.size(); ++i)
       same = isSame(i);
-    return same ? Status::ok()
-                : invalidPlan("is launched otherwise than the plan says: it "
-                              "was compiled by another moec; compile the model "
-                              "again");
+    return same ? Status::ok() : isLaunchedOtherwise();
+  }
+  static Status isLaunchedOtherwise() {
+    return invalidPlan("is launched otherwise than the plan says: it was "
+                       "compiled by another moec; compile the model again");
   }
 
   /// To where the other GPU's copy finds it.
@@ -177,6 +244,7 @@ private:
   const uint64_t workspaceBytes_;
   moek::cuda::LaunchContext context_;
   std::map<cu::Function, uint32_t> shared_;
+  std::map<uint32_t, Open> open_; ///< By queue.
 };
 } // namespace
 
@@ -205,6 +273,7 @@ StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
       if (Status status = binder.add(op, bound[op.instruction().queue()]);
           !status.isOk())
         return std::move(status).at(placeOf(plan, *phase.phase, op.index()));
+  MOE_RETURN_IF_ERROR(binder.finish());
   for (auto &[queue, part] : bound) {
     part.board = board;
     part.isOnly = hasOneGpuQueue(plan.table(), phase);

@@ -5,6 +5,7 @@
 #include "kernels/Drivers.h"
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
+#include "kernels/cuda/Fuse.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -48,6 +49,8 @@ public:
     for (Format format : formats) {
       addPanels(format);
       addFiles(format);
+      if (rows16Shape(format).codeBits % 16 != 0)
+        addFused(format);
     }
     for (KvType type : {KvType::F32, KvType::F16, KvType::BF16, KvType::Q8_0})
       addCache(type);
@@ -111,6 +114,94 @@ private:
                               .rope = 64,
                               .latent = 512});
   }
+  /// An instruction that goes along with those before, on memories with such
+  /// numbers.
+  template <OpCode Op>
+  void join(const ArgsOf<Op> &args, std::initializer_list<uint64_t> reads,
+            std::initializer_list<uint64_t> writes) {
+    cuda::Fusible part{launchesOf(Op, &args, context_).at(0), {}};
+    for (uint64_t memory : reads)
+      part.uses.push_back({memory, 0, 1, false});
+    for (uint64_t memory : writes)
+      part.uses.push_back({memory, 0, 1, true});
+    parts_.push_back(std::move(part));
+  }
+  void addJoined() {
+    std::optional<cuda::Launch> launch = fuse(parts_, context_);
+    parts_.clear();
+    ASSERT_TRUE(launch);
+    launches.push_back(*launch);
+  }
+  /// A decoded token's launches of several instructions, as layers of
+  /// DeepSeek-V3 have them.
+  void addFused(Format format) {
+    constexpr int64_t kHidden = 7168, kInner = 2048;
+    const cuda::GemmForm panels{Encoding::A8, Layout::Rows16};
+    context_.maxTokens = 1;
+    LinearArgs down{.w = weight(format, 1, kHidden, kInner),
+                    .accumulate = true};
+    RmsNormArgs norm{.groups = 1, .cols = kHidden};
+    QuantizeArgs codes{.cols = kHidden, .rowsPerToken = 1, .blockCols = 32};
+
+    context_.form = panels;
+    join<OpCode::Linear>({.w = weight(format, 1, 1536, kHidden)}, {1}, {2});
+    join<OpCode::Linear>({.w = weight(format, 1, 576, kHidden)}, {1}, {3});
+    join<OpCode::RmsNorm>({.groups = 1, .cols = 1536}, {2}, {4});
+    KvView kv{nullptr, 576, 4096, kvRowBytes(KvType::F16, 576), KvType::F16};
+    join<OpCode::MlaLatent>({.kv = kv, .latent = 512, .rope = 64}, {3}, {9});
+    join<OpCode::Quantize>({.cols = 1536, .rowsPerToken = 1, .blockCols = 32},
+                           {4}, {5});
+    addJoined();
+
+    join<OpCode::Linear>({.w = weight(format, 1, 24576, 1536)}, {1}, {2});
+    join<OpCode::Rope>(
+        {.heads = 128, .headStride = 192, .offset = 128, .dim = 64}, {}, {2});
+    addJoined();
+
+    join<OpCode::Linear>(down, {1}, {2});
+    join<OpCode::RmsNorm>(norm, {2}, {4});
+    join<OpCode::Quantize>(codes, {4}, {5});
+    addJoined();
+
+    context_.form = {};
+    join<OpCode::Linear>({.w = weight(Format::F32, 1, 256, kHidden)}, {1}, {2});
+    context_.form = panels;
+    join<OpCode::GateUp>({.gate = weight(format, 1, kInner, kHidden),
+                          .up = weight(format, 1, kInner, kHidden)},
+                         {6}, {3});
+    join<OpCode::Copy>({.tokenBytes = kHidden * 4}, {1}, {14});
+    join<OpCode::Router>(
+        {.experts = 256, .topK = 8, .groups = 8, .groupsUsed = 4}, {2}, {7, 8});
+    join<OpCode::Quantize>({.cols = kInner, .rowsPerToken = 1, .blockCols = 32},
+                           {3}, {5});
+    join<OpCode::ExpertGroup>({.experts = 256, .topK = 8}, {7}, {10, 11});
+    join<OpCode::Copy>({.tokenBytes = 32}, {7}, {12});
+    join<OpCode::Copy>({.tokenBytes = 32}, {8}, {13});
+    addJoined();
+
+    WeightView expert = weight(format, 256, kInner, kHidden);
+    join<OpCode::Linear>(down, {1}, {2});
+    join<OpCode::ExpertsGateUp>({.gate = expert, .up = expert, .topK = 8}, {6},
+                                {3});
+    join<OpCode::Quantize>({.cols = kInner, .rowsPerToken = 8, .blockCols = 32},
+                           {3}, {5});
+    addJoined();
+
+    join<OpCode::ExpertsLinear>(
+        {.w = weight(format, 256, kHidden, kInner), .topK = 8}, {1}, {2});
+    join<OpCode::ExpertsCombine>(
+        {.cols = kHidden, .topK = 8, .accumulate = true}, {2}, {3});
+    join<OpCode::RmsNorm>(norm, {3}, {4});
+    join<OpCode::Quantize>(codes, {4}, {5});
+    addJoined();
+
+    // A head's values, whose sums are a tile of codes.
+    context_.form = {};
+    join<OpCode::HeadLinear>({.w = weight(format, 128, 128, 512)}, {1}, {2});
+    join<OpCode::Quantize>({.cols = 16384, .rowsPerToken = 1, .blockCols = 32},
+                           {2}, {5});
+    addJoined();
+  }
   void addCache(KvType type) {
     constexpr int64_t kWidth = 576;
     KvView kv{nullptr, kWidth, 4096, kvRowBytes(type, kWidth), type};
@@ -163,6 +254,7 @@ private:
   }
 
   cuda::LaunchContext context_;
+  std::vector<cuda::Fusible> parts_;
 };
 
 //===----------------------------------------------------------------------===//

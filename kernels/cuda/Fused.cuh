@@ -1,0 +1,91 @@
+//===- Fused.cuh - Several kernels in one launch ----------------*- C++ -*-===//
+//
+// What the source that Fuse.cpp writes is made of. Blocks are numbered through
+// all pieces that begin. Who ends last of a tile, or of all blocks, goes on
+// with what follows: nobody waits for another block.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_KERNELS_CUDA_FUSED_CUH
+#define MOE_KERNELS_CUDA_FUSED_CUH
+
+#include "kernels/cuda/Abi.h"
+
+#define MOE_FUSED static __device__ __forceinline__
+
+namespace fused {
+using namespace moek::cuda;
+
+MOE_FUSED u32 lane() { return threadIdx.x % 32; }
+MOE_FUSED u32 warp() { return threadIdx.x / 32; }
+MOE_FUSED u32 warps() { return blockDim.x / 32; }
+
+MOE_FUSED uint3 gridOf(const PieceShape &p) {
+  return {p.grid[0], p.grid[1], p.grid[2]};
+}
+MOE_FUSED u32 countOf(const PieceShape &p) {
+  return p.grid[0] * p.grid[1] * p.grid[2];
+}
+/// The piece's block number `i`.
+MOE_FUSED uint3 at(const PieceShape &p, u32 i) {
+  u32 row = i / p.grid[0];
+  return {i % p.grid[0], row % p.grid[1], row / p.grid[1]};
+}
+
+/// Whether all of `count` blocks, this one the last, came here: what they wrote
+/// before is then seen. All threads of a block come together.
+MOE_FUSED bool isLast(u32 *ticket, u32 count) {
+  __shared__ u32 before;
+  __syncthreads();
+  if (count == 1)
+    return true;
+  if (threadIdx.x == 0) {
+    // A block's barrier and a fence order what all its threads did.
+    __threadfence();
+    before = atomicAdd(ticket, 1);
+    __threadfence();
+    if (before == count - 1)
+      atomicExch(ticket, 0); // For the next launch.
+  }
+  __syncthreads();
+  bool last = before == count - 1;
+  __syncthreads(); // `before` may be written again.
+  return last;
+}
+
+/// Columns that `blocks` blocks of a product make: those side by side, of all
+/// its rows.
+struct Tile {
+  u32 number, blocks;
+};
+MOE_FUSED Tile tileOf(const PieceShape &product, u32 side, u32 block) {
+  uint3 b = at(product, block);
+  u32 all = product.grid[0] * product.grid[2];
+  u32 number = (b.z * product.grid[0] + b.x) / side;
+  return {number, min(side, all - number * side) * product.grid[1]};
+}
+/// How many blocks of a piece a tile has, which are numbered along `axis`.
+MOE_FUSED u32 countOf(const PieceShape &p, Tile tile, int axis) {
+  return tile.number < p.grid[axis] ? countOf(p) / p.grid[axis] : 0;
+}
+MOE_FUSED uint3 at(const PieceShape &p, Tile tile, int axis, u32 i) {
+  u32 across = p.grid[1 - axis];
+  u32 other = i % across;
+  return axis == 0 ? uint3{tile.number, other, i / across}
+                   : uint3{other, tile.number, i / across};
+}
+
+} // namespace fused
+
+/// Piece `i`, of the file in namespace `file`, as its block `index`.
+#define MOE_AS_BLOCK(i, file, index)                                           \
+  if (threadIdx.x < f.shape.shape[i].threads)                                  \
+    file::piece(f.a##i, uint3{threadIdx.x, 0, 0}, index,                       \
+                uint3{f.shape.shape[i].threads, 1, 1},                         \
+                fused::gridOf(f.shape.shape[i]));
+/// The same of one whose blocks are warps.
+#define MOE_AS_WARP(i, file, index)                                            \
+  file::piece(f.a##i, uint3{fused::lane(), 0, 0}, index, uint3{32, 1, 1},      \
+              fused::gridOf(f.shape.shape[i]));
+
+#endif // MOE_KERNELS_CUDA_FUSED_CUH

@@ -1,0 +1,463 @@
+//===- FuseTest.cpp - Several instructions in one launch ------------------===//
+//
+// One launch leaves what the instructions leave one after the other, in every
+// byte, in any order of blocks. Those are held to float64 by the suites of
+// test/kernels.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/cuda/Fuse.h"
+
+#include "kernels/Activation.h"
+#include "kernels/Drivers.h"
+#include "kernels/KvCache.h"
+#include "test/kernels/cuda/SoftwareGpu.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace moek;
+using namespace moek::test;
+
+namespace {
+
+template <class T> T *at(uint64_t address) {
+  return reinterpret_cast<T *>(address);
+}
+
+/// Instructions of a queue, on memory that each scene makes anew.
+class Scene {
+public:
+  Scene(softgpu::Schedule schedule, int32_t tokens, int32_t maxTokens)
+      : gpu_({.schedule = schedule}) {
+    context_ = cuda::contextOf(maxTokens, 1, 256, 89, 4);
+    cuda::Step step{};
+    step.tokens = tokens;
+    step.sequences = 1;
+    step.sequence[0] = {0, tokens, 5, 0, at<int>(ints({2, 0, 1}))};
+    step_ = put(&step, sizeof(step), "step");
+    context_.step = at<cuda::Step>(step_);
+  }
+
+  int32_t maxTokens() const { return context_.maxTokens; }
+  void form(Encoding activation, Layout layout) {
+    context_.form = {activation, layout};
+  }
+
+  uint64_t floats(int64_t count, float size = 1) {
+    std::vector<float> values(static_cast<size_t>(count));
+    for (float &x : values)
+      x = size * (float(random_() % 2001) / 1000 - 1);
+    return put(values.data(), count * 4, "floats");
+  }
+  uint64_t ints(const std::vector<int32_t> &values) {
+    return put(values.data(), int64_t(values.size() * 4), "ints");
+  }
+  /// Of a quantised weight: bits that no scale is infinite with.
+  uint64_t codes(int64_t bytes) {
+    std::vector<uint8_t> values(static_cast<size_t>(bytes));
+    for (uint8_t &x : values)
+      x = uint8_t(random_()) & 0x37;
+    return put(values.data(), bytes, "codes");
+  }
+  /// Memory that nobody wrote, which is compared in the end.
+  uint64_t out(int64_t bytes) {
+    uint64_t address = gpu_.allocate(size_t(bytes), "out");
+    outs_.emplace_back(address, bytes);
+    sizes_[address] = bytes;
+    return address;
+  }
+  /// The same with something in it.
+  uint64_t inOut(int64_t count) {
+    uint64_t address = floats(count);
+    outs_.emplace_back(address, count * 4);
+    return address;
+  }
+  WeightView matrix(uint64_t data, int64_t outer, int64_t rows, int64_t cols,
+                    Format format = Format::F32) {
+    auto row = int64_t(rowBytes(format, uint64_t(cols)));
+    return {at<uint8_t>(data), outer, rows, cols, rows * row, row, format};
+  }
+  WeightView f32(int64_t outer, int64_t rows, int64_t cols) {
+    return matrix(floats(outer * rows * cols), outer, rows, cols);
+  }
+  WeightView q8(int64_t outer, int64_t rows, int64_t cols) {
+    return matrix(codes(outer * rows * cols / 32 * 34), outer, rows, cols,
+                  Format::Q8_0);
+  }
+
+  template <OpCode Op>
+  void add(const ArgsOf<Op> &args, std::vector<uint64_t> reads,
+           std::vector<uint64_t> writes) {
+    std::vector<cuda::Launch> launches = launchesOf(Op, &args, context_);
+    ASSERT_EQ(launches.size(), 1u);
+    std::vector<cuda::Use> uses;
+    for (uint64_t x : reads)
+      uses.push_back({0, x, x + uint64_t(sizes_.at(x)), false});
+    for (uint64_t x : writes)
+      uses.push_back({0, x, x + uint64_t(sizes_.at(x)), true});
+    parts_.push_back({launches[0], uses});
+  }
+
+  /// Says that an operand at `address` has so many bytes.
+  void size(uint64_t address, int64_t bytes) { sizes_[address] = bytes; }
+
+  std::optional<cuda::Launch> fused() const { return fuse(parts_, context_); }
+
+  /// What is in outputs after the launches.
+  std::vector<uint8_t> run(const std::vector<cuda::Launch> &launches) {
+    for (const cuda::Launch &launch : launches) {
+      auto image = GpuTest::get().compiler->compile({launch.kernel, 89});
+      EXPECT_TRUE(image.isOk()) << image.status().message();
+      if (!image)
+        return {};
+      EXPECT_EQ(image->spilledBytes, 0) << launch.kernel.entry;
+      EXPECT_EQ(gpu_.launch(launch, *image), "") << launch.kernel.entry;
+    }
+    std::vector<uint8_t> all;
+    for (auto [address, bytes] : outs_) {
+      all.resize(all.size() + size_t(bytes));
+      gpu_.copyOut(all.data() + all.size() - bytes, address, size_t(bytes));
+    }
+    cuda::Step step;
+    gpu_.copyOut(&step, step_, sizeof(step));
+    for (uint32_t ticket : step.tickets)
+      EXPECT_EQ(ticket, 0u) << "the next launch finds another";
+    return all;
+  }
+  std::vector<uint8_t> runOneByOne() {
+    std::vector<cuda::Launch> launches;
+    for (const cuda::Fusible &part : parts_)
+      launches.push_back(part.launch);
+    return run(launches);
+  }
+
+private:
+  uint64_t put(const void *data, int64_t bytes, const char *name) {
+    uint64_t address = gpu_.allocate(size_t(bytes), name);
+    gpu_.copyIn(address, data, size_t(bytes));
+    sizes_[address] = bytes;
+    return address;
+  }
+
+  SoftwareGpu gpu_;
+  cuda::LaunchContext context_;
+  uint64_t step_ = 0;
+  std::mt19937 random_{7};
+  std::vector<cuda::Fusible> parts_;
+  std::vector<std::pair<uint64_t, int64_t>> outs_;
+  std::map<uint64_t, int64_t> sizes_;
+};
+
+using Script = std::function<void(Scene &)>;
+
+/// That `script` is one launch of kernels called so, and what it leaves.
+void expectOneLaunch(const Script &script, const char *name, int32_t tokens = 1,
+                     int32_t maxTokens = 1) {
+  if (!GpuTest::get().compiler)
+    GTEST_SKIP() << GpuTest::get().why;
+  Scene apart(softgpu::Schedule::Forward, tokens, maxTokens);
+  script(apart);
+  std::vector<uint8_t> expected = apart.runOneByOne();
+  for (softgpu::Schedule schedule :
+       {softgpu::Schedule::Forward, softgpu::Schedule::Reversed,
+        softgpu::Schedule::Shuffled}) {
+    Scene together(schedule, tokens, maxTokens);
+    script(together);
+    std::optional<cuda::Launch> launch = together.fused();
+    ASSERT_TRUE(launch);
+    EXPECT_EQ(launch->kernel.entry, std::string("fused__") + name);
+    // Twice would be wrong for what is updated in place: tickets are looked at.
+    std::vector<uint8_t> found = together.run({*launch});
+    ASSERT_EQ(found.size(), expected.size());
+    size_t wrong = 0;
+    for (size_t i = 0; i < found.size(); ++i)
+      wrong += found[i] != expected[i];
+    EXPECT_EQ(wrong, 0u) << "bytes of " << found.size();
+  }
+}
+
+// Two projections of the same row; then the norm of one, as codes, and the
+// other's latent into the cache.
+TEST(FuseTest, ProjectionsSideBySideAndWhatFollows) {
+  expectOneLaunch(
+      [](Scene &s) {
+        uint64_t x = s.floats(96), q = s.out(1024 * 4), kv = s.out(96 * 4);
+        uint64_t normed = s.out(1024 * 4), codes = s.out(a8RowBytes(1024));
+        s.add<OpCode::Linear>({at<uint8_t>(x), 96 * 4, s.f32(1, 1024, 96),
+                               nullptr, nullptr, at<float>(q), 1024, false},
+                              {x}, {q});
+        s.add<OpCode::Linear>({at<uint8_t>(x), 96 * 4, s.f32(1, 96, 96),
+                               nullptr, nullptr, at<float>(kv), 96, false},
+                              {x}, {kv});
+        s.add<OpCode::RmsNorm>({at<float>(q), 1024, at<float>(s.floats(1024)),
+                                at<float>(normed), 1024, 1, 1024, 1e-5f},
+                               {q}, {normed});
+        uint64_t cache = s.inOut(256 * 96 / 2), table = s.floats(32);
+        s.add<OpCode::MlaLatent>({at<float>(kv),
+                                  96,
+                                  at<float>(s.floats(64)),
+                                  at<float>(table),
+                                  {at<uint8_t>(cache), 96, 256,
+                                   kvRowBytes(KvType::F16, 96), KvType::F16},
+                                  64,
+                                  32,
+                                  1e-5f},
+                                 {kv, table}, {cache});
+        s.add<OpCode::Quantize>({at<float>(normed), 1024, at<uint8_t>(codes),
+                                 a8RowBytes(1024), 1024, 1, 32},
+                                {normed}, {codes});
+      },
+      "gemm_1_f32__gemm_1_f32__all_rms_norm__all_mla_latent_kv_f16__all_"
+      "quantize_32");
+}
+
+// Heads are rotated as soon as all their columns are there.
+TEST(FuseTest, HeadsAreRotatedTileByTile) {
+  for (bool neox : {false, true})
+    expectOneLaunch(
+        [&](Scene &s) {
+          uint64_t x = s.floats(40), q = s.out(5 * 96 * 4);
+          uint64_t table = s.floats(64);
+          s.add<OpCode::Linear>({at<uint8_t>(x), 40 * 4, s.f32(1, 480, 40),
+                                 nullptr, nullptr, at<float>(q), 480, false},
+                                {x}, {q});
+          s.add<OpCode::Rope>(
+              {at<float>(q), 480, at<float>(table), 5, 96, 32, 64, neox},
+              {table}, {q});
+        },
+        neox ? "gemm_1_f32__tiles0_rope_neox" : "gemm_1_f32__tiles0_rope");
+}
+
+// Of heads' products too, whose columns are not those of a block of codes.
+TEST(FuseTest, CodesOfHeadsTileByTile) {
+  for (int64_t rows : {16, 128, 40})
+    expectOneLaunch(
+        [&](Scene &s) {
+          int64_t heads = 8, cols = heads * rows;
+          uint64_t x = s.floats(heads * 24), y = s.out(cols * 4);
+          uint64_t codes = s.out(a8RowBytes(cols));
+          s.add<OpCode::HeadLinear>({at<float>(x), heads * 24,
+                                     s.f32(heads, rows, 24), nullptr,
+                                     Encoding::F32, at<float>(y), cols, 0},
+                                    {x}, {y});
+          s.add<OpCode::Quantize>({at<float>(y), cols, at<uint8_t>(codes),
+                                   a8RowBytes(cols), cols, 1, 32},
+                                  {y}, {codes});
+        },
+        "gemm_heads_1_f32__tiles0_quantize_32");
+}
+
+// What a row adds to the residual, its norm, and that as codes; of several
+// tokens in a phase for more.
+TEST(FuseTest, TheResidualsNormBehindAllBlocks) {
+  for (int32_t tokens : {1, 3})
+    expectOneLaunch(
+        [&](Scene &s) {
+          int64_t most = s.maxTokens();
+          s.form(Encoding::A8, Layout::Rows16);
+          uint64_t x = s.codes(most * a8RowBytes(2048));
+          uint64_t y = s.inOut(most * 1024), normed = s.out(most * 4096);
+          uint64_t codes = s.out(most * a8RowBytes(1024));
+          s.add<OpCode::Linear>({at<uint8_t>(x), a8RowBytes(2048),
+                                 s.q8(1, 1024, 2048), nullptr, nullptr,
+                                 at<float>(y), 1024, true},
+                                {x}, {y});
+          s.form({}, {});
+          s.add<OpCode::RmsNorm>({at<float>(y), 1024, nullptr,
+                                  at<float>(normed), 1024, 1, 1024, 1e-5f},
+                                 {y}, {normed});
+          s.add<OpCode::Quantize>({at<float>(normed), 1024, at<uint8_t>(codes),
+                                   a8RowBytes(1024), 1024, 1, 128},
+                                  {normed}, {codes});
+        },
+        tokens == 1 ? "gemv_1_q8_0__all_rms_norm__all_quantize_128"
+                    : "gemv_mma_8_q8_0__all_rms_norm__all_quantize_128",
+        tokens, tokens == 1 ? 1 : 4);
+}
+
+// The router's logits beside a shared expert; experts are chosen and grouped
+// behind all, while what the shared one made becomes codes tile by tile.
+TEST(FuseTest, RouterBesideTheSharedExpert) {
+  for (int32_t experts : {64, 7})
+    expectOneLaunch(
+        [&](Scene &s) {
+          uint64_t x = s.floats(256), codes = s.codes(a8RowBytes(256));
+          uint64_t logits = s.out(experts * 4), hidden = s.out(352 * 4);
+          uint64_t ids = s.out(6 * 4), weights = s.out(6 * 4);
+          uint64_t offsets = s.out((experts + 1) * 4), slots = s.out(6 * 4);
+          uint64_t made = s.out(a8RowBytes(352));
+          s.add<OpCode::Linear>({at<uint8_t>(x), 256 * 4,
+                                 s.f32(1, experts, 256), nullptr, nullptr,
+                                 at<float>(logits), experts, false},
+                                {x}, {logits});
+          s.form(Encoding::A8, Layout::Rows16);
+          s.add<OpCode::GateUp>({at<uint8_t>(codes), a8RowBytes(256),
+                                 s.q8(1, 352, 256), s.q8(1, 352, 256), nullptr,
+                                 nullptr, at<float>(hidden), 352},
+                                {codes}, {hidden});
+          s.form({}, {});
+          s.add<OpCode::Router>({at<float>(logits), experts,
+                                 at<float>(s.floats(experts)), at<int32_t>(ids),
+                                 at<float>(weights), experts, 6,
+                                 experts == 64 ? 8 : 1, experts == 64 ? 4 : 1,
+                                 Scoring::Sigmoid, true, 2.5f},
+                                {logits}, {ids, weights});
+          s.add<OpCode::Quantize>({at<float>(hidden), 352, at<uint8_t>(made),
+                                   a8RowBytes(352), 352, 1, 32},
+                                  {hidden}, {made});
+          s.add<OpCode::ExpertGroup>({at<int32_t>(ids), at<int32_t>(offsets),
+                                      at<int32_t>(slots), experts, 6},
+                                     {ids}, {offsets, slots});
+        },
+        "gemm_1_f32__gemv_gate_up_1_q8_0__all_router__tiles1_quantize_32__all_"
+        "expert_group");
+}
+
+// A warp whose lanes return one by one, beside blocks that count themselves.
+TEST(FuseTest, TheRouterBesideAProduct) {
+  expectOneLaunch(
+      [](Scene &s) {
+        uint64_t logits = s.floats(64), ids = s.out(24), weights = s.out(24);
+        uint64_t x = s.floats(64), y = s.out(64 * 4), offsets = s.out(65 * 4);
+        uint64_t slots = s.out(24);
+        s.add<OpCode::Linear>({at<uint8_t>(x), 64 * 4, s.f32(1, 64, 64),
+                               nullptr, nullptr, at<float>(y), 64, false},
+                              {x}, {y});
+        s.add<OpCode::Router>({at<float>(logits), 64, nullptr, at<int32_t>(ids),
+                               at<float>(weights), 64, 6, 1, 1,
+                               Scoring::Softmax, false, 1},
+                              {logits}, {ids, weights});
+        s.add<OpCode::ExpertGroup>(
+            {at<int32_t>(ids), at<int32_t>(offsets), at<int32_t>(slots), 64, 6},
+            {ids}, {offsets, slots});
+      },
+      "gemm_1_f32__router__all_expert_group");
+}
+
+// Experts' results are added up tile by tile, in the order of choices.
+TEST(FuseTest, ExpertsAreCombinedTileByTile) {
+  expectOneLaunch(
+      [](Scene &s) {
+        int64_t cols = 1024;
+        s.form(Encoding::A8, Layout::Rows16);
+        uint64_t act = s.codes(4 * a8RowBytes(256)), y = s.out(4 * cols * 4);
+        uint64_t offsets = s.ints({0, 1, 1, 3, 3, 4}), x = s.inOut(cols);
+        uint64_t slots = s.ints({2, 0, 3, 1}), weights = s.floats(4);
+        uint64_t normed = s.out(cols * 4);
+        s.add<OpCode::ExpertsLinear>({at<uint8_t>(act), a8RowBytes(256),
+                                      s.q8(5, cols, 256), nullptr,
+                                      at<int32_t>(offsets), at<int32_t>(slots),
+                                      at<float>(y), cols, 4, false},
+                                     {act, offsets, slots}, {y});
+        s.form({}, {});
+        s.add<OpCode::ExpertsCombine>(
+            {at<float>(y), at<float>(weights), at<float>(x), cols, 4, true},
+            {y, weights}, {x});
+        s.add<OpCode::RmsNorm>({at<float>(x), cols, nullptr, at<float>(normed),
+                                cols, 1, cols, 1e-5f},
+                               {x}, {normed});
+      },
+      "gemv_experts_1_q8_0__tiles0_experts_combine__all_rms_norm");
+}
+
+// Without a product one block may do it all, and has nobody to count.
+TEST(FuseTest, SmallOnesInOneBlock) {
+  expectOneLaunch(
+      [](Scene &s) {
+        uint64_t from = s.floats(128), y = s.out(128 * 4), x = s.inOut(128);
+        uint64_t normed = s.out(128 * 4);
+        s.add<OpCode::Copy>({at<uint8_t>(from), at<uint8_t>(y), 128 * 4, 0},
+                            {from}, {y});
+        s.add<OpCode::Add>({at<float>(x), at<float>(y), at<float>(x), 128}, {y},
+                           {x});
+        s.add<OpCode::RmsNorm>(
+            {at<float>(x), 128, nullptr, at<float>(normed), 128, 1, 128, 1e-5f},
+            {x}, {normed});
+      },
+      "copy__all_add__all_rms_norm");
+}
+
+/// Two products, of which the second reads `y`, or not.
+void twoProducts(Scene &s, bool isChain) {
+  uint64_t x = s.floats(64), y = s.out(64 * 4), z = s.out(64 * 4);
+  s.add<OpCode::Linear>({at<uint8_t>(x), 64 * 4, s.f32(1, 64, 64), nullptr,
+                         nullptr, at<float>(y), 64, false},
+                        {x}, {y});
+  uint64_t from = isChain ? y : x;
+  s.add<OpCode::Linear>({at<uint8_t>(from), 64 * 4, s.f32(1, 64, 64), nullptr,
+                         nullptr, at<float>(z), 64, false},
+                        {from}, {z});
+}
+
+// Nobody waits for another block.
+TEST(FuseTest, AProductOfAnothersResultIsALaunchOfItsOwn) {
+  Scene apart(softgpu::Schedule::Forward, 1, 1);
+  twoProducts(apart, true);
+  EXPECT_FALSE(apart.fused());
+  Scene beside(softgpu::Schedule::Forward, 1, 1);
+  twoProducts(beside, false);
+  EXPECT_TRUE(beside.fused());
+}
+
+// A block alone would take longer than a launch, and many rows long enough.
+TEST(FuseTest, WhatTakesLongIsALaunchOfItsOwn) {
+  auto norms = [](int32_t maxTokens, int32_t groups) {
+    Scene s(softgpu::Schedule::Forward, 1, maxTokens);
+    int64_t cols = 64 * groups;
+    uint64_t x = s.floats(maxTokens * 64), y = s.out(maxTokens * cols * 4);
+    s.add<OpCode::Linear>({at<uint8_t>(x), 64 * 4, s.f32(1, cols, 64), nullptr,
+                           nullptr, at<float>(y), cols, false},
+                          {x}, {y});
+    s.add<OpCode::RmsNorm>(
+        {at<float>(y), cols, nullptr, at<float>(y), cols, groups, 64, 1e-5f},
+        {}, {y});
+    return s.fused().has_value();
+  };
+  EXPECT_TRUE(norms(1, 8));
+  EXPECT_FALSE(norms(1, 9));
+  EXPECT_TRUE(norms(8, 1));
+  EXPECT_FALSE(norms(9, 1));
+}
+
+// Bytes that are reused: a tile's end must not overwrite what other tiles'
+// blocks still read.
+TEST(FuseTest, ReusedMemoryWaitsForAllBlocks) {
+  Scene s(softgpu::Schedule::Forward, 1, 1);
+  uint64_t x = s.floats(1024), y = s.out(1024 * 4);
+  s.add<OpCode::Linear>({at<uint8_t>(x), 1024 * 4, s.f32(1, 1024, 1024),
+                         nullptr, nullptr, at<float>(y), 1024, false},
+                        {x}, {y});
+  s.size(x, a8RowBytes(1024));
+  s.add<OpCode::Quantize>(
+      {at<float>(y), 1024, at<uint8_t>(x), a8RowBytes(1024), 1024, 1, 32}, {y},
+      {x});
+  std::optional<cuda::Launch> launch = s.fused();
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch->kernel.entry, "fused__gemm_1_f32__all_quantize_32");
+}
+
+// Who watches a router reads its choices behind the launch.
+TEST(FuseTest, ChoicesAreNotOverwritten) {
+  auto isOne = [](bool reuses) {
+    Scene s(softgpu::Schedule::Forward, 1, 1);
+    uint64_t logits = s.floats(64), ids = s.out(24), weights = s.out(24);
+    uint64_t normed = s.out(24);
+    s.add<OpCode::Router>({at<float>(logits), 64, nullptr, at<int32_t>(ids),
+                           at<float>(weights), 64, 6, 1, 1, Scoring::Softmax,
+                           false, 1},
+                          {logits}, {ids, weights});
+    uint64_t to = reuses ? ids : normed;
+    s.add<OpCode::RmsNorm>(
+        {at<float>(weights), 6, nullptr, at<float>(to), 6, 1, 6, 1e-5f},
+        {weights}, {to});
+    return s.fused().has_value();
+  };
+  EXPECT_TRUE(isOne(false));
+  EXPECT_FALSE(isOne(true));
+}
+
+} // namespace
