@@ -51,7 +51,8 @@ std::string placeOf(mlir::Location location) {
 std::string brief(const std::string &text) {
   constexpr size_t longest = 200;
   std::string line = text.substr(0, text.find('\n'));
-  return line.size() <= longest ? line : fmt::format("{}...", line.substr(0, longest));
+  return line.size() <= longest ? line
+                                : fmt::format("{}...", line.substr(0, longest));
 }
 
 /// Splits a text that begins with the name of an op of a layer, as remarks and

@@ -211,7 +211,6 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kFrequenciesAttr, isFrequencies, "numbers from 0 on, not all 0"},
       // Of passes/moe/StreamExperts.h.
       {"moe.streamed", isKind<UnitAttr>, "without a value"},
-      {"moe.stream_reserve", isKind<IntegerAttr>, "an integer"},
   };
   for (const Known &known : table) {
     if (attribute.getName() != known.name)

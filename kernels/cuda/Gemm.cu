@@ -256,9 +256,7 @@ MOE_DEVICE Job findGroup(const GemmArgs &a) {
   return {0, 0, 0};
 }
 #else
-MOE_DEVICE Job findGroup(const GemmArgs &a) {
-  return findJob(a, blockIdx);
-}
+MOE_DEVICE Job findGroup(const GemmArgs &a) { return findJob(a, blockIdx); }
 #endif
 
 //===----------------------------------------------------------------------===//

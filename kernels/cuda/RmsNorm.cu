@@ -1,5 +1,5 @@
-// RmsNorm: out = x / rms(x) * weight, or x / rms(x), for each group of columns of each token. A
-// block is a group; what it reads twice stays in L1.
+// RmsNorm: out = x / rms(x) * weight, or x / rms(x), for each group of columns
+// of each token. A block is a group; what it reads twice stays in L1.
 
 #include "kernels/cuda/Device.cuh"
 #include "kernels/cuda/Rms.cuh"

@@ -142,7 +142,8 @@ MOE_KERNEL(32, 1, RouterArgs) {
     factor = a.scoring == kSoftmaxTopK ? factor : 1 / total;
   for (int j = 0; j < a.topK; ++j) {
     double scale = a.expertScale ? double(a.expertScale[ids[j]]) : 1;
-    float weight = float(scoreOf(j) * factor * double(a.scale) * scale + poison);
+    float weight =
+        float(scoreOf(j) * factor * double(a.scale) * scale + poison);
     if (lane == 0)
       weights[j] = weight;
   }

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/Bring.cuh"
 
-MOE_KERNEL(256, 4)(const __grid_constant__ StreamExpertsArgs a) {
+MOE_KERNEL(256, 4, StreamExpertsArgs) {
   if (a.step->tokens > 0)
     bring(a.part, blockIdx.x, gridDim.x);
 }

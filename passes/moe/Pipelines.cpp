@@ -37,8 +37,6 @@ static void addPlacement(OpPassManager &manager,
                               .gpuLayers = options.gpuLayers,
                               .allowUnmatched = options.allowUnmatched}));
   }
-  if (options.streamExperts != 0)
-    manager.addPass(createReserveSlotsPass(options.streamExperts));
   manager.addPass(
       createPlaceDevicesPass({.optimizeFor = options.optimizeFor,
                               .typicalPrompt = options.typicalPrompt}));

@@ -2,7 +2,6 @@
 
 #include "compiler/Machine/CostModel/CostModel.h"
 #include "compiler/Machine/Targets/TargetAttr.h"
-#include "kernels/Activation.h"
 #include "kernels/cuda/Launch.h"
 #include "passes/moe/KernelSelection.h"
 #include "passes/moe/OpSeconds.h"
@@ -152,15 +151,6 @@ public:
     return 2 * most;
   }
 
-  /// What the experts of a layer make of `rows` tokens, on their GPU.
-  static int64_t activationBytes(Candidate c, int64_t rows) {
-    int64_t slots = rows * shapeOf(c.op.getIds())[1];
-    int64_t inner = shapeOf(c.op.getGate())[1],
-            hidden = shapeOf(c.op.getGate())[2];
-    return slots * (12 * inner + 4 * hidden + moek::a8RowBytes(inner) + 4) +
-           rows * (16 * hidden + moek::a8RowBytes(hidden));
-  }
-
 private:
   static double partsOf(Candidate c) {
     int64_t experts = shapeOf(c.op.getGate())[0];
@@ -172,18 +162,15 @@ private:
     return seconds.streamed <= seconds.host;
   }
 
-  /// What is placed nowhere yet is taken to be on `otherwise`.
-  const moec::DeviceDesc *deviceOf(Operation *op,
-                                   const moec::DeviceDesc &otherwise) const {
+  const moec::DeviceDesc *deviceOf(Operation *op) const {
     auto name = op ? op->getAttrOfType<StringAttr>(kDeviceAttr) : StringAttr();
-    return name ? target.find(std::string_view(name.getValue())) : &otherwise;
+    return name ? target.find(std::string_view(name.getValue())) : nullptr;
   }
 
   std::optional<Candidate> candidateOf(ExpertsOp op) const {
-    const moec::DeviceDesc *host = deviceOf(op, target.host());
+    const moec::DeviceDesc *host = deviceOf(op);
     // The GPU that the layer's router is on.
-    const moec::DeviceDesc *gpu =
-        deviceOf(op.getIds().getDefiningOp(), target.devices.front());
+    const moec::DeviceDesc *gpu = deviceOf(op.getIds().getDefiningOp());
     if (!host || host->kind != moec::DeviceKind::Cpu || !gpu ||
         gpu->kind != moec::DeviceKind::Cuda)
       return std::nullopt;
@@ -203,50 +190,6 @@ private:
   const moec::TargetDesc &target;
   PhaseAttr phase;
   SmallVector<Candidate> candidates;
-};
-
-/// moe-reserve-slots.
-struct ReserveSlots : PassWrapper<ReserveSlots, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ReserveSlots)
-
-  explicit ReserveSlots(int64_t rows) : rows(rows) {}
-
-  StringRef getArgument() const override { return "moe-reserve-slots"; }
-  StringRef getDescription() const override {
-    return "room of GPUs for experts that are streamed";
-  }
-
-  void runOnOperation() override {
-    ModuleOp module = getOperation();
-    auto target = moec::targetOf(module);
-    if (failed(target))
-      return signalPassFailure();
-    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
-    if (!prefill || gpuCount(*target) == 0)
-      return;
-    Streaming streaming(prefill, *target);
-    int64_t most = phaseOf(prefill).getMaxTokens();
-    int64_t from = rows > 0 ? rows : streaming.crossover();
-    if (streaming.empty() || from == 0 || from > most)
-      return;
-    int64_t bytes = 0;
-    for (Candidate c : streaming.all())
-      bytes = std::max(bytes, Streaming::slotBytes(c) +
-                                  Streaming::activationBytes(c, most));
-    // No more than is left for weights by placement then.
-    for (moec::DeviceDesc &device : target->devices)
-      if (device.kind == moec::DeviceKind::Cuda &&
-          bytes > int64_t(device.budgetBytes() / 2))
-        return;
-    for (moec::DeviceDesc &device : target->devices)
-      if (device.kind == moec::DeviceKind::Cuda)
-        device.reservedBytes += uint64_t(bytes);
-    module->setAttr(kTargetAttr, moec::toAttr(module.getContext(), *target));
-    module->setAttr(kStreamReserveAttr,
-                    Builder(module.getContext()).getI64IntegerAttr(bytes));
-  }
-
-  int64_t rows;
 };
 
 struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
@@ -270,7 +213,6 @@ struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
     auto target = moec::targetOf(module);
     if (failed(target))
       return signalPassFailure();
-    giveBack(module, *target);
     auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
     if (rows == 0 || !prefill)
       return;
@@ -304,18 +246,6 @@ struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
   }
 
 private:
-  /// What moe-reserve-slots set aside.
-  static void giveBack(ModuleOp module, moec::TargetDesc &target) {
-    auto bytes = module->getAttrOfType<IntegerAttr>(kStreamReserveAttr);
-    if (!bytes)
-      return;
-    for (moec::DeviceDesc &device : target.devices)
-      if (device.kind == moec::DeviceKind::Cuda)
-        device.reservedBytes -= uint64_t(bytes.getInt());
-    module->setAttr(kTargetAttr, moec::toAttr(module.getContext(), target));
-    module->removeAttr(kStreamReserveAttr);
-  }
-
   LogicalResult stream(ModuleOp module, func::FuncOp prefill,
                        const moec::TargetDesc &target,
                        const Streaming &streaming, int64_t from,
@@ -422,10 +352,6 @@ private:
   }
 };
 } // namespace
-
-std::unique_ptr<Pass> moe::createReserveSlotsPass(int64_t rows) {
-  return std::make_unique<ReserveSlots>(rows);
-}
 
 std::unique_ptr<Pass> moe::createStreamExpertsPass(int64_t rows) {
   return std::make_unique<StreamExperts>(rows);

@@ -28,14 +28,6 @@ inline constexpr llvm::StringLiteral kStreamedName = "streamed_prefill";
 /// Of a moe.experts: its device has none of its matrices, but brings them.
 inline constexpr llvm::StringLiteral kStreamedAttr = "moe.streamed";
 
-/// Of a module: bytes of each GPU that its moe.target leaves to slots and what
-/// experts that are streamed make; moe-stream-experts gives them back.
-inline constexpr llvm::StringLiteral kStreamReserveAttr = "moe.stream_reserve";
-
-/// Sets that aside where steps are long enough to stream experts, so that
-/// placement, which follows, does not fill GPUs with weights.
-std::unique_ptr<Pass> createReserveSlotsPass(int64_t rows);
-
 /// The pass; `rows` is the shortest step that streams, -1: where it pays, 0:
 /// none.
 std::unique_ptr<Pass> createStreamExpertsPass(int64_t rows);

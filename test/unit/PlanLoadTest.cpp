@@ -93,7 +93,7 @@ TEST(PlanLoadTest, OtherSchemaVersions) {
   auto newer = Plan::fromBytes(sample.builder.bytes(), "dir/plan.fb");
   expectFailure(newer, StatusCode::WrongMachine,
                 "schema version 99 (written by \"moec 9.9\"), this moert "
-                "reads version 9; recompile");
+                "reads version 10; recompile");
   expectFailure(newer, StatusCode::WrongMachine,
                 "moec compile MODEL -o dir/plan.fb");
   // One before has instructions with other parameters.

@@ -83,8 +83,10 @@ TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
     }
     EXPECT_TRUE(module.get().lookupSymbol("forward"));
     EXPECT_TRUE(module.get().lookupSymbol("logits"));
+    // But keys and values of layers that read another's cache.
     for (const std::string &note : notes())
-      EXPECT_THAT(note, testing::Not(HasSubstr("not used")));
+      EXPECT_THAT(note, testing::AnyOf(testing::Not(HasSubstr("not used")),
+                                       HasSubstr("attn_k.weight")));
   }
   seen.insert("internlm2"); // llama's graph by another name, as above.
   for (const moec::ArchitectureInfo &info : moec::supportedArchitectures())
