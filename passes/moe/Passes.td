@@ -166,10 +166,11 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     with its cache, its shared experts or dense FFN, its routed experts, the head,
     the embedding) are assigned so that the predicted seconds of a request are
     fewest: a step's ops and copies are simulated, with devices that overlap and
-    a copy's latency at every crossing (passes/moe/StepTimes.h). What is looked
-    at does not depend on the memory, so that more of it never slows the
-    prediction (passes/moe/PlacementSearch.h); all on the host and only experts
-    on the host are among it. Ops that have a device already stay there.
+    a copy's latency at every crossing (passes/moe/StepTimes.h). More memory does
+    not slow the prediction (passes/moe/PlacementSearch.h); all on the host and
+    only experts on the host are among what is looked at. Ops that have a device
+    already stay there. Where `stream-experts` says that experts of the host are
+    to be streamed and the mix is faster so, GPUs keep room for the slots.
 
     `optimize-for` is the request: a prompt of `typical-prompt` tokens, 256
     tokens generated, or both.
@@ -184,6 +185,8 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     Option<"optimizeFor", "optimize-for", "::mlir::moe::Objective", "::mlir::moe::Objective::Balanced",
            "What is to be fast", "::mlir::moe::objectiveValues()">,
     Option<"typicalPrompt", "typical-prompt", "int64_t", "1024", "Tokens of a typical prompt">,
+    Option<"streamExperts", "stream-experts", "int64_t", "0",
+           "Tokens of the shortest step that streams experts to the GPU; -1: where it pays; 0: none">,
   ];
   let statistics = [
     Statistic<"numHost", "host", "Ops on the host">,

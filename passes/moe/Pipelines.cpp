@@ -39,7 +39,8 @@ static void addPlacement(OpPassManager &manager,
   }
   manager.addPass(
       createPlaceDevicesPass({.optimizeFor = options.optimizeFor,
-                              .typicalPrompt = options.typicalPrompt}));
+                              .typicalPrompt = options.typicalPrompt,
+                              .streamExperts = options.streamExperts}));
 }
 
 /// Whether something that placement counts is decided by device: the form of

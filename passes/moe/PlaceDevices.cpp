@@ -1,11 +1,13 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "dialects/moe/ExpertFrequencies.h"
 #include "llvm/Support/Format.h"
+#include "passes/moe/ExpertStreaming.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/PlacementSearch.h"
 #include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
 
+#include <limits>
 #include <map>
 
 namespace mlir::moe {
@@ -181,8 +183,20 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     Choice choice = search.run();
     if (failed(checkFit(module, *target, problem, choice)))
       return signalPassFailure();
-    record(problem, *target, times, search, choice);
-    report(module, *target, problem, times, search, choice);
+    moec::TargetDesc besideSlots = *target;
+    std::optional<PlacementSearch> beside;
+    if (leaveSlots(module, besideSlots)) {
+      beside.emplace(problem, besideSlots, times);
+      Choice other = beside->run();
+      if (other.fits && streamedSeconds(module, *target, problem, other) <
+                            streamedSeconds(module, *target, problem, choice))
+        choice = std::move(other);
+      else
+        beside.reset();
+    }
+    const PlacementSearch &used = beside ? *beside : search;
+    record(problem, beside ? besideSlots : *target, times, used, choice);
+    report(module, *target, problem, times, used, choice);
     for (const ExpertSplit &split : choice.splits)
       divide(problem, *target, split);
     module.walk([](ExpertsOp op) { op->removeAttr(kFrequenciesAttr); });
@@ -200,6 +214,56 @@ private:
       return {prompt, kGenerated};
     }
     llvm_unreachable("an objective");
+  }
+
+  /// Takes from GPUs what experts that prompts stream come to, if any do.
+  bool leaveSlots(ModuleOp module, moec::TargetDesc &target) const {
+    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
+    if (streamExperts == 0 || !prefill)
+      return false;
+    bool any = false;
+    for (moec::DeviceDesc &device : target.devices) {
+      if (device.kind != moec::DeviceKind::Cuda)
+        continue;
+      int64_t slots =
+          ExpertStreaming::mostSlotBytes(prefill, target.host(), device);
+      device.reservedBytes += uint64_t(slots);
+      any |= slots > 0;
+    }
+    return any;
+  }
+
+  /// Of the mix, with experts streamed where the module's steps do; beyond all
+  /// numbers where they are to be and a GPU has no room for slots.
+  double streamedSeconds(ModuleOp module, const moec::TargetDesc &target,
+                         const PlacementProblem &problem,
+                         const Choice &choice) const {
+    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
+    ExpertStreaming streaming(
+        prefill, [&](Operation *op) -> const moec::DeviceDesc * {
+          int group = problem.groupOf(op);
+          bool isHot =
+              llvm::any_of(choice.splits, [&](const ExpertSplit &split) {
+                return split.group == group && !areFirst(split.chosen);
+              });
+          return group < 0 || isHot ? nullptr
+                                    : &target.devices[choice.assignment[group]];
+        });
+    for (const ExpertStreaming::Candidate &c : streaming.all()) {
+      const DeviceUse &use = choice.use[size_t(c.gpu - target.devices.data())];
+      if (use.total() + ExpertStreaming::slotBytes(c.op) >
+          int64_t(c.gpu->budgetBytes()))
+        return streamExperts > 0 ? std::numeric_limits<double>::infinity()
+                                 : choice.predicted.request;
+    }
+    PromptSteps steps = promptSteps(mixOf().prompt, phaseOf(prefill));
+    if (streaming.empty() || steps.tokens < streamExperts)
+      return choice.predicted.request;
+    ExpertStreaming::Seconds seconds = streaming.secondsOf(steps.tokens);
+    double saved = seconds.host - seconds.streamed;
+    if (streamExperts < 0)
+      saved = std::max(0., saved);
+    return choice.predicted.request - steps.count * saved;
   }
 
   LogicalResult checkPhases(ModuleOp module) {

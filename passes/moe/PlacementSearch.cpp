@@ -54,10 +54,11 @@ static std::optional<int64_t> layerWithCache(const OpGroup &group) {
 PlacementSearch::PlacementSearch(const PlacementProblem &problem,
                                  const moec::TargetDesc &target,
                                  const StepTimes &times)
-    : problem(problem), target(target), times(times),
-      host(int(target.devices.size()) - 1), gpuTotal(int(gpuCount(target))),
-      unitIndex(problem.groups().size(), -1), sources(problem.groups().size()),
-      fixedBytes(target.devices.size(), 0) {
+    : problem(problem), times(times), host(int(target.devices.size()) - 1),
+      gpuTotal(int(gpuCount(target))), unitIndex(problem.groups().size(), -1),
+      sources(problem.groups().size()), fixedBytes(target.devices.size(), 0) {
+  for (const moec::DeviceDesc &device : target.devices)
+    budgets.push_back(int64_t(device.budgetBytes()));
   int64_t distinct = 0;
   WeightSet weights;
   for (auto [index, group] : llvm::enumerate(problem.groups())) {
@@ -164,8 +165,8 @@ PlacementSearch::Assignment PlacementSearch::moved(const Choice &choice,
 }
 
 bool PlacementSearch::fits(ArrayRef<DeviceUse> use) const {
-  for (auto [device, needed] : llvm::zip_equal(target.devices, use))
-    if (uint64_t(needed.total()) > device.budgetBytes())
+  for (auto [budget, needed] : llvm::zip_equal(budgets, use))
+    if (needed.total() > budget)
       return false;
   return true;
 }
@@ -189,12 +190,12 @@ std::vector<int> PlacementSearch::divide(const Selection &selection,
                                          bool evenly) const {
   double memory = 0;
   for (int gpu : gpus)
-    memory += double(target.devices[gpu].budgetBytes());
+    memory += double(budgets[gpu]);
   std::vector<int> devices(unitList.size(), host);
   double before = 0, room = 0;
   size_t current = 0;
   auto shareOf = [&](size_t index) {
-    double budget = double(target.devices[gpus[index]].budgetBytes());
+    double budget = double(budgets[gpus[index]]);
     return evenly ? budget / memory * double(selection.bytes) : budget;
   };
   room = shareOf(0);
@@ -237,11 +238,9 @@ void PlacementSearch::addCandidate(std::vector<int> unitDevices,
       candidate.gpuBytes += unit.bytes;
   }
   for (int device = 0; device < host; ++device)
-    if (bytes[device] - sharedBytes >
-        int64_t(target.devices[device].budgetBytes()))
+    if (bytes[device] - sharedBytes > budgets[device])
       return;
-  candidate.leavesRoomOnHost =
-      bytes[host] - sharedBytes <= int64_t(target.host().budgetBytes());
+  candidate.leavesRoomOnHost = bytes[host] - sharedBytes <= budgets[host];
   candidate.predicted = times.predict(assign(unitDevices));
   candidate.unitDevices = std::move(unitDevices);
   into.push_back(std::move(candidate));
@@ -259,7 +258,7 @@ void PlacementSearch::addFamily(ArrayRef<int> gpus,
                                 std::vector<Candidate> &into) const {
   int64_t budget = 0;
   for (int gpu : gpus)
-    budget += int64_t(target.devices[gpu].budgetBytes());
+    budget += budgets[gpu];
   std::vector<int> heads, embeddings;
   for (auto [index, unit] : llvm::enumerate(unitList)) {
     if (unit.kind == PlacementUnit::Head)
@@ -332,7 +331,22 @@ PlacementSearch::choiceOf(const Candidate &candidate) const {
   return choice;
 }
 
-PlacementSearch::Choice PlacementSearch::run() const {
+int64_t PlacementSearch::gpuBudget() const {
+  return std::accumulate(budgets.begin(), budgets.begin() + gpuTotal,
+                         int64_t(0));
+}
+
+/// The same with `gpuBytes` of all GPUs together, each its share.
+PlacementSearch PlacementSearch::within(int64_t gpuBytes) const {
+  PlacementSearch smaller(*this);
+  double share = double(gpuBytes) / double(gpuBudget());
+  for (int gpu = 0; gpu < gpuTotal; ++gpu)
+    smaller.budgets[gpu] = int64_t(share * double(budgets[gpu]));
+  return smaller;
+}
+
+/// The fastest first.
+std::vector<PlacementSearch::Candidate> PlacementSearch::allCandidates() const {
   std::vector<Candidate> candidates;
   addCandidate(std::vector<int>(unitList.size(), host), candidates);
   if (gpuTotal > 0) {
@@ -348,11 +362,23 @@ PlacementSearch::Choice PlacementSearch::run() const {
       return a.predicted.request < b.predicted.request;
     return a.gpuBytes > b.gpuBytes;
   });
+  return candidates;
+}
+
+/// By what is known before activations.
+bool PlacementSearch::mayFit(const Candidate &candidate) const {
+  return candidate.leavesRoomOnHost &&
+         candidate.gpuBytes - sharedBytes * gpuTotal <= gpuBudget();
+}
+
+/// What a climb from the best candidates comes to; none if none fits.
+std::optional<PlacementSearch::Choice>
+PlacementSearch::fastest(ArrayRef<Candidate> sorted) const {
   constexpr int kMostFilled = 4;
   std::optional<Choice> best;
   int filled = 0;
-  for (const Candidate &candidate : candidates) {
-    if (!candidate.leavesRoomOnHost)
+  for (const Candidate &candidate : sorted) {
+    if (!mayFit(candidate))
       continue;
     Choice choice = choiceOf(candidate);
     if (!choice.fits)
@@ -366,14 +392,18 @@ PlacementSearch::Choice PlacementSearch::run() const {
     if (++filled == kMostFilled || gpuTotal == 0)
       break;
   }
-  if (auto choice = withoutExperts(candidates); best && choice) {
+  if (auto choice = withoutExperts(sorted); best && choice) {
     fillAll(*choice);
     if (choice->predicted.request < best->predicted.request)
       best = std::move(choice);
   }
-  if (best)
-    return *best;
-  // What is short is told of the placement that leaves least to the host.
+  return best;
+}
+
+/// Of those that do not fit: what leaves least to the host, to tell what is
+/// short.
+PlacementSearch::Choice
+PlacementSearch::closest(std::vector<Candidate> candidates) const {
   llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) {
     return a.gpuBytes > b.gpuBytes;
   });
@@ -381,12 +411,9 @@ PlacementSearch::Choice PlacementSearch::run() const {
   for (const Candidate &candidate :
        ArrayRef(candidates).take_front(mostTried)) {
     Choice choice = choiceOf(candidate);
-    ArrayRef<DeviceUse> ofGpus(choice.use);
-    bool gpusFit = llvm::all_of(
-        llvm::zip(target.devices, ofGpus.take_front(gpuTotal)), [](auto pair) {
-          auto &[device, use] = pair;
-          return uint64_t(use.total()) <= device.budgetBytes();
-        });
+    bool gpusFit = true;
+    for (int gpu = 0; gpu < gpuTotal; ++gpu)
+      gpusFit &= choice.use[gpu].total() <= budgets[gpu];
     if (gpusFit)
       return choice;
   }
@@ -396,6 +423,29 @@ PlacementSearch::Choice PlacementSearch::run() const {
   none.use = problem.memoryUse(none.assignment);
   none.predicted = times.predict(none.assignment);
   return none;
+}
+
+PlacementSearch::Choice PlacementSearch::run() const {
+  std::vector<Candidate> candidates = allCandidates();
+  std::optional<Choice> best = fastest(candidates);
+  // Amounts of memory below that of the GPUs, the same of all machines.
+  constexpr int kRungs = 3;
+  constexpr double kRungsPerOctave = 4;
+  double octaves = gpuTotal > 0 ? std::log2(double(gpuBudget())) : 0;
+  double highest = std::ceil(octaves * kRungsPerOctave) - 1;
+  for (int i = 0; i < kRungs && highest > i; ++i) {
+    PlacementSearch smaller =
+        within(int64_t(std::exp2((highest - i) / kRungsPerOctave)));
+    // Of several GPUs, what each has of the layers depends on its memory.
+    std::optional<Choice> other =
+        smaller.fastest(gpuTotal > 1 ? smaller.allCandidates() : candidates);
+    if (!other)
+      continue;
+    fillAll(*other);
+    if (!best || other->predicted.request < best->predicted.request)
+      best = std::move(other);
+  }
+  return best ? *std::move(best) : closest(std::move(candidates));
 }
 
 /// The host, and where the unit's layer and its neighbours are.
@@ -423,7 +473,7 @@ bool PlacementSearch::fillWith(Choice &choice, int group, int gpu) const {
   auto op = cast<ExpertsOp>(problem.groups()[group].ops.front());
   int64_t experts = expertCount(op);
   int64_t each = problem.groups()[group].weightBytes / experts;
-  int64_t budget = int64_t(target.devices[gpu].budgetBytes());
+  int64_t budget = budgets[gpu];
   int64_t count =
       std::min(experts - 1, (budget - choice.use[gpu].total()) / (each + 1));
   // Less is noise, as of whole parts.
@@ -488,7 +538,7 @@ std::optional<PlacementSearch::Choice>
 PlacementSearch::withHot(const Choice &choice, int gpu,
                          ArrayRef<HotExpert> byGain,
                          ArrayRef<int> groups) const {
-  int64_t budget = int64_t(target.devices[gpu].budgetBytes());
+  int64_t budget = budgets[gpu];
   int64_t room = budget - choice.use[gpu].total();
   constexpr double least = 1e-4;
   for (int trial = 0; trial < 3; ++trial) {
@@ -605,7 +655,7 @@ void PlacementSearch::improve(Choice &choice) const {
         other.unitDevices[unit] = device;
         int64_t needed = unitList[unit].bytes - sharedBytes;
         if (choice.use[device].weights + choice.use[device].kv + needed >
-            int64_t(target.devices[device].budgetBytes()))
+            budgets[device])
           continue;
         other.assignment = assign(other.unitDevices);
         other.predicted = times.predict(other.assignment);

@@ -3,12 +3,14 @@
 // Parts of the model go to devices so that the predicted request is fastest
 // within everybody's memory. Looked at are: the first or the last layers on
 // GPUs, with the experts of some of them, by seconds saved per byte or in
-// order, with the head or without; layers in runs, one on each GPU. None of
-// these depends on how much memory there is, so that more of it never slows the
-// prediction. Single parts of the best that fits are then moved where that
-// helps, and what is left of each GPU's memory takes experts of layers whose
-// other experts stay on the host (SliceExperts.h): the first ones of a layer or
-// two, or of many layers those that a router profile has as used most.
+// order, with the head or without; layers in runs, one on each GPU. Single
+// parts of the best that fits are then moved where that helps, and what is left
+// of each GPU's memory takes experts of layers whose other experts stay on the
+// host (SliceExperts.h): the first ones of a layer or two, or of many layers
+// those that a router profile has as used most. As such a climb may end lower
+// from a better start, it is made within less memory of GPUs too, within
+// fixed amounts that do not depend on how much there is: more of it does not
+// slow the prediction.
 //
 //===----------------------------------------------------------------------===//
 
@@ -94,6 +96,12 @@ private:
     int64_t bytes = 0;
   };
 
+  int64_t gpuBudget() const;
+  PlacementSearch within(int64_t gpuBytes) const;
+  std::vector<Candidate> allCandidates() const;
+  std::optional<Choice> fastest(ArrayRef<Candidate> sorted) const;
+  Choice closest(std::vector<Candidate> candidates) const;
+  bool mayFit(const Candidate &candidate) const;
   Choice choiceOf(const Candidate &candidate) const;
   void addUnit(PlacementUnit::Kind kind, std::optional<int64_t> layer,
                int group);
@@ -119,8 +127,8 @@ private:
   double savedPerByte(int unit, int gpu) const;
 
   const PlacementProblem &problem;
-  const moec::TargetDesc &target;
   const StepTimes &times;
+  std::vector<int64_t> budgets; ///< Bytes of each device.
   int host, gpuTotal;
   std::vector<PlacementUnit> unitList;
   std::vector<int> unitIndex;

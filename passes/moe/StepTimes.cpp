@@ -9,6 +9,14 @@
 using namespace mlir;
 using namespace mlir::moe;
 
+PromptSteps moe::promptSteps(double prompt, PhaseAttr prefill) {
+  if (!(prompt > 0))
+    return {};
+  int64_t tokens = std::clamp<int64_t>(int64_t(prompt), prefill.getMinTokens(),
+                                       prefill.getMaxTokens());
+  return {tokens, std::ceil(prompt / double(tokens))};
+}
+
 StepTimes::StepTimes(const PlacementProblem &problem,
                      const moec::TargetDesc &target, RequestMix mix)
     : problem(problem), target(target), devices(int(target.devices.size())) {
@@ -21,9 +29,8 @@ StepTimes::StepTimes(const PlacementProblem &problem,
     if (isOfOneToken(phase)) {
       addGraph(function, 1, mix.generated);
     } else if (phase.getName() == kPrefillName && mix.prompt > 0) {
-      int64_t tokens = std::clamp<int64_t>(
-          int64_t(mix.prompt), phase.getMinTokens(), phase.getMaxTokens());
-      addGraph(function, tokens, std::ceil(mix.prompt / double(tokens)));
+      PromptSteps steps = promptSteps(mix.prompt, phase);
+      addGraph(function, steps.tokens, steps.count);
     }
   }
 }

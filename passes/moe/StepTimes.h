@@ -20,6 +20,13 @@ struct RequestMix {
   double prompt = 0, generated = 0;
 };
 
+/// A prompt in steps of one length; without a prompt there are none.
+struct PromptSteps {
+  int64_t tokens = 0;
+  double count = 0;
+};
+PromptSteps promptSteps(double prompt, PhaseAttr prefill);
+
 /// Predictions for placements of one problem.
 class StepTimes {
 public:

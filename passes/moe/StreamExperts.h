@@ -1,17 +1,16 @@
 //===- StreamExperts.h - Experts of the host that a GPU brings --*- C++ -*-===//
 //
-// A step of many tokens has much to multiply with each expert: from some length
-// on it takes less time to bring experts' matrices over the link and let the
-// GPU multiply than to let the CPU. moe-stream-experts finds that length, where
-// the cost model's seconds of all such layers meet: of the CPU and the way
-// there and back; of the link and the GPU, which overlap but for one part.
+// Steps from a length on bring experts' matrices over the link and let the GPU
+// multiply; ExpertStreaming.h says from which on that takes less time.
+// moe-place-devices leaves room for the slots where that pays.
 //
 // Invariant: `@streamed_prefill` takes the steps of `@prefill` from there on,
 // if any is shorter, else `@prefill` itself; in it experts of the host are on
 // the GPU of their layer's router and have kStreamedAttr, if that GPU reads
 // their weights as the CPU has them and has room for the slots that they come
 // to (kernels/cuda/Bring.cuh). Where a step would have to be longer than any,
-// the module does not change, and a note says how long.
+// the module does not change, and a note says how long; likewise where there
+// are none to stream, or it never pays.
 //
 //===----------------------------------------------------------------------===//
 
