@@ -9,15 +9,26 @@
 // where bound is the largest weight that the block's scales can express with
 // any code. It is found from the scales alone, so that codes are read once.
 //
-// Arithmetic on codes is 16-bit fixed point, two codes of a row to a lane:
+// Arithmetic on codes is 16-bit fixed point, two codes of a row to a lane.
+// Codes of up to four bits:
+//
+//   256 w' = vpmullw(code, b) + a,  b = 256 scale / s
+//                                   a = 256 (offset + (middle - zero) scale) /
+//                                   s
+//                                       - b middle
+//
+// modulo 2^16, in which w' fits. b and a are each rounded by half a 256th; of b
+// that counts |code - middle| times, 8 at most. 8 instructions for 64 weights,
+// of which half are shifts and products, for one of two vector ports alone.
+// Codes of more bits:
 //
 //   64 w' = vpmulhrsw(code << kShift, b) + a,  b = 2^(21 - kShift) scale / s
 //                                              a = 64 (offset - zero scale) / s
 //
 // Of code << kShift, at most 15 bits and a sign are set; 2^(21 - kShift) scale
 // / s is at most 127 / (the largest code - zero) * 2^(21 - kShift) < 2^15. b,
-// vpmulhrsw and a are each rounded by half a 64th. 9 instructions for 64
-// weights.
+// vpmulhrsw and a are each rounded by half a 64th. 9 instructions, of which six
+// are shifts and products.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,14 +62,17 @@ template <Format F> struct CodeRange {
   using Tile = avx512::Rows16Tile<F>;
   /// Codes of 8 bits, 128 being zero.
   static constexpr bool kIsSigned = Tile::kIsSigned;
+  static constexpr bool kIsSmall = !kIsSigned && Tile::kMaxCode < 16;
   static constexpr int kZero = kIsSigned ? 0 : Tile::kZero;
+  static constexpr int kMiddle = kIsSmall ? (Tile::kMaxCode + 1) / 2 : 0;
   static constexpr float kLow = Tile::kLow, kHigh = Tile::kHigh;
   static constexpr int kShift =
       kIsSigned ? 8 : 15 - std::bit_width(unsigned(Tile::kMaxCode));
+  static constexpr int kFactor = kIsSmall ? 1 << 8 : 1 << (21 - kShift);
+  static constexpr int kUnit = kIsSmall ? 256 : 64; ///< Of the result.
   static_assert(kIsSigned || Tile::kMaxCode << kShift <= 32767);
   // A factor of 16 bits.
-  static_assert(127 * (1 << (21 - kShift)) <
-                32768 * (kHigh > -kLow ? kHigh : -kLow));
+  static_assert(127 * kFactor < 32768 * (kHigh > -kLow ? kHigh : -kLow));
 };
 
 /// Scales of a tile of interleaved rows: [kCols / kSub][16], and as many
@@ -87,34 +101,58 @@ MOE_INLINE void readScales(const uint8_t *tile, float *scale, float *offset) {
   }
 }
 
-/// Both 16-bit halves of each lane.
-MOE_INLINE __m512i bothHalves(__m512 values) {
-  __m512i x = _mm512_cvtps_epi32(values);
+/// The low half of each lane, in both.
+MOE_INLINE __m512i bothHalves(__m512i x) {
   return _mm512_mask_blend_epi16(0xaaaaaaaa, x, _mm512_slli_epi32(x, 16));
 }
 
 /// Scale and offset of a sub-block of columns in fixed point.
 struct FixedPoint {
   __m512i factor, start;
+
+  /// Of scale / s and offset / s.
+  template <Format F>
+  MOE_INLINE static FixedPoint of(__m512 scale, __m512 offset) {
+    using Range = CodeRange<F>;
+    auto constant = [](int value) { return _mm512_set1_ps(float(value)); };
+    __m512i factor =
+        _mm512_cvtps_epi32(_mm512_mul_ps(scale, constant(Range::kFactor)));
+    __m512 start =
+        _mm512_fmadd_ps(scale, constant(Range::kMiddle - Range::kZero), offset);
+    // With the half that makes a shift round to nearest.
+    __m512i sum = _mm512_cvtps_epi32(_mm512_fmadd_ps(
+        start, constant(Range::kUnit), constant(Range::kUnit / 2)));
+    if constexpr (Range::kMiddle != 0)
+      sum = _mm512_sub_epi32(
+          sum, _mm512_mullo_epi16(factor, _mm512_set1_epi32(Range::kMiddle)));
+    return {bothHalves(factor), bothHalves(sum)};
+  }
 };
 
 /// Four columns of 16 rows.
 template <Format F>
 MOE_INLINE __m512i requantize(__m512i codes, FixedPoint by) {
   using Range = CodeRange<F>;
-  __m512i low = _mm512_set1_epi16(0xff);
-  if constexpr (Range::kIsSigned)
-    codes = _mm512_xor_si512(codes, _mm512_set1_epi8(char(0x80)));
-  // Shifting by 8 or more leaves nothing of the odd columns.
-  static_assert(Range::kShift >= 8);
-  __m512i even = _mm512_slli_epi16(codes, Range::kShift);
-  __m512i odd =
-      _mm512_slli_epi16(_mm512_andnot_si512(low, codes), Range::kShift - 8);
-  even = _mm512_add_epi16(_mm512_mulhrs_epi16(even, by.factor), by.start);
-  odd = _mm512_add_epi16(_mm512_mulhrs_epi16(odd, by.factor), by.start);
-  // low ? even >> 6 : odd >> 6 << 8
-  return _mm512_ternarylogic_epi32(low, _mm512_srai_epi16(even, 6),
-                                   _mm512_slli_epi16(odd, 2), 0xca);
+  __m512i low = _mm512_set1_epi16(0xff), even, odd;
+  if constexpr (Range::kIsSmall) {
+    even = _mm512_mullo_epi16(_mm512_and_si512(codes, low), by.factor);
+    odd = _mm512_mullo_epi16(_mm512_srli_epi16(codes, 8), by.factor);
+    even = _mm512_srli_epi16(_mm512_add_epi16(even, by.start), 8);
+    odd = _mm512_add_epi16(odd, by.start);
+  } else {
+    if constexpr (Range::kIsSigned)
+      codes = _mm512_xor_si512(codes, _mm512_set1_epi8(char(0x80)));
+    // Shifting by 8 or more leaves nothing of the odd columns.
+    static_assert(Range::kShift >= 8);
+    even = _mm512_slli_epi16(codes, Range::kShift);
+    odd = _mm512_slli_epi16(_mm512_andnot_si512(low, codes), Range::kShift - 8);
+    even = _mm512_add_epi16(_mm512_mulhrs_epi16(even, by.factor), by.start);
+    odd = _mm512_add_epi16(_mm512_mulhrs_epi16(odd, by.factor), by.start);
+    even = _mm512_srai_epi16(even, 6);
+    odd = _mm512_slli_epi16(odd, 2);
+  }
+  // low ? even : odd
+  return _mm512_ternarylogic_epi32(low, even, odd, 0xca);
 }
 
 /// Columns [col, col + count) of the panel of 16 rows at `panel`; the rest of
@@ -162,26 +200,21 @@ void requantizeBlock(const uint8_t *panel, int64_t col, int64_t count,
                                             some, bound, _mm512_set1_ps(127))));
 
   auto fixedPoint = [&](int64_t i) {
-    __m512 factor = _mm512_mul_ps(_mm512_load_ps(scale[i]), inverse);
-    __m512 start = _mm512_fnmadd_ps(factor, _mm512_set1_ps(float(Range::kZero)),
-                                    _mm512_mul_ps(offsetOf(i), inverse));
-    return FixedPoint{
-        bothHalves(_mm512_mul_ps(
-            factor, _mm512_set1_ps(float(1 << (21 - Range::kShift))))),
-        // 32: srai rounds to nearest.
-        bothHalves(
-            _mm512_fmadd_ps(start, _mm512_set1_ps(64), _mm512_set1_ps(32)))};
+    return FixedPoint::of<F>(_mm512_mul_ps(_mm512_load_ps(scale[i]), inverse),
+                             _mm512_mul_ps(offsetOf(i), inverse));
   };
   uint8_t *to = out.tiles[0][0];
   constexpr int kParts = Tile::kCols / 32;
   for (int64_t part = 0; part < count / 32; ++part) {
     __m512i q[8];
     Tile::codes(tiles + part / kParts * Tile::kBytes, int(part % kParts), q);
+    // Of four columns each.
+    constexpr int kAlike = Tile::kSub < 32 ? Tile::kSub / 4 : 8;
 #pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) {
-      FixedPoint by = fixedPoint((32 * part + 16 * half) / Tile::kSub);
-#pragma GCC unroll 4
-      for (int g = 4 * half; g < 4 * half + 4; ++g)
+    for (int first = 0; first < 8; first += kAlike) {
+      FixedPoint by = fixedPoint((32 * part + 4 * first) / Tile::kSub);
+#pragma GCC unroll 8
+      for (int g = first; g < first + kAlike; ++g)
         _mm512_store_si512(to + (8 * part + g) * kTileRowBytes,
                            requantize<F>(q[g], by));
     }
