@@ -47,10 +47,8 @@ MOE_FUSED bool isLast(u32 *ticket, u32 count) {
     if (before == count - 1)
       atomicExch(ticket, 0); // For the next launch.
   }
-  __syncthreads();
-  bool last = before == count - 1;
-  __syncthreads(); // `before` may be written again.
-  return last;
+  __syncthreads(); // The next call's first one comes before `before` changes.
+  return before == count - 1;
 }
 
 /// Columns that `blocks` blocks of a product make: those side by side, of all

@@ -12,7 +12,9 @@
 //   t = fma(kMagic + sum, scale, -kMagic * scale) = sum * scale, rounded once
 //   total = fma(t, activation's scale, total)
 // -kMagic * scale is exact: a scale has at most 19 bits (F16 times eight), and
-// kMagic two. A minimum is a third: minimum times the activations' sum.
+// kMagic two. A minimum is a third: minimum times the activations' sum. Where
+// columns 0 .. 15 and 16 .. 31 have scales of their own Products.cuh says how
+// few more there are.
 //
 // Per unit and warp: 2 kTiles mma, for each of which there are 8 of those (12
 // with a minimum), and for all of them some 70 to load and unpack: for Q4_K of
@@ -23,7 +25,7 @@
 #define MOE_A_SIGNED // Codes less their zero.
 #include "kernels/cuda/A8.cuh"
 #include "kernels/cuda/Jobs.cuh"
-#include "kernels/cuda/SignedCodes.cuh"
+#include "kernels/cuda/Products.cuh"
 
 constexpr int kTiles = MOE_ROWS / MOE_WARP_COLS / 8;
 constexpr int kStageUnits = 4; // 128 columns: a swizzled row of 128 bytes
@@ -36,17 +38,11 @@ constexpr int kMatrices = 2;
 #else
 constexpr int kMatrices = 1;
 #endif
-#ifdef MOE_MIN
-constexpr int kFactors = 2 * kHalves; ///< Scales, then minima.
-#else
-constexpr int kFactors = kHalves;
-#endif
-
-/// What a sum is multiplied by, and with a minimum what that is: the scale
-/// times the sums of the unit or its halves.
-#ifdef MOE_MIN
-struct alignas(8 * kHalves) ActScale {
-  float scale, sum[2 * kHalves - 1];
+/// What a sum is multiplied by, and with minima what those are: the scale
+/// times the sum of the unit or of each half.
+#if MOE_MINIMA
+struct alignas(8 * MOE_MINIMA) ActScale {
+  float scale, sum[2 * MOE_MINIMA - 1];
 };
 #else
 struct ActScale {
@@ -61,6 +57,9 @@ struct Stage {
   /// Codes of weights, in places that wordPlace() says.
   uint4 weights[kMatrices][kPanels][kStageUnits][kUnitWords];
   float4 factors[kMatrices][kStageUnits][kFactors][kBlockRows / 4];
+#ifdef MOE_FOLDED
+  Fold folds[kMatrices][kStageUnits][kBlockRows / 4];
+#endif
   ActScale scales[kStageUnits][MOE_ROWS];
 #ifdef MOE_SHIFTS
   u32 shifts[kMatrices][kStageUnits][kBlockRows / 4];
@@ -102,35 +101,17 @@ template <int Left> MOE_DEVICE void waitCopies() {
 #endif
 }
 
-/// Of two mma columns, 16 rows, the 32 bytes of unit `u`, or 16 of a half.
-/// ldmatrix hands lane 4 g + c the bytes 4 c .. 4 c + 3 of row g of each of
-/// four (two) matrices of eight rows of 16 bytes.
-#ifdef MOE_HALVES
-constexpr int kTileWords = 1;
-#else
-constexpr int kTileWords = 2;
-#endif
-MOE_DEVICE void loadTiles(u32 (&b)[2 * kTileWords], const Stage &stage, int row,
-                          int u, int half) {
+/// Of two mma columns, 16 rows, the 32 bytes of unit `u`. ldmatrix hands lane
+/// 4 g + c the bytes 4 c .. 4 c + 3 of row g of each of four matrices of eight
+/// rows of 16 bytes.
+MOE_DEVICE void loadTiles(u32 (&b)[4], const Stage &stage, int row, int u) {
   int lane = threadIdx.x % 32;
-#ifdef MOE_HALVES
-  int t = row + lane % 16, i = 2 * u + half;
-#else
   int t = row + lane / 16 * 8 + lane % 8, i = 2 * u + lane / 8 % 2;
-#endif
-  u32 from = sharedAddress(stage.acts[t] + 16 * (i ^ t % 8));
-#ifdef MOE_HALVES
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-               : "=r"(b[0]), "=r"(b[1])
-               : "r"(from)
-               : "memory");
-#else
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
       : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-      : "r"(from)
+      : "r"(sharedAddress(stage.acts[t] + 16 * (i ^ t % 8)))
       : "memory");
-#endif
 }
 
 struct Lane {
@@ -174,49 +155,56 @@ MOE_DEVICE void multiply(float (&sums)[kTiles][4][2], const Stage &stage,
   codes.shifts = stage.shifts[matrix][u][8 * warpRow + lane.g];
 #endif
   RowCodes rows[4];
+#ifdef MOE_FOLDED
+  Fold fold = stage.folds[matrix][u][8 * warpRow + lane.g];
+#pragma unroll
+  for (int r = 0; r < 4; ++r)
+    rows[r] = foldedCodes(codes, fold, r, lane.c);
+#else
 #pragma unroll
   for (int r = 0; r < 4; ++r)
     rows[r] = signedCodes(codes, r, lane.c);
-#pragma unroll
-  for (int half = 0; half < kHalves; ++half) {
-    int at = 8 * warpRow + lane.g;
-    float scale[4], offset[4];
-    unpack(scale, stage.factors[matrix][u][half][at]);
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-      offset[r] = -kMagic * scale[r];
-#ifdef MOE_MIN
-    float min[4];
-    unpack(min, stage.factors[matrix][u][kHalves + half][at]);
 #endif
+  float f[kFactors][4], offset[4];
 #pragma unroll
-    for (int two = 0; two < kTiles; two += 2) {
-      u32 b[2 * kTileWords];
-      loadTiles(b, stage, act + 8 * two, u, half);
+  for (int i = 0; i < kFactors; ++i)
+    unpack(f[i], stage.factors[matrix][u][i][8 * warpRow + lane.g]);
 #pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const ActScale *acts =
-            stage.scales[u] + act + 8 * (two + k) + 2 * lane.c;
-        ActScale x[2] = {acts[0], acts[1]};
+  for (int r = 0; r < 4; ++r)
+    offset[r] = -kMagic * f[0][r];
 #pragma unroll
-        for (int pair = 0; pair < 2; ++pair) {
-          int c[4];
-          const RowCodes &p = rows[2 * pair], &q = rows[2 * pair + 1];
-#ifdef MOE_HALVES
-          mma16(c, half ? p.high : p.low, half ? q.high : q.low, b[k], start);
+  for (int two = 0; two < kTiles; two += 2) {
+    u32 b[4];
+    loadTiles(b, stage, act + 8 * two, u);
+#pragma unroll
+    for (int k = 0; k < 2; ++k) {
+      const ActScale *acts = stage.scales[u] + act + 8 * (two + k) + 2 * lane.c;
+      ActScale x[2] = {acts[0], acts[1]};
+#pragma unroll
+      for (int pair = 0; pair < 2; ++pair) {
+        int c[kSums][4];
+        const RowCodes &p = rows[2 * pair], &q = rows[2 * pair + 1];
+#if MOE_SUMS == 2
+        mma16(c[1], p.high, q.high, b[2 * k + 1], start);
+        mma16(c[0], p.low, q.low, b[2 * k], start);
 #else
-          mma32(c, p.low, q.low, p.high, q.high, b[2 * k], b[2 * k + 1], start);
+        mma32(c[0], p.low, q.low, p.high, q.high, b[2 * k], b[2 * k + 1],
+              start);
 #endif
 #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            int r = 2 * pair + i / 2, t = i % 2;
-            float &to = sums[two + k][r][t];
-            float product = fmaf(__int_as_float(c[i]), scale[r], offset[r]);
-            to = fmaf(product, x[t].scale, to);
-#ifdef MOE_MIN
-            to = fmaf(min[r], x[t].sum[half], to);
+        for (int i = 0; i < 4; ++i) {
+          int r = 2 * pair + i / 2, t = i % 2;
+          float &to = sums[two + k][r][t];
+          float product = fmaf(__int_as_float(c[0][i]), f[0][r], offset[r]);
+#if MOE_SUMS == 2
+          product = fmaf(__int_as_float(c[1][i]) - kMagic, f[1][r], product);
 #endif
-          }
+          to = fmaf(product, x[t].scale, to);
+#if MOE_MINIMA
+#pragma unroll
+          for (int m = 0; m < MOE_MINIMA; ++m)
+            to = fmaf(f[kSums + m][r], x[t].sum[m], to);
+#endif
         }
       }
     }
@@ -392,7 +380,7 @@ MOE_DEVICE void loadOwn(Own &own, const Sources &s, i64 cols, int first,
     int unit = first + u;
     unit = kIsRagged ? min(unit, units - 1) : unit;
     own.scale[i] = __ldg((const float *)s.scaleRow + unit);
-#ifdef MOE_MIN
+#if MOE_MINIMA
     own.sums[i] = __ldg((const u32 *)(s.scaleRow + cols / 8) + unit);
 #endif
   }
@@ -414,42 +402,38 @@ MOE_DEVICE void storeOwn(Stage &stage, const Own &own, int first) {
   for (int i = 0; i < kScales; ++i) {
     ActScale act;
     act.scale = own.scale[i];
-#ifdef MOE_MIN
+#if MOE_MINIMA
     int low = firstSum(own.sums[i]), high = secondSum(own.sums[i]);
-    if (kHalves == 1) {
-      act.sum[0] = act.scale * float(low + high);
-    } else {
-      act.sum[0] = act.scale * float(low);
-      act.sum[kHalves - 1] = act.scale * float(high);
-      act.sum[2 * kHalves - 2] = 0;
-    }
+#if MOE_MINIMA == 1
+    act.sum[0] = act.scale * float(low + high);
+#else
+    act.sum[0] = act.scale * float(low);
+    act.sum[1] = act.scale * float(high);
+    act.sum[2] = 0;
+#endif
 #endif
     int u = tid / MOE_ROWS + i * (kThreads / MOE_ROWS);
     if (u < kStageUnits)
       stage.scales[u][tid % MOE_ROWS] = act;
   }
-  constexpr float kDown = 1.0f / (1 << kCodeShift);
 #pragma unroll
   for (int i = 0; i < kOwnQuads; ++i) {
     if (!isQuad(i))
       break;
     Quad quad = quadOf(i);
-    Factors f;
-    decode(f, own.block[i], own.unit[i], (first + quad.unit) % kTileUnits);
+    int u = (first + quad.unit) % kTileUnits;
+    float f[kFactors][4];
+    decode(f, own.block[i], own.unit[i], u);
+#pragma unroll
+    for (int k = 0; k < kFactors; ++k)
+      stage.factors[quad.isUp][quad.unit][k][quad.rows] =
+          make_float4(f[k][0], f[k][1], f[k][2], f[k][3]);
+#ifdef MOE_FOLDED
+    stage.folds[quad.isUp][quad.unit][quad.rows] = foldOf(own.unit[i], u);
+#endif
 #ifdef MOE_SHIFTS
     stage.shifts[quad.isUp][quad.unit][quad.rows] = own.unit[i].shifts;
 #endif
-    auto &to = stage.factors[quad.isUp][quad.unit];
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-      to[half][quad.rows] =
-          make_float4(f.scale[half][0] * kDown, f.scale[half][1] * kDown,
-                      f.scale[half][2] * kDown, f.scale[half][3] * kDown);
-#ifdef MOE_MIN
-      to[kHalves + half][quad.rows] = make_float4(
-          f.min[half][0], f.min[half][1], f.min[half][2], f.min[half][3]);
-#endif
-    }
   }
 }
 

@@ -217,15 +217,23 @@ int64_t rowsPerMatrix(const Product &p) {
   return p.jobs == Jobs::Experts ? blocksFor(p.maxRows, p.sharers) : p.maxRows;
 }
 
-/// What Rows16.cuh says of a format by MOE_MIN, MOE_HALVES and MOE_SHIFTS.
+/// What Products.cuh has of a unit of a format: floats by MOE_SUMS and
+/// MOE_MINIMA, and bytes of a row's numbers by MOE_FOLDED and MOE_SHIFTS.
 struct Scaling {
-  bool hasMinimum, isHalves, hasShifts;
+  int sums, minima, numbers;
 };
 template <class Block> constexpr Scaling scalingOfBlock() {
   if constexpr (requires { Block::kScales; }) {
     using Traits = BlockTraits<Block>;
-    return {Traits::kOffsetSub != 0, Traits::kSub == 16,
-            Traits::kShiftCols != 0};
+    constexpr int kHalves = 32 / Traits::kSub;
+    constexpr bool isShifted = Traits::kShiftCols != 0;
+    // Small scales of 16 columns times codes: not of values, nor with scales
+    // of a byte.
+    constexpr bool isFolded = kHalves == 2 && !Traits::kHasValues &&
+                              Traits::kScaleCode != ScaleCode::Bytes;
+    return {isFolded ? 1 : kHalves,
+            Traits::kOffsetSub != 0 ? kHalves : isFolded && isShifted,
+            (isFolded ? Traits::kZero ? 4 : 2 : 0) + isShifted};
   } else {
     return {};
   }
@@ -246,12 +254,11 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights) {
   constexpr int64_t kStages = 2, kUnits = 4;
   Rows16Shape shape = rows16Shape(p.format);
   Scaling scaling = scalingOf(p.format);
-  int64_t halves = scaling.isHalves ? 2 : 1, minima = scaling.hasMinimum;
-  // Of a unit: codes and a scale, with minima the sums of its halves; of Q2_K
-  // there is a gap.
-  int64_t actBytes = 32 + 4 * (minima ? 2 * halves : 1);
-  int64_t weightBytes =
-      4 * shape.codeBits + 4 * halves * (1 + minima) + scaling.hasShifts;
+  // Of a unit: codes and a scale, with minima a sum for each; of two there is a
+  // gap.
+  int64_t actBytes = 32 + 4 * std::max(2 * scaling.minima, 1);
+  int64_t weightBytes = 4 * shape.codeBits +
+                        4 * (scaling.sums + scaling.minima) + scaling.numbers;
   return uint32_t(
       kStages * kUnits *
       (acts * actBytes + weights * weightBytes * (p.isGate ? 2 : 1)));
@@ -259,10 +266,8 @@ uint32_t gemmSharedBytes(const Product &p, int64_t acts, int64_t weights) {
 
 std::vector<Launch> gemm(const Product &p, int arch) {
   // Columns of a warp: sums take 64 registers of a lane, and a gate doubles
-  // them. With two scales for each less is left.
-  bool isLong =
-      scalingOf(p.format).isHalves && !(p.format == Format::Q6_K && p.isGate);
-  int64_t warpActs = 64 / (p.isGate ? 2 : 1) / (isLong ? 2 : 1);
+  // them.
+  int64_t warpActs = p.isGate ? 32 : 64;
   // A block's rows: no more than a matrix has, or most of an mma's work would
   // be for nothing.
   int64_t most = 2 * warpActs, rows = 16, wanted = rowsPerMatrix(p);

@@ -346,6 +346,45 @@ MOE_DEVICE float byteOf(const uint2 &words, int row, int half, int zero) {
   return byteOf(row < 2 ? words.x : words.y, row % 2 * 2 + half, zero);
 }
 
+/// A unit's scales and minima, a byte each, as stored: x is of four rows; of
+/// halves y is the second's, or with numbers for both of a row side by side
+/// (Q2_K, Q3_K) rows 2 and 3 are y.
+struct Integers {
+  uint2 scale, min;
+};
+MOE_DEVICE Integers integersOf(const UnitScales &unit, int u) {
+  Integers n{};
+#if MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K
+  // Number u is a scale, 8 + u a minimum.
+  u32 top = unit.top.x >> (u / 4 * 2);
+  n.scale.x = (unit.low.x & 0x0f0f0f0f) | (top & 0x03030303) << 4;
+  n.min.x = (unit.low.x >> 4 & 0x0f0f0f0f) | (top >> 4 & 0x03030303) << 4;
+#elif MOE_FORMAT == MOE_IQ4_XS
+  n.scale.x = (unit.low.x >> (u / 4 * 4) & 0x0f0f0f0f) |
+              (unit.top.x >> (u / 2 * 2) & 0x03030303) << 4;
+#elif MOE_FORMAT == MOE_Q3_K
+  // Numbers 2 u and 2 u + 1.
+  n.scale.x = (unit.low.x >> (u / 4 * 4) & 0x0f0f0f0f) |
+              (unit.top.x >> (u / 2 * 2) & 0x03030303) << 4;
+  n.scale.y = (unit.low.y >> (u / 4 * 4) & 0x0f0f0f0f) |
+              (unit.top.y >> (u / 2 * 2) & 0x03030303) << 4;
+#elif MOE_FORMAT == MOE_Q6_K
+  n.scale = unit.low; // Signed.
+#elif MOE_FORMAT == MOE_Q2_K
+  n.scale.x = unit.low.x & 0x0f0f0f0f;
+  n.scale.y = unit.low.y & 0x0f0f0f0f;
+  n.min.x = unit.low.x >> 4 & 0x0f0f0f0f;
+  n.min.y = unit.low.y >> 4 & 0x0f0f0f0f;
+#elif defined(MOE_DIGITS)
+  // 2 n + 1 of what is the low nibble for u < 4.
+  n.scale.x = (rotated(unit.low.x, 1 - u / 4 * 4) & 0x1e1e1e1e) | 0x01010101;
+#ifdef MOE_HALVES
+  n.scale.y = (rotated(unit.low.y, 1 - u / 4 * 4) & 0x1e1e1e1e) | 0x01010101;
+#endif
+#endif
+  return n;
+}
+
 /// Of a unit, by half and row: value = scale * code + min.
 struct Factors {
   float scale[kHalves][4];
@@ -356,33 +395,7 @@ struct Factors {
 
 MOE_DEVICE void decode(Factors &f, const BlockScales &block,
                        const UnitScales &unit, int u) {
-#if MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K
-  // Number u is a scale, 8 + u a minimum.
-  u32 top = unit.top.x >> (u / 4 * 2);
-  u32 scales = (unit.low.x & 0x0f0f0f0f) | (top & 0x03030303) << 4;
-  u32 mins = (unit.low.x >> 4 & 0x0f0f0f0f) | (top >> 4 & 0x03030303) << 4;
-#elif MOE_FORMAT == MOE_IQ4_XS
-  u32 scales = (unit.low.x >> (u / 4 * 4) & 0x0f0f0f0f) |
-               (unit.top.x >> (u / 2 * 2) & 0x03030303) << 4;
-#elif MOE_FORMAT == MOE_Q3_K
-  // Numbers 2 u and 2 u + 1.
-  uint2 scales;
-  scales.x = (unit.low.x >> (u / 4 * 4) & 0x0f0f0f0f) |
-             (unit.top.x >> (u / 2 * 2) & 0x03030303) << 4;
-  scales.y = (unit.low.y >> (u / 4 * 4) & 0x0f0f0f0f) |
-             (unit.top.y >> (u / 2 * 2) & 0x03030303) << 4;
-#elif MOE_FORMAT == MOE_Q2_K
-  uint2 scales, mins;
-  scales.x = unit.low.x & 0x0f0f0f0f;
-  scales.y = unit.low.y & 0x0f0f0f0f;
-  mins.x = unit.low.x >> 4 & 0x0f0f0f0f;
-  mins.y = unit.low.y >> 4 & 0x0f0f0f0f;
-#elif defined(MOE_DIGITS)
-  // 2 n + 1 of what is the low nibble for u < 4.
-  uint2 scales;
-  scales.x = (rotated(unit.low.x, 1 - u / 4 * 4) & 0x1e1e1e1e) | 0x01010101;
-  scales.y = (rotated(unit.low.y, 1 - u / 4 * 4) & 0x1e1e1e1e) | 0x01010101;
-#endif
+  [[maybe_unused]] Integers n = integersOf(unit, u);
 #pragma unroll
   for (int r = 0; r < 4; ++r) {
 #if MOE_FORMAT == MOE_MXFP4
@@ -394,25 +407,25 @@ MOE_DEVICE void decode(Factors &f, const BlockScales &block,
     float m = halfOf(block.m, r);
 #endif
 #if MOE_FORMAT == MOE_Q4_K || MOE_FORMAT == MOE_Q5_K
-    f.scale[0][r] = d * byteOf(scales, r, 0);
-    f.min[0][r] = -m * byteOf(mins, r, 0);
+    f.scale[0][r] = d * byteOf(n.scale.x, r, 0);
+    f.min[0][r] = -m * byteOf(n.min.x, r, 0);
 #elif MOE_FORMAT == MOE_IQ4_XS
-    f.scale[0][r] = d * byteOf(scales, r, 32);
+    f.scale[0][r] = d * byteOf(n.scale.x, r, 32);
 #elif MOE_FORMAT == MOE_Q3_K
-    f.scale[0][r] = d * byteOf(scales, r, 0, 32);
-    f.scale[1][r] = d * byteOf(scales, r, 1, 32);
+    f.scale[0][r] = d * byteOf(n.scale, r, 0, 32);
+    f.scale[1][r] = d * byteOf(n.scale, r, 1, 32);
 #elif MOE_FORMAT == MOE_Q6_K
-    f.scale[0][r] = d * byteOf(unit.low.x ^ 0x80808080, r, 128);
-    f.scale[1][r] = d * byteOf(unit.low.y ^ 0x80808080, r, 128);
+    f.scale[0][r] = d * byteOf(n.scale.x ^ 0x80808080, r, 128);
+    f.scale[1][r] = d * byteOf(n.scale.y ^ 0x80808080, r, 128);
 #elif MOE_FORMAT == MOE_Q2_K
-    f.scale[0][r] = d * byteOf(scales, r, 0, 0);
-    f.scale[1][r] = d * byteOf(scales, r, 1, 0);
-    f.min[0][r] = -m * byteOf(mins, r, 0, 0);
-    f.min[1][r] = -m * byteOf(mins, r, 1, 0);
+    f.scale[0][r] = d * byteOf(n.scale, r, 0, 0);
+    f.scale[1][r] = d * byteOf(n.scale, r, 1, 0);
+    f.min[0][r] = -m * byteOf(n.min, r, 0, 0);
+    f.min[1][r] = -m * byteOf(n.min, r, 1, 0);
 #elif defined(MOE_DIGITS)
-    f.scale[0][r] = d * kUnit * byteOf(scales.x, r, 0);
+    f.scale[0][r] = d * kUnit * byteOf(n.scale.x, r, 0);
 #ifdef MOE_HALVES
-    f.scale[1][r] = d * kUnit * byteOf(scales.y, r, 0);
+    f.scale[1][r] = d * kUnit * byteOf(n.scale.y, r, 0);
 #endif
 #else
     f.scale[0][r] = d;

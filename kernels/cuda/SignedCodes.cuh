@@ -4,7 +4,8 @@
 // operations: shifted to the top of the byte, which multiplies it by
 // 2^(8 - b), and its top bit turned over. The scale is divided by as much.
 // |code| is at most 2^7, so that sums of 32 products stay within 2^19. Of codes
-// with another zero it is taken off, of four at a time.
+// with another zero it is taken off, of four at a time. Q3_K's and IQ1_M's are
+// in Products.cuh.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,17 +41,12 @@ MOE_DEVICE RowCodes signedCodes(const Codes &codes, int row, int c) {
   u32 top = part(codes.word[1], row);
   return {((w << 3 & 0x78787878) | (top << (7 - c) & kTop)) ^ kTop,
           ((w >> 1 & 0x78787878) | (top << (3 - c) & kTop)) ^ kTop};
-#elif MOE_BITS == 6
+#else
+  static_assert(MOE_BITS == 6);
   u32 low = part(codes.word[1], row) << (6 - 2 * c),
       high = part(codes.word[2], row) << (6 - 2 * c);
   return {((w << 2 & 0x3c3c3c3c) | (low & 0xc0c0c0c0)) ^ kTop,
           ((w >> 2 & 0x3c3c3c3c) | (high & 0xc0c0c0c0)) ^ kTop};
-#else
-  static_assert(MOE_BITS == 3);
-  u32 v = part(codes.word[1], row), top = part(codes.word[2], row);
-  return {
-      ((rotated(w, 5 - 2 * c) & 0x60606060) | (top << (7 - c) & kTop)) ^ kTop,
-      ((rotated(v, 5 - 2 * c) & 0x60606060) | (top << (3 - c) & kTop)) ^ kTop};
 #endif
 #endif
 }

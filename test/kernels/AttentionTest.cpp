@@ -302,40 +302,73 @@ TEST_P(LatentAttentionTest, RowsFarFromASinkKeepTheirWeights) {
     checkSink(GetParam(), type, 12, 2 * kQ8Group + 40, kQ8Group);
 }
 
-TEST_P(LatentCombineTest, WeighsSpansByTheirMaxima) {
+/// `tokens` rows at `position`, whose spans begin at `base` and are `length`
+/// long.
+struct CombinedSpans {
+  int32_t tokens, position, splits, window;
+  int64_t base, length;
+  float lastMost = 0; ///< Added to the maximum of a token's last span.
+};
+
+void checkCombine(const KernelInfo &kernel, const CombinedSpans &s) {
+  SCOPED_TRACE(testing::Message() << s.tokens << " tokens at " << s.position
+                                  << ", window " << s.window);
   Random random(36);
-  // 300 rows in 3 spans of at least 128: token 0 of 3 sees rows 0 ... 255, so
-  // no row of the last span; what is there may be anything.
-  int32_t heads = 3, latent = 37, splits = 5, tokens = 3, position = 255;
-  Matrix<float> x(tokens * splits, heads * (latent + 2), 3);
-  Matrix<float> out(tokens, heads * latent, 2);
-  for (int64_t row = 0; row < x.rows; ++row) {
-    bool seen = row % splits < (row < splits ? 2 : 3);
-    for (int64_t c = 0; seen && c < heads * (latent + 2); ++c)
-      x.at(row, c) = c < heads * latent         ? random.normal()
-                     : c < heads * (latent + 1) ? random.normal(20)
-                                                : 1 + random.normal(0.1f);
-  }
-  x.at(2 * splits + 1, heads * (latent + 1)) = NAN; // Head 0 of token 2.
+  int32_t heads = 3, latent = 37;
+  auto firstOf = [&](int64_t t) {
+    int64_t begin = s.window ? s.position + t + 1 - s.window : 0;
+    return (std::max<int64_t>(begin, 0) - s.base) / s.length;
+  };
+  auto lastOf = [&](int64_t t) { return (s.position + t - s.base) / s.length; };
+  // What is in spans that a token does not see may be anything.
+  Matrix<float> x(s.tokens * s.splits, heads * (latent + 2), 3);
+  Matrix<float> out(s.tokens, heads * latent, 2);
+  for (int64_t t = 0; t < s.tokens; ++t)
+    for (int64_t i = firstOf(t); i <= lastOf(t); ++i)
+      for (int64_t c = 0; c < heads * (latent + 2); ++c)
+        x.at(t * s.splits + i, c) = c < heads * latent ? random.normal()
+                                    : c < heads * (latent + 1)
+                                        ? random.normal(20)
+                                        : 1 + random.normal(0.1f);
+  for (int64_t t = 0; t < s.tokens; ++t)
+    for (int64_t h = 0; h < heads; ++h)
+      x.at(t * s.splits + lastOf(t), heads * latent + h) += s.lastMost;
+  int64_t last = s.tokens - 1; // A sum of its head 0.
+  x.at(last * s.splits + lastOf(last), heads * (latent + 1)) = NAN;
   LatentCombineArgs args{x.data(), x.stride, out.data(), out.stride,
-                         heads,    latent,   splits};
-  runKernel(GetParam(), &args, {tokens, position}, 0, {&out});
+                         heads,    latent,   s.splits,   s.window};
+  runKernel(kernel, &args, {s.tokens, s.position}, 0, {&out});
   expectClose(out, [&](int64_t t, int64_t c) {
-    int64_t head = c / latent, spans = t == 0 ? 2 : 3;
+    int64_t head = c / latent;
     double most = -INFINITY, total = 0;
-    auto at = [&](int64_t s, int64_t column) {
-      return double(x.at(t * splits + s, column));
+    auto at = [&](int64_t i, int64_t column) {
+      return double(x.at(t * s.splits + i, column));
     };
-    for (int64_t s = 0; s < spans; ++s)
-      most = std::fmax(most, at(s, heads * latent + head));
+    for (int64_t i = firstOf(t); i <= lastOf(t); ++i)
+      most = std::fmax(most, at(i, heads * latent + head));
     Sum sum;
-    for (int64_t s = 0; s < spans; ++s) {
-      double weight = std::exp(at(s, heads * latent + head) - most);
-      total += weight * at(s, heads * (latent + 1) + head);
-      sum.add(weight * at(s, c));
+    for (int64_t i = firstOf(t); i <= lastOf(t); ++i) {
+      double weight = std::exp(at(i, heads * latent + head) - most);
+      total += weight * at(i, heads * (latent + 1) + head);
+      sum.add(weight * at(i, c));
     }
     return Wanted{sum.value / total, 64 * kEps * (1 + sum.magnitude / total)};
   });
+}
+
+TEST_P(LatentCombineTest, WeighsSpansByTheirMaxima) {
+  // 258 rows in 5 spans of at least 128: token 0 sees rows 0 ... 255.
+  checkCombine(GetParam(), {3, 255, 5, 0, 0, 128});
+  // More spans than a warp has lanes; exp(150) is no float.
+  checkCombine(GetParam(), {1, 9000, 40, 0, 0, 240});
+  checkCombine(GetParam(), {1, 9000, 40, 0, 0, 240, 150});
+}
+
+TEST_P(LatentCombineTest, SpansOfAWindowBeginAtATile) {
+  // It sees rows 175 ... 294: two spans, as they begin at 160.
+  checkCombine(GetParam(), {1, 294, 5, 120, 160, 128});
+  // The last tokens see none of the first span.
+  checkCombine(GetParam(), {200, 100, 4, 130, 0, 128});
 }
 
 } // namespace

@@ -251,6 +251,46 @@ TEST(FuseTest, CodesOfHeadsTileByTile) {
         "gemm_heads_1_f32__tiles0_quantize_32");
 }
 
+// Blocks that end with a head's columns, or columns between heads: which of
+// them make 128 would not be counted.
+TEST(FuseTest, HeadsThatAreNotWholeTilesAreWaitedFor) {
+  struct Case {
+    int64_t rows, tail;
+  };
+  for (Case c : {Case{20, 0}, Case{16, 16}})
+    expectOneLaunch(
+        [&](Scene &s) {
+          int64_t heads = 8, cols = heads * c.rows;
+          int64_t stride = heads * (c.rows + c.tail);
+          uint64_t x = s.floats(heads * (24 + c.tail)), y = s.inOut(stride);
+          uint64_t codes = s.out(a8RowBytes(cols));
+          s.add<OpCode::HeadLinear>(
+              {at<float>(x), heads * (24 + c.tail), s.f32(heads, c.rows, 24),
+               nullptr, Encoding::F32, at<float>(y), stride, int32_t(c.tail)},
+              {x}, {y});
+          s.add<OpCode::Quantize>({at<float>(y), stride, at<uint8_t>(codes),
+                                   a8RowBytes(cols), cols, 1, 32},
+                                  {y}, {codes});
+        },
+        "gemm_heads_1_f32__all_quantize_32");
+}
+
+// A sum of two products' results is none of either's tiles.
+TEST(FuseTest, WhatFollowsTwoProductsWaitsForBoth) {
+  expectOneLaunch(
+      [](Scene &s) {
+        uint64_t x = s.floats(64), y = s.out(256 * 4), z = s.out(256 * 4);
+        uint64_t sum = s.out(256 * 4);
+        for (uint64_t to : {y, z})
+          s.add<OpCode::Linear>({at<uint8_t>(x), 64 * 4, s.f32(1, 256, 64),
+                                 nullptr, nullptr, at<float>(to), 256, false},
+                                {x}, {to});
+        s.add<OpCode::Add>({at<float>(y), at<float>(z), at<float>(sum), 256},
+                           {y, z}, {sum});
+      },
+      "gemm_1_f32__gemm_1_f32__all_add");
+}
+
 // What a row adds to the residual, its norm, and that as codes; of several
 // tokens in a phase for more.
 TEST(FuseTest, TheResidualsNormBehindAllBlocks) {

@@ -80,10 +80,10 @@ private:
     ExpertsGateUpArgs gated{.gate = weight(format, 64, 1408, 2048),
                             .up = weight(format, 64, 1408, 2048),
                             .topK = 6};
-    for (int32_t tokens : {1, 2, 8, 512}) {
+    for (int32_t tokens : {1, 2, 8, 64, 512}) {
       context_.maxTokens = tokens;
       add<OpCode::Linear>(linear);
-      if (tokens != 8)
+      if (tokens != 8 && tokens != 64)
         add<OpCode::ExpertsGateUp>(gated);
       if (tokens != 512)
         continue;

@@ -10,6 +10,7 @@
 #include "test/kernels/cuda/OnGpu.h"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace moek;
 using namespace moek::test;
@@ -92,9 +93,11 @@ class QuantGemmTest : public testing::TestWithParam<Format> {};
 
 TEST_P(QuantGemmTest, LinearAddsBiasAndWhatWasThere) {
   Random random(51);
+  // An odd number of units where blocks allow it.
+  int64_t rows = 45,
+          cols = formatInfo(GetParam()).blockElements == 32 ? 544 : 512;
   for (int32_t tokens : {1, 2, 3, 8, 11, 40})
     for (bool accumulate : {false, true}) {
-      int64_t rows = 45, cols = 512;
       Panels w(GetParam(), 1, rows, cols, random);
       Acts acts(tokens, cols, 5);
       Matrix<float> bias(1, rows), out(tokens, rows, 3);
@@ -139,6 +142,35 @@ TEST_P(QuantGemmTest, OneTokenAFewAndMany) {
       return Wanted{p.value, p.error};
     });
   }
+}
+
+// Every scale with every code, exactly: a token has one column.
+TEST_P(QuantGemmTest, AColumnAloneGivesItsWeights) {
+  Random random(56);
+  int64_t rows = 64, cols = 256;
+  Panels w(GetParam(), 1, rows, cols, random);
+  Acts acts(cols, cols, 5);
+  auto factorOf = [](int64_t t) { return t % 2 ? -127 : 1; };
+  for (int64_t t = 0; t < cols; ++t) {
+    uint8_t *row = acts.memory.row(t);
+    std::memset(row, 0, size_t(a8RowBytes(cols)));
+    row[t] = uint8_t(factorOf(t));
+    std::fill_n(reinterpret_cast<float *>(row + a8ScaleOffset(cols)), cols / 32,
+                1.0f);
+    reinterpret_cast<int16_t *>(row + a8SumOffset(cols))[t / 16] =
+        int16_t(factorOf(t));
+  }
+  Matrix<float> out(cols, rows, 3);
+  LinearArgs args{
+      acts.memory.data(), acts.memory.stride, w.view, nullptr, nullptr,
+      out.data(),         out.stride,         false};
+  runOnGpu(OpCode::Linear, &args, {int32_t(cols), 0}, kForm);
+  out.expectOnlyPayloadWritten();
+  expectClose(out, [&](int64_t t, int64_t r) {
+    double factor = factorOf(t);
+    return Wanted{factor * w.weights.at(0, r, t),
+                  4 * kEps * std::fabs(factor) * w.weights.largest(0, r)};
+  });
 }
 
 TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
@@ -248,16 +280,34 @@ TEST_P(QuantGemmTest, SlotsMeetTheirExpertsGates) {
   }
 }
 
+/// Rows of files without gaps, as models have them.
+struct Files {
+  explicit Files(const WeightView &w) : view(w) {
+    view.rowStride = int64_t(rowBytes(w.format, uint64_t(w.cols)));
+    view.outerStride = w.rows * view.rowStride;
+    for (int64_t o = 0; o < w.outer; ++o)
+      for (int64_t r = 0; r < w.rows; ++r) {
+        const uint8_t *row = w.data + o * w.outerStride + r * w.rowStride;
+        bytes.insert(bytes.end(), row, row + view.rowStride);
+      }
+    view.data = bytes.data();
+  }
+  std::vector<uint8_t> bytes;
+  WeightView view;
+};
+
 /// Parts of experts, some of whom have no slots, whose matrices come to two
 /// buffers that take turns: what each slot meets is the same, and so are bits.
-void checkParts(Format format, const cuda::GemmForm &form, int32_t tokens) {
+void checkParts(Format format, const cuda::GemmForm &form, int32_t tokens,
+                int64_t cols = 512) {
   SCOPED_TRACE(testing::Message()
                << formatInfo(format).name << ", " << tokens << " tokens");
   Random random(55);
   int32_t experts = 7, topK = 2;
-  int64_t rows = 33, cols = 512;
+  int64_t rows = 33;
   Panels gate(format, experts, rows, cols, random);
   Panels up(format, experts, rows, cols, random);
+  Files gateFiles(gate.weights.view), upFiles(up.weights.view);
   bool isPacked = form.layout == Layout::Rows16;
   Routing routing(tokens, topK, experts, random);
   Acts acts(tokens, cols, 9);
@@ -272,8 +322,8 @@ void checkParts(Format format, const cuda::GemmForm &form, int32_t tokens) {
   auto run = [&](OpCode op, Matrix<float> &out, int32_t parts) {
     ExpertsGateUpArgs both{act,
                            isPacked ? acts.memory.stride : floats.stride * 4,
-                           isPacked ? gate.view : gate.weights.view,
-                           isPacked ? up.view : up.weights.view,
+                           isPacked ? gate.view : gateFiles.view,
+                           isPacked ? up.view : upFiles.view,
                            nullptr,
                            nullptr,
                            routing.offsets.data(),
@@ -306,6 +356,7 @@ TEST(StreamedExpertsTest, AreTheSameBitsInAnyNumberOfParts) {
   for (int32_t tokens : {1, 9, 61}) {
     checkParts(Format::Q4_K, kForm, tokens);
     checkParts(Format::F32, {}, tokens);
+    checkParts(Format::Q8_0, {}, tokens, 96); // 3366 bytes: any alignment.
   }
 }
 
