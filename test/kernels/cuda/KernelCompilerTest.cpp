@@ -5,6 +5,7 @@
 #include "kernels/Drivers.h"
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
+#include "kernels/SparseArgs.h"
 #include "kernels/cuda/Fuse.h"
 
 #include <algorithm>
@@ -230,6 +231,20 @@ private:
                             .key = 128,
                             .value = 128,
                             .splits = 16});
+    add<OpCode::RowStore>({.kv = kv});
+    add<OpCode::EntryStore>({.kv = kv, .cols = 576, .dim = 64, .ratio = 4});
+    add<OpCode::IndexScores>({.kv = kv, .heads = 64, .key = 128, .ratio = 1});
+    SparseAttentionArgs sparse{.kv = kv,
+                               .entries = kv,
+                               .heads = 128,
+                               .key = 576,
+                               .value = 512,
+                               .window = 128,
+                               .ratio = 4,
+                               .topK = 2048};
+    add<OpCode::SparseAttention>(sparse);
+    sparse.entries.type = KvType::F32; // Of another type than the window.
+    add<OpCode::SparseAttention>(sparse);
   }
   void addOthers() {
     add<OpCode::RopeTable>({.dim = 64});
@@ -251,6 +266,21 @@ private:
     add<OpCode::Router>({.experts = 64, .topK = 6, .groups = 1});
     add<OpCode::ExpertGroup>({.experts = 64, .topK = 6});
     add<OpCode::ExpertsCombine>({.cols = 2048, .topK = 6});
+    add<OpCode::Regroup>({.width = 512, .groups = 16, .parts = {256, 256}});
+    for (int32_t taps = 1; taps <= kMostTaps; ++taps)
+      add<OpCode::ShortConv>({.cols = 8192, .taps = taps});
+    add<OpCode::DeltaGates>({.heads = 32});
+    for (int32_t key : {64, 128, 300, 512})
+      add<OpCode::DeltaRule>(
+          {.keyHeads = 16, .heads = 32, .key = key, .value = 128});
+    add<OpCode::LayerNorm>({.cols = 128});
+    add<OpCode::IndexSelect>({.topK = 2048, .ratio = 1});
+    add<OpCode::Compress>({.cols = 512, .ratio = 4, .overlap = true});
+    add<OpCode::HyperWeights>({.cols = 24, .streams = 4, .iterations = 20});
+    add<OpCode::HyperCollapse>({.cols = 4096, .streams = 4});
+    add<OpCode::HyperSpread>({.cols = 4096, .streams = 4});
+    add<OpCode::ClampedMul>({.cols = 2048, .rowsPerToken = 1});
+    add<OpCode::HashRouter>({.router = {.experts = 256, .topK = 6}});
   }
 
   cuda::LaunchContext context_;
