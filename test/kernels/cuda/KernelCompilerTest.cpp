@@ -339,6 +339,33 @@ TEST(CudaContextTest, SequencesAreNoMoreThanTokensAndEachMaySeeAContext) {
   EXPECT_EQ(many.maxPositions, 8 * 4096);
 }
 
+// What a token of DeepSeek-V3.2 attends to keeps a 4090 busy in parts, which a
+// second launch adds up; many tokens need none.
+TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
+  KvView kv{nullptr, 576, 65536, 1152, KvType::F16};
+  SparseAttentionArgs args{.entries = kv,
+                           .heads = 128,
+                           .key = 576,
+                           .value = 512,
+                           .ratio = 1,
+                           .topK = 2048};
+  auto launchesFor = [&](int32_t tokens, int64_t positions) {
+    return launchesOf(OpCode::SparseAttention, &args,
+                      cuda::contextOf(tokens, 1, positions, 89, 128));
+  };
+  std::vector<cuda::Launch> one = launchesFor(1, 65536);
+  ASSERT_EQ(one.size(), 2u);
+  EXPECT_EQ(one[0].grid[2], 32u); // 2048 rows, 64 or more in each.
+  EXPECT_EQ(launchesFor(1, 100)[0].grid[2], 2u);
+  EXPECT_EQ(launchesFor(1, 64).size(), 1u);
+  std::vector<cuda::Launch> many = launchesFor(512, 65536);
+  ASSERT_EQ(many.size(), 1u);
+  EXPECT_EQ(many[0].grid[2], 1u);
+  int64_t bytes = cuda::workspaceBytes(OpCode::SparseAttention, &args,
+                                       cuda::contextOf(1, 1, 65536, 89, 128));
+  EXPECT_EQ(bytes, 32 * 128 * (512 + 2) * 4);
+}
+
 // As NVIDIA's occupancy calculator has them.
 TEST(ResidentWarpsTest, WhatIsScarceDecides) {
   EXPECT_EQ(cuda::residentWarps(89, 256, 40, 0), 48); // Warps.
