@@ -278,6 +278,141 @@ struct MlaAttentionArgs {
   float scale;
 };
 
+struct RegroupArgs {
+  const Step *step;
+  const float *x;
+  float *out;
+  i64 xStride, outStride, width;
+  int groups, offset, parts[3];
+};
+
+/// `state` of these: a row per sequence (kernels/KvCache.h).
+struct ShortConvArgs {
+  const Step *step;
+  const float *x, *weight;
+  float *out;
+  i64 xStride, outStride, cols;
+  Kv state;
+};
+
+struct DeltaGatesArgs {
+  const Step *step;
+  const float *beta, *alpha, *a, *dt;
+  float *out;
+  i64 heads;
+};
+
+struct DeltaRuleArgs {
+  const Step *step;
+  const float *x, *gates;
+  float *out;
+  i64 xStride, outStride, begin;
+  Kv state;
+  int keyHeads, heads, value, tiled;
+  float eps;
+};
+
+struct LayerNormArgs {
+  const Step *step;
+  const float *x, *weight, *bias;
+  float *out;
+  i64 xStride, outStride;
+  int cols;
+  float eps;
+};
+
+struct RowStoreArgs {
+  const Step *step;
+  const float *x;
+  i64 xStride;
+  Kv kv;
+  int ring;
+};
+
+struct IndexScoresArgs {
+  const Step *step;
+  const float *q, *weights;
+  i64 qStride, weightsStride;
+  Kv kv;
+  float *out;
+  i64 outStride;
+  int heads, key, ratio;
+  float scale;
+};
+
+struct IndexSelectArgs {
+  const Step *step;
+  const float *scores;
+  i64 scoresStride;
+  int *chosen;
+  int topK, ratio;
+};
+
+/// With splits above 1 the sums of a token's spans go to `spans`, [T * splits,
+/// heads * (value + 2)] as LatentCombine has them, and from there to `out`.
+struct SparseAttentionArgs {
+  const Step *step;
+  const float *q, *sinks;
+  i64 qStride;
+  Kv kv, entries;
+  const int *chosen;
+  float *out, *spans;
+  i64 outStride;
+  int heads, key, value, window, ratio, topK, ring, splits;
+  float scale;
+};
+
+struct CompressArgs {
+  const Step *step;
+  const float *kv, *gate, *ape;
+  i64 kvStride, gateStride;
+  Kv state;
+  float *out;
+  i64 outStride, cols;
+  int ratio, overlap;
+};
+
+struct EntryStoreArgs {
+  const Step *step;
+  const float *x, *weight, *invFreq;
+  i64 xStride;
+  Kv kv;
+  int cols, dim, ratio;
+  float eps;
+};
+
+struct HyperWeightsArgs {
+  const Step *step;
+  const float *x, *scale, *base;
+  float *out;
+  i64 xStride, outStride;
+  int cols, streams, iterations;
+  float eps;
+};
+
+/// HyperCollapse, HyperSpread.
+struct HyperStreamsArgs {
+  const Step *step;
+  const float *y, *x, *weights;
+  i64 yStride, xStride, weightsStride;
+  float *out;
+  i64 outStride, cols;
+  int streams;
+};
+
+struct ClampedMulArgs {
+  const Step *step;
+  const float *gate, *up;
+  float *out;
+  i64 perToken;
+  float limit;
+};
+
+/// Whose choice is the table's row for the token.
+struct HashRouterArgs : RouterArgs {
+  const int *tokens, *table;
+};
+
 //===----------------------------------------------------------------------===//
 // Launches of several kernels (Fuse.h)
 //===----------------------------------------------------------------------===//

@@ -41,11 +41,15 @@ constexpr Traits kTraits[] = {
     {"LatentCombine.cu", true, false, false},
     {"Attention.cu", true, false, false},
     {"RmsNorm.cu", false, false, true},
+    {"LayerNorm.cu", false, false, true},
     {"MlaLatent.cu", false, false, true},
     {"KvStore.cu", false, false, true},
+    {"RowStore.cu", false, false, true},
+    {"EntryStore.cu", false, false, true},
     {"Embed.cu", false, false, true},
     {"RopeTable.cu", false, false, true},
     {"Router.cu", false, false, false},
+    {"HyperWeights.cu", false, false, false},
     {"ExpertGroup.cu", false, false, true, true},
     {"Quantize.cu", false, true, true},
     {"Rope.cu", false, true, true},
@@ -53,6 +57,11 @@ constexpr Traits kTraits[] = {
     {"Pair.cu", false, true, true},
     {"Scale.cu", false, true, true},
     {"Copy.cu", false, true, true},
+    {"Regroup.cu", false, true, true},
+    {"ShortConv.cu", false, true, true},
+    {"DeltaGates.cu", false, true, true},
+    {"HyperStreams.cu", false, true, true},
+    {"ClampedMul.cu", false, true, true},
 };
 
 std::string_view nameOf(const Launch &launch) {

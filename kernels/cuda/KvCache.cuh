@@ -28,7 +28,6 @@ MOE_DEVICE i64 cacheRow(const int *pages, int state, int ring, int position) {
 MOE_DEVICE int kvBlocks(i64 width) {
   return int((width + kKvBlock - 1) / kKvBlock);
 }
-#ifdef MOE_KV
 /// Of a Q8_0 cache: where the row's codes begin, four in every 64 bytes.
 MOE_DEVICE u8 *kvCodes(const Kv &kv, i64 row) {
   return kv.data + row / kKvTile * kKvTile * kv.rowStride + row % kKvTile * 4;
@@ -39,20 +38,24 @@ MOE_DEVICE float *kvScale(const Kv &kv, i64 row, int block) {
          block * kKvTile + row % kKvTile;
 }
 
+template <int Type> MOE_DEVICE float loadKvAs(const Kv &kv, i64 row, int col) {
+  if constexpr (Type == MOE_KV_Q8_0) {
+    int code = kvCodes(kv, row)[col / 4 * 64 + col % 4];
+    return *kvScale(kv, row, col / kKvBlock) * float(code - 128);
+  } else {
+    const u8 *p = kv.data + row * kv.rowStride;
+    if constexpr (Type == MOE_KV_F32)
+      return ((const float *)p)[col];
+    else if constexpr (Type == MOE_KV_F16)
+      return f16ToFloat(((const u16 *)p)[col]);
+    else
+      return bf16ToFloat(((const u16 *)p)[col]);
+  }
+}
+
+#ifdef MOE_KV
 MOE_DEVICE float loadKv(const Kv &kv, i64 row, int col) {
-#if MOE_KV == MOE_KV_Q8_0
-  int code = kvCodes(kv, row)[col / 4 * 64 + col % 4];
-  return *kvScale(kv, row, col / kKvBlock) * float(code - 128);
-#else
-  const u8 *p = kv.data + row * kv.rowStride;
-#if MOE_KV == MOE_KV_F32
-  return ((const float *)p)[col];
-#elif MOE_KV == MOE_KV_F16
-  return f16ToFloat(((const u16 *)p)[col]);
-#else
-  return bf16ToFloat(((const u16 *)p)[col]);
-#endif
-#endif
+  return loadKvAs<MOE_KV>(kv, row, col);
 }
 
 #if MOE_KV != MOE_KV_Q8_0

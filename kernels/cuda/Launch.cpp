@@ -3,28 +3,18 @@
 #include "kernels/cuda/Launch.h"
 
 #include "kernels/Activation.h"
+#include "kernels/Drivers.h"
 #include "kernels/KvCache.h"
-#include "kernels/Registry.h"
 #include "kernels/Scratch.h"
+#include "kernels/cuda/LaunchDeltaNet.h"
 #include "kernels/cuda/LaunchGemm.h"
+#include "kernels/cuda/LaunchSparse.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace moek::cuda {
 
 namespace {
-constexpr uint32_t kThreads = 256;
-
-Kv kvOf(const KvView &kv) { return {kv.data, kv.width, kv.rowStride}; }
-
-void addKv(KernelSpec &spec, KvType type) {
-  spec.entry += "_kv_" + std::string(kvTypeName(type));
-  spec.defines.push_back("MOE_KV=" + std::to_string(int(type)));
-}
-
-uint32_t floatBytes(int64_t count) { return uint32_t(count) * 4; }
-
 std::vector<Launch> launches(const moek::EmbedArgs &a,
                              const LaunchContext &context) {
   KernelSpec spec{"kernels/cuda/Embed.cu", "embed", {}};
@@ -145,14 +135,25 @@ std::vector<Launch> launches(const moek::MlaLatentArgs &a,
                                kvOf(a.kv), a.latent, a.rope, a.eps})};
 }
 
+RouterArgs routerArgs(const moek::RouterArgs &a, const LaunchContext &context) {
+  return {context.step, a.logits,       a.bias,      a.expertScale, a.ids,
+          a.weights,    a.stride,       a.experts,   a.topK,        a.groups,
+          a.groupsUsed, int(a.scoring), a.normalize, a.scale};
+}
+
 std::vector<Launch> launches(const moek::RouterArgs &a,
                              const LaunchContext &context) {
   return {makeLaunch(
       {"kernels/cuda/Router.cu", "router", {}}, {uint32_t(context.maxTokens)},
-      32, 2 * floatBytes(2 * a.experts + a.groups),
-      RouterArgs{context.step, a.logits, a.bias, a.expertScale, a.ids,
-                 a.weights, a.stride, a.experts, a.topK, a.groups, a.groupsUsed,
-                 int(a.scoring), a.normalize, a.scale})};
+      32, 2 * floatBytes(2 * a.experts + a.groups), routerArgs(a, context))};
+}
+
+std::vector<Launch> launches(const moek::HashRouterArgs &a,
+                             const LaunchContext &context) {
+  HashRouterArgs args{routerArgs(a.router, context), a.tokens, a.table};
+  return {makeLaunch({"kernels/cuda/Router.cu", "hash_router", {"MOE_HASHED"}},
+                     {uint32_t(context.maxTokens)}, 32,
+                     2 * floatBytes(2 * a.router.experts), args)};
 }
 
 ExpertSlice sliceOf(const moek::ExpertSlice &slice, int32_t experts) {
@@ -272,9 +273,8 @@ std::vector<Launch> launches(const moek::AttentionArgs &a,
   int64_t group = a.heads / a.kvHeads;
   int64_t row = std::max(a.key | 1, a.value);
   return {makeLaunch(std::move(spec),
-                     {blocksFor(context.maxTokens * group, kQueries) +
-                          uint32_t(context.maxSequences) - 1,
-                      uint32_t(a.splits), uint32_t(a.kvHeads)},
+                     {tilesFor(context, group, kQueries), uint32_t(a.splits),
+                      uint32_t(a.kvHeads)},
                      128, floatBytes(kKeys * row + kQueries * a.key),
                      AttentionArgs{context.step, a.q, a.sinks, a.qStride,
                                    kvOf(a.kv), a.out, a.outStride, a.heads,
@@ -335,11 +335,7 @@ std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
     addKv(spec, a.kv.type);
     int64_t width = a.nope + a.rope;
     all.push_back(makeLaunch(
-        std::move(spec),
-        {blocksFor(context.maxTokens, kQueries) +
-             uint32_t(context.maxSequences) - 1,
-         heads},
-        128,
+        std::move(spec), {tilesFor(context, 1, kQueries), heads}, 128,
         floatBytes(kKeys * (width | 1) + kKeys * a.value + kQueries * width),
         MlaAttentionArgs{context.step, a.q, a.qStride, kvOf(a.kv), rows,
                          context.maxPositions, a.out, a.outStride, first,
@@ -348,10 +344,6 @@ std::vector<Launch> launches(const moek::MlaAttentionArgs &a,
   return all;
 }
 
-template <class Args>
-std::vector<Launch> typed(const void *args, const LaunchContext &context) {
-  return launches(*static_cast<const Args *>(args), context);
-}
 } // namespace
 
 LaunchContext contextOf(int32_t tokens, int32_t sequences, int64_t positions,
@@ -373,56 +365,22 @@ GemmFn gemmOnGpu() {
             int64_t, float *, int64_t) {};
 }
 
+template <OpCode Op>
+static std::vector<Launch> typed(const void *args,
+                                 const LaunchContext &context) {
+  if constexpr (isProduct(Op))
+    return gemmLaunches(Op, args, context);
+  else
+    return launches(*static_cast<const ArgsOf<Op> *>(args), context);
+}
+
 std::vector<Launch> launchesOf(OpCode op, const void *args,
                                const LaunchContext &context) {
   switch (op) {
-#define MOE_LAUNCH(op)                                                         \
+#define MOE_CUDA_KERNEL(name, op)                                              \
   case OpCode::op:                                                             \
-    return typed<moek::op##Args>(args, context);
-    MOE_LAUNCH(Embed)
-    MOE_LAUNCH(RopeTable)
-    MOE_LAUNCH(RmsNorm)
-    MOE_LAUNCH(Quantize)
-    MOE_LAUNCH(ActivationMul)
-    MOE_LAUNCH(Scale)
-    MOE_LAUNCH(Add)
-    MOE_LAUNCH(Rope)
-    MOE_LAUNCH(MlaLatent)
-    MOE_LAUNCH(AbsorbQuery)
-    MOE_LAUNCH(LatentAttention)
-    MOE_LAUNCH(LatentCombine)
-    MOE_LAUNCH(MlaAttention)
-    MOE_LAUNCH(KvStore)
-    MOE_LAUNCH(Attention)
-    MOE_LAUNCH(SigmoidMul)
-    MOE_LAUNCH(Router)
-    MOE_LAUNCH(ExpertGroup)
-    MOE_LAUNCH(ExpertsCombine)
-    MOE_LAUNCH(Copy)
-#undef MOE_LAUNCH
-  case OpCode::Linear:
-  case OpCode::GateUp:
-  case OpCode::HeadLinear:
-  case OpCode::ExpertsLinear:
-  case OpCode::ExpertsGateUp:
-    return gemmLaunches(op, args, context);
-  case OpCode::Regroup:
-  case OpCode::ShortConv:
-  case OpCode::DeltaGates:
-  case OpCode::DeltaRule:
-  case OpCode::LayerNorm:
-  case OpCode::RowStore:
-  case OpCode::IndexScores:
-  case OpCode::IndexSelect:
-  case OpCode::SparseAttention:
-  case OpCode::Compress:
-  case OpCode::EntryStore:
-  case OpCode::HyperWeights:
-  case OpCode::HyperCollapse:
-  case OpCode::HyperSpread:
-  case OpCode::ClampedMul:
-  case OpCode::HashRouter:
-    return {};
+    return typed<OpCode::op>(args, context);
+#include "kernels/Kernels.def"
   }
   return {};
 }
@@ -431,6 +389,9 @@ int64_t workspaceBytes(OpCode op, const void *args,
                        const LaunchContext &context) {
   if (context.parts)
     return slotBytes(op, args, context);
+  if (op == OpCode::SparseAttention)
+    return spanBytes(*static_cast<const moek::SparseAttentionArgs *>(args),
+                     context);
   if (op != OpCode::MlaAttention)
     return 0;
   const auto &a = *static_cast<const moek::MlaAttentionArgs *>(args);

@@ -1,27 +1,17 @@
-// Router: scores, selection and mixing weights of experts. A block of one warp
-// is a token. In double, as on the CPU: a sigmoid in float ties from 17 on, and
-// both must choose alike.
+// Router: scores, selection and mixing weights of experts; with MOE_HASHED a
+// HashRouter, whose choice is a table's row. A block of one warp is a token. In
+// double, as on the CPU: a sigmoid in float ties from 17 on, and both must
+// choose alike.
 
-#include "kernels/cuda/Device.cuh"
+#include "kernels/cuda/Softplus.cuh"
 
 // moek::Scoring
 enum { kSoftmax = 1, kSigmoid = 2, kSoftmaxTopK = 3, kSqrtSoftplus = 4 };
-
-/// ln(1 + x) for x from 0 to 1: 2 artanh(x / (2 + x)), whose terms shrink to a
-/// ninth.
-MOE_DEVICE double log1pOf(double x) {
-  double t = x / (2 + x), sum = 0;
-#pragma unroll
-  for (int n = 33; n > 0; n -= 2)
-    sum = sum * (t * t) + 1.0 / n;
-  return 2 * t * sum;
-}
 
 extern __shared__ double shared[]; // score, rank [experts], groupRank [groups]
 
 /// Above what is taken or dropped, below every number but minus infinity.
 MOE_DEVICE double lowest() { return -1.7976931348623157e308; }
-MOE_DEVICE double dropped() { return __longlong_as_double(0xfff0000000000000); }
 MOE_DEVICE double taken() { return __longlong_as_double(0x7ff8000000000000); }
 MOE_DEVICE double ordered(double x) { return x >= lowest() ? x : lowest(); }
 
@@ -31,6 +21,24 @@ MOE_DEVICE double warpSum(double x) {
     x += __shfl_xor_sync(kAllLanes, x, i);
   return x;
 }
+
+#ifdef MOE_HASHED
+using Routing = HashRouterArgs;
+
+/// Whether `chosen` are experts, each once.
+MOE_DEVICE bool isChoice(const int *chosen, const RouterArgs &a) {
+  bool isValid = true;
+  for (int j = 0; j < a.topK; ++j) {
+    isValid &= chosen[j] >= 0 && chosen[j] < a.experts;
+    for (int i = 0; i < j; ++i)
+      isValid &= chosen[i] != chosen[j];
+  }
+  return isValid;
+}
+#else
+using Routing = RouterArgs;
+
+MOE_DEVICE double dropped() { return __longlong_as_double(0xfff0000000000000); }
 
 /// The largest of `values` that is not taken, the first of equal ones; for all
 /// lanes, which then mark it as taken. See kernels/cpu/Router.h.
@@ -81,8 +89,9 @@ MOE_DEVICE void dropGroups(const RouterArgs &a, double *rank,
       rank[e] = dropped();
   __syncwarp();
 }
+#endif
 
-MOE_KERNEL(32, 1, RouterArgs) {
+MOE_KERNEL(32, 1, Routing) {
   int t = blockIdx.x, lane = threadIdx.x;
   if (t >= a.step->tokens)
     return;
@@ -90,7 +99,6 @@ MOE_KERNEL(32, 1, RouterArgs) {
   int *ids = a.ids + i64(t) * a.topK;
   float *weights = a.weights + i64(t) * a.topK;
   double *score = shared, *rank = score + a.experts;
-  double *groupRank = rank + a.experts;
 
   float most = -infinity();
   double poison = 0, sum = 0; // NaN where a logit or a bias is not finite
@@ -103,11 +111,10 @@ MOE_KERNEL(32, 1, RouterArgs) {
   poison = warpSum(poison);
   for (int e = lane; e < a.experts; e += 32) {
     double x = logits[e];
-    score[e] = a.scoring == kSigmoid   ? 1 / (1 + exp(-x))
-               : a.scoring == kSoftmax ? exp(x - double(most))
-               : a.scoring == kSqrtSoftplus
-                   ? sqrt((x > 0 ? x : 0) + log1pOf(exp(x > 0 ? -x : x)))
-                   : x;
+    score[e] = a.scoring == kSigmoid        ? 1 / (1 + exp(-x))
+               : a.scoring == kSoftmax      ? exp(x - double(most))
+               : a.scoring == kSqrtSoftplus ? sqrt(softplus(x))
+                                            : x;
     sum += score[e];
   }
   if (a.scoring == kSoftmax)
@@ -118,18 +125,28 @@ MOE_KERNEL(32, 1, RouterArgs) {
     rank[e] = ordered(score[e] + (a.bias ? double(a.bias[e]) : 0));
   }
   __syncwarp();
-  if (a.groups > 1)
-    dropGroups(a, rank, groupRank);
 
-  double total = 0, first = 0;
+#ifdef MOE_HASHED
+  const int *row = a.table + i64(a.tokens[t]) * a.topK;
+  bool isValid = isChoice(row, a);
+  poison += isValid ? 0 : taken();
+  for (int j = lane; j < a.topK; j += 32)
+    ids[j] = isValid ? row[j] : j;
+#else
+  if (a.groups > 1)
+    dropGroups(a, rank, rank + a.experts);
   for (int j = 0; j < a.topK; ++j) {
     int best = takeBest(rank, a.experts);
-    // Of SoftmaxTopK the first may not be the largest, with a bias.
-    first = j == 0 || score[best] > first ? score[best] : first;
     if (lane == 0)
       ids[j] = best;
   }
+#endif
   __syncwarp();
+
+  // Of SoftmaxTopK the first may not be the largest, with a bias.
+  double total = 0, first = score[ids[0]];
+  for (int j = 1; j < a.topK; ++j)
+    first = score[ids[j]] > first ? score[ids[j]] : first;
   // All lanes, so that none is elsewhere when the warp goes on (Fused.cuh).
   auto scoreOf = [&](int j) {
     double x = score[ids[j]];

@@ -314,9 +314,8 @@ TEST_P(DeltaRuleTest, StepsOfAnySizeGiveTheSameBits) {
     part.gates += position * parts.gates.stride;
     part.out += position * part.outStride;
     SequenceRows rows{0, count, position, nullptr, 2};
-    Guarded scratch(size_t(parts.scratch()));
-    resolveKernel(GetParam().name)(&part, {count, position, &rows, 1},
-                                   {0, 1, scratch.data()});
+    runOnce(GetParam(), &part, {count, position, &rows, 1},
+            size_t(parts.scratch()));
     position += count;
   }
   for (int64_t t = 0; t < whole.out.rows; ++t)

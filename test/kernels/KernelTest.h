@@ -135,6 +135,10 @@ std::vector<TestTeam> testTeams();
 void runKernel(const KernelInfo &kernel, const void *args, Step step,
                size_t scratchBytes, std::vector<Output *> outputs);
 
+/// Once and by one worker, of outputs as they are.
+void runOnce(const KernelInfo &kernel, const void *args, Step step,
+             size_t scratchBytes);
+
 /// A wanted value and how far a right kernel may be from it.
 struct Wanted {
   double value, tolerance;

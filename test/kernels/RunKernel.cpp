@@ -34,6 +34,14 @@ void runKernel(const KernelInfo &kernel, const void *args, Step step,
   }
 }
 
+void runOnce(const KernelInfo &kernel, const void *args, Step step,
+             size_t scratchBytes) {
+  Guarded scratch(scratchBytes);
+  scratch.poison();
+  resolveKernel(kernel.name)(args, step, {0, 1, scratch.data()});
+  scratch.expectGuardsIntact("scratch");
+}
+
 std::vector<Format> allFormats() {
   return {
 #define MOE_FORMAT(name, id, elements, bytes) Format::name,

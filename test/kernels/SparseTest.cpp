@@ -17,18 +17,28 @@ MOE_KERNEL_SUITE(IndexScoresTest, IndexScores);
 MOE_KERNEL_SUITE(IndexSelectTest, IndexSelect);
 MOE_KERNEL_SUITE(SparseAttentionTest, SparseAttention);
 
-/// A chunk beside single rows and a beginning, in pages out of order.
+/// A chunk beside single rows and a beginning, in pages out of order; or one
+/// row alone, far into its text.
 struct Paged {
+  explicit Paged(bool alone = false, int32_t ring = 0) : ring(ring) {
+    if (alone) {
+      rows = {{0, 1, 187, pages[2].data()}};
+      tokens = 1;
+    }
+  }
+
   const std::vector<int32_t> pages[4] = {{5, 1, 7}, {0}, {3, 9, 2}, {6}};
-  const std::vector<SequenceRows> rows = {{0, 1, 150, pages[0].data()},
-                                          {1, 21, 0, pages[1].data()},
-                                          {22, 7, 120, pages[2].data()},
-                                          {29, 1, 3, pages[3].data()}};
-  static constexpr int64_t kTokens = 30, kRows = 10 * kKvPage;
+  std::vector<SequenceRows> rows = {{0, 1, 150, pages[0].data(), 2},
+                                    {1, 21, 0, pages[1].data(), 0},
+                                    {22, 7, 120, pages[2].data(), 3},
+                                    {29, 1, 3, pages[3].data(), 1}};
+  int32_t ring; ///< Rows of a sequence's ring, where a cache has rings.
+  int64_t tokens = 30;
+  static constexpr int64_t kRows = 10 * kKvPage;
   static constexpr int64_t kContext = 192;
 
   Step step() const {
-    return {int32_t(kTokens), 0, rows.data(), int32_t(rows.size())};
+    return {int32_t(tokens), 0, rows.data(), int32_t(rows.size())};
   }
   /// The position of a token, and the row of a position of its sequence.
   int64_t position(int64_t t) const {
@@ -36,16 +46,19 @@ struct Paged {
     return own.position + t - own.begin;
   }
   int64_t row(int64_t t, int64_t position) const {
-    return of(t).pages[position / kKvPage] * kKvPage + position % kKvPage;
+    return ring ? of(t).state * ring + position % ring : pageRow(t, position);
   }
   int64_t entries(int64_t t, int64_t ratio) const {
     return (position(t) + 1) / ratio;
   }
   int64_t entryRow(int64_t t, int64_t entry, int64_t ratio) const {
-    return row(t, (entry + 1) * ratio - 1);
+    return pageRow(t, (entry + 1) * ratio - 1);
   }
 
 private:
+  int64_t pageRow(int64_t t, int64_t position) const {
+    return of(t).pages[position / kKvPage] * kKvPage + position % kKvPage;
+  }
   const SequenceRows &of(int64_t t) const {
     size_t i = rows.size() - 1;
     while (rows[i].begin > t)
@@ -86,22 +99,21 @@ TEST_P(LayerNormTest, MeansFarFromZeroToo) {
   }
 }
 
-TEST_P(RowStoreTest, RowsOfSequences) {
-  Paged paged;
+void expectRowsStored(const KernelInfo &kernel, const Paged &paged) {
   Random random(2);
   for (KvType type : kKvTypes)
     for (int64_t width : {5, 64, 130}) {
       SCOPED_TRACE(testing::Message() << int(type) << " of " << width);
-      Matrix<float> x(paged.kTokens, width, 3);
+      Matrix<float> x(paged.tokens, width, 3);
       x.fill(random);
       Cache cache(type, width, paged.kRows, paged.kRows, random);
       Cache before = Cache(type, width, paged.kRows, 0, random);
       std::memcpy(before.memory.data(), cache.memory.data(),
                   cache.memory.bytes().size());
-      RowStoreArgs args{x.data(), x.stride, cache.view};
-      runKernel(GetParam(), &args, paged.step(), 0, {&cache.memory});
+      RowStoreArgs args{x.data(), x.stride, cache.view, paged.ring};
+      runKernel(kernel, &args, paged.step(), 0, {&cache.memory});
       std::vector<bool> written(size_t(paged.kRows), false);
-      for (int64_t t = 0; t < paged.kTokens; ++t) {
+      for (int64_t t = 0; t < paged.tokens; ++t) {
         int64_t row = paged.row(t, paged.position(t));
         written[size_t(row)] = true;
         for (int64_t c = 0; c < width; ++c) {
@@ -120,6 +132,12 @@ TEST_P(RowStoreTest, RowsOfSequences) {
           ASSERT_EQ(cache.rowBytes(row), before.rowBytes(row)) << row;
         }
     }
+}
+
+TEST_P(RowStoreTest, RowsOfSequences) { expectRowsStored(GetParam(), Paged()); }
+
+TEST_P(RowStoreTest, RingsOfSequences) {
+  expectRowsStored(GetParam(), Paged(false, 2 * kKvPage));
 }
 
 TEST_P(RowStoreTest, WhatIsNoNumberBeginsARow) {
@@ -142,9 +160,9 @@ TEST_P(IndexScoresTest, EntriesThatATokenSees) {
   for (KvType type : kKvTypes)
     for (auto [heads, key, ratio] : {std::tuple{12, 64, 1}, {3, 37, 4}}) {
       SCOPED_TRACE(testing::Message() << int(type) << ", ratio " << ratio);
-      Matrix<float> q(paged.kTokens, heads * key, 3);
-      Matrix<float> weights(paged.kTokens, heads, 2);
-      Matrix<float> out(paged.kTokens, paged.kContext / ratio);
+      Matrix<float> q(paged.tokens, heads * key, 3);
+      Matrix<float> weights(paged.tokens, heads, 2);
+      Matrix<float> out(paged.tokens, paged.kContext / ratio);
       q.fill(random);
       weights.fill(random);
       Cache cache(type, key, paged.kRows, paged.kRows, random);
@@ -175,6 +193,28 @@ TEST_P(IndexScoresTest, EntriesThatATokenSees) {
     }
 }
 
+// What is no number shows in the scores that it is a part of.
+TEST_P(IndexScoresTest, NonFiniteIsSeen) {
+  Random random(10);
+  constexpr int64_t kHeads = 5, kKey = 7;
+  Matrix<float> q(2, kHeads * kKey), weights(2, kHeads), out(2, 40);
+  q.fill(random);
+  weights.fill(random);
+  q.at(0, 2 * kKey + 3) = NAN;
+  Cache cache(KvType::F32, kKey, kKvPage, 40, random);
+  cache.set(9, 2, NAN);
+  IndexScoresArgs args{
+      q.data(),   q.stride,   weights.data(), weights.stride, cache.view,
+      out.data(), out.stride, kHeads,         kKey,           1,
+      1};
+  runKernel(GetParam(), &args, {2, 30},
+            size_t(indexScoresScratchBytes(kHeads, kKey)), {&out});
+  for (int64_t e = 0; e < 32; ++e) {
+    EXPECT_TRUE(std::isnan(out.at(0, e))) << e;
+    EXPECT_EQ(std::isnan(out.at(1, e)), e == 9) << e;
+  }
+}
+
 /// The best by a stable sort.
 std::vector<int32_t> bestOf(const Matrix<float> &scores, int64_t t, int64_t n,
                             int64_t k) {
@@ -198,11 +238,11 @@ TEST_P(IndexSelectTest, TheLargestAndOfEqualOnesTheFirst) {
   for (auto [topK, ratio] : {std::pair{16, 1}, {1, 1}, {5, 4}, {200, 1}})
     for (bool coarse : {false, true}) {
       SCOPED_TRACE(testing::Message() << topK << " of " << ratio);
-      Matrix<float> scores(paged.kTokens, paged.kContext / ratio, 5);
-      Matrix<int32_t> chosen(paged.kTokens, topK);
+      Matrix<float> scores(paged.tokens, paged.kContext / ratio, 5);
+      Matrix<int32_t> chosen(paged.tokens, topK);
       scores.fill(random);
       // Many ties, zeros of both signs among them, and some infinities.
-      for (int64_t t = 0; t < paged.kTokens && coarse; ++t)
+      for (int64_t t = 0; t < paged.tokens && coarse; ++t)
         for (int64_t e = 0; e < scores.cols; ++e) {
           float &score = scores.at(t, e);
           score =
@@ -214,7 +254,7 @@ TEST_P(IndexSelectTest, TheLargestAndOfEqualOnesTheFirst) {
                            ratio};
       runKernel(GetParam(), &args, paged.step(),
                 size_t(indexSelectScratchBytes()), {&chosen});
-      for (int64_t t = 0; t < paged.kTokens; ++t) {
+      for (int64_t t = 0; t < paged.tokens; ++t) {
         std::vector<int32_t> want =
             bestOf(scores, t, paged.entries(t, ratio), topK);
         ASSERT_EQ(std::vector<int32_t>(chosen.row(t), chosen.row(t) + topK),
@@ -222,6 +262,22 @@ TEST_P(IndexSelectTest, TheLargestAndOfEqualOnesTheFirst) {
             << "token " << t;
       }
     }
+}
+
+TEST_P(IndexSelectTest, ManyScores) {
+  constexpr int32_t kScores = 5003;
+  Random random(9);
+  Matrix<float> scores(1, kScores);
+  for (int64_t e = 0; e < kScores; ++e)
+    scores.at(0, e) = std::round(random.normal(100)) / 8; // Ties.
+  for (int32_t topK : {1, 700, kScores - 1}) {
+    Matrix<int32_t> chosen(1, topK);
+    IndexSelectArgs args{scores.data(), kScores, chosen.data(), topK, 1};
+    runKernel(GetParam(), &args, {1, kScores - 1},
+              size_t(indexSelectScratchBytes()), {&chosen});
+    std::vector<int32_t> got(chosen.row(0), chosen.row(0) + topK);
+    EXPECT_EQ(got, bestOf(scores, 0, kScores, topK)) << "top " << topK;
+  }
 }
 
 TEST_P(IndexSelectTest, WhatIsNoNumberIsSeen) {
@@ -262,74 +318,102 @@ seenBy(const Paged &paged, const SparseShape &s, int64_t t, const Cache &rows,
   return seen;
 }
 
-TEST_P(SparseAttentionTest, WindowsEntriesAndSinks) {
-  Paged paged;
+/// Of the types of rows and of entries.
+void expectSparse(const KernelInfo &kernel, const Paged &paged,
+                  const SparseShape &s, const KvType (&types)[2]) {
+  SCOPED_TRACE(testing::Message()
+               << int(types[0]) << " and " << int(types[1]) << ", window "
+               << s.window << ", ratio " << s.ratio << ", top " << s.topK);
   Random random(7);
-  for (const SparseShape &s : {SparseShape{5, 48, 40, 0, 1, 16, false},
-                               SparseShape{6, 32, 32, 9, 0, 0, true},
-                               SparseShape{12, 37, 37, 9, 4, 14, true},
-                               SparseShape{3, 70, 65, 70, 8, 0, false}})
-    for (KvType type : kKvTypes) {
-      SCOPED_TRACE(testing::Message()
-                   << int(type) << ", window " << s.window << ", ratio "
-                   << s.ratio << ", top " << s.topK);
-      Matrix<float> q(paged.kTokens, s.heads * s.key, 3);
-      Matrix<float> out(paged.kTokens, s.heads * s.value, 2);
-      Matrix<float> sinks(1, s.heads);
-      Matrix<int32_t> chosen(paged.kTokens, std::max(1, s.topK));
-      q.fill(random);
-      sinks.fill(random);
-      Cache rows(type, s.key, paged.kRows, paged.kRows, random);
-      Cache entries(type, s.key, paged.kRows, paged.kRows, random);
-      // Any of those that are seen, by rising number.
-      for (int64_t t = 0; t < paged.kTokens && s.topK; ++t) {
-        int64_t n = paged.entries(t, s.ratio), first = 0;
-        for (int64_t i = 0; i < std::min<int64_t>(n, s.topK); ++i) {
-          int64_t spare = n - std::min<int64_t>(n, s.topK) - (first - i);
-          first += random.below(int(std::min<int64_t>(spare, 3) + 1));
-          chosen.at(t, i) = int32_t(first++);
-        }
-      }
-      const double scale = 0.2;
-      SparseAttentionArgs args{};
-      args.q = q.data(), args.qStride = q.stride;
-      args.kv = rows.view, args.entries = entries.view;
-      args.chosen = s.topK ? chosen.data() : nullptr;
-      args.sinks = s.sinks ? sinks.data() : nullptr;
-      args.out = out.data(), args.outStride = out.stride;
-      args.heads = s.heads, args.key = s.key, args.value = s.value;
-      args.window = s.window, args.ratio = s.ratio, args.topK = s.topK;
-      args.scale = float(scale);
-      runKernel(GetParam(), &args, paged.step(),
-                size_t(sparseAttentionScratchBytes(s.heads, s.key)), {&out});
-      for (int64_t t = 0; t < paged.kTokens; ++t) {
-        auto seen = seenBy(paged, s, t, rows, entries, chosen);
-        for (int64_t h = 0; h < s.heads; ++h) {
-          AttentionRules rules;
-          if (s.sinks)
-            rules.sink = sinks.at(0, h);
-          Attention attention(
-              int64_t(seen.size()), double(args.scale), s.key,
-              [&](int64_t k) {
-                auto [cache, row] = seen[size_t(k)];
-                Sum sum;
-                for (int64_t c = 0; c < s.key; ++c)
-                  sum.add(q.at(t, h * s.key + c) * cache->at(row, c));
-                return sum;
-              },
-              rules);
-          for (int64_t c = 0; c < s.value; ++c) {
-            Wanted want = attention.output(1, [&](int64_t k) {
-              Sum sum;
-              sum.add(seen[size_t(k)].first->at(seen[size_t(k)].second, c));
-              return sum;
-            });
-            ASSERT_NEAR(out.at(t, h * s.value + c), want.value, want.tolerance)
-                << "token " << t << ", head " << h << ", column " << c;
-          }
-        }
+  Matrix<float> q(paged.tokens, s.heads * s.key, 3);
+  Matrix<float> out(paged.tokens, s.heads * s.value, 2);
+  Matrix<float> sinks(1, s.heads);
+  Matrix<int32_t> chosen(paged.tokens, std::max(1, s.topK));
+  q.fill(random);
+  sinks.fill(random);
+  Cache rows(types[0], s.key, paged.kRows, paged.kRows, random);
+  Cache entries(types[1], s.key, paged.kRows, paged.kRows, random);
+  // Any of those that are seen, by rising number.
+  for (int64_t t = 0; t < paged.tokens && s.topK; ++t) {
+    int64_t n = paged.entries(t, s.ratio), first = 0;
+    for (int64_t i = 0; i < std::min<int64_t>(n, s.topK); ++i) {
+      int64_t spare = n - std::min<int64_t>(n, s.topK) - (first - i);
+      first += random.below(int(std::min<int64_t>(spare, 3) + 1));
+      chosen.at(t, i) = int32_t(first++);
+    }
+  }
+  const double scale = 0.2;
+  SparseAttentionArgs args{};
+  args.q = q.data(), args.qStride = q.stride;
+  args.kv = rows.view, args.entries = entries.view;
+  args.chosen = s.topK ? chosen.data() : nullptr;
+  args.sinks = s.sinks ? sinks.data() : nullptr;
+  args.out = out.data(), args.outStride = out.stride;
+  args.heads = s.heads, args.key = s.key, args.value = s.value;
+  args.window = s.window, args.ratio = s.ratio, args.topK = s.topK;
+  args.scale = float(scale), args.ring = paged.ring;
+  runKernel(kernel, &args, paged.step(),
+            size_t(sparseAttentionScratchBytes(s.heads, s.key)), {&out});
+  for (int64_t t = 0; t < paged.tokens; ++t) {
+    auto seen = seenBy(paged, s, t, rows, entries, chosen);
+    for (int64_t h = 0; h < s.heads; ++h) {
+      AttentionRules rules;
+      if (s.sinks)
+        rules.sink = sinks.at(0, h);
+      Attention attention(
+          int64_t(seen.size()), double(args.scale), s.key,
+          [&](int64_t k) {
+            auto [cache, row] = seen[size_t(k)];
+            Sum sum;
+            for (int64_t c = 0; c < s.key; ++c)
+              sum.add(q.at(t, h * s.key + c) * cache->at(row, c));
+            return sum;
+          },
+          rules);
+      for (int64_t c = 0; c < s.value; ++c) {
+        Wanted want = attention.output(1, [&](int64_t k) {
+          Sum sum;
+          sum.add(seen[size_t(k)].first->at(seen[size_t(k)].second, c));
+          return sum;
+        });
+        ASSERT_NEAR(out.at(t, h * s.value + c), want.value, want.tolerance)
+            << "token " << t << ", head " << h << ", column " << c;
       }
     }
+  }
+}
+
+const SparseShape kSparseShapes[] = {{5, 48, 40, 0, 1, 16, false},
+                                     {6, 32, 32, 9, 0, 0, true},
+                                     {12, 37, 37, 9, 4, 14, true},
+                                     {3, 70, 65, 70, 8, 0, false}};
+
+TEST_P(SparseAttentionTest, WindowsEntriesAndSinks) {
+  for (const SparseShape &shape : kSparseShapes)
+    for (KvType type : kKvTypes)
+      expectSparse(GetParam(), Paged(), shape, {type, type});
+}
+
+TEST_P(SparseAttentionTest, RowsAndEntriesOfOtherTypes) {
+  expectSparse(GetParam(), Paged(), kSparseShapes[2],
+               {KvType::BF16, KvType::Q8_0});
+  expectSparse(GetParam(), Paged(), kSparseShapes[3],
+               {KvType::Q8_0, KvType::F16});
+}
+
+TEST_P(SparseAttentionTest, RowsInRings) {
+  for (const SparseShape &shape : kSparseShapes)
+    if (shape.window)
+      expectSparse(GetParam(), Paged(false, 2 * kKvPage), shape,
+                   {KvType::BF16, KvType::BF16});
+}
+
+// Whose list is shared out where there are more to work on it.
+TEST_P(SparseAttentionTest, OneTokenOfALongText) {
+  for (const SparseShape &shape : {SparseShape{17, 48, 40, 0, 1, 150, false},
+                                   SparseShape{2, 130, 129, 99, 1, 77, true},
+                                   SparseShape{1, 16, 16, 64, 2, 0, true}})
+    expectSparse(GetParam(), Paged(true), shape, {KvType::F16, KvType::F16});
 }
 
 // A row that is no number shows in whoever sees it, and in nobody else.

@@ -90,16 +90,17 @@ protected:
 
   fb::PlanT &plan() { return sample_.builder.plan; }
   /// The sample plan, or what a test made of it, with code for its GPU.
-  std::string write(int arch = kArch) {
-    if (plan().devices.size() == 1)
-      makeGpu(plan(), 0, arch);
-    addLaunches(plan(), *compiler(), {arch});
-    for (const auto &module : plan().modules)
+  std::string write(int arch = kArch) { return write(sample_.builder, arch); }
+  std::string write(PlanBuilder &builder, int arch) {
+    if (builder.plan.devices.size() == 1)
+      makeGpu(builder.plan, 0, arch);
+    addLaunches(builder.plan, *compiler(), {arch});
+    for (const auto &module : builder.plan.modules)
       for (const auto &image : module->images)
         softcuda::addCubin({reinterpret_cast<const char *>(image->cubin.data()),
                             image->cubin.size()},
                            image->ptx);
-    return sample_.builder.write(folder_);
+    return builder.write(folder_);
   }
   /// Experts on the CPU, all else on a GPU with `queues` queues.
   void split(uint32_t queues) {

@@ -268,4 +268,15 @@ TEST_F(EfficiencyTest, LatentAttentionIsBoundByMemory) {
   }
 }
 
+// A token's states are read and written once, in whole sectors, and take longer
+// than what is computed of them.
+TEST_F(EfficiencyTest, DeltaRuleIsBoundByMemory) {
+  Figures f = measure("delta rule 8 heads 128 x 128",
+                      make.deltaRule(8, 128, 128, 1), false);
+  EXPECT_LE(f.movedOverNeeded(), 1.05);
+  EXPECT_EQ(f.conflicts(), 0u);
+  for (const GpuModel &gpu : gpuModels())
+    EXPECT_GE(f.ofBandwidth(gpu), 0.85) << gpu.name;
+}
+
 } // namespace

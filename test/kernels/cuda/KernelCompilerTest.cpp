@@ -5,6 +5,7 @@
 #include "kernels/Drivers.h"
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
+#include "kernels/SparseArgs.h"
 #include "kernels/cuda/Fuse.h"
 
 #include <algorithm>
@@ -230,6 +231,20 @@ private:
                             .key = 128,
                             .value = 128,
                             .splits = 16});
+    add<OpCode::RowStore>({.kv = kv});
+    add<OpCode::EntryStore>({.kv = kv, .cols = 576, .dim = 64, .ratio = 4});
+    add<OpCode::IndexScores>({.kv = kv, .heads = 64, .key = 128, .ratio = 1});
+    SparseAttentionArgs sparse{.kv = kv,
+                               .entries = kv,
+                               .heads = 128,
+                               .key = 576,
+                               .value = 512,
+                               .window = 128,
+                               .ratio = 4,
+                               .topK = 2048};
+    add<OpCode::SparseAttention>(sparse);
+    sparse.entries.type = KvType::F32; // Of another type than the window.
+    add<OpCode::SparseAttention>(sparse);
   }
   void addOthers() {
     add<OpCode::RopeTable>({.dim = 64});
@@ -251,6 +266,21 @@ private:
     add<OpCode::Router>({.experts = 64, .topK = 6, .groups = 1});
     add<OpCode::ExpertGroup>({.experts = 64, .topK = 6});
     add<OpCode::ExpertsCombine>({.cols = 2048, .topK = 6});
+    add<OpCode::Regroup>({.width = 512, .groups = 16, .parts = {256, 256}});
+    for (int32_t taps = 1; taps <= kMostTaps; ++taps)
+      add<OpCode::ShortConv>({.cols = 8192, .taps = taps});
+    add<OpCode::DeltaGates>({.heads = 32});
+    for (int32_t key : {64, 128, 300, 512})
+      add<OpCode::DeltaRule>(
+          {.keyHeads = 16, .heads = 32, .key = key, .value = 128});
+    add<OpCode::LayerNorm>({.cols = 128});
+    add<OpCode::IndexSelect>({.topK = 2048, .ratio = 1});
+    add<OpCode::Compress>({.cols = 512, .ratio = 4, .overlap = true});
+    add<OpCode::HyperWeights>({.cols = 24, .streams = 4, .iterations = 20});
+    add<OpCode::HyperCollapse>({.cols = 4096, .streams = 4});
+    add<OpCode::HyperSpread>({.cols = 4096, .streams = 4});
+    add<OpCode::ClampedMul>({.cols = 2048, .rowsPerToken = 1});
+    add<OpCode::HashRouter>({.router = {.experts = 256, .topK = 6}});
   }
 
   cuda::LaunchContext context_;
@@ -307,6 +337,33 @@ TEST(CudaContextTest, SequencesAreNoMoreThanTokensAndEachMaySeeAContext) {
   cuda::LaunchContext many = cuda::contextOf(512, 8, 4096, 89, 128);
   EXPECT_EQ(many.maxSequences, 8);
   EXPECT_EQ(many.maxPositions, 8 * 4096);
+}
+
+// What a token of DeepSeek-V3.2 attends to keeps a 4090 busy in parts, which a
+// second launch adds up; many tokens need none.
+TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
+  KvView kv{nullptr, 576, 65536, 1152, KvType::F16};
+  SparseAttentionArgs args{.entries = kv,
+                           .heads = 128,
+                           .key = 576,
+                           .value = 512,
+                           .ratio = 1,
+                           .topK = 2048};
+  auto launchesFor = [&](int32_t tokens, int64_t positions) {
+    return launchesOf(OpCode::SparseAttention, &args,
+                      cuda::contextOf(tokens, 1, positions, 89, 128));
+  };
+  std::vector<cuda::Launch> one = launchesFor(1, 65536);
+  ASSERT_EQ(one.size(), 2u);
+  EXPECT_EQ(one[0].grid[2], 32u); // 2048 rows, 64 or more in each.
+  EXPECT_EQ(launchesFor(1, 100)[0].grid[2], 2u);
+  EXPECT_EQ(launchesFor(1, 64).size(), 1u);
+  std::vector<cuda::Launch> many = launchesFor(512, 65536);
+  ASSERT_EQ(many.size(), 1u);
+  EXPECT_EQ(many[0].grid[2], 1u);
+  int64_t bytes = cuda::workspaceBytes(OpCode::SparseAttention, &args,
+                                       cuda::contextOf(1, 1, 65536, 89, 128));
+  EXPECT_EQ(bytes, 32 * 128 * (512 + 2) * 4);
 }
 
 // As NVIDIA's occupancy calculator has them.

@@ -149,6 +149,102 @@ struct Moved {
     cache(a.kv, false);
     out(a.out, floats(tokens * a.splits, a.outStride, cols));
   }
+  void move(RegroupArgs &a) {
+    int64_t cols = int64_t(a.groups) * (a.parts[0] + a.parts[1] + a.parts[2]);
+    in(a.x, floats(tokens, a.xStride, a.groups * a.width));
+    out(a.out, floats(tokens, a.outStride, cols));
+  }
+  void move(ShortConvArgs &a) {
+    in(a.x, floats(tokens, a.xStride, a.cols));
+    in(a.weight, a.cols * a.taps * 4);
+    cache(a.state, true);
+    out(a.out, floats(tokens, a.outStride, a.cols));
+  }
+  void move(DeltaGatesArgs &a) {
+    in(a.beta, tokens * a.heads * 4);
+    in(a.alpha, tokens * a.heads * 4);
+    in(a.a, a.heads * 4);
+    in(a.dt, a.heads * 4);
+    out(a.out, tokens * 2 * a.heads * 4);
+  }
+  void move(DeltaRuleArgs &a) {
+    int64_t values = int64_t(a.heads) * a.value;
+    in(a.x,
+       floats(tokens, a.xStride, 2 * int64_t(a.keyHeads) * a.key + values));
+    in(a.gates, tokens * 2 * a.heads * 4);
+    cache(a.state, true);
+    out(a.out, floats(tokens, a.outStride, values));
+  }
+  void move(LayerNormArgs &a) {
+    in(a.x, floats(tokens, a.xStride, a.cols));
+    in(a.weight, a.cols * 4);
+    in(a.bias, a.cols * 4);
+    out(a.out, floats(tokens, a.outStride, a.cols));
+  }
+  void move(RowStoreArgs &a) {
+    in(a.x, floats(tokens, a.xStride, a.kv.width));
+    cache(a.kv, true);
+  }
+  void move(IndexScoresArgs &a) {
+    in(a.q, floats(tokens, a.qStride, int64_t(a.heads) * a.key));
+    in(a.weights, floats(tokens, a.weightsStride, a.heads));
+    cache(a.kv, false);
+    out(a.out, tokens * a.outStride * 4);
+  }
+  void move(IndexSelectArgs &a) {
+    in(a.scores, tokens * a.scoresStride * 4);
+    out(a.chosen, tokens * a.topK * 4);
+  }
+  void move(SparseAttentionArgs &a) {
+    in(a.q, floats(tokens, a.qStride, int64_t(a.heads) * a.key));
+    in(a.sinks, a.heads * 4);
+    for (KvView *kv : {&a.kv, &a.entries})
+      if (kv->data)
+        cache(*kv, false);
+    in(a.chosen, tokens * a.topK * 4);
+    out(a.out, floats(tokens, a.outStride, int64_t(a.heads) * a.value));
+  }
+  void move(CompressArgs &a) {
+    int64_t cols = a.overlap ? 2 * a.cols : a.cols;
+    in(a.kv, floats(tokens, a.kvStride, cols));
+    in(a.gate, floats(tokens, a.gateStride, cols));
+    in(a.ape, a.ratio * cols * 4);
+    cache(a.state, true);
+    out(a.out, floats(tokens, a.outStride, a.cols));
+  }
+  void move(EntryStoreArgs &a) {
+    in(a.x, floats(tokens, a.xStride, a.cols));
+    in(a.weight, a.cols * 4);
+    in(a.invFreq, a.dim / 2 * 4);
+    cache(a.kv, true);
+  }
+  void move(HyperWeightsArgs &a) {
+    in(a.x, floats(tokens, a.xStride, a.cols));
+    in(a.scale, (a.cols == a.streams ? 1 : 3) * 4);
+    in(a.base, a.cols * 4);
+    out(a.out, floats(tokens, a.outStride, a.cols));
+  }
+  void move(HyperCollapseArgs &a) {
+    in(a.x, floats(tokens, a.xStride, a.streams * a.cols));
+    in(a.weights, floats(tokens, a.weightsStride, a.streams));
+    out(a.out, floats(tokens, a.outStride, a.cols));
+  }
+  void move(HyperSpreadArgs &a) {
+    int64_t weights = int64_t(a.streams) * (a.streams + 2);
+    in(a.y, floats(tokens, a.yStride, a.cols));
+    in(a.x, floats(tokens, a.xStride, a.streams * a.cols));
+    in(a.weights, floats(tokens, a.weightsStride, weights));
+    out(a.out, floats(tokens, a.outStride, a.streams * a.cols));
+  }
+  void move(ClampedMulArgs &a) {
+    inPair(a.gate, a.up, a.out, tokens * a.rowsPerToken * a.cols * 4);
+  }
+  void move(HashRouterArgs &a) {
+    move(a.router);
+    int32_t rows = 1 + *std::max_element(a.tokens, a.tokens + tokens);
+    in(a.table, int64_t(rows) * a.router.topK * 4);
+    in(a.tokens, tokens * 4);
+  }
   void move(HeadLinearArgs &a) {
     in(a.x, floats(tokens, a.xStride, a.w.outer * (a.w.cols + a.tail)));
     weight(a.w, form.layout);
@@ -260,52 +356,10 @@ cuda::LaunchContext contextOf(Gpu &gpu, const Step &step) {
 void runOnGpu(OpCode op, const void *args, const Step &step,
               const cuda::GemmForm &form, int32_t parts) {
   switch (op) {
-#define MOE_OP(op)                                                             \
+#define MOE_CUDA_KERNEL(name, op)                                              \
   case OpCode::op:                                                             \
     return runTyped<OpCode::op>(args, step, form, parts);
-    MOE_OP(Embed)
-    MOE_OP(RopeTable)
-    MOE_OP(RmsNorm)
-    MOE_OP(Quantize)
-    MOE_OP(Linear)
-    MOE_OP(GateUp)
-    MOE_OP(ActivationMul)
-    MOE_OP(Scale)
-    MOE_OP(Add)
-    MOE_OP(Rope)
-    MOE_OP(MlaLatent)
-    MOE_OP(AbsorbQuery)
-    MOE_OP(LatentAttention)
-    MOE_OP(LatentCombine)
-    MOE_OP(HeadLinear)
-    MOE_OP(MlaAttention)
-    MOE_OP(Router)
-    MOE_OP(ExpertGroup)
-    MOE_OP(ExpertsLinear)
-    MOE_OP(ExpertsGateUp)
-    MOE_OP(ExpertsCombine)
-    MOE_OP(KvStore)
-    MOE_OP(Attention)
-    MOE_OP(SigmoidMul)
-    MOE_OP(Copy)
-#undef MOE_OP
-  case OpCode::Regroup:
-  case OpCode::ShortConv:
-  case OpCode::DeltaGates:
-  case OpCode::DeltaRule:
-  case OpCode::LayerNorm:
-  case OpCode::RowStore:
-  case OpCode::IndexScores:
-  case OpCode::IndexSelect:
-  case OpCode::SparseAttention:
-  case OpCode::Compress:
-  case OpCode::EntryStore:
-  case OpCode::HyperWeights:
-  case OpCode::HyperCollapse:
-  case OpCode::HyperSpread:
-  case OpCode::ClampedMul:
-  case OpCode::HashRouter:
-    FAIL() << "no GPU has kernels for it";
+#include "kernels/Kernels.def"
   }
 }
 

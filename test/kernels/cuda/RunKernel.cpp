@@ -37,6 +37,10 @@ void runKernel(const KernelInfo &kernel, const void *args, Step step, size_t,
   }
 }
 
+void runOnce(const KernelInfo &kernel, const void *args, Step step, size_t) {
+  runOnGpu(kernel.op, args, step, {});
+}
+
 std::vector<Format> allFormats() {
   std::vector<Format> formats;
   for (const GemmInfo &gemm : gemmTable())

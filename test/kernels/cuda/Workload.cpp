@@ -172,4 +172,32 @@ Workload Workbench::latent(KvType type, int32_t heads, int32_t positions,
   return work;
 }
 
+Workload Workbench::deltaRule(int32_t heads, int32_t key, int32_t value,
+                              int32_t tokens) {
+  int64_t matrices = int64_t(heads) * key * value;
+  int64_t cols = heads * (2 * int64_t(key) + value);
+  Workload work;
+  work.copies = 1;
+  work.weightBytes = 2 * matrices * 4;
+  work.neededBytes =
+      work.weightBytes + tokens * (cols + heads * (value + 2)) * 4;
+  work.operations = 7.0 * double(matrices) * tokens;
+  DeltaRuleArgs args{at<float>(random(tokens * cols * 4)),
+                     cols,
+                     at<float>(random(tokens * 2 * heads * 4)),
+                     {at<uint8_t>(random(matrices * 4)), matrices, 1,
+                      matrices * 4, KvType::F32},
+                     at<float>(empty(int64_t(tokens) * heads * value * 4)),
+                     int64_t(heads) * value,
+                     0,
+                     heads,
+                     heads,
+                     key,
+                     value,
+                     false,
+                     1e-6f};
+  add(work, OpCode::DeltaRule, &args, context(tokens, 1));
+  return work;
+}
+
 } // namespace moek::test

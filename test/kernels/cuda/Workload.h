@@ -40,6 +40,9 @@ public:
   /// spans, one token.
   Workload latent(KvType type, int32_t heads, int32_t positions, int32_t splits,
                   int64_t copies);
+  /// DeltaRule of a sequence's next tokens; a state is what it reads and
+  /// writes.
+  Workload deltaRule(int32_t heads, int32_t key, int32_t value, int32_t tokens);
   /// The step that such launches are of.
   cuda::LaunchContext context(int32_t tokens, int32_t position);
 

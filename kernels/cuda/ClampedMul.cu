@@ -1,0 +1,16 @@
+// ClampedMul: out = silu(min(gate, limit)) * max(-limit, min(up, limit)). An
+// element a thread.
+
+#include "kernels/cuda/Device.cuh"
+
+MOE_KERNEL(256, 4, ClampedMulArgs) {
+  i64 count = a.step->tokens * a.perToken;
+  i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count)
+    return;
+  // fminf and fmaxf would drop a NaN.
+  float g = a.gate[i], u = a.up[i];
+  g = g > a.limit ? a.limit : g;
+  u = u > a.limit ? a.limit : u < -a.limit ? -a.limit : u;
+  a.out[i] = timesSigmoid(g, g) * u;
+}

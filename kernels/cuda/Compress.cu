@@ -1,0 +1,69 @@
+// Compress: of several tokens' values one, by a softmax of each column's gates.
+// A thread is a column of a sequence, whose rows it takes one after the other:
+// sums that are not complete are relative to a running maximum, as a state
+// keeps them, so that it does not matter where a step ends.
+
+#include "kernels/cuda/States.cuh"
+
+/// A softmax-weighted sum that is not complete.
+struct RunningSum {
+  float most, weight, sum;
+
+  /// Adds what has the weight `w` relative to exp(`gate`). A NaN gate makes the
+  /// sums NaN, the maximum not.
+  __device__ void add(float gate, float w, float value) {
+    float next = gate > most ? gate : most;
+    float before = expf(most - next), now = expf(gate - next);
+    most = next;
+    weight = fmaf(weight, before, now * w);
+    sum = fmaf(sum, before, now * value);
+  }
+};
+MOE_DEVICE RunningSum noSum() { return {-infinity(), 0, 0}; }
+MOE_DEVICE RunningSum loadSum(const float *p, i64 cols) {
+  return {p[0], p[cols], p[2 * cols]};
+}
+MOE_DEVICE void storeSum(float *p, i64 cols, RunningSum s) {
+  p[0] = s.most;
+  p[cols] = s.weight;
+  p[2 * cols] = s.sum;
+}
+
+MOE_KERNEL(128, 4, CompressArgs) {
+  i64 c = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (blockIdx.y >= a.step->sequences || c >= a.cols)
+    return;
+  const Sequence &s = a.step->sequence[blockIdx.y];
+  float *state = stateOf(a.state, s) + c;
+  i64 own = a.overlap ? a.cols : 0, width = a.cols + own;
+  RunningSum now = noSum(), first = noSum(), before = noSum();
+  if (s.position > 0) {
+    now = loadSum(state, a.cols);
+    if (a.overlap) {
+      first = loadSum(state + 3 * a.cols, a.cols);
+      before = loadSum(state + 6 * a.cols, a.cols);
+    }
+  }
+  int place = s.position % a.ratio;
+  for (int t = s.begin; t < s.begin + s.count; ++t) {
+    const float *kv = a.kv + t * a.kvStride + c;
+    const float *gate = a.gate + t * a.gateStride + c;
+    const float *ape = a.ape + place * width + c;
+    now.add(gate[own] + ape[own], 1, kv[own]);
+    if (a.overlap)
+      first.add(gate[0] + ape[0], 1, kv[0]);
+    if (++place < a.ratio)
+      continue;
+    place = 0;
+    if (a.overlap)
+      now.add(before.most, before.weight, before.sum);
+    a.out[t * a.outStride + c] = now.sum / now.weight;
+    before = first;
+    now = first = noSum();
+  }
+  storeSum(state, a.cols, now);
+  if (a.overlap) {
+    storeSum(state + 3 * a.cols, a.cols, first);
+    storeSum(state + 6 * a.cols, a.cols, before);
+  }
+}

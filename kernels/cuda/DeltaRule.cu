@@ -1,0 +1,136 @@
+// DeltaRule: the gated delta rule, a sequence's rows one after the other. A
+// block has 32 columns of a head's matrix S in registers from the first row to
+// the last, so that S is read and written once per step, by whole sectors: a
+// lane is a column, a warp has a part of the keys (for 128 keys 32 of them).
+// What a key finds and what a query finds are sums over all keys, hence over
+// the warps, in their order: two barriers a row.
+//
+// Steps of any size give the same bits: what a row computes does not depend on
+// where its step began.
+
+#include "kernels/cuda/States.cuh"
+
+/// 32 keys a warp, four at a time from shared memory: 512 keys at most are 16
+/// warps, for which a multiprocessor has registers.
+constexpr int kWarps = MOE_KEY <= 128 ? 4 : (MOE_KEY + 31) / 32;
+constexpr int kKeys = (MOE_KEY + 4 * kWarps - 1) / (4 * kWarps) * 4;
+constexpr int kAll = kKeys * kWarps;
+/// Rows whose keys, queries and values come to shared memory at a time: of 512
+/// keys 34 KB.
+constexpr int kRows = 8;
+
+struct alignas(16) Row {
+  float key[kAll], query[kAll]; // Zeros behind MOE_KEY.
+  float value[32];
+  float keyScale, queryScale, strength, decay;
+};
+
+/// 1 / sqrt(sum of squares + eps). NaN where that is infinite, as in Rms.cuh.
+MOE_DEVICE float unitScale(float squares, float eps) {
+  squares = warpSum(squares) + eps;
+  return squares < infinity() ? 1.0f / sqrtf(squares) : nanValue();
+}
+
+MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
+  __shared__ Row rows[kRows];
+  __shared__ float found[kWarps][32], answers[kWarps][32];
+  if (blockIdx.z >= a.step->sequences)
+    return;
+  const Sequence &s = a.step->sequence[blockIdx.z];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int head = blockIdx.y, column = blockIdx.x * 32 + lane;
+  int keyHead = a.tiled ? head % a.keyHeads : head / (a.heads / a.keyHeads);
+  i64 keysAt = i64(a.keyHeads) * MOE_KEY;
+  i64 valueAt = 2 * keysAt + i64(head) * a.value + column;
+  bool isColumn = column < a.value;
+
+  float *state =
+      stateOf(a.state, s) + a.begin + i64(head) * MOE_KEY * a.value + column;
+  float S[kKeys];
+#pragma unroll
+  for (int i = 0; i < kKeys; ++i) {
+    int d = warp * kKeys + i;
+    S[i] =
+        s.position > 0 && isColumn && d < MOE_KEY ? state[i64(d) * a.value] : 0;
+  }
+
+  auto load = [&](Row &row, int t) {
+    const float *q = a.x + t * a.xStride + i64(keyHead) * MOE_KEY;
+    const float *gates = a.gates + i64(t) * 2 * a.heads + head;
+    float ofKey = 0, ofQuery = 0;
+    for (int d = lane; d < kAll; d += 32) {
+      float k = d < MOE_KEY ? q[keysAt + d] : 0, x = d < MOE_KEY ? q[d] : 0;
+      row.key[d] = k;
+      row.query[d] = x;
+      ofKey = fmaf(k, k, ofKey);
+      ofQuery = fmaf(x, x, ofQuery);
+    }
+    row.value[lane] = isColumn ? a.x[t * a.xStride + valueAt] : 0;
+    ofKey = unitScale(ofKey, a.eps);
+    ofQuery = unitScale(ofQuery, a.eps);
+    if (lane == 0) {
+      row.keyScale = ofKey;
+      row.queryScale = ofQuery / sqrtf(float(MOE_KEY));
+      row.strength = gates[0];
+      row.decay = gates[a.heads];
+    }
+  };
+  auto total = [&](const float(&parts)[kWarps][32]) {
+    float sum = parts[0][lane];
+#pragma unroll
+    for (int w = 1; w < kWarps; ++w)
+      sum += parts[w][lane];
+    return sum;
+  };
+
+  for (int first = s.begin; first < s.begin + s.count; first += kRows) {
+    int count = min(kRows, s.begin + s.count - first);
+    __syncthreads(); // Nobody reads the rows before any more.
+    for (int r = warp; r < count; r += kWarps)
+      load(rows[r], first + r);
+    __syncthreads();
+    for (int r = 0; r < count; ++r) {
+      const Row &row = rows[r];
+      const auto *keys = (const float4 *)(row.key + warp * kKeys);
+      const auto *queries = (const float4 *)(row.query + warp * kKeys);
+      float sum = 0;
+#pragma unroll
+      for (int i = 0; i < kKeys / 4; ++i) {
+        float4 k = keys[i];
+        sum = fmaf(k.x, S[4 * i], sum);
+        sum = fmaf(k.y, S[4 * i + 1], sum);
+        sum = fmaf(k.z, S[4 * i + 2], sum);
+        sum = fmaf(k.w, S[4 * i + 3], sum);
+      }
+      found[warp][lane] = sum;
+      __syncthreads();
+      float decay = row.decay;
+      float written = row.strength * row.keyScale *
+                      (row.value[lane] - decay * row.keyScale * total(found));
+      sum = 0;
+#pragma unroll
+      for (int i = 0; i < kKeys / 4; ++i) {
+        float4 k = keys[i], q = queries[i];
+        S[4 * i] = fmaf(k.x, written, decay * S[4 * i]);
+        S[4 * i + 1] = fmaf(k.y, written, decay * S[4 * i + 1]);
+        S[4 * i + 2] = fmaf(k.z, written, decay * S[4 * i + 2]);
+        S[4 * i + 3] = fmaf(k.w, written, decay * S[4 * i + 3]);
+        sum = fmaf(q.x, S[4 * i], sum);
+        sum = fmaf(q.y, S[4 * i + 1], sum);
+        sum = fmaf(q.z, S[4 * i + 2], sum);
+        sum = fmaf(q.w, S[4 * i + 3], sum);
+      }
+      answers[warp][lane] = sum;
+      __syncthreads();
+      if (warp == r % kWarps && isColumn)
+        a.out[(first + r) * a.outStride + i64(head) * a.value + column] =
+            row.queryScale * total(answers);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kKeys; ++i) {
+    int d = warp * kKeys + i;
+    if (isColumn && d < MOE_KEY)
+      state[i64(d) * a.value] = S[i];
+  }
+}

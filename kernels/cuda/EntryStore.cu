@@ -1,0 +1,32 @@
+// EntryStore: norm and rotation of an entry, for the last of its tokens, into a
+// cache. A block is a token; the row is put together in shared memory.
+
+#include "kernels/cuda/KvRow.cuh"
+#include "kernels/cuda/Rms.cuh"
+#include "kernels/cuda/Turn.cuh"
+
+extern __shared__ float row[]; // [width], of Q8_0 in whole blocks
+
+MOE_KERNEL(256, 2, EntryStoreArgs) {
+  __shared__ float shared[32];
+  int t = blockIdx.x;
+  if (t >= a.step->tokens)
+    return;
+  Place place = placeOf(a.step, t);
+  if ((place.position + 1) % a.ratio != 0)
+    return;
+  const float *x = a.x + t * a.xStride;
+  float scale = rmsScale(x, a.cols, a.eps, shared);
+  for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
+    row[c] = x[c] * scale * a.weight[c];
+  __syncthreads();
+  int still = a.cols - a.dim, first = place.position + 1 - a.ratio;
+  for (int i = threadIdx.x; i < a.dim / 2; i += blockDim.x) {
+    Turned turned = turn(double(first) * double(a.invFreq[i]));
+    float c = float(turned.cosine), s = float(turned.sine);
+    float u = row[still + 2 * i], v = row[still + 2 * i + 1];
+    row[still + 2 * i] = u * c - v * s;
+    row[still + 2 * i + 1] = v * c + u * s;
+  }
+  storeRow(a.kv, cacheRow(place.pages, place.position), row, a.cols);
+}

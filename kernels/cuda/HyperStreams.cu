@@ -1,0 +1,33 @@
+// HyperCollapse and, with MOE_SPREAD, HyperSpread: what a part reads of
+// residual streams, and the streams mixed with what it wrote. A thread is a
+// column of a token.
+
+#include "kernels/cuda/Device.cuh"
+
+MOE_KERNEL(256, 4, HyperStreamsArgs) {
+  int t = blockIdx.y, n = a.streams;
+  i64 c = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (t >= a.step->tokens || c >= a.cols)
+    return;
+  const float *x = a.x + t * a.xStride + c;
+  const float *weights = a.weights + t * a.weightsStride;
+  float *out = a.out + t * a.outStride + c;
+#ifdef MOE_SPREAD
+  const float *post = weights + n, *mix = post + n; // [from, to]
+  float y = a.y[t * a.yStride + c];
+  for (int to = 0; to < n; ++to) {
+    float sum = y;
+    if (a.x) {
+      sum = post[to] * y;
+      for (int from = 0; from < n; ++from)
+        sum = fmaf(mix[from * n + to], x[from * a.cols], sum);
+    }
+    out[to * a.cols] = sum;
+  }
+#else
+  float sum = 0;
+  for (int i = 0; i < n; ++i)
+    sum = fmaf(weights[i], x[i * a.cols], sum);
+  *out = sum;
+#endif
+}

@@ -1,0 +1,47 @@
+//===- KvRow.cuh - A row of a cache from shared memory ----------*- C++ -*-===//
+
+#ifndef MOE_KERNELS_CUDA_KVROW_CUH
+#define MOE_KERNELS_CUDA_KVROW_CUH
+
+#include "kernels/cuda/KvCache.cuh"
+
+#if MOE_KV == MOE_KV_Q8_0
+/// The `width` floats at `row`, which has room for whole blocks, as row `to` of
+/// a cache; all threads of a block come here. A warp takes a block of 64, a
+/// lane neighbours 2 i and 2 i + 1.
+MOE_DEVICE void storeRow(const Kv &kv, i64 to, float *row, int width) {
+  int lane = threadIdx.x % 32, blocks = kvBlocks(kv.width);
+  for (int c = width + threadIdx.x; c < blocks * kKvBlock; c += blockDim.x)
+    row[c] = 0;
+  __syncthreads();
+  for (int b = threadIdx.x / 32; b < blocks; b += blockDim.x / 32) {
+    float u = row[b * kKvBlock + 2 * lane],
+          v = row[b * kKvBlock + 2 * lane + 1];
+    bool isBroken = __any_sync(kAllLanes, !isFinite(u) || !isFinite(v));
+    float most = warpMax(fmaxf(fabsf(u), fabsf(v)));
+    float inverse = !isBroken && most >= 1e-36f ? 127 / most : 0;
+    int first = inverse != 0 ? __float2int_rn(u * inverse) : 0;
+    int second = inverse != 0 ? __float2int_rn(v * inverse) : 0;
+    u8 *codes = kvCodes(kv, to) + i64(b) * kKvBlock * kKvTile;
+    *(u16 *)(codes + lane / 2 * 64 + lane % 2 * 2) =
+        u16((first + 128) | (second + 128) << 8);
+    if (lane == 0)
+      *kvScale(kv, to, b) = isBroken       ? nanValue()
+                            : inverse != 0 ? most / 127
+                                           : 0;
+  }
+}
+#else
+/// Likewise. A row with something that is not finite, such as F16 has for 65520
+/// and more, begins with a NaN.
+MOE_DEVICE void storeRow(const Kv &kv, i64 to, float *row, int width) {
+  __syncthreads();
+  bool isBroken = false;
+  for (int c = threadIdx.x; c < width; c += blockDim.x)
+    isBroken |= !isFinite(storeKv(kv, to, c, row[c]));
+  if (__syncthreads_or(isBroken) && threadIdx.x == 0)
+    storeKv(kv, to, 0, nanValue());
+}
+#endif
+
+#endif // MOE_KERNELS_CUDA_KVROW_CUH

@@ -1,0 +1,25 @@
+// LayerNorm: out = (x - mean) / deviation * weight + bias, for each token. A
+// block is a token. Deviations are taken from the mean that a float has, whose
+// error adds its square to the variance: nothing.
+
+#include "kernels/cuda/Device.cuh"
+
+MOE_KERNEL(256, 4, LayerNormArgs) {
+  __shared__ float shared[2][32];
+  int t = blockIdx.x;
+  if (t >= a.step->tokens)
+    return;
+  const float *x = a.x + t * a.xStride;
+  float *out = a.out + t * a.outStride;
+  float sum = 0, squares = 0;
+  for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
+    sum += x[c];
+  float mean = blockSum(sum, shared[0]) / float(a.cols);
+  for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
+    squares = fmaf(x[c] - mean, x[c] - mean, squares);
+  float variance = blockSum(squares, shared[1]) / float(a.cols);
+  float scale = 1.0f / sqrtf(variance + a.eps);
+  // In place no thread writes before all have read: blockSum met.
+  for (int c = threadIdx.x; c < a.cols; c += blockDim.x)
+    out[c] = (x[c] - mean) * scale * a.weight[c] + a.bias[c];
+}

@@ -1,0 +1,24 @@
+// Regroup: parts of each group's columns, the first of all groups before the
+// second of all. A thread is a column of the result.
+
+#include "kernels/cuda/Device.cuh"
+
+MOE_KERNEL(256, 4, RegroupArgs) {
+  int t = blockIdx.y;
+  if (t >= a.step->tokens)
+    return;
+  const float *x = a.x + t * a.xStride + a.offset;
+  float *out = a.out + t * a.outStride;
+  int c = blockIdx.x * blockDim.x + threadIdx.x;
+  if (c >= a.groups * (a.parts[0] + a.parts[1] + a.parts[2]))
+    return;
+  int at = c, begin = 0, part = a.parts[0];
+#pragma unroll
+  for (int i = 1; i < 3; ++i)
+    if (at >= a.groups * part) {
+      at -= a.groups * part;
+      begin += part;
+      part = a.parts[i];
+    }
+  out[c] = x[at / part * a.width + begin + at % part];
+}

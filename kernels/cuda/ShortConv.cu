@@ -1,0 +1,50 @@
+// ShortConv: SiLU of a causal convolution of each column with its last inputs.
+// A block is 128 columns of up to 32 rows of a sequence, a thread a column.
+// Only the block of a sequence's first rows reads the state, and writes the new
+// one, whose inputs are all there: no block waits for another.
+
+#include "kernels/cuda/States.cuh"
+
+constexpr int kRows = 32, kBefore = MOE_TAPS - 1;
+
+MOE_KERNEL(128, 4, ShortConvArgs) {
+  int tile = blockIdx.y, s = 0;
+  for (; s < a.step->sequences; ++s) {
+    int tiles = (a.step->sequence[s].count + kRows - 1) / kRows;
+    if (tile < tiles)
+      break;
+    tile -= tiles;
+  }
+  i64 c = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (s == a.step->sequences || c >= a.cols)
+    return;
+  const Sequence &sequence = a.step->sequence[s];
+  float *kept = stateOf(a.state, sequence) + c;
+  // Of the sequence's row `t`, before its first one what the state keeps.
+  auto inputOf = [&](int t) -> float {
+    if (t >= 0)
+      return a.x[(sequence.begin + t) * a.xStride + c];
+    return sequence.position > 0 ? kept[(t + kBefore) * a.cols] : 0;
+  };
+  int first = tile * kRows, end = min(first + kRows, sequence.count);
+  float weight[MOE_TAPS], inputs[MOE_TAPS];
+#pragma unroll
+  for (int j = 0; j < MOE_TAPS; ++j) {
+    weight[j] = a.weight[c * MOE_TAPS + j];
+    inputs[j] = j < kBefore ? inputOf(first - kBefore + j) : 0;
+  }
+#pragma unroll 4
+  for (int t = first; t < end; ++t) {
+    inputs[kBefore] = inputOf(t);
+    float y = weight[kBefore] * inputs[kBefore];
+#pragma unroll
+    for (int j = 0; j < kBefore; ++j) {
+      y = fmaf(weight[j], inputs[j], y);
+      inputs[j] = inputs[j + 1];
+    }
+    a.out[(sequence.begin + t) * a.outStride + c] = timesSigmoid(y, y);
+  }
+  if (tile == 0)
+    for (int j = 0; j < kBefore; ++j) // Reads none that it has written.
+      kept[j * a.cols] = inputOf(sequence.count - kBefore + j);
+}

@@ -1,0 +1,147 @@
+// SparseAttention: attention to a window of rows and to entries, chosen or all,
+// whose one head of keys and values all heads read; any shape, any cache, in
+// float. A block is sixteen heads of a token, of which a warp has four, and a
+// span of the token's list. 32 rows at a time become floats in shared memory,
+// 128 columns after each other: a lane scores one of the rows for four heads;
+// then lanes are columns of the values.
+//
+// Shared floats: rows [32][129], an odd stride so that lanes read from 32
+// banks; queries [16][128]; weights [16][32]: 27 KB whatever the shape, so that
+// three blocks share a multiprocessor. What is read twice, as key and as value,
+// is in L1 still: 32 rows of 576 columns in F16 are 36 KB.
+
+#include "kernels/cuda/Listed.cuh"
+
+#ifndef MOE_ENTRIES // The type of their cache, where it is not that of rows.
+#define MOE_ENTRIES MOE_KV
+#endif
+
+constexpr int kRows = 32, kHeads = 16, kOwn = 4, kThreads = 128, kChunk = 128;
+constexpr int kStride = kChunk + 1;
+constexpr int kChunks = (MOE_VALUE + kChunk - 1) / kChunk;
+/// Columns of a chunk that a lane sums.
+constexpr int kColumns = kChunk / 32;
+
+MOE_KERNEL(128, 3, SparseAttentionArgs) {
+  __shared__ alignas(16) float queries[kHeads * kChunk];
+  __shared__ float tile[kRows * kStride], weights[kHeads][kRows];
+  __shared__ i64 rowAt[kRows];
+  int t = blockIdx.x, head = blockIdx.y * kHeads, span = blockIdx.z;
+  if (t >= a.step->tokens)
+    return;
+  Place place = placeOf(a.step, t);
+  Listed list = listedFor(a, place.position);
+  int begin = span * list.length;
+  int end = min(begin + list.length, list.count());
+  if (begin >= end)
+    return;
+  int lane = threadIdx.x % 32, own = threadIdx.x / 32 * kOwn;
+  int heads = min(a.heads - head, kHeads);
+  const float *q = a.q + t * a.qStride + i64(head) * a.key;
+  const int *chosen = a.chosen ? a.chosen + i64(t) * a.topK : nullptr;
+
+  // Of place `i` of the list its row, of the first cache or the second.
+  auto rowOf = [&](int i) -> i64 {
+    if (i < list.rows)
+      return cacheRow(place.pages, place.state, a.ring, list.begin + i);
+    int entry = i - list.rows;
+    entry = chosen ? chosen[entry] : entry;
+    return cacheRow(place.pages, (entry + 1) * a.ratio - 1);
+  };
+  // Columns of the `count` rows from place `at` on.
+  auto load = [&](int at, int count, int from, int columns) {
+    for (int r = 0; r < count; ++r)
+      for (int c = threadIdx.x; c < columns; c += kThreads)
+        tile[r * kStride + c] =
+            at + r < list.rows
+                ? loadKvAs<MOE_KV>(a.kv, rowAt[r], from + c)
+                : loadKvAs<MOE_ENTRIES>(a.entries, rowAt[r], from + c);
+  };
+
+  float most[kOwn], sum[kOwn], sums[kOwn][kChunks * kColumns];
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    bool hasSink = a.sinks && span == 0 && own + i < heads;
+    most[i] = hasSink ? a.sinks[head + own + i] : -infinity();
+    sum[i] = hasSink ? 1 : 0;
+#pragma unroll
+    for (int j = 0; j < kChunks * kColumns; ++j)
+      sums[i][j] = 0;
+  }
+  for (int at = begin; at < end; at += kRows) {
+    int count = min(end - at, kRows);
+    __syncthreads(); // Nobody reads what was there before any more.
+    if (threadIdx.x < count)
+      rowAt[threadIdx.x] = rowOf(at + threadIdx.x);
+    float score[kOwn] = {};
+    for (int from = 0; from < a.key; from += kChunk) {
+      int columns = min(a.key - from, kChunk);
+      __syncthreads();
+      load(at, count, from, columns);
+      for (int h = 0; h < kHeads; ++h)
+        for (int c = threadIdx.x; c < columns; c += kThreads)
+          queries[h * kChunk + c] =
+              h < heads ? q[i64(h) * a.key + from + c] : 0;
+      __syncthreads();
+      if (lane < count)
+#pragma unroll 4
+        for (int c = 0; c < columns; ++c) {
+          float key = tile[lane * kStride + c];
+#pragma unroll
+          for (int i = 0; i < kOwn; ++i)
+            score[i] = fmaf(key, queries[(own + i) * kChunk + c], score[i]);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      float x = lane < count ? score[i] * a.scale : -infinity();
+      // fmaxf drops a NaN; the weight that it makes of itself does not.
+      float next = fmaxf(most[i], warpMax(x));
+      float shift = next == -infinity() ? 0 : next;
+      float weight = lane < count ? expf(x - shift) : 0;
+      float alpha = expf(most[i] - shift);
+      sum[i] = sum[i] * alpha + warpSum(weight);
+      most[i] = next;
+      weights[own + i][lane] = weight;
+#pragma unroll
+      for (int j = 0; j < kChunks * kColumns; ++j)
+        sums[i][j] *= alpha;
+    }
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      int columns = min(MOE_VALUE - chunk * kChunk, kChunk);
+      __syncthreads(); // Nobody reads the columns before any more.
+      load(at, count, chunk * kChunk, columns);
+      __syncthreads();
+      for (int r = 0; r < count; ++r)
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j)
+          if (lane + 32 * j < columns) {
+            float value = tile[r * kStride + lane + 32 * j];
+#pragma unroll
+            for (int i = 0; i < kOwn; ++i)
+              sums[i][chunk * kColumns + j] = fmaf(
+                  weights[own + i][r], value, sums[i][chunk * kColumns + j]);
+          }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    if (own + i >= heads)
+      continue;
+    float *row = a.splits > 1 ? a.spans + (i64(t) * a.splits + span) * a.heads *
+                                              (MOE_VALUE + 2)
+                              : a.out + t * a.outStride;
+    float *out = row + i64(head + own + i) * MOE_VALUE;
+    float factor = a.splits > 1 ? 1 : 1 / sum[i];
+    if (a.splits > 1 && lane == 0) {
+      float *stats = row + i64(a.heads) * MOE_VALUE + head + own + i;
+      stats[0] = most[i];
+      stats[a.heads] = sum[i];
+    }
+#pragma unroll
+    for (int j = 0; j < kChunks * kColumns; ++j)
+      if (lane + 32 * j < MOE_VALUE)
+        out[lane + 32 * j] = sums[i][j] * factor;
+  }
+}

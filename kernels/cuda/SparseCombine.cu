@@ -1,0 +1,16 @@
+// SparseCombine: sums of the spans of a token's list (SparseAttention.cu). A
+// block is 64 columns of a head of a token.
+
+#include "kernels/cuda/Combine.cuh"
+#include "kernels/cuda/Listed.cuh"
+
+MOE_KERNEL(256, 4, SparseAttentionArgs) {
+  int t = blockIdx.x;
+  if (t >= a.step->tokens)
+    return;
+  Listed list = listedFor(a, placeOf(a.step, t).position);
+  int used = (list.count() + list.length - 1) / list.length;
+  i64 stride = i64(a.heads) * (a.value + 2);
+  combineSpans(a.spans + t * a.splits * stride, stride, used, a.heads, a.value,
+               blockIdx.y, blockIdx.z, a.out + t * a.outStride);
+}
