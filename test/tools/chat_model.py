@@ -23,15 +23,18 @@ from gguf_file import ARRAY, BOOL, FLOAT32, INT32, STRING, UINT32, GgufFile, Ten
 THOUGHT = ["Whatever", " they", " asked"]
 ANSWER = ["I", " know", " one", " sentence", " by", " heart", ",", " and", " this", " is", " it", "."]
 
-# As Qwen3's: reasoning is the model's to begin, unless a person turns it off, and is not repeated in later turns.
+# Reasoning is the model's to begin, unless a person turns it off, and is not repeated in later turns.
 TEMPLATE = """\
+{%- set unthought = '<think>\\n\\n</think>\\n\\n' %}
 {%- for message in messages %}
-    {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+    {{- '<|im_start|>' + message.role + '\\n' }}
+    {{- unthought if message.role == 'assistant' }}
+    {{- message.content + '<|im_end|>\\n' }}
 {%- endfor %}
 {%- if add_generation_prompt %}
     {{- '<|im_start|>assistant\\n' }}
     {%- if enable_thinking is defined and not enable_thinking %}
-        {{- '<think>\\n\\n</think>\\n\\n' }}
+        {{- unthought }}
     {%- endif %}
 {%- endif %}"""
 

@@ -105,6 +105,11 @@ class Checks:
         with open(os.path.join(self.work, "saved.json")) as file:
             return json.load(file)["messages"]
 
+    def tokens(self, plan, text):
+        done = subprocess.run([self.moert, "tokenize", plan, "--no-bos", "--text", text], cwd=self.work, check=True,
+                              capture_output=True, text=True)
+        return json.loads(done.stdout)
+
     def last_said(self, chat):
         return [message["content"] for message in self.messages(chat) if message["role"] == "user"][-1]
 
@@ -175,10 +180,10 @@ def check_turns(checks, plan):
     chat = checks.chat(plan, "-n", "16", "--temp", "3", "--seed", "5")
     chat.say("In the beginning")
     chat.say("and then")
-    stats = chat.say("/stats")
-    new, known = re.search(r"(\d+) new tokens .* (\d+) were known", stats).groups()
     # The last token of the answer, a line's end and two words.
-    assert int(new) <= 6 and int(known) >= 18, stats
+    new = 1 + len(checks.tokens(plan, "\nand then"))
+    stats = chat.say("/stats")
+    assert re.search(rf" {new} new tokens .* (\d\d+) were known", stats), (new, stats)
     assert chat.end() == 0
 
 
@@ -247,11 +252,11 @@ def check_template(checks):
     shown = chat.say("And what else?")
     assert re.search(r"else\?\s*" + re.escape(answer) + r"\s*\n> $", shown) and thought not in shown, shown
     assert checks.messages(chat)[-1] == {"role": "assistant", "content": answer}
-    # The template has this answer as the model heard itself: what is new are the end of its turn, the question and the
-    # header of the next turn.
+    # What the model said stays as it said it; what is new begins with the end of its turn.
+    new = "<|im_end|>\n<|im_start|>user\nIs that all?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
     chat.say("Is that all?")
-    new, known = map(int, re.search(r"(\d+) new tokens .* (\d+) were known", chat.say("/stats")).groups())
-    assert new < 50 < known, (new, known)
+    stats = chat.say("/stats")
+    assert f" {len(checks.tokens(plan, new))} new tokens " in stats, stats
     chat.say("/think hide")
     shown = chat.say("Think again.")
     assert answer in shown and thought not in shown and "\x1b[2m" not in shown, shown
