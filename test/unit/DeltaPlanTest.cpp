@@ -2,28 +2,23 @@
 // of them against float64, however sequences come to where they are, and what a
 // plan of it is refused for.
 #include "kernels/KvCache.h"
-#include "kernels/Registry.h"
-#include "runtime/Engine.h"
-#include "test/support/SmallModel.h"
+#include "test/support/PlanEngineTest.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
-#include <gtest/gtest.h>
 
 using namespace moert;
 using moek::Encoding;
-using moetest::expectRow;
 using moetest::PhaseBuilder;
 using moetest::Ref;
+using moetest::setInt;
 using moetest::SmallModel;
-using moetest::TempDir;
+using moetest::Tokens;
 namespace fb = moert::fb;
 
 namespace {
 
-using Tokens = std::vector<int32_t>;
 constexpr int32_t kPage = moek::kKvPage;
 
 class DeltaPlan : public SmallModel {
@@ -175,100 +170,16 @@ private:
   }
 };
 
-Tokens textOf(uint32_t seed, int32_t count) {
-  Tokens tokens;
-  for (int32_t i = 0; i < count; ++i) {
-    seed = seed * 1664525 + 1013904223;
-    tokens.push_back(int32_t(seed >> 8) % DeltaPlan::kVocab);
-  }
-  return tokens;
-}
-
-class StatesTest : public testing::Test {
+class StatesTest : public moetest::PlanEngineTest<DeltaPlan> {
 protected:
-  Engine &open(int32_t slots = 6, const char *isa = nullptr) {
-    const char *best = moek::hostSupports(moek::Isa::Avx2) ? "avx2" : "ref";
-    plan_.emplace(isa ? isa : best, slots);
-    return reopen();
-  }
-  Engine &reopen() {
-    EngineOptions options;
-    options.threads = 2;
-    auto engine = Engine::open(plan_->builder.write(folder_), options);
-    EXPECT_TRUE(engine.isOk()) << engine.status().message();
-    engine_ = *std::move(engine);
-    // Tokens that go through layers, not the head.
-    engine_->setObserver([&](const StepTimes &times) {
-      if (times.phase != "logits")
-        evaluated_ += times.step.tokens;
-    });
-    return *engine_;
-  }
-  /// Appends and looks at the logits; returns how many tokens were evaluated.
-  int append(Sequence &sequence, const Tokens &tokens) {
-    evaluated_ = 0;
-    auto logits = engine_->append(sequence, tokens);
-    EXPECT_TRUE(logits.isOk()) << logits.status().message();
-    if (logits.isOk()) {
-      Tokens all(sequence.tokens().begin(), sequence.tokens().end());
-      expectRow(*logits, plan_->reference(all).back());
-    }
-    return evaluated_;
-  }
-
-  TempDir folder_;
-  std::optional<DeltaPlan> plan_;
-  std::unique_ptr<Engine> engine_;
-  int evaluated_ = 0;
+  Engine &open(int32_t slots = 6) { return openOn(bestIsa(), slots); }
 };
 
-TEST_F(StatesTest, MatchFloat64InAllPhases) {
-  const Tokens tokens = textOf(3, 90);
-  for (const char *isa : {"ref", "avx2", "avx512"}) {
-    if (!moek::hostSupports(*moek::isaFromName(isa)))
-      continue;
-    SCOPED_TRACE(isa);
-    Engine &engine = open(6, isa);
-    std::vector<SmallModel::Values> expected = plan_->reference(tokens);
-    Sequence one = engine.sequence(), all = engine.sequence();
-    for (size_t t = 0; t < tokens.size(); ++t) {
-      auto logits = engine.append(one, tokens[t]);
-      ASSERT_TRUE(logits.isOk()) << logits.status().message();
-      expectRow(*logits, expected[t]);
-    }
-    Status status = engine.appendAll(
-        all, tokens,
-        [&](size_t, int32_t position, std::span<const float> logits) {
-          SCOPED_TRACE(position);
-          expectRow(logits, expected[size_t(position)]);
-          return Status::ok();
-        });
-    EXPECT_TRUE(status.isOk()) << status.message();
-  }
-}
+TEST_F(StatesTest, MatchFloat64InAllPhases) { expectFloat64(textOf(3, 90)); }
 
 TEST_F(StatesTest, SequencesBesideOthersKeepTheirOwn) {
-  Engine &engine = open();
-  std::vector<Sequence> sequences;
-  for (uint32_t i = 0; i < 3; ++i) {
-    sequences.push_back(engine.sequence());
-    append(sequences[i], textOf(i, 5 + 7 * int32_t(i)));
-  }
-  for (int32_t token : {7, 1, 30}) {
-    std::vector<Request> requests;
-    for (Sequence &sequence : sequences)
-      requests.push_back({&sequence, {&token, 1}});
-    ASSERT_TRUE(
-        engine
-            .step(requests,
-                  [&](size_t i, int32_t, std::span<const float> row) {
-                    std::span<const int32_t> all = sequences[i].tokens();
-                    expectRow(
-                        row, plan_->reference({all.begin(), all.end()}).back());
-                    return Status::ok();
-                  })
-            .isOk());
-  }
+  open();
+  expectStepsOfMany({5, 12, 19});
 }
 
 // A slot is used again as it was left.
@@ -474,13 +385,7 @@ TEST_F(StatesTest, ASavedSequenceGoesOn) {
   }
 }
 
-struct Refusal {
-  const char *name, *message;
-  std::function<void(DeltaPlan &)> damage;
-};
-void PrintTo(const Refusal &refusal, std::ostream *out) {
-  *out << refusal.name;
-}
+using Refusal = moetest::Refusal<DeltaPlan>;
 
 class DeltaProofTest : public testing::TestWithParam<Refusal> {};
 
@@ -488,11 +393,6 @@ TEST_P(DeltaProofTest, Refuses) {
   DeltaPlan plan("ref");
   GetParam().damage(plan);
   moetest::expectRefused(plan.builder, GetParam().message);
-}
-
-/// Integer parameter `index` of decode's `op`.
-auto setInt(const char *op, size_t index, int64_t value) {
-  return [=](DeltaPlan &p) { p.decode(op).ints[index] = value; };
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -527,6 +427,6 @@ INSTANTIATE_TEST_SUITE_P(
         {"NoStates", "capacity",
          [](DeltaPlan &p) { p.builder.plan.kv[1]->capacity = 0; }},
     }),
-    [](const auto &info) { return info.param.name; });
+    Refusal::nameOf);
 
 } // namespace
