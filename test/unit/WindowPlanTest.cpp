@@ -196,6 +196,20 @@ TEST_F(RingsTest, EqualPromptsShareUpToTheCheckpoint) {
   EXPECT_EQ(append(b, {9}), 1);
 }
 
+// Rewound to its beginning, a sequence of few tokens still has a ring.
+TEST_F(RingsTest, WhoTakesACheckpointGivesItsOwnRingBack) {
+  Engine &engine = open();
+  Tokens text = textOf(4, 2 * kPage + 30);
+  Sequence a = engine.sequence();
+  append(a, text);
+  for (int i = 0; i < 10; ++i) { // More than there are slots.
+    Sequence b = engine.sequence();
+    append(b, {1, 2, 3});
+    ASSERT_TRUE(b.rewind(0).isOk());
+    EXPECT_EQ(append(b, text), 30);
+  }
+}
+
 // Behind its last whole page a prompt has fewer rows than a ring has to spare.
 TEST_F(RingsTest, APromptNeedNotStopForItsCheckpoint) {
   Engine &engine = open(WindowPlan::kLargeUbatch);
