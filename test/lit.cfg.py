@@ -65,9 +65,20 @@ def writes_code():
 if "avx512_vnni" in flags or config.has_soft_cpu and "avx2" in flags and writes_code():
     config.available_features.add("soft-avx512")
 
+# The PyPI package gguf, which decodes and writes formats, with those of late.
+def has_gguf():
+    try:
+        import gguf.quants
+        return hasattr(gguf.quants, "NVFP4")
+    except ImportError:
+        return False
+
+
 # What takes minutes: `ctest -L nightly`.
 if lit_config.params.get("nightly"):
     config.available_features.add("nightly")
+    if has_gguf():
+        config.available_features.add("gguf-python")
 
 # Where there may be a GPU, what is measured depends on it.
 if os.path.exists("/dev/nvidiactl"):

@@ -12,6 +12,10 @@ import os
 import re
 import struct
 import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from gguf_file import GgufFile
 
 NAN32, NAN16, INF16 = b"\xff\xff\xff\xff", b"\x00\x7e", b"\x00\x7c"
 # What is damaged: tensor, bytes, first place, how many, bytes from one to the next. Blocks of Q4_K begin with
@@ -30,47 +34,6 @@ DAMAGES = [
     ("a dense layer", "blk.0.ffn_gate.weight", NAN16, 144 * 11, 1, 0),
     ("the output", "output.weight", NAN16, 210 * 2047 + 208, 1, 0),
 ]
-SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-
-
-class Header:
-    """Where the tensors of a GGUF file begin."""
-
-    def __init__(self, data):
-        self.data, self.at, offsets, alignment = data, 8, {}, 32
-        tensors, pairs = self.take("Q"), self.take("Q")
-        for _ in range(pairs):
-            key = self.text()
-            value = self.value(self.take("I"))
-            alignment = value if key == "general.alignment" else alignment
-        for _ in range(tensors):
-            name = self.text()
-            for _ in range(self.take("I")):
-                self.take("Q")
-            self.take("I")
-            offsets[name] = self.take("Q")
-        data_at = (self.at + alignment - 1) // alignment * alignment
-        self.tensors = {name: data_at + offset for name, offset in offsets.items()}
-
-    def take(self, kind):
-        value, = struct.unpack_from("<" + kind, self.data, self.at)
-        self.at += struct.calcsize("<" + kind)
-        return value
-
-    def text(self):
-        length = self.take("Q")
-        self.at += length
-        return self.data[self.at - length:self.at].decode()
-
-    def value(self, kind):
-        if kind == 8:
-            return self.text()
-        if kind == 9:
-            inner, count = self.take("I"), self.take("Q")
-            for _ in range(count):
-                self.value(inner)
-            return None
-        return self.take(SCALARS[kind])
 
 
 def run(*command):
@@ -82,8 +45,6 @@ def main():
     p.add_argument("--work", required=True)
     p.add_argument("model")
     a, compile_arguments = p.parse_known_args()
-    good = open(a.model, "rb").read()
-    begins = Header(good).tensors
     os.makedirs(a.work, exist_ok=True)
     model, plan, text = (os.path.join(a.work, name) for name in ("m.gguf", "m.fb", "text"))
     with open(text, "w") as f:
@@ -95,12 +56,12 @@ def main():
         "perplexity": ["perplexity", plan, "--file", text, "--ctx", "32"],
     }
     for what, tensor, value, first, count, step in DAMAGES:
-        data = bytearray(good)
+        damaged = GgufFile.read(a.model)
+        data = damaged.tensors[tensor].data
         for i in range(count):
-            at = begins[tensor] + first + i * step
+            at = first + i * step
             data[at:at + len(value)] = value
-        with open(model, "wb") as f:
-            f.write(data)
+        damaged.write(model)
         done = run("moec", "compile", model, "-o", plan, *compile_arguments)
         if done.returncode != 0:
             print(f"{what}: moec: exit code {done.returncode}: {done.stderr}")

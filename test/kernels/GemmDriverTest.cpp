@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/kernels/KernelTest.h"
+#include "test/kernels/Routing.h"
 
 #include <map>
 #include <numeric>
@@ -178,37 +178,10 @@ TEST_P(GateUpTest, BiasesAndActivation) {
   }
 }
 
-struct Routing {
-  std::vector<int32_t> ids, offsets, slots;
-};
-
-/// Distinct random experts per token; expert 1 is popular, expert 2 unused.
-Routing route(int32_t tokens, int32_t topK, int32_t experts, Random &random) {
-  Routing r;
-  for (int32_t t = 0; t < tokens; ++t) {
-    std::vector<int32_t> all;
-    for (int32_t e = 0; e < experts; ++e)
-      if (e != 2)
-        all.push_back(e);
-    for (size_t j = 0; j < size_t(topK); ++j) {
-      size_t at = j == 0 ? 1 : j + size_t(random.below(int(all.size() - j)));
-      std::swap(all[j], all[at]);
-      r.ids.push_back(all[j]);
-    }
-  }
-  for (int32_t e = 0; e <= experts; ++e) {
-    r.offsets.push_back(int32_t(r.slots.size()));
-    for (size_t i = 0; i < r.ids.size(); ++i)
-      if (r.ids[i] == e)
-        r.slots.push_back(int32_t(i));
-  }
-  return r;
-}
-
 TEST_P(ExpertGroupTest, SlotsByExpertThenByToken) {
   Random random(23);
   for (int32_t tokens : {1, 9, 200}) {
-    Routing want = route(tokens, 6, 64, random);
+    Routing want(tokens, 6, 64, random);
     Matrix<int32_t> offsets(1, 65), slots(1, tokens * 6);
     ExpertGroupArgs args{want.ids.data(), offsets.data(), slots.data(), 64, 6};
     runKernel(GetParam(), &args, {tokens, 0}, 0, {&offsets, &slots});
@@ -227,22 +200,15 @@ TEST_P(ExpertGroupTest, SliceHasItsOwnExpertsAlone) {
     map.at(0, e) = e % 3 == 1 ? float(20 - e / 3) : -1.0f;
   for (bool byMap : {false, true})
     for (int32_t tokens : {1, 9, 200}) {
-      Routing route = ::route(tokens, 6, 64, random);
+      Routing want(tokens, 6, 64, random);
       int32_t begin = byMap ? 0 : 17, count = 21;
-      std::vector<int32_t> wantOffsets{0}, wantSlots;
-      for (int32_t number = 0; number < count; ++number) {
-        for (size_t i = 0; i < route.ids.size(); ++i) {
-          int32_t own =
-              byMap ? int32_t(map.at(0, route.ids[i])) : route.ids[i] - begin;
-          if (own == number)
-            wantSlots.push_back(int32_t(i));
-        }
-        wantOffsets.push_back(int32_t(wantSlots.size()));
-      }
+      want.group(count, [&](int32_t e) {
+        return byMap ? int32_t(map.at(0, e)) : e - begin;
+      });
       Matrix<int32_t> offsets(1, count + 1), slots(1, tokens * 6);
       std::fill_n(slots.data(), tokens * 6, -7);
       slots.keepAsInitial();
-      ExpertGroupArgs args{route.ids.data(),
+      ExpertGroupArgs args{want.ids.data(),
                            offsets.data(),
                            slots.data(),
                            64,
@@ -250,10 +216,10 @@ TEST_P(ExpertGroupTest, SliceHasItsOwnExpertsAlone) {
                            {byMap ? map.data() : nullptr, begin, count}};
       runKernel(GetParam(), &args, {tokens, 0}, 0, {&offsets, &slots});
       for (int64_t i = 0; i < offsets.cols; ++i)
-        ASSERT_EQ(offsets.at(0, i), wantOffsets[size_t(i)]) << i;
+        ASSERT_EQ(offsets.at(0, i), want.offsets[size_t(i)]) << i;
       for (int64_t i = 0; i < slots.cols; ++i)
         ASSERT_EQ(slots.at(0, i),
-                  size_t(i) < wantSlots.size() ? wantSlots[size_t(i)] : -7)
+                  size_t(i) < want.slots.size() ? want.slots[size_t(i)] : -7)
             << i;
     }
 }
@@ -273,7 +239,7 @@ TEST_P(ExpertsLinearTest, EachSlotMeetsItsExpert) {
         int64_t k = 17;
         Weights w(Format::F32, experts, n, k, random);
         spoil(w, 2);
-        Routing routing = route(tokens, topK, experts, random);
+        Routing routing(tokens, topK, experts, random);
         Matrix<float> act(perToken ? tokens : tokens * topK, k, 2);
         Matrix<float> out(tokens * topK, n, 3);
         act.fill(random);
@@ -306,24 +272,24 @@ TEST_P(ExpertsLinearTest, SlotsOfExpertsElsewhereAreLeftAlone) {
     int32_t experts = 4, topK = 6, begin = 3;
     int64_t n = 45, k = 17;
     Weights w(Format::F32, experts, n, k, random);
-    Routing routing = route(tokens, topK, 8, random);
-    Routing own;
-    for (int32_t e = 0; e <= experts; ++e) {
-      own.offsets.push_back(int32_t(own.slots.size()));
-      for (size_t i = 0; i < routing.ids.size() && e < experts; ++i)
-        if (routing.ids[i] == begin + e)
-          own.slots.push_back(int32_t(i));
-    }
-    own.slots.resize(routing.ids.size(), INT32_MAX);
+    Routing routing(tokens, topK, 8, random);
+    routing.group(experts, [&](int32_t e) { return e - begin; });
+    routing.slots.resize(routing.ids.size(), INT32_MAX);
     Matrix<float> act(tokens, k, 2), out(tokens * topK, n, 3);
     act.fill(random);
     for (int64_t s = 0; s < out.rows; ++s)
       for (int64_t r = 0; r < n; ++r)
         out.at(s, r) = -7;
     out.keepAsInitial();
-    ExpertsLinearArgs args{bytesOf(act), act.stride * 4,     w.view,
-                           testGemm,     own.offsets.data(), own.slots.data(),
-                           out.data(),   out.stride,         topK,
+    ExpertsLinearArgs args{bytesOf(act),
+                           act.stride * 4,
+                           w.view,
+                           testGemm,
+                           routing.offsets.data(),
+                           routing.slots.data(),
+                           out.data(),
+                           out.stride,
+                           topK,
                            true};
     runKernel(GetParam(), &args, {tokens, 0}, size_t(gemmScratchBytes()),
               {&out});
@@ -348,7 +314,7 @@ TEST_P(ExpertsGateUpTest, EachSlotMeetsItsExpert) {
       Weights up(Format::F32, experts, f, k, random);
       spoil(gate, 2);
       spoil(up, 2);
-      Routing routing = route(tokens, topK, experts, random);
+      Routing routing(tokens, topK, experts, random);
       Matrix<float> act(tokens, k, 2), out(tokens * topK, f, 3);
       act.fill(random);
       ExpertsGateUpArgs args{bytesOf(act),
@@ -382,7 +348,7 @@ TEST_P(ExpertsLinearTest, EachExpertsBias) {
     int32_t experts = 8, topK = 3;
     int64_t n = 77, k = 17;
     Weights w(Format::F32, experts, n, k, random);
-    Routing routing = route(tokens, topK, experts, random);
+    Routing routing(tokens, topK, experts, random);
     Matrix<float> act(tokens * topK, k, 2), out(tokens * topK, n, 3);
     Matrix<float> bias(experts, n);
     act.fill(random);
@@ -416,7 +382,7 @@ TEST_P(ExpertsGateUpTest, BiasesAndActivation) {
     int64_t f = 77, k = 17;
     Weights gate(Format::F32, experts, f, k, random);
     Weights up(Format::F32, experts, f, k, random);
-    Routing routing = route(tokens, topK, experts, random);
+    Routing routing(tokens, topK, experts, random);
     Matrix<float> act(tokens, k, 2), out(tokens * topK, f, 3);
     Matrix<float> gateBias(experts, f), upBias(experts, f);
     act.fill(random);

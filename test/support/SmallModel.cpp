@@ -9,6 +9,15 @@
 
 namespace moetest {
 
+Tokens moetest::tokensOf(uint32_t seed, int32_t count, int32_t vocab) {
+  Tokens tokens;
+  for (int32_t i = 0; i < count; ++i) {
+    seed = seed * 1664525 + 1013904223;
+    tokens.push_back(int32_t(seed >> 8) % vocab);
+  }
+  return tokens;
+}
+
 SmallModel::SmallModel(int32_t hidden, int32_t vocab, int32_t context,
                        const std::string &isa, double eps, double center)
     : builder(hidden, vocab, context, isa), hidden_(hidden), vocab_(vocab),

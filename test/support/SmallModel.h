@@ -14,6 +14,11 @@
 
 namespace moetest {
 
+using Tokens = std::vector<int32_t>;
+
+/// `count` tokens below `vocab` that depend on `seed`.
+Tokens tokensOf(uint32_t seed, int32_t count, int32_t vocab);
+
 class SmallModel {
 public:
   using Values = std::vector<double>;

@@ -10,7 +10,6 @@
 
 namespace moetest {
 
-using Tokens = std::vector<int32_t>;
 inline constexpr int32_t kPage = moek::kKvPage;
 
 class DeltaPlan : public SmallModel {
@@ -162,15 +161,6 @@ private:
     return out;
   }
 };
-
-inline Tokens textOf(uint32_t seed, int32_t count) {
-  Tokens tokens;
-  for (int32_t i = 0; i < count; ++i) {
-    seed = seed * 1664525 + 1013904223;
-    tokens.push_back(int32_t(seed >> 8) % DeltaPlan::kVocab);
-  }
-  return tokens;
-}
 
 } // namespace moetest
 

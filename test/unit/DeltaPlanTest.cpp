@@ -1,16 +1,12 @@
 // A layer that keeps a state and one that caches rows: what an engine computes
 // of them against float64, however sequences come to where they are, and what a
 // plan of it is refused for.
+#include "test/support/PlanEngineTest.h"
 #include "test/unit/DeltaPlan.h"
-
-#include "kernels/Registry.h"
-#include "runtime/Engine.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
-#include <gtest/gtest.h>
 
 using namespace moert;
 using namespace moetest;
@@ -18,91 +14,16 @@ namespace fb = moert::fb;
 
 namespace {
 
-class StatesTest : public testing::Test {
+class StatesTest : public PlanEngineTest<DeltaPlan> {
 protected:
-  Engine &open(int32_t slots = 6, const char *isa = nullptr) {
-    const char *best = moek::hostSupports(moek::Isa::Avx2) ? "avx2" : "ref";
-    plan_.emplace(isa ? isa : best, slots);
-    return reopen();
-  }
-  Engine &reopen() {
-    EngineOptions options;
-    options.threads = 2;
-    auto engine = Engine::open(plan_->builder.write(folder_), options);
-    EXPECT_TRUE(engine.isOk()) << engine.status().message();
-    engine_ = *std::move(engine);
-    // Tokens that go through layers, not the head.
-    engine_->setObserver([&](const StepTimes &times) {
-      if (times.phase != "logits")
-        evaluated_ += times.step.tokens;
-    });
-    return *engine_;
-  }
-  /// Appends and looks at the logits; returns how many tokens were evaluated.
-  int append(Sequence &sequence, const Tokens &tokens) {
-    evaluated_ = 0;
-    auto logits = engine_->append(sequence, tokens);
-    EXPECT_TRUE(logits.isOk()) << logits.status().message();
-    if (logits.isOk()) {
-      Tokens all(sequence.tokens().begin(), sequence.tokens().end());
-      expectRow(*logits, plan_->reference(all).back());
-    }
-    return evaluated_;
-  }
-
-  TempDir folder_;
-  std::optional<DeltaPlan> plan_;
-  std::unique_ptr<Engine> engine_;
-  int evaluated_ = 0;
+  Engine &open(int32_t slots = 6) { return openOn(bestIsa(), slots); }
 };
 
-TEST_F(StatesTest, MatchFloat64InAllPhases) {
-  const Tokens tokens = textOf(3, 90);
-  for (const char *isa : {"ref", "avx2", "avx512"}) {
-    if (!moek::hostSupports(*moek::isaFromName(isa)))
-      continue;
-    SCOPED_TRACE(isa);
-    Engine &engine = open(6, isa);
-    std::vector<SmallModel::Values> expected = plan_->reference(tokens);
-    Sequence one = engine.sequence(), all = engine.sequence();
-    for (size_t t = 0; t < tokens.size(); ++t) {
-      auto logits = engine.append(one, tokens[t]);
-      ASSERT_TRUE(logits.isOk()) << logits.status().message();
-      expectRow(*logits, expected[t]);
-    }
-    Status status = engine.appendAll(
-        all, tokens,
-        [&](size_t, int32_t position, std::span<const float> logits) {
-          SCOPED_TRACE(position);
-          expectRow(logits, expected[size_t(position)]);
-          return Status::ok();
-        });
-    EXPECT_TRUE(status.isOk()) << status.message();
-  }
-}
+TEST_F(StatesTest, MatchFloat64InAllPhases) { expectFloat64(textOf(3, 90)); }
 
 TEST_F(StatesTest, SequencesBesideOthersKeepTheirOwn) {
-  Engine &engine = open();
-  std::vector<Sequence> sequences;
-  for (uint32_t i = 0; i < 3; ++i) {
-    sequences.push_back(engine.sequence());
-    append(sequences[i], textOf(i, 5 + 7 * int32_t(i)));
-  }
-  for (int32_t token : {7, 1, 30}) {
-    std::vector<Request> requests;
-    for (Sequence &sequence : sequences)
-      requests.push_back({&sequence, {&token, 1}});
-    ASSERT_TRUE(
-        engine
-            .step(requests,
-                  [&](size_t i, int32_t, std::span<const float> row) {
-                    std::span<const int32_t> all = sequences[i].tokens();
-                    expectRow(
-                        row, plan_->reference({all.begin(), all.end()}).back());
-                    return Status::ok();
-                  })
-            .isOk());
-  }
+  open();
+  expectStepsOfMany({5, 12, 19});
 }
 
 // A slot is used again as it was left.
@@ -308,13 +229,7 @@ TEST_F(StatesTest, ASavedSequenceGoesOn) {
   }
 }
 
-struct Refusal {
-  const char *name, *message;
-  std::function<void(DeltaPlan &)> damage;
-};
-void PrintTo(const Refusal &refusal, std::ostream *out) {
-  *out << refusal.name;
-}
+using Refusal = moetest::Refusal<DeltaPlan>;
 
 class DeltaProofTest : public testing::TestWithParam<Refusal> {};
 
@@ -322,11 +237,6 @@ TEST_P(DeltaProofTest, Refuses) {
   DeltaPlan plan("ref");
   GetParam().damage(plan);
   moetest::expectRefused(plan.builder, GetParam().message);
-}
-
-/// Integer parameter `index` of decode's `op`.
-auto setInt(const char *op, size_t index, int64_t value) {
-  return [=](DeltaPlan &p) { p.decode(op).ints[index] = value; };
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -361,6 +271,6 @@ INSTANTIATE_TEST_SUITE_P(
         {"NoStates", "capacity",
          [](DeltaPlan &p) { p.builder.plan.kv[1]->capacity = 0; }},
     }),
-    [](const auto &info) { return info.param.name; });
+    Refusal::nameOf);
 
 } // namespace

@@ -2,22 +2,17 @@
 // windows, sinks, gates and biases. What an engine computes of it against
 // float64, and what a plan of it is refused for.
 #include "kernels/KvCache.h"
-#include "kernels/Registry.h"
-#include "test/support/OneSequence.h"
-#include "test/support/SmallModel.h"
+#include "test/support/PlanEngineTest.h"
 
 #include <cmath>
-#include <functional>
-#include <gtest/gtest.h>
 
 using namespace moert;
 using moek::Encoding;
-using moetest::expectRow;
-using moetest::OneSequence;
 using moetest::PhaseBuilder;
 using moetest::Ref;
+using moetest::setInt;
 using moetest::SmallModel;
-using moetest::TempDir;
+using moetest::Tokens;
 namespace fb = moert::fb;
 
 namespace {
@@ -52,7 +47,7 @@ public:
   }
 
   /// Logits after each of `tokens`.
-  std::vector<Values> reference(const std::vector<int32_t> &tokens) const {
+  std::vector<Values> reference(const Tokens &tokens) const {
     std::vector<Values> keys, values, result;
     for (size_t t = 0; t < tokens.size(); ++t) {
       Values h = embedded(tokens[t]);
@@ -186,54 +181,13 @@ private:
   }
 };
 
-class GroupedPlanTest : public testing::TestWithParam<const char *> {
-protected:
-  void SetUp() override {
-    if (!moek::hostSupports(*moek::isaFromName(GetParam())))
-      GTEST_SKIP() << "this CPU has no " << GetParam();
-  }
-  TempDir folder_;
-};
+using GroupedPlanTest = moetest::PlanEngineTest<GroupedPlan>;
 
-TEST_P(GroupedPlanTest, MatchesFloat64InBothPhases) {
-  const std::vector<int32_t> tokens = {3, 17, 39, 0, 8, 8, 21, 30, 5, 11, 2};
-  GroupedPlan plan(GetParam());
-  std::vector<SmallModel::Values> expected = plan.reference(tokens);
-  EngineOptions options;
-  options.threads = 2;
-  auto one = OneSequence::open(plan.builder.write(folder_), options);
-  ASSERT_TRUE(one.isOk()) << one.status().message();
-  for (size_t t = 0; t < tokens.size(); ++t) {
-    SCOPED_TRACE(t);
-    StatusOr<std::span<const float>> logits = one->append(tokens[t]);
-    ASSERT_TRUE(logits.isOk()) << logits.status().message();
-    expectRow(*logits, expected[t]);
-  }
-  auto other = OneSequence::open(plan.builder.write(folder_), options);
-  ASSERT_TRUE(other.isOk()) << other.status().message();
-  Status status = other->engine->appendAll(
-      other->sequence, tokens,
-      [&](size_t, int32_t position, std::span<const float> logits) {
-        SCOPED_TRACE(position);
-        expectRow(logits, expected[size_t(position)]);
-        return Status::ok();
-      });
-  EXPECT_TRUE(status.isOk()) << status.message();
+TEST_F(GroupedPlanTest, MatchesFloat64InBothPhases) {
+  expectFloat64({3, 17, 39, 0, 8, 8, 21, 30, 5, 11, 2});
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, GroupedPlanTest,
-                         testing::Values("ref", "avx2", "avx512"),
-                         [](const auto &info) {
-                           return std::string(info.param);
-                         });
-
-struct Refusal {
-  const char *name, *message;
-  std::function<void(GroupedPlan &)> damage;
-};
-void PrintTo(const Refusal &refusal, std::ostream *out) {
-  *out << refusal.name;
-}
+using Refusal = moetest::Refusal<GroupedPlan>;
 
 class GroupedProofTest : public testing::TestWithParam<Refusal> {};
 
@@ -241,11 +195,6 @@ TEST_P(GroupedProofTest, Refuses) {
   GroupedPlan plan("ref");
   GetParam().damage(plan);
   moetest::expectRefused(plan.builder, GetParam().message);
-}
-
-/// Integer parameter `index` of decode's `op`.
-auto setInt(const char *op, size_t index, int64_t value) {
-  return [=](GroupedPlan &p) { p.decode(op).ints[index] = value; };
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -303,6 +252,6 @@ INSTANTIATE_TEST_SUITE_P(
          "row is 128",
          [](GroupedPlan &p) { p.weightNamed("down_bias").row_stride = 132; }},
     }),
-    [](const auto &info) { return info.param.name; });
+    Refusal::nameOf);
 
 } // namespace

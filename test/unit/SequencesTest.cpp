@@ -1,7 +1,6 @@
 // Several sequences on one engine: what they share, what they do not, and how
 // they are kept in files.
-#include "kernels/Registry.h"
-#include "runtime/Engine.h"
+#include "test/support/PlanEngineTest.h"
 #include "test/support/SamplePlan.h"
 
 #include <algorithm>
@@ -19,62 +18,16 @@ using Logits = Request::Logits;
 namespace {
 constexpr int32_t kPage = moek::kKvPage;
 
-/// `count` tokens that depend on `seed`.
-std::vector<int32_t> textOf(uint32_t seed, int32_t count) {
-  std::vector<int32_t> tokens;
-  for (int32_t i = 0; i < count; ++i) {
-    seed = seed * 1664525 + 1013904223;
-    tokens.push_back(int32_t(seed >> 8) % SamplePlan::kVocab);
-  }
-  return tokens;
-}
-
-class SequencesTest : public ::testing::Test {
+class SequencesTest : public moetest::PlanEngineTest<SamplePlan> {
 protected:
   Engine &open(int32_t context = 3 * kPage, int32_t pages = 8,
                int32_t sequences = 4) {
-    sample_ = SamplePlan(isa(), {context, pages, sequences});
-    return reopen();
-  }
-  Engine &reopen() {
-    EngineOptions options;
-    options.threads = 1;
-    path_ = sample_.builder.write(folder_);
-    auto engine = Engine::open(path_, options);
-    EXPECT_TRUE(engine.isOk()) << engine.status().message();
-    engine_ = *std::move(engine);
-    return *engine_;
-  }
-  static const char *isa() {
-    return moek::hostSupports(moek::Isa::Avx2) ? "avx2" : "ref";
-  }
-
-  /// Relative to the largest.
-  void expectLogits(std::span<const float> actual,
-                    const std::vector<int32_t> &tokens) {
-    std::vector<double> expected = sample_.reference(tokens).back();
-    double scale = 0;
-    for (double value : expected)
-      scale = std::max(scale, std::abs(value));
-    ASSERT_EQ(actual.size(), expected.size());
-    for (size_t i = 0; i < actual.size(); ++i)
-      ASSERT_NEAR(actual[i], expected[i], 1e-5 * scale) << i;
-  }
-  void append(Sequence &sequence, std::span<const int32_t> tokens) {
-    StatusOr<std::span<const float>> logits = engine_->append(sequence, tokens);
-    ASSERT_TRUE(logits.isOk()) << logits.status().message();
-    std::span<const int32_t> all = sequence.tokens();
-    expectLogits(*logits, {all.begin(), all.end()});
+    return openOn(bestIsa(), SamplePlan::Room{context, pages, sequences});
   }
   std::string readFile(const std::string &path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-
-  TempDir folder_;
-  SamplePlan sample_;
-  std::string path_;
-  std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(SequencesTest, RowsOfAStepAreOfManySequences) {
@@ -106,8 +59,7 @@ TEST_F(SequencesTest, RowsOfAStepAreOfManySequences) {
       requests, [&](size_t i, int32_t position, std::span<const float> row) {
         seen.push_back(i);
         EXPECT_EQ(position + 1, sequences[i].position());
-        std::span<const int32_t> all = sequences[i].tokens();
-        expectLogits(row, {all.begin(), all.end()});
+        expectLogits(row, sequences[i].tokens());
         return Status::ok();
       });
   ASSERT_TRUE(status.isOk()) << status.message();
@@ -261,8 +213,8 @@ TEST_F(SequencesTest, AFullPoolFailsOneSequence) {
 
 // What a sequence was given before the pool was empty, it gives back.
 TEST_F(SequencesTest, ASequenceThatDoesNotFitHoldsNothing) {
-  sample_ = SamplePlan(isa(), {2 * kPage, 3, 1, 2 * kPage});
-  Engine &engine = reopen();
+  Engine &engine =
+      openOn(bestIsa(), SamplePlan::Room{2 * kPage, 3, 1, 2 * kPage});
   std::vector<int32_t> text = textOf(5, kPage + 1), more = textOf(6, 2 * kPage);
   Sequence a = engine.sequence(), b = engine.sequence();
   append(a, text);
@@ -271,8 +223,8 @@ TEST_F(SequencesTest, ASequenceThatDoesNotFitHoldsNothing) {
 }
 
 TEST_F(SequencesTest, NotANumberStopsOnlyWhoMetIt) {
-  sample_ = SamplePlan(isa(), {kPage, 4, 4});
-  sample_.fillRow("embed", 0, 39, NAN);
+  plan_.emplace(bestIsa(), SamplePlan::Room{kPage, 4, 4});
+  plan_->fillRow("embed", 0, 39, NAN);
   Engine &engine = reopen();
   Sequence a = engine.sequence(), b = engine.sequence(), c = engine.sequence();
   std::vector<int32_t> one = {3}, bad = {39}, three = {5};
@@ -315,7 +267,7 @@ TEST_F(SequencesTest, CancellationIsOfOneSequence) {
 
 TEST_F(SequencesTest, AStepRefusesWhatItCannotMean) {
   Engine &engine = open();
-  SamplePlan second(isa());
+  SamplePlan second(bestIsa());
   TempDir folder;
   auto stranger = Engine::open(second.builder.write(folder));
   ASSERT_TRUE(stranger.isOk());
@@ -335,8 +287,8 @@ TEST_F(SequencesTest, AStepRefusesWhatItCannotMean) {
 TEST_F(SequencesTest, ASavedSequenceGoesOn) {
   for (moek::KvType type : {moek::KvType::F32, moek::KvType::Q8_0}) {
     SCOPED_TRACE(int(type));
-    sample_ = SamplePlan(isa(), {3 * kPage, 8, 1, 5, type});
-    Engine *engine = &reopen();
+    Engine *engine =
+        &openOn(bestIsa(), SamplePlan::Room{3 * kPage, 8, 1, 5, type});
     std::vector<int32_t> text = textOf(6, kPage + 9);
     std::string file = folder_.path() + "/text.seq";
     std::vector<float> expected;
@@ -402,7 +354,7 @@ TEST_F(SequencesTest, DamagedAndForeignFilesAreRefused) {
   EXPECT_EQ(engine.freePages(), 2);
 
   // Of another plan.
-  sample_.builder.plan.model_name = "another";
+  plan_->builder.plan.model_name = "another";
   Engine &other = reopen();
   std::ofstream(file, std::ios::binary | std::ios::trunc) << good;
   Status status = other.restore(file).status();

@@ -2,17 +2,14 @@
 // streams are refused for.
 #include "kernels/KvCache.h"
 #include "kernels/SparseArgs.h"
-#include "runtime/Engine.h"
-#include "test/support/PlanBuilder.h"
-
-#include <functional>
-#include <gtest/gtest.h>
+#include "test/support/PlanEngineTest.h"
 
 using namespace moert;
 using moek::Encoding;
 using moetest::PhaseBuilder;
 using moetest::PlanBuilder;
 using moetest::Ref;
+using moetest::setInt;
 using moetest::TempDir;
 namespace fb = moert::fb;
 
@@ -104,25 +101,13 @@ auto setOperand(const char *op, size_t operand, const char *from,
     p.decode(op).operands[operand] = p.decode(from).operands[other];
   };
 }
-auto setInt(const char *op, size_t index, int64_t value) {
-  return [=](SparsePlan &p) { p.decode(op).ints[index] = value; };
-}
 auto setFloat(const char *op, double value) {
   return [=](SparsePlan &p) { p.decode(op).floats[0] = value; };
 }
 
-struct Refusal {
-  const char *name, *message;
-  std::function<void(SparsePlan &)> damage;
-};
-std::ostream &operator<<(std::ostream &out, const Refusal &refusal) {
-  return out << refusal.name;
-}
+using Refusal = moetest::Refusal<SparsePlan>;
 
-class SparseProofTest : public testing::TestWithParam<Refusal> {
-protected:
-  TempDir folder_;
-};
+class SparseProofTest : public testing::TestWithParam<Refusal> {};
 
 TEST(SparsePlanTest, IsTakenAsItIs) {
   TempDir folder;
@@ -134,11 +119,7 @@ TEST(SparsePlanTest, IsTakenAsItIs) {
 TEST_P(SparseProofTest, Refuses) {
   SparsePlan plan;
   GetParam().damage(plan);
-  auto engine = Engine::open(plan.builder.write(folder_), {});
-  ASSERT_FALSE(engine.isOk());
-  EXPECT_NE(engine.status().message().find(GetParam().message),
-            std::string::npos)
-      << engine.status().message();
+  moetest::expectRefused(plan.builder, GetParam().message);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -199,6 +180,6 @@ INSTANTIATE_TEST_SUITE_P(
          setInt("hash_router", 1, 3)},
         {"Scoring", "all experts have scores", setInt("hash_router", 2, 3)},
     }),
-    [](const auto &info) { return std::string(info.param.name); });
+    Refusal::nameOf);
 
 } // namespace

@@ -76,4 +76,37 @@ INSTANTIATE_TEST_SUITE_P(All, SentencePiece,
                            return name;
                          });
 
+// A quadratic tokenizer would take hours: each of these has 2^20 symbols, which
+// the vocabulary's own merges join, or which no merge does.
+class LongRuns : public testing::TestWithParam<const char *> {};
+
+TEST_P(LongRuns, OfOneCharacterAreEncodedInLinearTime) {
+  Tokenizer tokenizer = loadTokenizer(vocabularies + std::string(GetParam()));
+  for (std::string_view unit :
+       {" ", "a", "A", "\n", "\t", "=", "1", "'", "\x01", "\u00E9", "\u6F22",
+        "\u0301", "\u02B0", "\u2581", "\U0001F999"}) {
+    std::string text;
+    while (text.size() < 1 << 20)
+      text += unit;
+    std::vector<int32_t> ids = encode(tokenizer, text, true);
+    // Where the model spells spaces as U+2581, that is a space.
+    std::string back = tokenizer.decode(ids);
+    EXPECT_TRUE(back == text || back == std::string(text.size() / 3, ' '))
+        << "run of '" << unit << "'";
+    EXPECT_LE(ids.size(), text.size() + 1) << "run of '" << unit << "'";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LongRuns,
+                         testing::Values("bpe-llama-bpe.gguf", "bpe-qwen2.gguf",
+                                         "bpe-gpt-4o.gguf", "bpe-kimi-k2.gguf",
+                                         "ggml-vocab-llama-spm.gguf",
+                                         "spm-small.gguf"),
+                         [](const auto &info) {
+                           std::string name = info.param;
+                           name.resize(name.find('.'));
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
 } // namespace

@@ -83,10 +83,18 @@ TEST_F(Transformer, EveryArchitecturesFilesAreOneGraph) {
     }
     EXPECT_TRUE(module.get().lookupSymbol("forward"));
     EXPECT_TRUE(module.get().lookupSymbol("logits"));
-    // But keys and values of layers that read another's cache.
-    for (const std::string &note : notes())
-      EXPECT_THAT(note, testing::AnyOf(testing::Not(HasSubstr("not used")),
-                                       HasSubstr("attn_k.weight")));
+    // But keys, values and their norms of layers that read another's cache.
+    std::vector<std::string> unused = notes();
+    std::erase_if(unused, [](const std::string &note) {
+      return note.find("not used") == std::string::npos;
+    });
+    if (entry.path().stem() == "gemma4-ple")
+      EXPECT_THAT(unused, ElementsAre("9 tensors of the file are not used: "
+                                      "\"blk.4.attn_k.weight\", "
+                                      "\"blk.4.attn_v.weight\", "
+                                      "\"blk.4.attn_k_norm.weight\", ..."));
+    else
+      EXPECT_THAT(unused, ElementsAre());
   }
   seen.insert("internlm2"); // llama's graph by another name, as above.
   for (const moec::ArchitectureInfo &info : moec::supportedArchitectures())

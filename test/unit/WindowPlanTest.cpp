@@ -1,29 +1,22 @@
 // A layer that sees a window and keeps a ring of rows, before one that sees
 // all. What an engine computes of them against float64, what it evaluates again
 // behind a rewind, and what a plan of them is refused for.
-#include "kernels/Registry.h"
 #include "kernels/Ring.h"
-#include "runtime/Engine.h"
-#include "test/support/SmallModel.h"
-#include "test/support/TempDir.h"
+#include "test/support/PlanEngineTest.h"
 
 #include <atomic>
 #include <cmath>
-#include <functional>
-#include <gtest/gtest.h>
 
 using namespace moert;
 using moek::Encoding;
-using moetest::expectRow;
 using moetest::PhaseBuilder;
 using moetest::Ref;
+using moetest::setInt;
 using moetest::SmallModel;
-using moetest::TempDir;
-namespace fb = moert::fb;
+using moetest::Tokens;
 
 namespace {
 
-using Tokens = std::vector<int32_t>;
 constexpr int32_t kPage = moek::kKvPage;
 
 class WindowPlan : public SmallModel {
@@ -125,102 +118,21 @@ private:
   }
 };
 
-Tokens textOf(uint32_t seed, int32_t count) {
-  Tokens tokens;
-  for (int32_t i = 0; i < count; ++i) {
-    seed = seed * 1664525 + 1013904223;
-    tokens.push_back(int32_t(seed >> 8) % WindowPlan::kVocab);
-  }
-  return tokens;
-}
-
-class RingsTest : public testing::Test {
+class RingsTest : public moetest::PlanEngineTest<WindowPlan> {
 protected:
-  Engine &open(int32_t slots = 6, const char *isa = nullptr,
-               int32_t ubatch = WindowPlan::kUbatch) {
-    const char *best = moek::hostSupports(moek::Isa::Avx2) ? "avx2" : "ref";
-    plan_.emplace(isa ? isa : best, slots, ubatch);
-    EngineOptions options;
-    options.threads = 2;
-    auto engine = Engine::open(plan_->builder.write(folder_), options);
-    EXPECT_TRUE(engine.isOk()) << engine.status().message();
-    engine_ = *std::move(engine);
-    // Tokens that go through layers, not the head.
-    engine_->setObserver([&](const StepTimes &times) {
-      if (times.phase != "logits") {
-        evaluated_ += times.step.tokens;
-        ++steps_;
-      }
-    });
-    return *engine_;
+  Engine &open(int32_t ubatch = WindowPlan::kUbatch) {
+    return openOn(bestIsa(), /*slots=*/6, ubatch);
   }
-  /// Appends and looks at the logits; returns how many tokens were evaluated.
-  int append(Sequence &sequence, const Tokens &tokens) {
-    evaluated_ = steps_ = 0;
-    auto logits = engine_->append(sequence, tokens);
-    EXPECT_TRUE(logits.isOk()) << logits.status().message();
-    if (logits.isOk()) {
-      Tokens all(sequence.tokens().begin(), sequence.tokens().end());
-      expectRow(*logits, plan_->reference(all).back());
-    }
-    return evaluated_;
-  }
-
-  TempDir folder_;
-  std::optional<WindowPlan> plan_;
-  std::unique_ptr<Engine> engine_;
-  int evaluated_ = 0, steps_ = 0;
 };
 
 // Three times around the ring.
 TEST_F(RingsTest, MatchFloat64InAllPhases) {
-  const Tokens tokens = textOf(3, 3 * kPage + 20);
-  for (const char *isa : {"ref", "avx2", "avx512"}) {
-    if (!moek::hostSupports(*moek::isaFromName(isa)))
-      continue;
-    SCOPED_TRACE(isa);
-    Engine &engine = open(6, isa);
-    std::vector<SmallModel::Values> expected = plan_->reference(tokens);
-    Sequence one = engine.sequence(), all = engine.sequence();
-    for (size_t t = 0; t < tokens.size(); ++t) {
-      auto logits = engine.append(one, tokens[t]);
-      ASSERT_TRUE(logits.isOk()) << logits.status().message();
-      SCOPED_TRACE(t);
-      expectRow(*logits, expected[t]);
-    }
-    Status status = engine.appendAll(
-        all, tokens,
-        [&](size_t, int32_t position, std::span<const float> logits) {
-          SCOPED_TRACE(position);
-          expectRow(logits, expected[size_t(position)]);
-          return Status::ok();
-        });
-    EXPECT_TRUE(status.isOk()) << status.message();
-  }
+  expectFloat64(textOf(3, 3 * kPage + 20));
 }
 
 TEST_F(RingsTest, SequencesBesideOthersKeepTheirOwn) {
-  Engine &engine = open();
-  std::vector<Sequence> sequences;
-  for (uint32_t i = 0; i < 3; ++i) {
-    sequences.push_back(engine.sequence());
-    append(sequences[i], textOf(i, 40 + 50 * int32_t(i)));
-  }
-  for (int32_t token : {7, 1, 30}) {
-    std::vector<Request> requests;
-    for (Sequence &sequence : sequences)
-      requests.push_back({&sequence, {&token, 1}});
-    ASSERT_TRUE(
-        engine
-            .step(requests,
-                  [&](size_t i, int32_t, std::span<const float> row) {
-                    std::span<const int32_t> all = sequences[i].tokens();
-                    expectRow(
-                        row, plan_->reference({all.begin(), all.end()}).back());
-                    return Status::ok();
-                  })
-            .isOk());
-  }
+  open();
+  expectStepsOfMany({40, 90, 140});
 }
 
 // A ring has room for a step's rows beside the window: so far back nothing is
@@ -284,9 +196,23 @@ TEST_F(RingsTest, EqualPromptsShareUpToTheCheckpoint) {
   EXPECT_EQ(append(b, {9}), 1);
 }
 
+// Rewound to its beginning, a sequence of few tokens still has a ring.
+TEST_F(RingsTest, WhoTakesACheckpointGivesItsOwnRingBack) {
+  Engine &engine = open();
+  Tokens text = textOf(4, 2 * kPage + 30);
+  Sequence a = engine.sequence();
+  append(a, text);
+  for (int i = 0; i < 10; ++i) { // More than there are slots.
+    Sequence b = engine.sequence();
+    append(b, {1, 2, 3});
+    ASSERT_TRUE(b.rewind(0).isOk());
+    EXPECT_EQ(append(b, text), 30);
+  }
+}
+
 // Behind its last whole page a prompt has fewer rows than a ring has to spare.
 TEST_F(RingsTest, APromptNeedNotStopForItsCheckpoint) {
-  Engine &engine = open(6, nullptr, WindowPlan::kLargeUbatch);
+  Engine &engine = open(WindowPlan::kLargeUbatch);
   Tokens text = textOf(4, 2 * kPage + 30);
   Sequence a = engine.sequence();
   append(a, text);
@@ -322,10 +248,7 @@ TEST_F(RingsTest, ACancelledStepNeedNotBeEvaluatedAgain) {
   engine.setObserver([&](const StepTimes &) { cancel = ++steps == 1; });
   EXPECT_EQ(engine.append(a, textOf(3, 60)).status().code(),
             StatusCode::Cancelled);
-  engine.setObserver([&](const StepTimes &times) {
-    if (times.phase != "logits")
-      evaluated_ += times.step.tokens;
-  });
+  countEvaluated();
   cancel = false;
   EXPECT_EQ(append(a, {1}), 1);
 }
@@ -345,13 +268,7 @@ TEST_F(RingsTest, ASavedSequenceGoesOn) {
   EXPECT_EQ(append(*b, {3}), 2 * kPage);
 }
 
-struct Refusal {
-  const char *name, *message;
-  std::function<void(WindowPlan &)> damage;
-};
-void PrintTo(const Refusal &refusal, std::ostream *out) {
-  *out << refusal.name;
-}
+using Refusal = moetest::Refusal<WindowPlan>;
 
 class RingProofTest : public testing::TestWithParam<Refusal> {};
 
@@ -361,10 +278,6 @@ TEST_P(RingProofTest, Refuses) {
   moetest::expectRefused(plan.builder, GetParam().message);
 }
 
-/// Integer parameter `index` of the first `op`, which is of the near layer.
-auto setInt(const char *op, size_t index, int64_t value) {
-  return [=](WindowPlan &plan) { plan.decode(op).ints[index] = value; };
-}
 auto setRing(int64_t elements) {
   return [=](WindowPlan &plan) { plan.builder.plan.kv[1]->width = elements; };
 }
@@ -398,6 +311,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"Nothing", "width", setRing(0)},
         Refusal{"Large", "ends beyond the device's",
                 setRing(2 * kPage * kRow)}),
-    [](const auto &info) { return std::string(info.param.name); });
+    Refusal::nameOf);
 
 } // namespace

@@ -7,6 +7,7 @@
 
 #include "kernels/Activation.h"
 #include "test/kernels/GemmProblem.h"
+#include "test/kernels/Routing.h"
 #include "test/kernels/cuda/OnGpu.h"
 
 #include <algorithm>
@@ -196,28 +197,6 @@ TEST_P(QuantGemmTest, GateUpIsSiluOfGateTimesUp) {
     });
   }
 }
-
-/// `tokens` with `topK` distinct experts each, of which expert 1 is popular and
-/// expert 2 has none.
-struct Routing {
-  Routing(int32_t tokens, int32_t topK, int32_t experts, Random &random) {
-    for (int32_t t = 0; t < tokens; ++t)
-      for (int32_t j = 0; j < topK; ++j) {
-        int32_t e;
-        do
-          e = j == 0 && t % 3 ? 1 : random.below(experts);
-        while (e == 2 || std::count(ids.end() - j, ids.end(), e));
-        ids.push_back(e);
-      }
-    for (int32_t e = 0; e <= experts; ++e) {
-      offsets.push_back(int32_t(slots.size()));
-      for (size_t i = 0; i < ids.size(); ++i)
-        if (ids[i] == e)
-          slots.push_back(int32_t(i));
-    }
-  }
-  std::vector<int32_t> ids, offsets, slots;
-};
 
 TEST_P(QuantGemmTest, SlotsMeetTheirExperts) {
   Random random(53);

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Writes a tiny chat model that always thinks the same and answers the same.
+
+  chat_model.py OUT.gguf
+
+A Qwen3 with experts, about 1 MB of float weights, with the parts that chatting
+needs: a template with turns and reasoning, special tokens, an end of turn that is
+not the end of text. Its layers are random and weak, and the row of its output for
+a token is the embedding of the token before it: what comes next is what follows
+the last token in THOUGHT or ANSWER, in which no token comes twice.
+Standard library only.
+"""
+import argparse
+import math
+import os
+import random
+import sys
+from array import array
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from gguf_file import ARRAY, BOOL, FLOAT32, INT32, STRING, UINT32, GgufFile, Tensor
+
+THOUGHT = ["Whatever", " they", " asked"]
+ANSWER = ["I", " know", " one", " sentence", " by", " heart", ",", " and", " this", " is", " it", "."]
+
+# Reasoning is the model's to begin, unless a person turns it off, and is not repeated in later turns.
+TEMPLATE = """\
+{%- set unthought = '<think>\\n\\n</think>\\n\\n' %}
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\\n' }}
+    {{- unthought if message.role == 'assistant' }}
+    {{- message.content + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and not enable_thinking %}
+        {{- unthought }}
+    {%- endif %}
+{%- endif %}"""
+
+HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD, EXPERTS, USED, INNER = 96, 2, 4, 2, 32, 8, 2, 32
+CONTROL, USER_DEFINED = 3, 4
+
+
+def byte_alphabet():
+    """GPT-2's printable character for each byte."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return [chr(byte if byte in plain else next(others)) for byte in range(256)]
+
+
+class Vocabulary:
+    """All bytes, WORDS by merging them from the left, and special tokens."""
+
+    def __init__(self):
+        self.alphabet = byte_alphabet()
+        self.tokens, self.merges = list(self.alphabet), []
+        for word in [*THOUGHT, *ANSWER, "\n\n"]:
+            text = self.spelled(word)
+            for size in range(2, len(text) + 1):
+                if text[:size] not in self.tokens:
+                    self.tokens.append(text[:size])
+                    self.merges.append(f"{text[:size - 1]} {text[size - 1]}")
+        self.types = [1] * len(self.tokens)
+        for name, kind in (("<|endoftext|>", CONTROL), ("<|im_start|>", CONTROL), ("<|im_end|>", CONTROL),
+                           ("<think>", USER_DEFINED), ("</think>", USER_DEFINED)):
+            self.tokens.append(name)
+            self.types.append(kind)
+
+    def spelled(self, text):
+        return "".join(self.alphabet[byte] for byte in text.encode())
+
+    def id(self, text):
+        return self.tokens.index(text if text in self.tokens and len(text) > 1 else self.spelled(text))
+
+
+def normal(scale, *shape):
+    """A tensor of random numbers, whose shape is outermost first."""
+    return floats([random.gauss(0, scale) for _ in range(math.prod(shape))], *shape)
+
+
+def floats(values, *shape):
+    return Tensor("F32", reversed(shape), array("f", values).tobytes())
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("out")
+    a = p.parse_args()
+    random.seed(4)
+    vocabulary, model = Vocabulary(), GgufFile()
+    model.keys = {
+        "general.architecture": (STRING, "qwen3moe"),
+        "general.name": (STRING, "four-of-us"),
+        **{"qwen3moe." + name: (UINT32, value) for name, value in {
+            "context_length": 1024, "embedding_length": HIDDEN, "block_count": LAYERS,
+            "feed_forward_length": INNER, "attention.head_count": HEADS, "attention.head_count_kv": KV_HEADS,
+            "attention.key_length": HEAD, "attention.value_length": HEAD, "rope.dimension_count": HEAD,
+            "expert_count": EXPERTS, "expert_used_count": USED, "expert_feed_forward_length": INNER}.items()},
+        "qwen3moe.attention.layer_norm_rms_epsilon": (FLOAT32, 1e-6),
+        "qwen3moe.rope.freq_base": (FLOAT32, 1e6),
+        "tokenizer.ggml.model": (STRING, "gpt2"),
+        "tokenizer.ggml.pre": (STRING, "qwen2"),
+        "tokenizer.ggml.tokens": (ARRAY, (STRING, vocabulary.tokens)),
+        "tokenizer.ggml.token_type": (ARRAY, (INT32, vocabulary.types)),
+        "tokenizer.ggml.merges": (ARRAY, (STRING, vocabulary.merges)),
+        "tokenizer.ggml.eos_token_id": (UINT32, vocabulary.id("<|im_end|>")),
+        "tokenizer.ggml.padding_token_id": (UINT32, vocabulary.id("<|endoftext|>")),
+        "tokenizer.ggml.add_bos_token": (BOOL, False),
+        "tokenizer.chat_template": (STRING, TEMPLATE),
+    }
+    count = len(vocabulary.tokens)
+    embeddings = [[random.choice((-1.0, 1.0)) for _ in range(HIDDEN)] for _ in range(count)]
+    # The right one scores up to HIDDEN / 2 = 48, others that are ever said about 5, and all the rest 0.
+    output = [[0.0] * HIDDEN for _ in range(count)]
+    said = [[vocabulary.id(text) for text in texts] for texts in (
+        ["\n", "<think>", *THOUGHT, "</think>", "\n\n"], ["\n\n", *ANSWER, "<|im_end|>"])]
+    assert all(len(set(ids)) == len(ids) for ids in said) and len(set(said[0]) & set(said[1])) == 1
+    for ids in said:
+        for before, after in zip(ids, ids[1:]):
+            output[after] = [x / 2 for x in embeddings[before]]
+    tensors = model.tensors
+    tensors["token_embd.weight"] = floats(sum(embeddings, []), count, HIDDEN)
+    tensors["output_norm.weight"] = floats([1.0] * HIDDEN, HIDDEN)
+    tensors["output.weight"] = floats(sum(output, []), count, HIDDEN)
+    for layer in range(LAYERS):
+        shapes = {"attn_q": (HEADS * HEAD, HIDDEN), "attn_k": (KV_HEADS * HEAD, HIDDEN),
+                  "attn_v": (KV_HEADS * HEAD, HIDDEN), "attn_output": (HIDDEN, HEADS * HEAD),
+                  "ffn_gate_inp": (EXPERTS, HIDDEN), "ffn_gate_exps": (EXPERTS, INNER, HIDDEN),
+                  "ffn_up_exps": (EXPERTS, INNER, HIDDEN), "ffn_down_exps": (EXPERTS, HIDDEN, INNER)}
+        for name, size in {"attn_norm": HIDDEN, "ffn_norm": HIDDEN, "attn_q_norm": HEAD, "attn_k_norm": HEAD}.items():
+            tensors[f"blk.{layer}.{name}.weight"] = floats([1.0] * size, size)
+        for name, shape in shapes.items():
+            # Layers add about a quarter of the embedding's length each.
+            weak = 0.5 if name in ("attn_output", "ffn_down_exps") else 1
+            tensors[f"blk.{layer}.{name}.weight"] = normal(weak / math.sqrt(shape[-1]), *shape)
+    model.write(a.out)
+
+
+if __name__ == "__main__":
+    main()
