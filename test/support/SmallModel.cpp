@@ -9,7 +9,7 @@
 
 namespace moetest {
 
-Tokens moetest::tokensOf(uint32_t seed, int32_t count, int32_t vocab) {
+Tokens tokensOf(uint32_t seed, int32_t count, int32_t vocab) {
   Tokens tokens;
   for (int32_t i = 0; i < count; ++i) {
     seed = seed * 1664525 + 1013904223;

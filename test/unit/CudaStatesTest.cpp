@@ -31,10 +31,10 @@ protected:
     CudaDeviceFixture::TearDown();
   }
 
-  /// Appends and looks at the logits; returns how many tokens were evaluated.
   static Tokens textOf(uint32_t seed, int32_t count) {
     return tokensOf(seed, count, DeltaPlan::kVocab);
   }
+  /// Appends and looks at the logits; returns how many tokens were evaluated.
   int append(Sequence &sequence, const Tokens &tokens) {
     evaluated_ = 0;
     auto logits = engine_->append(sequence, tokens);

@@ -1,8 +1,9 @@
 // A layer that keeps a state and one that caches rows: what an engine computes
 // of them against float64, however sequences come to where they are, and what a
 // plan of it is refused for.
-#include "test/support/PlanEngineTest.h"
 #include "test/unit/DeltaPlan.h"
+
+#include "test/support/PlanEngineTest.h"
 
 #include <algorithm>
 #include <cmath>
