@@ -371,7 +371,23 @@ bool PlacementSearch::mayFit(const Candidate &candidate) const {
          candidate.gpuBytes - sharedBytes * gpuTotal <= gpuBudget();
 }
 
-/// What a climb from the best candidates comes to; none if none fits.
+/// What a climb from the best candidate that fits comes to.
+std::optional<PlacementSearch::Choice>
+PlacementSearch::climbed(ArrayRef<Candidate> sorted) const {
+  for (const Candidate &candidate : sorted) {
+    if (!mayFit(candidate))
+      continue;
+    Choice choice = choiceOf(candidate);
+    if (!choice.fits)
+      continue;
+    improve(choice);
+    return choice;
+  }
+  return std::nullopt;
+}
+
+/// The fastest of the best candidates, the first of them climbed from, with
+/// what is left of memory filled; none if none fits.
 std::optional<PlacementSearch::Choice>
 PlacementSearch::fastest(ArrayRef<Candidate> sorted) const {
   constexpr int kMostFilled = 4;
@@ -428,19 +444,17 @@ PlacementSearch::closest(std::vector<Candidate> candidates) const {
 PlacementSearch::Choice PlacementSearch::run() const {
   std::vector<Candidate> candidates = allCandidates();
   std::optional<Choice> best = fastest(candidates);
-  // Amounts of memory below that of the GPUs, the same of all machines.
-  constexpr int kRungs = 3;
-  constexpr double kRungsPerOctave = 4;
+  // Where climbs within less memory come to, the same amounts of all machines.
+  constexpr int kRungs = 8;
+  constexpr double kRungsPerOctave = 3;
   double octaves = gpuTotal > 0 ? std::log2(double(gpuBudget())) : 0;
   double highest = std::ceil(octaves * kRungsPerOctave) - 1;
   for (int i = 0; i < kRungs && highest > i; ++i) {
-    PlacementSearch smaller =
-        within(int64_t(std::exp2((highest - i) / kRungsPerOctave)));
-    // Of several GPUs, what each has of the layers depends on its memory.
-    std::optional<Choice> other =
-        smaller.fastest(gpuTotal > 1 ? smaller.allCandidates() : candidates);
+    int64_t bytes = int64_t(std::exp2((highest - i) / kRungsPerOctave));
+    std::optional<Choice> other = within(bytes).climbed(candidates);
     if (!other)
       continue;
+    improve(*other);
     fillAll(*other);
     if (!best || other->predicted.request < best->predicted.request)
       best = std::move(other);

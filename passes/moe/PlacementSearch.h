@@ -8,9 +8,9 @@
 // of each GPU's memory takes experts of layers whose other experts stay on the
 // host (SliceExperts.h): the first ones of a layer or two, or of many layers
 // those that a router profile has as used most. As such a climb may end lower
-// from a better start, it is made within less memory of GPUs too, within
-// fixed amounts that do not depend on how much there is: more of it does not
-// slow the prediction.
+// from a better start, it is also made within fixed amounts of less memory of
+// GPUs and from there on within all: so more of it does not slow the
+// prediction.
 //
 //===----------------------------------------------------------------------===//
 
@@ -99,6 +99,7 @@ private:
   int64_t gpuBudget() const;
   PlacementSearch within(int64_t gpuBytes) const;
   std::vector<Candidate> allCandidates() const;
+  std::optional<Choice> climbed(ArrayRef<Candidate> sorted) const;
   std::optional<Choice> fastest(ArrayRef<Candidate> sorted) const;
   Choice closest(std::vector<Candidate> candidates) const;
   bool mayFit(const Candidate &candidate) const;
