@@ -473,6 +473,16 @@ private:
     a.ids = i32("ids");
     a.weights = f32("weights");
   }
+  void fill(SplitChoicesArgs &a) const {
+    a.topK = o.integer("top_k");
+    a.last = o.integer("last");
+    a.ids = i32("ids");
+    a.weights = f32("weights");
+    a.firstIds = i32("first_ids");
+    a.firstWeights = f32("first_weights");
+    a.lastIds = i32("last_ids");
+    a.lastWeights = f32("last_weights");
+  }
   ExpertSlice slice() const {
     ExpertSlice slice;
     if (o.has("map"))

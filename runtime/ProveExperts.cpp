@@ -85,6 +85,18 @@ void proveHashRouter(OpProof &p) {
   p.rows(weights, 1, topK);
 }
 
+void proveSplitChoices(OpProof &p) {
+  p.positive("experts");
+  int32_t topK = p.integer("top_k", 2, INT32_MAX);
+  int32_t last = p.integer("last", 1, topK - 1);
+  p.rows(p.buffer("ids", Encoding::I32), 1, topK);
+  p.rows(p.buffer("weights", Encoding::F32), 1, topK);
+  p.rows(p.buffer("first_ids", Encoding::I32), 1, topK - last);
+  p.rows(p.buffer("first_weights", Encoding::F32), 1, topK - last);
+  p.rows(p.buffer("last_ids", Encoding::I32), 1, last);
+  p.rows(p.buffer("last_weights", Encoding::F32), 1, last);
+}
+
 void proveExpertGroup(OpProof &p) {
   BufferRef ids = p.buffer("ids", Encoding::I32);
   int32_t experts = p.positive("experts");

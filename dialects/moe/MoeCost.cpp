@@ -388,6 +388,17 @@ Works HashRouterOp::getWork(int64_t tokens, int64_t context) {
   return {logits, choose, {}};
 }
 
+Works SplitChoicesOp::getWork(int64_t tokens, int64_t context) {
+  double used = double(columns(getIds()));
+  // A comparison for each two choices; all are read and written once.
+  Works works{moving(double(tokens) * used * used,
+                     2 * rowBytes(tokens, {getIds(), getWeights()}))};
+  works.append(size_t(isGrouped(getFirstIds())) +
+                   size_t(isGrouped(getLastIds())),
+               StepWork());
+  return works;
+}
+
 /// With k of E experts per token, chosen uniformly and independently, T tokens
 /// touch E * (1 - (1 - k/E)^T) different ones. Of a slice k and E are those of
 /// it alone.

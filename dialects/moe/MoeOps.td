@@ -549,6 +549,21 @@ def Moe_HashRouterOp : Moe_ComputeOp<"hash_router"> {
   }];
 }
 
+def Moe_SplitChoicesOp : Moe_ComputeOp<"split_choices"> {
+  let summary = "a token's choices with the largest weights, and the others";
+  let description = [{
+    `ids`, `weights` [T, k] of a router of `experts` become [T, k - n] with the
+    largest weights, in falling order, and [T, n] with the rest.
+    ```mlir
+    %a, %wa, %b, %wb = moe.split_choices %ids, %w {experts = 64 : i64} : (tensor<?x6xi32>, tensor<?x6xf32>) -> (tensor<?x4xi32>, tensor<?x4xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+    ```
+  }];
+  let arguments = (ins Moe_Ids:$ids, Moe_Rows:$weights, I64Attr:$experts);
+  let results = (outs Moe_Ids:$first_ids, Moe_Rows:$first_weights,
+                      Moe_Ids:$last_ids, Moe_Rows:$last_weights);
+  let assemblyFormat = "$ids `,` $weights attr-dict `:` functional-type(operands, results)";
+}
+
 def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
   let summary = "routed FFN: sum over a token's experts of weight * ffn(x)";
   let description = [{

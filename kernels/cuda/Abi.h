@@ -137,6 +137,17 @@ struct RouterArgs {
   float scale;
 };
 
+struct SplitChoicesArgs {
+  const Step *step;
+  const int *ids;
+  const float *weights;
+  int *firstIds;
+  float *firstWeights;
+  int *lastIds;
+  float *lastWeights;
+  int topK, last;
+};
+
 /// moek::ExpertSlice, but that `count` says how many there are of all, too.
 struct ExpertSlice {
   const float *map;

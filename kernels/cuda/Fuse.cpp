@@ -46,6 +46,7 @@ constexpr Traits kTraits[] = {
     {"Embed.cu", false, false, true},
     {"RopeTable.cu", false, false, true},
     {"Router.cu", false, false, false},
+    {"SplitChoices.cu", false, false, true},
     {"ExpertGroup.cu", false, false, true, true},
     {"Quantize.cu", false, true, true},
     {"Rope.cu", false, true, true},

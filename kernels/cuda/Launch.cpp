@@ -155,6 +155,15 @@ std::vector<Launch> launches(const moek::RouterArgs &a,
                  int(a.scoring), a.normalize, a.scale})};
 }
 
+std::vector<Launch> launches(const moek::SplitChoicesArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch({"kernels/cuda/SplitChoices.cu", "split_choices", {}},
+                     {uint32_t(context.maxTokens)}, 32, 0,
+                     SplitChoicesArgs{context.step, a.ids, a.weights,
+                                      a.firstIds, a.firstWeights, a.lastIds,
+                                      a.lastWeights, a.topK, a.last})};
+}
+
 ExpertSlice sliceOf(const moek::ExpertSlice &slice, int32_t experts) {
   return {slice.map, slice.begin, slice.count ? slice.count : experts};
 }
@@ -396,6 +405,7 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
     MOE_LAUNCH(Attention)
     MOE_LAUNCH(SigmoidMul)
     MOE_LAUNCH(Router)
+    MOE_LAUNCH(SplitChoices)
     MOE_LAUNCH(ExpertGroup)
     MOE_LAUNCH(ExpertsCombine)
     MOE_LAUNCH(Copy)

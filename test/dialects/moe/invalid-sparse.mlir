@@ -77,3 +77,19 @@ func.func @limit(%x: tensor<?x40xf32>, %w: tensor<24x40xf32>, %d: tensor<40x24xf
   %y = moe.ffn %x, %w, %w, %d {limit = 1.5, fused} : (tensor<?x40xf32>, tensor<24x40xf32>, tensor<24x40xf32>, tensor<40x24xf32>) -> tensor<?x40xf32>
   return
 }
+
+// -----
+
+func.func @none_first(%i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error @below {{expected last_ids columns from 1 to 1, got 2}}
+  %a, %b, %c, %d = moe.split_choices %i, %w {experts = 9} : (tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x1xi32>, tensor<?x1xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func @lost(%i: tensor<?x5xi32>, %w: tensor<?x5xf32>) {
+  // expected-error @below {{expected first_ids columns 3 (those not in last_ids), got 2}}
+  %a, %b, %c, %d = moe.split_choices %i, %w {experts = 9} : (tensor<?x5xi32>, tensor<?x5xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}

@@ -42,6 +42,13 @@ func.func @streams(%y: tensor<?x40xf32>, %m: tensor<?x24xf32>, %s: tensor<3xf32>
   return %r : tensor<?x40xf32>
 }
 
+// CHECK-LABEL: func.func @choices
+func.func @choices(%i: tensor<?x5xi32>, %w: tensor<?x5xf32>) -> tensor<?x2xi32> {
+  // CHECK: moe.split_choices %{{.*}}, %{{.*}} {experts = 9 : i64} : (tensor<?x5xi32>, tensor<?x5xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+  %a, %b, %c, %d = moe.split_choices %i, %w {experts = 9} : (tensor<?x5xi32>, tensor<?x5xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return %c : tensor<?x2xi32>
+}
+
 // CHECK-LABEL: func.func @router
 func.func @router(%x: tensor<?x40xf32>, %t: tensor<?xi32>, %w: tensor<9x40xf32>, %e: tensor<263x3xi32>) -> tensor<?x3xf32> {
   // CHECK: moe.hash_router %{{.*}}, %{{.*}}, %{{.*}} table %{{.*}} {normalize, scoring = #moe.scoring<sqrt_softplus>}

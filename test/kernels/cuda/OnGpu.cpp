@@ -168,6 +168,15 @@ struct Moved {
     out(a.ids, tokens * a.topK * 4);
     out(a.weights, tokens * a.topK * 4);
   }
+  void move(SplitChoicesArgs &a) {
+    int64_t first = tokens * (a.topK - a.last) * 4;
+    in(a.ids, tokens * a.topK * 4);
+    in(a.weights, tokens * a.topK * 4);
+    out(a.firstIds, first);
+    out(a.firstWeights, first);
+    out(a.lastIds, tokens * a.last * 4);
+    out(a.lastWeights, tokens * a.last * 4);
+  }
   void move(ExpertGroupArgs &a) {
     in(a.ids, tokens * a.topK * 4);
     out(a.offsets, ((a.slice.count ? a.slice.count : a.experts) + 1) * 4);
@@ -280,6 +289,7 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
     MOE_OP(HeadLinear)
     MOE_OP(MlaAttention)
     MOE_OP(Router)
+    MOE_OP(SplitChoices)
     MOE_OP(ExpertGroup)
     MOE_OP(ExpertsLinear)
     MOE_OP(ExpertsGateUp)
