@@ -367,6 +367,19 @@ struct ExpertsGateUpArgs {
   const float *gateBias = nullptr, *upBias = nullptr; ///< [E, F] or null.
 };
 
+/// out = activation(gateScale[e] * gate, upScale[e] * up) of each expert's
+/// slots; others stay as they are.
+struct ExpertsActivationMulArgs {
+  const float *gate, *up; ///< [T * topK, cols]
+  /// [experts] or null: all 1. Of files that scale matrices as wholes.
+  const float *gateScale, *upScale;
+  const int32_t *offsets, *slots;
+  float *out; ///< May be gate or up.
+  int64_t cols;
+  int32_t experts, topK;
+  Activation activation = Activation::Silu;
+};
+
 struct ExpertsCombineArgs {
   const float *y;       ///< [T * topK, D]
   const float *weights; ///< [T, topK]

@@ -499,6 +499,19 @@ private:
     a.offsets = i32("offsets");
     a.slots = i32("slots");
   }
+  void fill(ExpertsActivationMulArgs &a) const {
+    a.experts = o.integer("experts");
+    a.topK = o.integer("top_k");
+    a.activation = Activation(o.integer("activation"));
+    a.cols = stride("out", a.topK);
+    a.gate = f32("gate");
+    a.up = f32("up");
+    a.gateScale = vector("gate_scale");
+    a.upScale = vector("up_scale");
+    a.offsets = i32("offsets");
+    a.slots = i32("slots");
+    a.out = f32("out");
+  }
   void fill(ExpertsLinearArgs &a) const {
     a.w = o.weight("w");
     a.gemm = o.gemm("w");

@@ -136,6 +136,19 @@ void proveExpertsGateUp(OpProof &p) {
   p.rows(out, topK, gate.rows());
 }
 
+void proveExpertsActivationMul(OpProof &p) {
+  BufferRef gate = p.buffer("gate", Encoding::F32);
+  BufferRef up = p.buffer("up", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  int32_t experts = p.positive("experts"), topK = p.positive("top_k");
+  p.vectors("gate_scale", experts, 1);
+  p.vectors("up_scale", experts, 1);
+  p.activation("activation");
+  proveGroups(p, experts, topK);
+  for (const BufferRef &rows : {gate, up, out})
+    p.rows(rows, topK, out.cols);
+}
+
 void proveExpertsCombine(OpProof &p) {
   BufferRef y = p.buffer("y", Encoding::F32);
   BufferRef weights = p.buffer("weights", Encoding::F32);

@@ -416,6 +416,14 @@ Works ExpertsOp::getWork(int64_t tokens, int64_t context) {
   double slots = double(tokens) * used;
   double touched = experts * (1 - std::pow(1 - used / experts, double(tokens)));
   Works works = gatedWork(*this, slots, touched, dim(getGate(), 1));
+  if (hasScales()) {
+    StepWork &activationMul = works[2]; // Behind gate and up.
+    for (Value scale : {getGateScale(), getUpScale()})
+      if (scale) {
+        activationMul.ops += slots * double(dim(getGate(), 1));
+        activationMul.weightBytes += touched * kF32Bytes;
+      }
+  }
   double results = rowBytes(slots, {getResult()});
   works.front().activationBytes +=
       rowBytes(tokens, {getX(), getIds(), getWeights()});

@@ -174,7 +174,8 @@ Steps ExpertsOp::getPlanSteps() {
   else
     steps.append({{OpCode::ExpertsLinear, {getGate()}},
                   {OpCode::ExpertsLinear, {getUp()}},
-                  {activationOf(getLimit())}});
+                  {hasScales() ? OpCode::ExpertsActivationMul
+                               : activationOf(getLimit())}});
   steps.push_back(
       {OpCode::ExpertsLinear, {getDown()}, ActivationSource::Inner});
   steps.push_back({OpCode::ExpertsCombine});

@@ -613,5 +613,11 @@ LogicalResult ExpertsOp::verify() {
   checkBiases("gate_bias", getGateBias(), inner);
   checkBiases("up_bias", getUpBias(), inner);
   checkBiases("down_bias", getDownBias(), hidden);
+  checkBiases("gate_scale", getGateScale(), 1);
+  checkBiases("up_scale", getUpScale(), 1);
+  checks.require(!hasScales() || (getLimit().isZero() && !getFused() &&
+                                  !getGateBias() && !getUpBias()),
+                 "expected neither a limit nor biases of gate and up beside "
+                 "scales, and no fused kernel");
   return checkResidual(checks, getResidual(), getResult()).result();
 }

@@ -569,6 +569,9 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
   let description = [{
     `gate`, `up` [E, F, D], `down` [E, D, F], each with a bias [E, F or D] or
     none; `ids`, `weights` [T, k]. `activation`, `limit` and `fused` as in `moe.ffn`.
+    `gate_scale`, `up_scale` [E, 1] multiply what an expert's matrix gives: factors
+    of files whose elements have few bits for them (NVFP4). That of `down` is the
+    router's `expert_scale`.
     With a `slice` the weights are those of some experts, and the sum is over the
     choices of these: a layer's experts on several devices are as many ops, whose
     results moe.add joins, in the order of the slices.
@@ -576,6 +579,7 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
   let arguments = (ins Moe_Rows:$x, Moe_Ids:$ids, Moe_Rows:$weights, Moe_Weight:$gate,
                        Moe_Weight:$up, Moe_Weight:$down, Optional<Moe_Vectors>:$gate_bias,
                        Optional<Moe_Vectors>:$up_bias, Optional<Moe_Vectors>:$down_bias,
+                       Optional<Moe_Vectors>:$gate_scale, Optional<Moe_Vectors>:$up_scale,
                        Optional<Moe_Rows>:$residual,
                        DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
                        DefaultValuedAttr<F64Attr, "0.0">:$limit,
@@ -583,8 +587,11 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `,` $ids `,` $weights `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)?
-    (`up_bias` $up_bias^)? (`down_bias` $down_bias^)? (`residual` $residual^)?
-    attr-dict `:` functional-type(operands, results)
+    (`up_bias` $up_bias^)? (`down_bias` $down_bias^)? (`gate_scale` $gate_scale^)?
+    (`up_scale` $up_scale^)? (`residual` $residual^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    bool hasScales() { return getGateScale() || getUpScale(); }
   }];
 }
 

@@ -162,6 +162,15 @@ struct ExpertGroupArgs {
   ExpertSlice slice;
 };
 
+struct ExpertsActivationMulArgs {
+  const Step *step;
+  const float *gate, *up, *gateScale, *upScale;
+  const int *offsets, *slots;
+  float *out;
+  i64 cols;
+  int experts;
+};
+
 struct ExpertsCombineArgs {
   const Step *step;
   const float *y, *weights;

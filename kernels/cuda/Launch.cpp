@@ -181,6 +181,19 @@ std::vector<Launch> launches(const moek::ExpertGroupArgs &a,
       ExpertGroupArgs{context.step, a.ids, a.offsets, a.slots, a.topK, slice})};
 }
 
+std::vector<Launch> launches(const moek::ExpertsActivationMulArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch(
+      {"kernels/cuda/ExpertsActivationMul.cu",
+       std::string("experts_activation_mul") + activationSuffix(a.activation),
+       {"MOE_ACTIVATION=" + std::to_string(int(a.activation))}},
+      {blocksFor(a.cols, kThreads), uint32_t(context.maxTokens * a.topK)},
+      kThreads, 0,
+      ExpertsActivationMulArgs{context.step, a.gate, a.up, a.gateScale,
+                               a.upScale, a.offsets, a.slots, a.out, a.cols,
+                               a.experts})};
+}
+
 std::vector<Launch> launches(const moek::ExpertsCombineArgs &a,
                              const LaunchContext &context) {
   return {makeLaunch(
@@ -407,6 +420,7 @@ std::vector<Launch> launchesOf(OpCode op, const void *args,
     MOE_LAUNCH(Router)
     MOE_LAUNCH(SplitChoices)
     MOE_LAUNCH(ExpertGroup)
+    MOE_LAUNCH(ExpertsActivationMul)
     MOE_LAUNCH(ExpertsCombine)
     MOE_LAUNCH(Copy)
 #undef MOE_LAUNCH

@@ -189,6 +189,15 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
       emitter.inst(step, {factors[0], factors[1], inner.buffer}, {},
                    {op.getLimit().convertToDouble()});
       break;
+    case OpCode::ExpertsActivationMul:
+      inner.buffer = factors[0];
+      emitter.inst(
+          step,
+          {factors[0], factors[1], emitter.weight(op.getGateScale()),
+           emitter.weight(op.getUpScale()), groups.offsets, groups.slots,
+           inner.buffer},
+          {matricesOf(op.getGate()), topK, int64_t(op.getActivation())});
+      break;
     case OpCode::ActivationMul:
       inner.buffer = factors[0];
       emitter.inst(step, {factors[0], factors[1], inner.buffer},

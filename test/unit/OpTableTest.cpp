@@ -54,7 +54,8 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "hyper_spread",
                                                "clamped_mul",
                                                "hash_router",
-                                               "split_choices"};
+                                               "split_choices",
+                                               "experts_activation_mul"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(opTable()[i].name, names[i]);

@@ -32,6 +32,7 @@ public:
     Ref scale = weight("scale", {1, 1, 3}), base = weight("base", {1, 1, 8});
     Ref ape = weight("ape", {1, kRatio, kHidden});
     Ref table = weight("table", {1, kVocab, 2});
+    Ref factors = weight("factors", {1, 8, 1});
     builder.plan.weights[table.index]->format = uint8_t(moek::Format::I32);
     Ref turns = builder.constant("inv_freq", {1, 0.1f});
     Ref keys = builder.kv(8), rows = builder.kv(8), entries = builder.kv(8);
@@ -70,6 +71,8 @@ public:
     p.emit("split_choices", {experts, shares, one, oneShare, other, otherShare},
            {8, 2, 1});
     p.emit("expert_group", {other, offsets, slots, none}, {8, 1, 0, 0});
+    p.emit("experts_activation_mul", {h, n, factors, none, offsets, slots, sum},
+           {8, 1, 0});
     p.emit("index_scores", {n, w, keys, scores}, {2, 8, 1}, {0.5});
     p.emit("index_select", {scores, chosen}, {kTopK, 1});
     p.emit("sparse_attention", {n, rows, entries, chosen, none, o},
@@ -214,6 +217,18 @@ INSTANTIATE_TEST_SUITE_P(
          setOperand("split_choices", 4, "hash_router", 3)},
         {"SplitWeights", "operand first_weights has 1 rows of 2 elements",
          setOperand("split_choices", 3, "linear", 3)},
+        {"Factors", "operand gate_scale is 8 x 1, expected 7 x 1",
+         setInt("experts_activation_mul", 0, 7)},
+        {"FactorsOfOthers", "groups 1 of 8 experts, but takes 1 of 7",
+         [](SparsePlan &p) {
+           fb::InstructionT &one = p.decode("experts_activation_mul");
+           one.operands[2] = fb::Operand();
+           one.ints[0] = 7;
+         }},
+        {"FactorsRows", "operand up has 1 rows of 2 elements per token",
+         setOperand("experts_activation_mul", 1, "linear", 3)},
+        {"FactorsActivation", "activation = 9",
+         setInt("experts_activation_mul", 2, 9)},
         {"SplitGroups", "operand ids has 1 rows of 1 elements per token",
          setInt("expert_group", 1, 2)},
     }),

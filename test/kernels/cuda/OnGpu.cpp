@@ -201,6 +201,13 @@ struct Moved {
     in(a.slots, tokens * a.topK * 4);
     out(a.out, floats(tokens * a.topK, a.outStride, a.gate.rows));
   }
+  void move(ExpertsActivationMulArgs &a) {
+    in(a.gateScale, a.experts * 4);
+    in(a.upScale, a.experts * 4);
+    in(a.offsets, (a.experts + 1) * 4);
+    in(a.slots, tokens * a.topK * 4);
+    inPair(a.gate, a.up, a.out, tokens * a.topK * a.cols * 4);
+  }
   void move(ExpertsCombineArgs &a) {
     in(a.y, tokens * a.topK * a.cols * 4);
     in(a.weights, tokens * a.topK * 4);
@@ -293,6 +300,7 @@ void runOnGpu(OpCode op, const void *args, const Step &step,
     MOE_OP(ExpertGroup)
     MOE_OP(ExpertsLinear)
     MOE_OP(ExpertsGateUp)
+    MOE_OP(ExpertsActivationMul)
     MOE_OP(ExpertsCombine)
     MOE_OP(KvStore)
     MOE_OP(Attention)
