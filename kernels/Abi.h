@@ -302,6 +302,18 @@ struct RouterArgs {
   const float *expertScale = nullptr; ///< [experts] or null: all 1.
 };
 
+/// Choices in falling order of their weights, equal ones as they were and those
+/// that are no number behind all others: topK - last of them, and the rest.
+struct SplitChoicesArgs {
+  const int32_t *ids;   ///< [T, topK]
+  const float *weights; ///< [T, topK]
+  int32_t *firstIds;    ///< [T, topK - last]
+  float *firstWeights;
+  int32_t *lastIds; ///< [T, last]
+  float *lastWeights;
+  int32_t topK, last;
+};
+
 /// The experts that a device has where a layer's are split between devices. It
 /// groups and adds up the choices of these alone, and leaves other slots as
 /// they are, which nobody reads; what devices have made is added up after.
@@ -353,6 +365,19 @@ struct ExpertsGateUpArgs {
   int32_t topK;
   Activation activation = Activation::Silu;
   const float *gateBias = nullptr, *upBias = nullptr; ///< [E, F] or null.
+};
+
+/// out = activation(gateScale[e] * gate, upScale[e] * up) of each expert's
+/// slots; others stay as they are.
+struct ExpertsActivationMulArgs {
+  const float *gate, *up; ///< [T * topK, cols]
+  /// [experts] or null: all 1. Of files that scale matrices as wholes.
+  const float *gateScale, *upScale;
+  const int32_t *offsets, *slots;
+  float *out; ///< May be gate or up.
+  int64_t cols;
+  int32_t experts, topK;
+  Activation activation = Activation::Silu;
 };
 
 struct ExpertsCombineArgs {

@@ -473,6 +473,16 @@ private:
     a.ids = i32("ids");
     a.weights = f32("weights");
   }
+  void fill(SplitChoicesArgs &a) const {
+    a.topK = o.integer("top_k");
+    a.last = o.integer("last");
+    a.ids = i32("ids");
+    a.weights = f32("weights");
+    a.firstIds = i32("first_ids");
+    a.firstWeights = f32("first_weights");
+    a.lastIds = i32("last_ids");
+    a.lastWeights = f32("last_weights");
+  }
   ExpertSlice slice() const {
     ExpertSlice slice;
     if (o.has("map"))
@@ -488,6 +498,19 @@ private:
     a.ids = i32("ids");
     a.offsets = i32("offsets");
     a.slots = i32("slots");
+  }
+  void fill(ExpertsActivationMulArgs &a) const {
+    a.experts = o.integer("experts");
+    a.topK = o.integer("top_k");
+    a.activation = Activation(o.integer("activation"));
+    a.cols = stride("out", a.topK);
+    a.gate = f32("gate");
+    a.up = f32("up");
+    a.gateScale = vector("gate_scale");
+    a.upScale = vector("up_scale");
+    a.offsets = i32("offsets");
+    a.slots = i32("slots");
+    a.out = f32("out");
   }
   void fill(ExpertsLinearArgs &a) const {
     a.w = o.weight("w");

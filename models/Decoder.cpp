@@ -85,6 +85,7 @@ Status endForward(ModelBuilder &model, const Decoder &decoder, Value x,
                        model.weight(tied ? "token_embd" : "output",
                                     {decoder.vocab, decoder.hidden}));
   x = model.create<moe::LmHeadOp>("output", logits, x, head);
+  MOE_ASSIGN_OR_RETURN(x, model.scaled(x, "output", "output", /*alone=*/true));
   model.end(softcap > 0 ? model.scale(x, "output_softcap", 1, softcap) : x);
   return Status::ok();
 }

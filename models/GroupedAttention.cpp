@@ -53,8 +53,9 @@ StatusOr<Value> project(ModelBuilder &model, const GroupedAttention &a,
   int64_t all = a.heads * a.key + a.kvHeads * (a.key + a.value);
   MOE_ASSIGN_OR_RETURN(Value matrix, model.weight(fused, {all, columnsOf(x)}));
   MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(fused + ".bias", all));
-  return model.linear(x, own, model.slice(matrix, begin, rows),
-                      model.slice(bias, begin, rows));
+  Value product = model.linear(x, own, model.slice(matrix, begin, rows),
+                               model.slice(bias, begin, rows));
+  return model.scaled(product, fused, own, /*alone=*/!bias);
 }
 
 /// Normed, where the file has a norm, over each of `heads` or over all

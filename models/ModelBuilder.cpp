@@ -4,6 +4,7 @@
 #include "runtime/base/Text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -202,6 +203,14 @@ StatusOr<Value> ModelBuilder::vectorsIfAny(const std::string &name,
   return find(name) ? vectors(name, count, length) : Value();
 }
 
+StatusOr<Value> ModelBuilder::numbersIfAny(const std::string &name,
+                                           int64_t count) {
+  MOE_ASSIGN_OR_RETURN(Value value, vectorIfAny(name, count));
+  if (value)
+    value.setType(RankedTensorType::get({count, 1}, builder_.getF32Type()));
+  return value;
+}
+
 StatusOr<std::vector<float>> ModelBuilder::floats(const std::string &name,
                                                   int64_t length) {
   MOE_ASSIGN_OR_RETURN(Value value, vector(name, length));
@@ -283,7 +292,30 @@ StatusOr<Value> ModelBuilder::linear(Value x, const std::string &name,
                                      int64_t outputs) {
   MOE_ASSIGN_OR_RETURN(Value matrix, weight(name, {outputs, columnsOf(x)}));
   MOE_ASSIGN_OR_RETURN(Value bias, vectorIfAny(name + ".bias", outputs));
-  return linear(x, name, matrix, bias);
+  return scaled(linear(x, name, matrix, bias), name, name, /*alone=*/!bias);
+}
+
+StatusOr<bool> ModelBuilder::hasScale(const std::string &name,
+                                      bool alone) const {
+  const GgufTensor *tensor = find(name + ".scale");
+  if (!tensor || alone)
+    return tensor != nullptr;
+  return error(StatusCode::Unsupported, *tensor,
+               "multiplies a weight that has a bias or a limit beside it, "
+               "which is not supported; use a file in another format than "
+               "NVFP4");
+}
+
+StatusOr<Value> ModelBuilder::scaled(Value product, const std::string &name,
+                                     const std::string &label, bool alone) {
+  MOE_ASSIGN_OR_RETURN(bool any, hasScale(name, alone));
+  if (!any)
+    return product;
+  MOE_ASSIGN_OR_RETURN(std::vector<float> factor, floats(name + ".scale", 1));
+  if (!std::isfinite(factor[0]))
+    return error(StatusCode::InvalidFile, *find(name + ".scale"),
+                 fmt::format("is {}; the file is damaged", factor[0]));
+  return scale(product, label + "_scale", double(factor[0]));
 }
 
 Value ModelBuilder::linear(Value x, const std::string &name, Value matrix,
@@ -293,11 +325,33 @@ Value ModelBuilder::linear(Value x, const std::string &name, Value matrix,
                                /*residual=*/nullptr);
 }
 
+StatusOr<Value> ModelBuilder::scaledFfn(Value x, const std::string &block,
+                                        const std::string &suffix,
+                                        int64_t inner, const std::string &label,
+                                        moe::Activation activation) {
+  MOE_ASSIGN_OR_RETURN(Value gate,
+                       linear(x, block + "ffn_gate" + suffix, inner));
+  MOE_ASSIGN_OR_RETURN(Value up, linear(x, block + "ffn_up" + suffix, inner));
+  Value product = create<moe::ActivationMulOp>(label + "_inner", gate.getType(),
+                                               gate, up, activation);
+  return linear(product, block + "ffn_down" + suffix, columnsOf(x));
+}
+
 StatusOr<Value> ModelBuilder::ffn(Value x, const std::string &block,
                                   const std::string &suffix, int64_t inner,
                                   const std::string &label,
                                   moe::Activation activation, double limit) {
   int64_t hidden = columnsOf(x);
+  bool isPlain = limit == 0 && !find(block + "ffn_gate" + suffix + ".bias") &&
+                 !find(block + "ffn_up" + suffix + ".bias") &&
+                 !find(block + "ffn_down" + suffix + ".bias");
+  bool hasScales = false;
+  for (const char *part : {"ffn_gate", "ffn_up", "ffn_down"}) {
+    MOE_ASSIGN_OR_RETURN(bool one, hasScale(block + part + suffix, isPlain));
+    hasScales |= one;
+  }
+  if (hasScales)
+    return scaledFfn(x, block, suffix, inner, label, activation);
   MOE_ASSIGN_OR_RETURN(Value gate,
                        weight(block + "ffn_gate" + suffix, {inner, hidden}));
   MOE_ASSIGN_OR_RETURN(Value up,
@@ -333,7 +387,9 @@ void ModelBuilder::noteUnusedTensors() {
   std::vector<std::string> names;
   size_t count = 0;
   for (const GgufTensor &tensor : model_.tensors()) {
-    if (isSkipped(tensor) || used_.contains(tensor.name))
+    // Those for activations of 4 bits; ours have 8 or more.
+    bool isOfInputs = std::string_view(tensor.name).ends_with(".input_scale");
+    if (isSkipped(tensor) || used_.contains(tensor.name) || isOfInputs)
       continue;
     if (++count <= kShown)
       names.push_back(quoted(tensor.name));

@@ -104,6 +104,10 @@ public:
   /// The same of an optional tensor: null where the file has none.
   moert::StatusOr<mlir::Value> vectorsIfAny(const std::string &tensor,
                                             int64_t count, int64_t length);
+  /// [count, 1]: what a vector in F32 has for each of `count` matrices. Null
+  /// where the file has none.
+  moert::StatusOr<mlir::Value> numbersIfAny(const std::string &tensor,
+                                            int64_t count);
   /// The elements themselves, of a vector in F32 that the compiler has to know.
   moert::StatusOr<std::vector<float>> floats(const std::string &tensor,
                                              int64_t length);
@@ -129,13 +133,22 @@ public:
   /// Parts of each group's columns from `offset` on, by part.
   mlir::Value regroup(mlir::Value x, const std::string &label, int64_t groups,
                       int64_t offset, llvm::ArrayRef<int64_t> parts);
-  /// With a bias where the file has `name`.bias.
+  /// With a bias where the file has `name`.bias; scaled().
   moert::StatusOr<mlir::Value> linear(mlir::Value x, const std::string &name,
                                       int64_t outputs);
   mlir::Value linear(mlir::Value x, const std::string &name, mlir::Value matrix,
                      mlir::Value bias);
+  /// What weight `name` gave, times `name`.scale where the file has that
+  /// (NVFP4). An error where it is not `alone`: there is a bias, or something
+  /// else that does not come after such a factor.
+  moert::StatusOr<mlir::Value> scaled(mlir::Value product,
+                                      const std::string &name,
+                                      const std::string &label, bool alone);
+  /// Whether the file has `name`.scale, which is to be `alone`.
+  moert::StatusOr<bool> hasScale(const std::string &name, bool alone) const;
   /// Weights `block`ffn_{gate,up,down}`suffix`, with the biases that there are.
-  /// A `limit` above 0 is one of gate and up.
+  /// A `limit` above 0 is one of gate and up. Where weights have scales it is
+  /// several ops, labelled by these.
   moert::StatusOr<mlir::Value>
   ffn(mlir::Value x, const std::string &block, const std::string &suffix,
       int64_t inner, const std::string &label,
@@ -152,6 +165,11 @@ private:
                                     bool isTable = false);
   moert::Status error(moert::StatusCode code, const GgufTensor &tensor,
                       std::string_view message) const;
+  /// ffn() of plain weights, times their scales.
+  moert::StatusOr<mlir::Value>
+  scaledFfn(mlir::Value x, const std::string &block, const std::string &suffix,
+            int64_t inner, const std::string &label,
+            mlir::moe::Activation activation);
   moert::Status requireF32(const GgufTensor &tensor) const;
   bool isSkipped(const GgufTensor &tensor) const;
   void noteUnusedTensors();

@@ -92,8 +92,17 @@ StatusOr<Value> loadExperts(ModelBuilder &model, int64_t experts,
 }
 
 struct ExpertWeights {
-  Value gate, up, down, gateBias, upBias, downBias;
+  Value gate, up, down, gateBias, upBias, downBias, gateScale, upScale;
 };
+
+/// Scales of experts' matrices `name`, a number each, where the file has any.
+StatusOr<Value> loadScales(ModelBuilder &model, const std::string &name,
+                           int64_t experts, bool alone) {
+  MOE_ASSIGN_OR_RETURN(bool any, model.hasScale(name, alone));
+  if (!any)
+    return Value();
+  return model.numbersIfAny(name + ".scale", experts);
+}
 
 StatusOr<ExpertWeights> loadWeights(ModelBuilder &model,
                                     const RoutedExperts &config,
@@ -129,6 +138,19 @@ StatusOr<ExpertWeights> loadWeights(ModelBuilder &model,
   MOE_ASSIGN_OR_RETURN(
       weights.downBias,
       model.vectorsIfAny(block + "ffn_down_exps.bias", experts, hidden));
+  bool alone = config.limit == 0 && !weights.gateBias && !weights.upBias;
+  bool isFused = model.has(fused); // One scale is of both then.
+  MOE_ASSIGN_OR_RETURN(weights.gateScale,
+                       loadScales(model,
+                                  isFused ? fused : block + "ffn_gate_exps",
+                                  experts, alone));
+  MOE_ASSIGN_OR_RETURN(weights.upScale,
+                       loadScales(model,
+                                  isFused ? fused : block + "ffn_up_exps",
+                                  experts, alone));
+  // That of down is the router's; it does not go together with a bias.
+  MOE_RETURN_IF_ERROR(
+      model.hasScale(block + "ffn_down_exps", !weights.downBias).status());
   return weights;
 }
 
@@ -208,8 +230,9 @@ StatusOr<Value> buildRoutedExperts(ModelBuilder &model,
   MOE_ASSIGN_OR_RETURN(Value shared, buildShared(model, config, block, x));
   Value mixed = model.create<moe::ExpertsOp>(
       block + "ffn_experts", x.getType(), x, router.ids, router.weights, w.gate,
-      w.up, w.down, w.gateBias, w.upBias, w.downBias, /*residual=*/nullptr,
-      config.activation, llvm::APFloat(config.limit), /*slice=*/nullptr,
+      w.up, w.down, w.gateBias, w.upBias, w.downBias, w.gateScale, w.upScale,
+      /*residual=*/nullptr, config.activation, llvm::APFloat(config.limit),
+      /*slice=*/nullptr,
       /*fused=*/false);
   if (!shared)
     return mixed;

@@ -96,7 +96,7 @@ private:
   Status checkContents(const fb::Instruction &instruction,
                        const OpSpec &spec) const;
   Contents written(const fb::Instruction &instruction, const OpSpec &spec,
-                   const OperandSpec &operand, uint32_t index) const;
+                   const Access &access, uint32_t index) const;
   int64_t expertsOf(const fb::Instruction &instruction,
                     const OpSpec &spec) const;
   void define(uint32_t region, const Contents &contents);
@@ -378,18 +378,23 @@ Status Walk::checkContents(const fb::Instruction &instruction,
   return Status::ok();
 }
 
-/// What `operand` holds after the instruction.
+/// What a written operand holds after the instruction.
 Contents Walk::written(const fb::Instruction &instruction, const OpSpec &spec,
-                       const OperandSpec &operand, uint32_t index) const {
+                       const Access &access, uint32_t index) const {
   if (spec.kind == OpKind::Copies)
     return regions_[accesses_[0].region].contents;
-  if (operand.indices == Indices::None)
+  Indices indices = access.operand->indices;
+  if (indices == Indices::None)
     return {};
   // Of a slice of the experts.
   int64_t here = intOf(instruction, spec, "count");
-  return {operand.indices, here > 0 ? here : expertsOf(instruction, spec),
-          intOf(instruction, spec, "top_k"), intOf(instruction, spec, "ratio"),
-          index};
+  // Choices of a token: as many as it has room for, some of those read or all.
+  int64_t topK =
+      indices == Indices::Experts
+          ? int64_t(regions_[access.region].bytesPerToken / sizeof(int32_t))
+          : intOf(instruction, spec, "top_k");
+  return {indices, here > 0 ? here : expertsOf(instruction, spec), topK,
+          intOf(instruction, spec, "ratio"), index};
 }
 
 /// Marks `target` as written: what lay over it is lost.
@@ -417,7 +422,7 @@ Status Walk::visit(uint32_t index) {
   MOE_RETURN_IF_ERROR(checkContents(instruction, spec));
   for (const Access &access : accesses_)
     if (access.writes)
-      define(access.region, written(instruction, spec, *access.operand, index));
+      define(access.region, written(instruction, spec, access, index));
   return Status::ok();
 }
 

@@ -85,6 +85,18 @@ void proveHashRouter(OpProof &p) {
   p.rows(weights, 1, topK);
 }
 
+void proveSplitChoices(OpProof &p) {
+  p.positive("experts");
+  int32_t topK = p.integer("top_k", 2, INT32_MAX);
+  int32_t last = p.integer("last", 1, topK - 1);
+  p.rows(p.buffer("ids", Encoding::I32), 1, topK);
+  p.rows(p.buffer("weights", Encoding::F32), 1, topK);
+  p.rows(p.buffer("first_ids", Encoding::I32), 1, topK - last);
+  p.rows(p.buffer("first_weights", Encoding::F32), 1, topK - last);
+  p.rows(p.buffer("last_ids", Encoding::I32), 1, last);
+  p.rows(p.buffer("last_weights", Encoding::F32), 1, last);
+}
+
 void proveExpertGroup(OpProof &p) {
   BufferRef ids = p.buffer("ids", Encoding::I32);
   int32_t experts = p.positive("experts");
@@ -122,6 +134,19 @@ void proveExpertsGateUp(OpProof &p) {
   proveGroups(p, gate.outer(), topK);
   p.rows(act, 1, gate.cols());
   p.rows(out, topK, gate.rows());
+}
+
+void proveExpertsActivationMul(OpProof &p) {
+  BufferRef gate = p.buffer("gate", Encoding::F32);
+  BufferRef up = p.buffer("up", Encoding::F32);
+  BufferRef out = p.buffer("out", Encoding::F32);
+  int32_t experts = p.positive("experts"), topK = p.positive("top_k");
+  p.vectors("gate_scale", experts, 1);
+  p.vectors("up_scale", experts, 1);
+  p.activation("activation");
+  proveGroups(p, experts, topK);
+  for (const BufferRef &rows : {gate, up, out})
+    p.rows(rows, topK, out.cols);
 }
 
 void proveExpertsCombine(OpProof &p) {

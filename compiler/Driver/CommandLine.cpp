@@ -109,6 +109,7 @@ std::string commandLine(const CompileRequest &request) {
   addNumber("--ubatch", &CompileRequest::ubatch);
   addNumber("--experts", &CompileRequest::experts);
   line += profileOptions(request);
+  addNumber("--defer-experts", &CompileRequest::deferExperts);
   addText("--kv-type", &CompileRequest::kvType);
   addText("--mla", &CompileRequest::mla);
   addText("--weights", &CompileRequest::weights);
@@ -151,7 +152,7 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
   }
   return fmt::format(
       "{} {}{}{} --ubatch {} --kv-type {} --mla {} "
-      "--weights {}{}{}{}{}{}",
+      "--weights {}{}{}{}{}{}{}",
       machine,
       request.ladder.empty() ? fmt::format("--ctx {}", context)
                              : "--ladder " + ladderWord(request.ladder),
@@ -165,6 +166,9 @@ moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
       request.checksums == "auto" ? "" : " --checksums " + request.checksums,
       request.experts ? fmt::format(" --experts {}", request.experts)
                       : profileOptions(request),
+      request.deferExperts
+          ? fmt::format(" --defer-experts {}", request.deferExperts)
+          : "",
       request.gpuArchs.empty()
           ? ""
           : fmt::format(" --gpu-arch {}", fmt::join(request.gpuArchs, ",")),

@@ -93,6 +93,7 @@ Status fillOptions(const CompileRequest &request, int64_t context,
   options.kvBudget = request.kvBudget;
   options.ubatch = std::min(request.ubatch, context);
   options.experts = request.experts;
+  options.deferExperts = request.deferExperts;
   for (const std::string &rule : request.place)
     options.place.push_back(rule);
   for (const std::string &rule : request.tensorRules)

@@ -26,6 +26,7 @@ std::optional<StatusCode> userFailureOf(std::string_view pass) {
       {"moe-size-caches", StatusCode::DoesNotFit},
       {"moe-absorb-mla", StatusCode::Usage},
       {"moe-reduce-experts", StatusCode::Usage},
+      {"moe-defer-experts", StatusCode::Usage},
       {"moe-apply-rules", StatusCode::Usage},
       {"moe-place-devices", StatusCode::DoesNotFit},
       {"moe-stream-experts", StatusCode::Usage},

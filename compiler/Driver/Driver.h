@@ -45,6 +45,8 @@ struct CompileRequest {
   /// may be left out by it (RouterProfile.h); "" for none.
   std::string routerProfile;
   float maxDroppedMass = 0;
+  /// Of a token's experts of a layer, how many generation adds a layer later.
+  int64_t deferExperts = 0;
   std::string mla = "auto";
   std::string weights = "auto";
   std::string weightsFile; ///< "" for one beside the plan.

@@ -48,11 +48,30 @@ bool isChosen(ExpertSliceAttr slice) {
          }) == slice.getCount();
 }
 
+/// Whether an operand of `op` comes of an op that is `like` this.
+bool readsFrom(Operation *op, function_ref<bool(Operation *)> like) {
+  return llvm::any_of(op->getOperands(), [&](Value value) {
+    return value.getDefiningOp() && like(value.getDefiningOp());
+  });
+}
+
+bool isLate(Operation *op) { return op->hasAttr(kDeferredAttr); }
+
+/// Whether `op` chooses, computes or adds experts that are a layer late
+/// (passes/moe/DeferExperts.cpp), and goes where the others are.
+bool isOfLate(Operation *op) {
+  return isa<SplitChoicesOp>(op) || isLate(op) ||
+         (isa<AddOp>(op) && readsFrom(op, isLate));
+}
+
 /// Whether `op` adds up what slices of the experts have made: it goes where it
 /// is best for them.
 bool addsSlices(Operation *op) {
-  return isa<AddOp>(op) && llvm::any_of(op->getOperands(), [](Value value) {
-           return bool(sliceOf(value.getDefiningOp()));
+  return isa<AddOp>(op) && readsFrom(op, [](Operation *summand) {
+           // With what was late.
+           if (isOfLate(summand) && isa<AddOp>(summand))
+             summand = summand->getOperand(0).getDefiningOp();
+           return bool(sliceOf(summand));
          });
 }
 
@@ -77,7 +96,7 @@ std::string placedRules(ModuleOp module) {
       // had it, not placement.
       if (!device || isa<TransferOp>(op.getOperation()) ||
           op->hasAttr(kStreamedAttr) || function.getName() == kStreamedName ||
-          !op->hasAttr(kLabelAttr) || addsSlices(op))
+          !op->hasAttr(kLabelAttr) || addsSlices(op) || isOfLate(op))
         return;
       std::optional<int64_t> layer = layerOf(op);
       ExpertSliceAttr slice = sliceOf(op);

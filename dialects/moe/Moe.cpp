@@ -209,6 +209,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kNotesAttr, isKind<ArrayAttr>, "an array"},
       {kKvRowsAttr, isKind<IntegerAttr>, "an integer"},
       {kFrequenciesAttr, isFrequencies, "numbers from 0 on, not all 0"},
+      {kDeferredAttr, isKind<UnitAttr>, "without a value"},
       // Of passes/moe/StreamExperts.h.
       {"moe.streamed", isKind<UnitAttr>, "without a value"},
   };

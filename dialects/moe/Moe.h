@@ -117,6 +117,9 @@ inline constexpr llvm::StringLiteral kLabelAttr = "moe.label";
 inline constexpr llvm::StringLiteral kDeviceAttr = "moe.device";
 inline constexpr llvm::StringLiteral kKernelsAttr = "moe.kernels";
 inline constexpr llvm::StringLiteral kReasonAttr = "moe.reason";
+/// On what nobody waits for before the next layer's experts (passes/moe/
+/// DeferExperts.cpp): what others wait for goes first.
+inline constexpr llvm::StringLiteral kDeferredAttr = "moe.deferred";
 /// On functions: the #moe.phase they are compiled for.
 inline constexpr llvm::StringLiteral kPhaseAttr = "moe.phase";
 /// On the module: model facts (a dictionary), file list, target description.

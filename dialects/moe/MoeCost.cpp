@@ -388,6 +388,17 @@ Works HashRouterOp::getWork(int64_t tokens, int64_t context) {
   return {logits, choose, {}};
 }
 
+Works SplitChoicesOp::getWork(int64_t tokens, int64_t context) {
+  double used = double(columns(getIds()));
+  // A comparison for each two choices; all are read and written once.
+  Works works{moving(double(tokens) * used * used,
+                     2 * rowBytes(tokens, {getIds(), getWeights()}))};
+  works.append(size_t(isGrouped(getFirstIds())) +
+                   size_t(isGrouped(getLastIds())),
+               StepWork());
+  return works;
+}
+
 /// With k of E experts per token, chosen uniformly and independently, T tokens
 /// touch E * (1 - (1 - k/E)^T) different ones. Of a slice k and E are those of
 /// it alone.
@@ -405,6 +416,14 @@ Works ExpertsOp::getWork(int64_t tokens, int64_t context) {
   double slots = double(tokens) * used;
   double touched = experts * (1 - std::pow(1 - used / experts, double(tokens)));
   Works works = gatedWork(*this, slots, touched, dim(getGate(), 1));
+  if (hasScales()) {
+    StepWork &activationMul = works[2]; // Behind gate and up.
+    for (Value scale : {getGateScale(), getUpScale()})
+      if (scale) {
+        activationMul.ops += slots * double(dim(getGate(), 1));
+        activationMul.weightBytes += touched * kF32Bytes;
+      }
+  }
   double results = rowBytes(slots, {getResult()});
   works.front().activationBytes +=
       rowBytes(tokens, {getX(), getIds(), getWeights()});

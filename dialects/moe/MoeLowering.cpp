@@ -134,6 +134,8 @@ bool moe::isGrouped(Value ids) {
   return ids.use_empty() || llvm::any_of(ids.getUsers(), [](Operation *user) {
            if (auto transfer = dyn_cast<TransferOp>(user))
              return isGrouped(transfer.getResult());
+           if (isa<SplitChoicesOp>(user))
+             return false; // It has lists made of its own results.
            auto experts = dyn_cast<ExpertsOp>(user);
            return !experts || !experts.getSliceAttr();
          });
@@ -155,6 +157,14 @@ Steps HashRouterOp::getPlanSteps() {
   return routerSteps(getWeight(), OpCode::HashRouter, getIds());
 }
 
+Steps SplitChoicesOp::getPlanSteps() {
+  Steps steps{{OpCode::SplitChoices}};
+  for (Value ids : {getFirstIds(), getLastIds()})
+    if (moe::isGrouped(ids))
+      steps.push_back({OpCode::ExpertGroup});
+  return steps;
+}
+
 Steps ExpertsOp::getPlanSteps() {
   Steps steps;
   if (getSliceAttr())
@@ -164,7 +174,8 @@ Steps ExpertsOp::getPlanSteps() {
   else
     steps.append({{OpCode::ExpertsLinear, {getGate()}},
                   {OpCode::ExpertsLinear, {getUp()}},
-                  {activationOf(getLimit())}});
+                  {hasScales() ? OpCode::ExpertsActivationMul
+                               : activationOf(getLimit())}});
   steps.push_back(
       {OpCode::ExpertsLinear, {getDown()}, ActivationSource::Inner});
   steps.push_back({OpCode::ExpertsCombine});

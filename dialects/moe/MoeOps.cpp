@@ -551,6 +551,31 @@ LogicalResult HashRouterOp::verify() {
       .result();
 }
 
+LogicalResult SplitChoicesOp::verify() {
+  OpChecks checks(*this);
+  checks.tokens({getIds(), getWeights(), getFirstIds(), getFirstWeights(),
+                 getLastIds(), getLastWeights()});
+  for (auto [what, ids] : {std::pair("ids rank", getIds()),
+                           {"first_ids rank", getFirstIds()},
+                           {"last_ids rank", getLastIds()}})
+    checks.equal(what, 2, "(one row per token)",
+                 cast<RankedTensorType>(ids.getType()).getRank());
+  if (failed(checks.result()))
+    return failure();
+  int64_t used = columns(getIds()), last = columns(getLastIds());
+  return checks.range("ids columns", 2, getExperts(), used)
+      .equal("weights columns", used, "to match ids columns",
+             columns(getWeights()))
+      .range("last_ids columns", 1, used - 1, last)
+      .equal("last_weights columns", last, "to match last_ids columns",
+             columns(getLastWeights()))
+      .equal("first_ids columns", used - last, "(those not in last_ids)",
+             columns(getFirstIds()))
+      .equal("first_weights columns", used - last, "to match first_ids columns",
+             columns(getFirstWeights()))
+      .result();
+}
+
 LogicalResult ExpertsOp::verify() {
   OpChecks checks(*this);
   checkLimit(checks, *this);
@@ -588,5 +613,11 @@ LogicalResult ExpertsOp::verify() {
   checkBiases("gate_bias", getGateBias(), inner);
   checkBiases("up_bias", getUpBias(), inner);
   checkBiases("down_bias", getDownBias(), hidden);
+  checkBiases("gate_scale", getGateScale(), 1);
+  checkBiases("up_scale", getUpScale(), 1);
+  checks.require(!hasScales() || (getLimit().isZero() && !getFused() &&
+                                  !getGateBias() && !getUpBias()),
+                 "expected neither a limit nor biases of gate and up beside "
+                 "scales, and no fused kernel");
   return checkResidual(checks, getResidual(), getResult()).result();
 }

@@ -549,11 +549,29 @@ def Moe_HashRouterOp : Moe_ComputeOp<"hash_router"> {
   }];
 }
 
+def Moe_SplitChoicesOp : Moe_ComputeOp<"split_choices"> {
+  let summary = "a token's choices with the largest weights, and the others";
+  let description = [{
+    `ids`, `weights` [T, k] of a router of `experts` become [T, k - n] with the
+    largest weights, in falling order, and [T, n] with the rest.
+    ```mlir
+    %a, %wa, %b, %wb = moe.split_choices %ids, %w {experts = 64 : i64} : (tensor<?x6xi32>, tensor<?x6xf32>) -> (tensor<?x4xi32>, tensor<?x4xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+    ```
+  }];
+  let arguments = (ins Moe_Ids:$ids, Moe_Rows:$weights, I64Attr:$experts);
+  let results = (outs Moe_Ids:$first_ids, Moe_Rows:$first_weights,
+                      Moe_Ids:$last_ids, Moe_Rows:$last_weights);
+  let assemblyFormat = "$ids `,` $weights attr-dict `:` functional-type(operands, results)";
+}
+
 def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_ResidualOpInterface]> {
   let summary = "routed FFN: sum over a token's experts of weight * ffn(x)";
   let description = [{
     `gate`, `up` [E, F, D], `down` [E, D, F], each with a bias [E, F or D] or
     none; `ids`, `weights` [T, k]. `activation`, `limit` and `fused` as in `moe.ffn`.
+    `gate_scale`, `up_scale` [E, 1] multiply what an expert's matrix gives: factors
+    of files whose elements have few bits for them (NVFP4). That of `down` is the
+    router's `expert_scale`.
     With a `slice` the weights are those of some experts, and the sum is over the
     choices of these: a layer's experts on several devices are as many ops, whose
     results moe.add joins, in the order of the slices.
@@ -561,6 +579,7 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
   let arguments = (ins Moe_Rows:$x, Moe_Ids:$ids, Moe_Rows:$weights, Moe_Weight:$gate,
                        Moe_Weight:$up, Moe_Weight:$down, Optional<Moe_Vectors>:$gate_bias,
                        Optional<Moe_Vectors>:$up_bias, Optional<Moe_Vectors>:$down_bias,
+                       Optional<Moe_Vectors>:$gate_scale, Optional<Moe_Vectors>:$up_scale,
                        Optional<Moe_Rows>:$residual,
                        DefaultValuedAttr<Moe_ActivationAttr, "::mlir::moe::Activation::Silu">:$activation,
                        DefaultValuedAttr<F64Attr, "0.0">:$limit,
@@ -568,8 +587,11 @@ def Moe_ExpertsOp : Moe_ComputeOp<"experts", [AttrSizedOperandSegments, Moe_Resi
   let results = (outs Moe_Rows:$result);
   let assemblyFormat = [{
     $x `,` $ids `,` $weights `,` $gate `,` $up `,` $down (`gate_bias` $gate_bias^)?
-    (`up_bias` $up_bias^)? (`down_bias` $down_bias^)? (`residual` $residual^)?
-    attr-dict `:` functional-type(operands, results)
+    (`up_bias` $up_bias^)? (`down_bias` $down_bias^)? (`gate_scale` $gate_scale^)?
+    (`up_scale` $up_scale^)? (`residual` $residual^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    bool hasScales() { return getGateScale() || getUpScale(); }
   }];
 }
 

@@ -39,7 +39,8 @@ struct PlanStep {
 bool residualDiesIn(Operation *op, Value residual);
 
 /// Whether the slots of a router's choice are grouped by expert once for those
-/// who read it: all but slices of the experts, which group their own.
+/// who read it: all but slices of the experts, which group their own, and
+/// moe.split_choices, which chooses some of it.
 bool isGrouped(Value ids);
 
 } // namespace mlir::moe

@@ -17,6 +17,9 @@
 
 namespace mlir::plan {
 
+/// On a plan.inst until plan-order: nobody waits for it for long.
+inline constexpr llvm::StringLiteral kLateAttr = "plan.late";
+
 /// The format of this name, or none.
 std::optional<moek::Format> formatFromName(llvm::StringRef name);
 

@@ -3,6 +3,7 @@
 #ifndef MOE_KERNELS_CPU_EXPERTS_H
 #define MOE_KERNELS_CPU_EXPERTS_H
 
+#include "kernels/cpu/Elementwise.h"
 #include "kernels/cpu/Gemm.h"
 
 namespace moek {
@@ -142,6 +143,28 @@ void run(const ExpertsGateUpArgs &a, const Step &step, const Worker &worker) {
           });
         });
       });
+}
+
+/// Workers share columns, as a token has few slots.
+template <class S>
+void run(const ExpertsActivationMulArgs &a, const Step &step,
+         const Worker &worker) {
+  Range share = shareOf(a.cols, kNormGrain, worker);
+  withActivation<S>(a.activation, [&](auto activation) {
+    for (int64_t e = 0; e < a.experts; ++e) {
+      auto gateScale = S::set(a.gateScale ? a.gateScale[e] : 1);
+      auto upScale = S::set(a.upScale ? a.upScale[e] : 1);
+      for (int32_t i = a.offsets[e]; i < a.offsets[e + 1]; ++i) {
+        int64_t row = a.slots[i] * a.cols;
+        forVectors<S>(
+            row + share.begin, row + share.end, [&](int64_t c, auto lanes) {
+              lanes.store(a.out + c,
+                          activation(S::mul(gateScale, lanes.load(a.gate + c)),
+                                     S::mul(upScale, lanes.load(a.up + c))));
+            });
+      }
+    }
+  });
 }
 
 } // namespace moek

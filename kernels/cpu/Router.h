@@ -167,6 +167,38 @@ void run(const HashRouterArgs &a, const Step &step, const Worker &worker) {
                    r.weights + t * r.topK);
 }
 
+/// Of `topK` weights, how many come before that of choice `j`. No two choices
+/// have as many, whatever the weights are.
+template <class S>
+int32_t placeByWeight(const float *weights, int32_t topK, int32_t j) {
+  auto sorted = [](float x) {
+    return x == x ? x : -std::numeric_limits<float>::infinity();
+  };
+  float own = sorted(weights[j]);
+  int32_t before = 0;
+  for (int32_t i = 0; i < topK; ++i) {
+    float other = sorted(weights[i]);
+    before += other > own || (other == own && i < j);
+  }
+  return before;
+}
+
+template <class S>
+void run(const SplitChoicesArgs &a, const Step &step, const Worker &worker) {
+  Range tokens = shareOf(step.tokens, 1, worker);
+  int32_t first = a.topK - a.last;
+  for (int64_t t = tokens.begin; t < tokens.end; ++t) {
+    const float *weights = a.weights + t * a.topK;
+    for (int32_t j = 0; j < a.topK; ++j) {
+      int32_t place = placeByWeight<S>(weights, a.topK, j);
+      bool isFirst = place < first;
+      int64_t at = isFirst ? t * first + place : t * a.last + place - first;
+      (isFirst ? a.firstIds : a.lastIds)[at] = a.ids[t * a.topK + j];
+      (isFirst ? a.firstWeights : a.lastWeights)[at] = weights[j];
+    }
+  }
+}
+
 } // namespace moek
 
 #endif // MOE_KERNELS_CPU_ROUTER_H

@@ -137,6 +137,17 @@ struct RouterArgs {
   float scale;
 };
 
+struct SplitChoicesArgs {
+  const Step *step;
+  const int *ids;
+  const float *weights;
+  int *firstIds;
+  float *firstWeights;
+  int *lastIds;
+  float *lastWeights;
+  int topK, last;
+};
+
 /// moek::ExpertSlice, but that `count` says how many there are of all, too.
 struct ExpertSlice {
   const float *map;
@@ -149,6 +160,15 @@ struct ExpertGroupArgs {
   int *offsets, *slots;
   int topK;
   ExpertSlice slice;
+};
+
+struct ExpertsActivationMulArgs {
+  const Step *step;
+  const float *gate, *up, *gateScale, *upScale;
+  const int *offsets, *slots;
+  float *out;
+  i64 cols;
+  int experts;
 };
 
 struct ExpertsCombineArgs {

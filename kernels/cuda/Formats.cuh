@@ -33,6 +33,7 @@
 #define MOE_IQ1_M 29
 #define MOE_BF16 30
 #define MOE_MXFP4 39
+#define MOE_NVFP4 40
 
 // MOE_BLOCK_ELEMENTS and MOE_BLOCK_BYTES are the format's in Formats.def.
 constexpr int kBlockElements = MOE_BLOCK_ELEMENTS;
@@ -43,7 +44,7 @@ constexpr int kBlockBytes = MOE_BLOCK_BYTES;
 #if MOE_FORMAT == MOE_IQ4_NL || MOE_FORMAT == MOE_IQ4_XS
 #define MOE_VALUES                                                             \
   -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
-#elif MOE_FORMAT == MOE_MXFP4
+#elif MOE_FORMAT == MOE_MXFP4 || MOE_FORMAT == MOE_NVFP4
 #define MOE_VALUES 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
 #elif MOE_FORMAT == MOE_IQ3_XXS
 #define MOE_VALUES                                                             \
@@ -79,6 +80,16 @@ constexpr float kUnit = 1;
 MOE_DEVICE float exponentToFloat(u32 exponent) {
   return __int_as_float(
       int(exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23));
+}
+
+/// Half of an E4M3 number without its sign, kernels/quant/NVFP4.h.
+MOE_DEVICE float e4m3ToFloat(u32 x) {
+  u32 exponent = x >> 3 & 15, mantissa = x & 7;
+  if (x == 0x7f)
+    return 0;
+  if (exponent == 0)
+    return __fmul_rn(float(mantissa), 0.0009765625f);
+  return __int_as_float(int((exponent + 119) << 23 | mantissa << 20));
 }
 
 #endif // MOE_KERNELS_CUDA_FORMATS_CUH

@@ -50,6 +50,7 @@ constexpr Traits kTraits[] = {
     {"RopeTable.cu", false, false, true},
     {"Router.cu", false, false, false},
     {"HyperWeights.cu", false, false, false},
+    {"SplitChoices.cu", false, false, true},
     {"ExpertGroup.cu", false, false, true, true},
     {"Quantize.cu", false, true, true},
     {"Rope.cu", false, true, true},

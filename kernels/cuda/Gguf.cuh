@@ -98,6 +98,10 @@ MOE_DEVICE float valueAt(const u8 *row, i64 col) {
   return scaled(half(b), kValues[nibble16(b + 2, e)]);
 #elif MOE_FORMAT == MOE_MXFP4
   return scaled(exponentToFloat(b[0]), kValues[nibble16(b + 1, e)]);
+#elif MOE_FORMAT == MOE_NVFP4
+  int s = e / 16;
+  return scaled(e4m3ToFloat(b[s]),
+                kValues[b[4 + 8 * s + e % 8] >> (e / 8 % 2 * 4) & 15]);
 #elif MOE_FORMAT == MOE_IQ4_XS
   int s = e / 32;
   int scale =

@@ -156,6 +156,15 @@ std::vector<Launch> launches(const moek::HashRouterArgs &a,
                      2 * floatBytes(2 * a.router.experts), args)};
 }
 
+std::vector<Launch> launches(const moek::SplitChoicesArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch({"kernels/cuda/SplitChoices.cu", "split_choices", {}},
+                     {uint32_t(context.maxTokens)}, 32, 0,
+                     SplitChoicesArgs{context.step, a.ids, a.weights,
+                                      a.firstIds, a.firstWeights, a.lastIds,
+                                      a.lastWeights, a.topK, a.last})};
+}
+
 ExpertSlice sliceOf(const moek::ExpertSlice &slice, int32_t experts) {
   return {slice.map, slice.begin, slice.count ? slice.count : experts};
 }
@@ -171,6 +180,19 @@ std::vector<Launch> launches(const moek::ExpertGroupArgs &a,
       {"kernels/cuda/ExpertGroup.cu", "expert_group", {}}, {1},
       uint32_t(warps * 32), floatBytes(warps * slice.count),
       ExpertGroupArgs{context.step, a.ids, a.offsets, a.slots, a.topK, slice})};
+}
+
+std::vector<Launch> launches(const moek::ExpertsActivationMulArgs &a,
+                             const LaunchContext &context) {
+  return {makeLaunch(
+      {"kernels/cuda/ExpertsActivationMul.cu",
+       std::string("experts_activation_mul") + activationSuffix(a.activation),
+       {"MOE_ACTIVATION=" + std::to_string(int(a.activation))}},
+      {blocksFor(a.cols, kThreads), uint32_t(context.maxTokens * a.topK)},
+      kThreads, 0,
+      ExpertsActivationMulArgs{context.step, a.gate, a.up, a.gateScale,
+                               a.upScale, a.offsets, a.slots, a.out, a.cols,
+                               a.experts})};
 }
 
 std::vector<Launch> launches(const moek::ExpertsCombineArgs &a,

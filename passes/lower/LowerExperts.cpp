@@ -25,11 +25,11 @@ Value emitLogits(const SelectedStep &step, Op op, Value bias,
 
 /// Its ExpertGroup; `ids` holds `of`.
 void emitGroups(const SelectedStep &step, Value of, Value ids, int64_t experts,
-                int64_t topK, PhaseEmitter &emitter) {
-  Value offsets =
-      emitter.buffer(emitter.label() + ".offsets", Encoding::I32, experts + 1,
-                     /*rowsPerToken=*/0, /*fixedRows=*/1);
-  Value slots = emitter.buffer(emitter.label() + ".slots", Encoding::I32, topK);
+                int64_t topK, PhaseEmitter &emitter, StringRef which = "") {
+  std::string name = (emitter.label() + which).str();
+  Value offsets = emitter.buffer(name + ".offsets", Encoding::I32, experts + 1,
+                                 /*rowsPerToken=*/0, /*fixedRows=*/1);
+  Value slots = emitter.buffer(name + ".slots", Encoding::I32, topK);
   emitter.inst(step, {ids, offsets, slots, Value()},
                {experts, topK, /*begin=*/0, /*count=*/0});
   emitter.setGroups(of, {offsets, slots});
@@ -102,6 +102,44 @@ LogicalResult lowerHashRouter(HashRouterOp op, Steps steps,
   return success();
 }
 
+LogicalResult lowerSplitChoices(SplitChoicesOp op, Steps steps,
+                                PhaseEmitter &emitter) {
+  int64_t experts = op.getExperts(), last = columnsOf(op.getLastIds());
+  // What lists are made of, in the order of the op's ExpertGroups.
+  SmallVector<Value, 2> grouped;
+  for (Value ids : {op.getFirstIds(), op.getLastIds()})
+    if (isGrouped(ids))
+      grouped.push_back(ids);
+  size_t done = 0;
+  for (const SelectedStep &step : steps)
+    switch (step.step.op) {
+    case OpCode::SplitChoices: {
+      SmallVector<Value> operands{emitter.get(op.getIds()),
+                                  emitter.get(op.getWeights())};
+      for (auto [result, suffix, encoding] :
+           {std::tuple(op.getFirstIds(), ".first_ids", Encoding::I32),
+            {op.getFirstWeights(), ".first_weights", Encoding::F32},
+            {op.getLastIds(), ".last_ids", Encoding::I32},
+            {op.getLastWeights(), ".last_weights", Encoding::F32}}) {
+        operands.push_back(emitter.buffer(emitter.label() + suffix, encoding,
+                                          columnsOf(result)));
+        emitter.set(result, operands.back());
+      }
+      emitter.inst(step, operands, {experts, columnsOf(op.getIds()), last});
+      break;
+    }
+    case OpCode::ExpertGroup: {
+      Value ids = grouped[done++];
+      emitGroups(step, ids, emitter.get(ids), experts, columnsOf(ids), emitter,
+                 ids == op.getFirstIds() ? ".first" : ".last");
+      break;
+    }
+    default:
+      return unexpectedStep(op, step);
+    }
+  return success();
+}
+
 LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
   ExpertSliceAttr slice = op.getSliceAttr();
   PhaseEmitter::Groups groups = emitter.groups(op.getIds());
@@ -150,6 +188,15 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
       inner.buffer = factors[0];
       emitter.inst(step, {factors[0], factors[1], inner.buffer}, {},
                    {op.getLimit().convertToDouble()});
+      break;
+    case OpCode::ExpertsActivationMul:
+      inner.buffer = factors[0];
+      emitter.inst(
+          step,
+          {factors[0], factors[1], emitter.weight(op.getGateScale()),
+           emitter.weight(op.getUpScale()), groups.offsets, groups.slots,
+           inner.buffer},
+          {matricesOf(op.getGate()), topK, int64_t(op.getActivation())});
       break;
     case OpCode::ActivationMul:
       inner.buffer = factors[0];
@@ -201,5 +248,6 @@ LogicalResult lowerExperts(ExpertsOp op, Steps steps, PhaseEmitter &emitter) {
 void moe::addExpertLowerings(Lowerings &lowerings) {
   lowerings.add<RouterOp, lowerRouter>();
   lowerings.add<HashRouterOp, lowerHashRouter>();
+  lowerings.add<SplitChoicesOp, lowerSplitChoices>();
   lowerings.add<ExpertsOp, lowerExperts>();
 }

@@ -45,6 +45,9 @@ void addHyperLowerings(Lowerings &lowerings);
 inline int64_t columnsOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape().back();
 }
+inline int64_t matricesOf(Value weight) {
+  return cast<RankedTensorType>(weight.getType()).getDimSize(0);
+}
 inline int64_t rowsOf(Value weight) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(weight.getType()).getShape();
   return shape[shape.size() - 2];

@@ -46,6 +46,7 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   device_ = *device;
   loc_ = op->getLoc();
   label_ = labelOf(op);
+  isLate_ = op->hasAttr(kDeferredAttr);
 
   // The bytes of all its weights are added up once per phase and device.
   const moec::DeviceDesc &desc = *tables_.target().find(name.strref());
@@ -202,12 +203,14 @@ void PhaseEmitter::inst(const SelectedStep &step, ArrayRef<Value> operands,
     if (operand)
       values.push_back(operand);
   }
-  builder_.create<plan::InstOp>(
+  auto inst = builder_.create<plan::InstOp>(
       loc_, /*event=*/Type(), ref(moert::findOp(unsigned(step.step.op))->name),
       tables_.queue(device_, step.step.op, phase_.getMaxTokens()),
       builder_.getStrArrayAttr(kernels), values, /*modules=*/ValueRange(),
       /*waits=*/ValueRange(), present, ints, floats, /*barrier=*/false,
       explain_, workAttr(builder_, step.terms));
+  if (isLate_)
+    inst->setAttr(plan::kLateAttr, builder_.getUnitAttr());
 }
 
 LogicalResult PhaseEmitter::end(Value input, Value output) {

@@ -108,6 +108,7 @@ private:
   moec::Situation situation_;
   llvm::DenseMap<StringAttr, moec::Situation> situations_;
   std::string label_;
+  bool isLate_ = false; ///< The current op has kDeferredAttr.
   bool failed_ = false;
 
   llvm::DenseMap<Value, Value> values_;

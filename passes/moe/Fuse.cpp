@@ -121,7 +121,8 @@ struct Fuse : moe::impl::FusePassBase<Fuse> {
     module.walk([&](Operation *op) {
       if (auto ffn = dyn_cast<FfnOp>(op))
         fuseGateUp(ffn, OpCode::GateUp, *target);
-      else if (auto experts = dyn_cast<ExpertsOp>(op))
+      else if (auto experts = dyn_cast<ExpertsOp>(op);
+               experts && !experts.hasScales())
         fuseGateUp(experts, OpCode::ExpertsGateUp, *target);
     });
 

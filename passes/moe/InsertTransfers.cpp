@@ -55,19 +55,24 @@ private:
              << "; an attention stays with the op that appends to its cache";
     Value &copy = copies[{value, device}];
     if (!copy)
-      copy = create(value, from, device);
+      copy = create(value, from, device, operand.getOwner());
     operand.set(copy);
     return success();
   }
 
-  /// Right after the producer, so that the copy overlaps with what follows.
-  Value create(Value value, StringAttr from, StringAttr to) {
-    OpBuilder builder(value.getContext());
-    builder.setInsertionPointAfterValue(value);
+  /// Right after the producer, so that the copy overlaps with what follows; of
+  /// what is made late right before the first user, to hold nobody up.
+  Value create(Value value, StringAttr from, StringAttr to, Operation *user) {
+    OpBuilder builder(user);
+    Operation *producer = value.getDefiningOp();
+    bool isLate = producer && producer->hasAttr(kDeferredAttr);
+    if (!isLate)
+      builder.setInsertionPointAfterValue(value);
     auto transfer = builder.create<TransferOp>(value.getLoc(), value, from, to);
     // A GPU's queue does the copy; of two, the one that receives.
     transfer->setAttr(kDeviceAttr, to == host ? from : to);
-    Operation *producer = value.getDefiningOp();
+    if (isLate)
+      transfer->setAttr(kDeferredAttr, builder.getUnitAttr());
     auto label =
         producer ? producer->getAttrOfType<LabelAttr>(kLabelAttr) : LabelAttr();
     if (!label)

@@ -130,6 +130,27 @@ def ReduceExpertsPass : Moe_Pass<"moe-reduce-experts"> {
   let statistics = [Statistic<"numRouters", "routers", "Routers changed">];
 }
 
+def DeferExpertsPass : Moe_Pass<"moe-defer-experts"> {
+  let summary = "what a token's least experts give comes one layer later";
+  let description = [{
+    Where experts are on the CPU, the GPU waits for them in every layer. Without
+    the experts of the least weights it waits for less, and has the next layer's
+    attention to do while the CPU goes on with these. Their sum is added to that
+    of the next layer's experts, which is no longer what the model defines, so
+    that this is the user's to ask for, and the same on all devices: its price
+    is measured anywhere.
+
+    Invariant: in `@decode` and `@batch` every `moe.experts` but those of the
+    last layer with any have the choices of a token with the largest weights,
+    and `moe.deferred` ones beside them the other `experts`, whose results
+    are added to experts of the next such layer. Prompts are as they were. It is
+    an error to defer none or all of a token's experts of a layer.
+  }];
+  let options = [Option<"experts", "experts", "int64_t", "0",
+                        "Of a token's experts of a layer, how many are late">];
+  let statistics = [Statistic<"numDeferred", "deferred", "Ops of experts that are late">];
+}
+
 def ApplyRulesPass : Moe_Pass<"moe-apply-rules"> {
   let summary = "the devices that the user's rules ask for";
   let description = [{

@@ -70,6 +70,9 @@ void moe::buildCompilePipeline(OpPassManager &manager,
   addPlacement(manager, options);
   if (options.streamExperts != 0)
     manager.addPass(createStreamExpertsPass(options.streamExperts));
+  // Placement is of whole layers' experts, the same in all phases.
+  if (options.deferExperts != 0)
+    manager.addPass(createDeferExpertsPass({.experts = options.deferExperts}));
   // Fusion joins ops of one device only, so it follows placement.
   manager.addPass(createFusePass());
   manager.addPass(createInsertTransfersPass());

@@ -42,6 +42,12 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
   ListOption<int64_t> layerExperts{
       *this, "layer-experts",
       llvm::cl::desc("Experts per token by layer; 0: as many as it uses")};
+  Option<int64_t> deferExperts{
+      *this, "defer-experts",
+      llvm::cl::desc(
+          "Of a token's experts of a layer, how many generation adds "
+          "one layer later"),
+      llvm::cl::init(0)};
   Option<std::string> kvType{
       *this, "kv-type",
       llvm::cl::desc("Elements of the KV cache by layer, "

@@ -98,7 +98,8 @@ ExpertsOp part(OpBuilder &builder, ExpertsOp op, ExpertSliceAttr slice,
        {MutableOperandRange(part.getGateMutable()),
         MutableOperandRange(part.getUpMutable()),
         MutableOperandRange(part.getDownMutable()), part.getGateBiasMutable(),
-        part.getUpBiasMutable(), part.getDownBiasMutable()})
+        part.getUpBiasMutable(), part.getDownBiasMutable(),
+        part.getGateScaleMutable(), part.getUpScaleMutable()})
     for (OpOperand &weight : weights) {
       builder.setInsertionPoint(part);
       weight.set(viewOf(weight.get()));

@@ -49,6 +49,8 @@ private:
 
   void order(PhaseOp phase) {
     llvm::DenseMap<Value, Ready> ready;
+    // Of each queue, the last place so far.
+    llvm::DenseMap<Value, int64_t> last;
     SmallVector<std::pair<int64_t, InstOp>> insts;
     for (InstOp inst : phase.getBody().getOps<InstOp>()) {
       SmallVector<Access> accesses = accessesOf(inst);
@@ -60,6 +62,10 @@ private:
       }
       if (!onGpu || isLarge(inst))
         place = int64_t(llvm::alignTo(uint64_t(place), kLevel));
+      int64_t &lastHere = last[inst.getQueue()];
+      if (inst->removeDiscardableAttr(kLateAttr))
+        place = std::max(place, lastHere);
+      lastHere = std::max(lastHere, place);
       for (const Access &access : accesses) {
         Ready &region = ready[access.region];
         int64_t next = isPerWorker(access.region) ? place

@@ -52,6 +52,9 @@ def PlanOrderPass : Plan_Pass<"plan-order"> {
     what else follows them stays on theirs, behind what it needs, for
     plan-launches to put it into one launch with them.
 
+    What has `plan.late`, for which nobody waits for long, goes behind all that
+    was before it in its queue; the attribute is gone then.
+
     Invariant: instructions are in the order of their levels, those of one level
     in the order they had or, on a GPU, that their operands ask for; what each reads
     is what it read before.

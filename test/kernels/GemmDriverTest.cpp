@@ -21,6 +21,7 @@ MOE_KERNEL_SUITE(GateUpTest, GateUp);
 MOE_KERNEL_SUITE(ExpertGroupTest, ExpertGroup);
 MOE_KERNEL_SUITE(ExpertsLinearTest, ExpertsLinear);
 MOE_KERNEL_SUITE(ExpertsGateUpTest, ExpertsGateUp);
+MOE_KERNEL_SUITE(ExpertsActivationMulTest, ExpertsActivationMul);
 
 int64_t gemmProducts;
 /// Where set, the node that reads each weight row, by its first float.
@@ -545,6 +546,81 @@ TEST_P(LinearTest, TicketsOfALateWorkerAreTaken) {
   EXPECT_EQ(products[0] + products[1] + products[2] + products[3], n);
   EXPECT_EQ(products[0], n / 4 + 3 * n / 8);
   EXPECT_EQ(products[3], n / 8);
+}
+
+/// Each slot's gate and up times what their expert has of each; slots that the
+/// lists leave out stay as they are, and out may be one of the factors.
+TEST_P(ExpertsActivationMulTest, FactorsOfTheSlotsExpert) {
+  Random random(41);
+  constexpr int32_t kExperts = 9, kTopK = 3;
+  Matrix<float> scales(2, kExperts);
+  scales.fill(random, 2);
+  for (int32_t tokens : {1, 9})
+    for (int64_t cols : {1, 300})
+      for (unsigned given : {0u, 1u, 2u, 3u}) {
+        SCOPED_TRACE(testing::Message() << tokens << " tokens, " << cols
+                                        << " columns, scales " << given);
+        Routing routing = route(tokens, kTopK, kExperts, random);
+        // Expert 0's slots are another device's.
+        routing.slots.erase(routing.slots.begin(),
+                            routing.slots.begin() + routing.offsets[1]);
+        for (size_t e = kExperts + 1; e-- > 0;)
+          routing.offsets[e] -= e == 0 ? 0 : routing.offsets[1];
+        Matrix<float> gate(tokens * kTopK, cols), up(tokens * kTopK, cols);
+        gate.fill(random);
+        up.fill(random);
+        gate.keepAsInitial();
+        std::vector<float> before(gate.data(),
+                                  gate.data() + gate.rows * gate.cols);
+        ExpertsActivationMulArgs args{gate.data(),
+                                      up.data(),
+                                      given & 1 ? scales.row(0) : nullptr,
+                                      given & 2 ? scales.row(1) : nullptr,
+                                      routing.offsets.data(),
+                                      routing.slots.data(),
+                                      gate.data(),
+                                      cols,
+                                      kExperts,
+                                      kTopK};
+        runKernel(GetParam(), &args, {tokens, 0}, 0, {&gate});
+        expectClose(gate, [&](int64_t slot, int64_t c) {
+          int32_t e = routing.ids[size_t(slot)];
+          double g = before[size_t(slot * cols + c)], u = up.at(slot, c);
+          if (e == 0)
+            return Wanted{g, 0};
+          g *= given & 1 ? double(scales.at(0, e)) : 1;
+          u *= given & 2 ? double(scales.at(1, e)) : 1;
+          return Wanted{silu(g) * u, 10 * kEps * std::fabs(silu(g) * u) +
+                                         3 * kEps * std::fabs(g * u)};
+        });
+      }
+}
+
+TEST_P(ExpertsActivationMulTest, EveryActivation) {
+  Random random(42);
+  Matrix<float> gate(2, 70), up(2, 70), out(2, 70), scales(2, 2);
+  gate.fill(random, 4);
+  up.fill(random, 4);
+  scales.fill(random, 2);
+  int32_t offsets[] = {0, 1, 2}, slots[] = {1, 0};
+  ExpertsActivationMulArgs args{gate.data(),
+                                up.data(),
+                                scales.row(0),
+                                scales.row(1),
+                                offsets,
+                                slots,
+                                out.data(),
+                                70,
+                                2,
+                                1,
+                                Activation::ClampedSwiglu};
+  runKernel(GetParam(), &args, {2, 0}, 0, {&out});
+  expectClose(out, [&](int64_t slot, int64_t c) {
+    int64_t e = 1 - slot;
+    double g = double(gate.at(slot, c)) * double(scales.at(0, e));
+    double u = double(up.at(slot, c)) * double(scales.at(1, e));
+    return gpt(g, u, 4 * kEps * std::fabs(g), 4 * kEps * std::fabs(u));
+  });
 }
 
 } // namespace

@@ -194,6 +194,17 @@ MOE_NON_FINITE_SUITE(ActivationMul) {
         {inputOf("gate", gate, sameElement), inputOf("up", up, sameElement)});
 }
 
+MOE_NON_FINITE_SUITE(ExpertsActivationMul) {
+  Matrix<float> gate = random(3, 37), up = random(3, 37), out(3, 37);
+  Matrix<float> scale = random(1, 2);
+  int32_t offsets[] = {0, 1, 3}, slots[] = {2, 0, 1};
+  ExpertsActivationMulArgs args{
+      gate.data(), up.data(), nullptr, scale.data(), offsets, slots, out.data(),
+      37,          2,         1};
+  check(&args, {3, 0}, 0, out,
+        {inputOf("gate", gate, sameElement), inputOf("up", up, sameElement)});
+}
+
 MOE_NON_FINITE_SUITE(Add) {
   Matrix<float> x = random(3, 37), y = random(3, 37), out(3, 37);
   AddArgs args{x.data(), y.data(), out.data(), 37};

@@ -10,6 +10,7 @@ using namespace moek::test;
 namespace {
 
 MOE_KERNEL_SUITE(RouterTest, Router);
+MOE_KERNEL_SUITE(SplitChoicesTest, SplitChoices);
 
 struct Routing {
   int32_t experts, topK, groups = 1, groupsUsed = 1;
@@ -241,6 +242,83 @@ TEST_P(RouterTest, ANaNThatIsNotChosenSpoilsTheWeights) {
                      {.experts = 4, .topK = 2, .scoring = Scoring::Sigmoid},
                      {bad, 1, NAN, 2});
     EXPECT_TRUE(std::isnan(c.weights[0]) && std::isnan(c.weights[1]));
+  }
+}
+
+/// What a driver makes of choices.
+struct Split {
+  Split(int32_t tokens, int32_t topK, int32_t last)
+      : firstIds(tokens, topK - last), lastIds(tokens, last),
+        firstWeights(tokens, topK - last), lastWeights(tokens, last) {}
+  Matrix<int32_t> firstIds, lastIds;
+  Matrix<float> firstWeights, lastWeights;
+
+  void run(const KernelInfo &kernel, const Matrix<int32_t> &ids,
+           const Matrix<float> &weights) {
+    SplitChoicesArgs args{ids.data(),        weights.data(),
+                          firstIds.data(),   firstWeights.data(),
+                          lastIds.data(),    lastWeights.data(),
+                          int32_t(ids.cols), int32_t(lastIds.cols)};
+    runKernel(kernel, &args, {int32_t(ids.rows), 0}, 0,
+              {&firstIds, &firstWeights, &lastIds, &lastWeights});
+  }
+  /// Of a token, all of them in order.
+  std::vector<std::pair<int, float>> choices(int64_t token) const {
+    std::vector<std::pair<int, float>> all;
+    for (int64_t j = 0; j < firstIds.cols; ++j)
+      all.emplace_back(firstIds.at(token, j), firstWeights.at(token, j));
+    for (int64_t j = 0; j < lastIds.cols; ++j)
+      all.emplace_back(lastIds.at(token, j), lastWeights.at(token, j));
+    return all;
+  }
+};
+
+TEST_P(SplitChoicesTest, TheLeastWeightsAreLast) {
+  Random random(31);
+  for (int32_t topK : {2, 8, 37})
+    for (int32_t last : {1, topK / 2, topK - 1})
+      for (int32_t tokens : {1, 9}) {
+        Matrix<int32_t> ids(tokens, topK);
+        Matrix<float> weights(tokens, topK);
+        weights.fill(random);
+        std::vector<std::vector<std::pair<int, float>>> want;
+        for (int32_t t = 0; t < tokens; ++t) {
+          for (int32_t j = 0; j < topK; ++j)
+            ids.at(t, j) = random.below(1000);
+          // Of equal ones the router's order stays.
+          weights.at(t, topK - 1) = weights.at(t, 0);
+          auto &row = want.emplace_back();
+          for (int32_t j = 0; j < topK; ++j)
+            row.emplace_back(ids.at(t, j), weights.at(t, j));
+          std::stable_sort(row.begin(), row.end(), [](auto &a, auto &b) {
+            return a.second > b.second;
+          });
+        }
+        Split split(tokens, topK, last);
+        split.run(GetParam(), ids, weights);
+        for (int32_t t = 0; t < tokens; ++t)
+          EXPECT_EQ(split.choices(t), want[size_t(t)])
+              << "token " << t << ", " << last << " of " << topK;
+      }
+}
+
+// Ids are used as indices, whatever the weights are.
+TEST_P(SplitChoicesTest, NaNsKeepEveryId) {
+  for (unsigned mask = 1; mask < 64; ++mask) {
+    Matrix<int32_t> ids(1, 6);
+    Matrix<float> weights(1, 6);
+    for (int32_t j = 0; j < 6; ++j) {
+      ids.at(0, j) = 10 + j;
+      weights.at(0, j) = mask >> j & 1 ? NAN : j % 2 ? -INFINITY : float(j);
+    }
+    Split split(1, 6, 2);
+    split.run(GetParam(), ids, weights);
+    std::set<int> kept;
+    for (auto [id, weight] : split.choices(0)) {
+      kept.insert(id);
+      EXPECT_EQ(std::isnan(weight), bool(mask >> (id - 10) & 1));
+    }
+    EXPECT_EQ(kept, (std::set<int>{10, 11, 12, 13, 14, 15})) << mask;
   }
 }
 

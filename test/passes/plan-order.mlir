@@ -79,4 +79,28 @@ plan.program attributes {
     plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %b1) for %why
     plan.bind input %in output %c
   }
+
+  // What is late goes behind what its queue had before, though it could begin
+  // with it; the mark is gone then.
+  // CHECK-LABEL: plan.phase "late"
+  plan.phase "late" tokens 1 to 1 {
+    %in = plan.buffer "in" on %cpu0 f32 cols 16 rows [1, 0]
+    %a1 = plan.buffer "a1" on %cpu0 f32 cols 16 rows [1, 0]
+    %a2 = plan.buffer "a2" on %cpu0 f32 cols 16 rows [1, 0]
+    %b1 = plan.buffer "b1" on %cpu0 f32 cols 16 rows [1, 0]
+    %b2 = plan.buffer "b2" on %cpu0 f32 cols 16 rows [1, 0]
+    %c1 = plan.buffer "c1" on %cpu0 f32 cols 16 rows [1, 0]
+    // CHECK: plan.inst add {{.*}} out = %a1)
+    // CHECK: plan.inst add {{.*}} out = %c1)
+    // CHECK: plan.inst add {{.*}} out = %a2)
+    // CHECK: plan.inst add {{.*}} out = %b1)
+    // CHECK: plan.inst add {{.*}} out = %b2)
+    // CHECK-NOT: plan.late
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %a1) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %a1, y = %a1, out = %a2) for %why
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %b1) for %why {plan.late}
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %b1, y = %b1, out = %b2) for %why {plan.late}
+    plan.inst add on %cpu0.compute ["add_ref"] (x = %in, y = %in, out = %c1) for %why
+    plan.bind input %in output %a2
+  }
 }

@@ -53,7 +53,9 @@ TEST(OpTableTest, NumbersAreThoseOfPlanFiles) {
                                                "hyper_collapse",
                                                "hyper_spread",
                                                "clamped_mul",
-                                               "hash_router"};
+                                               "hash_router",
+                                               "split_choices",
+                                               "experts_activation_mul"};
   ASSERT_GE(opTable().size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(opTable()[i].name, names[i]);

@@ -29,6 +29,7 @@ public:
     Ref scale = weight("scale", {1, 1, 3}), base = weight("base", {1, 1, 8});
     Ref ape = weight("ape", {1, kRatio, kHidden});
     Ref table = weight("table", {1, kVocab, 2});
+    Ref factors = weight("factors", {1, 8, 1});
     builder.plan.weights[table.index]->format = uint8_t(moek::Format::I32);
     Ref turns = builder.constant("inv_freq", {1, 0.1f});
     Ref keys = builder.kv(8), rows = builder.kv(8), entries = builder.kv(8);
@@ -47,6 +48,11 @@ public:
     Ref out = f32("out", kHidden), spread = f32("spread", kStreams * kHidden);
     Ref experts = p.buffer("experts", 2, Encoding::I32);
     Ref shares = f32("shares", 2);
+    Ref one = p.buffer("one", 1, Encoding::I32), oneShare = f32("one_share", 1);
+    Ref other = p.buffer("other", 1, Encoding::I32);
+    Ref otherShare = f32("other_share", 1);
+    Ref offsets = p.buffer("offsets", 9, Encoding::I32, 0, 1);
+    Ref slots = p.buffer("slots", 1, Encoding::I32);
     const Ref none;
     p.input(ids);
     p.output(out);
@@ -59,6 +65,11 @@ public:
     p.emit("row_store", {k, entries});
     p.emit("hash_router", {k, ids, table, experts, shares}, {8, 2, 4, 1},
            {1.0});
+    p.emit("split_choices", {experts, shares, one, oneShare, other, otherShare},
+           {8, 2, 1});
+    p.emit("expert_group", {other, offsets, slots, none}, {8, 1, 0, 0});
+    p.emit("experts_activation_mul", {h, n, factors, none, offsets, slots, sum},
+           {8, 1, 0});
     p.emit("index_scores", {n, w, keys, scores}, {2, 8, 1}, {0.5});
     p.emit("index_select", {scores, chosen}, {kTopK, 1});
     p.emit("sparse_attention", {n, rows, entries, chosen, none, o},
@@ -179,6 +190,28 @@ INSTANTIATE_TEST_SUITE_P(
         {"TableColumns", "the table's column count",
          setInt("hash_router", 1, 3)},
         {"Scoring", "all experts have scores", setInt("hash_router", 2, 3)},
+        {"SplitAll", "last = 2, expected 1 to 1",
+         setInt("split_choices", 2, 2)},
+        {"SplitOthers", "does not hold a router's choice of 2 from 9 experts",
+         setInt("split_choices", 0, 9)},
+        {"SplitRest", "operand last_ids has 1 rows of 2 elements per token",
+         setOperand("split_choices", 4, "hash_router", 3)},
+        {"SplitWeights", "operand first_weights has 1 rows of 2 elements",
+         setOperand("split_choices", 3, "linear", 3)},
+        {"Factors", "operand gate_scale is 8 x 1, expected 7 x 1",
+         setInt("experts_activation_mul", 0, 7)},
+        {"FactorsOfOthers", "groups 1 of 8 experts, but takes 1 of 7",
+         [](SparsePlan &p) {
+           fb::InstructionT &one = p.decode("experts_activation_mul");
+           one.operands[2] = fb::Operand();
+           one.ints[0] = 7;
+         }},
+        {"FactorsRows", "operand up has 1 rows of 2 elements per token",
+         setOperand("experts_activation_mul", 1, "linear", 3)},
+        {"FactorsActivation", "activation = 9",
+         setInt("experts_activation_mul", 2, 9)},
+        {"SplitGroups", "operand ids has 1 rows of 1 elements per token",
+         setInt("expert_group", 1, 2)},
     }),
     Refusal::nameOf);
 

@@ -368,6 +368,56 @@ TEST_F(Transformer, BiasesOfRouterAndExperts) {
                 "tensor \"blk.1.ffn_gate_exps.bias\" is F16, expected F32");
 }
 
+/// Factors of whole matrices, as NVFP4 files have them.
+TEST_F(Transformer, ScalesOfWeights) {
+  TinyTransformer tiny("qwen3moe");
+  tiny.tensors["blk.1.attn_output.scale"] = {{1}};
+  tiny.tensors["blk.1.attn_output.input_scale"] = {{1}}; // Of no use to us.
+  tiny.tensors["blk.1.ffn_up_exps.scale"] = {{8}};
+  tiny.tensors["output.scale"] = {{1}};
+  expectImport(tiny);
+  EXPECT_THAT(notes(), ElementsAre());
+  EXPECT_TRUE(find<moe::ScaleOp>("blk.1.attn_output_scale")
+                  .getX()
+                  .getDefiningOp<moe::LinearOp>());
+  EXPECT_TRUE(find<moe::ScaleOp>("output_scale")
+                  .getX()
+                  .getDefiningOp<moe::LmHeadOp>());
+  auto experts = find<moe::ExpertsOp>("blk.1.ffn_experts");
+  EXPECT_EQ(tensorOf(experts.getUpScale()), "blk.1.ffn_up_exps.scale");
+  EXPECT_FALSE(experts.getGateScale());
+  EXPECT_FALSE(find<moe::ExpertsOp>("blk.0.ffn_experts").hasScales());
+
+  tiny.tensors["blk.1.ffn_up_exps.scale"] = {{7}};
+  expectFailure(tiny, StatusCode::InvalidFile,
+                "tensor \"blk.1.ffn_up_exps.scale\" has the shape [7], "
+                "expected [8]");
+  tiny.tensors["blk.1.ffn_up_exps.scale"] = {{8}, moek::Format::F16};
+  expectFailure(tiny, StatusCode::Unsupported,
+                "tensor \"blk.1.ffn_up_exps.scale\" is F16, expected F32");
+}
+
+/// A bias comes after the factor, which is one of the product alone.
+TEST_F(Transformer, ScalesBesideBiases) {
+  TinyTransformer tiny("qwen2moe");
+  tiny.tensors["blk.0.attn_q.bias"] = {{128}};
+  tiny.tensors["blk.0.attn_q.scale"] = {{1}};
+  expectFailure(tiny, StatusCode::Unsupported,
+                "tensor \"blk.0.attn_q.scale\" multiplies a weight that has a "
+                "bias or a limit beside it");
+  tiny.tensors.erase("blk.0.attn_q.scale");
+  tiny.tensors["blk.0.ffn_down_exps.bias"] = {{64, 8}};
+  tiny.tensors["blk.0.ffn_down_exps.scale"] = {{8}};
+  expectFailure(tiny, StatusCode::Unsupported,
+                "tensor \"blk.0.ffn_down_exps.scale\" multiplies a weight that "
+                "has a bias");
+  tiny.tensors.erase("blk.0.ffn_down_exps.scale");
+  tiny.tensors["blk.0.ffn_gate_inp.scale"] = {{1}};
+  expectFailure(tiny, StatusCode::Unsupported,
+                "tensor \"blk.0.ffn_gate_inp.scale\" multiplies a weight, which "
+                "is not supported for this architecture");
+}
+
 //===----------------------------------------------------------------------===//
 // Whole files
 //===----------------------------------------------------------------------===//

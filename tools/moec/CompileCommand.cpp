@@ -257,6 +257,11 @@ void addCompileCommand(moetool::Tool &tool) {
           ->group("Model"));
   addNumber("Model", "--experts", r.experts, 0, int64_t(1) << 16,
             "Experts per token; 0: as many as the model uses");
+  addNumber("Model", "--defer-experts", r.deferExperts, 0, int64_t(1) << 16,
+            "Of a token's experts of a layer those with the least weight, so "
+            "many, which generation adds one layer later: a GPU goes on while "
+            "the CPU computes them. That changes what is computed; moert "
+            "perplexity --step shows the price");
   CLI::Option *profile =
       add("Model", "--router-profile", r.routerProfile,
           "What moert profile-router measured of the model: GPUs get the "

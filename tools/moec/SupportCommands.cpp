@@ -106,9 +106,10 @@ Status printFormats(bool json) {
   page.group("Kernels multiply weights as the model file has them (gguf) or as "
              "moec packs them (rows16).");
   if (!slow.empty())
-    page.group("The reference kernel alone, which is slow, multiplies " +
-               fmt::format("{}", fmt::join(slow, ", ")) +
-               "; moec compile says what a model pays for it.");
+    page.group(
+        "On CPUs the reference kernel alone, which is slow, multiplies " +
+        fmt::format("{}", fmt::join(slow, ", ")) +
+        "; moec compile says what a model pays for it.");
   if (!others.empty())
     page.paragraph("No kernels: ",
                    fmt::format("{}", fmt::join(others, ", ")) +

@@ -3,8 +3,10 @@
 // The text's tokens are cut into windows of N; the first token of each is
 // replaced by BOS where the model has one, the cache starts empty, and the
 // tokens of the second half are scored, so that each has at least N/2 tokens of
-// context. A rest shorter than a window is not used. Perplexity is exp(m) with
-// m the mean of -ln p(token), and its error exp(m) times m's standard error.
+// context. A rest shorter than a window is not used. With --step each token
+// goes through the phase that generates, as where that computes something else
+// than prompts do (moec compile --defer-experts). Perplexity is exp(m) with m
+// the mean of -ln p(token), and its error exp(m) times m's standard error.
 #include "runtime/PlanTokenizer.h"
 #include "runtime/base/ReadInput.h"
 #include "tools/common/Interrupt.h"
@@ -27,7 +29,7 @@ struct PerplexityFlags {
   EngineFlags engine;
   std::string file;
   int32_t window = 0;
-  bool json = false;
+  bool step = false, json = false;
 };
 
 /// -ln softmax(logits)[token].
@@ -59,17 +61,19 @@ struct Score {
 };
 
 Status scoreWindow(Engine &engine, Sequence &sequence,
-                   std::span<const int32_t> tokens, Score &score) {
+                   std::span<const int32_t> tokens, bool step, Score &score) {
   MOE_RETURN_IF_ERROR(sequence.rewind(0));
-  size_t scoredFrom = tokens.size() / 2;
-  return engine.appendAll(
-      sequence, tokens,
-      [&](size_t, int32_t position, std::span<const float> logits) {
-        size_t next = size_t(position) + 1;
-        if (next > scoredFrom && next < tokens.size())
-          score.add(surprise(logits, tokens[next]));
-        return Status::ok();
-      });
+  auto add = [&](size_t, int32_t position, std::span<const float> logits) {
+    size_t next = size_t(position) + 1;
+    if (next > tokens.size() / 2 && next < tokens.size())
+      score.add(surprise(logits, tokens[next]));
+    return Status::ok();
+  };
+  if (!step)
+    return engine.appendAll(sequence, tokens, add);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    MOE_RETURN_IF_ERROR(engine.appendAll(sequence, tokens.subspan(i, 1), add));
+  return Status::ok();
 }
 
 Status perplexity(const PerplexityFlags &flags) {
@@ -101,7 +105,8 @@ Status perplexity(const PerplexityFlags &flags) {
                              size_t(window));
     if (tokenizer.bos() && tokens.front() == *tokenizer.bos())
       piece.front() = *tokenizer.bos();
-    MOE_RETURN_IF_ERROR(scoreWindow(*engine, sequence, piece, score));
+    MOE_RETURN_IF_ERROR(
+        scoreWindow(*engine, sequence, piece, flags.step, score));
     progress.show(fmt::format("window {}/{}: perplexity {:.4f}", i + 1, windows,
                               score.perplexity()));
   }
@@ -140,6 +145,9 @@ void addPerplexityCommand(moetool::Tool &tool) {
                      "that is less",
                      0, kMostTokens)
       ->type_name("N");
+  command->add_flag("--step", flags->step,
+                    "Feed one token at a time through the decode phase, as "
+                    "generation does");
   command->add_flag("--json", flags->json, "Print a JSON object");
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command, /*withContext=*/false);

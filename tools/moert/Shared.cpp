@@ -48,6 +48,20 @@ std::string expertCounts(const Plan &plan) {
                         text.empty() ? " experts" : "", rangesText(numbers));
   return "a token uses " + text;
 }
+/// "2 of a token's experts are added one layer later (moec compile
+/// --defer-experts)"; "" where none are.
+std::string deferredExperts(const Plan &plan) {
+  const fb::Phase &phase = *plan.table().phases()->Get(0);
+  for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
+    const fb::Instruction &instruction = *phase.instructions()->Get(i);
+    const OpSpec &spec = *findOp(instruction.op());
+    if (spec.op == moek::OpCode::SplitChoices)
+      return fmt::format("generation adds {} of a token's experts one layer "
+                         "later (moec compile --defer-experts)",
+                         intOf(instruction, spec, "last"));
+  }
+  return "";
+}
 } // namespace
 
 void EngineFlags::addPlan(CLI::App &command) {
@@ -151,8 +165,10 @@ EngineFlags::open(const EngineOptions &others) const {
   line.reset();
   if (!engine->rungNote().empty())
     moetool::note("note: {}\n", engine->rungNote());
-  if (std::string counts = expertCounts(engine->plan()); !counts.empty())
-    moetool::note("note: {}\n", counts);
+  for (const std::string &note :
+       {expertCounts(engine->plan()), deferredExperts(engine->plan())})
+    if (!note.empty())
+      moetool::note("note: {}\n", note);
   if (std::string cost = pagingNote(engine->plan(), engine->fit());
       !cost.empty())
     moetool::note("note: {}\n", cost);

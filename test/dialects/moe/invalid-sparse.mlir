@@ -77,3 +77,35 @@ func.func @limit(%x: tensor<?x40xf32>, %w: tensor<24x40xf32>, %d: tensor<40x24xf
   %y = moe.ffn %x, %w, %w, %d {limit = 1.5, fused} : (tensor<?x40xf32>, tensor<24x40xf32>, tensor<24x40xf32>, tensor<40x24xf32>) -> tensor<?x40xf32>
   return
 }
+
+// -----
+
+func.func @none_first(%i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error @below {{expected last_ids columns from 1 to 1, got 2}}
+  %a, %b, %c, %d = moe.split_choices %i, %w {experts = 9} : (tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x1xi32>, tensor<?x1xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func @lost(%i: tensor<?x5xi32>, %w: tensor<?x5xf32>) {
+  // expected-error @below {{expected first_ids columns 3 (those not in last_ids), got 2}}
+  %a, %b, %c, %d = moe.split_choices %i, %w {experts = 9} : (tensor<?x5xi32>, tensor<?x5xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func @factors(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %m: tensor<?x2xf32>, %u: tensor<5x32x64xf32>, %d: tensor<5x64x32xf32>, %s: tensor<4x1xf32>) {
+  // expected-error @below {{expected gate_scale rows 5 to match experts, got 4}}
+  %y = moe.experts %x, %i, %m, %u, %u, %d gate_scale %s : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<5x32x64xf32>, tensor<5x32x64xf32>, tensor<5x64x32xf32>, tensor<4x1xf32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @limited(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %m: tensor<?x2xf32>, %u: tensor<5x32x64xf32>, %d: tensor<5x64x32xf32>, %s: tensor<5x1xf32>) {
+  // expected-error @below {{expected neither a limit nor biases of gate and up beside scales, and no fused kernel}}
+  %y = moe.experts %x, %i, %m, %u, %u, %d gate_scale %s {limit = 7.0} : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<5x32x64xf32>, tensor<5x32x64xf32>, tensor<5x64x32xf32>, tensor<5x1xf32>) -> tensor<?x64xf32>
+  return
+}

@@ -42,6 +42,20 @@ func.func @streams(%y: tensor<?x40xf32>, %m: tensor<?x24xf32>, %s: tensor<3xf32>
   return %r : tensor<?x40xf32>
 }
 
+// CHECK-LABEL: func.func @choices
+func.func @choices(%i: tensor<?x5xi32>, %w: tensor<?x5xf32>) -> tensor<?x2xi32> {
+  // CHECK: moe.split_choices %{{.*}}, %{{.*}} {experts = 9 : i64} : (tensor<?x5xi32>, tensor<?x5xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+  %a, %b, %c, %d = moe.split_choices %i, %w {experts = 9} : (tensor<?x5xi32>, tensor<?x5xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return %c : tensor<?x2xi32>
+}
+
+// CHECK-LABEL: func.func @scales
+func.func @scales(%x: tensor<?x64xf32>, %i: tensor<?x2xi32>, %m: tensor<?x2xf32>, %u: tensor<5x32x64xf32>, %d: tensor<5x64x32xf32>, %s: tensor<5x1xf32>) -> tensor<?x64xf32> {
+  // CHECK: moe.experts {{.*}} gate_scale %[[S:.*]] up_scale %[[S]] : (
+  %y = moe.experts %x, %i, %m, %u, %u, %d gate_scale %s up_scale %s : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<5x32x64xf32>, tensor<5x32x64xf32>, tensor<5x64x32xf32>, tensor<5x1xf32>, tensor<5x1xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
 // CHECK-LABEL: func.func @router
 func.func @router(%x: tensor<?x40xf32>, %t: tensor<?xi32>, %w: tensor<9x40xf32>, %e: tensor<263x3xi32>) -> tensor<?x3xf32> {
   // CHECK: moe.hash_router %{{.*}}, %{{.*}}, %{{.*}} table %{{.*}} {normalize, scoring = #moe.scoring<sqrt_softplus>}

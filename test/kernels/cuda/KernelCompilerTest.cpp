@@ -53,6 +53,8 @@ public:
       if (rows16Shape(format).codeBits % 16 != 0)
         addFused(format);
     }
+    // As files have it alone.
+    add<OpCode::Linear>({.w = weight(Format::NVFP4, 1, 64, 2048)});
     for (KvType type : {KvType::F32, KvType::F16, KvType::BF16, KvType::Q8_0})
       addCache(type);
     addOthers();
@@ -264,7 +266,13 @@ private:
           {.heads = 16, .headStride = 192, .dim = 64, .neox = neox});
     add<OpCode::LatentCombine>({.heads = 16, .latent = 512, .splits = 64});
     add<OpCode::Router>({.experts = 64, .topK = 6, .groups = 1});
+    add<OpCode::SplitChoices>({.topK = 6, .last = 2});
     add<OpCode::ExpertGroup>({.experts = 64, .topK = 6});
+    for (int32_t i = 0; i < kActivationCount; ++i)
+      add<OpCode::ExpertsActivationMul>({.cols = 1408,
+                                         .experts = 64,
+                                         .topK = 6,
+                                         .activation = Activation(i)});
     add<OpCode::ExpertsCombine>({.cols = 2048, .topK = 6});
     add<OpCode::Regroup>({.width = 512, .groups = 16, .parts = {256, 256}});
     for (int32_t taps = 1; taps <= kMostTaps; ++taps)

@@ -264,6 +264,15 @@ struct Moved {
     out(a.ids, tokens * a.topK * 4);
     out(a.weights, tokens * a.topK * 4);
   }
+  void move(SplitChoicesArgs &a) {
+    int64_t first = tokens * (a.topK - a.last) * 4;
+    in(a.ids, tokens * a.topK * 4);
+    in(a.weights, tokens * a.topK * 4);
+    out(a.firstIds, first);
+    out(a.firstWeights, first);
+    out(a.lastIds, tokens * a.last * 4);
+    out(a.lastWeights, tokens * a.last * 4);
+  }
   void move(ExpertGroupArgs &a) {
     in(a.ids, tokens * a.topK * 4);
     out(a.offsets, ((a.slice.count ? a.slice.count : a.experts) + 1) * 4);
@@ -287,6 +296,13 @@ struct Moved {
     in(a.offsets, (a.gate.outer + 1) * 4);
     in(a.slots, tokens * a.topK * 4);
     out(a.out, floats(tokens * a.topK, a.outStride, a.gate.rows));
+  }
+  void move(ExpertsActivationMulArgs &a) {
+    in(a.gateScale, a.experts * 4);
+    in(a.upScale, a.experts * 4);
+    in(a.offsets, (a.experts + 1) * 4);
+    in(a.slots, tokens * a.topK * 4);
+    inPair(a.gate, a.up, a.out, tokens * a.topK * a.cols * 4);
   }
   void move(ExpertsCombineArgs &a) {
     in(a.y, tokens * a.topK * a.cols * 4);
