@@ -26,7 +26,7 @@ StatusOr<int64_t> Call::integer(size_t i, int64_t otherwise) const {
     return failure("expected an integer as argument " + std::to_string(i + 1) +
                    ", found " + std::string(typeName(*arguments[i])));
   return static_cast<int64_t>(
-      std::clamp<Integer>(arguments[i]->integer(), INT64_MIN, INT64_MAX));
+      std::clamp<Integer>(arguments[i]->integer(), -furthest, furthest));
 }
 
 namespace {
@@ -284,6 +284,9 @@ Result runRange(Call &call) {
   int64_t begin = call.has(1) ? first : 0, end = call.has(1) ? second : first;
   if (step == 0)
     return failure("range() arg 3 must not be zero");
+  for (int64_t number : {begin, end, step})
+    if (std::abs(number) == Call::furthest)
+      return failure("range() takes numbers of up to 62 bits");
   Integer span = step > 0 ? Integer(end) - begin : Integer(begin) - end;
   Integer stride = step > 0 ? Integer(step) : -Integer(step);
   Integer count = span <= 0 ? 0 : (span + stride - 1) / stride;
@@ -345,10 +348,16 @@ Result runJoiner(Call &call) {
   return Value(joiner);
 }
 Result runRaise(Call &call) {
+  if (!call.has(0))
+    return failure("raise_exception() takes a message");
+  std::string message = str(call.heap, *call.arguments[0]);
   return call.interpreter.raise(
-      str(call.heap, call.get(0, call.heap.string(""))));
+      message.empty() ? "the template raises an exception without a message"
+                      : std::move(message));
 }
 Result runStrftimeNow(Call &call) {
+  if (!call.has(0))
+    return failure("strftime_now() takes a format");
   MOE_ASSIGN_OR_RETURN(std::string_view format, call.text(0, ""));
   return call.heap.string(
       formatTime(call.heap, call.interpreter.now(), format));

@@ -35,7 +35,10 @@ struct Call {
   }
   /// A string argument; fails for any other type.
   StatusOr<std::string_view> text(size_t i, std::string_view otherwise) const;
+  /// An integer argument, at most `furthest` from 0: nothing is longer, and
+  /// sums with what there is stay in 64 bits.
   StatusOr<int64_t> integer(size_t i, int64_t otherwise) const;
+  static constexpr int64_t furthest = INT64_MAX / 2;
 };
 
 struct Builtin {

@@ -339,7 +339,7 @@ Result runExpandtabs(Call &call) {
   Text out(call.heap);
   int64_t column = 0;
   std::string_view all = self(call);
-  for (size_t i = 0; i < all.size();) {
+  for (size_t i = 0; i < all.size() && !call.heap.exhausted();) {
     size_t next = nextCharacter(all, i);
     char c = all[i];
     if (c == '\t') {
