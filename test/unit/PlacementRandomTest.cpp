@@ -1,8 +1,10 @@
 // Placements of models of all architectures on machines that nobody built: each
 // keeps to its budgets, none is slower by its own prediction than what others
-// start from, and more memory of GPUs makes none slower. A thousand seeds.
+// start from, more memory of GPUs makes none slower, and the runtime takes the
+// plans. A thousand seeds.
 
 #include "compiler/Driver/Driver.h"
+#include "runtime/Plan.h"
 #include "test/support/SampleModel.h"
 #include "test/support/TempDir.h"
 
@@ -41,6 +43,8 @@ struct Model {
   std::string path;
   double bytes; ///< About.
   int64_t mostContext, ubatch;
+
+  bool isSmall() const { return bytes < 1e8; }
 };
 
 class Models {
@@ -79,6 +83,10 @@ struct Machine {
   Json devices = Json::array();
   int64_t vramLimit = 0, dramLimit = 0; ///< For less than a file can say.
 
+  /// Of one without GPUs, whose kernels would take a minute to compile.
+  Machine withoutGpus() const {
+    return {Json::array({devices.back()}), 0, dramLimit};
+  }
   void enlargeGpus(double times) {
     for (Json &device : devices)
       if (device["kind"] == "cuda")
@@ -88,7 +96,7 @@ struct Machine {
 };
 
 Machine machineOf(Dice &dice, const Model &model) {
-  bool isSmall = model.bytes < 1e8;
+  bool isSmall = model.isSmall();
   // Of a small one a kernel's launch is to be no more than of a large one.
   double scale = isSmall ? 1e-3 : 1;
   Machine machine;
@@ -192,7 +200,8 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNeverWorseThanWhatOthersStartFrom) {
   TempDir folder;
   Models models(folder);
   ASSERT_GT(models.smallOnes(), 25u);
-  unsigned compiled = 0, withGpu = 0, compared = 0, enlarged = 0, divided = 0;
+  unsigned compiled = 0, withGpu = 0, compared = 0, enlarged = 0, divided = 0,
+           loaded = 0;
   for (unsigned i = 0; i < kSeedsOfShard; ++i) {
     unsigned seed = GetParam() * kSeedsOfShard + i;
     Dice dice(seed);
@@ -224,6 +233,17 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNeverWorseThanWhatOthersStartFrom) {
       EXPECT_LE(device.usedBytes, device.budgetBytes) << device.name;
       withGpu += device.name == "gpu0";
     }
+    if (i % 5 == 0 && model.isSmall() && request.place.empty() &&
+        request.tensorRules.empty() && request.gpuLayers < 0) {
+      moec::CompileRequest whole = request;
+      whole.emit = moec::Emit::Fb;
+      whole.output = folder.file("p.fb");
+      if (auto plan = place(folder, whole, machine.withoutGpus()); plan) {
+        moert::Status taken = moert::Plan::load(plan->output).status();
+        EXPECT_TRUE(taken.isOk()) << taken.message();
+        ++loaded;
+      }
+    }
     std::string remark = remarkOf(*report, "predicted ");
     size_t host = remark.find("; with all on"),
            classic = remark.find("; with experts");
@@ -254,6 +274,7 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNeverWorseThanWhatOthersStartFrom) {
   EXPECT_GT(compared, kSeedsOfShard / 4);
   EXPECT_GT(enlarged, 0u);
   EXPECT_GT(divided, 0u);
+  EXPECT_GT(loaded, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPlacements, testing::Range(0u, kShards));
