@@ -354,8 +354,12 @@ TEST_P(DeltaRuleTest, NonFiniteIsSeenWhereItCounts) {
            {"strength", 1, true, true, [&](int64_t c) { return head(c) == 1; }},
            {"decay", 4 + 2, true, true,
             [&](int64_t c) { return head(c) == 2; }}})
-    for (float bad : {NAN, INFINITY, -INFINITY}) {
+    for (float bad : {NAN, INFINITY, -INFINITY, 1e25f}) {
       SCOPED_TRACE(testing::Message() << bad << " in " << place.name);
+      // Whose square is infinite in float: a scale of zero would hide it.
+      bool isSquared = place.column < 2 * keys && !place.isGate;
+      if (std::isfinite(bad) && (!isSquared || GetParam().isa == Isa::Ref))
+        continue;
       Delta d(shape, {{6, 0, 1}});
       (place.isGate ? d.gates : d.x).at(token, place.column) = bad;
       DeltaRuleArgs own = d.args();
