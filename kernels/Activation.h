@@ -21,7 +21,7 @@
 namespace moek {
 
 inline constexpr int64_t kA8Block = 32;
-inline constexpr int64_t kA8KBlock = 256;
+inline constexpr int64_t kA8KBlock = 128;
 
 constexpr int64_t a8ScaleOffset(int64_t cols) { return cols; }
 constexpr int64_t a8SumOffset(int64_t cols) {

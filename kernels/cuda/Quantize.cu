@@ -1,8 +1,7 @@
-// Quantize: rows of floats as A8, or A8K where MOE_BLOCK_COLS is 256.
+// Quantize: rows of floats as A8, or A8K where MOE_BLOCK_COLS is 128.
 //
 // A warp takes 128 columns, a lane four neighbours: eight lanes are a block of
-// 32, four of them a sum of 16. With 256 columns that share a scale, a warp
-// looks at those of its neighbour too.
+// 32, four of them a sum of 16. With 128 columns that share a scale, all lanes.
 // A block with a NaN or an infinity gets a NaN scale, one below 1e-36, whose
 // inverse scale would overflow, is zero: as kernels/cpu/Elementwise.h does.
 
@@ -26,17 +25,8 @@ MOE_KERNEL(256, 4, QuantizeArgs) {
     isBroken |= !isFinite(v[i]);
     most = fmaxf(most, fabsf(v[i]));
   }
-#if MOE_BLOCK_COLS == 256
-  if (i64 there = c ^ 128; there < a.cols)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      float other = x[there - c + i];
-      isBroken |= !isFinite(other);
-      most = fmaxf(most, fabsf(other));
-    }
-#endif
-#pragma unroll
-  for (int i = 1; i < (MOE_BLOCK_COLS == 256 ? 32 : 8); i *= 2) {
+  for (int i = 1; i < MOE_BLOCK_COLS / 4; i *= 2) {
     most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, i));
     isBroken |= __shfl_xor_sync(kAllLanes, int(isBroken), i) != 0;
   }

@@ -560,7 +560,7 @@ TEST_P(ExpertsActivationMulTest, FactorsOfTheSlotsExpert) {
       for (unsigned given : {0u, 1u, 2u, 3u}) {
         SCOPED_TRACE(testing::Message() << tokens << " tokens, " << cols
                                         << " columns, scales " << given);
-        Routing routing = route(tokens, kTopK, kExperts, random);
+        Routing routing(tokens, kTopK, kExperts, random);
         // Expert 0's slots are another device's.
         routing.slots.erase(routing.slots.begin(),
                             routing.slots.begin() + routing.offsets[1]);
