@@ -187,9 +187,9 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     with its cache, its shared experts or dense FFN, its routed experts, the head,
     the embedding) are assigned so that the predicted seconds of a request are
     fewest: a step's ops and copies are simulated, with devices that overlap and
-    a copy's latency at every crossing (passes/moe/StepTimes.h). More memory does
-    not slow the prediction (passes/moe/PlacementSearch.h); all on the host and
-    only experts on the host are among what is looked at. Ops that have a device
+    a copy's latency at every crossing (passes/moe/StepTimes.h). What is looked
+    at does not depend on the memory (passes/moe/PlacementSearch.h); all on the
+    host and only experts on the host are among it. Ops that have a device
     already stay there. Where `stream-experts` says that experts of the host are
     to be streamed and the mix is faster so, GPUs keep room for the slots.
 

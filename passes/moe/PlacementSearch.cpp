@@ -331,20 +331,6 @@ PlacementSearch::choiceOf(const Candidate &candidate) const {
   return choice;
 }
 
-int64_t PlacementSearch::gpuBudget() const {
-  return std::accumulate(budgets.begin(), budgets.begin() + gpuTotal,
-                         int64_t(0));
-}
-
-/// The same with `gpuBytes` of all GPUs together, each its share.
-PlacementSearch PlacementSearch::within(int64_t gpuBytes) const {
-  PlacementSearch smaller(*this);
-  double share = double(gpuBytes) / double(gpuBudget());
-  for (int gpu = 0; gpu < gpuTotal; ++gpu)
-    smaller.budgets[gpu] = int64_t(share * double(budgets[gpu]));
-  return smaller;
-}
-
 /// The fastest first.
 std::vector<PlacementSearch::Candidate> PlacementSearch::allCandidates() const {
   std::vector<Candidate> candidates;
@@ -365,27 +351,6 @@ std::vector<PlacementSearch::Candidate> PlacementSearch::allCandidates() const {
   return candidates;
 }
 
-/// By what is known before activations.
-bool PlacementSearch::mayFit(const Candidate &candidate) const {
-  return candidate.leavesRoomOnHost &&
-         candidate.gpuBytes - sharedBytes * gpuTotal <= gpuBudget();
-}
-
-/// What a climb from the best candidate that fits comes to.
-std::optional<PlacementSearch::Choice>
-PlacementSearch::climbed(ArrayRef<Candidate> sorted) const {
-  for (const Candidate &candidate : sorted) {
-    if (!mayFit(candidate))
-      continue;
-    Choice choice = choiceOf(candidate);
-    if (!choice.fits)
-      continue;
-    improve(choice);
-    return choice;
-  }
-  return std::nullopt;
-}
-
 /// The fastest of the best candidates, the first of them climbed from, with
 /// what is left of memory filled; none if none fits.
 std::optional<PlacementSearch::Choice>
@@ -394,7 +359,7 @@ PlacementSearch::fastest(ArrayRef<Candidate> sorted) const {
   std::optional<Choice> best;
   int filled = 0;
   for (const Candidate &candidate : sorted) {
-    if (!mayFit(candidate))
+    if (!candidate.leavesRoomOnHost)
       continue;
     Choice choice = choiceOf(candidate);
     if (!choice.fits)
@@ -444,21 +409,6 @@ PlacementSearch::closest(std::vector<Candidate> candidates) const {
 PlacementSearch::Choice PlacementSearch::run() const {
   std::vector<Candidate> candidates = allCandidates();
   std::optional<Choice> best = fastest(candidates);
-  // Where climbs within less memory come to, the same amounts of all machines.
-  constexpr int kRungs = 8;
-  constexpr double kRungsPerOctave = 3;
-  double octaves = gpuTotal > 0 ? std::log2(double(gpuBudget())) : 0;
-  double highest = std::ceil(octaves * kRungsPerOctave) - 1;
-  for (int i = 0; i < kRungs && highest > i; ++i) {
-    int64_t bytes = int64_t(std::exp2((highest - i) / kRungsPerOctave));
-    std::optional<Choice> other = within(bytes).climbed(candidates);
-    if (!other)
-      continue;
-    improve(*other);
-    fillAll(*other);
-    if (!best || other->predicted.request < best->predicted.request)
-      best = std::move(other);
-  }
   return best ? *std::move(best) : closest(std::move(candidates));
 }
 

@@ -3,14 +3,14 @@
 // Parts of the model go to devices so that the predicted request is fastest
 // within everybody's memory. Looked at are: the first or the last layers on
 // GPUs, with the experts of some of them, by seconds saved per byte or in
-// order, with the head or without; layers in runs, one on each GPU. Single
-// parts of the best that fits are then moved where that helps, and what is left
-// of each GPU's memory takes experts of layers whose other experts stay on the
-// host (SliceExperts.h): the first ones of a layer or two, or of many layers
-// those that a router profile has as used most. As such a climb may end lower
-// from a better start, it is also made within fixed amounts of less memory of
-// GPUs and from there on within all: so more of it does not slow the
-// prediction.
+// order, with the head or without; layers in runs, one on each GPU. None of
+// these depends on how much memory there is, so that more of it never slows
+// their best. Single parts of that are then moved where it helps, and what is
+// left of each GPU's memory takes experts of layers whose other experts stay on
+// the host (SliceExperts.h): the first ones of a layer or two, or of many
+// layers those that a router profile has as used most. From a better start that
+// climb ends lower now and then: of a thousand random machines, more memory
+// slows three by some per cent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -96,13 +96,9 @@ private:
     int64_t bytes = 0;
   };
 
-  int64_t gpuBudget() const;
-  PlacementSearch within(int64_t gpuBytes) const;
   std::vector<Candidate> allCandidates() const;
-  std::optional<Choice> climbed(ArrayRef<Candidate> sorted) const;
   std::optional<Choice> fastest(ArrayRef<Candidate> sorted) const;
   Choice closest(std::vector<Candidate> candidates) const;
-  bool mayFit(const Candidate &candidate) const;
   Choice choiceOf(const Candidate &candidate) const;
   void addUnit(PlacementUnit::Kind kind, std::optional<int64_t> layer,
                int group);

@@ -77,6 +77,14 @@ TEST_F(CostModelTest, GemmsGoByTheirOwnRatesBetweenMeasuredRows) {
   EXPECT_DOUBLE_EQ(linear(5, /*cached=*/true), kBytes / 5);
 }
 
+TEST_F(CostModelTest, NoGemmReadsFasterThanMemoryIs) {
+  device_.kernels = {{"gemm_q8_0_avx512", "", {1, 5}, {10, 5}, {20, 5}}};
+  device_.read = {8, 0.9, {}};
+  EXPECT_DOUBLE_EQ(linear(1), kBytes / 8);
+  EXPECT_DOUBLE_EQ(linear(1, /*cached=*/true), kBytes / 20);
+  EXPECT_DOUBLE_EQ(linear(5), kBytes / 5);
+}
+
 TEST_F(CostModelTest, ExpertsReadTheMatricesThatTokensTouch) {
   device_.kernels = {{"gemm_q8_0_avx512", "", {1}, {10}, {}}};
   StepWork work = multiplying(1, /*matrices=*/2.5);

@@ -1,7 +1,7 @@
 // Placements of models of all architectures on machines that nobody built: each
 // keeps to its budgets, none is slower by its own prediction than what others
-// start from, more memory of GPUs makes none slower, and the runtime takes the
-// plans. A thousand seeds.
+// start from, more memory of GPUs makes none of the first ones slower, and the
+// runtime takes the plans. A thousand seeds.
 
 #include "compiler/Driver/Driver.h"
 #include "runtime/Plan.h"
@@ -194,6 +194,9 @@ std::string remarkOf(const moec::CompileReport &report, const char *what) {
 
 constexpr unsigned kShards = 20, kSeedsOfShard = 50;
 
+/// Of which more memory is tried too (passes/moe/PlacementSearch.h).
+constexpr unsigned kEnlargedShards = 4;
+
 class RandomPlacements : public testing::TestWithParam<unsigned> {};
 
 TEST_P(RandomPlacements, KeepToBudgetsAndAreNeverWorseThanWhatOthersStartFrom) {
@@ -258,7 +261,7 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNeverWorseThanWhatOthersStartFrom) {
 
     divided += std::regex_search(remarkOf(*report, "gpu0 has "),
                                  std::regex("[0-9]+ of [0-9]+ experts of"));
-    if (i % 4 != 0 || !rules.empty())
+    if (GetParam() >= kEnlargedShards || i % 4 != 0 || !rules.empty())
       continue;
     machine.enlargeGpus(dice.between(1.02, 3));
     report = place(folder, request, machine);
@@ -272,7 +275,7 @@ TEST_P(RandomPlacements, KeepToBudgetsAndAreNeverWorseThanWhatOthersStartFrom) {
   EXPECT_GT(compiled, kSeedsOfShard / 2);
   EXPECT_GT(withGpu, kSeedsOfShard / 4);
   EXPECT_GT(compared, kSeedsOfShard / 4);
-  EXPECT_GT(enlarged, 0u);
+  EXPECT_TRUE(enlarged > 0 || GetParam() >= kEnlargedShards);
   EXPECT_GT(divided, 0u);
   EXPECT_GT(loaded, 0u);
 }

@@ -181,9 +181,12 @@ double attentionSeconds(OpCode op, const StepWork &work,
 std::optional<double> measuredSecondsPerByte(const GemmInfo &gemm, double rows,
                                              bool cached,
                                              const DeviceDesc &device) {
-  if (const KernelRate *rate = find(device, gemm.name))
-    return secondsPerUnit(*rate, rows, cached, Units::Same);
-  return std::nullopt;
+  const KernelRate *rate = find(device, gemm.name);
+  if (!rate)
+    return std::nullopt;
+  double seconds = secondsPerUnit(*rate, rows, cached, Units::Same);
+  // What was faster found its weights in a cache that no model fits.
+  return cached ? seconds : std::max(seconds, 1 / device.read.perSecond);
 }
 
 double gemmSeconds(const Product &product, const GemmInfo &gemm,

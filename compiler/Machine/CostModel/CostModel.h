@@ -46,7 +46,8 @@ double instructionSeconds(moek::OpCode op, const mlir::moe::StepWork &work,
                           const Situation &situation, const DeviceDesc &device);
 
 /// Seconds in which `gemm` reads a byte of weights and multiplies it with
-/// `rows` rows of activations. None where that was not measured.
+/// `rows` rows of activations; not `cached`, no faster than the device reads
+/// memory. None where that was not measured.
 std::optional<double> measuredSecondsPerByte(const moek::GemmInfo &gemm,
                                              double rows, bool cached,
                                              const DeviceDesc &device);
