@@ -164,7 +164,7 @@ template <class Block> float largestWeight(const Block &block) {
   return largest;
 }
 
-constexpr int64_t kRequantizedCols = 128;
+constexpr int64_t kRequantizedCols = 256;
 
 /// Integer tiles of AMX round weights to multiples of 127ths of the largest
 /// that kRequantizedCols columns can have: by half a step, and three more

@@ -4,7 +4,7 @@
 // 16 KiB that stay in L1, and all tokens pass over them, 32 at a time. A
 // block's int32 sums, one for each part with a token scale of its own, are
 // scaled and added to the output in memory: per 32 x 32 outputs 64 vectors of
-// ten instructions, of which three store, beside 16 products of 16 cycles,
+// nine instructions, of which three store, beside 16 products of 16 cycles,
 // which the out-of-order core overlaps. (With four parts it would be five
 // stores: more cycles than the products take.)
 //
@@ -26,6 +26,11 @@
 
 namespace moek::amx {
 namespace {
+
+/// Parts of a block of columns: of kA8KBlock, which share a token's scale.
+constexpr int kParts = kBlockCols / int(kA8KBlock);
+constexpr int kPartTiles = kBlockTiles / kParts;
+static_assert(kParts * kA8KBlock == kBlockCols && kPartTiles > 0);
 
 /// A block of columns of all tokens, as tiles: up to two at a time.
 class TokenBlock {
@@ -88,12 +93,10 @@ MOE_INLINE void addSums(const PartSums &sums, const TokenBlock &x,
                         const WeightBlock *weights, int64_t firstToken,
                         int64_t tokens, bool add, const __mmask16 *masks,
                         float *out, int64_t outStride) {
-  __m512 rowScale[B][P];
+  __m512 rowScale[B];
 #pragma GCC unroll 2
   for (int b = 0; b < B; ++b)
-#pragma GCC unroll 2
-    for (int p = 0; p < P; ++p)
-      rowScale[b][p] = _mm512_load_ps(weights[b].scale[p]);
+    rowScale[b] = _mm512_load_ps(weights[b].scale);
 #pragma GCC unroll 2
   for (int a = 0; a < A; ++a) {
     int64_t first = firstToken + a * x.split().rows;
@@ -103,16 +106,18 @@ MOE_INLINE void addSums(const PartSums &sums, const TokenBlock &x,
 #pragma GCC unroll 2
       for (int b = 0; b < B; ++b) {
         float *to = out + (first + t) * outStride + 16 * b;
-        __m512 sum =
-            add ? _mm512_maskz_loadu_ps(masks[b], to) : _mm512_setzero_ps();
+        __m512 sum = _mm512_setzero_ps();
 #pragma GCC unroll 2
         for (int p = 0; p < P; ++p) {
           __m512i part = _mm512_load_si512(sums[p][2 * a + b][t]);
           __m512 scale = _mm512_set1_ps(x.scale(first + t, p));
-          sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(part),
-                                _mm512_mul_ps(scale, rowScale[b][p]), sum);
+          sum = p == 0 ? _mm512_mul_ps(_mm512_cvtepi32_ps(part), scale)
+                       : _mm512_fmadd_ps(_mm512_cvtepi32_ps(part), scale, sum);
         }
-        _mm512_mask_storeu_ps(to, masks[b], sum);
+        __m512 old =
+            add ? _mm512_maskz_loadu_ps(masks[b], to) : _mm512_setzero_ps();
+        _mm512_mask_storeu_ps(to, masks[b],
+                              _mm512_fmadd_ps(sum, rowScale[b], old));
       }
     }
   }

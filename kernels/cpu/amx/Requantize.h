@@ -1,13 +1,13 @@
 //===- Requantize.h - Weights of any format as int8 tiles -------*- C++ -*-===//
 //
-// A tile product sums 64 columns, formats have a scale per 16 or 32. So a part,
-// kA8KBlock columns, of 16 interleaved rows (kernels/quant/Rows16.h) becomes
+// A tile product sums 64 columns, formats have a scale per 16 or 32. So a block
+// of kBlockCols columns of 16 interleaved rows (kernels/quant/Rows16.h) becomes
 // signed bytes with one scale per row:
 //
 //   w' = round(w / s), s = bound / 127
 //
-// where bound is the largest weight that the part's scales can express with any
-// code. It is found from the scales alone, so that codes are read once.
+// where bound is the largest weight that the block's scales can express with
+// any code. It is found from the scales alone, so that codes are read once.
 //
 // Arithmetic on codes is 16-bit fixed point, two codes of a row to a lane.
 // Codes of up to four bits:
@@ -43,21 +43,18 @@
 namespace moek::amx {
 namespace {
 
-/// Columns of a block, and its parts, which have a scale of a row and one of a
-/// token. With one scale of a row for the whole block, a trained model's logits
-/// diverge a tenth more.
+/// Weights bear coarser blocks than activations, whose columns differ more:
+/// with 256 for both, two thirds of the error of a product are the
+/// activations'.
 constexpr int kBlockCols = 256;
-constexpr int kParts = kBlockCols / int(kA8KBlock);
-/// Tiles along the columns.
+/// Tiles along the columns of a block.
 constexpr int kBlockTiles = kBlockCols / kTileRowBytes;
-constexpr int kPartTiles = kBlockTiles / kParts;
-static_assert(kParts * kA8KBlock == kBlockCols && kPartTiles > 0);
 
 /// A block of 16 rows: weight tile k holds columns 64 k .. 64 k + 63, byte
 /// 4 r + j of its row g being row r, column 64 k + 4 g + j.
 struct alignas(64) WeightBlock {
   uint8_t tiles[kBlockTiles][kTileRows][kTileRowBytes];
-  float scale[kParts][16]; ///< s of each row.
+  float scale[16]; ///< s of each row.
 };
 
 /// The codes of a format as numbers code - zero, and their range.
@@ -183,36 +180,28 @@ void requantizeBlock(const uint8_t *panel, int64_t col, int64_t count,
       return _mm512_mul_ps(_mm512_load_ps(offset[i]),
                            _mm512_set1_ps(float(Tile::kOffsetSign)));
   };
-  __m512 inverse[kParts];
-  constexpr int kPartSubs = int(kA8KBlock) / Tile::kSub;
-#pragma GCC unroll 2
-  for (int p = 0; p < kParts; ++p) {
-    // A maximum drops NaN, so `broken` becomes NaN with any scale.
-    __m512 bound = _mm512_setzero_ps(), broken = _mm512_setzero_ps();
-    for (int64_t i = p * kPartSubs; i < (p + 1) * kPartSubs && i < subs; ++i) {
-      __m512 each = _mm512_load_ps(scale[i]), more = offsetOf(i);
-      __m512 low = _mm512_fmadd_ps(each, _mm512_set1_ps(Range::kLow), more);
-      __m512 high = _mm512_fmadd_ps(each, _mm512_set1_ps(Range::kHigh), more);
-      bound = _mm512_max_ps(
-          bound, _mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
-      broken = _mm512_fmadd_ps(_mm512_add_ps(low, high), _mm512_setzero_ps(),
-                               broken);
-    }
-    // Rows of zeros, and of numbers whose inverse would overflow.
-    __mmask16 some =
-        _mm512_cmp_ps_mask(bound, _mm512_set1_ps(1e-36f), _CMP_GE_OQ);
-    inverse[p] = _mm512_maskz_div_ps(some, _mm512_set1_ps(127), bound);
-    _mm512_store_ps(
-        out.scale[p],
-        _mm512_add_ps(broken,
-                      _mm512_maskz_div_ps(some, bound, _mm512_set1_ps(127))));
+  // A maximum drops NaN, so `broken` becomes NaN with any scale.
+  __m512 bound = _mm512_setzero_ps(), broken = _mm512_setzero_ps();
+  for (int64_t i = 0; i < subs; ++i) {
+    __m512 each = _mm512_load_ps(scale[i]), more = offsetOf(i);
+    __m512 low = _mm512_fmadd_ps(each, _mm512_set1_ps(Range::kLow), more);
+    __m512 high = _mm512_fmadd_ps(each, _mm512_set1_ps(Range::kHigh), more);
+    bound = _mm512_max_ps(
+        bound, _mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
+    broken =
+        _mm512_fmadd_ps(_mm512_add_ps(low, high), _mm512_setzero_ps(), broken);
   }
+  // Rows of zeros, and of numbers whose inverse would overflow.
+  __mmask16 some =
+      _mm512_cmp_ps_mask(bound, _mm512_set1_ps(1e-36f), _CMP_GE_OQ);
+  __m512 inverse = _mm512_maskz_div_ps(some, _mm512_set1_ps(127), bound);
+  _mm512_store_ps(out.scale,
+                  _mm512_add_ps(broken, _mm512_maskz_div_ps(
+                                            some, bound, _mm512_set1_ps(127))));
 
   auto fixedPoint = [&](int64_t i) {
-    __m512 by = i < kPartSubs ? inverse[0] : inverse[kParts - 1];
-    static_assert(kParts <= 2);
-    return FixedPoint::of<F>(_mm512_mul_ps(_mm512_load_ps(scale[i]), by),
-                             _mm512_mul_ps(offsetOf(i), by));
+    return FixedPoint::of<F>(_mm512_mul_ps(_mm512_load_ps(scale[i]), inverse),
+                             _mm512_mul_ps(offsetOf(i), inverse));
   };
   uint8_t *to = out.tiles[0][0];
   constexpr int kParts = Tile::kCols / 32;
