@@ -1,6 +1,7 @@
 //===- OpWork.h - What bench_ops runs ---------------------------*- C++ -*-===//
 //
-// DeepSeek-V2-Lite's shapes, and arguments of drivers made for them.
+// DeepSeek-V2-Lite's shapes, and arguments of drivers made for them; drivers
+// that it has no use for have shapes of models that do.
 //
 //===----------------------------------------------------------------------===//
 
@@ -9,9 +10,11 @@
 
 #include "kernels/Abi.h"
 #include "kernels/Activation.h"
+#include "kernels/KvCache.h"
 #include "kernels/Registry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -62,6 +65,18 @@ const GemmInfo &gemmFor(Format format, Isa isa);
 const uint8_t *activations(Arena &arena, const GemmInfo &gemm, int64_t rows,
                            int64_t cols, int64_t &stride);
 
+/// A cache with all rows of a step's sequence, with random codes where the type
+/// has blocks.
+KvView cache(Arena &arena, Step step, KvType type,
+             int64_t width = kLatent + kRope);
+
+/// Slots of uniformly routed tokens.
+struct Slots {
+  int32_t *offsets, *slots;
+  double touched = 0; ///< Experts that have any.
+};
+Slots routed(Arena &arena, Step step);
+
 /// What one benchmark runs and how much it does.
 struct Work {
   std::shared_ptr<const void> args;
@@ -89,6 +104,36 @@ Work mlaLatent(Arena &, Isa, Step);
 Work router(Arena &, Isa, Step);
 Work expertGroup(Arena &, Isa, Step);
 Work expertsCombine(Arena &, Isa, Step);
+Work splitChoices(Arena &, Isa, Step);
+Work expertsActivationMul(Arena &, Isa, Step);
+Work copy(Arena &, Isa, Step);
+
+/// Drivers with states.
+Work regroup(Arena &, Isa, Step);
+Work shortConv(Arena &, Isa, Step);
+Work deltaGates(Arena &, Isa, Step);
+Work deltaRule(Arena &, Isa, Step);
+Work compressBy4(Arena &, Isa, Step);
+Work compressBy128(Arena &, Isa, Step);
+
+/// Drivers of chosen rows and of entries.
+Work layerNorm(Arena &, Isa, Step);
+Work rowStore(Arena &, Isa, Step);
+Work entryStore(Arena &, Isa, Step);
+Work indexScoresOfRows(Arena &, Isa, Step);
+Work indexScoresOfEntries(Arena &, Isa, Step);
+Work indexSelect(Arena &, Isa, Step);
+Work latentOfChosenF16(Arena &, Isa, Step);
+Work latentOfChosenQ8(Arena &, Isa, Step);
+Work windowAndChosen(Arena &, Isa, Step);
+Work windowAndEntries(Arena &, Isa, Step);
+
+/// Drivers of several residual streams, and of what their model's experts are.
+Work hyperWeights(Arena &, Isa, Step);
+Work hyperCollapse(Arena &, Isa, Step);
+Work hyperSpread(Arena &, Isa, Step);
+Work clampedMul(Arena &, Isa, Step);
+Work hashRouter(Arena &, Isa, Step);
 
 } // namespace moek::bench
 

@@ -5,27 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kernels/CopyArgs.h"
 #include "kernels/Scratch.h"
 #include "test/bench/OpWork.h"
 
 namespace moek::bench {
-
-const GemmInfo &gemmFor(Format format, Isa isa) {
-  const GemmInfo *best = nullptr;
-  for (const GemmInfo &gemm : gemmTable())
-    if (gemm.format == format && gemm.isa == isa &&
-        (!best || gemm.layout == Layout::Rows16))
-      best = &gemm;
-  return *best;
-}
-
-const uint8_t *activations(Arena &arena, const GemmInfo &gemm, int64_t rows,
-                           int64_t cols, int64_t &stride) {
-  stride = encodedRowBytes(gemm.activation, cols);
-  auto *p = arena.make<uint8_t>(rows * stride);
-  std::memset(p, 0, size_t(rows * stride));
-  return p;
-}
 
 Work embed(Arena &arena, Isa, Step step) {
   EmbedArgs a{};
@@ -182,6 +166,47 @@ Work expertsCombine(Arena &arena, Isa, Step step) {
   a.cols = kHidden, a.topK = kTopK;
   double values = double(slots) * kHidden;
   return {keep(a), 0, 2 * values, 4 * values + 4.0 * step.tokens * kHidden};
+}
+
+/// Where a plan keeps some experts elsewhere: a token's two least ones.
+Work splitChoices(Arena &arena, Isa, Step step) {
+  SplitChoicesArgs a{};
+  a.topK = kTopK, a.last = 2;
+  int64_t slots = int64_t(step.tokens) * kTopK;
+  auto *ids = arena.make<int32_t>(slots);
+  for (int64_t i = 0; i < slots; ++i)
+    ids[i] = int32_t(i % kExperts);
+  a.ids = ids, a.weights = arena.floats(slots);
+  a.firstIds = arena.make<int32_t>(slots);
+  a.firstWeights = arena.make<float>(slots);
+  a.lastIds = arena.make<int32_t>(slots);
+  a.lastWeights = arena.make<float>(slots);
+  // Each weight compared with each; read and written with its id.
+  return {keep(a), 0, kTopK * double(slots), 16.0 * double(slots)};
+}
+
+/// With scales of matrices, as NVFP4 files have them.
+Work expertsActivationMul(Arena &arena, Isa, Step step) {
+  ExpertsActivationMulArgs a{};
+  int64_t count = int64_t(step.tokens) * kTopK * kExpertSize;
+  a.gate = arena.floats(count), a.up = arena.floats(count);
+  a.gateScale = arena.floats(kExperts), a.upScale = arena.floats(kExperts);
+  a.out = arena.make<float>(count);
+  Slots s = routed(arena, step);
+  a.offsets = s.offsets, a.slots = s.slots;
+  a.cols = kExpertSize, a.experts = kExperts, a.topK = kTopK;
+  // As ActivationMul, and two products.
+  return {keep(a), 0, 6.0 * double(count), 12.0 * double(count)};
+}
+
+/// Hidden rows, as they go from device to device.
+Work copy(Arena &arena, Isa, Step step) {
+  CopyArgs a{};
+  a.tokenBytes = kHidden * 4;
+  int64_t bytes = step.tokens * a.tokenBytes;
+  a.x = reinterpret_cast<const uint8_t *>(arena.floats(bytes / 4));
+  a.out = arena.make<uint8_t>(bytes);
+  return {keep(a), 0, 0, 2.0 * double(bytes)};
 }
 
 } // namespace moek::bench

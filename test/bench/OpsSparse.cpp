@@ -1,0 +1,196 @@
+//===- OpsSparse.cpp - Drivers of attention to chosen rows ----------------===//
+//
+// DeepSeek-V3.2's indexer, which chooses rows, and attention to them, and
+// DeepSeek-V4-Flash's, whose entries stand for 4 or 128 positions. `ops` as in
+// OpsDense.cpp; bytes are rows of caches that a step needs, each once, and of
+// drivers without, what they read and write.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/SparseArgs.h"
+#include "test/bench/OpWork.h"
+
+#include <set>
+
+namespace moek::bench {
+
+namespace {
+
+/// The indexer's, of both models.
+constexpr int32_t kIndexHeads = 64, kIndexKey = 128;
+constexpr int32_t kIndexTopK = 2048;
+constexpr int32_t kV32Heads = 128;
+/// One head of keys that are values too.
+constexpr int32_t kV4Heads = 64, kV4Key = 512, kV4TopK = 512, kV4Window = 128;
+
+/// Entries that the step's token `t` sees.
+int64_t entriesOf(Step step, int32_t t, int32_t ratio) {
+  return (step.position + t + 1) / ratio;
+}
+int64_t entriesOf(Step step, int32_t ratio) {
+  return entriesOf(step, step.tokens - 1, ratio);
+}
+
+Work indexScores(Arena &arena, Step step, int32_t ratio) {
+  IndexScoresArgs a{};
+  a.heads = kIndexHeads, a.key = kIndexKey, a.ratio = ratio, a.scale = 0.011f;
+  a.qStride = kIndexHeads * kIndexKey, a.weightsStride = kIndexHeads;
+  a.outStride = entriesOf(step, ratio);
+  a.q = arena.floats(step.tokens * a.qStride);
+  a.weights = arena.floats(step.tokens * a.weightsStride);
+  a.out = arena.make<float>(step.tokens * a.outStride);
+  a.kv = cache(arena, step, KvType::Q8_0, kIndexKey);
+  double pairs = 0;
+  for (int32_t t = 0; t < step.tokens; ++t)
+    pairs += double(entriesOf(step, t, ratio));
+  // A head's product, and what is above zero of it, weighted.
+  return {keep(a), size_t(indexScoresScratchBytes(kIndexHeads, kIndexKey)),
+          pairs * kIndexHeads * (2 * kIndexKey + 3),
+          double(a.outStride * a.kv.rowStride)};
+}
+
+/// What a token chooses anywhere among what it sees, as IndexSelect leaves it.
+const int32_t *choices(Arena &arena, Step step, int32_t ratio, int32_t topK) {
+  auto *chosen = arena.make<int32_t>(int64_t(step.tokens) * topK);
+  std::fill_n(chosen, int64_t(step.tokens) * topK, -1);
+  std::mt19937 random(5);
+  for (int32_t t = 0; t < step.tokens; ++t) {
+    std::vector<int32_t> entries(size_t(entriesOf(step, t, ratio)));
+    for (size_t e = 0; e < entries.size(); ++e)
+      entries[e] = int32_t(e);
+    std::sample(entries.begin(), entries.end(), chosen + int64_t(t) * topK,
+                topK, random);
+  }
+  return chosen;
+}
+
+/// Heads, widths, window, ratio and topK (0: all entries) given, the rest.
+Work sparseAttention(Arena &arena, Step step, KvType type,
+                     SparseAttentionArgs a) {
+  a.scale = 0.05f;
+  a.qStride = a.heads * a.key, a.outStride = a.heads * a.value;
+  a.q = arena.floats(step.tokens * a.qStride);
+  a.out = arena.make<float>(step.tokens * a.outStride);
+  std::set<int32_t> rows, entries; // That any token sees.
+  double pairs = 0;
+  a.entries = cache(arena, step, type, a.key);
+  if (a.topK > 0)
+    a.chosen = choices(arena, step, a.ratio, a.topK);
+  for (int32_t t = 0; t < step.tokens; ++t) {
+    auto count = int32_t(entriesOf(step, t, a.ratio));
+    if (a.topK > 0)
+      count = std::min(count, a.topK);
+    for (int32_t i = 0; i < count; ++i)
+      entries.insert(a.chosen ? a.chosen[int64_t(t) * a.topK + i] : i);
+    int32_t last = step.position + t;
+    int32_t first = std::max(0, last + 1 - a.window);
+    for (int32_t p = first; p <= last; ++p)
+      rows.insert(p);
+    pairs += count + (last + 1 - first);
+  }
+  if (a.window > 0) {
+    a.kv = cache(arena, step, type, a.key);
+    a.sinks = arena.floats(a.heads);
+  }
+  return {keep(a), size_t(sparseAttentionScratchBytes(a.heads, a.key)),
+          2 * pairs * a.heads * (a.key + a.value),
+          double(rows.size() + entries.size()) * double(a.entries.rowStride)};
+}
+
+Work latentOfChosen(Arena &arena, Step step, KvType type) {
+  SparseAttentionArgs a{};
+  a.heads = kV32Heads, a.key = kLatent + kRope, a.value = kLatent;
+  a.ratio = 1, a.topK = kIndexTopK;
+  return sparseAttention(arena, step, type, a);
+}
+
+Work windowAnd(Arena &arena, Step step, int32_t ratio, int32_t topK) {
+  SparseAttentionArgs a{};
+  a.heads = kV4Heads, a.key = a.value = kV4Key, a.window = kV4Window;
+  a.ratio = ratio, a.topK = topK;
+  return sparseAttention(arena, step, KvType::Q8_0, a);
+}
+
+} // namespace
+
+/// Of the indexer's keys.
+Work layerNorm(Arena &arena, Isa, Step step) {
+  LayerNormArgs a{};
+  a.cols = a.xStride = a.outStride = kIndexKey, a.eps = 1e-6f;
+  a.x = arena.floats(step.tokens * kIndexKey);
+  a.weight = arena.floats(kIndexKey), a.bias = arena.floats(kIndexKey);
+  a.out = arena.make<float>(step.tokens * kIndexKey);
+  // A sum; difference, square and sum; two products and a sum.
+  double values = double(step.tokens) * kIndexKey;
+  return {keep(a), 0, 7 * values, 8 * values + 8.0 * kIndexKey};
+}
+
+/// The indexer's keys.
+Work rowStore(Arena &arena, Isa, Step step) {
+  RowStoreArgs a{};
+  a.xStride = kIndexKey;
+  a.x = arena.floats(step.tokens * kIndexKey);
+  a.kv = cache(arena, step, KvType::Q8_0, kIndexKey);
+  // Maximum, product and sum.
+  double values = double(step.tokens) * kIndexKey;
+  return {keep(a), 0, 3 * values, 5 * values};
+}
+
+/// Of the entries that a step completes; its steps complete one at least.
+Work entryStore(Arena &arena, Isa, Step step) {
+  EntryStoreArgs a{};
+  a.cols = a.xStride = kV4Key, a.dim = kRope, a.ratio = 4, a.eps = 1e-6f;
+  a.x = arena.floats(step.tokens * kV4Key);
+  a.weight = arena.floats(kV4Key);
+  auto *frequencies = arena.make<float>(kRope / 2);
+  for (int32_t i = 0; i < kRope / 2; ++i)
+    frequencies[i] = 1.0f / float(i + 1);
+  a.invFreq = frequencies;
+  a.kv = cache(arena, step, KvType::Q8_0, kV4Key);
+  double entries = double(entriesOf(step, a.ratio) - step.position / a.ratio);
+  // As RmsNorm and RowStore; an angle, its cosine and sine, four products and
+  // two sums per pair that is turned.
+  return {keep(a), 0, entries * (7.0 * kV4Key + 4.5 * kRope),
+          entries * 5 * kV4Key};
+}
+
+Work indexScoresOfRows(Arena &arena, Isa, Step step) {
+  return indexScores(arena, step, 1);
+}
+
+Work indexScoresOfEntries(Arena &arena, Isa, Step step) {
+  return indexScores(arena, step, 4);
+}
+
+Work indexSelect(Arena &arena, Isa, Step step) {
+  IndexSelectArgs a{};
+  a.topK = kIndexTopK, a.ratio = 1;
+  a.scoresStride = entriesOf(step, 1);
+  a.scores = arena.floats(step.tokens * a.scoresStride);
+  a.chosen = arena.make<int32_t>(int64_t(step.tokens) * kIndexTopK);
+  double scores = 0;
+  for (int32_t t = 0; t < step.tokens; ++t)
+    if (entriesOf(step, t, 1) > kIndexTopK)
+      scores += double(entriesOf(step, t, 1));
+  // Each is counted by three digits, then compared.
+  return {keep(a), size_t(indexSelectScratchBytes()), 4 * scores,
+          4 * scores + 4.0 * step.tokens * kIndexTopK};
+}
+
+Work latentOfChosenF16(Arena &arena, Isa, Step step) {
+  return latentOfChosen(arena, step, KvType::F16);
+}
+
+Work latentOfChosenQ8(Arena &arena, Isa, Step step) {
+  return latentOfChosen(arena, step, KvType::Q8_0);
+}
+
+Work windowAndChosen(Arena &arena, Isa, Step step) {
+  return windowAnd(arena, step, 4, kV4TopK);
+}
+
+Work windowAndEntries(Arena &arena, Isa, Step step) {
+  return windowAnd(arena, step, 128, 0);
+}
+
+} // namespace moek::bench

@@ -1,0 +1,107 @@
+//===- OpsStreams.cpp - Drivers of several residual streams ---------------===//
+//
+// DeepSeek-V4-Flash's shapes: hyper-connections, and the experts between them.
+// `ops` as in OpsDense.cpp; bytes are all that is read and written.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/Scratch.h"
+#include "kernels/SparseArgs.h"
+#include "test/bench/OpWork.h"
+
+namespace moek::bench {
+
+namespace {
+
+constexpr int32_t kStreams = 4, kIterations = 20;
+/// Of reading, of writing, and from stream to stream.
+constexpr int32_t kMixCols = kStreams * (2 + kStreams);
+constexpr int32_t kStreamCols = 4096;
+constexpr int32_t kV4Experts = 256, kV4TopK = 6, kV4ExpertSize = 2048;
+constexpr int32_t kV4Vocab = 129280;
+
+} // namespace
+
+Work hyperWeights(Arena &arena, Isa, Step step) {
+  HyperWeightsArgs a{};
+  a.cols = a.xStride = a.outStride = kMixCols;
+  a.streams = kStreams, a.iterations = kIterations, a.eps = 1e-6f;
+  a.x = arena.floats(step.tokens * kMixCols);
+  a.scale = arena.floats(3), a.base = arena.floats(kMixCols);
+  a.out = arena.make<float>(step.tokens * kMixCols);
+  // A product and a sum of each; sigmoid and one more of what is read and
+  // written; maximum, difference, exponential, sum, quotient, sum of the
+  // matrix, then a sum and a quotient for each time that it is divided.
+  double matrix = kStreams * kStreams;
+  double ops = 2 * kMixCols + 2 * kStreams * 4 + 6 * matrix +
+               (2 * kIterations - 1) * 2 * matrix;
+  return {keep(a), 0, ops * step.tokens,
+          8.0 * step.tokens * kMixCols + 4.0 * (kMixCols + 3)};
+}
+
+Work hyperCollapse(Arena &arena, Isa, Step step) {
+  HyperCollapseArgs a{};
+  a.streams = kStreams, a.cols = a.outStride = kStreamCols;
+  a.xStride = kStreams * kStreamCols, a.weightsStride = kMixCols;
+  a.x = arena.floats(step.tokens * a.xStride);
+  a.weights = arena.floats(step.tokens * a.weightsStride);
+  a.out = arena.make<float>(step.tokens * a.outStride);
+  double values = double(step.tokens) * kStreamCols;
+  return {keep(a), 0, 2 * kStreams * values,
+          4 * (kStreams + 1) * values + 4.0 * step.tokens * kStreams};
+}
+
+Work hyperSpread(Arena &arena, Isa, Step step) {
+  HyperSpreadArgs a{};
+  a.streams = kStreams, a.cols = a.yStride = kStreamCols;
+  a.xStride = a.outStride = kStreams * kStreamCols;
+  a.weightsStride = kMixCols;
+  a.y = arena.floats(step.tokens * a.yStride);
+  a.x = arena.floats(step.tokens * a.xStride);
+  a.weights = arena.floats(step.tokens * a.weightsStride);
+  a.out = arena.make<float>(step.tokens * a.outStride);
+  double values = double(step.tokens) * kStreamCols;
+  return {keep(a), 0, kStreams * (1 + 2 * kStreams) * values,
+          4 * (1 + 2 * kStreams) * values +
+              4.0 * step.tokens * (kMixCols - kStreams)};
+}
+
+/// Of the routed experts.
+Work clampedMul(Arena &arena, Isa, Step step) {
+  ClampedMulArgs a{};
+  a.cols = kV4ExpertSize, a.rowsPerToken = kV4TopK, a.limit = 10;
+  int64_t count = int64_t(step.tokens) * kV4TopK * kV4ExpertSize;
+  a.gate = arena.floats(count), a.up = arena.floats(count);
+  a.out = arena.make<float>(count);
+  // As ActivationMul, and three comparisons.
+  return {keep(a), 0, 7.0 * double(count), 12.0 * double(count)};
+}
+
+Work hashRouter(Arena &arena, Isa, Step step) {
+  HashRouterArgs a{};
+  RouterArgs &r = a.router;
+  r.experts = r.stride = kV4Experts, r.topK = kV4TopK;
+  r.groups = r.groupsUsed = 1, r.scoring = kSqrtSoftplus;
+  r.normalize = true, r.scale = 1.5f;
+  r.logits = arena.floats(step.tokens * kV4Experts);
+  r.ids = arena.make<int32_t>(step.tokens * kV4TopK);
+  r.weights = arena.make<float>(step.tokens * kV4TopK);
+  auto *tokens = arena.make<int32_t>(step.tokens);
+  std::mt19937 random(1);
+  std::generate_n(tokens, step.tokens,
+                  [&] { return int32_t(random() % kV4Vocab); });
+  // Experts that differ in each row.
+  auto *table = arena.make<int32_t>(kV4Vocab * kV4TopK);
+  for (int32_t i = 0; i < kV4Vocab * kV4TopK; ++i)
+    table[i] = i % kV4Experts;
+  a.tokens = tokens, a.table = table;
+  // Maximum, exponential, logarithm, sum, root of each; then a sum and a
+  // product per choice.
+  double values = double(step.tokens) * kV4Experts;
+  double choices = double(step.tokens) * kV4TopK;
+  return {keep(a), size_t(routerScratchBytes(kV4Experts)),
+          5 * values + 2 * choices,
+          4 * values + 12 * choices + 4.0 * step.tokens};
+}
+
+} // namespace moek::bench
