@@ -53,6 +53,8 @@ except OSError:
     flags = []
 if "amx_tile" in flags:
     config.available_features.add("amx")
+if "avx512_vnni" in flags:
+    config.available_features.add("avx512")
 # moert-soft executes AVX-512 itself or in software, where code may be written.
 def writes_code():
     try:

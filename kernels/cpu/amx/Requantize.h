@@ -13,9 +13,8 @@
 // Codes of up to four bits:
 //
 //   256 w' = vpmullw(code, b) + a,  b = 256 scale / s
-//                                   a = 256 (offset + (middle - zero) scale) /
-//                                   s
-//                                       - b middle
+//                                   a = 256 start / s - b middle
+//                                   start = offset + (middle - zero) scale
 //
 // modulo 2^16, in which w' fits. b and a are each rounded by half a 256th; of b
 // that counts |code - middle| times, 8 at most. 8 instructions for 64 weights,
