@@ -117,13 +117,6 @@ Status Interpreter::execLoop(const ForNode &node,
   } else {
     kept->items = items;
   }
-  if (kept->items.empty()) {
-    // The else of a loop has names of its own, too.
-    scope_ = heap_.make<Scope>(outer);
-    Status status = exec(node.otherwise);
-    scope_ = outer;
-    return status;
-  }
   // One object for the whole loop: loop.changed() remembers, and what is kept
   // of it moves on.
   Loop *loop = heap_.make<Loop>();
@@ -132,6 +125,7 @@ Status Interpreter::execLoop(const ForNode &node,
   loop->recurse = recurse;
   Scope *names = heap_.make<Scope>(outer);
   uint64_t captures = captures_;
+  bool finishedRound = false;
   for (; loop->index < kept->items.size(); ++loop->index) {
     // Each round has names of its own; what no macro keeps is used again.
     if (captures_ != captures)
@@ -144,11 +138,19 @@ Status Interpreter::execLoop(const ForNode &node,
     scope_->set("loop", Value(loop));
     MOE_RETURN_IF_ERROR(assign(node.target, kept->items[loop->index]));
     MOE_RETURN_IF_ERROR(exec(node.body));
-    if (std::exchange(flow_, Flow::Normal) == Flow::Break)
+    Flow flow = std::exchange(flow_, Flow::Normal);
+    finishedRound |= flow == Flow::Normal;
+    if (flow == Flow::Break)
       break;
   }
+  Status status = Status::ok();
+  if (!finishedRound) {
+    // The else of a loop has names of its own, too.
+    scope_ = heap_.make<Scope>(outer);
+    status = exec(node.otherwise);
+  }
   scope_ = outer;
-  return Status::ok();
+  return status;
 }
 
 Status Interpreter::assign(const Target &target, const Value &value) {

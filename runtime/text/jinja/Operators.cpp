@@ -219,7 +219,9 @@ Result slice(Heap &heap, const Value &value, const Value &begin,
   if (value.is(Kind::Undefined))
     return failure(std::string(value.hint()));
   if (!isText && !isSequence)
-    return heap.undefined(quotedType(value) + " object cannot be sliced");
+    return failure(value.is(Kind::Dict)
+                       ? "unhashable type: 'slice'"
+                       : quotedType(value) + " object is not subscriptable");
   auto isOpen = [](const Value &bound) { return bound.is(Kind::None); };
   for (const Value &bound : {begin, end, step})
     if (!isOpen(bound) && !bound.isInteger())

@@ -23,6 +23,14 @@ Status chargeFor(Call &call, std::string_view value) {
   return call.heap.status();
 }
 
+/// Some filters are Python's own on text, and fail on anything else.
+Status checkText(Call &call, const char *filter) {
+  if (call.self.is(Kind::String))
+    return Status::ok();
+  return failure("filter '" + std::string(filter) + "' takes text, not '" +
+                 std::string(typeName(call.self)) + "'");
+}
+
 Result runUpper(Call &call) {
   std::string value = shown(call);
   MOE_RETURN_IF_ERROR(chargeFor(call, value));
@@ -84,6 +92,7 @@ Result runReplace(Call &call) {
 }
 
 Result runIndent(Call &call) {
+  MOE_RETURN_IF_ERROR(checkText(call, "indent"));
   std::string value = shown(call);
   std::string indentation;
   if (call.has(0) && call.arguments[0]->is(Kind::String)) {
@@ -125,14 +134,16 @@ Result runTruncate(Call &call) {
   MOE_ASSIGN_OR_RETURN(int64_t length, call.integer(0, 255));
   MOE_ASSIGN_OR_RETURN(std::string_view end, call.text(2, "..."));
   MOE_ASSIGN_OR_RETURN(int64_t leeway, call.integer(3, 5));
-  std::string value = shown(call);
   auto endSize = static_cast<int64_t>(countCharacters(end));
   if (length < endSize)
     return failure("expected length >= " + std::to_string(endSize) + ", got " +
                    std::to_string(length));
-  auto size = static_cast<int64_t>(countCharacters(value));
+  MOE_ASSIGN_OR_RETURN(int64_t size,
+                       moert::jinja::length(call.heap, call.self));
   if (size - length <= std::max<int64_t>(leeway, 0))
-    return text(call, value);
+    return call.self;
+  MOE_RETURN_IF_ERROR(checkText(call, "truncate"));
+  std::string value = shown(call);
   std::string kept =
       encode(std::u32string_view(decode(value))
                  .substr(0, static_cast<size_t>(length - endSize)));
