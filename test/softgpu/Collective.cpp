@@ -10,8 +10,8 @@ namespace softgpu {
 
 /// The lanes that the instruction's mask names must all be here. Those that
 /// have ended may be named. Returns the mask.
-static Mask checkMembers(Warp &warp, const Op &op, Mask mask, Place place) {
-  const uint32_t *members = warp.lanes<uint32_t>(place);
+static Mask checkMembers(Warp &warp, const Op &op, Mask mask) {
+  const uint32_t *members = warp.lanes<uint32_t>(op.members);
   Mask named = members[std::countr_zero(mask)];
   if (!warp.launch->isChecked)
     return named;
@@ -35,7 +35,7 @@ static Mask checkMembers(Warp &warp, const Op &op, Mask mask, Place place) {
 /// r: d, [p], a, b, c, [members]. kind: up, down, bfly, idx.
 static void shuffle(Warp &warp, const Op &op, Mask mask) {
   const Place *s = &op.r[op.results];
-  checkMembers(warp, op, mask, s[3]);
+  checkMembers(warp, op, mask);
   const uint32_t *a = warp.lanes<uint32_t>(s[0]),
                  *b = warp.lanes<uint32_t>(s[1]);
   const uint32_t *c = warp.lanes<uint32_t>(s[2]);
@@ -91,11 +91,12 @@ void decodeShuffle(Decoder &decoder) {
     decoder.result(1, 0);
   for (size_t i = 0; i < 4; ++i)
     decoder.source(results + i, 4);
+  decoder.needNamedLanes();
 }
 
 /// r: d, predicate, members. kind: all, any, uni, ballot; 4: negated.
 static void vote(Warp &warp, const Op &op, Mask mask) {
-  Mask named = checkMembers(warp, op, mask, op.r[2]) & mask;
+  Mask named = checkMembers(warp, op, mask) & mask;
   Mask set = warp.predicate(op.r[1]);
   set = (op.kind & 4 ? ~set : set) & named;
   if ((op.kind & 3) == 3) {
@@ -117,12 +118,13 @@ void decodeVote(Decoder &decoder) {
                           {Decoder::bits(0), Decoder::bits(4)});
   op.isStrict = true;
   op.kind = uint8_t(kind | (decoder.operand(1).negated ? 4 : 0));
+  decoder.needNamedLanes();
 }
 
 /// r: d, [p], a, members. kind: any, all.
 template <class T> static void match(Warp &warp, const Op &op, Mask mask) {
   const Place *s = &op.r[op.results];
-  Mask named = checkMembers(warp, op, mask, s[1]) & mask;
+  Mask named = checkMembers(warp, op, mask) & mask;
   const T *a = warp.lanes<T>(s[0]);
   uint32_t out[kLanes] = {};
   Mask all = 0;
@@ -155,11 +157,12 @@ void decodeMatch(Decoder &decoder) {
     decoder.result(1, 0);
   decoder.source(results, bytes);
   decoder.source(results + 1, 4);
+  decoder.needNamedLanes();
 }
 
 /// kind: add, min, max, and, or, xor.
 template <class T> static void redux(Warp &warp, const Op &op, Mask mask) {
-  Mask named = checkMembers(warp, op, mask, op.r[2]) & mask;
+  Mask named = checkMembers(warp, op, mask) & mask;
   const T *a = warp.lanes<T>(op.r[1]);
   T value = a[std::countr_zero(named)];
   for (Mask left = named & (named - 1); left; left &= left - 1) {
@@ -189,6 +192,7 @@ void decodeRedux(Decoder &decoder) {
                           OpClass::Shuffle, 4, {type, Decoder::bits(4)});
   op.isStrict = true;
   op.kind = uint8_t(kind);
+  decoder.needNamedLanes();
 }
 
 void decodeActiveMask(Decoder &decoder) {
@@ -209,7 +213,7 @@ void decodeElect(Decoder &decoder) {
   decoder.needOperands(3, 3);
   Op &op = decoder.begin(
       [](Warp &warp, const Op &op, Mask mask) {
-        Mask named = checkMembers(warp, op, mask, op.r[2]) & mask;
+        Mask named = checkMembers(warp, op, mask) & mask;
         uint32_t out[kLanes];
         std::fill_n(out, kLanes, uint32_t(std::countr_zero(named)));
         store(warp.lanes<uint32_t>(op.r[0]), out, mask);
@@ -220,6 +224,7 @@ void decodeElect(Decoder &decoder) {
   decoder.result(size_t(0), 4);
   decoder.result(1, 0);
   decoder.source(2, 4);
+  decoder.needNamedLanes();
 }
 
 } // namespace softgpu

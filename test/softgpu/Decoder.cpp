@@ -2,6 +2,8 @@
 
 #include "test/softgpu/Decoder.h"
 
+#include "test/softgpu/Reconverge.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -214,6 +216,13 @@ void Decoder::sourcePlace(Place place) {
   Op &op = current();
   op.r[op.results + op.sources++] = place;
 }
+
+void Decoder::needNamedLanes() {
+  Op &op = current();
+  op.members = op.r[size_t(op.results + op.sources - 1)];
+}
+
+void Decoder::needAllLanes() { current().members = constant(~uint64_t(0), 4); }
 
 void Decoder::result(const PtxOperand &operand, int bytes) {
   if (operand.kind == PtxOperand::Sink)
@@ -559,6 +568,7 @@ moert::StatusOr<Program> decodePtx(const PtxModule &module,
         continue;
       auto kernel = std::make_unique<Kernel>();
       Decoder(module, variables, *kernel).decode(function);
+      setTurns(*kernel);
       program.kernels.push_back(std::move(kernel));
     }
   } catch (const PtxError &error) {

@@ -53,6 +53,9 @@ public:
   void source(size_t index, int bytes) { source(operand(index), bits(bytes)); }
   void sourcePlace(Place place);
   void resultPlace(Place place);
+  /// The lanes that the last source names come together, or all that live.
+  void needNamedLanes();
+  void needAllLanes();
   static PtxType bits(int bytes) {
     return {bytes ? PtxType::Bits : PtxType::Pred,
             uint8_t(bytes ? bytes * 8 : 1)};

@@ -69,6 +69,7 @@ void decodeBarrier(Decoder &decoder) {
     Op &op = decoder.begin(syncWarp, OpClass::Barrier);
     op.isStrict = true;
     decoder.source(size_t(0), 4);
+    decoder.needNamedLanes();
     return;
   }
   decoder.accept("cta");
@@ -94,6 +95,8 @@ void decodeBarrier(Decoder &decoder) {
     op.kind |= decoder.operand(at).negated ? 16 : 0;
     decoder.source(at, 0);
   }
+  if (aligned)
+    decoder.needAllLanes();
 }
 
 } // namespace softgpu

@@ -1,8 +1,9 @@
 //===- Interpreter.cpp - The loop over a warp's instructions --------------===//
 //
-// Lanes that part ways form groups. The group at the lowest place runs, until
-// it comes to where another waits and they go on as one: what lies between a
-// branch and the place where its ways meet runs before what lies behind it.
+// Lanes that part ways form groups. The group whose op is first in the order
+// (Reconverge.h) runs, until it comes to where another waits and they go on as
+// one: what lies between a branch and the place where its ways meet runs before
+// what lies behind it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +18,17 @@ namespace softgpu {
 
 /// Takes the next group that may run, with those at the same place.
 static bool pickGroup(Warp &warp) {
+  const Op *ops = warp.launch->kernel->ops.data();
+  auto isBefore = [&](const LaneGroup &a, const LaneGroup &b) {
+    uint32_t first = ops[a.pc].turn, second = ops[b.pc].turn;
+    return warp.runsLast ? first > second : first < second;
+  };
   const LaneGroup *best = nullptr;
   for (const LaneGroup &group : warp.groups)
-    if (group.barrier < 0 &&
-        (!best || (warp.runsLast ? group.pc > best->pc : group.pc < best->pc)))
+    if (group.barrier < 0 && (!best || isBefore(group, *best)))
       best = &group;
   warp.active = 0;
-  warp.nextPc = ~0u;
+  warp.nextTurn = ~0u;
   if (!best)
     return false;
   warp.pc = best->pc;
@@ -35,7 +40,7 @@ static bool pickGroup(Warp &warp) {
   if (!warp.runsLast)
     for (const LaneGroup &group : warp.groups)
       if (group.barrier < 0)
-        warp.nextPc = std::min(warp.nextPc, group.pc);
+        warp.nextTurn = std::min(warp.nextTurn, ops[group.pc].turn);
   return true;
 }
 
@@ -121,6 +126,14 @@ static bool act(Warp &warp, const Op &op, Mask mask) {
   return true;
 }
 
+/// Whether lanes that may still come have to be at `op` too.
+static bool isEarly(Warp &warp, const Op &op, Mask mask) {
+  if (op.members == kNowhere)
+    return false;
+  Mask named = warp.lanes<uint32_t>(op.members)[std::countr_zero(mask)];
+  return named & warp.live & ~mask;
+}
+
 /// Lanes of `mask` whose sources all were written.
 static Mask definedLanes(Warp &warp, const Op &op, Mask mask) {
   Mask defined = ~Mask(0);
@@ -159,6 +172,12 @@ template <bool Checked> static bool loop(Warp &warp, uint64_t quantum) {
                  "is guarded by a predicate that nobody has written");
     }
     ++warp.executed;
+    if (warp.runsLast && mask && isEarly(warp, op, mask)) {
+      // It ran for those that wait for it; they come first again.
+      warp.runsLast = false;
+      switchGroup(warp);
+      continue;
+    }
     if (mask) {
       ++executed[warp.pc];
       Mask defined = ~Mask(0);
@@ -179,7 +198,7 @@ template <bool Checked> static bool loop(Warp &warp, uint64_t quantum) {
       ++warp.pc;
     else if (!act(warp, op, mask))
       return true;
-    if (warp.pc >= warp.nextPc)
+    if (ops[warp.pc].turn >= warp.nextTurn)
       switchGroup(warp);
   }
   return true;

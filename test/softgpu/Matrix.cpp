@@ -202,6 +202,7 @@ void decodeMma(Decoder &decoder) {
   decoder.needArch(shape == 3 || (shape == 0 && a == "f16") ? 75 : 80);
   if (isHalf) {
     Op &op = decoder.begin(shape ? mmaHalf<16> : mmaHalf<8>, OpClass::Mma);
+    decoder.needAllLanes();
     op.kind = a == "bf16" ? kBfloatBit : 0;
     return shape ? fragments(decoder, op, {4, 4, 2, 4})
                  : fragments(decoder, op, {4, 2, 1, 4});
@@ -210,6 +211,7 @@ void decodeMma(Decoder &decoder) {
                          : shape == 2 ? mmaInteger<16, 32>
                                       : mmaInteger<8, 16>,
                          OpClass::Mma);
+  decoder.needAllLanes();
   op.kind = uint8_t((a == "s8" ? kSignedA : 0) | (b == "s8" ? kSignedB : 0) |
                     (saturates ? kSatfinite : 0));
   shape == 1   ? fragments(decoder, op, {4, 2, 1, 4})
@@ -253,6 +255,7 @@ void decodeMatrixLoad(Decoder &decoder) {
   decoder.needOperands(2, 2);
   decoder.needArch(75);
   Op &op = decoder.begin(loadMatrix, OpClass::MatrixLoad);
+  decoder.needAllLanes();
   op.isStrict = true;
   op.count = uint8_t(count);
   op.kind = transposes;
@@ -291,6 +294,7 @@ void decodeMatrixMove(Decoder &decoder) {
   decoder.needArch(75);
   decoder.simple(moveMatrix, OpClass::Shuffle, 4, {Decoder::bits(4)}).isStrict =
       true;
+  decoder.needAllLanes();
 }
 
 } // namespace softgpu

@@ -87,6 +87,7 @@ struct Op {
   Control control = Control::None;
   OpClass opClass = OpClass::Other;
   Place guard = kNowhere;
+  Place members = kNowhere; ///< Lanes that have to come together.
   bool guardNegated = false;
   bool isStrict = false; ///< Every source must have been written.
   bool isShuffle =
@@ -106,6 +107,7 @@ struct Op {
   uint8_t kind = 0; ///< Whatever the handler takes it for.
   int64_t imm = 0;
   uint32_t target = 0; ///< Of a branch; first of Kernel::targets when indexed.
+  uint32_t turn = 0;   ///< Of a warp's groups the lowest runs (Reconverge.h).
   int line = 0, sourceLine = 0;
 };
 

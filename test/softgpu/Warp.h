@@ -44,7 +44,7 @@ struct Warp {
       nullptr; ///< Lanes that wrote a register, by Place / kUnit.
   Mask live = 0, active = 0;
   uint32_t pc = 0;
-  uint32_t nextPc = ~0u;         ///< Lowest of the groups that may run.
+  uint32_t nextTurn = ~0u;       ///< Lowest of the groups that may run.
   std::vector<LaneGroup> groups; ///< Those that are not running.
   int index = 0;
   Block *block = nullptr;
