@@ -198,10 +198,8 @@ bool isSmallGrid(Format format) {
 }
 /// Part of bandwidth that the bound of a decode product must allow.
 double wantedOfBandwidth(Format format, int32_t tokens, const GpuModel &gpu) {
-  if (isGeforce(gpu))
+  if (isGeforce(gpu) || tokens == 1)
     return 0.85;
-  if (tokens == 1)
-    return isSmallGrid(format) && gpu.arch == 90 ? 0.65 : 0.85;
   return isSmallGrid(format) ? 0.5 : 0.55;
 }
 
