@@ -332,6 +332,17 @@ struct DeltaRuleArgs {
   float eps;
 };
 
+/// Floats of DeltaChunk.cuh's ChunkMix: a matrix that is an inverse, one of
+/// what is seen, and of each row two numbers.
+constexpr int kDeltaRows = 16;
+constexpr int kDeltaMixFloats = 2 * kDeltaRows * kDeltaRows + 2 * kDeltaRows;
+
+/// In chunks of kDeltaRows rows. `keys`, `mixes`: of each chunk and key head,
+/// and of each chunk and head, what DeltaPrepare makes for DeltaApply.
+struct DeltaChunkArgs : DeltaRuleArgs {
+  float *keys, *mixes;
+};
+
 struct LayerNormArgs {
   const Step *step;
   const float *x, *weight, *bias;

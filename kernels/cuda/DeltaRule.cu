@@ -8,6 +8,7 @@
 // Steps of any size give the same bits: what a row computes does not depend on
 // where its step began.
 
+#include "kernels/cuda/Rms.cuh"
 #include "kernels/cuda/States.cuh"
 
 /// 32 keys a warp, four at a time from shared memory: 512 keys at most are 16
@@ -24,12 +25,6 @@ struct alignas(16) Row {
   float value[32];
   float keyScale, queryScale, strength, decay;
 };
-
-/// 1 / sqrt(sum of squares + eps). NaN where that is infinite, as in Rms.cuh.
-MOE_DEVICE float unitScale(float squares, float eps) {
-  squares = warpSum(squares) + eps;
-  return squares < infinity() ? 1.0f / sqrtf(squares) : nanValue();
-}
 
 MOE_KERNEL(32 * kWarps, 1, DeltaRuleArgs) {
   __shared__ Row rows[kRows];

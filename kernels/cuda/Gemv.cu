@@ -87,15 +87,15 @@ MOE_DEVICE int dot(u32 weights, u32 act, int sum) {
   return sum;
 }
 
+#ifdef MOE_SHIFTS
+#include "kernels/cuda/GemvDigits.cuh"
+#else
 /// Codes of groups c and c + 4 of a row, c < 4.
 MOE_DEVICE RowCodes codesOf(const Unit &w, int row, int c) {
 #if MOE_BITS == 8
   return {part(w.word[c], row), part(w.word[c + 4], row)};
 #else
   Codes codes;
-#ifdef MOE_SHIFTS
-  codes.shifts = w.unit.shifts;
-#endif
 #if MOE_BITS >= 4
   codes.word[0] = w.word[c];
 #if MOE_BITS > 4
@@ -157,6 +157,7 @@ MOE_DEVICE void multiply(float (&sums)[4][MOE_ROWS], const Unit &w, int unit,
         sums[r][i] = fmaf(__int_as_float(dots[i][half][r]) - kMagic,
                           f.scale[half][r] * acts[i].scale, sums[r][i]);
 }
+#endif // MOE_SHIFTS
 
 /// All of a warp's units of one matrix: `sums` of the lane's rows, for all
 /// lanes that have them.

@@ -414,6 +414,8 @@ int64_t workspaceBytes(OpCode op, const void *args,
   if (op == OpCode::SparseAttention)
     return spanBytes(*static_cast<const moek::SparseAttentionArgs *>(args),
                      context);
+  if (op == OpCode::DeltaRule)
+    return chunkBytes(*static_cast<const moek::DeltaRuleArgs *>(args), context);
   if (op != OpCode::MlaAttention)
     return 0;
   const auto &a = *static_cast<const moek::MlaAttentionArgs *>(args);

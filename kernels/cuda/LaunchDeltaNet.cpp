@@ -43,22 +43,63 @@ std::vector<Launch> launches(const moek::DeltaGatesArgs &a,
                                     a.out, a.heads})};
 }
 
+//===----------------------------------------------------------------------===//
+// DeltaRule: row after row, or in chunks where steps have many
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Rows of a step from which on chunks are less work than rows are.
+constexpr int32_t kManyRows = 9;
+/// Keys of which a block of DeltaApply.cu has shared memory.
+constexpr int32_t kMostChunkKeys = 128;
+
+bool isInChunks(const moek::DeltaRuleArgs &a, const LaunchContext &context) {
+  return context.maxTokens >= kManyRows && a.key <= kMostChunkKeys;
+}
+
+/// Floats of what DeltaPrepare makes of all chunks' keys and queries.
+int64_t chunkKeyFloats(const moek::DeltaRuleArgs &a,
+                       const LaunchContext &context) {
+  int64_t keys = (a.key + 15) / 16 * 16; // kAll in the file.
+  return tilesFor(context, 1, kDeltaRows) * a.keyHeads * keys * 2 * kDeltaRows;
+}
+} // namespace
+
+int64_t chunkBytes(const moek::DeltaRuleArgs &a, const LaunchContext &context) {
+  if (!isInChunks(a, context))
+    return 0;
+  int64_t mixes = int64_t(tilesFor(context, 1, kDeltaRows)) * a.heads;
+  return (chunkKeyFloats(a, context) + mixes * kDeltaMixFloats) * 4;
+}
+
 std::vector<Launch> launches(const moek::DeltaRuleArgs &a,
                              const LaunchContext &context) {
   constexpr int32_t kMostKeys = 512; // Of which a block has registers.
   if (a.key > kMostKeys)
     return {};
-  // As kWarps in the file.
-  uint32_t warps = std::max<uint32_t>(blocksFor(a.key, 32), 4);
   std::string key = std::to_string(a.key);
-  return {makeLaunch(
-      {"kernels/cuda/DeltaRule.cu", "delta_rule_" + key, {"MOE_KEY=" + key}},
-      {blocksFor(a.value, 32), uint32_t(a.heads),
-       uint32_t(context.maxSequences)},
-      32 * warps, 0,
-      DeltaRuleArgs{context.step, a.x, a.gates, a.out, a.xStride, a.outStride,
-                    a.begin, kvOf(a.state), a.keyHeads, a.heads, a.value,
-                    a.tiled, a.eps})};
+  auto spec = [&](const char *file, const char *entry) {
+    return KernelSpec{file, entry + key, {"MOE_KEY=" + key}};
+  };
+  uint32_t columns = blocksFor(a.value, 32);
+  auto heads = uint32_t(a.heads), sequences = uint32_t(context.maxSequences);
+  DeltaRuleArgs args{context.step, a.x,         a.gates, a.out,
+                     a.xStride,    a.outStride, a.begin, kvOf(a.state),
+                     a.keyHeads,   a.heads,     a.value, a.tiled,
+                     a.eps};
+  if (!isInChunks(a, context)) {
+    // As kWarps in the file.
+    uint32_t warps = std::max<uint32_t>(blocksFor(a.key, 32), 4);
+    return {makeLaunch(spec("kernels/cuda/DeltaRule.cu", "delta_rule_"),
+                       {columns, heads, sequences}, 32 * warps, 0, args)};
+  }
+  auto *keys = reinterpret_cast<float *>(context.workspace);
+  DeltaChunkArgs chunks{args, keys, keys + chunkKeyFloats(a, context)};
+  return {makeLaunch(spec("kernels/cuda/DeltaPrepare.cu", "delta_prepare_"),
+                     {tilesFor(context, 1, kDeltaRows), uint32_t(a.keyHeads)},
+                     128, 0, chunks),
+          makeLaunch(spec("kernels/cuda/DeltaApply.cu", "delta_apply_"),
+                     {columns, heads, sequences}, 128, 0, chunks)};
 }
 
 } // namespace moek::cuda

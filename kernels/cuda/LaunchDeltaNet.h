@@ -16,6 +16,9 @@ std::vector<Launch> launches(const moek::DeltaGatesArgs &a,
 std::vector<Launch> launches(const moek::DeltaRuleArgs &a,
                              const LaunchContext &context);
 
+/// Of the workspace, that chunks of rows need.
+int64_t chunkBytes(const moek::DeltaRuleArgs &a, const LaunchContext &context);
+
 } // namespace moek::cuda
 
 #endif // MOE_KERNELS_CUDA_LAUNCHDELTANET_H

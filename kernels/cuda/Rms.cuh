@@ -33,4 +33,11 @@ MOE_DEVICE float rmsScale(const float *x, int cols, float eps, float *shared) {
   return mean < infinity() ? 1.0f / sqrtf(mean + eps) : nanValue();
 }
 
+/// 1 / sqrt(sum of squares + eps) for all lanes of a warp, each of which has a
+/// part of the sum. NaN as above.
+MOE_DEVICE float unitScale(float squares, float eps) {
+  squares = warpSum(squares) + eps;
+  return squares < infinity() ? 1.0f / sqrtf(squares) : nanValue();
+}
+
 #endif // MOE_KERNELS_CUDA_RMS_CUH

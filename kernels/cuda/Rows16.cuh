@@ -190,8 +190,14 @@ MOE_DEVICE constexpr u32 valuesFrom(int i) {
 /// and the nibbles' top bits choose.
 MOE_DEVICE u32 lookUp(u32 n) {
 #if MOE_BITS == 3
+  // __byte_perm would clear top bits, which would choose a byte's sign and
+  // which no nibble has.
   constexpr u32 kTable[2] = {valuesFrom(0), valuesFrom(1)};
-  return __byte_perm(kTable[0], kTable[1], n & 0x7777);
+  u32 values;
+  asm("prmt.b32 %0, %1, %2, %3;"
+      : "=r"(values)
+      : "r"(kTable[0]), "r"(kTable[1]), "r"(n));
+  return values;
 #else
   constexpr u32 kTable[4] = {valuesFrom(0), valuesFrom(1), valuesFrom(2),
                              valuesFrom(3)};
@@ -202,6 +208,13 @@ MOE_DEVICE u32 lookUp(u32 n) {
 #endif
 }
 #endif
+
+/// (x & mask) | y, which is one operation.
+MOE_DEVICE u32 maskedOr(u32 x, u32 mask, u32 y) {
+  u32 z;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(z) : "r"(x), "r"(mask), "r"(y));
+  return z;
+}
 
 /// To the left by `i` bits, or by -i to the right, of which a mask then keeps
 /// what did not leave its byte.
@@ -233,9 +246,10 @@ MOE_DEVICE RowCodes rowCodes(const Codes &codes, int row, int c) {
   return {w, part(codes.word[1], row)};
 #elif defined(MOE_VALUES)
 #if MOE_BITS == 3
-  w = (rotated(w, -2 * c) & 0x03030303) |
-      (rotated(part(codes.word[1], row), 4 - 2 * c) & 0x30303030) |
-      (rotated(part(codes.word[2], row), 2 - c) & 0x44444444);
+  u32 odd = rotated(part(codes.word[1], row), 4 - 2 * c);
+  u32 top = rotated(part(codes.word[2], row), 2 - c);
+  w = maskedOr(top, 0x44444444,
+               maskedOr(odd, 0x30303030, rotated(w, -2 * c) & 0x03030303));
 #endif
   // Nibbles 0, 2, 4, 6 are group c, the others group c + 4.
   u32 first = lookUp(w), second = lookUp(w >> 16);
@@ -253,9 +267,10 @@ MOE_DEVICE RowCodes rowCodes(const Codes &codes, int row, int c) {
 #endif
   return r;
 #elif defined(MOE_SHIFTS)
-  return {(rotated(w, 3 - 2 * c) & 0x18181818) | shiftOf(codes, row, c),
-          (rotated(part(codes.word[1], row), 3 - 2 * c) & 0x18181818) |
-              shiftOf(codes, row, c + 4)};
+  u32 other = part(codes.word[1], row);
+  return {maskedOr(rotated(w, 3 - 2 * c), 0x18181818, shiftOf(codes, row, c)),
+          maskedOr(rotated(other, 3 - 2 * c), 0x18181818,
+                   shiftOf(codes, row, c + 4))};
 #else
   RowCodes r = {w >> (2 * c) & 0x03030303,
                 part(codes.word[1], row) >> (2 * c) & 0x03030303};

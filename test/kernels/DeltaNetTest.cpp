@@ -3,6 +3,7 @@
 #include "test/kernels/KernelTest.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace moek;
 using namespace moek::test;
@@ -187,7 +188,8 @@ struct Shape {
 const Shape kShapes[] = {{2, 4, 16, 24, false, 1e-6f},
                          {2, 6, 24, 77, true, 1e-3f},
                          {1, 1, 7, 5, false, 1e-2f},
-                         {3, 3, 33, 32, true, 1e-6f}};
+                         {3, 3, 33, 32, true, 1e-6f},
+                         {1, 2, 128, 40, false, 1e-6f}};
 constexpr int64_t kBegin = 11;
 
 /// A step of the delta rule: what it reads and writes.
@@ -301,32 +303,46 @@ TEST_P(DeltaRuleTest, AllSequencesAndTheirStates) {
     }
 }
 
-// A prompt at once is what its tokens are one after the other, bit by bit.
-TEST_P(DeltaRuleTest, StepsOfAnySizeGiveTheSameBits) {
-  Delta whole(kShapes[1], {{21, 0, 2}}), parts(kShapes[1], {{21, 0, 2}});
-  DeltaRuleArgs args = whole.args();
-  runKernel(GetParam(), &args, whole.step, size_t(whole.scratch()),
-            {&whole.out, &whole.states});
+/// A sequence's rows in steps of so many.
+void runInSteps(const KernelInfo &kernel, Delta &d,
+                const std::vector<int32_t> &counts) {
   int32_t position = 0;
-  for (int32_t count : {1, 5, 1, 14}) {
-    DeltaRuleArgs part = parts.args();
+  for (int32_t count : counts) {
+    DeltaRuleArgs part = d.args();
     part.x += position * part.xStride;
-    part.gates += position * parts.gates.stride;
+    part.gates += position * d.gates.stride;
     part.out += position * part.outStride;
-    SequenceRows rows{0, count, position, nullptr, 2};
-    runOnce(GetParam(), &part, {count, position, &rows, 1},
-            size_t(parts.scratch()));
+    SequenceRows rows{0, count, position, nullptr, d.rows[0].state};
+    runOnce(kernel, &part, {count, position, &rows, 1}, size_t(d.scratch()));
     position += count;
   }
-  for (int64_t t = 0; t < whole.out.rows; ++t)
-    ASSERT_EQ(std::memcmp(whole.out.row(t), parts.out.row(t),
-                          size_t(whole.out.cols) * 4),
-              0)
-        << t;
-  EXPECT_EQ(std::memcmp(whole.states.row(2) + kBegin,
-                        parts.states.row(2) + kBegin,
-                        size_t(whole.states.cols - kBegin) * 4),
-            0);
+}
+
+// A prompt at once is what its tokens are one after the other.
+TEST_P(DeltaRuleTest, StepsOfAnySizeAgree) {
+  Delta d(kShapes[1], {{45, 0, 2}});
+  runInSteps(GetParam(), d, {1, 5, 1, 14, 17, 7});
+  expectDelta(d);
+}
+
+// Bit by bit where steps are of whole chunks of rows, or of a few rows.
+TEST_P(DeltaRuleTest, StepsOfWholeChunksGiveTheSameBits) {
+  using Counts = std::vector<int32_t>;
+  for (const auto &[one, other] : {std::pair<Counts, Counts>{{45}, {16, 29}},
+                                   {{16, 16, 13}, {32, 13}},
+                                   {{5}, {1, 3, 1}}}) {
+    int32_t all = std::accumulate(one.begin(), one.end(), 0);
+    Delta a(kShapes[1], {{all, 0, 2}}), b(kShapes[1], {{all, 0, 2}});
+    runInSteps(GetParam(), a, one);
+    runInSteps(GetParam(), b, other);
+    for (int64_t t = 0; t < all; ++t)
+      ASSERT_EQ(std::memcmp(a.out.row(t), b.out.row(t), size_t(a.out.cols) * 4),
+                0)
+          << t;
+    EXPECT_EQ(std::memcmp(a.states.row(2) + kBegin, b.states.row(2) + kBegin,
+                          size_t(a.states.cols - kBegin) * 4),
+              0);
+  }
 }
 
 // What is no number shows in everything behind it, and nowhere else.

@@ -278,9 +278,12 @@ private:
     for (int32_t taps = 1; taps <= kMostTaps; ++taps)
       add<OpCode::ShortConv>({.cols = 8192, .taps = taps});
     add<OpCode::DeltaGates>({.heads = 32});
-    for (int32_t key : {64, 128, 300, 512})
-      add<OpCode::DeltaRule>(
-          {.keyHeads = 16, .heads = 32, .key = key, .value = 128});
+    for (int32_t tokens : {1, 512}) {
+      context_.maxTokens = tokens;
+      for (int32_t key : {64, 128, 300, 512})
+        add<OpCode::DeltaRule>(
+            {.keyHeads = 16, .heads = 32, .key = key, .value = 128});
+    }
     add<OpCode::LayerNorm>({.cols = 128});
     add<OpCode::IndexSelect>({.topK = 2048, .ratio = 1});
     add<OpCode::Compress>({.cols = 512, .ratio = 4, .overlap = true});
@@ -372,6 +375,27 @@ TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
   int64_t bytes = cuda::workspaceBytes(OpCode::SparseAttention, &args,
                                        cuda::contextOf(1, 1, 65536, 89, 128));
   EXPECT_EQ(bytes, 32 * 128 * (512 + 2) * 4);
+}
+
+// Rows one after the other where there are few, and in chunks where there are
+// many: those of several sequences begin chunks of their own.
+TEST(DeltaRuleLaunchTest, ManyRowsAreDoneInChunks) {
+  DeltaRuleArgs args{.keyHeads = 16, .heads = 32, .key = 128, .value = 128};
+  auto launchesFor = [&](int32_t tokens, int32_t sequences) {
+    return launchesOf(OpCode::DeltaRule, &args,
+                      cuda::contextOf(tokens, sequences, 4096, 89, 128));
+  };
+  EXPECT_EQ(launchesFor(1, 1).size(), 1u);
+  EXPECT_EQ(launchesFor(8, 4).size(), 1u);
+  std::vector<cuda::Launch> many = launchesFor(100, 3);
+  ASSERT_EQ(many.size(), 2u);
+  EXPECT_EQ(many[0].grid[0], 7u + 2);
+  EXPECT_EQ(many[1].grid[2], 3u);
+  int64_t bytes = cuda::workspaceBytes(OpCode::DeltaRule, &args,
+                                       cuda::contextOf(100, 3, 4096, 89, 128));
+  EXPECT_EQ(bytes, 9 * (16 * 2 * 128 * 16 + 32 * 544) * 4);
+  args.key = 256; // More than a block has room for.
+  EXPECT_EQ(launchesFor(100, 3).size(), 1u);
 }
 
 // As NVIDIA's occupancy calculator has them.

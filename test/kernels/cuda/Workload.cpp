@@ -196,7 +196,11 @@ Workload Workbench::deltaRule(int32_t heads, int32_t key, int32_t value,
                      value,
                      false,
                      1e-6f};
-  add(work, OpCode::DeltaRule, &args, context(tokens, 1));
+  cuda::LaunchContext c = context(tokens, 1);
+  int64_t workspace = cuda::workspaceBytes(OpCode::DeltaRule, &args, c);
+  if (workspace)
+    c.workspace = at<std::byte>(empty(workspace));
+  add(work, OpCode::DeltaRule, &args, c);
   return work;
 }
 
