@@ -138,13 +138,21 @@ constexpr int64_t attentionScratchBytes(int64_t heads, int64_t kvHeads,
   return attentionStatsBytes(heads, group) +
          (floats * 4 > q8 ? floats * 4 : q8);
 }
-/// Columns of values that a worker takes of DeltaRule at a time: a vector of
-/// AVX-512 takes 4 cycles for a row of them and two; for a key of 128 they are
-/// 16 KiB, half of L1.
+/// Columns of values that workers share DeltaRule out by: a vector of AVX-512
+/// takes 4 cycles for a row of them and two; for a key of 128 they are 16 KiB,
+/// half of L1.
 inline constexpr int64_t kDeltaColumns = 32;
-/// DeltaRule: these columns of S.
-constexpr int64_t deltaRuleScratchBytes(int64_t key) {
-  return key * kDeltaColumns * 4;
+/// Rows that DeltaRule does as products of matrices: a row's part of what
+/// grows with them is 4 % of 16, and what it needs of loading and storing S 6
+/// %.
+inline constexpr int64_t kDeltaChunk = 16;
+/// DeltaRule: a head's S in whole columns; a chunk's keys and queries, their
+/// products, what is written and what is left of it (DeltaChunks.h).
+constexpr int64_t deltaRuleScratchBytes(int64_t key, int64_t value) {
+  int64_t columns = (value + kDeltaColumns - 1) / kDeltaColumns * kDeltaColumns;
+  return (scratchFloats(key) * (columns + 2 * kDeltaChunk) +
+          2 * kDeltaChunk * (kDeltaChunk + kDeltaColumns)) *
+         4;
 }
 /// Router: scores and biased scores of a token's experts and of its groups (at
 /// most as many), in double.

@@ -1,27 +1,17 @@
 //===- DeltaNet.h - Drivers of gated delta nets -----------------*- C++ -*-===//
 //
-// A sequence's rows one after the other: what a row costs with vectors over
-// value columns, 3 * key * value multiply-adds of a head, is what a form in
-// chunks of rows needs too, which turns them into products of matrices for
-// machines that have such units. A worker keeps its columns of S in L1 from the
-// first row to the last, so that S is read and written once per step; steps of
-// any size give the same bits.
+// S is read and written once per step. A few rows of a sequence are done one
+// after the other, many in chunks (DeltaChunks.h), but not by the reference,
+// whose rows are always the recurrence.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_KERNELS_CPU_DELTANET_H
 #define MOE_KERNELS_CPU_DELTANET_H
 
-#include "kernels/Scratch.h"
-#include "kernels/cpu/Elementwise.h"
-#include "kernels/cpu/Sequences.h"
+#include "kernels/cpu/DeltaChunks.h"
 
 namespace moek {
-
-/// A sequence's row of a state.
-MOE_INLINE float *stateOf(const KvView &state, const SequenceRows &rows) {
-  return reinterpret_cast<float *>(state.data + rows.state * state.rowStride);
-}
 
 template <class S>
 void run(const RegroupArgs &a, const Step &step, const Worker &worker) {
@@ -40,49 +30,60 @@ void run(const RegroupArgs &a, const Step &step, const Worker &worker) {
   }
 }
 
-/// Rows of one sequence: columns `begin` to `begin` + kWidth, or those of
-/// `lanes`, which are `count`.
-template <class S, class Lanes>
-MOE_INLINE void convolveColumns(const ShortConvArgs &a,
-                                const SequenceRows &rows, int64_t begin,
-                                int64_t count, Lanes lanes) {
-  using Vec = typename S::Vec;
-  Vec weight[kMostTaps], past[kMostTaps];
+/// Columns that a worker convolves from a sequence's first row to its last: the
+/// weights of so many, and of each row 2 KiB, whose next lines are fetched
+/// ahead. Rows may lie powers of two apart: of a narrower block they would push
+/// each other out of their few sets before the next block reads their lines.
+inline constexpr int64_t kConvColumns = 512;
+
+/// Columns `begin` to `begin` + `count` of a sequence's rows. kTaps is the
+/// number of taps, or 0 for any.
+template <class S, int kTaps>
+void convolveColumns(const ShortConvArgs &a, const SequenceRows &rows,
+                     int64_t begin, int64_t count) {
+  const int32_t taps = kTaps > 0 ? kTaps : a.taps, before = taps - 1;
+  alignas(64) float weight[kMostTaps][kConvColumns], zeros[kConvColumns] = {};
+  for (int64_t c = 0; c < count; ++c)
+    for (int32_t j = 0; j < taps; ++j)
+      weight[j][c] = a.weight[(begin + c) * taps + j];
+  const float *x = a.x + rows.begin * a.xStride + begin;
   float *kept = stateOf(a.state, rows) + begin;
-  const int32_t before = a.taps - 1;
-  for (int32_t j = 0; j < a.taps; ++j) {
-    alignas(64) float column[16] = {};
-    for (int64_t c = 0; c < count; ++c)
-      column[c] = a.weight[(begin + c) * a.taps + j];
-    weight[j] = S::load(column);
-    if (j < before)
-      past[j] = rows.position == 0 ? S::zero() : lanes.load(kept + j * a.cols);
+  // Input t, of the state before the first row.
+  auto input = [&](int64_t t) {
+    return t >= 0              ? x + t * a.xStride
+           : rows.position > 0 ? kept + (t + before) * a.cols
+                               : zeros;
+  };
+  for (int64_t t = 0; t < rows.count; ++t) {
+    const float *in[kMostTaps];
+    for (int32_t j = 0; j < taps; ++j)
+      in[j] = input(t - before + j);
+    float *out = a.out + (rows.begin + t) * a.outStride + begin;
+    forVectors<S>(0, count, [&](int64_t c, auto lanes) {
+      auto y = S::mul(S::load(weight[before] + c), lanes.load(in[before] + c));
+      for (int32_t j = 0; j < before; ++j)
+        y = S::fma(S::load(weight[j] + c), lanes.load(in[j] + c), y);
+      lanes.store(out + c, timesSigmoid<S>(y, y));
+    });
   }
-  for (int64_t t = rows.begin; t < rows.begin + rows.count; ++t) {
-    Vec x = lanes.load(a.x + t * a.xStride + begin);
-    Vec y = S::mul(weight[before], x);
-    for (int32_t j = 0; j < before; ++j)
-      y = S::fma(weight[j], past[j], y);
-    lanes.store(a.out + t * a.outStride + begin, timesSigmoid<S>(y, y));
-    for (int32_t j = 1; j < before; ++j)
-      past[j - 1] = past[j];
-    if (before > 0)
-      past[before - 1] = x;
-  }
+  // Upwards: what the state keeps of itself moves down.
   for (int32_t j = 0; j < before; ++j)
-    lanes.store(kept + j * a.cols, past[j]);
+    std::memmove(kept + j * a.cols, input(rows.count - before + j),
+                 size_t(count) * sizeof(float));
 }
 
 template <class S>
 void run(const ShortConvArgs &a, const Step &step, const Worker &worker) {
-  static_assert(S::kWidth <= 16);
   forSequences(step, worker, [&](const SequenceRows &rows, const Worker &w) {
     Range columns = shareOf(a.cols, 16, w);
-    forVectors<S>(columns.begin, columns.end, [&](int64_t c, auto lanes) {
+    for (int64_t c = columns.begin; c < columns.end; c += kConvColumns) {
       int64_t left = columns.end - c;
-      convolveColumns<S>(a, rows, c, left < S::kWidth ? left : S::kWidth,
-                         lanes);
-    });
+      int64_t count = left < kConvColumns ? left : kConvColumns;
+      if (a.taps == 4)
+        convolveColumns<S, 4>(a, rows, c, count);
+      else
+        convolveColumns<S, 0>(a, rows, c, count);
+    }
   });
 }
 
@@ -101,35 +102,30 @@ void run(const DeltaGatesArgs &a, const Step &step, const Worker &worker) {
 }
 
 /// Columns `first` to `first` + kDeltaColumns, or up to the last, of values of
-/// a head, in all rows of a sequence.
+/// a head, in all rows of a sequence, one after the other. A worker keeps them
+/// in L1 from the first row to the last.
 template <class S>
 void applyDeltaRule(const DeltaRuleArgs &a, const SequenceRows &rows,
-                    int64_t head, int64_t first, float *held) {
+                    const DeltaHead &head, int64_t first, float *held) {
   using Vec = typename S::Vec;
   constexpr int64_t kColumns = kDeltaColumns;
   constexpr int kVecs = int(kColumns / S::kWidth);
   const int64_t key = a.key, value = a.value;
   int64_t count = value - first < kColumns ? value - first : kColumns;
-  float *state = stateOf(a.state, rows) + a.begin + head * key * value + first;
+  float *state =
+      stateOf(a.state, rows) + a.begin + head.head * key * value + first;
   for (int64_t d = 0; d < key; ++d)
     for (int64_t c = 0; c < kColumns; ++c)
       held[d * kColumns + c] =
           rows.position > 0 && c < count ? state[d * value + c] : 0;
 
-  int64_t keyHead = a.tiled ? head % a.keyHeads : head / (a.heads / a.keyHeads);
-  const double root = std::sqrt(double(key));
   for (int64_t t = rows.begin; t < rows.begin + rows.count; ++t) {
-    const float *q = a.x + t * a.xStride + keyHead * key;
-    const float *k = q + a.keyHeads * key;
+    const float *row = a.x + t * a.xStride;
+    const float *q = row + head.query, *k = row + head.key;
     alignas(64) float v[kColumns] = {}, out[kColumns];
-    std::memcpy(
-        v, a.x + t * a.xStride + 2 * a.keyHeads * key + head * value + first,
-        size_t(count) * sizeof(float));
-    // Of a sum of squares, not a mean.
-    float each = a.eps / float(key);
-    auto ofQuery = double(rmsScale<S>(q, key, each)) / double(key);
-    auto ofKey = typename S::Num(double(rmsScale<S>(k, key, each)) / root);
-    const float *gates = a.gates + 2 * t * a.heads + head;
+    std::memcpy(v, row + head.value + first, size_t(count) * sizeof(float));
+    DeltaScales<S> scales(a, q, k);
+    const float *gates = a.gates + 2 * t * a.heads + head.head;
     typename S::Num strength = gates[0], decay = gates[a.heads];
 
     Vec e[kVecs], o[kVecs];
@@ -141,9 +137,9 @@ void applyDeltaRule(const DeltaRuleArgs &a, const SequenceRows &rows,
         e[j] = S::fma(x, S::load(held + d * kColumns + j * S::kWidth), e[j]);
     }
     for (int j = 0; j < kVecs; ++j)
-      e[j] = S::mul(S::set(strength * ofKey),
+      e[j] = S::mul(S::set(strength * scales.key),
                     S::sub(S::load(v + j * S::kWidth),
-                           S::mul(S::set(decay * ofKey), e[j])));
+                           S::mul(S::set(decay * scales.key), e[j])));
     for (int64_t d = 0; d < key; ++d) {
       Vec x = S::set(k[d]), y = S::set(q[d]);
       for (int j = 0; j < kVecs; ++j) {
@@ -155,8 +151,8 @@ void applyDeltaRule(const DeltaRuleArgs &a, const SequenceRows &rows,
     }
     for (int j = 0; j < kVecs; ++j)
       S::store(out + j * S::kWidth,
-               S::mul(S::set(typename S::Num(ofQuery)), o[j]));
-    std::memcpy(a.out + t * a.outStride + head * value + first, out,
+               S::mul(S::set(typename S::Num(scales.query)), o[j]));
+    std::memcpy(a.out + t * a.outStride + head.head * value + first, out,
                 size_t(count) * sizeof(float));
   }
   for (int64_t d = 0; d < key; ++d)
@@ -164,14 +160,31 @@ void applyDeltaRule(const DeltaRuleArgs &a, const SequenceRows &rows,
                 size_t(count) * sizeof(float));
 }
 
+/// Rows of a sequence from which on chunks take less time than rows one after
+/// the other.
+inline constexpr int64_t kLeastDeltaChunk = 7;
+
 template <class S>
 void run(const DeltaRuleArgs &a, const Step &step, const Worker &worker) {
   int64_t blocks = (a.value + kDeltaColumns - 1) / kDeltaColumns;
   forSequences(step, worker, [&](const SequenceRows &rows, const Worker &w) {
     Range items = shareOf(a.heads * blocks, 1, w);
-    for (int64_t i = items.begin; i < items.end; ++i)
-      applyDeltaRule<S>(a, rows, i / blocks, i % blocks * kDeltaColumns,
-                        reinterpret_cast<float *>(w.scratch));
+    while (items.begin < items.end) {
+      int64_t head = items.begin / blocks, next = (head + 1) * blocks;
+      int64_t last = next < items.end ? next : items.end;
+      int64_t first = (items.begin - head * blocks) * kDeltaColumns;
+      int64_t end = (last - head * blocks) * kDeltaColumns;
+      end = end < a.value ? end : a.value;
+      items.begin = last;
+      if constexpr (S::kWidth > 1)
+        if (rows.count >= kLeastDeltaChunk) {
+          DeltaChunks<S>(a, rows, head, first, end, w.scratch).run();
+          continue;
+        }
+      for (; first < end; first += kDeltaColumns)
+        applyDeltaRule<S>(a, rows, {a, head}, first,
+                          reinterpret_cast<float *>(w.scratch));
+    }
   });
 }
 

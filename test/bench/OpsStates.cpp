@@ -113,7 +113,7 @@ Work deltaRule(Arena &arena, Isa, Step step) {
   // Of each element of S: a product and a sum of what is found, of what is
   // written and of the answer, and the decay. Norms are a hundredth of that.
   int64_t elements = int64_t(kValueHeads) * kHeadSize * kHeadSize;
-  return {keep(a), size_t(deltaRuleScratchBytes(kHeadSize)),
+  return {keep(a), size_t(deltaRuleScratchBytes(kHeadSize, kHeadSize)),
           7.0 * step.tokens * double(elements),
           stateBytes(elements, step) +
               4.0 * step.tokens * double(a.xStride + a.outStride) +

@@ -40,13 +40,14 @@ Step stepOf(const std::vector<SequenceRows> &rows) {
           rows.data(), int32_t(rows.size())};
 }
 
-/// A beginning, a chunk, single rows, and the other way round; rows of states
+/// A beginning, chunks, single rows, and the other way round; rows of states
 /// that nobody has are between them.
 const std::vector<std::vector<Rows>> kSteps = {
     {{1, 0, 1}},
     {{1, 5, 0}},
     {{19, 0, 2}},
     {{33, 70, 1}},
+    {{16, 3, 0}, {8, 0, 2}, {9, 1, 1}},
     {{1, 9, 3}, {7, 0, 1}, {1, 0, 4}, {12, 3, 0}},
 };
 
@@ -108,7 +109,8 @@ TEST_P(RegroupTest, PartsOfGroups) {
 
 TEST_P(ShortConvTest, AllSequencesAndTheirStates) {
   for (const std::vector<Rows> &parts : kSteps)
-    for (auto [taps, cols] : {std::pair{4, 77}, {2, 16}, {1, 5}, {8, 301}}) {
+    for (auto [taps, cols] :
+         {std::pair{4, 77}, {2, 16}, {1, 5}, {8, 301}, {4, 1043}}) {
       SCOPED_TRACE(testing::Message() << taps << " taps, " << cols);
       std::vector<SequenceRows> rows = sequencesOf(parts);
       Step step = stepOf(rows);
@@ -218,7 +220,7 @@ struct Delta {
             out.stride, kBegin,   s.keyHeads,   s.heads,        s.key,
             s.value,    s.tiled,  s.eps};
   }
-  int64_t scratch() const { return deltaRuleScratchBytes(s.key); }
+  int64_t scratch() const { return deltaRuleScratchBytes(s.key, s.value); }
 
   const Shape s;
   std::vector<SequenceRows> rows;
@@ -345,14 +347,32 @@ TEST_P(DeltaRuleTest, StepsOfWholeChunksGiveTheSameBits) {
   }
 }
 
-// What is no number shows in everything behind it, and nowhere else.
-TEST_P(DeltaRuleTest, NonFiniteIsSeenWhereItCounts) {
+// Decays of nothing at all and of as little as floats can hold: what is left
+// behind them is the rest, not a quotient of two underflowed products.
+TEST_P(DeltaRuleTest, ForgetsEverything) {
+  for (float decay : {0.0f, 1e-38f, 1e-44f, 1e-20f}) {
+    SCOPED_TRACE(decay);
+    Delta d(kShapes[0], {{37, 5, 1}});
+    for (int64_t t = 0; t < d.step.tokens; ++t)
+      for (int64_t h = 0; h < d.s.heads; ++h)
+        d.gates.at(t, d.s.heads + h) =
+            h == 0 || t % (3 * h) == 0 ? decay : 0.99f;
+    DeltaRuleArgs args = d.args();
+    runKernel(GetParam(), &args, d.step, size_t(d.scratch()),
+              {&d.out, &d.states});
+    expectDelta(d);
+  }
+}
+
+/// Of `count` rows of which `token` has what is no number.
+void expectNonFiniteWhereItCounts(const KernelInfo &kernel, int32_t count,
+                                  int64_t token) {
   const Shape &shape = kShapes[0];
-  Delta clean(shape, {{6, 0, 1}});
+  Delta clean(shape, {{count, 0, 1}});
   DeltaRuleArgs args = clean.args();
-  runKernel(GetParam(), &args, clean.step, size_t(clean.scratch()),
+  runKernel(kernel, &args, clean.step, size_t(clean.scratch()),
             {&clean.out, &clean.states});
-  int64_t keys = shape.keyHeads * shape.key, token = 2;
+  int64_t keys = shape.keyHeads * shape.key;
   struct Place {
     const char *name;
     int64_t column;
@@ -371,16 +391,16 @@ TEST_P(DeltaRuleTest, NonFiniteIsSeenWhereItCounts) {
            {"decay", 4 + 2, true, true,
             [&](int64_t c) { return head(c) == 2; }}})
     for (float bad : {NAN, INFINITY, -INFINITY, 1e25f}) {
-      SCOPED_TRACE(testing::Message() << bad << " in " << place.name);
+      SCOPED_TRACE(testing::Message()
+                   << bad << " in " << place.name << " of row " << token);
       // Whose square is infinite in float: a scale of zero would hide it.
       bool isSquared = place.column < 2 * keys && !place.isGate;
-      if (std::isfinite(bad) && (!isSquared || GetParam().isa == Isa::Ref))
+      if (std::isfinite(bad) && (!isSquared || kernel.isa == Isa::Ref))
         continue;
-      Delta d(shape, {{6, 0, 1}});
+      Delta d(shape, {{count, 0, 1}});
       (place.isGate ? d.gates : d.x).at(token, place.column) = bad;
       DeltaRuleArgs own = d.args();
-      runKernel(GetParam(), &own, d.step, size_t(d.scratch()),
-                {&d.out, &d.states});
+      runKernel(kernel, &own, d.step, size_t(d.scratch()), {&d.out, &d.states});
       for (int64_t t = 0; t < d.out.rows; ++t)
         for (int64_t c = 0; c < d.out.cols; ++c) {
           bool seen =
@@ -391,6 +411,13 @@ TEST_P(DeltaRuleTest, NonFiniteIsSeenWhereItCounts) {
             ASSERT_EQ(d.out.at(t, c), clean.out.at(t, c)) << t << ", " << c;
         }
     }
+}
+
+// What is no number shows in everything behind it, and nowhere else.
+TEST_P(DeltaRuleTest, NonFiniteIsSeenWhereItCounts) {
+  for (auto [count, token] :
+       {std::pair<int32_t, int64_t>{6, 2}, {37, 2}, {37, 21}})
+    expectNonFiniteWhereItCounts(GetParam(), count, token);
 }
 
 } // namespace
