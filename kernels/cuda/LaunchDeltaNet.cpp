@@ -45,14 +45,15 @@ std::vector<Launch> launches(const moek::DeltaGatesArgs &a,
 
 std::vector<Launch> launches(const moek::DeltaRuleArgs &a,
                              const LaunchContext &context) {
-  constexpr int32_t kMostKeys = 512; // Of which a block has registers.
-  if (a.key > kMostKeys)
-    return {};
-  // As kWarps in the file.
-  uint32_t warps = std::max<uint32_t>(blocksFor(a.key, 32), 4);
+  // Of keys that registers hold, as kWarps in the files.
+  constexpr int32_t kMostHeld = 512;
+  bool isLong = a.key > kMostHeld;
+  uint32_t warps = isLong ? 16 : std::max<uint32_t>(blocksFor(a.key, 32), 4);
   std::string key = std::to_string(a.key);
   return {makeLaunch(
-      {"kernels/cuda/DeltaRule.cu", "delta_rule_" + key, {"MOE_KEY=" + key}},
+      {isLong ? "kernels/cuda/DeltaRuleLong.cu" : "kernels/cuda/DeltaRule.cu",
+       "delta_rule_" + key,
+       {"MOE_KEY=" + key}},
       {blocksFor(a.value, 32), uint32_t(a.heads),
        uint32_t(context.maxSequences)},
       32 * warps, 0,

@@ -301,32 +301,46 @@ TEST_P(DeltaRuleTest, AllSequencesAndTheirStates) {
     }
 }
 
+// Of which registers hold some and not others.
+TEST_P(DeltaRuleTest, LongKeys) {
+  for (int32_t key : {300, 512, 513, 640}) {
+    Delta d({1, 2, key, 40, false, 1e-6f}, kSteps.back());
+    DeltaRuleArgs args = d.args();
+    runKernel(GetParam(), &args, d.step, size_t(d.scratch()),
+              {&d.out, &d.states});
+    expectDelta(d);
+    expectOthersKept(d.states, d.before, kSteps.back());
+  }
+}
+
 // A prompt at once is what its tokens are one after the other, bit by bit.
 TEST_P(DeltaRuleTest, StepsOfAnySizeGiveTheSameBits) {
-  Delta whole(kShapes[1], {{21, 0, 2}}), parts(kShapes[1], {{21, 0, 2}});
-  DeltaRuleArgs args = whole.args();
-  runKernel(GetParam(), &args, whole.step, size_t(whole.scratch()),
-            {&whole.out, &whole.states});
-  int32_t position = 0;
-  for (int32_t count : {1, 5, 1, 14}) {
-    DeltaRuleArgs part = parts.args();
-    part.x += position * part.xStride;
-    part.gates += position * parts.gates.stride;
-    part.out += position * part.outStride;
-    SequenceRows rows{0, count, position, nullptr, 2};
-    runOnce(GetParam(), &part, {count, position, &rows, 1},
-            size_t(parts.scratch()));
-    position += count;
+  for (const Shape &shape : {kShapes[1], Shape{1, 2, 513, 33, true, 1e-6f}}) {
+    Delta whole(shape, {{21, 0, 2}}), parts(shape, {{21, 0, 2}});
+    DeltaRuleArgs args = whole.args();
+    runKernel(GetParam(), &args, whole.step, size_t(whole.scratch()),
+              {&whole.out, &whole.states});
+    int32_t position = 0;
+    for (int32_t count : {1, 5, 1, 14}) {
+      DeltaRuleArgs part = parts.args();
+      part.x += position * part.xStride;
+      part.gates += position * parts.gates.stride;
+      part.out += position * part.outStride;
+      SequenceRows rows{0, count, position, nullptr, 2};
+      runOnce(GetParam(), &part, {count, position, &rows, 1},
+              size_t(parts.scratch()));
+      position += count;
+    }
+    for (int64_t t = 0; t < whole.out.rows; ++t)
+      ASSERT_EQ(std::memcmp(whole.out.row(t), parts.out.row(t),
+                            size_t(whole.out.cols) * 4),
+                0)
+          << t;
+    EXPECT_EQ(std::memcmp(whole.states.row(2) + kBegin,
+                          parts.states.row(2) + kBegin,
+                          size_t(whole.states.cols - kBegin) * 4),
+              0);
   }
-  for (int64_t t = 0; t < whole.out.rows; ++t)
-    ASSERT_EQ(std::memcmp(whole.out.row(t), parts.out.row(t),
-                          size_t(whole.out.cols) * 4),
-              0)
-        << t;
-  EXPECT_EQ(std::memcmp(whole.states.row(2) + kBegin,
-                        parts.states.row(2) + kBegin,
-                        size_t(whole.states.cols - kBegin) * 4),
-            0);
 }
 
 // What is no number shows in everything behind it, and nowhere else.
