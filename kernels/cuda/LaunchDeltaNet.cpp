@@ -74,9 +74,6 @@ int64_t chunkBytes(const moek::DeltaRuleArgs &a, const LaunchContext &context) {
 
 std::vector<Launch> launches(const moek::DeltaRuleArgs &a,
                              const LaunchContext &context) {
-  constexpr int32_t kMostKeys = 512; // Of which a block has registers.
-  if (a.key > kMostKeys)
-    return {};
   std::string key = std::to_string(a.key);
   auto spec = [&](const char *file, const char *entry) {
     return KernelSpec{file, entry + key, {"MOE_KEY=" + key}};
@@ -88,9 +85,13 @@ std::vector<Launch> launches(const moek::DeltaRuleArgs &a,
                      a.keyHeads,   a.heads,     a.value, a.tiled,
                      a.eps};
   if (!isInChunks(a, context)) {
-    // As kWarps in the file.
-    uint32_t warps = std::max<uint32_t>(blocksFor(a.key, 32), 4);
-    return {makeLaunch(spec("kernels/cuda/DeltaRule.cu", "delta_rule_"),
+    // Of keys that registers hold, as kWarps in the files.
+    constexpr int32_t kMostHeld = 512;
+    bool isLong = a.key > kMostHeld;
+    uint32_t warps = isLong ? 16 : std::max<uint32_t>(blocksFor(a.key, 32), 4);
+    return {makeLaunch(spec(isLong ? "kernels/cuda/DeltaRuleLong.cu"
+                                   : "kernels/cuda/DeltaRule.cu",
+                            "delta_rule_"),
                        {columns, heads, sequences}, 32 * warps, 0, args)};
   }
   auto *keys = reinterpret_cast<float *>(context.workspace);

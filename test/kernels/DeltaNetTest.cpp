@@ -305,6 +305,18 @@ TEST_P(DeltaRuleTest, AllSequencesAndTheirStates) {
     }
 }
 
+// Of which registers hold some and not others.
+TEST_P(DeltaRuleTest, LongKeys) {
+  for (int32_t key : {300, 512, 513, 640}) {
+    Delta d({1, 2, key, 40, false, 1e-6f}, kSteps.back());
+    DeltaRuleArgs args = d.args();
+    runKernel(GetParam(), &args, d.step, size_t(d.scratch()),
+              {&d.out, &d.states});
+    expectDelta(d);
+    expectOthersKept(d.states, d.before, kSteps.back());
+  }
+}
+
 /// A sequence's rows in steps of so many.
 void runInSteps(const KernelInfo &kernel, Delta &d,
                 const std::vector<int32_t> &counts) {
@@ -334,16 +346,18 @@ TEST_P(DeltaRuleTest, StepsOfWholeChunksGiveTheSameBits) {
                                    {{16, 16, 13}, {32, 13}},
                                    {{5}, {1, 3, 1}}}) {
     int32_t all = std::accumulate(one.begin(), one.end(), 0);
-    Delta a(kShapes[1], {{all, 0, 2}}), b(kShapes[1], {{all, 0, 2}});
-    runInSteps(GetParam(), a, one);
-    runInSteps(GetParam(), b, other);
-    for (int64_t t = 0; t < all; ++t)
-      ASSERT_EQ(std::memcmp(a.out.row(t), b.out.row(t), size_t(a.out.cols) * 4),
-                0)
-          << t;
-    EXPECT_EQ(std::memcmp(a.states.row(2) + kBegin, b.states.row(2) + kBegin,
-                          size_t(a.states.cols - kBegin) * 4),
-              0);
+    for (const Shape &shape : {kShapes[1], Shape{1, 2, 513, 33, true, 1e-6f}}) {
+      Delta a(shape, {{all, 0, 2}}), b(shape, {{all, 0, 2}});
+      runInSteps(GetParam(), a, one);
+      runInSteps(GetParam(), b, other);
+      for (int64_t t = 0; t < all; ++t)
+        ASSERT_EQ(
+            std::memcmp(a.out.row(t), b.out.row(t), size_t(a.out.cols) * 4), 0)
+            << t;
+      EXPECT_EQ(std::memcmp(a.states.row(2) + kBegin, b.states.row(2) + kBegin,
+                            size_t(a.states.cols - kBegin) * 4),
+                0);
+    }
   }
 }
 

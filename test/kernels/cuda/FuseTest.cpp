@@ -11,6 +11,7 @@
 #include "kernels/Activation.h"
 #include "kernels/Drivers.h"
 #include "kernels/KvCache.h"
+#include "kernels/SparseArgs.h"
 #include "test/kernels/cuda/SoftwareGpu.h"
 
 #include <cmath>
@@ -31,9 +32,10 @@ template <class T> T *at(uint64_t address) {
 /// Instructions of a queue, on memory that each scene makes anew.
 class Scene {
 public:
-  Scene(softgpu::Schedule schedule, int32_t tokens, int32_t maxTokens)
-      : gpu_({.schedule = schedule}) {
-    context_ = cuda::contextOf(maxTokens, 1, 256, 89, 4);
+  Scene(softgpu::Schedule schedule, int32_t tokens, int32_t maxTokens,
+        int arch = 89)
+      : gpu_({.arch = arch, .schedule = schedule}) {
+    context_ = cuda::contextOf(maxTokens, 1, 256, arch, 4);
     cuda::Step step{};
     step.tokens = tokens;
     step.sequences = 1;
@@ -110,7 +112,8 @@ public:
   /// What is in outputs after the launches.
   std::vector<uint8_t> run(const std::vector<cuda::Launch> &launches) {
     for (const cuda::Launch &launch : launches) {
-      auto image = GpuTest::get().compiler->compile({launch.kernel, 89});
+      auto image =
+          GpuTest::get().compiler->compile({launch.kernel, context_.arch});
       EXPECT_TRUE(image.isOk()) << image.status().message();
       if (!image)
         return {};
@@ -156,16 +159,16 @@ using Script = std::function<void(Scene &)>;
 
 /// That `script` is one launch of kernels called so, and what it leaves.
 void expectOneLaunch(const Script &script, const char *name, int32_t tokens = 1,
-                     int32_t maxTokens = 1) {
+                     int32_t maxTokens = 1, int arch = 89) {
   if (!GpuTest::get().compiler)
     GTEST_SKIP() << GpuTest::get().why;
-  Scene apart(softgpu::Schedule::Forward, tokens, maxTokens);
+  Scene apart(softgpu::Schedule::Forward, tokens, maxTokens, arch);
   script(apart);
   std::vector<uint8_t> expected = apart.runOneByOne();
   for (softgpu::Schedule schedule :
        {softgpu::Schedule::Forward, softgpu::Schedule::Reversed,
         softgpu::Schedule::Shuffled}) {
-    Scene together(schedule, tokens, maxTokens);
+    Scene together(schedule, tokens, maxTokens, arch);
     script(together);
     std::optional<cuda::Launch> launch = together.fused();
     ASSERT_TRUE(launch);
@@ -419,6 +422,112 @@ TEST(FuseTest, SmallOnesInOneBlock) {
             {x}, {normed});
       },
       "copy__all_add__all_rms_norm");
+}
+
+/// A cache of rows of `width` in pages that a scene has.
+KvView cacheOf(Scene &s, uint64_t &cache, int64_t width, KvType type) {
+  int64_t bytes = kvRowBytes(type, uint64_t(width));
+  cache = s.inOut(256 * bytes / 4);
+  return {at<uint8_t>(cache), width, 256, bytes, type};
+}
+
+// What an indexer's key goes through, beside the latent: each is a block that
+// meets several times. For sm_120 the compiler puts parts of loops behind all.
+TEST(FuseTest, RowsOfSeveralCachesBesideEachOther) {
+  auto script = [](KvType type) {
+    return [type](Scene &s) {
+      uint64_t x = s.floats(96), q = s.out(256 * 4), kv = s.out(96 * 4);
+      uint64_t key = s.out(128 * 4), qNormed = s.out(256 * 4);
+      uint64_t normed = s.out(128 * 4), table = s.floats(32);
+      for (auto [to, cols] : {std::pair{q, 256}, {kv, 96}, {key, 128}})
+        s.add<OpCode::Linear>({at<uint8_t>(x), 96 * 4, s.f32(1, cols, 96),
+                               nullptr, nullptr, at<float>(to), cols, false},
+                              {x}, {to});
+      s.add<OpCode::RmsNorm>(
+          {at<float>(q), 256, nullptr, at<float>(qNormed), 256, 1, 256, 1e-5f},
+          {q}, {qNormed});
+      s.add<OpCode::LayerNorm>({at<float>(key), 128, at<float>(s.floats(128)),
+                                at<float>(s.floats(128)), at<float>(normed),
+                                128, 128, 1e-5f},
+                               {key}, {normed});
+      uint64_t latents, keys;
+      KvView latentView = cacheOf(s, latents, 96, type);
+      KvView keyView = cacheOf(s, keys, 128, type);
+      s.add<OpCode::MlaLatent>({at<float>(kv), 96, at<float>(s.floats(64)),
+                                at<float>(table), latentView, 64, 32, 1e-5f},
+                               {kv, table}, {latents});
+      s.add<OpCode::Rope>(
+          {at<float>(normed), 128, at<float>(table), 1, 128, 0, 32, true},
+          {table}, {normed});
+      s.add<OpCode::RowStore>({at<float>(normed), 128, keyView}, {normed},
+                              {keys});
+    };
+  };
+  const std::string products = "gemm_1_f32__gemm_1_f32__gemm_1_f32__";
+  for (int arch : {75, 89, 120})
+    for (auto [type, name] : {std::pair{KvType::F32, "f32"},
+                              {KvType::F16, "f16"},
+                              {KvType::Q8_0, "q8_0"}})
+      expectOneLaunch(script(type),
+                      (products +
+                       "all_rms_norm__all_layer_norm__all_mla_"
+                       "latent_kv_" +
+                       name + "__all_rope_neox__all_row_store_kv_" + name)
+                          .c_str(),
+                      1, 1, arch);
+}
+
+// Entries are written by the tokens that complete one.
+TEST(FuseTest, EntriesBehindAProduct) {
+  for (int32_t ratio : {3, 4})
+    expectOneLaunch(
+        [&](Scene &s) {
+          uint64_t x = s.floats(96), kv = s.out(96 * 4), row = s.out(128 * 4);
+          uint64_t entries, latents, table = s.floats(32);
+          s.add<OpCode::Linear>({at<uint8_t>(x), 96 * 4, s.f32(1, 96, 96),
+                                 nullptr, nullptr, at<float>(kv), 96, false},
+                                {x}, {kv});
+          s.add<OpCode::Linear>({at<uint8_t>(x), 96 * 4, s.f32(1, 128, 96),
+                                 nullptr, nullptr, at<float>(row), 128, false},
+                                {x}, {row});
+          KvView latentView = cacheOf(s, latents, 96, KvType::F16);
+          KvView entryView = cacheOf(s, entries, 128, KvType::F16);
+          s.add<OpCode::MlaLatent>({at<float>(kv), 96, at<float>(s.floats(64)),
+                                    at<float>(table), latentView, 64, 32,
+                                    1e-5f},
+                                   {kv, table}, {latents});
+          s.add<OpCode::EntryStore>(
+              {at<float>(row), 128, at<float>(s.floats(128)),
+               at<float>(s.floats(32)), entryView, 128, 64, ratio, 1e-5f},
+              {row}, {entries});
+        },
+        "gemm_1_f32__gemm_1_f32__all_mla_latent_kv_f16__all_entry_store_kv_"
+        "f16");
+}
+
+// What a part reads of residual streams is known when their weights are.
+TEST(FuseTest, WeightsOfStreamsBehindTheirLogits) {
+  for (int32_t streams : {4, 8})
+    expectOneLaunch(
+        [&](Scene &s) {
+          int64_t cols = 2 * streams + streams * streams;
+          uint64_t x = s.floats(streams * 64), y = s.out(cols * 4);
+          uint64_t weights = s.out(cols * 4), out = s.out(64 * 4);
+          s.add<OpCode::Linear>({at<uint8_t>(x), streams * 64 * 4,
+                                 s.f32(1, cols, streams * 64), nullptr, nullptr,
+                                 at<float>(y), cols, false},
+                                {x}, {y});
+          s.add<OpCode::HyperWeights>(
+              {at<float>(y), cols, at<float>(s.floats(3)),
+               at<float>(s.floats(cols)), at<float>(weights), cols, cols,
+               streams, 20, 1e-6f},
+              {y}, {weights});
+          s.add<OpCode::HyperCollapse>({at<float>(x), streams * 64,
+                                        at<float>(weights), cols,
+                                        at<float>(out), 64, 64, streams},
+                                       {x, weights}, {out});
+        },
+        "gemm_1_f32__all_hyper_weights__all_hyper_collapse");
 }
 
 /// Two products, of which the second reads `y`, or not.

@@ -58,6 +58,7 @@ public:
     for (KvType type : {KvType::F32, KvType::F16, KvType::BF16, KvType::Q8_0})
       addCache(type);
     addOthers();
+    addFusedSparse();
   }
   std::vector<cuda::Launch> launches;
   std::set<OpCode> ops; ///< That there are launches of.
@@ -205,6 +206,40 @@ private:
                            {2}, {5});
     addJoined();
   }
+  /// What DeepSeek-V3.2's indexers and V4's streams and entries have there.
+  void addFusedSparse() {
+    constexpr int64_t kHidden = 7168;
+    context_.maxTokens = 1;
+    context_.form = {};
+    auto linear = [&](int64_t rows, uint64_t to) {
+      join<OpCode::Linear>({.w = weight(Format::F32, 1, rows, kHidden)}, {1},
+                           {to});
+    };
+    auto cache = [](int64_t width) {
+      return KvView{nullptr, width, 4096, kvRowBytes(KvType::F16, width),
+                    KvType::F16};
+    };
+    linear(576, 2);
+    linear(128, 3);
+    join<OpCode::LayerNorm>({.cols = 128}, {3}, {4});
+    join<OpCode::MlaLatent>({.kv = cache(576), .latent = 512, .rope = 64}, {2},
+                            {9});
+    join<OpCode::Rope>({.heads = 1, .headStride = 128, .dim = 64}, {}, {4});
+    join<OpCode::RowStore>({.kv = cache(128)}, {4}, {10});
+    addJoined();
+
+    linear(24, 2);
+    join<OpCode::HyperWeights>({.cols = 24, .streams = 4, .iterations = 20},
+                               {2}, {3});
+    join<OpCode::HyperCollapse>({.cols = kHidden, .streams = 4}, {1, 3}, {4});
+    join<OpCode::RmsNorm>({.groups = 1, .cols = kHidden}, {4}, {5});
+    addJoined();
+
+    linear(512, 2);
+    join<OpCode::EntryStore>(
+        {.kv = cache(512), .cols = 512, .dim = 64, .ratio = 4}, {2}, {9});
+    addJoined();
+  }
   void addCache(KvType type) {
     constexpr int64_t kWidth = 576;
     KvView kv{nullptr, kWidth, 4096, kvRowBytes(type, kWidth), type};
@@ -280,7 +315,7 @@ private:
     add<OpCode::DeltaGates>({.heads = 32});
     for (int32_t tokens : {1, 512}) {
       context_.maxTokens = tokens;
-      for (int32_t key : {64, 128, 300, 512})
+      for (int32_t key : {64, 128, 300, 512, 640})
         add<OpCode::DeltaRule>(
             {.keyHeads = 16, .heads = 32, .key = key, .value = 128});
     }
@@ -460,12 +495,15 @@ std::string nameOf(const testing::TestParamInfo<Compiled> &info) {
 }
 INSTANTIATE_TEST_SUITE_P(SomeFormats, KernelResourcesTest,
                          testing::Values(Compiled{89, kSomeFormats}), nameOf);
+// All that NVRTC 13 knows.
 INSTANTIATE_TEST_SUITE_P(
     EveryFormat, KernelResourcesTest,
     testing::Values(Compiled{75, kEveryFormat}, Compiled{80, kEveryFormat},
-                    Compiled{86, kEveryFormat}, Compiled{89, kEveryFormat},
+                    Compiled{86, kEveryFormat}, Compiled{87, kEveryFormat},
+                    Compiled{88, kEveryFormat}, Compiled{89, kEveryFormat},
                     Compiled{90, kEveryFormat}, Compiled{100, kEveryFormat},
-                    Compiled{120, kEveryFormat}),
+                    Compiled{103, kEveryFormat}, Compiled{110, kEveryFormat},
+                    Compiled{120, kEveryFormat}, Compiled{121, kEveryFormat}),
     nameOf);
 
 //===----------------------------------------------------------------------===//
