@@ -308,7 +308,7 @@ TEST_P(DeltaRuleTest, AllSequencesAndTheirStates) {
 // Of which registers hold some and not others.
 TEST_P(DeltaRuleTest, LongKeys) {
   for (int32_t key : {300, 512, 513, 640}) {
-    Delta d({1, 2, key, 40, false, 1e-6f}, kSteps.back());
+    Delta d({2, 4, key, 40, key % 2 == 1, 1e-6f}, kSteps.back());
     DeltaRuleArgs args = d.args();
     runKernel(GetParam(), &args, d.step, size_t(d.scratch()),
               {&d.out, &d.states});

@@ -208,7 +208,7 @@ private:
   }
   /// What DeepSeek-V3.2's indexers and V4's streams and entries have there.
   void addFusedSparse() {
-    constexpr int64_t kHidden = 7168;
+    constexpr int64_t kHidden = 2048; // More would take a block long.
     context_.maxTokens = 1;
     context_.form = {};
     auto linear = [&](int64_t rows, uint64_t to) {
