@@ -459,9 +459,18 @@ struct PieceShape {
 
 constexpr int kMaxPieces = 12;
 
+/// Words in memory of the host, by which it and a launch meet in the middle of
+/// a step (runtime/device/StepEvents.h); null: they do not.
+struct Meeting {
+  const u32 *awaited; ///< A launch of one block begins when it is not 0,
+  const u64 *head;    ///< with these tokens and sequences of Step.
+  u32 *told;          ///< Set by the block that ends last.
+};
+
 /// The parameter: this, then each piece's own, aligned to eight bytes.
 struct FusedArgs {
-  u32 *tickets;
+  Step *step;
+  Meeting meeting;
   PieceShape shape[kMaxPieces];
 };
 

@@ -9,8 +9,16 @@ MOE_KERNEL(256, 4, CopyArgs) {
   i64 done = 0;
   if (((u64(a.x) | u64(a.out)) & 15) == 0) {
     done = bytes / 16 * 16;
-    for (i64 i = thread; i < bytes / 16; i += threads)
-      ((uint4 *)a.out)[i] = ((const uint4 *)a.x)[i];
+    i64 words = bytes / 16, i = thread;
+    const uint4 *from = (const uint4 *)a.x;
+    uint4 *to = (uint4 *)a.out;
+    for (; i + threads < words; i += 2 * threads) {
+      uint4 one = from[i], other = from[i + threads]; // Under way together.
+      to[i] = one;
+      to[i + threads] = other;
+    }
+    if (i < words)
+      to[i] = from[i];
   }
   for (i64 i = done + thread; i < bytes; i += threads)
     a.out[i] = a.x[i];

@@ -19,8 +19,10 @@ constexpr int32_t kMaxTokens = 8;
 /// What one block may be left with when all others have ended, in rounds of all
 /// its threads or warps: about what a launch costs.
 constexpr uint32_t kMaxRounds = 8;
-/// Of a block with pieces none of which is a product or attention.
-constexpr uint32_t kMaxThreads = 512;
+/// Of a block with pieces none of which is a product or attention: with all
+/// that there may be one block copies a row of 7168 floats, adds it to another
+/// and makes the sum's norm.
+constexpr uint32_t kMaxThreads = 1024;
 
 /// How a kernel may be a piece.
 struct Traits {
@@ -240,8 +242,11 @@ private:
         return false;
       fixed = own;
     }
-    if (!isWide)
-      threads_ = std::min(threads_, kMaxThreads);
+    if (!isWide) {
+      bool isFollowed = std::ranges::any_of(
+          pieces_, [](const Piece &piece) { return piece.role == Role::All; });
+      threads_ = isFollowed ? kMaxThreads : std::min(threads_, kMaxThreads);
+    }
     if (fixed)
       threads_ = fixed;
     for (Piece &piece : pieces_) {
@@ -276,8 +281,7 @@ private:
     all.kernel.entry = "fused";
     all.threads = threads_;
     FusedArgs head{};
-    auto step = reinterpret_cast<uintptr_t>(context_.step);
-    head.tickets = reinterpret_cast<u32 *>(step + offsetof(Step, tickets));
+    head.step = const_cast<Step *>(context_.step);
     uint32_t blocks = 0, tickets = 1; // The first is for all blocks.
     size_t end = sizeof(head);
     for (size_t i = 0; i < pieces_.size(); ++i) {
@@ -458,7 +462,7 @@ private:
     out_ += "extern \"C\" __global__ void __launch_bounds__(" + threads + ", " +
             perSm +
             ")\n    MOE_ENTRY(const __grid_constant__ Args f) {\n"
-            "  unsigned block = blockIdx.x;\n";
+            "  fused::await(f.shape);\n  unsigned block = blockIdx.x;\n";
     addFirst();
     addAll();
     out_ += "}\n";
@@ -491,7 +495,7 @@ private:
     std::string shape = piece.shape();
     out_ += "  fused::Tile tile" + piece.number + " = fused::tileOf(" +
             product.shape() + ", " + shape + ".tileBlocks, block);\n" +
-            "  if (fused::isLast(f.shape.tickets + " + shape +
+            "  if (fused::isLast(f.shape.step->tickets + " + shape +
             ".ticket + tile" + piece.number + ".number, tile" + piece.number +
             ".blocks))\n" +
             "    for (unsigned i = fused::warp(); i < fused::countOf(" + shape +
@@ -506,9 +510,10 @@ private:
     for (const Text &piece : pieces_) {
       if (piece.role != "all")
         continue;
-      out_ += isFirst ? "if (!fused::isLast(f.shape.tickets, gridDim.x))\n"
-                        "  return;\n"
-                      : "";
+      out_ += isFirst
+                  ? "if (!fused::isLast(f.shape.step->tickets, gridDim.x))\n"
+                    "  return;\n"
+                  : "";
       isFirst = false;
       std::string count = "fused::countOf(" + piece.shape() + ")";
       std::string index = "fused::at(" + piece.shape() + ", i)";
@@ -520,6 +525,7 @@ private:
         out_ += "for (unsigned i = 0; i < " + count + "; ++i) {\n  " +
                 piece.as(index) + "  __syncthreads();\n}\n";
     }
+    out_ += isFirst ? "" : "fused::tell(f.shape);\n";
   }
 
   std::vector<Text> pieces_;
@@ -533,6 +539,23 @@ std::optional<Launch> fuse(std::span<const Fusible> parts,
 }
 
 bool isFused(const KernelSpec &spec) { return spec.file == kFused; }
+
+bool canAwait(const Launch &launch) {
+  return isFused(launch.kernel) && countOf(launch.grid) == 1;
+}
+
+bool canTell(const Launch &launch) {
+  return isFused(launch.kernel) &&
+         std::ranges::any_of(launch.kernel.defines,
+                             [](const std::string &piece) {
+                               return piece.starts_with("all ");
+                             });
+}
+
+void meet(std::span<std::byte> args, const Meeting &meeting) {
+  std::memcpy(args.data() + offsetof(FusedArgs, meeting), &meeting,
+              sizeof(meeting));
+}
 
 std::string fusedSource(const KernelSpec &spec) { return Writer(spec).take(); }
 

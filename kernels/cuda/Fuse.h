@@ -46,6 +46,17 @@ struct Fusible {
 std::optional<Launch> fuse(std::span<const Fusible> parts,
                            const LaunchContext &context);
 
+/// Whether such a launch can begin with a wait for a flag of the host, and end
+/// with one that it sets: the alternative are nodes of a graph before and
+/// behind it. None waits that has many blocks, which would read over the link
+/// all the time, and of which some might begin before a step is given up and
+/// some after. A GPU on which others wait for its own launches has to be asked
+/// for by who knows.
+bool canAwait(const Launch &launch);
+bool canTell(const Launch &launch);
+/// Has the launch with these arguments do so.
+void meet(std::span<std::byte> args, const Meeting &meeting);
+
 /// Whether `spec` is of such a launch, and the source that it is compiled from,
 /// without definitions but the kernel's name.
 bool isFused(const KernelSpec &spec);

@@ -51,6 +51,41 @@ MOE_FUSED bool isLast(u32 *ticket, u32 count) {
   return before == count - 1;
 }
 
+/// Begins when the host has set a flag. A step that was given up has no tokens
+/// then, for this launch and all behind it.
+MOE_FUSED void await(const FusedArgs &f) {
+  if (!f.meeting.awaited)
+    return;
+  // A whole warp, which comes to the barrier together.
+  if (warp() == 0) {
+    u32 flag;
+    do
+      asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
+                   : "=r"(flag)
+                   : "l"(f.meeting.awaited)
+                   : "memory");
+    while (!__all_sync(0xffffffffu, flag != 0));
+    u64 head;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];"
+                 : "=l"(head)
+                 : "l"(f.meeting.head)
+                 : "memory");
+    if (lane() == 0) {
+      f.step->tokens = int(head);
+      f.step->sequences = int(head >> 32);
+    }
+  }
+  __syncthreads();
+}
+
+/// Of the block that ends last, after a barrier: what all have written is seen
+/// by who sees the flag.
+MOE_FUSED void tell(const FusedArgs &f) {
+  if (f.meeting.told && threadIdx.x == 0)
+    asm volatile("st.release.sys.global.u32 [%0], 1;" ::"l"(f.meeting.told)
+                 : "memory");
+}
+
 /// Columns that `blocks` blocks of a product make: those side by side, of all
 /// its rows.
 struct Tile {

@@ -101,8 +101,9 @@ std::vector<Launch> launches(const moek::AddArgs &a,
 std::vector<Launch> launches(const moek::CopyArgs &a,
                              const LaunchContext &context) {
   int64_t bytes = context.maxTokens * a.tokenBytes + a.fixedBytes;
-  // Enough threads to have a multiprocessor's loads under way everywhere.
-  uint32_t blocks = std::min(blocksFor(bytes, kThreads * 16),
+  // Two words a thread; enough threads to have a multiprocessor's loads under
+  // way everywhere.
+  uint32_t blocks = std::min(blocksFor(bytes, kThreads * 32),
                              uint32_t(context.multiprocessors * 8));
   return {makeLaunch(
       {"kernels/cuda/Copy.cu", "copy", {}}, {blocks}, kThreads, 0,

@@ -250,8 +250,14 @@ private:
     if (joins) {
       Group &group = open->second;
       group.parts.push_back({wanted[0], usesOf(inst, phase.getMaxTokens())});
+      // One block waits for the host itself, of more a graph does so before.
+      auto awaits = [&](const moek::cuda::Launch &launch) {
+        return !group.insts[0].getWaits().empty() &&
+               moek::cuda::canAwait(launch);
+      };
       if (auto all = moek::cuda::fuse(group.parts, context);
-          all && refusalOf(*all).empty()) {
+          all && refusalOf(*all).empty() &&
+          (awaits(*all) || !awaits(group.launch))) {
         // Before all that is told of it. Nothing of other queues since then
         // was waited for.
         inst->moveAfter(group.insts.back());

@@ -2,6 +2,7 @@
 
 #include "kernels/Arguments.h"
 #include "kernels/KvCache.h"
+#include "kernels/cuda/Fuse.h"
 #include "runtime/schema/OpTable.h"
 #include "test/support/SplitPlan.h"
 
@@ -148,11 +149,51 @@ static int32_t partsOf(const fb::PlanT &plan,
   return experts ? moek::cuda::streamedParts(bytes, experts) : 0;
 }
 
+namespace {
+/// A queue's last instruction, and those that its launch does.
+struct Group {
+  fb::InstructionT *last = nullptr;
+  bool waits = false, canAwait = false;
+  std::vector<moek::cuda::Fusible> parts;
+};
+
+std::vector<moek::cuda::Use> usesOf(const fb::PlanT &plan,
+                                    const fb::PhaseT &phase,
+                                    const fb::InstructionT &instruction) {
+  std::vector<moek::cuda::Use> uses;
+  for (const Access &access : accessesOf(plan, phase, instruction))
+    uses.push_back({uint64_t(access.device) * 2 + uint64_t(access.space),
+                    access.begin, access.end, access.writes});
+  return uses;
+}
+} // namespace
+
 void addLaunches(fb::PlanT &plan, moec::KernelCompiler &compiler,
-                 const std::vector<int> &archs) {
+                 const std::vector<int> &archs, bool fused) {
   std::map<moek::cuda::KernelSpec, uint32_t> modules;
   std::vector<moec::KernelJob> jobs;
-  for (auto &phase : plan.phases)
+  auto launchOf = [&](const moek::cuda::Launch &one) {
+    auto [entry, isNew] =
+        modules.try_emplace(one.kernel, uint32_t(modules.size()));
+    if (isNew) {
+      auto module = std::make_unique<fb::ModuleT>();
+      module->entry = one.kernel.entry;
+      module->file = one.kernel.file;
+      module->defines = one.kernel.defines;
+      plan.modules.push_back(std::move(module));
+      for (int arch : archs)
+        jobs.push_back({one.kernel, arch});
+    }
+    return fb::Launch(entry->second, one.grid[0], one.grid[1], one.grid[2],
+                      one.threads, one.sharedBytes);
+  };
+  struct Made {
+    fb::InstructionT *instruction;
+    std::vector<moek::cuda::Launch> launches;
+  };
+  for (auto &phase : plan.phases) {
+    std::map<uint32_t, Group> groups;
+    std::vector<Made> all;
     for (auto &instruction : phase->instructions) {
       fb::DeviceT &device =
           *plan.devices[plan.queues[instruction->queue]->device];
@@ -164,28 +205,44 @@ void addLaunches(fb::PlanT &plan, moec::KernelCompiler &compiler,
       context.parts = partsOf(plan, *instruction);
       Operands operands(plan, *phase, *instruction);
       moek::OpCode op = moert::findOp(instruction->op)->op;
+      std::vector<moek::cuda::Launch> own;
       moek::withArguments(op, operands, [&](const auto &args) {
-        for (const auto &one : moek::cuda::launchesOf(op, &args, context)) {
-          auto [entry, isNew] =
-              modules.try_emplace(one.kernel, uint32_t(modules.size()));
-          if (isNew) {
-            auto module = std::make_unique<fb::ModuleT>();
-            module->entry = one.kernel.entry;
-            module->file = one.kernel.file;
-            module->defines = one.kernel.defines;
-            plan.modules.push_back(std::move(module));
-            for (int arch : archs)
-              jobs.push_back({one.kernel, arch});
-          }
-          instruction->launches.emplace_back(entry->second, one.grid[0],
-                                             one.grid[1], one.grid[2],
-                                             one.threads, one.sharedBytes);
-        }
+        own = moek::cuda::launchesOf(op, &args, context);
         device.workspace_bytes =
             std::max(device.workspace_bytes,
                      uint64_t(moek::cuda::workspaceBytes(op, &args, context)));
       });
+      Group &group = groups[instruction->queue];
+      bool joins = fused && own.size() == 1 && group.last &&
+                   group.last->signal < 0 && instruction->waits.empty();
+      if (!joins)
+        group.parts.clear();
+      if (own.size() == 1)
+        group.parts.push_back({own[0], usesOf(plan, *phase, *instruction)});
+      if (!joins)
+        group.waits = !instruction->waits.empty(), group.canAwait = false;
+      if (joins) {
+        auto one = moek::cuda::fuse(group.parts, context);
+        // One block waits for the host itself.
+        bool loses = group.waits && group.canAwait;
+        if (one && (moek::cuda::canAwait(*one) || !loses)) {
+          group.canAwait = moek::cuda::canAwait(*one);
+          std::erase_if(all, [&](const Made &made) {
+            return made.instruction == group.last;
+          });
+          own = {*one};
+        } else {
+          group.parts = {group.parts.back()};
+          group.waits = group.canAwait = false;
+        }
+      }
+      group.last = instruction.get();
+      all.push_back({instruction.get(), own});
     }
+    for (const Made &made : all)
+      for (const moek::cuda::Launch &one : made.launches)
+        made.instruction->launches.push_back(launchOf(one));
+  }
   auto images = compiler.compile(jobs);
   if (!images)
     throw std::logic_error(images.status().message());

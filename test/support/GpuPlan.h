@@ -20,9 +20,10 @@ void makeGpu(fb::PlanT &plan, uint32_t device, int arch,
              uint32_t copyQueue = 0);
 
 /// Gives instructions of GPUs their launches, and the plan their modules with
-/// images for `archs`. What does not compile throws.
+/// images for `archs`. What does not compile throws. `fused`: neighbours that
+/// nobody is waited for or told between are one launch where they can be.
 void addLaunches(fb::PlanT &plan, moec::KernelCompiler &compiler,
-                 const std::vector<int> &archs);
+                 const std::vector<int> &archs, bool fused = false);
 
 } // namespace moetest
 

@@ -14,24 +14,10 @@
 
 namespace moetest {
 
-namespace {
 namespace fb = moert::fb;
 using moert::OperandRole;
 
-/// Bytes that an instruction reads or writes.
-struct Access {
-  int space; ///< 0: arena, 1: cache.
-  uint32_t device;
-  uint64_t begin, end;
-  bool reads, writes;
-  uint32_t index; ///< Of the buffer or cache.
-
-  bool conflicts(const Access &other) const {
-    return (writes || other.writes) && space == other.space &&
-           device == other.device && begin < other.end && other.begin < end;
-  }
-};
-
+namespace {
 bool accumulates(const fb::InstructionT &instruction,
                  const moert::OpSpec &spec) {
   for (size_t i = 0; i < spec.ints.size(); ++i)
@@ -40,7 +26,8 @@ bool accumulates(const fb::InstructionT &instruction,
   return true;
 }
 
-/// Without buffers that each worker has.
+} // namespace
+
 std::vector<Access> accessesOf(const fb::PlanT &plan, const fb::PhaseT &phase,
                                const fb::InstructionT &instruction) {
   std::vector<Access> result;
@@ -70,6 +57,7 @@ std::vector<Access> accessesOf(const fb::PlanT &plan, const fb::PhaseT &phase,
   return result;
 }
 
+namespace {
 class PhaseSplitter {
 public:
   PhaseSplitter(fb::PlanT &plan, fb::PhaseT &phase)

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace moetest {
 
@@ -19,6 +20,25 @@ using DeviceChoice = std::function<uint32_t(const moert::fb::PhaseT &phase,
 /// reads, and orders the queues anew. What touches a cache goes where the first
 /// such instruction is; weights are resident where they are read.
 void splitPlan(moert::fb::PlanT &plan, const DeviceChoice &choice);
+
+/// Bytes that an instruction reads or writes.
+struct Access {
+  int space; ///< 0: arena, 1: cache.
+  uint32_t device;
+  uint64_t begin, end;
+  bool reads, writes;
+  uint32_t index; ///< Of the buffer or cache.
+
+  bool conflicts(const Access &other) const {
+    return (writes || other.writes) && space == other.space &&
+           device == other.device && begin < other.end && other.begin < end;
+  }
+};
+
+/// Of buffers, without those that each worker has, and caches.
+std::vector<Access> accessesOf(const moert::fb::PlanT &plan,
+                               const moert::fb::PhaseT &phase,
+                               const moert::fb::InstructionT &instruction);
 
 /// The least barriers and waits that order a phase's instructions.
 void orderQueues(const moert::fb::PlanT &plan, moert::fb::PhaseT &phase);

@@ -87,6 +87,8 @@ protected:
   }
 
   virtual Timing timing() const = 0;
+  /// Whether neighbours are one launch.
+  virtual bool isFused() const { return false; }
 
   fb::PlanT &plan() { return sample_.builder.plan; }
   /// The sample plan, or what a test made of it, with code for its GPU.
@@ -94,7 +96,7 @@ protected:
   std::string write(PlanBuilder &builder, int arch) {
     if (builder.plan.devices.size() == 1)
       makeGpu(builder.plan, 0, arch);
-    addLaunches(builder.plan, *compiler(), {arch});
+    addLaunches(builder.plan, *compiler(), {arch}, isFused());
     for (const auto &module : builder.plan.modules)
       for (const auto &image : module->images)
         softcuda::addCubin({reinterpret_cast<const char *>(image->cubin.data()),

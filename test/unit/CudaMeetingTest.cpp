@@ -62,10 +62,19 @@ private:
   const Hook &before_;
 };
 
+struct MeetingParam {
+  Timing timing;
+  bool isFused;
+};
+void PrintTo(const MeetingParam &param, std::ostream *out) {
+  *out << int(param.timing) << (param.isFused ? " fused" : "");
+}
+
 class CudaMeetingTest : public CudaDeviceFixture,
-                        public ::testing::WithParamInterface<Timing> {
+                        public ::testing::WithParamInterface<MeetingParam> {
 protected:
-  Timing timing() const override { return GetParam(); }
+  Timing timing() const override { return GetParam().timing; }
+  bool isFused() const override { return GetParam().isFused; }
 
   /// Before the CPU begins its part of a step.
   Interfering::Hook beforeCpu_;
@@ -80,29 +89,45 @@ protected:
     };
     return options;
   }
+  /// Of kernels: what they store, which waiting does not.
   static uint64_t work() {
     uint64_t sum = 0;
     for (const auto &[name, counters] : softcuda::totals().kernels)
-      sum += counters.total();
+      sum += counters.globalStores.requests;
     return sum;
   }
   /// Of the graphs of a decoded token, with the copies of waits' steps: what
   /// test/compile/gpu_steps.py counts of a plan's text.
   struct Nodes {
-    uint64_t kernels = 0, waits = 0, all = 0;
+    uint64_t kernels = 0, waits = 0, all = 0, within = 0;
   };
   Nodes nodesOfAToken() {
     Nodes nodes;
-    for (const auto &phase : plan().phases)
-      for (const auto &i : phase->instructions)
-        if (plan().devices[plan().queues[i->queue]->device]->kind ==
-                fb::DeviceKind::Cuda &&
-            phase->name != "prefill") {
-          nodes.kernels += i->launches.size();
-          nodes.waits += i->waits.size();
-          nodes.all += i->launches.size() + i->waits.size() +
-                       !i->waits.empty() + (i->signal >= 0);
-        }
+    for (const auto &phase : plan().phases) {
+      size_t waits = 0; // Of the instructions of the next launch.
+      for (const auto &i : phase->instructions) {
+        if (plan().devices[plan().queues[i->queue]->device]->kind !=
+                fb::DeviceKind::Cuda ||
+            phase->name == "prefill")
+          continue;
+        nodes.waits += i->waits.size();
+        waits += i->waits.size();
+        if (i->launches.empty())
+          continue;
+        const fb::Launch &one = i->launches[0];
+        const std::string &entry = plan().modules[one.module_()]->entry;
+        bool isFused = entry.starts_with("fused__");
+        bool awaits =
+            isFused && waits == 1 && one.grid_x() == 1 && one.grid_y() == 1;
+        bool tells = isFused && i->signal >= 0 &&
+                     entry.find("__all_") != std::string::npos;
+        nodes.kernels += i->launches.size();
+        nodes.within += awaits + tells;
+        nodes.all += i->launches.size() + (awaits ? 0 : waits + (waits > 0)) +
+                     (i->signal >= 0 && !tells);
+        waits = 0;
+      }
+    }
     return nodes;
   }
   static uint64_t calls(const char *symbol) {
@@ -112,12 +137,19 @@ protected:
 };
 
 INSTANTIATE_TEST_SUITE_P(Timings, CudaMeetingTest,
-                         ::testing::Values(Timing::Early, Timing::Late,
-                                           Timing::Seeded),
+                         ::testing::Values(MeetingParam{Timing::Early, false},
+                                           MeetingParam{Timing::Late, false},
+                                           MeetingParam{Timing::Seeded, false},
+                                           MeetingParam{Timing::Early, true},
+                                           MeetingParam{Timing::Late, true},
+                                           MeetingParam{Timing::Seeded, true}),
                          [](const auto &info) {
-                           return info.param == Timing::Early  ? "Early"
-                                  : info.param == Timing::Late ? "Late"
-                                                               : "Seeded";
+                           Timing timing = info.param.timing;
+                           return std::string(timing == Timing::Early ? "Early"
+                                              : timing == Timing::Late
+                                                  ? "Late"
+                                                  : "Seeded") +
+                                  (info.param.isFused ? "Fused" : "");
                          });
 
 // The host launches it and waits for its end; whoever waits in between does so
@@ -136,6 +168,7 @@ TEST_P(CudaMeetingTest, DecodeIsOneGraphWithTheCpuInside) {
   EXPECT_EQ(after.calls["cuLaunchHostFunc"], 0u);
   Nodes token = nodesOfAToken();
   EXPECT_EQ(after.graphNodes - before.graphNodes, 3 * token.all);
+  EXPECT_EQ(token.within > 1, isFused()) << token.within;
   EXPECT_EQ(after.launches - before.launches, 3 * token.kernels);
   EXPECT_EQ(after.allocations, before.allocations);
   // Of a step a thread's wait for each graph, and its queue's own.
@@ -149,7 +182,8 @@ TEST_P(CudaMeetingTest, HostFunctionsWhereTheGpuCannotWaitForFlags) {
   split(1);
   auto one = open();
   expectDecode(one, 0, 4);
-  EXPECT_GT(calls("cuLaunchHostFunc"), 0u);
+  // A launch that waits itself needs no such functions.
+  EXPECT_EQ(calls("cuLaunchHostFunc") > 0, !isFused());
   softcuda::options().failures.clear();
 }
 
@@ -177,7 +211,7 @@ TEST_P(CudaMeetingTest, PrefillIsOneGraphToo) {
     expectPrefill(one);
     ASSERT_TRUE(one.sequence.rewind(0).isOk());
   }
-  EXPECT_GT(calls("cuStreamWaitValue32_v2"), 0u);
+  EXPECT_EQ(calls("cuStreamWaitValue32_v2") > 0, !isFused());
 }
 
 // What the GPU would compute from what never came must not be out of bounds,
@@ -186,7 +220,7 @@ TEST_P(CudaMeetingTest, AStepThatIsGivenUpEndsEverywhere) {
   split(1);
   auto one = open(interfering());
   expectDecode(one, 0, 2);
-  // The warp instructions of the phase alone.
+  // Of the phase alone.
   auto decode = [&](Status &status) {
     uint64_t before = work();
     Request request{&one.sequence, {&tokens[2], 1}, Request::Logits::None};
@@ -260,7 +294,8 @@ TEST_P(CudaMeetingTest, TimesAreOfSingleInstructions) {
     for (const auto &phase : plan().phases)
       for (size_t i = 0;
            phase->name == times.phase && i < phase->instructions.size(); ++i)
-        if (phase->instructions[i]->queue == 1) {
+        if (phase->instructions[i]->queue == 1 &&
+            !phase->instructions[i]->launches.empty()) {
           EXPECT_GT(times.instructions[i].run, 0) << times.phase << " " << i;
         }
   });
@@ -272,6 +307,8 @@ TEST_P(CudaMeetingTest, TimesAreOfSingleInstructions) {
 class CudaBitsTest : public CudaDeviceFixture {
 protected:
   Timing timing() const override { return Timing::Early; }
+  bool isFused() const override { return isFused_; }
+  bool isFused_ = false;
 
   void expectSameBits(size_t gpus) {
     std::string path = write();
@@ -303,6 +340,13 @@ protected:
 
 TEST_F(CudaBitsTest, EveryScheduleGivesTheSameBits) {
   split(2);
+  expectSameBits(1);
+}
+
+// Nor does it matter who waits for the CPU and tells it.
+TEST_F(CudaBitsTest, WhereLaunchesMeetTheCpuToo) {
+  split(1);
+  isFused_ = true;
   expectSameBits(1);
 }
 

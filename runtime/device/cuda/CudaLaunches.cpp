@@ -221,6 +221,8 @@ private:
     bound.sharedBytes = launch.sharedBytes;
     bound.instruction = instruction;
     bound.args = launch.args;
+    bound.canAwait = moek::cuda::canAwait(launch);
+    bound.canTell = moek::cuda::canTell(launch);
     uint32_t &allowed = shared_[function];
     if (launch.sharedBytes > std::max(allowed, kSharedWithoutAsking)) {
       allowed = launch.sharedBytes;

@@ -29,6 +29,8 @@ struct CudaLaunch {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t threads = 1, sharedBytes = 0;
   uint32_t instruction = 0; ///< In the phase's list of all queues.
+  /// Flags may be waited for in it, and told (kernels/cuda/Fuse.h).
+  bool canAwait = false, canTell = false;
   alignas(8) std::array<std::byte, moek::cuda::kMaxArgBytes> args = {};
   /// To the host, for another GPU: all that the largest step would have, as a
   /// graph's copies are of one size.
@@ -49,7 +51,8 @@ struct CudaSegment {
 /// the second step on; the first that the driver knows.
 enum class CudaMeeting : uint8_t {
   /// All segments are one graph, whose nodes write and wait for the events'
-  /// flags in memory (StepEvents.h): the host has nothing to do in a step.
+  /// flags in memory (StepEvents.h), or where they can its launches
+  /// (kernels/cuda/Fuse.h): the host has nothing to do in a step.
   Flags,
   /// The same with functions that the driver calls on a thread of its own, 10
   /// to 30 us each. One may wait behind another's, so not for several queues.

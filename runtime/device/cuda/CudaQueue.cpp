@@ -1,6 +1,6 @@
 #include "runtime/device/cuda/CudaQueue.h"
 
-#include "kernels/cuda/Abi.h"
+#include "kernels/cuda/Fuse.h"
 #include "runtime/device/cuda/CudaStep.h"
 
 #include <chrono>
@@ -207,14 +207,42 @@ Status CudaQueue::runTimed(const CudaSegment &segment) {
 Status CudaQueue::captureAll() {
   part_->calls.clear();
   MOE_ASSIGN_OR_RETURN(part_->graph, capture([this]() -> Status {
-                         for (const CudaSegment &segment : part_->segments) {
-                           MOE_RETURN_IF_ERROR(awaitOthers(segment));
-                           MOE_RETURN_IF_ERROR(launchSegment(segment));
-                           MOE_RETURN_IF_ERROR(tellOthers(segment));
-                         }
+                         for (const CudaSegment &segment : part_->segments)
+                           MOE_RETURN_IF_ERROR(captureSegment(segment));
                          return Status::ok();
                        }));
   return Status::ok();
+}
+
+Status CudaQueue::captureSegment(const CudaSegment &segment) {
+  size_t last = segment.first + segment.count - 1;
+  // A launch that waits has a multiprocessor meanwhile, and of several queues
+  // one would wait for another's launches, of which only nodes let a driver
+  // know.
+  bool mayMeet = part_->meeting == CudaMeeting::Flags && part_->isOnly &&
+                 segment.count > 0;
+  bool awaits = mayMeet && segment.waits.size() == 1 &&
+                part_->launches[segment.first].canAwait;
+  bool tells = mayMeet && segment.signal >= 0 && part_->launches[last].canTell;
+  if (!awaits)
+    MOE_RETURN_IF_ERROR(awaitOthers(segment));
+  for (size_t i = segment.first; i < segment.first + segment.count; ++i) {
+    CudaLaunch one = part_->launches[i];
+    moek::cuda::Meeting meeting{};
+    if (awaits && i == segment.first) {
+      meeting.awaited = reinterpret_cast<const uint32_t *>(
+          uintptr_t(part_->board + StepEvents::flagOffset(segment.waits[0])));
+      meeting.head =
+          reinterpret_cast<const moek::cuda::u64 *>(uintptr_t(part_->board));
+    }
+    if (tells && i == last)
+      meeting.told = reinterpret_cast<uint32_t *>(uintptr_t(
+          part_->board + StepEvents::flagOffset(uint32_t(segment.signal))));
+    if (meeting.awaited || meeting.told)
+      moek::cuda::meet(one.args, meeting);
+    MOE_RETURN_IF_ERROR(launch(one));
+  }
+  return tells ? Status::ok() : tellOthers(segment);
 }
 
 Status CudaQueue::awaitOthers(const CudaSegment &segment) {

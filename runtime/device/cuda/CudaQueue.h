@@ -66,7 +66,9 @@ private:
   Status walk();
   Status watch();
   Status captureAll();
-  /// Nodes before and after a segment's launches.
+  /// A segment's launches, the first and the last of which meet others where
+  /// they can, with nodes before and behind them where not.
+  Status captureSegment(const CudaSegment &segment);
   Status awaitOthers(const CudaSegment &segment);
   Status tellOthers(const CudaSegment &segment);
   Status callHost(uint32_t event, bool waits);
