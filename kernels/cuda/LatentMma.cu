@@ -1,6 +1,7 @@
 // LatentAttention on a cache of F16 or BF16 with tensor cores: decode. A block
 // is a token, a span of its cache and sixteen heads, the rows of an mma tile;
-// keys and values are the same rows of the cache, read once.
+// keys and values are the same rows of the cache, read once. So does
+// SparseAttention (MOE_LISTED), whose rows are those of a token's list.
 //
 // 32 rows at a time are copied to shared memory in the background, into one of
 // two tiles. Then
@@ -25,7 +26,13 @@
 // eight rows are in all banks), scores [4][16][36] floats, weights 2 x [16][40]
 // halves: 86 KB, one block a multiprocessor on GeForce (99 KB), two on an H100.
 
+#ifdef MOE_LISTED
+#include "kernels/cuda/Listed.cuh"
+using AttentionOf = SparseAttentionArgs;
+#else
 #include "kernels/cuda/Spans.cuh"
+using AttentionOf = LatentAttentionArgs;
+#endif
 
 constexpr int kHeads = 16, kKeys = 32, kWarps = 4;
 constexpr int kLatent = MOE_LATENT, kWidth = MOE_LATENT + MOE_ROPE;
@@ -113,20 +120,61 @@ MOE_DEVICE void loadTransposed(u32 (&x)[4], const void *row) {
       : "memory");
 }
 
-/// Copies rows from position `at` on in the background; zeros past `end`.
-MOE_DEVICE void copyTile(u8 *tile, const Kv &kv, const int *pages, int at,
-                         int end) {
+/// What a block sees: some of the token's rows in their order.
+struct Seen {
+  const AttentionOf &a;
+  Place place;
+  int begin, end;
+#ifdef MOE_LISTED
+  Listed list;
+  const int *chosen;
+
+  __device__ __forceinline__ Seen(const AttentionOf &a, int t, int span)
+      : a(a), place(placeOf(a.step, t)), list(listedFor(a, place.position)),
+        chosen(a.chosen ? a.chosen + i64(t) * a.topK : nullptr) {
+    begin = span * list.length;
+    end = min(begin + list.length, list.count());
+  }
+  __device__ __forceinline__ const u8 *row(int i) const {
+    if (i < list.rows)
+      return a.kv.data + a.kv.rowStride * cacheRow(place.pages, place.state,
+                                                   a.ring, list.begin + i);
+    i -= list.rows;
+    int entry = chosen ? chosen[i] : i;
+    return a.entries.data +
+           a.entries.rowStride *
+               cacheRow(place.pages, (entry + 1) * a.ratio - 1);
+  }
+#else
+  __device__ __forceinline__ Seen(const AttentionOf &a, int t, int span)
+      : a(a), place(placeOf(a.step, t)) {
+    int length =
+        spansOf(a.step->sequence[sequenceOf(a.step, t)], a.splits, 0).length;
+    begin = span * length;
+    end = min(begin + length, place.position + 1);
+  }
+  __device__ __forceinline__ const u8 *row(int i) const {
+    return a.kv.data + a.kv.rowStride * cacheRow(place.pages, i);
+  }
+#endif
+};
+
+/// Copies rows from number `at` on in the background; zeros past the last. Each
+/// lane finds one of them, so that a list's are looked up together.
+MOE_DEVICE void copyTile(u8 *tile, const Seen &seen, int at) {
   int lane = threadIdx.x % 32;
-  for (int r = threadIdx.x / 32; r < kKeys; r += kWarps) {
-    bool isThere = at + r < end;
-    const u8 *row =
-        kv.data + cacheRow(pages, isThere ? at + r : at) * kv.rowStride;
+  u64 own = u64(seen.row(at + lane < seen.end ? at + lane : at));
 #pragma unroll
-    for (int i = lane * 16; i < kRowBytes; i += 32 * 16)
+  for (int i = 0; i < kKeys / kWarps; ++i) {
+    int r = threadIdx.x / 32 + i * kWarps;
+    bool isThere = at + r < seen.end;
+    const u8 *row = (const u8 *)__shfl_sync(kAllLanes, own, r);
+#pragma unroll
+    for (int at = lane * 16; at < kRowBytes; at += 32 * 16)
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                    :
-                   : "r"(sharedAddress(tile + r * kTilePitch + i)),
-                     "l"(row + i), "r"(isThere ? 16 : 0)
+                   : "r"(sharedAddress(tile + r * kTilePitch + at)),
+                     "l"(row + at), "r"(isThere ? 16 : 0)
                    : "memory");
   }
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -145,19 +193,17 @@ MOE_DEVICE float powerOfTwo(int exponent) {
   return __int_as_float((exponent + 127) << 23);
 }
 
-MOE_KERNEL(128, 2, LatentAttentionArgs) {
+MOE_KERNEL(128, 2, AttentionOf) {
   extern __shared__ uint4 memory[];
   Shared &shared = *(Shared *)memory;
   int t = blockIdx.x, span = blockIdx.y, firstHead = blockIdx.z * kHeads;
   if (t >= a.step->tokens)
     return;
-  const Sequence &s = a.step->sequence[sequenceOf(a.step, t)];
-  int length = spansOf(s, a.splits, 0).length;
-  int visible = s.position + t - s.begin + 1;
-  int begin = span * length, end = min(begin + length, visible);
+  Seen seen(a, t, span);
+  int begin = seen.begin, end = seen.end;
   if (begin >= end)
     return;
-  copyTile(shared.tile[0], a.kv, s.pages, begin, end);
+  copyTile(shared.tile[0], seen, begin);
 
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   int g = lane / 4, c = lane % 4;
@@ -215,6 +261,10 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
   // Of head threadIdx.x / 8, in its eight threads alike.
   int head = threadIdx.x / 8, own = threadIdx.x % 8 * 4;
   float most = -infinity(), sum = 0, scoreScale;
+#ifdef MOE_LISTED
+  if (a.sinks && span == 0 && head < heads)
+    most = a.sinks[firstHead + head], sum = 1;
+#endif
   {
     float all = 0;
 #pragma unroll
@@ -227,7 +277,7 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
     asm volatile("cp.async.wait_group 0;" ::: "memory");
     __syncthreads(); // The tile is there; the other one nobody reads any more.
     if (at + kKeys < end)
-      copyTile(shared.tile[which ^ 1], a.kv, s.pages, at + kKeys, end);
+      copyTile(shared.tile[which ^ 1], seen, at + kKeys);
     const u8 *tile = shared.tile[which];
 
     float scores[kKeys / 8][4] = {};
@@ -322,7 +372,13 @@ MOE_KERNEL(128, 2, LatentAttentionArgs) {
     }
   }
 
+#ifdef MOE_LISTED
+  float *out = a.splits > 1 ? a.spans + (i64(t) * a.splits + span) * a.heads *
+                                            (kLatent + 2)
+                            : a.out + t * a.outStride;
+#else
   float *out = a.out + (i64(t) * a.splits + span) * a.outStride;
+#endif
   if (a.splits > 1 && own == 0 && head < heads) {
     float *stats = out + i64(a.heads) * kLatent + firstHead + head;
     stats[0] = most;

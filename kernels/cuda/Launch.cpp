@@ -220,41 +220,20 @@ std::vector<Launch> launches(const moek::AbsorbQueryArgs &a,
                                      a.nope, a.rope, a.latent})};
 }
 
-/// Whether LatentMma.cu takes it: tensor cores of sm_80, columns in whole steps
-/// of its four warps, rows that are copied sixteen bytes at a time.
-bool hasLatentMma(const moek::LatentAttentionArgs &a,
-                  const LaunchContext &context) {
-  auto address = reinterpret_cast<uintptr_t>(a.kv.data);
-  return context.arch >= 80 &&
-         (a.kv.type == KvType::F16 || a.kv.type == KvType::BF16) &&
-         a.latent % 64 == 0 && (a.latent + a.rope) % 64 == 0 &&
-         // Registers for so many columns of queries and of values.
-         a.latent + a.rope <= 576 && a.latent <= 512 &&
-         a.kv.rowStride % 16 == 0 && address % 16 == 0;
-}
-
 std::vector<Launch> launches(const moek::LatentAttentionArgs &a,
                              const LaunchContext &context) {
   LatentAttentionArgs args{context.step, a.q,         a.qStride, kvOf(a.kv),
                            a.out,        a.outStride, a.heads,   a.latent,
                            a.rope,       a.splits,    a.scale};
   int64_t width = a.latent + a.rope;
-  if (hasLatentMma(a, context)) {
-    constexpr uint32_t kHeads = 16, kKeys = 32, kWarps = 4;
-    KernelSpec spec{"kernels/cuda/LatentMma.cu",
-                    "latent_mma_" + std::to_string(a.latent) + "_" +
-                        std::to_string(a.rope),
-                    {"MOE_LATENT=" + std::to_string(a.latent),
-                     "MOE_ROPE=" + std::to_string(a.rope)}};
+  if (hasLatentMma(a.kv, a.latent, width, context)) {
+    KernelSpec spec{{}, "latent_mma", {}};
+    addLatentMma(spec, a.latent, width);
     addKv(spec, a.kv.type);
-    // As Shared in the file.
-    int64_t bytes = 2 * kKeys * (width * 2 + 16) +
-                    kWarps * kHeads * (kKeys + 4) * 4 +
-                    2 * kHeads * (kKeys + 8) * 2 + (kWarps + 1) * kHeads * 4;
     return {makeLaunch(std::move(spec),
                        {uint32_t(context.maxTokens), uint32_t(a.splits),
-                        blocksFor(a.heads, kHeads)},
-                       kWarps * 32, uint32_t(bytes), args)};
+                        blocksFor(a.heads, kLatentMmaHeads)},
+                       kLatentMmaThreads, latentMmaBytes(width), args)};
   }
   constexpr uint32_t kHeads = 4, kRows = 8;
   KernelSpec spec{"kernels/cuda/LatentAttention.cu", "latent_attention", {}};

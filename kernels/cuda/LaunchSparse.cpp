@@ -13,7 +13,7 @@ uint32_t rowBytes(const KvView &kv) {
   return floatBytes(kvBlocks(kv.width) * kKvBlock);
 }
 
-/// Of SparseAttention.cu.
+/// Of SparseAttention.cu and LatentMma.cu.
 constexpr uint32_t kHeads = 16;
 /// Rows that a span has at least: two times what a block takes at a time.
 constexpr int64_t kSpan = 64;
@@ -31,6 +31,35 @@ int32_t splitsOf(const moek::SparseAttentionArgs &a,
   int64_t wanted = (2 * context.multiprocessors + blocks - 1) / blocks;
   return int32_t(std::max<int64_t>(
       std::min({wanted, (most + kSpan - 1) / kSpan, kMostSplits}), 1));
+}
+
+/// With tensor cores where caches and shape allow, else in float.
+KernelSpec sparseSpec(const moek::SparseAttentionArgs &a,
+                      const LaunchContext &context) {
+  bool hasRows = a.window > 0, hasEntries = a.ratio > 0;
+  const KvView &first = hasRows ? a.kv : a.entries;
+  bool isOneType = !hasRows || !hasEntries || a.entries.type == a.kv.type;
+  KernelSpec spec;
+  if (isOneType && a.value <= a.key &&
+      hasLatentMma(first, a.value, a.key, context) &&
+      (!hasEntries || hasLatentMma(a.entries, a.value, a.key, context))) {
+    spec.entry = "sparse_mma";
+    spec.defines = {"MOE_LISTED"};
+    addLatentMma(spec, a.value, a.key);
+    addKv(spec, first.type);
+    return spec;
+  }
+  std::string value = std::to_string(a.value);
+  spec = {"kernels/cuda/SparseAttention.cu",
+          "sparse_attention_" + value,
+          {"MOE_VALUE=" + value}};
+  addKv(spec, first.type);
+  if (!isOneType) {
+    spec.entry += "_" + std::string(kvTypeName(a.entries.type));
+    spec.defines.push_back("MOE_ENTRIES=" +
+                           std::to_string(int(a.entries.type)));
+  }
+  return spec;
 }
 } // namespace
 
@@ -93,21 +122,16 @@ std::vector<Launch> launches(const moek::SparseAttentionArgs &a,
       a.value,      a.window,   a.ratio,
       a.topK,       a.ring,     splits,
       a.scale};
-  std::string value = std::to_string(a.value);
-  KernelSpec spec{"kernels/cuda/SparseAttention.cu",
-                  "sparse_attention_" + value,
-                  {"MOE_VALUE=" + value}};
-  addKv(spec, a.window > 0 ? a.kv.type : a.entries.type);
-  if (a.window > 0 && a.ratio > 0 && a.entries.type != a.kv.type) {
-    spec.entry += "_" + std::string(kvTypeName(a.entries.type));
-    spec.defines.push_back("MOE_ENTRIES=" +
-                           std::to_string(int(a.entries.type)));
-  }
-  std::vector<Launch> all = {
-      makeLaunch(std::move(spec),
-                 {uint32_t(context.maxTokens), blocksFor(a.heads, kHeads),
-                  uint32_t(splits)},
-                 128, 0, args)};
+  KernelSpec spec = sparseSpec(a, context);
+  auto tokens = uint32_t(context.maxTokens);
+  uint32_t heads = blocksFor(a.heads, kHeads), spans = uint32_t(splits);
+  std::vector<Launch> all;
+  if (spec.file == kLatentMmaFile)
+    all.push_back(makeLaunch(std::move(spec), {tokens, spans, heads}, 128,
+                             latentMmaBytes(a.key), args));
+  else
+    all.push_back(
+        makeLaunch(std::move(spec), {tokens, heads, spans}, 128, 0, args));
   if (splits > 1)
     all.push_back(
         makeLaunch({"kernels/cuda/SparseCombine.cu", "sparse_combine", {}},

@@ -13,8 +13,9 @@
 // all have one page (Board) that a GPU may be given an address of:
 //
 //   queue of a CPU       arrive()/wait(): counter, futex, and the flag is set
-//   queue of a GPU       a node writes 1 to the flag; a node waits until it is
-//                        not 0
+//   queue of a GPU       a node, or the block of a launch that ends last,
+//                        writes 1 to the flag; a node, or a launch of one
+//                        block, waits until it is not 0
 //   CPU waits for a GPU  nobody advances the counter: wait() looks at the flag,
 //                        spinning, then between short sleeps
 //   host, between steps  sets all flags to 0; constants in a graph suffice then

@@ -318,6 +318,24 @@ seenBy(const Paged &paged, const SparseShape &s, int64_t t, const Cache &rows,
   return seen;
 }
 
+/// Rows of F16 and BF16 one right behind the other, as in plans, so that those
+/// of whole tiles are at addresses that tensor cores' kernels take.
+struct Packed {
+  explicit Packed(const Cache &cache) : view(cache.view) {
+    int64_t row = kvRowBytes(view.type, view.width);
+    if (view.type == KvType::Q8_0 || row % 16 != 0)
+      return;
+    memory = std::make_unique<Guarded>(size_t(row * view.capacity));
+    for (int64_t r = 0; r < view.capacity; ++r)
+      std::memcpy(memory->data() + r * row,
+                  cache.view.data + r * cache.view.rowStride, size_t(row));
+    view.data = reinterpret_cast<uint8_t *>(memory->data());
+    view.rowStride = row;
+  }
+  KvView view;
+  std::unique_ptr<Guarded> memory;
+};
+
 /// Of the types of rows and of entries.
 void expectSparse(const KernelInfo &kernel, const Paged &paged,
                   const SparseShape &s, const KvType (&types)[2]) {
@@ -342,10 +360,11 @@ void expectSparse(const KernelInfo &kernel, const Paged &paged,
       chosen.at(t, i) = int32_t(first++);
     }
   }
+  Packed packedRows(rows), packedEntries(entries);
   const double scale = 0.2;
   SparseAttentionArgs args{};
   args.q = q.data(), args.qStride = q.stride;
-  args.kv = rows.view, args.entries = entries.view;
+  args.kv = packedRows.view, args.entries = packedEntries.view;
   args.chosen = s.topK ? chosen.data() : nullptr;
   args.sinks = s.sinks ? sinks.data() : nullptr;
   args.out = out.data(), args.outStride = out.stride;
@@ -386,7 +405,8 @@ void expectSparse(const KernelInfo &kernel, const Paged &paged,
 const SparseShape kSparseShapes[] = {{5, 48, 40, 0, 1, 16, false},
                                      {6, 32, 32, 9, 0, 0, true},
                                      {12, 37, 37, 9, 4, 14, true},
-                                     {3, 70, 65, 70, 8, 0, false}};
+                                     {3, 70, 65, 70, 8, 0, false},
+                                     {17, 128, 64, 40, 2, 45, true}};
 
 TEST_P(SparseAttentionTest, WindowsEntriesAndSinks) {
   for (const SparseShape &shape : kSparseShapes)
@@ -412,31 +432,37 @@ TEST_P(SparseAttentionTest, RowsInRings) {
 TEST_P(SparseAttentionTest, OneTokenOfALongText) {
   for (const SparseShape &shape : {SparseShape{17, 48, 40, 0, 1, 150, false},
                                    SparseShape{2, 130, 129, 99, 1, 77, true},
-                                   SparseShape{1, 16, 16, 64, 2, 0, true}})
+                                   SparseShape{1, 16, 16, 64, 2, 0, true},
+                                   SparseShape{20, 192, 128, 0, 1, 150, false},
+                                   SparseShape{3, 64, 64, 99, 1, 77, true}})
     expectSparse(GetParam(), Paged(true), shape, {KvType::F16, KvType::F16});
 }
 
 // A row that is no number shows in whoever sees it, and in nobody else.
 TEST_P(SparseAttentionTest, NonFiniteIsSeenWhereItCounts) {
-  Random random(8);
-  Matrix<float> q(3, 2 * 8), out(3, 2 * 8);
-  Matrix<int32_t> chosen(3, 2);
-  q.fill(random);
-  Cache cache(KvType::F32, 8, kKvPage, 20, random);
-  cache.set(4, 0, NAN);
-  for (int64_t t = 0; t < 3; ++t)
-    chosen.at(t, 0) = t == 1 ? 4 : 3, chosen.at(t, 1) = 6;
-  SparseAttentionArgs args{};
-  args.q = q.data(), args.qStride = q.stride;
-  args.entries = cache.view, args.chosen = chosen.data();
-  args.out = out.data(), args.outStride = out.stride;
-  args.heads = 2, args.key = args.value = 8, args.ratio = 1, args.topK = 2;
-  args.scale = 1;
-  runKernel(GetParam(), &args, {3, 10},
-            size_t(sparseAttentionScratchBytes(2, 8)), {&out});
-  for (int64_t t = 0; t < 3; ++t)
-    for (int64_t c = 0; c < 16; ++c)
-      EXPECT_EQ(std::isnan(out.at(t, c)), t == 1) << t << ", " << c;
+  for (auto [type, width] : {std::pair(KvType::F32, 8), {KvType::F16, 64}}) {
+    SCOPED_TRACE(width);
+    Random random(8);
+    Matrix<float> q(3, 2 * width), out(3, 2 * width);
+    Matrix<int32_t> chosen(3, 2);
+    q.fill(random);
+    Cache cache(type, width, kKvPage, 20, random);
+    cache.set(4, 0, NAN);
+    Packed packed(cache);
+    for (int64_t t = 0; t < 3; ++t)
+      chosen.at(t, 0) = t == 1 ? 4 : 3, chosen.at(t, 1) = 6;
+    SparseAttentionArgs args{};
+    args.q = q.data(), args.qStride = q.stride;
+    args.entries = packed.view, args.chosen = chosen.data();
+    args.out = out.data(), args.outStride = out.stride;
+    args.heads = 2, args.key = args.value = width, args.ratio = 1;
+    args.topK = 2, args.scale = 1;
+    runKernel(GetParam(), &args, {3, 10},
+              size_t(sparseAttentionScratchBytes(2, width)), {&out});
+    for (int64_t t = 0; t < 3; ++t)
+      for (int64_t c = 0; c < 2 * width; ++c)
+        EXPECT_EQ(std::isnan(out.at(t, c)), t == 1) << t << ", " << c;
+  }
 }
 
 } // namespace

@@ -271,6 +271,32 @@ TEST_F(EfficiencyTest, LatentAttentionIsBoundByMemory) {
   }
 }
 
+// Of selected rows every head is a row of the same product: where tensor cores
+// take a cache, they bound it, or memory does.
+TEST_F(EfficiencyTest, AttentionToChosenRowsIsAProduct) {
+  constexpr int32_t kHeads = 128, kRows = 256;
+  auto costOf = [&](KvType type) {
+    Figures f = measure(fmt::format("{} of {} rows", kvTypeName(type), kRows),
+                        make.sparse(type, kHeads, kRows), false, true);
+    fmt::print("  a row and sixteen heads: {:.0f} instructions, {:.0f} "
+               "wavefronts\n",
+               double(issued(f.counters)) / kRows / kHeads * 16,
+               double(f.counters.sharedLoads.wavefronts +
+                      f.counters.sharedStores.wavefronts +
+                      f.counters.matrixLoads.wavefronts) /
+                   kRows / kHeads * 16);
+    make.freeAll();
+    return f;
+  };
+  Figures floats = costOf(KvType::F32);
+  for (KvType type : {KvType::F16, KvType::BF16}) {
+    Figures f = costOf(type);
+    EXPECT_LE(double(issued(f.counters)),
+              0.25 * double(issued(floats.counters)));
+    EXPECT_EQ(f.counters.matrixLoads.conflicts(), 0u);
+  }
+}
+
 // A token's states are read and written once, in whole sectors, and take longer
 // than what is computed of them.
 TEST_F(EfficiencyTest, DeltaRuleIsBoundByMemory) {

@@ -280,6 +280,8 @@ private:
                                .ratio = 4,
                                .topK = 2048};
     add<OpCode::SparseAttention>(sparse);
+    sparse.key = 570; // No whole steps of tensor cores.
+    add<OpCode::SparseAttention>(sparse);
     sparse.entries.type = KvType::F32; // Of another type than the window.
     add<OpCode::SparseAttention>(sparse);
   }
@@ -401,12 +403,12 @@ TEST(SparseLaunchTest, FewTokensAreCutIntoSpans) {
   };
   std::vector<cuda::Launch> one = launchesFor(1, 65536);
   ASSERT_EQ(one.size(), 2u);
-  EXPECT_EQ(one[0].grid[2], 32u); // 2048 rows, 64 or more in each.
-  EXPECT_EQ(launchesFor(1, 100)[0].grid[2], 2u);
+  EXPECT_EQ(one[0].grid[1], 32u); // 2048 rows, 64 or more in each.
+  EXPECT_EQ(launchesFor(1, 100)[0].grid[1], 2u);
   EXPECT_EQ(launchesFor(1, 64).size(), 1u);
   std::vector<cuda::Launch> many = launchesFor(512, 65536);
   ASSERT_EQ(many.size(), 1u);
-  EXPECT_EQ(many[0].grid[2], 1u);
+  EXPECT_EQ(many[0].grid[1], 1u);
   int64_t bytes = cuda::workspaceBytes(OpCode::SparseAttention, &args,
                                        cuda::contextOf(1, 1, 65536, 89, 128));
   EXPECT_EQ(bytes, 32 * 128 * (512 + 2) * 4);

@@ -1,6 +1,7 @@
 #include "test/kernels/cuda/Workload.h"
 
 #include "kernels/Activation.h"
+#include "kernels/SparseArgs.h"
 
 #include <algorithm>
 #include <random>
@@ -169,6 +170,33 @@ Workload Workbench::latent(KvType type, int32_t heads, int32_t positions,
         kLatent,          splits};
     add(work, OpCode::LatentCombine, &combine, c);
   }
+  return work;
+}
+
+Workload Workbench::sparse(KvType type, int32_t heads, int32_t chosen) {
+  constexpr int32_t kLatent = 512, kWidth = kLatent + 64;
+  int32_t positions = 4 * chosen;
+  std::vector<int32_t> every(static_cast<size_t>(chosen));
+  for (int32_t i = 0; i < chosen; ++i)
+    every[size_t(i)] = 4 * i;
+  Workload work;
+  work.weightBytes = kvRowBytes(type, kWidth) * chosen;
+  work.neededBytes =
+      work.weightBytes + chosen * 4 + heads * (kWidth + kLatent) * 4;
+  work.operations = 2.0 * heads * chosen * (kWidth + kLatent);
+  moek::SparseAttentionArgs args{};
+  args.q = at<float>(random(heads * kWidth * 4)), args.qStride = heads * kWidth;
+  args.entries = {at<uint8_t>(random(kvBytes(type, kWidth, positions))), kWidth,
+                  positions, kvRowBytes(type, kWidth), type};
+  args.chosen = at<int32_t>(upload(every));
+  args.out = at<float>(empty(heads * kLatent * 4));
+  args.outStride = heads * kLatent;
+  args.heads = heads, args.key = kWidth, args.value = kLatent;
+  args.ratio = 1, args.topK = chosen, args.scale = 0.1f;
+  cuda::LaunchContext c = context(1, positions - 1);
+  c.workspace = at<std::byte>(
+      empty(cuda::workspaceBytes(OpCode::SparseAttention, &args, c)));
+  add(work, OpCode::SparseAttention, &args, c);
   return work;
 }
 

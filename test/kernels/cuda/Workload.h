@@ -40,6 +40,8 @@ public:
   /// spans, one token.
   Workload latent(KvType type, int32_t heads, int32_t positions, int32_t splits,
                   int64_t copies);
+  /// SparseAttention of a token to so many chosen rows of such a latent.
+  Workload sparse(KvType type, int32_t heads, int32_t chosen);
   /// DeltaRule of a sequence's next tokens; a state is what it reads and
   /// writes.
   Workload deltaRule(int32_t heads, int32_t key, int32_t value, int32_t tokens);
