@@ -41,9 +41,13 @@ MOE_INLINE void storeRow(const RingCache &cache, int64_t position, Fill fill) {
     markNaN<S>(cache.kv, at, 0);
 }
 
+/// Deviations are taken from the mean that a Num has, whose error adds its
+/// square to the variance: nothing.
 template <class S>
 void run(const LayerNormArgs &a, const Step &step, const Worker &worker) {
+  using Num = typename S::Num;
   Range rows = shareOf(step.tokens, 1, worker);
+  const int64_t whole = a.cols / S::kWidth * S::kWidth;
   for (int64_t t = rows.begin; t < rows.end; ++t) {
     const float *x = a.x + t * a.xStride;
     float *out = a.out + t * a.outStride;
@@ -52,15 +56,22 @@ void run(const LayerNormArgs &a, const Step &step, const Worker &worker) {
       total = S::add(total, lanes.load(x + c));
     });
     const double cols = double(a.cols);
-    const double mean = double(S::reduceAdd(total)) / cols;
-    // Deviations in double: of a mean far from zero little is left of floats.
-    double squares = 0;
-    for (int64_t c = 0; c < a.cols; ++c)
-      squares += (double(x[c]) - mean) * (double(x[c]) - mean);
-    const double scale = 1 / std::sqrt(squares / cols + double(a.eps));
-    for (int64_t c = 0; c < a.cols; ++c)
-      out[c] = float((double(x[c]) - mean) * scale * double(a.weight[c]) +
-                     double(a.bias[c]));
+    const Num mean = Num(double(S::reduceAdd(total)) / cols);
+    auto each = S::zero();
+    forVectors<S>(0, whole, [&](int64_t c, auto lanes) {
+      auto far = S::sub(lanes.load(x + c), S::set(mean));
+      each = S::fma(far, far, each);
+    });
+    double squares = double(S::reduceAdd(each));
+    for (int64_t c = whole; c < a.cols; ++c)
+      squares += double(Num(x[c]) - mean) * double(Num(x[c]) - mean);
+    const Num scale = Num(1 / std::sqrt(squares / cols + double(a.eps)));
+    forVectors<S>(0, a.cols, [&](int64_t c, auto lanes) {
+      auto far = S::sub(lanes.load(x + c), S::set(mean));
+      lanes.store(out + c,
+                  S::fma(S::mul(far, S::set(scale)), lanes.load(a.weight + c),
+                         lanes.load(a.bias + c)));
+    });
   }
 }
 

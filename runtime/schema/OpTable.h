@@ -64,6 +64,8 @@ enum class OpKind : uint8_t {
   Copies,
   /// Makes 8-bit activations of floats.
   Encodes,
+  /// Compares a few numbers of a token, which leaves vectors nothing to do.
+  Scalar,
 };
 
 /// An instruction's integer parameter by its name.
