@@ -279,6 +279,10 @@ std::vector<Launch> gemm(const Product &p, int arch) {
   // sm_75 has 64 KiB of shared memory for a block, GeForce 99.
   int64_t warpRows = arch < 80 ? 2 : 4;
   int64_t warpCols = (rows + warpActs - 1) / warpActs;
+  // For sm_103 a lane would need four bytes more than its 255 registers where
+  // it also brings two matrices' scales of halves; half the columns take 174.
+  if (arch == 103 && p.isGate && rows == 32 && scalingOf(p.format).sums == 2)
+    warpCols = 2;
   KernelSpec spec = specOf(p, "Gemm.cu", "gemm_mma", rows);
   if (!addFormat(spec, p.format))
     return {};

@@ -44,6 +44,8 @@ public:
 std::unique_ptr<Gpu> openDriverGpu(std::string &why);
 /// Null where this CPU cannot interpret one.
 std::unique_ptr<Gpu> openSoftGpu(std::string &why);
+/// What a software GPU is, from the command line's `--arch 103`.
+int &softArch();
 
 /// What these tests use, opened once: null where there is neither a GPU nor a
 /// software GPU, or no NVRTC; `why` says what is missing.

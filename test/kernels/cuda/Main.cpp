@@ -3,6 +3,7 @@
 #include "test/kernels/cuda/Gpu.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <gtest/gtest.h>
 
 namespace moek::test {
@@ -22,6 +23,9 @@ class NeedsGpu : public testing::Environment {
 
 int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i + 1 < argc; ++i)
+    if (std::string_view(argv[i]) == "--arch")
+      moek::test::softArch() = std::atoi(argv[i + 1]);
   testing::AddGlobalTestEnvironment(new moek::test::NeedsGpu);
   return RUN_ALL_TESTS();
 }

@@ -23,12 +23,18 @@ std::string SoftwareGpu::launch(const cuda::Launch &launch,
   return result.finding ? result.finding->text : "";
 }
 
+int &softArch() {
+  static int arch = softgpu::SoftGpuOptions().arch;
+  return arch;
+}
+
 std::unique_ptr<Gpu> openSoftGpu(std::string &why) {
   if (!softgpu::isSoftGpuSupported()) {
     why = "this CPU cannot run the software GPU";
     return nullptr;
   }
-  return std::make_unique<SoftwareGpu>();
+  return std::make_unique<SoftwareGpu>(
+      softgpu::SoftGpuOptions{.arch = softArch()});
 }
 
 } // namespace moek::test
