@@ -85,9 +85,14 @@ Works ChooseEntriesOp::getWork(int64_t tokens, int64_t context) {
              rowBytes(tokens, {getQ(), getWeights()}) + scoreBytes);
   seen.read(getKv().getType(), scores);
   scores.kvBytes /= double(getRatio());
-  // Each score is looked at for three digits, and again.
+  // Where a token sees more than it takes each score is looked at for three
+  // digits, and again.
+  const double each = double(tokens) / double(sequencesOf(*this, tokens));
+  const double all = double(columns(getResult())) * double(getRatio());
+  if (double(context) + each <= all)
+    pairs = 0;
   StepWork select =
-      moving(4 * pairs, rowBytes(tokens, {getResult()}) + 4 * scoreBytes);
+      moving(4 * pairs, rowBytes(tokens, {getResult()}) + 16 * pairs);
   return {scores, select};
 }
 

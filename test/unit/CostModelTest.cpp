@@ -160,6 +160,65 @@ TEST_F(CostModelTest, AttentionGoesByTheTypeOfTheCacheAndItsDepth) {
                    flops / 5 + 1000.0 / 25);
 }
 
+TEST_F(CostModelTest, StatesGoByTheRowsOfASequence) {
+  device_.kernels = {{"delta_rule_avx512", "", {1, 11}, {10, 110}, {}},
+                     {"short_conv_avx512", "", {1, 11}, {10, 110}, {}}};
+  StepWork work;
+  work.ops = 100;
+  work.activationBytes = 500, work.kvBytes = 100;
+  auto rule = [&](int64_t tokens, int64_t sequences) {
+    return seconds(OpCode::DeltaRule, work, "delta_rule_avx512",
+                   {.tokens = tokens, .sequences = sequences});
+  };
+  EXPECT_DOUBLE_EQ(rule(1, 1), 10);
+  EXPECT_DOUBLE_EQ(rule(11, 1), 100.0 / 110);
+  EXPECT_DOUBLE_EQ(rule(11, 11), 10); // as eleven single rows
+  EXPECT_DOUBLE_EQ(seconds(OpCode::ShortConv, work, "short_conv_avx512",
+                           {.tokens = 11, .sequences = 11}),
+                   60);
+}
+
+TEST_F(CostModelTest, ChosenRowsGoByTheTypeOfTheCacheAndHowManyAreSeen) {
+  device_.kernels = {
+      {"sparse_attention_avx512", "f16 one", {100, 200}, {10, 20}, {}},
+      {"sparse_attention_avx512", "f16 many", {100}, {40}, {}},
+      {"index_scores_avx512", "f16 one", {100}, {50}, {}}};
+  StepWork work;
+  work.ops = 1000;
+  work.kvType = moek::KvType::F16;
+  work.window = 100;
+  Situation situation{.tokens = 1, .cached = 999};
+  EXPECT_DOUBLE_EQ(seconds(OpCode::SparseAttention, work,
+                           "sparse_attention_avx512", situation),
+                   100);
+  situation.tokens = 9;
+  EXPECT_DOUBLE_EQ(seconds(OpCode::SparseAttention, work,
+                           "sparse_attention_avx512", situation),
+                   25);
+  work.window = 0;
+  situation.tokens = 1;
+  EXPECT_DOUBLE_EQ(
+      seconds(OpCode::IndexScores, work, "index_scores_avx512", situation), 20);
+}
+
+// Of a GPU nothing was measured: its class's part of what it reads or computes,
+// whichever takes longer.
+TEST_F(CostModelTest, StatesAndChosenRowsTakeAGpusShareOfItsPeaks) {
+  device_.kind = moec::DeviceKind::Cuda;
+  device_.isa = moek::Isa::Cuda;
+  StepWork work;
+  for (auto [op, kernel] : {std::pair{OpCode::DeltaRule, "delta_rule_cuda"},
+                            {OpCode::ShortConv, "short_conv_cuda"},
+                            {OpCode::IndexScores, "index_scores_cuda"},
+                            {OpCode::SparseAttention, "sparse_attention_cuda"},
+                            {OpCode::Compress, "compress_cuda"}}) {
+    work.ops = 1e12, work.activationBytes = work.kvBytes = 1e6;
+    EXPECT_DOUBLE_EQ(seconds(op, work, kernel), 1e12 / (2e12 * 0.25));
+    work.ops = 1e3, work.activationBytes = work.kvBytes = 1e9;
+    EXPECT_DOUBLE_EQ(seconds(op, work, kernel), 2e9 / 90e9);
+  }
+}
+
 TEST_F(CostModelTest, WithoutRatesKernelsReachTheirShareOfThePeaks) {
   // One row is bound by 90 % of the read bandwidth, many by half of the int8
   // peak; floats by their own.

@@ -127,6 +127,12 @@ double encodeSeconds(double values, double rows, Isa isa,
   return 0;
 }
 
+/// What a sequence's state, read and written once, is a part of.
+bool hasState(OpCode op) {
+  return op == OpCode::ShortConv || op == OpCode::DeltaRule ||
+         op == OpCode::Compress;
+}
+
 /// Attention's products of queries and cached rows, and those that decompress
 /// rows.
 double attentionSeconds(OpCode op, const StepWork &work,
@@ -135,7 +141,8 @@ double attentionSeconds(OpCode op, const StepWork &work,
   std::string type(moek::kvTypeName(work.kvType));
   bool integers = work.kvType == moek::KvType::Q8_0 && kernels.driver &&
                   kernels.driver->isa != Isa::Ref &&
-                  kernels.driver->isa != Isa::Cuda;
+                  kernels.driver->isa != Isa::Cuda &&
+                  op != OpCode::SparseAttention && op != OpCode::IndexScores;
   const Peak &peak = integers ? device.int8 : device.float32;
   // A sequence's tokens see no cache but its own.
   int64_t tokens = situation.tokens / situation.sequences;
@@ -151,7 +158,7 @@ double attentionSeconds(OpCode op, const StepWork &work,
       return std::nullopt;
     return ops * secondsPerUnit(*rate, size, false, Units::Proportional);
   };
-  if (op == OpCode::LatentAttention || op == OpCode::Attention) {
+  if (op != OpCode::MlaAttention) {
     bool few = tokens <= kFewTokens;
     if (auto seconds =
             measured(type + (few ? " one" : " many"), work.ops, depth))
@@ -199,11 +206,14 @@ double instructionSeconds(OpCode op, const StepWork &work,
                           const Situation &situation,
                           const DeviceDesc &device) {
   double tokens = double(situation.tokens);
+  double ofSequence = tokens / double(situation.sequences);
   double bytes = work.activationBytes + work.kvBytes;
   switch (op) {
   case OpCode::LatentAttention:
   case OpCode::Attention:
   case OpCode::MlaAttention:
+  case OpCode::SparseAttention:
+  case OpCode::IndexScores:
     return attentionSeconds(op, work, kernels, situation, device);
   case OpCode::AbsorbQuery:
     if (const KernelRate *rate =
@@ -243,8 +253,10 @@ double instructionSeconds(OpCode op, const StepWork &work,
   }
   if (const KernelRate *rate =
           kernels.driver ? find(device, kernels.driver->name) : nullptr) {
-    double units = op == OpCode::Router ? work.ops : bytes;
-    return units * secondsPerUnit(*rate, tokens, false, Units::Proportional);
+    bool byOps = op == OpCode::Router || op == OpCode::DeltaRule;
+    return (byOps ? work.ops : bytes) *
+           secondsPerUnit(*rate, hasState(op) ? ofSequence : tokens, false,
+                          Units::Proportional);
   }
   // Rates of the rest are of no matter where others were measured: they read
   // and write next to nothing.

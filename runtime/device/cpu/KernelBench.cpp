@@ -67,12 +67,6 @@ KvView cacheView(KvType type, std::byte *data, int64_t rows,
   return {reinterpret_cast<uint8_t *>(data), width, rows,
           kvRowBytes(type, width), type};
 }
-
-/// (query, visible row) pairs of a step.
-double pairsOf(const Step &step) {
-  return double(step.tokens) *
-         (double(step.position) + (double(step.tokens) + 1) / 2);
-}
 } // namespace
 
 StatusOr<KernelBench> KernelBench::create(int threads,
@@ -98,12 +92,13 @@ StatusOr<KernelBench> KernelBench::create(int threads,
                                       "the measurement of kernels' speed"));
     std::memset(memory->data(), kFill, memory->size());
   }
-  bench.scratchEach_ = std::max(
-      {gateUpScratchBytes(),
-       latentAttentionScratchBytes(kHeads, kLatent, kRope),
-       attentionScratchBytes(kHeads, kKvHeads, kValue, kValue),
-       mlaAttentionScratchBytes(kNope, kRope, kLatent, kValue),
-       absorbQueryScratchBytes(kLatent), routerScratchBytes(kExperts)});
+  bench.scratchEach_ =
+      std::max({gateUpScratchBytes(),
+                latentAttentionScratchBytes(kHeads, kLatent, kRope),
+                attentionScratchBytes(kHeads, kKvHeads, kValue, kValue),
+                mlaAttentionScratchBytes(kNope, kRope, kLatent, kValue),
+                absorbQueryScratchBytes(kLatent), routerScratchBytes(kExperts),
+                statesScratchBytes()});
   bench.scratchEach_ = (bench.scratchEach_ + 4095) / 4096 * 4096;
   MOE_ASSIGN_OR_RETURN(
       bench.scratch_,
@@ -352,7 +347,7 @@ double KernelBench::driver(const KernelInfo &driver, int32_t tokens) {
     return rate(a, double(kHeads) * kNope * kLatent);
   }
   default:
-    return 0;
+    return stateful(driver, tokens);
   }
 }
 

@@ -18,6 +18,12 @@ struct MlaRates {
   double pairs = 0;
 };
 
+/// (query, visible row) pairs of a step of one sequence.
+double pairsOf(const moek::Step &step);
+
+/// What drivers of states and of chosen rows need of each worker.
+int64_t statesScratchBytes();
+
 /// A team, weights and activations to run drivers on. Each function returns
 /// units per second as KernelRate counts them. A call of a driver ends with a
 /// meeting, which is not counted.
@@ -37,6 +43,11 @@ public:
   double grouped(const moek::KernelInfo &driver,
                  const moek::KernelInfo *combine, moek::KvType type,
                  int32_t tokens, int32_t depth);
+  /// Of an indexer's keys, and of attention to `depth` chosen rows.
+  double indexScores(const moek::KernelInfo &driver, moek::KvType type,
+                     int32_t tokens, int32_t depth);
+  double sparse(const moek::KernelInfo &driver, moek::KvType type,
+                int32_t tokens, int32_t depth);
   MlaRates mla(const moek::KernelInfo &driver, moek::KvType type,
                int32_t depth);
 
@@ -56,6 +67,17 @@ private:
   /// say. `group` neighbours, of which each does something else, stay together.
   double secondsOf(const std::vector<Call> &calls, size_t group = 1);
   double run(const std::vector<Call> &calls, size_t first, size_t count);
+  /// Of layers with states, and of what belongs to chosen rows and entries.
+  double stateful(const moek::KernelInfo &driver, int32_t tokens);
+  /// `a` with a state of `width` of its own for each layer.
+  template <class Args>
+  double secondsOfStates(const moek::KernelInfo &driver, Args a, int64_t width,
+                         int32_t tokens);
+  /// Likewise with a cache.
+  template <class Args>
+  double secondsOfCaches(const moek::KernelInfo &driver, const Args &a,
+                         moek::KvView Args::*cache, moek::KvType type,
+                         int64_t width, int64_t capacity, moek::Step step);
   /// Of attention of `a`'s kind, on caches of rows of `width`, and of adding up
   /// its spans where `combine` is not null.
   template <class Args>

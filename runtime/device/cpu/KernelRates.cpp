@@ -59,9 +59,13 @@ public:
       if (wanted(gemm->name))
         MOE_RETURN_IF_ERROR(measureGemm(*gemm));
     for (OpCode op :
-         {OpCode::RmsNorm, OpCode::Quantize, OpCode::ActivationMul, OpCode::Add,
-          OpCode::Rope, OpCode::MlaLatent, OpCode::Router,
-          OpCode::ExpertsCombine, OpCode::AbsorbQuery})
+         {OpCode::RmsNorm,       OpCode::Quantize,       OpCode::ActivationMul,
+          OpCode::Add,           OpCode::Rope,           OpCode::MlaLatent,
+          OpCode::Router,        OpCode::ExpertsCombine, OpCode::AbsorbQuery,
+          OpCode::ShortConv,     OpCode::DeltaGates,     OpCode::DeltaRule,
+          OpCode::LayerNorm,     OpCode::RowStore,       OpCode::IndexSelect,
+          OpCode::Compress,      OpCode::EntryStore,     OpCode::HyperWeights,
+          OpCode::HyperCollapse, OpCode::HyperSpread})
       if (const KernelInfo *driver = driverOf(op, best);
           driver && wanted(driver->name))
         measureDriver(*driver);
@@ -71,7 +75,10 @@ public:
       measureSpans(OpCode::Attention, moek::KvType(type),
                    best == Isa::Ref ? 16 : 128);
       measureMla(moek::KvType(type));
+      measureDepths(OpCode::SparseAttention, moek::KvType(type));
     }
+    // What chooses by small differences has its keys in nothing less.
+    measureDepths(OpCode::IndexScores, moek::KvType::F16);
     return Status::ok();
   }
 
@@ -141,6 +148,31 @@ private:
             op == OpCode::Attention
                 ? bench.grouped(*driver, spans, type, tokens, depth)
                 : bench.latent(*driver, spans, type, tokens, depth));
+      }
+      result.kernels.push_back(std::move(rate));
+    }
+  }
+
+  /// An indexer, or attention to what it chose: one token and some.
+  void measureDepths(OpCode op, moek::KvType type) {
+    const KernelInfo *driver = driverOf(op, best);
+    if (!driver || !wanted(driver->name))
+      return;
+    for (int32_t tokens : {1, 16}) {
+      KernelRate rate{std::string(driver->name),
+                      std::string(moek::kvTypeName(type)) +
+                          (tokens == 1 ? " one" : " many"),
+                      {},
+                      {},
+                      {}};
+      for (int32_t depth : {256, 2048}) {
+        if (depth > 256 && (tokens > 1 || best == Isa::Ref))
+          break;
+        rate.at.push_back(depth);
+        rate.memory.push_back(
+            op == OpCode::IndexScores
+                ? bench.indexScores(*driver, type, tokens, depth)
+                : bench.sparse(*driver, type, tokens, depth));
       }
       result.kernels.push_back(std::move(rate));
     }

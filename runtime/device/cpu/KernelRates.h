@@ -27,13 +27,16 @@ namespace moert {
 ///   operation, two per product of a query and a cached
 ///                     row; `at` rows in the cache
 ///   router            an operation; `at` tokens
+///   delta_rule        an operation; `at` tokens of a sequence
+///   index_scores, sparse_attention
+///                     an operation; `at` rows that a token sees
 ///   other drivers     a byte of activations or cache read or written; `at`
-///                     tokens
+///                     tokens, of what has states those of a sequence
 ///
 /// A variant is what else decides the speed: of attention the cache's type,
-/// then for LatentAttention "one" or "many" tokens, and for MlaAttention what
-/// it does, "pairs" of queries and rows or decompressing "rows", with W_UK read
-/// by a gemm, or "floats", without.
+/// then "one" or "many" tokens, and for MlaAttention what it does, "pairs" of
+/// queries and rows or decompressing "rows", with W_UK read by a gemm, or
+/// "floats", without.
 struct KernelRate {
   std::string kernel, variant;
   std::vector<double> at;     ///< Ascending.

@@ -1,0 +1,254 @@
+//===- KernelBenchStates.cpp - Drivers of states and chosen rows ----------===//
+//
+// Qwen3-Next's gated delta nets, DeepSeek-V3.2's indexer and attention to what
+// it chooses, DeepSeek-V4's entries. Rates of other shapes go by work.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kernels/KvCache.h"
+#include "kernels/SparseArgs.h"
+#include "runtime/device/cpu/KernelBench.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace moert {
+
+using namespace moek;
+
+namespace {
+constexpr int32_t kKeyHeads = 16, kHeads = 32, kHead = 128, kTaps = 4;
+/// Queries, keys and values.
+constexpr int64_t kMixed = (2 * kKeyHeads + kHeads) * kHead;
+/// Of the indexer; of attention to latent rows, with fewer heads than the
+/// model, of which workers take eight and more at a time.
+constexpr int32_t kIndexHeads = 64, kIndexKey = 128, kTopK = 2048;
+constexpr int32_t kLatentHeads = 64, kLatent = 512, kRope = 64;
+/// Of entries that stand for so many positions.
+constexpr int32_t kEntryCols = 512, kRatio = 4;
+constexpr int32_t kStreams = 4, kStreamCols = 4096, kIterations = 20;
+constexpr size_t kMostLayers = 48;
+/// As costs count them (dialects/moe/MoeWork.h).
+constexpr double kSoftmaxOps = 4;
+} // namespace
+
+int64_t statesScratchBytes() {
+  return std::max({deltaRuleScratchBytes(kHead, kHead),
+                   indexScoresScratchBytes(kIndexHeads, kIndexKey),
+                   indexSelectScratchBytes(),
+                   sparseAttentionScratchBytes(kLatentHeads, kLatent + kRope)});
+}
+
+/// (query, visible row) pairs of a step.
+double pairsOf(const Step &step) {
+  return double(step.tokens) *
+         (double(step.position) + (double(step.tokens) + 1) / 2);
+}
+
+template <class Args>
+double KernelBench::secondsOfCaches(const KernelInfo &driver, const Args &a,
+                                    KvView Args::*cache, KvType type,
+                                    int64_t width, int64_t capacity,
+                                    Step step) {
+  // A layer's each, out of the cores' caches before its next turn.
+  auto bytes = uint64_t(kvBytes(type, width, capacity) + 63) / 64 * 64;
+  std::vector<Args> all(
+      std::clamp<size_t>(weights_.size() / bytes, 1, kMostLayers), a);
+  std::vector<Call> calls;
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].*cache = {reinterpret_cast<uint8_t *>(weights_.data()) + i * bytes,
+                     width, capacity, kvRowBytes(type, width), type};
+    calls.push_back({resolveKernel(driver.name), &all[i], step});
+  }
+  return secondsOf(calls);
+}
+
+template <class Args>
+double KernelBench::secondsOfStates(const KernelInfo &driver, Args a,
+                                    int64_t width, int32_t tokens) {
+  // A layer's state each, out of the cores' caches before its next turn.
+  int64_t floats = (width + 15) / 16 * 16;
+  uint64_t left = (outputs_.size() - outputsUsed_) / 4 / uint64_t(floats);
+  size_t layers = std::clamp<size_t>(left, 1, kMostLayers);
+  auto *states = output<float>(int64_t(layers) * floats);
+  std::fill_n(states, int64_t(layers) * floats, 0.01f);
+  std::vector<Args> all(layers, a);
+  std::vector<Call> calls;
+  for (size_t i = 0; i < layers; ++i) {
+    all[i].state = {reinterpret_cast<uint8_t *>(states + int64_t(i) * floats),
+                    width, 1, width * 4, KvType::F32};
+    // What is there before a sequence begins is not read.
+    calls.push_back({resolveKernel(driver.name), &all[i], {tokens, kRatio}});
+  }
+  return secondsOf(calls);
+}
+
+double KernelBench::stateful(const KernelInfo &driver, int32_t tokens) {
+  auto rows = double(tokens);
+  auto cacheOf = [&](KvType type, int64_t width, int64_t capacity) -> KvView {
+    return {output<uint8_t>(kvBytes(type, width, capacity)), width, capacity,
+            kvRowBytes(type, width), type};
+  };
+  auto rate = [&](const auto &args, double units) {
+    Step step{tokens, kRatio - 1};
+    return units / secondsOf({{resolveKernel(driver.name), &args, step}});
+  };
+  switch (driver.op) {
+  case OpCode::ShortConv: {
+    ShortConvArgs a{};
+    a.cols = a.xStride = a.outStride = kMixed, a.taps = kTaps;
+    a.x = input<float>(tokens * kMixed),
+    a.weight = input<float>(kMixed * kTaps);
+    a.out = output<float>(tokens * kMixed);
+    int64_t width = (kTaps - 1) * kMixed;
+    return (8 * rows * kMixed + 8 * double(width)) /
+           secondsOfStates(driver, a, width, tokens);
+  }
+  case OpCode::DeltaGates: {
+    DeltaGatesArgs a{};
+    a.heads = kHeads;
+    a.beta = input<float>(tokens * kHeads);
+    a.alpha = input<float>(tokens * kHeads);
+    a.a = input<float>(kHeads), a.dt = input<float>(kHeads);
+    a.out = output<float>(tokens * 2 * kHeads);
+    return rate(a, 16 * rows * kHeads);
+  }
+  case OpCode::DeltaRule: {
+    DeltaRuleArgs a{};
+    a.keyHeads = kKeyHeads, a.heads = kHeads, a.key = a.value = kHead;
+    a.eps = 1e-6f, a.xStride = kMixed, a.outStride = kHeads * kHead;
+    a.x = input<float>(tokens * kMixed);
+    auto *gates = output<float>(tokens * 2 * kHeads);
+    std::fill_n(gates, tokens * 2 * kHeads, 0.5f);
+    a.gates = gates;
+    a.out = output<float>(tokens * a.outStride);
+    double elements = double(kHeads) * kHead * kHead;
+    return 7 * rows * elements /
+           secondsOfStates(driver, a, int64_t(elements), tokens);
+  }
+  case OpCode::LayerNorm: {
+    LayerNormArgs a{};
+    a.cols = a.xStride = a.outStride = kIndexKey, a.eps = 1e-6f;
+    a.x = input<float>(tokens * kIndexKey);
+    a.weight = input<float>(kIndexKey), a.bias = input<float>(kIndexKey);
+    a.out = output<float>(tokens * kIndexKey);
+    return rate(a, 8 * rows * kIndexKey);
+  }
+  case OpCode::RowStore: {
+    RowStoreArgs a{};
+    a.xStride = kIndexKey, a.x = input<float>(tokens * kIndexKey);
+    a.kv = cacheOf(KvType::F16, kIndexKey, tokens + kRatio);
+    return rate(a, 6 * rows * kIndexKey);
+  }
+  case OpCode::IndexSelect: {
+    IndexSelectArgs a{};
+    a.topK = kTopK, a.ratio = 1, a.scoresStride = 2 * kTopK + tokens;
+    auto *scores = output<float>(tokens * a.scoresStride);
+    for (int64_t i = 0; i < tokens * a.scoresStride; ++i)
+      scores[i] = float((i * 37) % 1009) / 500 - 1;
+    a.scores = scores, a.chosen = output<int32_t>(tokens * a.topK);
+    Step step{tokens, 2 * kTopK - 1};
+    double seen = 2 * kTopK + (rows - 1) / 2;
+    return rows * (4 * kTopK + 16 * seen) /
+           secondsOf({{resolveKernel(driver.name), &a, step}});
+  }
+  case OpCode::Compress: {
+    CompressArgs a{};
+    a.cols = a.outStride = kEntryCols, a.ratio = kRatio, a.overlap = true;
+    a.kvStride = a.gateStride = 2 * kEntryCols;
+    a.kv = input<float>(tokens * a.kvStride);
+    a.gate = input<float>(tokens * a.gateStride);
+    a.ape = input<float>(kRatio * a.kvStride);
+    a.out = output<float>(tokens * a.outStride);
+    int64_t width = compressStateWidth(kEntryCols, true);
+    return (8 * rows * double(a.kvStride) +
+            4 * rows / kRatio * double(kEntryCols) + 8 * double(width)) /
+           secondsOfStates(driver, a, width, tokens);
+  }
+  case OpCode::EntryStore: {
+    EntryStoreArgs a{};
+    a.cols = a.xStride = kEntryCols, a.dim = kRope, a.ratio = kRatio;
+    a.eps = 1e-6f;
+    a.x = input<float>(tokens * kEntryCols),
+    a.weight = input<float>(kEntryCols);
+    a.invFreq = input<float>(kRope / 2);
+    a.kv = cacheOf(KvType::F16, kEntryCols, tokens + kRatio);
+    double entries = double((tokens + kRatio - 1) / kRatio);
+    return rate(a, entries * double(4 * kEntryCols + a.kv.rowStride));
+  }
+  case OpCode::HyperWeights: {
+    HyperWeightsArgs a{};
+    a.cols = a.xStride = a.outStride = kStreams * (2 + kStreams);
+    a.streams = kStreams, a.iterations = kIterations, a.eps = 1e-6f;
+    a.x = input<float>(tokens * a.cols);
+    a.scale = input<float>(3), a.base = input<float>(a.cols);
+    a.out = output<float>(tokens * a.cols);
+    return rate(a, 8 * rows * double(a.cols));
+  }
+  case OpCode::HyperCollapse: {
+    HyperCollapseArgs a{};
+    a.streams = kStreams, a.cols = a.outStride = kStreamCols;
+    a.xStride = kStreams * kStreamCols;
+    a.weightsStride = kStreams * (2 + kStreams);
+    a.x = input<float>(tokens * a.xStride);
+    a.weights = input<float>(tokens * a.weightsStride);
+    a.out = output<float>(tokens * a.outStride);
+    return rate(a, 4 * rows * double(a.xStride + a.weightsStride + a.cols));
+  }
+  case OpCode::HyperSpread: {
+    HyperSpreadArgs a{};
+    a.streams = kStreams, a.cols = a.yStride = kStreamCols;
+    a.xStride = a.outStride = kStreams * kStreamCols;
+    a.weightsStride = kStreams * (2 + kStreams);
+    a.y = input<float>(tokens * a.yStride),
+    a.x = input<float>(tokens * a.xStride);
+    a.weights = input<float>(tokens * a.weightsStride);
+    a.out = output<float>(tokens * a.outStride);
+    return rate(a,
+                4 * rows * double(a.yStride + 2 * a.xStride + a.weightsStride));
+  }
+  default:
+    return 0;
+  }
+}
+
+double KernelBench::indexScores(const KernelInfo &driver, KvType type,
+                                int32_t tokens, int32_t depth) {
+  startOver();
+  IndexScoresArgs a{};
+  a.heads = kIndexHeads, a.key = kIndexKey, a.ratio = 1, a.scale = 0.01f;
+  a.qStride = kIndexHeads * kIndexKey, a.weightsStride = kIndexHeads;
+  a.outStride = depth;
+  a.q = input<float>(tokens * a.qStride);
+  a.weights = input<float>(tokens * a.weightsStride);
+  a.out = output<float>(int64_t(tokens) * depth);
+  Step step{tokens, depth - tokens};
+  return pairsOf(step) * kIndexHeads * (2 * kIndexKey + 3) /
+         secondsOfCaches(driver, a, &IndexScoresArgs::kv, type, kIndexKey,
+                         depth, step);
+}
+
+double KernelBench::sparse(const KernelInfo &driver, KvType type,
+                           int32_t tokens, int32_t depth) {
+  startOver();
+  // Every second row of those that there are.
+  int32_t rows = 2 * depth;
+  SparseAttentionArgs a{};
+  a.heads = kLatentHeads, a.key = kLatent + kRope, a.value = kLatent;
+  a.qStride = int64_t(a.heads) * a.key,
+  a.outStride = int64_t(a.heads) * a.value;
+  a.ratio = 1, a.topK = depth, a.scale = 0.05f;
+  a.q = input<float>(tokens * a.qStride);
+  a.out = output<float>(tokens * a.outStride);
+  auto *chosen = output<int32_t>(int64_t(tokens) * depth);
+  for (int64_t i = 0; i < int64_t(tokens) * depth; ++i)
+    chosen[i] = int32_t(2 * (i % depth));
+  a.chosen = chosen;
+  Step step{tokens, rows - 1};
+  return double(tokens) * depth * a.heads *
+         (2.0 * a.key + 2.0 * a.value + kSoftmaxOps) /
+         secondsOfCaches(driver, a, &SparseAttentionArgs::entries, type, a.key,
+                         rows + tokens, step);
+}
+
+} // namespace moert
