@@ -58,6 +58,20 @@ struct Cost {
   }
 };
 
+/// Matrices that the tokens of a step choose, each for itself.
+struct Choices {
+  int64_t tokens = 0; ///< 0: nothing is chosen.
+  double matrices = 0;
+  double chance = 0; ///< That a token chooses one of them.
+  /// Where they are not alike: of each, in parts of `chance`.
+  ArrayRef<float> shares = {};
+
+  /// Calls visit(how many matrices, their chance).
+  void forEach(llvm::function_ref<void(double, double)> visit) const;
+  /// How many are chosen at all.
+  double chosen() const;
+};
+
 /// Matrices of a weight, each multiplied with rows of activations.
 struct Product {
   Value weight;    ///< [..., rows, columns]
@@ -71,7 +85,9 @@ struct Product {
 
 /// What one instruction of an op does in a step.
 struct StepWork {
-  SmallVector<Product, 2> products;
+  SmallVector<Product, 1> products;
+  /// Where tokens choose the products' matrices, whose rows are then a mean.
+  Choices choices = {};
   double ops = 0;         ///< Arithmetic besides the products.
   double weightBytes = 0; ///< Besides the products' matrices.
   double activationBytes = 0, kvBytes = 0;

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/moe/ExpertFrequencies.h"
 #include "dialects/moe/MoeWork.h"
 #include "kernels/KvCache.h"
 #include "kernels/Registry.h"
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -118,6 +120,21 @@ int64_t moe::sumWeightBytes(Operation *op) {
     if (isWeight(operand))
       bytes += getTensorBytes(cast<RankedTensorType>(operand.getType()));
   return bytes;
+}
+
+void Choices::forEach(llvm::function_ref<void(double, double)> visit) const {
+  if (shares.empty())
+    return visit(matrices, chance);
+  for (float share : shares)
+    visit(1, std::min(chance * double(share), 1.0));
+}
+
+double Choices::chosen() const {
+  double sum = 0;
+  forEach([&](double count, double chance) {
+    sum += count * (1 - std::pow(1 - chance, double(tokens)));
+  });
+  return sum;
 }
 
 double Product::elements() const {
@@ -399,9 +416,9 @@ Works SplitChoicesOp::getWork(int64_t tokens, int64_t context) {
   return works;
 }
 
-/// With k of E experts per token, chosen uniformly and independently, T tokens
-/// touch E * (1 - (1 - k/E)^T) different ones. Of a slice k and E are those of
-/// it alone.
+/// With k of E experts per token, chosen independently and, where no router
+/// profile is known, uniformly, T tokens touch E * (1 - (1 - k/E)^T) different
+/// ones. Of a slice k and E are those of it alone.
 Works ExpertsOp::getWork(int64_t tokens, int64_t context) {
   ExpertSliceAttr slice = getSliceAttr();
   double experts = double(dim(getGate(), 0)), used = double(columns(getIds()));
@@ -413,9 +430,18 @@ Works ExpertsOp::getWork(int64_t tokens, int64_t context) {
           slice.getMap(), [](double number) { return number >= 0; }));
     used = std::clamp(used, 1e-6, experts);
   }
-  double slots = double(tokens) * used;
-  double touched = experts * (1 - std::pow(1 - used / experts, double(tokens)));
+  Choices choices{tokens, experts, used / experts, {}};
+  if (auto known =
+          getOperation()->getAttrOfType<DenseF32ArrayAttr>(kFrequenciesAttr)) {
+    choices.shares = known.asArrayRef();
+    choices.chance = used / std::accumulate(choices.shares.begin(),
+                                            choices.shares.end(), 0.0);
+  }
+  double slots = double(tokens) * used, touched = choices.chosen();
   Works works = gatedWork(*this, slots, touched, dim(getGate(), 1));
+  for (StepWork &work : works)
+    if (!work.products.empty())
+      work.choices = choices;
   if (hasScales()) {
     StepWork &activationMul = works[2]; // Behind gate and up.
     for (Value scale : {getGateScale(), getUpScale()})

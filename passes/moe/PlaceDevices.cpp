@@ -1,5 +1,4 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
-#include "dialects/moe/ExpertFrequencies.h"
 #include "llvm/Support/Format.h"
 #include "passes/moe/ExpertStreaming.h"
 #include "passes/moe/Passes.h"
@@ -199,7 +198,6 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     report(module, *target, problem, times, used, choice);
     for (const ExpertSplit &split : choice.splits)
       divide(problem, *target, split);
-    module.walk([](ExpertsOp op) { op->removeAttr(kFrequenciesAttr); });
   }
 
 private:

@@ -8,7 +8,9 @@ first, on a quiet machine), once for each number of rows that a step has: prompt
 in steps of --ubatch tokens, and decoding of --sequences at once. The context is
 such that the step which predictions are about (compiler/Machine/CostModel/TypicalStep.h)
 is at --depth, and `moert bench` measures there. Predictions are what `moec
-explain` says; a decoded token's includes its logits.
+explain` says; a decoded token's and a prompt's step include logits. Which experts tokens choose
+is measured too (`moert profile-router`) unless --uniform is given: of a model with
+random weights a step of some tens of tokens chooses fewer than by chance.
 
 Ends with 1 if a ratio of predicted to measured speed is outside 1 / (1 + T) to
 1 + T, T being --tolerance.
@@ -42,6 +44,7 @@ parser.add_argument("--target-file", help="instead of --target")
 parser.add_argument("--tolerance", type=float, default=0.15, help="(0.15)")
 parser.add_argument("--bin", default="build/bin", help="where moec and moert are (build/bin)")
 parser.add_argument("--plans", help="folder for plans, which take as much as the models (a temporary one)")
+parser.add_argument("--uniform", action="store_true", help="all experts are chosen alike")
 parser.add_argument("--by-op", action="store_true",
                     help="the same by part of a layer, as moert profile measures it")
 parser.add_argument("--best", action="store_true", help="compare with the fastest run rather than the median: on a busy machine")
@@ -61,9 +64,10 @@ def bench(*options):
     return json.loads(run(moert, "bench", plan, "--no-limits", "-o", "json", "-r", arguments.repetitions, *options))[0]
 
 
-def by_op(explained, ubatch):
+def by_op(explained, ubatch, before):
     """Predicted and measured milliseconds of a step, by part."""
-    profile = json.loads(run(moert, "profile", plan, "-p", ubatch, "-n", arguments.gen, "--no-limits", "--json"))
+    profile = json.loads(run(moert, "profile", plan, "-p", ubatch, "-n", arguments.gen, "-d", before, "--no-limits",
+                             "--json"))
     steps = {phase["phase"]: phase["steps"] for phase in profile["phases"]}
     for phase in explained["phases"]:
         name, parts = phase["name"], {}
@@ -74,7 +78,7 @@ def by_op(explained, ubatch):
         for row in profile["by_part"]:
             if row["phase"] == name:
                 parts.setdefault(row["name"], [0, 0])[1] += row["seconds"] / steps[name]
-        print(f"  {name}, ms: predicted, measured (in instructions, from an empty cache)")
+        print(f"  {name}, ms: predicted, measured (in instructions)")
         for part, (predicted, seen) in sorted(parts.items(), key=lambda item: -item[1][1]):
             print(f"    {part:32} {predicted * 1e3:10.3f} {seen * 1e3:10.3f}")
 
@@ -90,9 +94,23 @@ def compare(model, phase, rows, depth, predicted, speed):
               f"{predicted / speed:7.3f}", flush=True)
 
 
+def routed(model):
+    """Options that tell the compiler which experts the tokens of bench choose."""
+    if arguments.uniform:
+        return []
+    tokens = max(*arguments.ubatch, 512)
+    run(moec, "compile", model, *target, "--ctx", tokens, "-o", plan)
+    if not json.loads(run(moert, "info", plan, "--json"))["experts"]:
+        return []
+    routers = os.path.join(folder, "routers.json")
+    run(moert, "profile-router", plan, "--random", tokens, "-o", routers)
+    return ["--router-profile", routers]
+
+
 def compiled(model, context, ubatch, sequences=1):
     """The explanation of a plan for steps of that many rows."""
-    run(moec, "compile", model, *target, "--ctx", context, "--ubatch", ubatch, "--sequences", sequences, "-o", plan)
+    run(moec, "compile", model, *target, *routers, "--ctx", context, "--ubatch", ubatch, "--sequences", sequences, "-o",
+        plan)
     return json.loads(run(moec, "explain", plan, "--json"))
 
 
@@ -100,8 +118,10 @@ def compare_prompts(model, ubatch, depth):
     explained = compiled(model, max(2 * depth, 4 * ubatch), ubatch)
     before = max(2 * depth, 4 * ubatch) // 4
     speed = typical(bench("-p", ubatch, "-n", 0, "-d", before)["samples_ts"])
-    compare(model, "prefill", ubatch, before, explained["prefill_tokens_per_second"], speed)
-    return explained
+    logits = sum(op["seconds"] for phase in explained["phases"] if phase["name"] == "logits" for op in phase["ops"])
+    predicted = ubatch / (ubatch / explained["prefill_tokens_per_second"] + logits)
+    compare(model, "prefill", ubatch, before, predicted, speed)
+    return explained, before
 
 
 def compare_decoding(model, sequences, depth):
@@ -123,11 +143,12 @@ with tempfile.TemporaryDirectory(dir=arguments.plans) as folder:
     if not arguments.json:
         print(f"{'model':32} {'phase':8} {'rows':>5} {'depth':>6} {'predicted':>10} {'measured':>10} {'ratio':>7}")
     for model in arguments.models:
+        routers = routed(model)
         for depth in arguments.depth:
             for ubatch in arguments.ubatch:
-                explained = compare_prompts(model, ubatch, depth)
+                explained, before = compare_prompts(model, ubatch, depth)
                 if arguments.by_op:
-                    by_op(explained, ubatch)
+                    by_op(explained, ubatch, before)
             for sequences in arguments.sequences:
                 compare_decoding(model, sequences, depth)
 

@@ -96,6 +96,44 @@ TEST_F(CostModelTest, ExpertsReadTheMatricesThatTokensTouch) {
                    2 * each);
 }
 
+// Of eight matrices three tokens choose each with a half of chance: one of them
+// does in 3 of 8 cases, two likewise, all in one.
+TEST_F(CostModelTest, ChosenMatricesGoByTheTokensThatChoseEach) {
+  device_.kernels = {{"gemm_q8_0_avx512", "", {1, 2, 3}, {10, 10, 2}, {}}};
+  auto chosen = [&](moe::Choices choices) {
+    double slots = 0;
+    choices.forEach([&](double matrices, double chance) {
+      slots += matrices * chance * double(choices.tokens);
+    });
+    StepWork work = multiplying(slots / choices.chosen(), choices.chosen());
+    work.choices = choices;
+    return seconds(OpCode::ExpertsLinear, work, "experts_linear_avx512", {},
+                   {"gemm_q8_0_avx512"});
+  };
+  EXPECT_DOUBLE_EQ(chosen({3, 8, 0.5, {}}),
+                   8 * kBytes * (0.375 * 0.1 + 0.375 * 0.1 + 0.125 * 0.5));
+  EXPECT_DOUBLE_EQ(chosen({1, 8, 0.5, {}}), 8 * kBytes * 0.5 * 0.1);
+  // Two of three that are not alike, and one that all choose.
+  float shares[] = {0, 1, 2};
+  EXPECT_DOUBLE_EQ(chosen({3, 3, 0.5, shares}),
+                   kBytes * (0.375 * 0.1 + 0.375 * 0.1 + 0.125 * 0.5 + 0.5));
+}
+
+// Of many, whose number of one may be too small for a double.
+TEST_F(CostModelTest,
+       MatricesThatThousandsOfTokensChooseTakeWhatTheirMeanDoes) {
+  device_.kernels = {{"gemm_q8_0_avx512", "", {1, 2}, {10, 5}, {}}};
+  for (double chance : {0.001, 0.3, 0.9999}) {
+    moe::Choices choices{8192, 8, chance, {}};
+    StepWork work =
+        multiplying(8192 * chance * 8 / choices.chosen(), choices.chosen());
+    work.choices = choices;
+    double each = seconds(OpCode::ExpertsLinear, work, "experts_linear_avx512",
+                          {}, {"gemm_q8_0_avx512"});
+    EXPECT_NEAR(each, 8 * kBytes * 0.1 * 8192 * chance, 1e-6 * each) << chance;
+  }
+}
+
 TEST_F(CostModelTest, OtherDriversGoByBytesAndTokens) {
   device_.kernels = {{"rms_norm_avx512", "", {1, 11}, {10, 110}, {}},
                      {"router_avx512", "", {1}, {4}, {}}};

@@ -345,6 +345,24 @@ TEST_F(MoertCliTest, ProfileSumsEveryCall) {
     EXPECT_NE(text.out.find(cell), std::string::npos) << text.out;
 }
 
+// What fills the cache before is seen by attention, and not counted itself.
+TEST_F(MoertCliTest, ProfileBeginsAtADepth) {
+  Result result =
+      moert("profile " + plan_ + " -p 5 -n 1 -d 7 -t 1 --no-limits --json");
+  ASSERT_EQ(result.exitCode, 0) << result.err;
+  auto object = nlohmann::json::parse(result.out);
+  for (const auto &phase : object["phases"])
+    EXPECT_EQ(phase["steps"], phase["phase"] == "logits" ? 2 : 1);
+  using S = SamplePlan;
+  for (const auto &row : object["by_op"])
+    if (row["name"] == "latent_attention") {
+      EXPECT_NEAR(row["ops"].get<double>(),
+                  2.0 * 13 * S::kHeads * (2 * S::kLatent + S::kRope), 1e-6);
+      return;
+    }
+  FAIL() << result.out;
+}
+
 TEST_F(MoertCliTest, ProfileSumsPartsByWhatThePlanSaysOfOps) {
   SamplePlan sample;
   auto &plan = sample.builder.plan;

@@ -14,15 +14,19 @@ namespace moert {
 namespace {
 struct ProfileFlags {
   EngineFlags engine;
-  int32_t prompt = 128, gen = 32;
+  int32_t prompt = 128, gen = 32, depth = 0;
   std::string trace;
   bool json = false, noLimits = false;
 };
 
-/// A prompt and generated tokens, from an empty cache.
-Status runTokens(Engine &engine, Sequence &sequence,
-                 const ProfileFlags &flags) {
+/// A prompt and generated tokens, after `depth` others that nobody observes.
+Status runTokens(Engine &engine, Sequence &sequence, const ProfileFlags &flags,
+                 Engine::StepObserver observer) {
   MOE_RETURN_IF_ERROR(sequence.rewind(0));
+  if (flags.depth > 0)
+    MOE_RETURN_IF_ERROR(
+        engine.append(sequence, randomTokens(engine, flags.depth)).status());
+  engine.setObserver(std::move(observer));
   std::vector<int32_t> tokens = randomTokens(engine, flags.prompt + flags.gen);
   std::span<const int32_t> all(tokens);
   if (flags.prompt > 0)
@@ -60,11 +64,12 @@ Status profile(const ProfileFlags &flags) {
     setting.limits = calibrator.measure();
   }
   progress.show("warm-up");
-  MOE_RETURN_IF_ERROR(runTokens(*engine, sequence, flags));
+  MOE_RETURN_IF_ERROR(runTokens(*engine, sequence, flags, {}));
   progress.show("profiling");
   Profile profile(engine->plan(), !flags.trace.empty());
-  engine->setObserver([&](const StepTimes &times) { profile.add(times); });
-  MOE_RETURN_IF_ERROR(runTokens(*engine, sequence, flags));
+  MOE_RETURN_IF_ERROR(
+      runTokens(*engine, sequence, flags,
+                [&](const StepTimes &times) { profile.add(times); }));
   progress.clear();
   if (trace) {
     std::string text = profile.trace();
@@ -98,6 +103,10 @@ void addProfileCommand(moetool::Tool &tool) {
       ->group("Run");
   moetool::addNumber(*command, "-n,--n-gen", flags->gen, "Tokens to generate",
                      0, kMostTokens)
+      ->type_name("N")
+      ->group("Run");
+  moetool::addNumber(*command, "-d,--n-depth", flags->depth,
+                     "Tokens in the cache before", 0, kMostTokens)
       ->type_name("N")
       ->group("Run");
   command

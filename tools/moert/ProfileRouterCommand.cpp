@@ -26,7 +26,7 @@ namespace {
 struct RouterFlags {
   EngineFlags engine;
   std::string file, output;
-  int32_t window = 0;
+  int32_t window = 0, random = 0;
   bool json = false;
 };
 
@@ -89,14 +89,31 @@ std::string report(const RouterProfile &profile, size_t tokens) {
   return page.take();
 }
 
+/// Those of the text, or as many random ones as are asked for.
+StatusOr<std::vector<int32_t>> tokensOf(const RouterFlags &flags,
+                                        const Engine &engine,
+                                        const std::string &text) {
+  if (flags.random > 0)
+    return randomTokens(engine, flags.random);
+  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine.plan()));
+  return tokenizer.encode(text);
+}
+
 Status profileRouter(const RouterFlags &flags) {
   MOE_RETURN_IF_ERROR(
       moetool::checkJsonAlone(flags.json, flags.output, "-o", "profile"));
-  MOE_RETURN_IF_ERROR(checkExperts(flags.engine.plan));
-  MOE_ASSIGN_OR_RETURN(std::string text, readInput(flags.file));
-  if (text.empty()) // Of which tokenizers make a token all the same.
+  if (flags.file.empty() == (flags.random == 0))
     return Status(StatusCode::Usage,
-                  fmt::format("{}: has no text to profile with", flags.file));
+                  "expected either --file with a text or --random with a "
+                  "number of tokens");
+  MOE_RETURN_IF_ERROR(checkExperts(flags.engine.plan));
+  std::string text;
+  if (flags.random == 0) {
+    MOE_ASSIGN_OR_RETURN(text, readInput(flags.file));
+    if (text.empty()) // Of which tokenizers make a token all the same.
+      return Status(StatusCode::Usage,
+                    fmt::format("{}: has no text to profile with", flags.file));
+  }
   RouterProfile profile;
   EngineOptions options = flags.engine.options;
   options.rung.context = flags.window;
@@ -113,13 +130,14 @@ Status profileRouter(const RouterFlags &flags) {
   // What was computed once must be computed again.
   Sequence sequence = engine->sequence({.sharePrefixes = false});
   sequence.setCancel(moetool::catchInterrupt());
-  MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(engine->plan()));
-  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(text));
+  MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
+                       tokensOf(flags, *engine, text));
   int32_t window = flags.window == 0 ? engine->context() : flags.window;
   std::optional<OutputFile> file;
   if (!flags.output.empty()) {
     InputSet inputs = inputsOf(*engine);
-    inputs.add("the text", flags.file);
+    if (!flags.file.empty())
+      inputs.add("the text", flags.file);
     MOE_RETURN_IF_ERROR(inputs.refuse(flags.output));
     MOE_ASSIGN_OR_RETURN(file, OutputFile::create(flags.output));
   }
@@ -171,8 +189,13 @@ void addProfileRouterCommand(moetool::Tool &tool) {
       [flags] { return profileRouter(*flags); });
   flags->engine.addPlan(*command);
   command->add_option("--file", flags->file, "The text; - is standard input")
-      ->required()
       ->type_name("F");
+  moetool::addNumber(*command, "--random", flags->random,
+                     "Instead of a text, so many random tokens, those of moert "
+                     "bench: for a plan without a vocabulary, and to predict "
+                     "what bench measures",
+                     1, kMostTokens)
+      ->type_name("N");
   command
       ->add_option("-o,--output", flags->output,
                    "Write the profile, a JSON file, there")

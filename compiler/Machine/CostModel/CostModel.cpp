@@ -3,6 +3,7 @@
 #include "kernels/Activation.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace mlir;
 using moe::Product;
@@ -107,13 +108,73 @@ double productRoofline(const Product &product, const GemmInfo *gemm,
   return seconds;
 }
 
-double productSeconds(const Product &product, const GemmInfo *gemm,
-                      const Situation &situation, const DeviceDesc &device) {
-  if (gemm)
-    if (auto measured = measuredSecondsPerByte(
-            *gemm, product.rows, situation.weightsInCache, device))
-      return *measured * product.bytes();
-  return productRoofline(product, gemm, device);
+/// Seconds in which a gemm of that rate reads a byte of weights for `rows`
+/// rows.
+double gemmSecondsPerByte(const KernelRate &rate, double rows, bool cached,
+                          const DeviceDesc &device) {
+  double seconds = secondsPerUnit(rate, rows, cached, Units::Same);
+  // What was faster found its weights in a cache that no model fits.
+  return cached ? seconds : std::max(seconds, 1 / device.read.perSecond);
+}
+
+/// Calls visit(n, chance) for each n above 0 that may be how many of `tokens`
+/// do what each does with `chance`, but for those that next to never are.
+void forBinomial(int64_t tokens, double chance,
+                 llvm::function_ref<void(int64_t, double)> visit) {
+  constexpr double kNever = 1e-9;
+  if (chance <= 0 || tokens <= 0)
+    return;
+  if (chance >= 1)
+    return visit(tokens, 1);
+  double n = double(tokens), odds = chance / (1 - chance);
+  auto mode = std::min(int64_t((n + 1) * chance), tokens);
+  double m = double(mode);
+  double most = std::exp(std::lgamma(n + 1) - std::lgamma(m + 1) -
+                         std::lgamma(n - m + 1) + m * std::log(chance) +
+                         (n - m) * std::log1p(-chance));
+  double each = most;
+  for (int64_t i = mode; i <= tokens && each > kNever; ++i) {
+    if (i > 0)
+      visit(i, each);
+    each *= odds * double(tokens - i) / double(i + 1);
+  }
+  each = most;
+  for (int64_t i = mode; i > 1 && each > kNever; --i) {
+    each *= double(i) / (odds * double(tokens - i + 1));
+    visit(i - 1, each);
+  }
+}
+
+/// Of matrices that tokens choose: those that few chose take longer for each of
+/// their rows than the mean of all does.
+double chosenSeconds(const Product &product, const moe::Choices &choices,
+                     const KernelRate &rate, bool cached,
+                     const DeviceDesc &device) {
+  // Of a byte: of a matrix by its rows, and of each of all matrices.
+  llvm::SmallDenseMap<int64_t, double> byRows;
+  double seconds = 0;
+  choices.forEach([&](double matrices, double chance) {
+    forBinomial(choices.tokens, chance, [&](int64_t rows, double probability) {
+      auto [known, isNew] = byRows.try_emplace(rows);
+      if (isNew)
+        known->second = gemmSecondsPerByte(rate, double(rows), cached, device);
+      seconds += matrices * probability * known->second;
+    });
+  });
+  return seconds * product.bytes() / product.matrices;
+}
+
+double productSeconds(const Product &product, const moe::Choices &choices,
+                      const GemmInfo *gemm, const Situation &situation,
+                      const DeviceDesc &device) {
+  const KernelRate *rate = gemm ? find(device, gemm->name) : nullptr;
+  if (!rate)
+    return productRoofline(product, gemm, device);
+  bool cached = situation.weightsInCache;
+  if (choices.tokens > 0)
+    return chosenSeconds(product, choices, *rate, cached, device);
+  return product.bytes() *
+         gemmSecondsPerByte(*rate, product.rows, cached, device);
 }
 
 /// 8-bit codes of `values` floats: 4 bytes read, 1 written.
@@ -191,14 +252,12 @@ std::optional<double> measuredSecondsPerByte(const GemmInfo &gemm, double rows,
   const KernelRate *rate = find(device, gemm.name);
   if (!rate)
     return std::nullopt;
-  double seconds = secondsPerUnit(*rate, rows, cached, Units::Same);
-  // What was faster found its weights in a cache that no model fits.
-  return cached ? seconds : std::max(seconds, 1 / device.read.perSecond);
+  return gemmSecondsPerByte(*rate, rows, cached, device);
 }
 
 double gemmSeconds(const Product &product, const GemmInfo &gemm,
                    const Situation &situation, const DeviceDesc &device) {
-  return productSeconds(product, &gemm, situation, device);
+  return productSeconds(product, {}, &gemm, situation, device);
 }
 
 double instructionSeconds(OpCode op, const StepWork &work,
@@ -229,7 +288,7 @@ double instructionSeconds(OpCode op, const StepWork &work,
     for (auto [i, product] : llvm::enumerate(work.products)) {
       const GemmInfo *gemm =
           i < kernels.gemms.size() ? kernels.gemms[i] : nullptr;
-      seconds += productSeconds(product, gemm, situation, device);
+      seconds += productSeconds(product, work.choices, gemm, situation, device);
       roofline += product.bytes();
       if (op == OpCode::HeadLinear && gemm && moek::isA8(gemm->activation) &&
           kernels.driver)

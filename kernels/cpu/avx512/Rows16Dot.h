@@ -17,6 +17,19 @@
 namespace moek::avx512 {
 namespace {
 
+/// Fetches the lines of `Bytes` bytes that a panel's stream comes to next, into
+/// L2: that is far ahead, and activations stay in L1. On a Zen 4 whose pages
+/// are of 4 KiB, two cores, Q4_K, 2048 columns, this is 1.12 times as fast as
+/// 2560 bytes ahead into L1 for one token, 1.17 for two, 1.23 for four; 1 to
+/// 1.05 times with large pages. 5120 bytes are up to a tenth slower, 8192 a
+/// twentieth.
+template <int64_t Bytes> MOE_INLINE void prefetchPanel(const uint8_t *at) {
+  constexpr int64_t kAhead = 6144;
+#pragma GCC unroll 10
+  for (int64_t line = 0; line < Bytes; line += 64)
+    prefetch<_MM_HINT_T1>(at, kAhead + line);
+}
+
 /// Adds the products of four columns, `x` on, to `sums`, where they are: GCC
 /// would move a sum from register to register.
 MOE_INLINE void addDots(__m512i &sums, __m512i codes, const int8_t *x) {
@@ -95,7 +108,7 @@ MOE_INLINE void dotSuper(const uint8_t *tile, const A8Row *rows, int64_t block,
   }
 #pragma GCC unroll 1
   for (int s = 0; s < 8; ++s) {
-    prefetchStream<Tile::kPartBytes>(tile + s * Tile::kPartBytes);
+    prefetchPanel<Tile::kPartBytes>(tile + s * Tile::kPartBytes);
     __m512i q[8];
     if constexpr (kByFour)
       Tile::codesByFour(tile, s, q);
@@ -161,7 +174,7 @@ template <Format F, int T>
 MOE_INLINE void dotBlock(const uint8_t *tile, const A8Row *rows, int64_t block,
                          __m512 sums[T]) {
   using Tile = Rows16Tile<F>;
-  prefetchStream<Tile::kBytes>(tile);
+  prefetchPanel<Tile::kBytes>(tile);
   __m512 d = Tile::scale(tile);
   __m512i q[8];
   Tile::codes(tile, 0, q);

@@ -13,8 +13,8 @@ using moek::OpCode;
 
 namespace {
 /// Kernels have their kinks between 4 and 5 rows and between 11 and 12.
-const std::vector<int32_t> kRows = {1, 2, 4, 8, 16, 32, 64, 512};
-const std::vector<int32_t> kFewRows = {1, 4, 16, 512};
+const std::vector<int32_t> kRows = {1, 2, 4, 5, 8, 11, 12, 16, 32, 64, 512};
+const std::vector<int32_t> kFewRows = {1, 4, 5, 16, 512};
 /// With so many, where weights come from makes no difference.
 constexpr int32_t kCacheRows = 64, kFewCacheRows = 4;
 
