@@ -64,8 +64,8 @@ enum class OpKind : uint8_t {
   Copies,
   /// Makes 8-bit activations of floats.
   Encodes,
-  /// Compares a few numbers of a token, which leaves vectors nothing to do.
-  Scalar,
+  /// Compares a few numbers of a token: long vectors have nothing to do.
+  Narrow,
 };
 
 /// An instruction's integer parameter by its name.

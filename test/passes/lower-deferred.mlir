@@ -5,7 +5,7 @@
 // CHECK-LABEL: plan.phase "decode"
 // CHECK: plan.inst router on %gpu0.compute
 // CHECK-NOT: expert_group on %gpu0
-// CHECK: plan.inst split_choices on %cpu0.compute ["split_choices_ref"] (ids = %{{.*}}, weights = %{{.*}}, first_ids = %[[A:[^ ,]*]], first_weights = %[[WA:[^ ,]*]], last_ids = %[[B:[^ ,]*]], last_weights = %[[WB:[^ ,]*]]) {experts = 8, top_k = 3, last = 1}
+// CHECK: plan.inst split_choices on %cpu0.compute ["split_choices_avx2"] (ids = %{{.*}}, weights = %{{.*}}, first_ids = %[[A:[^ ,]*]], first_weights = %[[WA:[^ ,]*]], last_ids = %[[B:[^ ,]*]], last_weights = %[[WB:[^ ,]*]]) {experts = 8, top_k = 3, last = 1}
 // CHECK: plan.inst expert_group on %cpu0.compute {{.*}} (ids = %[[A]], offsets = %[[OA:[^ ,]*]], slots = %[[SA:[^ ,]*]]) {experts = 8, top_k = 2, begin = 0, count = 0}
 // CHECK: plan.inst expert_group on %cpu0.compute {{.*}} (ids = %[[B]], offsets = %[[OB:[^ ,]*]], slots = %[[SB:[^ ,]*]]) {experts = 8, top_k = 1, begin = 0, count = 0}
 // CHECK: plan.inst experts_linear {{.*}} offsets = %[[OA]], slots = %[[SA]], {{.*}} {top_k = 2, act_per_token = 1}
