@@ -1,4 +1,3 @@
-#include "llvm/ADT/MapVector.h"
 #include "mlir/IR/Builders.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/SliceExperts.h"
@@ -14,19 +13,12 @@ using namespace mlir::moe;
 
 namespace {
 
-/// The ops that are a layer's routed experts, slices of them or one op.
-using Layer = SmallVector<ExpertsOp, 1>;
-
 /// What one slice of a layer's experts leaves for the next layer.
 using Late = SmallVector<ExpertsOp, 1>;
 
 void setLabel(Operation *op, Operation *of, const Twine &suffix) {
   if (auto label = of->getAttrOfType<LabelAttr>(kLabelAttr))
     op->setAttr(kLabelAttr, label.of(suffix.str()));
-}
-
-int64_t usedExperts(ExpertsOp op) {
-  return cast<RankedTensorType>(op.getIds().getType()).getDimSize(1);
 }
 
 /// Of all experts of the layer that `op` may be a slice of.
@@ -39,17 +31,17 @@ struct DeferExperts : moe::impl::DeferExpertsPassBase<DeferExperts> {
   using DeferExpertsPassBase::DeferExpertsPassBase;
 
   void runOnOperation() override {
-    SmallVector<SmallVector<Layer>> functions;
+    SmallVector<SmallVector<ExpertLayer>> functions;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (PhaseAttr phase = phaseOf(function);
           phase &&
           (phase.getName() == kDecodeName || phase.getName() == kBatchName))
-        functions.push_back(layersOf(function));
+        functions.push_back(expertLayers(function));
     // All are checked before any is changed.
-    for (ArrayRef<Layer> layers : functions)
+    for (ArrayRef<ExpertLayer> layers : functions)
       if (failed(check(layers)))
         return signalPassFailure();
-    for (ArrayRef<Layer> layers : functions)
+    for (ArrayRef<ExpertLayer> layers : functions)
       defer(layers);
     addNote(getOperation(),
             "generation adds what " + Twine(experts) +
@@ -58,22 +50,14 @@ struct DeferExperts : moe::impl::DeferExpertsPassBase<DeferExperts> {
   }
 
 private:
-  /// The experts that read one router's choice are a layer's.
-  static SmallVector<Layer> layersOf(func::FuncOp function) {
-    llvm::MapVector<Value, Layer> layers;
-    function.walk([&](ExpertsOp op) { layers[op.getIds()].push_back(op); });
-    return llvm::map_to_vector(layers,
-                               [](auto &entry) { return entry.second; });
-  }
-
-  LogicalResult check(ArrayRef<Layer> layers) {
+  LogicalResult check(ArrayRef<ExpertLayer> layers) {
     if (layers.size() < 2)
       return userError(getOperation(),
                        "experts are to be deferred to the next layer, but the "
                        "model has " +
                            Twine(layers.size()) + " layers with experts",
                        "compile without --defer-experts");
-    for (const Layer &layer : layers.drop_back()) {
+    for (const ExpertLayer &layer : layers.drop_back()) {
       ExpertsOp op = layer.front();
       int64_t used = usedExperts(op);
       if (experts >= 1 && experts < used)
@@ -89,7 +73,7 @@ private:
     return success();
   }
 
-  void defer(ArrayRef<Layer> layers) {
+  void defer(ArrayRef<ExpertLayer> layers) {
     Late late;
     for (auto [number, layer] : llvm::enumerate(layers)) {
       Late next;

@@ -208,6 +208,8 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     Option<"typicalPrompt", "typical-prompt", "int64_t", "1024", "Tokens of a typical prompt">,
     Option<"streamExperts", "stream-experts", "int64_t", "0",
            "Tokens of the shortest step that streams experts to the GPU; -1: where it pays; 0: none">,
+    Option<"deferExperts", "defer-experts", "int64_t", "0",
+           "Of a token's experts of a layer, how many moe-defer-experts will make late">,
   ];
   let statistics = [
     Statistic<"numHost", "host", "Ops on the host">,

@@ -40,7 +40,8 @@ static void addPlacement(OpPassManager &manager,
   manager.addPass(
       createPlaceDevicesPass({.optimizeFor = options.optimizeFor,
                               .typicalPrompt = options.typicalPrompt,
-                              .streamExperts = options.streamExperts}));
+                              .streamExperts = options.streamExperts,
+                              .deferExperts = options.deferExperts}));
 }
 
 /// Whether something that placement counts is decided by device: the form of

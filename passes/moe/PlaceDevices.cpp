@@ -33,9 +33,6 @@ std::string oneDecimal(double value) {
   return text;
 }
 
-/// Tokens of an answer, where the objective has any.
-constexpr double kGenerated = 256;
-
 /// Why a group is on its device, with the numbers.
 class Reasons {
 public:
@@ -202,16 +199,7 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
 
 private:
   RequestMix mixOf() const {
-    double prompt = double(int64_t(typicalPrompt));
-    switch (optimizeFor.getValue()) {
-    case Objective::Decode:
-      return {0, kGenerated};
-    case Objective::Prefill:
-      return {prompt, 0};
-    case Objective::Balanced:
-      return {prompt, kGenerated};
-    }
-    llvm_unreachable("an objective");
+    return requestMix(optimizeFor, typicalPrompt, deferExperts);
   }
 
   /// Takes from GPUs what experts that prompts stream come to, if any do.

@@ -124,6 +124,16 @@ ExpertsOp range(OpBuilder &builder, ExpertsOp op, int64_t begin, int64_t count,
 
 } // namespace
 
+int64_t moe::usedExperts(ExpertsOp op) {
+  return cast<RankedTensorType>(op.getIds().getType()).getDimSize(1);
+}
+
+SmallVector<ExpertLayer> moe::expertLayers(func::FuncOp function) {
+  llvm::MapVector<Value, ExpertLayer> layers;
+  function.walk([&](ExpertsOp op) { layers[op.getIds()].push_back(op); });
+  return llvm::map_to_vector(layers, [](auto &entry) { return entry.second; });
+}
+
 SlicedExperts moe::sliceExperts(ExpertsOp op, ArrayRef<int64_t> chosen) {
   OpBuilder builder(op);
   int64_t experts = expertCount(op), count = int64_t(chosen.size());

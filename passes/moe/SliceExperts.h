@@ -28,11 +28,21 @@
 #define MOE_PASSES_MOE_SLICEEXPERTS_H
 
 #include "dialects/moe/Moe.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::moe {
 
 /// Experts of the layer that `op` is of.
 int64_t expertCount(ExpertsOp op);
+
+/// How many of them a token chooses.
+int64_t usedExperts(ExpertsOp op);
+
+/// The ops that are a layer's routed experts, slices of them or one op.
+using ExpertLayer = SmallVector<ExpertsOp, 1>;
+
+/// The layers of a phase: of each, what reads one router's choice.
+SmallVector<ExpertLayer> expertLayers(func::FuncOp function);
 
 /// The first `count` experts of `op`, or with kFrequenciesAttr those that most
 /// tokens choose, of equals the first. Ascending.

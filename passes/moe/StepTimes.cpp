@@ -1,6 +1,7 @@
 #include "passes/moe/StepTimes.h"
 
 #include "passes/moe/OpSeconds.h"
+#include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
 
 #include <algorithm>
@@ -8,6 +9,17 @@
 
 using namespace mlir;
 using namespace mlir::moe;
+
+RequestMix moe::requestMix(Objective objective, int64_t prompt,
+                           int64_t deferred) {
+  constexpr double kGenerated = 256;
+  RequestMix mix{double(prompt), kGenerated, deferred};
+  if (objective == Objective::Decode)
+    mix.prompt = 0;
+  if (objective == Objective::Prefill)
+    mix.generated = 0;
+  return mix;
+}
 
 PromptSteps moe::promptSteps(double prompt, PhaseAttr prefill) {
   if (!(prompt > 0))
@@ -27,15 +39,32 @@ StepTimes::StepTimes(const PlacementProblem &problem,
   for (func::FuncOp function : problem.phases()) {
     PhaseAttr phase = phaseOf(function);
     if (isOfOneToken(phase)) {
-      addGraph(function, 1, mix.generated);
+      addGraph(function, 1, mix.generated, mix.deferred);
     } else if (phase.getName() == kPrefillName && mix.prompt > 0) {
       PromptSteps steps = promptSteps(mix.prompt, phase);
-      addGraph(function, steps.tokens, steps.count);
+      addGraph(function, steps.tokens, steps.count, /*deferred=*/0);
     }
   }
 }
 
-void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps) {
+/// Which experts of a function give part of their sum one layer later.
+struct StepTimes::Deferral {
+  /// What the op's late part is added to; none of the last layer's.
+  llvm::DenseMap<Operation *, ExpertsOp> addedTo;
+  llvm::DenseMap<Operation *, SmallVector<int, 1>> late; ///< Values, by that.
+
+  Deferral(func::FuncOp function, int64_t deferred) {
+    if (deferred == 0)
+      return;
+    SmallVector<ExpertLayer> layers = expertLayers(function);
+    for (size_t i = 0; i + 1 < layers.size(); ++i)
+      for (ExpertsOp op : layers[i])
+        addedTo[op] = layers[i + 1].front();
+  }
+};
+
+void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps,
+                         int64_t deferred) {
   Graph graph;
   graph.steps = steps;
   PhaseAttr phase = phaseOf(function);
@@ -55,6 +84,7 @@ void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps) {
   Block &body = function.getBody().front();
   for (Value argument : body.getArguments())
     addValue(argument, -1);
+  Deferral deferral(function, deferred);
   for (Operation &op : body) {
     int group = problem.groupOf(&op);
     bool ends = op.hasTrait<OpTrait::IsTerminator>();
@@ -85,9 +115,41 @@ void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps) {
       if (graph.decode)
         groupSeconds[cell] += own;
     }
+    auto addNode = [&](Node made) {
+      graph.nodes.push_back(std::move(made));
+      return int(graph.nodes.size()) - 1;
+    };
+    ExpertsOp addedTo = deferral.addedTo.lookup(&op);
+    std::optional<Node> late;
+    if (addedTo) {
+      int64_t used = usedExperts(cast<ExpertsOp>(op));
+      double share = double(std::min(deferred, used)) / double(used);
+      late = node;
+      late->isLate = true;
+      for (int i = 0; i < devices; ++i) {
+        double work = node.seconds[i] - node.overhead[i];
+        node.seconds[i] -= share * work;
+        late->seconds[i] = share * work + late->overhead[i];
+      }
+    }
+    int made = addNode(std::move(node));
     for (Value result : op.getResults())
-      addValue(result, int(graph.nodes.size()));
-    graph.nodes.push_back(std::move(node));
+      addValue(result, made);
+    if (auto it = deferral.late.find(&op); it != deferral.late.end()) {
+      Node sum = graph.nodes[made];
+      sum.isSum = true;
+      sum.reads.assign(it->second.begin(), it->second.end());
+      sum.reads.push_back(known.lookup(op.getResult(0)));
+      for (int i = 0; i < devices; ++i)
+        sum.seconds[i] = sum.overhead[i] / sum.instructions;
+      addValue(op.getResult(0), addNode(std::move(sum)));
+    }
+    if (late) {
+      double bytes = late->resultBytes;
+      int number = addNode(std::move(*late));
+      deferral.late[addedTo].push_back(int(graph.values.size()));
+      graph.values.push_back({number, bytes});
+    }
   }
   graphs.push_back(std::move(graph));
 }
@@ -118,9 +180,12 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
     int group = node < 0 ? -1 : graph.nodes[node].group;
     if (group < 0)
       return host;
-    // The sum of a split layer's experts is where the first are.
+    // The sum of a split layer's experts is where the first are. Of late ones
+    // the next layer makes it: what it waits for is the rest's.
     const auto *split = splitOf(group);
-    return split != splits.end() ? split->device : assignment[group];
+    return split != splits.end() && !graph.nodes[node].isLate
+               ? split->device
+               : assignment[group];
   };
   auto copy = [&](double made, double bytes, int from, int to) {
     double seconds = copySeconds(bytes, from, to);
@@ -151,22 +216,28 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
   double end = 0;
   for (auto [i, node] : llvm::enumerate(graph.nodes)) {
     int device = homeOf(int(i));
-    const auto *split = node.group < 0 ? splits.end() : splitOf(node.group);
+    // A sum is one op, on whichever device has what is added up.
+    const auto *split =
+        node.group < 0 || node.isSum ? splits.end() : splitOf(node.group);
     if (split == splits.end()) {
       free[device] = finish[i] = startOf(node, device) + node.seconds[device];
     } else {
-      int other = assignment[node.group];
+      int others = assignment[node.group], own = split->device;
       auto partOf = [&](int device, double share) {
         return share * (node.seconds[device] - node.overhead[device]) +
                node.overhead[device];
       };
-      double rest = startOf(node, other) + partOf(other, 1 - split->share);
-      double first = startOf(node, device) + partOf(device, split->share);
-      free[other] = rest;
-      double both =
-          std::max(first, copy(rest, node.resultBytes, other, device));
-      free[device] = finish[i] =
-          both + node.overhead[device] / node.instructions;
+      double rest = startOf(node, others) + partOf(others, 1 - split->share);
+      double first = startOf(node, own) + partOf(own, split->share);
+      free[others] = rest;
+      if (node.isLate) {
+        free[own] = first;
+        finish[i] = std::max(first, rest);
+      } else {
+        double both =
+            std::max(first, copy(rest, node.resultBytes, others, own));
+        free[own] = finish[i] = both + node.overhead[own] / node.instructions;
+      }
     }
     end = std::max(end, finish[i]);
   }

@@ -10,6 +10,7 @@
 #ifndef MOE_PASSES_MOE_STEPTIMES_H
 #define MOE_PASSES_MOE_STEPTIMES_H
 
+#include "passes/moe/PassEnums.h"
 #include "passes/moe/Placement.h"
 
 namespace mlir::moe {
@@ -18,7 +19,13 @@ namespace mlir::moe {
 /// prefill, then `generated` ones, each a step of decode and its logits.
 struct RequestMix {
   double prompt = 0, generated = 0;
+  /// Of a token's experts of a layer, how many generation adds a layer later
+  /// (DeferExperts.cpp): nobody waits for them before.
+  int64_t deferred = 0;
 };
+
+/// Of a request of `prompt` tokens, and an answer where the objective has any.
+RequestMix requestMix(Objective objective, int64_t prompt, int64_t deferred);
 
 /// A prompt in steps of one length; without a prompt there are none.
 struct PromptSteps {
@@ -72,6 +79,8 @@ private:
     std::vector<double> overhead; ///< ... beside its work.
     double instructions = 1;
     double resultBytes = 0;
+    /// Deferred experts, and the sum of them and of the next layer's.
+    bool isLate = false, isSum = false;
   };
   struct ValueInfo {
     int producer; ///< A node, or -1 for an argument of the function.
@@ -85,7 +94,9 @@ private:
     bool decode = false;
   };
 
-  void addGraph(func::FuncOp function, int64_t tokens, double steps);
+  struct Deferral;
+  void addGraph(func::FuncOp function, int64_t tokens, double steps,
+                int64_t deferred);
   double simulate(const Graph &graph, const Assignment &assignment,
                   ArrayRef<ExpertSplit> splits = {},
                   Transfers *transfers = nullptr) const;

@@ -3,6 +3,8 @@
 #include "runtime/PlanTokenizer.h"
 #include "runtime/PlanWeights.h"
 #include "runtime/device/cpu/ThreadCount.h"
+#include "runtime/device/cuda/CudaLinks.h"
+#include "runtime/device/cuda/CudaNeed.h"
 #include "tools/common/Json.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
@@ -21,6 +23,37 @@ struct InfoFlags {
 
 std::string string(const flatbuffers::String *value) {
   return std::string(text(value));
+}
+
+Json cpuJson(const fb::Device &device) {
+  return {{"name", string(device.name())},
+          {"kind", "cpu"},
+          {"isa", string(device.isa())},
+          {"kv_bytes", device.kv_bytes()},
+          {"activation_bytes", device.arena_bytes()},
+          {"scratch_bytes", bytesPerWorker(device)},
+          {"weight_bytes", device.weight_bytes()}};
+}
+
+Json gpuJson(const fb::Plan &plan, uint32_t index) {
+  const fb::Device &device = *plan.devices()->Get(index);
+  CudaNeed need = cudaNeed(plan, index);
+  return {{"name", string(device.name())},
+          {"kind", "cuda"},
+          {"isa", string(device.isa())},
+          {"arch", device.arch()},
+          {"budget_bytes", device.memory_bytes()},
+          {"needed_bytes", need.total()},
+          {"weight_bytes", need.weights},
+          {"kv_bytes", need.kv},
+          {"activation_bytes", need.activations},
+          {"workspace_bytes", need.workspace},
+          {"slot_bytes", need.slots},
+          {"constant_bytes", need.constants},
+          {"step_bytes", need.steps},
+          {"pinned",
+           {{"staging_bytes", need.staging},
+            {"streamed_weight_bytes", need.streamed}}}};
 }
 
 /// What running it takes, on a team of the default size.
@@ -80,13 +113,11 @@ Json describe(const Plan &plan, const EngineOptions &options,
         {"number", rung.number}, {"of", plan.rungs()}, {"why", rung.why}};
   for (uint32_t i = 0; i < count(table.devices()); ++i) {
     const fb::Device &device = *table.devices()->Get(i);
-    object["devices"].push_back({{"name", string(device.name())},
-                                 {"isa", string(device.isa())},
-                                 {"kv_bytes", device.kv_bytes()},
-                                 {"activation_bytes", device.arena_bytes()},
-                                 {"scratch_bytes", bytesPerWorker(device)},
-                                 {"weight_bytes", device.weight_bytes()}});
+    object["devices"].push_back(device.kind() == fb::DeviceKind::Cuda
+                                    ? gpuJson(table, i)
+                                    : cpuJson(device));
   }
+  object["link_bytes"] = cudaLinkBytes(table);
   for (const fb::Phase *phase : *table.phases())
     object["phases"].push_back(
         {{"name", string(phase->name())},
@@ -106,10 +137,44 @@ Json describe(const Plan &plan, const EngineOptions &options,
   return object;
 }
 
+std::string bytes(const Json &value) { return humanBytes(value.get<double>()); }
+
+std::string cpuText(const Json &device) {
+  return fmt::format(
+      "{} ({}): weights {}, KV cache {}, activations {}, "
+      "scratch {} per worker",
+      device["name"].get<std::string>(), device["isa"].get<std::string>(),
+      bytes(device["weight_bytes"]), bytes(device["kv_bytes"]),
+      bytes(device["activation_bytes"]), bytes(device["scratch_bytes"]));
+}
+
+std::string gpuText(const Json &device) {
+  std::string text =
+      fmt::format("{} (sm_{}): {}", device["name"].get<std::string>(),
+                  device["arch"].get<int>(), bytes(device["needed_bytes"]));
+  if (device["budget_bytes"] > 0)
+    text += " of " + bytes(device["budget_bytes"]);
+  text += fmt::format(
+      ": weights {}, KV cache {}, activations {}, workspace {}{}, constants "
+      "and steps {}",
+      bytes(device["weight_bytes"]), bytes(device["kv_bytes"]),
+      bytes(device["activation_bytes"]), bytes(device["workspace_bytes"]),
+      device["slot_bytes"] > 0
+          ? fmt::format(" ({} of it slots for streamed experts)",
+                        bytes(device["slot_bytes"]))
+          : "",
+      humanBytes(device["constant_bytes"].get<double>() +
+                 device["step_bytes"].get<double>()));
+  const Json &pinned = device["pinned"];
+  text += "; of the host's memory, pinned: " + bytes(pinned["staging_bytes"]) +
+          " for what goes in and out";
+  if (pinned["streamed_weight_bytes"] > 0)
+    text += ", " + bytes(pinned["streamed_weight_bytes"]) +
+            " of weights that are streamed";
+  return text;
+}
+
 void printText(const Json &info) {
-  auto bytes = [](const Json &value) {
-    return humanBytes(value.get<double>());
-  };
   auto line = [](std::string_view name, const std::string &value) {
     moetool::print("{:<13}{}\n", name, value);
   };
@@ -140,13 +205,12 @@ void printText(const Json &info) {
   line("compiler", fmt::format("{} {}", info["compiler"].get<std::string>(),
                                info["options"].get<std::string>()));
   for (const Json &device : info["devices"])
-    line("device", fmt::format("{} ({}): KV cache {}, activations {}, scratch "
-                               "{} per worker",
-                               device["name"].get<std::string>(),
-                               device["isa"].get<std::string>(),
-                               bytes(device["kv_bytes"]),
-                               bytes(device["activation_bytes"]),
-                               bytes(device["scratch_bytes"])));
+    line("device",
+         device["kind"] == "cuda" ? gpuText(device) : cpuText(device));
+  if (info["link_bytes"] > 0)
+    line("links", fmt::format("{} of the host's memory, pinned, for copies "
+                              "from one GPU to another",
+                              bytes(info["link_bytes"])));
   for (const Json &phase : info["phases"])
     line("phase", fmt::format("{}: {} to {} tokens, {} instructions",
                               phase["name"].get<std::string>(),

@@ -1,6 +1,5 @@
 #include "runtime/device/cuda/CudaDevice.h"
 
-#include "kernels/Activation.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/Prove.h"
 #include "runtime/Recompile.h"
@@ -17,40 +16,8 @@
 namespace moert {
 
 namespace {
-/// As cuMemAlloc() aligns, and of a constant.
-constexpr uint64_t kAlignment = 256;
-/// What the host reads or writes at a time, at least.
-constexpr uint64_t kLeastStaging = uint64_t(1) << 20;
-/// Of host memory, as drivers pin it.
-constexpr uint64_t kPage = 4096;
 /// What the driver takes besides for modules, streams and graphs.
 constexpr uint64_t kForTheDriver = uint64_t(128) << 20;
-
-/// Of phases' inputs and outputs the largest that lies on the device.
-uint64_t largestInOut(const fb::Plan &plan, uint32_t device) {
-  uint64_t most = 0;
-  for (const fb::Phase *phase : *plan.phases())
-    for (uint32_t number : {phase->input(), phase->output()}) {
-      const fb::Buffer &buffer = *phase->buffers()->Get(number);
-      if (buffer.device() != device)
-        continue;
-      int64_t rows =
-          buffer.rows_per_token() * phase->max_tokens() + buffer.fixed_rows();
-      most =
-          std::max(most, uint64_t(rows * moek::encodedRowBytes(
-                                             moek::Encoding(buffer.encoding()),
-                                             buffer.cols())));
-    }
-  return most;
-}
-
-uint64_t constantBytes(const fb::Plan &plan) {
-  uint64_t bytes = 0;
-  for (uint32_t i = 0; i < count(plan.constants()); ++i)
-    bytes += alignUp(count(plan.constants()->Get(i)->values()) * sizeof(float),
-                     kAlignment);
-  return bytes;
-}
 } // namespace
 
 CudaDevice::CudaDevice(const Plan &plan, uint32_t index,
@@ -59,7 +26,8 @@ CudaDevice::CudaDevice(const Plan &plan, uint32_t index,
                        std::shared_ptr<const CudaLinks> links)
     : plan_(plan), index_(index), files_(files),
       room_(StepRoom::of(plan.table())), weights_(plan.table(), index),
-      driver_(std::move(driver)), ordinal_(ordinal), links_(std::move(links)) {}
+      need_(cudaNeed(plan.table(), index)), driver_(std::move(driver)),
+      ordinal_(ordinal), links_(std::move(links)) {}
 
 CudaDevice::~CudaDevice() {
   if (!context_)
@@ -87,18 +55,9 @@ Status CudaDevice::check(cu::Result result, std::string_view action) const {
 // Getting ready
 //===----------------------------------------------------------------------===//
 
-uint64_t CudaDevice::needed() const {
-  return table().arena_bytes() + table().kv_bytes() +
-         table().workspace_bytes() + weights_.bytes() +
-         std::ranges::count(*plan_.table().queues(), index_,
-                            &fb::Queue::device) *
-             cudaStepBytes(room_) +
-         constantBytes(plan_.table());
-}
-
 Status CudaDevice::checkRoom() const {
   MOE_ASSIGN_OR_RETURN(uint64_t free, context_->freeBytes());
-  if (needed() + kForTheDriver <= free)
+  if (need_.total() + kForTheDriver <= free)
     return Status::ok();
   auto bytes = [](uint64_t n) { return humanBytes(double(n)); };
   OptionChange shorter{
@@ -109,11 +68,10 @@ Status CudaDevice::checkRoom() const {
                   "for {}, activations {}, workspace {}) and {} for its "
                   "driver, but {} of {} are free; end what else uses it, or "
                   "compile for a shorter context{}",
-                  plan_.path(), name(), bytes(needed()),
-                  bytes(weights_.bytes()), bytes(table().kv_bytes()),
-                  kvRoom(plan_.table()), bytes(table().arena_bytes()),
-                  bytes(table().workspace_bytes()), bytes(kForTheDriver),
-                  bytes(free), bytes(gpu_.memoryBytes),
+                  plan_.path(), name(), bytes(need_.total()),
+                  bytes(need_.weights), bytes(need_.kv), kvRoom(plan_.table()),
+                  bytes(need_.activations), bytes(need_.workspace),
+                  bytes(kForTheDriver), bytes(free), bytes(gpu_.memoryBytes),
                   recompileLine(plan_.table(), plan_.path(), {&shorter, 1})));
 }
 
@@ -153,13 +111,12 @@ Status CudaDevice::reserve() {
   if (queues_.empty())
     return invalidPlan("{}: {} has no queue", plan_.path(),
                        text(table().name()));
-  MOE_ASSIGN_OR_RETURN(own_->arena, allocate(table().arena_bytes()));
-  MOE_ASSIGN_OR_RETURN(own_->kv, allocate(table().kv_bytes()));
-  MOE_ASSIGN_OR_RETURN(own_->workspace, allocate(table().workspace_bytes()));
-  MOE_ASSIGN_OR_RETURN(own_->weights, allocate(weights_.bytes()));
-  MOE_ASSIGN_OR_RETURN(own_->constants, allocate(constantBytes(plan_.table())));
-  stagingBytes_ = std::max(kLeastStaging, largestInOut(plan_.table(), index_));
-  MOE_ASSIGN_OR_RETURN(own_->staging, context_->allocatePinned(stagingBytes_));
+  MOE_ASSIGN_OR_RETURN(own_->arena, allocate(need_.activations));
+  MOE_ASSIGN_OR_RETURN(own_->kv, allocate(need_.kv));
+  MOE_ASSIGN_OR_RETURN(own_->workspace, allocate(need_.workspace));
+  MOE_ASSIGN_OR_RETURN(own_->weights, allocate(need_.weights));
+  MOE_ASSIGN_OR_RETURN(own_->constants, allocate(need_.constants));
+  MOE_ASSIGN_OR_RETURN(own_->staging, context_->allocatePinned(need_.staging));
   memory_.arenas.resize(count(plan_.table().devices()));
   memory_.arenas[index_] = own_->arena.get();
   memory_.kv = own_->kv.get();
@@ -189,7 +146,7 @@ Status CudaDevice::loadConstants() {
     auto *from =
         values ? reinterpret_cast<const std::byte *>(values->data()) : nullptr;
     for (uint64_t left = count(values) * sizeof(float), done = 0; left > 0;) {
-      uint64_t bytes = std::min(left, stagingBytes_);
+      uint64_t bytes = std::min(left, need_.staging);
       std::memcpy(staging, from + done, bytes);
       MOE_RETURN_IF_ERROR(check(driver_->api().cuMemcpyHtoDAsync_v2(
                                     at + done, staging, bytes, stream()),
@@ -198,7 +155,7 @@ Status CudaDevice::loadConstants() {
       done += bytes;
       left -= bytes;
     }
-    at += alignUp(count(values) * sizeof(float), kAlignment);
+    at += alignUp(count(values) * sizeof(float), kCudaAlignment);
   }
   return Status::ok();
 }
@@ -287,7 +244,7 @@ Status CudaDevice::reachStreamed() {
                        const_cast<uint8_t *>(files_.bytes(piece.file).data())) +
                    piece.begin;
     // Whole pages, with what else is on the last.
-    uint64_t bytes = alignUp(piece.end, kPage) - piece.begin;
+    uint64_t bytes = alignUp(piece.end, kPinnedPage) - piece.begin;
     MOE_RETURN_IF_ERROR(makePrivate(memory, bytes));
     MOE_ASSIGN_OR_RETURN(
         cu::DevicePointer address,
@@ -304,8 +261,8 @@ StatusOr<cu::DevicePointer> CudaDevice::reachMemory(std::byte *memory,
                                                     uint64_t bytes,
                                                     std::string_view what) {
   auto begin = reinterpret_cast<uintptr_t>(memory);
-  uintptr_t first = begin / kPage * kPage;
-  uint64_t end = alignUp(begin + bytes, kPage);
+  uintptr_t first = begin / kPinnedPage * kPinnedPage;
+  uint64_t end = alignUp(begin + bytes, kPinnedPage);
   MOE_ASSIGN_OR_RETURN(
       cu::DevicePointer address,
       reach(reinterpret_cast<std::byte *>(first), end - first, what));
@@ -412,10 +369,10 @@ Status CudaDevice::finish(std::string_view action) const {
 StatusOr<std::span<const std::byte>> CudaDevice::read(DeviceRegion from) {
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
   auto *staging = static_cast<std::byte *>(own_->staging.get());
-  bool isLarge = from.bytes > stagingBytes_;
+  bool isLarge = from.bytes > need_.staging;
   large_.resize(isLarge ? from.bytes : 0);
   for (uint64_t done = 0; done < from.bytes;) {
-    uint64_t bytes = std::min(from.bytes - done, stagingBytes_);
+    uint64_t bytes = std::min(from.bytes - done, need_.staging);
     MOE_RETURN_IF_ERROR(
         check(driver_->api().cuMemcpyDtoHAsync_v2(
                   staging, addressOf(from) + done, bytes, stream()),
@@ -433,7 +390,7 @@ Status CudaDevice::write(DeviceRegion to, std::span<const std::byte> bytes) {
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());
   auto *staging = static_cast<std::byte *>(own_->staging.get());
   for (uint64_t done = 0; done < bytes.size();) {
-    uint64_t part = std::min<uint64_t>(bytes.size() - done, stagingBytes_);
+    uint64_t part = std::min<uint64_t>(bytes.size() - done, need_.staging);
     std::memcpy(staging, bytes.data() + done, part);
     MOE_RETURN_IF_ERROR(
         check(driver_->api().cuMemcpyHtoDAsync_v2(addressOf(to) + done, staging,

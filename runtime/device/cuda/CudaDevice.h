@@ -7,6 +7,7 @@
 #include "runtime/device/StepBlock.h"
 #include "runtime/device/cuda/CudaLaunches.h"
 #include "runtime/device/cuda/CudaModules.h"
+#include "runtime/device/cuda/CudaNeed.h"
 #include "runtime/device/cuda/CudaQueue.h"
 #include "runtime/device/cuda/CudaWeights.h"
 
@@ -56,8 +57,6 @@ private:
   const fb::Device &table() const;
   /// "gpu0 (NVIDIA GeForce RTX 4090)".
   std::string name() const;
-  /// What it allocates of device memory, in all.
-  uint64_t needed() const;
   Status checkRoom() const;
   StatusOr<Memory> allocate(uint64_t bytes) const;
   Status loadConstants();
@@ -86,6 +85,7 @@ private:
   const WeightFiles &files_;
   const StepRoom room_;
   const CudaWeights weights_;
+  const CudaNeed need_;
   const std::shared_ptr<const CudaDriver> driver_;
   const int ordinal_;
   const std::shared_ptr<const CudaLinks> links_; ///< The plan's GPUs'.
@@ -102,7 +102,6 @@ private:
   };
   std::unique_ptr<Resources> own_;
   std::map<uint32_t, std::unique_ptr<CudaQueue>> queues_; ///< By the plan's.
-  uint64_t stagingBytes_ = 0;
   CudaMemory memory_;
   std::vector<std::byte> large_; ///< What read() shows of more than staging.
 };

@@ -45,13 +45,12 @@ std::optional<uint32_t> writerOf(const fb::Plan &plan, const fb::Phase &phase,
 }
 } // namespace
 
-StatusOr<std::shared_ptr<const CudaLinks>> CudaLinks::create(const Plan &plan) {
-  const fb::Plan &table = plan.table();
+/// Offsets are in pages of `bytes`, which grow by each.
+static std::vector<CudaLink> linksOf(const fb::Plan &table, uint64_t &bytes) {
   auto isGpu = [&](uint32_t device) {
     return table.devices()->Get(device)->kind() == fb::DeviceKind::Cuda;
   };
-  auto made = std::make_shared<CudaLinks>();
-  uint64_t bytes = 0;
+  std::vector<CudaLink> links;
   for (const fb::Phase *phase : *table.phases())
     for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
       const fb::Instruction &instruction = *phase->instructions()->Get(i);
@@ -65,10 +64,23 @@ StatusOr<std::shared_ptr<const CudaLinks>> CudaLinks::create(const Plan &plan) {
       if (!writer)
         continue;
       DeviceRegion region = regionOf(x, phase->max_tokens());
-      made->links_.push_back({phase, i, *writer, x.device(), device,
-                              region.offset, bytes, region.bytes});
+      links.push_back({phase, i, *writer, x.device(), device, region.offset,
+                       bytes, region.bytes});
       bytes += alignUp(region.bytes, kRegionAlignment);
     }
+  return links;
+}
+
+uint64_t cudaLinkBytes(const fb::Plan &plan) {
+  uint64_t bytes = 0;
+  (void)linksOf(plan, bytes);
+  return bytes;
+}
+
+StatusOr<std::shared_ptr<const CudaLinks>> CudaLinks::create(const Plan &plan) {
+  auto made = std::make_shared<CudaLinks>();
+  uint64_t bytes = 0;
+  made->links_ = linksOf(plan.table(), bytes);
   MOE_ASSIGN_OR_RETURN(made->pages_,
                        HostMemory::allocate(bytes, "copies between GPUs"));
   return std::shared_ptr<const CudaLinks>(std::move(made));

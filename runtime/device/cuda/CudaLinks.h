@@ -47,6 +47,9 @@ private:
   HostMemory pages_;
 };
 
+/// Of those pages, without any.
+uint64_t cudaLinkBytes(const fb::Plan &plan);
+
 } // namespace moert
 
 #endif // MOE_RUNTIME_DEVICE_CUDA_CUDALINKS_H

@@ -10,10 +10,6 @@
 namespace moert {
 
 namespace {
-/// As cuMemAlloc() aligns.
-constexpr uint64_t kAlignment = 256;
-/// Of host memory, as drivers pin it.
-constexpr uint64_t kHostPage = 4096;
 /// Buffers of the ring: while one is filled, the others are under way.
 constexpr size_t kRing = 4;
 } // namespace
@@ -38,7 +34,7 @@ CudaWeights::CudaWeights(const fb::Plan &plan, uint32_t device)
   for (const Resident &r : resident) {
     if (ranges_.empty() || ranges_.back().file != r.file ||
         ranges_.back().extent.end() <= r.extent.offset) {
-      bytes_ = alignUp(bytes_, kAlignment);
+      bytes_ = alignUp(bytes_, kCudaAlignment);
       ranges_.push_back({r.file, r.extent, bytes_});
     }
     Range &range = ranges_.back();
@@ -58,8 +54,10 @@ void CudaWeights::findStreamed(const fb::Plan &plan, uint32_t device) {
       continue;
     const fb::Weight &w = *plan.weights()->Get(r.weight());
     Extent extent = extentOf(w);
-    all.push_back(
-        {w.file(), extent.offset / kHostPage * kHostPage, extent.end(), {}});
+    all.push_back({w.file(),
+                   extent.offset / kPinnedPage * kPinnedPage,
+                   extent.end(),
+                   {}});
     if (r.device() == device)
       all.back().weights.push_back(r.weight());
   }
@@ -68,7 +66,7 @@ void CudaWeights::findStreamed(const fb::Plan &plan, uint32_t device) {
   });
   for (Streamed &piece : all) {
     if (streamed_.empty() || streamed_.back().file != piece.file ||
-        alignUp(streamed_.back().end, kHostPage) <= piece.begin) {
+        alignUp(streamed_.back().end, kPinnedPage) <= piece.begin) {
       streamed_.push_back(std::move(piece));
       continue;
     }

@@ -20,6 +20,11 @@
 
 namespace moert {
 
+/// As cuMemAlloc() aligns.
+inline constexpr uint64_t kCudaAlignment = 256;
+/// Of host memory, as drivers pin it.
+inline constexpr uint64_t kPinnedPage = 4096;
+
 /// Places of a device's resident weights, and which are streamed to it.
 class CudaWeights {
 public:

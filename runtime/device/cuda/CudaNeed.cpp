@@ -1,0 +1,94 @@
+#include "runtime/device/cuda/CudaNeed.h"
+
+#include "kernels/Activation.h"
+#include "kernels/cuda/Launch.h"
+#include "runtime/PlanAccess.h"
+#include "runtime/base/CheckedMath.h"
+#include "runtime/device/StepBlock.h"
+#include "runtime/device/cuda/CudaStep.h"
+#include "runtime/device/cuda/CudaWeights.h"
+
+#include <algorithm>
+#include <set>
+
+namespace moert {
+
+namespace {
+/// What the host reads or writes at a time, at least.
+constexpr uint64_t kLeastStaging = uint64_t(1) << 20;
+
+/// Of phases' inputs and outputs the largest that lies on the device.
+uint64_t largestInOut(const fb::Plan &plan, uint32_t device) {
+  uint64_t most = 0;
+  for (const fb::Phase *phase : *plan.phases())
+    for (uint32_t number : {phase->input(), phase->output()}) {
+      const fb::Buffer &buffer = *phase->buffers()->Get(number);
+      if (buffer.device() != device)
+        continue;
+      int64_t rows =
+          buffer.rows_per_token() * phase->max_tokens() + buffer.fixed_rows();
+      most =
+          std::max(most, uint64_t(rows * moek::encodedRowBytes(
+                                             moek::Encoding(buffer.encoding()),
+                                             buffer.cols())));
+    }
+  return most;
+}
+
+uint64_t constantBytes(const fb::Plan &plan) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count(plan.constants()); ++i)
+    bytes += alignUp(count(plan.constants()->Get(i)->values()) * sizeof(float),
+                     kCudaAlignment);
+  return bytes;
+}
+
+/// Of the weights that an instruction streams.
+uint64_t slotsOf(const fb::Plan &plan, const fb::Instruction &instruction,
+                 const std::set<uint32_t> &streamed) {
+  std::vector<const fb::Weight *> weights;
+  int64_t bytes = 0, experts = 0;
+  for (const fb::Operand *operand : *instruction.operands())
+    if (operand->kind() == fb::OperandKind::Weight &&
+        streamed.contains(operand->index())) {
+      weights.push_back(plan.weights()->Get(operand->index()));
+      experts = weights.back()->outer();
+      bytes += experts * weights.back()->outer_stride();
+    }
+  if (experts == 0)
+    return 0;
+  int64_t parts = moek::cuda::streamedParts(bytes, experts), slots = 0;
+  for (const fb::Weight *weight : weights)
+    slots += 2 * moek::cuda::slotBytes(weight->outer_stride(),
+                                       (experts + parts - 1) / parts);
+  return uint64_t(slots);
+}
+} // namespace
+
+CudaNeed cudaNeed(const fb::Plan &plan, uint32_t device) {
+  const fb::Device &table = *plan.devices()->Get(device);
+  CudaWeights weights(plan, device);
+  CudaNeed need;
+  need.weights = weights.bytes();
+  need.kv = table.kv_bytes();
+  need.activations = table.arena_bytes();
+  need.workspace = table.workspace_bytes();
+  need.constants = constantBytes(plan);
+  need.steps =
+      uint64_t(std::ranges::count(*plan.queues(), device, &fb::Queue::device)) *
+      cudaStepBytes(StepRoom::of(plan));
+  need.staging = std::max(kLeastStaging, largestInOut(plan, device));
+  std::set<uint32_t> streamed;
+  for (const CudaWeights::Streamed &piece : weights.streamed()) {
+    need.streamed += alignUp(piece.end, kPinnedPage) - piece.begin;
+    streamed.insert(piece.weights.begin(), piece.weights.end());
+  }
+  for (const fb::Phase *phase : *plan.phases())
+    for (uint32_t i = 0; i < count(phase->instructions()); ++i)
+      if (const fb::Instruction &one = *phase->instructions()->Get(i);
+          deviceOf(plan, one) == device)
+        need.slots = std::max(need.slots, slotsOf(plan, one, streamed));
+  return need;
+}
+
+} // namespace moert
