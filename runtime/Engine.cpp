@@ -1,6 +1,7 @@
 #include "runtime/Engine.h"
 
 #include "runtime/NodeParts.h"
+#include "runtime/NodeUse.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/Recompile.h"
 #include "runtime/base/CheckedMath.h"
@@ -60,21 +61,35 @@ Status Engine::prepare(const EngineOptions &options) {
   vocab_ = static_cast<int32_t>(table.vocab());
   context_ = table.context();
   modelPaths_ = options.files.models;
+  NodeUse use{options.threads, options.pin, options.copyWeights};
+  Topology topology = readTopology(allowedCpus(), options.systemRoot);
+  if (options.planNodes)
+    use = useOfNodes(table, use, topology);
+  else
+    use.topology = std::move(topology);
   MOE_ASSIGN_OR_RETURN(int threads,
-                       resolveThreads(options.threads, readCpuBudget()));
-  memory_ = memoryFit(plan_, threads, options.copyWeights,
-                      hostMemoryLimit(options.systemRoot));
+                       resolveThreads(use.threads, readCpuBudget()));
+  auto fitOf = [&](bool copy) {
+    return memoryFit(plan_, threads, copy, hostMemoryLimit(options.systemRoot));
+  };
+  memory_ = fitOf(use.copyWeights);
+  if (use.copyWeights && !options.copyWeights &&
+      (options.allowPaging || !memory_.fits())) {
+    use.copyWeights = false;
+    memory_ = fitOf(false);
+  }
   MOE_RETURN_IF_ERROR(checkFit(plan_, memory_, options.allowPaging));
+  nodeNote_ = std::move(use.note);
   // Only a worker that stays where it is has memory of its own.
   DeviceOptions devices;
   devices.threads = threads;
-  if (options.pin)
-    for (WorkerPlace place : placeWorkers(
-             readTopology(allowedCpus(), options.systemRoot), threads)) {
+  if (use.pin)
+    for (WorkerPlace place : placeWorkers(use.topology, threads)) {
       devices.cpus.push_back(place.cpu);
       devices.nodes.push_back(place.node);
     }
-  if (options.copyWeights)
+  InterleavedMemory memory(use.interleaved);
+  if (use.copyWeights)
     MOE_RETURN_IF_ERROR(files_->copyToMemory(
         nodeParts(table, byDevice(teamsOf(table, threads), devices.nodes))));
   MOE_RETURN_IF_ERROR(createDevices(options, std::move(devices)));

@@ -44,6 +44,9 @@ struct EngineOptions {
   /// Copy weights into private memory instead of mapping their files; when
   /// pinned, each node's part into its own memory.
   bool copyWeights = false;
+  /// Use memory nodes as the plan has it (NodeUse.h), which may pin workers and
+  /// copy weights; what does not fit as a copy is mapped.
+  bool planNodes = true;
   /// Run although mapped weights are more than memory holds: pages of them are
   /// then read from the disk for every token (MemoryFit.h).
   bool allowPaging = false;
@@ -96,6 +99,8 @@ public:
   const Plan &plan() const { return plan_; }
   /// RungChoice::why, "" of a plan that is no ladder.
   const std::string &rungNote() const { return rungNote_; }
+  /// What it does with memory nodes; "" where the plan does not say.
+  const std::string &nodeNote() const { return nodeNote_; }
   int32_t vocab() const { return vocab_; }
   /// Tokens that a sequence holds at most.
   int32_t context() const { return context_; }
@@ -229,7 +234,7 @@ private:
               const LogitsSink &sink);
 
   Plan plan_;
-  std::string rungNote_;
+  std::string rungNote_, nodeNote_;
   MemoryFit memory_;
   std::vector<std::string> modelPaths_; ///< The user's, for messages.
   std::optional<WeightFiles> files_;

@@ -32,6 +32,7 @@ inline constexpr uint32_t kMaxInstructions = 1u << 15;
 inline constexpr uint32_t kMaxBuffers = 1u << 13;
 inline constexpr uint32_t kMaxCaches = 1u << 12;
 inline constexpr uint32_t kMaxQueues = 64; ///< Of a plan.
+inline constexpr int32_t kMaxNodes = 64;   ///< Of a CPU's memory.
 inline constexpr uint64_t kMaxHazardChecks = uint64_t(1) << 32;
 inline constexpr uint32_t kMaxLaunches = 1u << 12; ///< Of an instruction.
 

@@ -168,6 +168,11 @@ Status verifyDevice(const fb::Device &device) {
       return invalidPlan("asks for {} bytes, more than any memory", bytes);
   MOE_RETURN_IF_ERROR(checkRange("multiprocessors", device.multiprocessors(), 0,
                                  isGpu ? kMaxParameter : 0));
+  if (device.node_use() > fb::NodeUse::MAX)
+    return invalidPlan("has node_use {}, expected 0 to {}",
+                       int(device.node_use()), int(fb::NodeUse::MAX));
+  MOE_RETURN_IF_ERROR(
+      checkRange("nodes", device.nodes(), 1, isGpu ? 1 : kMaxNodes));
   return checkRange("cores", device.cores(), 1, kMaxParameter);
 }
 

@@ -41,6 +41,8 @@ static std::string placementOptions(const CompileRequest &request) {
     add("--vram-limit", moert::sizeWord(uint64_t(request.vramLimit)));
   if (request.dramLimit)
     add("--dram-limit", moert::sizeWord(uint64_t(request.dramLimit)));
+  if (request.numa != defaults.numa)
+    add("--numa", request.numa);
   if (request.optimizeFor != defaults.optimizeFor)
     add("--optimize-for", request.optimizeFor);
   if (request.typicalPrompt != defaults.typicalPrompt)

@@ -107,6 +107,7 @@ Status fillOptions(const CompileRequest &request, int64_t context,
       Objective objective,
       meaningOf("optimize-for", request.optimizeFor, objectives));
   options.optimizeFor = objective;
+  options.numa = request.numa;
   options.kvType = request.kvType;
   MOE_ASSIGN_OR_RETURN(MlaForm form, meaningOf("mla", request.mla, mlaForms));
   MOE_ASSIGN_OR_RETURN(WeightsMode mode,

@@ -54,6 +54,9 @@ struct CompileRequest {
   std::string checksums = "auto";
   /// Of each GPU and of the host, to plan with; 0: what the target says.
   int64_t vramLimit = 0, dramLimit = 0;
+  /// How several memory nodes of the host hold weights (moec::NodeUse): auto,
+  /// any, split, interleaved or one.
+  std::string numa = "auto";
   std::string optimizeFor = "balanced"; ///< decode, prefill or balanced.
   int64_t typicalPrompt = 1024;         ///< Tokens of such a request's prompt.
   /// Rules "[PHASE:]OPS=DEVICE", the last that matches an op decides.

@@ -39,9 +39,9 @@ std::string OpNames::layerText(bool brief) const {
   return fmt::format("{}{}.", layerPrefix, list);
 }
 
-std::string reasonOfAnyLayer(const OpCost &op) {
+std::string ofAnyLayer(std::string_view text, const OpCost &op) {
   std::string result;
-  std::string_view rest = op.reason;
+  std::string_view rest = text;
   while (op.layer >= 0) {
     size_t at = rest.find(layerPrefix);
     if (at == std::string_view::npos)
@@ -61,18 +61,43 @@ std::string reasonOfAnyLayer(const OpCost &op) {
   return result.append(rest);
 }
 
+std::string reasonOfAnyLayer(const OpCost &op) {
+  return ofAnyLayer(op.reason, op);
+}
+
+/// What tells the lists of ops of a part apart.
+using RejectedKey =
+    std::vector<std::tuple<std::string_view, std::string_view, std::string,
+                           double, std::string_view, double, std::string>>;
+
+static RejectedKey rejectedOfAnyLayer(const OpCost &op) {
+  RejectedKey key;
+  for (const RejectedCost &rejected : op.rejected)
+    key.emplace_back(rejected.kind, rejected.name, ofAnyLayer(rejected.of, op),
+                     rejected.seconds.value_or(-1), rejected.chosen,
+                     rejected.chosenSeconds, ofAnyLayer(rejected.reason, op));
+  return key;
+}
+
 std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full,
                             std::vector<size_t> *rowOfOp) {
   std::vector<OpRow> rows;
-  using Key =
-      std::tuple<std::string_view, bool, std::string_view, std::string_view,
-                 std::string, double, double, double, double, double>;
+  using Key = std::tuple<std::string_view, bool, std::string_view,
+                         std::string_view, std::string, RejectedKey, double,
+                         double, double, double, double>;
   std::map<Key, size_t> rowOf;
   for (const OpCost &op : ops) {
     OpNames names(op.part, op.layer);
-    Key key{op.part,        op.layer >= 0,        op.device,
-            op.kernel,      reasonOfAnyLayer(op), op.flops,
-            op.weightBytes, op.activationBytes,   op.kvBytes,
+    Key key{op.part,
+            op.layer >= 0,
+            op.device,
+            op.kernel,
+            reasonOfAnyLayer(op),
+            rejectedOfAnyLayer(op),
+            op.flops,
+            op.weightBytes,
+            op.activationBytes,
+            op.kvBytes,
             op.seconds};
     auto [at, isNew] = rowOf.try_emplace(key, rows.size());
     if (rowOfOp)
@@ -88,6 +113,12 @@ std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full,
     row.cost.activationBytes += op.activationBytes;
     row.cost.kvBytes += op.kvBytes;
     row.cost.seconds += op.seconds;
+    for (size_t i = 0; i < op.rejected.size(); ++i) {
+      RejectedCost &sum = row.cost.rejected[i];
+      if (sum.seconds)
+        *sum.seconds += *op.rejected[i].seconds;
+      sum.chosenSeconds += op.rejected[i].chosenSeconds;
+    }
   }
   return rows;
 }

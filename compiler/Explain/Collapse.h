@@ -34,18 +34,19 @@ struct OpNames {
   std::string layerText(bool brief) const;
 };
 
-/// The op's reason with layers told from its own: "blk.N.ffn" for its layer and
-/// "blk.N-1.ffn" for the one before, so that layers alike have one reason.
+/// A text about an op with layers told from its own: "blk.N.ffn" for its layer
+/// and "blk.N-1.ffn" for the one before, so that layers alike have one text.
+std::string ofAnyLayer(std::string_view text, const OpCost &op);
 std::string reasonOfAnyLayer(const OpCost &op);
 
 struct OpRow {
   OpNames names;
-  OpCost cost; ///< Sums over the row's ops.
+  OpCost cost; ///< Sums over the row's ops; names are those of the first.
 };
 
-/// Ops alike in everything but the layer, reasonOfAnyLayer() included, share a
-/// row, in the order in which the first of each comes. `full`: every op has its
-/// own. `rowOfOp`, if given, gets the row of each op.
+/// Ops alike in everything but the layer, texts as ofAnyLayer() tells them
+/// included, share a row, in the order in which the first of each comes.
+/// `full`: every op has its own. `rowOfOp`, if given, gets the row of each op.
 std::vector<OpRow> makeRows(const std::vector<OpCost> &ops, bool full,
                             std::vector<size_t> *rowOfOp = nullptr);
 

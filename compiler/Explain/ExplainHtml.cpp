@@ -53,6 +53,7 @@ Json phaseOfPage(const fb::Plan &plan, const PhaseCost &phase,
                                        {"copies", false},
                                        {"reason", reasons.numberOf(row.cost)}});
     added.update(costJson(row.cost));
+    added["rejected"] = rejectedJson(row.cost, /*anyLayer=*/true);
   }
   Timeline timeline(plan, phase);
   for (const TimelineSpan &span : timeline.spans)

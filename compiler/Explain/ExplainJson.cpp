@@ -7,6 +7,9 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/States.h"
 
+#include <algorithm>
+#include <cctype>
+
 using namespace moert;
 
 namespace moec {
@@ -17,6 +20,15 @@ namespace {
 
 template <typename T> Json orNull(const std::optional<T> &value) {
   return value ? Json(*value) : Json();
+}
+
+/// "split", as --numa has it.
+std::string nodeUse(const fb::Device &device) {
+  std::string name = fb::EnumNameNodeUse(device.node_use());
+  std::ranges::transform(name, name.begin(), [](char c) {
+    return char(std::tolower(static_cast<unsigned char>(c)));
+  });
+  return name;
 }
 
 std::string string(const flatbuffers::String *value) {
@@ -32,6 +44,8 @@ Json deviceJson(const DeviceMemory &memory) {
           {"kind", device.kind() == fb::DeviceKind::Cuda ? "cuda" : "cpu"},
           {"isa", string(device.isa())},
           {"arch", device.arch()},
+          {"memory_nodes", device.nodes()},
+          {"node_use", nodeUse(device)},
           {"weight_bytes", device.weight_bytes()},
           {"kv_bytes", device.kv_bytes()},
           {"activation_bytes", device.arena_bytes()},
@@ -52,6 +66,22 @@ Json costJson(const OpCost &op) {
           {"kv_bytes", op.kvBytes},
           {"intensity", orNull(op.intensity())},
           {"seconds", op.seconds}};
+}
+
+Json rejectedJson(const OpCost &op, bool anyLayer) {
+  auto textOf = [&](std::string_view text) {
+    return anyLayer ? ofAnyLayer(text, op) : std::string(text);
+  };
+  Json list = Json::array();
+  for (const RejectedCost &rejected : op.rejected)
+    list.push_back({{"kind", std::string(rejected.kind)},
+                    {"name", std::string(rejected.name)},
+                    {"of", textOf(rejected.of)},
+                    {"seconds", orNull(rejected.seconds)},
+                    {"chosen", std::string(rejected.chosen)},
+                    {"chosen_seconds", rejected.chosenSeconds},
+                    {"reason", textOf(rejected.reason)}});
+  return list;
 }
 
 Json phaseJson(const PhaseCost &phase) {
@@ -90,6 +120,7 @@ Json opJson(const OpCost &op) {
                {"layer", op.layer < 0 ? Json() : Json(op.layer)}};
   json.update(costJson(op));
   json["reason"] = std::string(op.reason);
+  json["rejected"] = rejectedJson(op, /*anyLayer=*/false);
   return json;
 }
 

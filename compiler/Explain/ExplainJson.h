@@ -24,6 +24,9 @@ nlohmann::ordered_json phaseJson(const PhaseCost &phase);
 /// What an op, or a row of several, costs and where: "device" to "seconds".
 nlohmann::ordered_json costJson(const OpCost &op);
 
+/// What was not chosen for it. `anyLayer`: texts as ofAnyLayer() has them.
+nlohmann::ordered_json rejectedJson(const OpCost &op, bool anyLayer);
+
 /// The queues of a phase's timeline.
 nlohmann::ordered_json queuesJson(const Timeline &timeline);
 

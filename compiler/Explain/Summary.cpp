@@ -25,6 +25,19 @@ double costOf(double value) {
   return value > 1e-100 && value < 1e100 ? value : 0;
 }
 
+RejectedCost readRejected(const fb::Rejected &entry) {
+  std::optional<double> seconds;
+  if (entry.seconds() >= 0)
+    seconds = costOf(entry.seconds());
+  return {text(entry.kind()),
+          text(entry.name()),
+          text(entry.of()),
+          text(entry.chosen()),
+          text(entry.reason()),
+          seconds,
+          costOf(entry.chosen_seconds())};
+}
+
 OpCost readOp(const fb::Explain &entry) {
   OpCost op;
   op.part = text(entry.part());
@@ -39,6 +52,8 @@ OpCost readOp(const fb::Explain &entry) {
   // The one that is saved.
   op.seconds = op.part == kOverlapPart ? -costOf(-entry.seconds())
                                        : costOf(entry.seconds());
+  for (uint32_t i = 0; i < count(entry.rejected()); ++i)
+    op.rejected.push_back(readRejected(*entry.rejected()->Get(i)));
   return op;
 }
 

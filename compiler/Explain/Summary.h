@@ -19,6 +19,13 @@ namespace moec {
 /// same time.
 inline constexpr std::string_view kOverlapPart = "overlap";
 
+/// A device, kernel or layout that an op, or the weight `of`, does not have.
+struct RejectedCost {
+  std::string_view kind, name, of, chosen, reason;
+  std::optional<double> seconds; ///< None where it cannot be done by it.
+  double chosenSeconds = 0;
+};
+
 /// One op in one phase. Views into the plan. A cost that is no number of at
 /// least zero counts as zero.
 struct OpCost {
@@ -27,6 +34,7 @@ struct OpCost {
   std::string_view device, kernel, reason;
   double flops = 0, weightBytes = 0, activationBytes = 0, kvBytes = 0;
   double seconds = 0;
+  std::vector<RejectedCost> rejected = {};
 
   /// FLOPs per byte of weights read; none for an op without weights.
   std::optional<double> intensity() const;

@@ -41,7 +41,8 @@ public:
           device->memory_bytes, device->arch, device->arena_bytes,
           device->kv_bytes, device->weight_bytes, device->scratch_bytes,
           device->worker_bytes, device->cores, device->multiprocessors,
-          device->workspace_bytes));
+          device->workspace_bytes, device->nodes,
+          plan::NodeUse(device->node_use)));
     for (const auto &queue : plan.queues)
       queues.push_back(builder.create<plan::QueueOp>(
           location, plan::QueueKind(queue->kind), devices[queue->device]));
@@ -115,10 +116,21 @@ private:
   }
 
   Value read(const fb::ExplainT &e) {
+    SmallVector<Attribute> rejected;
+    for (const auto &r : e.rejected) {
+      auto text = [&](const std::string &s) {
+        return builder.getStringAttr(s);
+      };
+      rejected.push_back(plan::RejectedAttr::get(
+          builder.getContext(), text(r->kind), text(r->name), text(r->of),
+          builder.getF64FloatAttr(r->seconds), text(r->chosen),
+          builder.getF64FloatAttr(r->chosen_seconds), text(r->reason)));
+    }
     return builder.create<plan::ExplainOp>(
         location, e.part, e.layer, e.phase, e.device, e.kernel, e.reason,
         APFloat(e.flops), APFloat(e.weight_bytes), APFloat(e.activation_bytes),
-        APFloat(e.kv_bytes), APFloat(e.intensity), APFloat(e.seconds));
+        APFloat(e.kv_bytes), APFloat(e.intensity), APFloat(e.seconds),
+        rejected.empty() ? ArrayAttr() : builder.getArrayAttr(rejected));
   }
 
   void read(const fb::PhaseT &phase) {

@@ -163,6 +163,8 @@ private:
     device.cores = op.getCores();
     device.multiprocessors = op.getMultiprocessors();
     device.workspace_bytes = op.getWorkspaceBytes();
+    device.nodes = op.getNodes();
+    device.node_use = fb::NodeUse(op.getNodeUse());
   }
 
   void write(plan::QueueOp op) {
@@ -205,6 +207,21 @@ private:
     explain.intensity = op.getIntensity().convertToDouble();
     explain.seconds = op.getSeconds().convertToDouble();
     explain.reason = op.getReason().str();
+    if (op.getRejected())
+      for (auto rejected : op.getRejected()->getAsRange<plan::RejectedAttr>())
+        explain.rejected.push_back(tableOf(rejected));
+  }
+
+  static std::unique_ptr<fb::RejectedT> tableOf(plan::RejectedAttr attribute) {
+    auto rejected = std::make_unique<fb::RejectedT>();
+    rejected->kind = attribute.getKind().str();
+    rejected->name = attribute.getName().str();
+    rejected->of = attribute.getOf().str();
+    rejected->seconds = attribute.getSeconds().getValueAsDouble();
+    rejected->chosen = attribute.getChosen().str();
+    rejected->chosen_seconds = attribute.getChosenSeconds().getValueAsDouble();
+    rejected->reason = attribute.getReason().str();
+    return rejected;
   }
 
   void write(plan::TokenizerOp op) {

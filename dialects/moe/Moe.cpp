@@ -166,6 +166,11 @@ template <typename AttrT> static bool isKind(Attribute value) {
   return isa<AttrT>(value);
 }
 
+template <typename AttrT> static bool isListOf(Attribute value) {
+  auto list = dyn_cast<ArrayAttr>(value);
+  return list && llvm::all_of(list, isKind<AttrT>);
+}
+
 static bool isFrequencies(Attribute value) {
   auto numbers = dyn_cast<DenseF32ArrayAttr>(value);
   return numbers &&
@@ -202,6 +207,7 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kDeviceAttr, isKind<StringAttr>, "a device's name"},
       {kKernelsAttr, isKind<KernelsAttr>, "#moe.kernels"},
       {kReasonAttr, isKind<StringAttr>, "a text"},
+      {kRejectedAttr, isListOf<RejectedAttr>, "a list of #moe.rejected"},
       {kPhaseAttr, isKind<PhaseAttr>, "a #moe.phase"},
       {kModelAttr, isKind<DictionaryAttr>, "a dictionary"},
       {kFilesAttr, isKind<ArrayAttr>, "an array"},

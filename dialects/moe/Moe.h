@@ -133,6 +133,8 @@ inline constexpr llvm::StringLiteral kLabelAttr = "moe.label";
 inline constexpr llvm::StringLiteral kDeviceAttr = "moe.device";
 inline constexpr llvm::StringLiteral kKernelsAttr = "moe.kernels";
 inline constexpr llvm::StringLiteral kReasonAttr = "moe.reason";
+/// A list of #moe.rejected.
+inline constexpr llvm::StringLiteral kRejectedAttr = "moe.rejected";
 /// On what nobody waits for before the next layer's experts (passes/moe/
 /// DeferExperts.cpp): what others wait for goes first.
 inline constexpr llvm::StringLiteral kDeferredAttr = "moe.deferred";

@@ -167,4 +167,30 @@ def Moe_ScoringAttr : EnumAttr<Moe_Dialect, Moe_Scoring, "scoring"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Moe_Alternative : I32EnumAttr<"Alternative", "what a pass chose one of", [
+    I32EnumAttrCase<"Device", 0, "device">,
+    I32EnumAttrCase<"Kernel", 1, "kernel">,
+    I32EnumAttrCase<"Layout", 2, "layout">]> {
+  let cppNamespace = "::mlir::moe";
+  let genSpecializedAttr = 0;
+}
+
+def Moe_RejectedAttr : Moe_Attr<"Rejected", "rejected"> {
+  let summary = "what a pass did not choose, and why";
+  let description = [{
+    `#moe.rejected<device "gpu0" for "" seconds 1.2e-3 chosen "cpu0" seconds 1.0e-3, "...">`
+    on an op, in the list moe.rejected: the device, kernel or layout that was not
+    taken for the op, or for one of the weights that it reads, with what the op,
+    or that weight's product, is predicted to take of the phase's typical step,
+    beside what was taken instead. Seconds are -1.0 where nothing can do it.
+  }];
+  let parameters = (ins
+    EnumParameter<Moe_Alternative>:$kind, "::mlir::StringAttr":$name, "::mlir::StringAttr":$of,
+    Moe_RealParameter<>:$seconds, "::mlir::StringAttr":$chosen, Moe_RealParameter<>:$chosen_seconds,
+    "::mlir::StringAttr":$reason);
+  let assemblyFormat = [{
+    `<` $kind $name `for` $of `seconds` $seconds `chosen` $chosen `seconds` $chosen_seconds `,` $reason `>`
+  }];
+}
+
 #endif // MOE_DIALECTS_MOE_ATTRS_TD

@@ -175,7 +175,8 @@ def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
     `arch` is the compute capability * 10 of a CUDA device. `memory_bytes` is
     the budget of placement; the other sizes are filled in by plan-allocate, but
     `workspace_bytes`, what instructions of a CUDA device use one after the other,
-    by plan-launches.
+    by plan-launches. `nodes` is of how many memory nodes a CPU is, and `node_use`
+    how they hold weights.
   }];
   let arguments = (ins StrAttr:$name, Plan_DeviceKindAttr:$kind, StrAttr:$isa,
                        Plan_I64:$memory_bytes,
@@ -187,7 +188,9 @@ def Plan_DeviceOp : Plan_ProgramEntry<"device"> {
                        DefaultValuedAttr<Plan_I64, "0">:$worker_bytes,
                        DefaultValuedAttr<Plan_I32, "1">:$cores,
                        DefaultValuedAttr<Plan_I32, "0">:$multiprocessors,
-                       DefaultValuedAttr<Plan_I64, "0">:$workspace_bytes);
+                       DefaultValuedAttr<Plan_I64, "0">:$workspace_bytes,
+                       DefaultValuedAttr<Plan_I32, "1">:$nodes,
+                       DefaultValuedAttr<Plan_NodeUseAttr, "NodeUse::Any">:$node_use);
   let results = (outs Plan_Device:$result);
   let assemblyFormat = "$name `` $kind `isa` $isa `memory` $memory_bytes attr-dict";
 }
@@ -280,18 +283,18 @@ def Plan_ExplainOp : Plan_ProgramEntry<"explain"> {
     %why = plan.explain "ffn_experts" layer 3 phase "decode" on "cpu0" ...
     ```
     Without a layer it is an op outside of them. Costs are for the phase's typical step; `intensity` is FLOPs per byte of
-    weights, `seconds` the prediction of the cost model.
+    weights, `seconds` the prediction of the cost model; `rejected` lists what was not chosen.
   }];
   let arguments = (ins StrAttr:$part, DefaultValuedAttr<Plan_I32, "-1">:$layer,
                        StrAttr:$phase, StrAttr:$device, StrAttr:$kernel,
                        StrAttr:$reason, F64Attr:$flops, F64Attr:$weight_bytes,
                        F64Attr:$activation_bytes, F64Attr:$kv_bytes, F64Attr:$intensity,
-                       F64Attr:$seconds);
+                       F64Attr:$seconds, OptionalAttr<Plan_RejectedList>:$rejected);
   let results = (outs Plan_Explain:$result);
   let assemblyFormat = [{
     $part (`layer` $layer^)? `phase` $phase `on` $device `kernel` $kernel `because` $reason
     `flops` $flops `weights` $weight_bytes `activations` $activation_bytes
-    `kv` $kv_bytes `intensity` $intensity `seconds` $seconds attr-dict
+    `kv` $kv_bytes `intensity` $intensity `seconds` $seconds (`rejected` $rejected^)? attr-dict
   }];
 }
 

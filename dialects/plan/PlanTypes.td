@@ -45,6 +45,11 @@ def Plan_DeviceKind : Plan_Enum<"DeviceKind", "what a device is", [
   I32EnumAttrCase<"Cpu", 0, "cpu">, I32EnumAttrCase<"Cuda", 1, "cuda">]>;
 def Plan_DeviceKindAttr : EnumAttr<Plan_Dialect, Plan_DeviceKind, "device_kind">;
 
+def Plan_NodeUse : Plan_Enum<"NodeUse", "how a CPU's memory nodes hold weights", [
+  I32EnumAttrCase<"Any", 0, "any">, I32EnumAttrCase<"Split", 1, "split">,
+  I32EnumAttrCase<"Interleaved", 2, "interleaved">, I32EnumAttrCase<"One", 3, "one">]>;
+def Plan_NodeUseAttr : EnumAttr<Plan_Dialect, Plan_NodeUse, "node_use">;
+
 def Plan_QueueKind : Plan_Enum<"QueueKind", "what a queue runs", [
   I32EnumAttrCase<"Compute", 0, "compute">, I32EnumAttrCase<"Copy", 1, "copy">]>;
 def Plan_QueueKindAttr : EnumAttr<Plan_Dialect, Plan_QueueKind, "queue_kind">;
@@ -66,5 +71,19 @@ def Plan_KvElementAttr : EnumAttr<Plan_Dialect, Plan_KvElement, "kv_element">;
 def Plan_Layout : Plan_Enum<"Layout", "how a weight's bytes are arranged", [
   I32EnumAttrCase<"Gguf", 0, "gguf">, I32EnumAttrCase<"Rows16", 1, "rows16">]>;
 def Plan_LayoutAttr : EnumAttr<Plan_Dialect, Plan_Layout, "layout">;
+
+def Plan_RejectedAttr : AttrDef<Plan_Dialect, "Rejected"> {
+  let mnemonic = "rejected";
+  let summary = "what was not chosen, with what it is predicted to take, and why";
+  let description = [{
+    Of a device, kernel or layout (`kind`) for an op, or for the weight `of`; negative seconds are of what cannot do it.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$kind, "::mlir::StringAttr":$name, "::mlir::StringAttr":$of,
+                        "::mlir::FloatAttr":$seconds, "::mlir::StringAttr":$chosen,
+                        "::mlir::FloatAttr":$chosen_seconds, "::mlir::StringAttr":$reason);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Plan_RejectedList : TypedArrayAttrBase<Plan_RejectedAttr, "a list of #plan.rejected">;
 
 #endif // MOE_DIALECTS_PLAN_PLANTYPES_TD

@@ -35,6 +35,23 @@ static std::string kernelNames(ArrayRef<SelectedStep> steps) {
   return llvm::join(gemms.empty() ? drivers : gemms, "+");
 }
 
+/// As the plan has them; null where there are none.
+static ArrayAttr rejectedOf(Operation *op) {
+  auto list = op->getAttrOfType<ArrayAttr>(kRejectedAttr);
+  if (!list)
+    return {};
+  Builder builder(op->getContext());
+  return builder.getArrayAttr(llvm::map_to_vector(
+      list.getAsRange<RejectedAttr>(), [&](RejectedAttr r) -> Attribute {
+        return plan::RejectedAttr::get(
+            op->getContext(),
+            builder.getStringAttr(stringifyAlternative(r.getKind())),
+            r.getName(), r.getOf(), builder.getF64FloatAttr(r.getSeconds()),
+            r.getChosen(), builder.getF64FloatAttr(r.getChosenSeconds()),
+            r.getReason());
+      }));
+}
+
 LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
   if (!name)
@@ -56,7 +73,11 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
                                 typicalStep(attr_), desc);
   situation_ = known->second;
 
-  explain_ = explain(op, steps, attr_.getName(), typicalStep(attr_));
+  plan::ExplainOp entry =
+      explain(op, steps, attr_.getName(), typicalStep(attr_));
+  if (ArrayAttr rejected = rejectedOf(op))
+    entry.setRejectedAttr(rejected);
+  explain_ = entry;
   // A batch ends with the logits of all its rows, which no phase of its own
   // computes.
   if (attr_.getName() == kLogitsName && attr_.getSequences() > 1) {
@@ -91,7 +112,7 @@ plan::ExplainOp PhaseEmitter::explain(Operation *op,
       APFloat(cost.weightBytes), APFloat(cost.activationBytes),
       APFloat(cost.kvBytes),
       APFloat(cost.weightBytes > 0 ? cost.flops / cost.weightBytes : 0.0),
-      APFloat(seconds));
+      APFloat(seconds), /*rejected=*/ArrayAttr());
 }
 
 //===----------------------------------------------------------------------===//

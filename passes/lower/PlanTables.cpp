@@ -37,10 +37,13 @@ FailureOr<Value> PlanTables::device(Operation *op, StringRef name) {
       desc->budgetBytes());
   if (desc->arch != 0)
     created.setArch(desc->arch);
-  if (desc->kind == moec::DeviceKind::Cpu)
+  if (desc->kind == moec::DeviceKind::Cpu) {
     created.setCores(desc->cores);
-  else
+    created.setNodes(desc->numaNodes);
+    created.setNodeUse(plan::NodeUse(desc->nodeUse));
+  } else {
     created.setMultiprocessors(desc->cores);
+  }
   entry = created;
   isas_[entry] = isa;
   return entry;

@@ -67,6 +67,31 @@ const GemmInfo *moe::chooseGemm(moek::Format format, moek::Layout layout,
   return best;
 }
 
+SmallVector<std::pair<const GemmInfo *, std::string>>
+moe::rejectedGemms(const GemmInfo &chosen, const moec::DeviceDesc &device,
+                   int64_t maxTokens) {
+  // The reference is for what has no other.
+  auto isAlternative = [&](const GemmInfo &info) {
+    return &info != &chosen && info.isa != Isa::Ref &&
+           info.format == chosen.format && info.layout == chosen.layout &&
+           runsOn(info.isa, device.isa) && isFor(info, maxTokens);
+  };
+  auto why = [&](const GemmInfo &info) -> std::string {
+    if (clearlySlower(info, chosen, maxTokens, device))
+      return "measured to be slower";
+    if (info.isa == chosen.isa)
+      return "not measured to be faster";
+    return "made for " + std::string(moek::isaName(info.isa)) +
+           ", and not measured to be faster than for " +
+           std::string(moek::isaName(chosen.isa));
+  };
+  SmallVector<std::pair<const GemmInfo *, std::string>> rejected;
+  for (const GemmInfo &info : moek::gemmTable())
+    if (isAlternative(info))
+      rejected.emplace_back(&info, why(info));
+  return rejected;
+}
+
 bool moe::readsPackedRows(Isa isa) {
   return llvm::any_of(moek::gemmTable(), [&](const GemmInfo &gemm) {
     return gemm.layout != moek::Layout::Gguf && runsOn(gemm.isa, isa);

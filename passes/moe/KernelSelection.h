@@ -33,6 +33,11 @@ const moek::GemmInfo *chooseGemm(moek::Format format, moek::Layout layout,
                                  const moec::DeviceDesc &device,
                                  int64_t maxTokens);
 
+/// The other gemms that the device could take for it, and why it does not.
+SmallVector<std::pair<const moek::GemmInfo *, std::string>>
+rejectedGemms(const moek::GemmInfo &chosen, const moec::DeviceDesc &device,
+              int64_t maxTokens);
+
 /// Whether drivers of `isa` that encode activations for their gemms
 /// (PlanStep::encodes) do so: a GPU's read floats, and weights as files have
 /// them.

@@ -179,6 +179,28 @@ def ApplyRulesPass : Moe_Pass<"moe-apply-rules"> {
   let statistics = [Statistic<"numPlaced", "placed", "Ops placed">];
 }
 
+def ChooseNodesPass : Moe_Pass<"moe-choose-nodes"> {
+  let summary = "how a host with several memory nodes holds its weights";
+  let description = [{
+    Of what moec::withNodes (compiler/Machine/CostModel/MemoryNodes.h) makes of
+    the host (each node with what its cores read, pages of all in turn, one node
+    alone) takes the one with which placement is predicted to be fastest, or the
+    one that `use` names. A host with one node stays as it is.
+
+    Invariant: `node_use` of the host in `moe.target` says what was chosen, and
+    its other figures are those of a machine that is used so; a note tells what
+    was compared.
+  }];
+  let options = [
+    Option<"use", "use", "std::string", "\"auto\"", "auto, any, split, interleaved or one">,
+    Option<"optimizeFor", "optimize-for", "::mlir::moe::Objective", "::mlir::moe::Objective::Balanced",
+           "What is to be fast", "::mlir::moe::objectiveValues()">,
+    Option<"typicalPrompt", "typical-prompt", "int64_t", "1024", "Tokens of a typical prompt">,
+    Option<"deferExperts", "defer-experts", "int64_t", "0",
+           "Of a token's experts of a layer, how many moe-defer-experts will make late">,
+  ];
+}
+
 def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
   let summary = "a device for every op, within the memory of each";
   let description = [{
@@ -199,7 +221,8 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
     Budgets count weights (once per device), the cache of all sequences,
     activations at the largest step, scratch and staging of transfers.
 
-    Invariant: every op with a cost has `moe.device` and `moe.reason`; an
+    Invariant: every op with a cost has `moe.device`, `moe.reason` and, in
+    `moe.rejected`, each other device with what the op would take there; an
     attention has the device of its cache; no device is over its budget.
   }];
   let options = [

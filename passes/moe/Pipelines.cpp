@@ -38,6 +38,11 @@ static void addPlacement(OpPassManager &manager,
                               .allowUnmatched = options.allowUnmatched}));
   }
   manager.addPass(
+      createChooseNodesPass({.use = options.numa,
+                             .optimizeFor = options.optimizeFor,
+                             .typicalPrompt = options.typicalPrompt,
+                             .deferExperts = options.deferExperts}));
+  manager.addPass(
       createPlaceDevicesPass({.optimizeFor = options.optimizeFor,
                               .typicalPrompt = options.typicalPrompt,
                               .streamExperts = options.streamExperts,

@@ -48,6 +48,11 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
           "Of a token's experts of a layer, how many generation adds "
           "one layer later"),
       llvm::cl::init(0)};
+  Option<std::string> numa{
+      *this, "numa",
+      llvm::cl::desc("How a host's memory nodes hold weights: auto, any, "
+                     "split, interleaved or one"),
+      llvm::cl::init("auto")};
   Option<std::string> kvType{
       *this, "kv-type",
       llvm::cl::desc("Elements of the KV cache by layer, "

@@ -2,12 +2,12 @@
 #include "llvm/Support/Format.h"
 #include "passes/moe/ExpertStreaming.h"
 #include "passes/moe/Passes.h"
-#include "passes/moe/PlacementSearch.h"
+#include "passes/moe/PlacementReasons.h"
 #include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
+#include "passes/moe/TypicalSeconds.h"
 
 #include <limits>
-#include <map>
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_PLACEDEVICESPASS
@@ -21,138 +21,11 @@ namespace {
 
 using Choice = PlacementSearch::Choice;
 
-std::string twoDecimals(double value) {
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format("%.2f", value);
-  return text;
-}
-
 std::string oneDecimal(double value) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%.1f", value);
   return text;
 }
-
-/// Why a group is on its device, with the numbers.
-class Reasons {
-public:
-  Reasons(const PlacementProblem &problem, const moec::TargetDesc &target,
-          const StepTimes &times, const PlacementSearch &search,
-          const Choice &choice)
-      : problem(problem), target(target), times(times), search(search),
-        choice(choice) {}
-
-  std::string of(int index) {
-    const OpGroup &group = problem.groups()[index];
-    int own = choice.assignment[index];
-    const moec::DeviceDesc &device = target.devices[own];
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    os << "On " << device.name << ": ";
-    if (group.weightBytes == 0) {
-      os << "no weights, so it runs where its layer's values are ("
-         << seconds(index, own) << " a token).";
-      return text;
-    }
-    int other = otherDevice(index);
-    if (other < 0)
-      os << (target.devices.size() == 1
-                 ? "the target's only device; "
-                 : "the host, as no rule says otherwise; ");
-    os << "a token reads "
-       << (group.readFraction < 1 ? formatPercent(group.readFraction) : "all")
-       << " of its " << formatCapacity(double(group.weightBytes)) << " ("
-       << twoDecimals(group.intensity())
-       << " FLOPs per resident byte and token)";
-    if (other < 0) {
-      os << ".";
-      return text;
-    }
-    os << ", " << seconds(index, own) << " there instead of "
-       << seconds(index, other) << " on " << target.devices[other].name << "; "
-       << verdictOn(search.unitOf(index), other) << ".";
-    return text;
-  }
-
-private:
-  std::string seconds(int group, int device) const {
-    return times.canRun(group, device)
-               ? formatSeconds(times.decodeSeconds(group, device))
-               : "no kernel";
-  }
-
-  /// Where else the group could have gone; -1 without a GPU.
-  int otherDevice(int index) const {
-    if (gpuCount(target) == 0)
-      return -1;
-    int host = int(target.devices.size()) - 1;
-    if (choice.assignment[index] != host)
-      return host;
-    // The GPU with the most room.
-    int best = 0;
-    for (int gpu = 1; gpu < int(gpuCount(target)); ++gpu)
-      if (left(gpu) > left(best))
-        best = gpu;
-    return best;
-  }
-
-  int64_t left(int device) const {
-    return int64_t(target.devices[device].budgetBytes()) -
-           choice.use[device].total();
-  }
-
-  /// What came of the same part of all layers that are alike there, told of the
-  /// one in the middle.
-  std::string verdictOn(int unit, int other) {
-    const PlacementUnit &own = search.units()[unit];
-    int device = choice.unitDevices[unit];
-    if (int unfit = search.unfitGroupOf(unit, other); unfit >= 0)
-      return target.devices[other].name + " has no kernel for " +
-             problem.groups()[unfit].label + ", and a layer's " +
-             nameOf(own.kind).str() + " stays together";
-    auto [it, isNew] =
-        verdicts.try_emplace({int(own.kind), device, other, own.bytes});
-    if (!isNew)
-      return it->second;
-    SmallVector<int> alike;
-    for (auto [index, candidate] : llvm::enumerate(search.units()))
-      if (candidate.kind == own.kind && candidate.bytes == own.bytes &&
-          choice.unitDevices[index] == device)
-        alike.push_back(int(index));
-    return it->second = compare(alike[alike.size() / 2], other);
-  }
-
-  std::string compare(int unit, int other) const {
-    const PlacementUnit &own = search.units()[unit];
-    auto moved = search.moved(choice, unit, other);
-    double before = choice.predicted.request;
-    double after = times.predict(moved, choice.splits).request;
-    std::string subject =
-        ("with the " + nameOf(own.kind) + (own.layer ? " of the layer" : "") +
-         " on " + target.devices[other].name + " a request would take ")
-            .str();
-    double change = before > 0 ? (after - before) / before : 0;
-    std::string by = formatPercent(std::abs(change));
-    if (change >= 0)
-      return subject + by + " longer";
-    auto use = problem.memoryUse(moved, choice.splits);
-    if (search.fits(use))
-      return subject + by + " less, which is no difference";
-    int64_t more = use[other].total() - choice.use[other].total();
-    return subject + by + " less, but " +
-           formatCapacity(double(std::max<int64_t>(0, more))) +
-           " are needed and " +
-           formatCapacity(double(std::max<int64_t>(0, left(other)))) +
-           " left there";
-  }
-
-  const PlacementProblem &problem;
-  const moec::TargetDesc &target;
-  const StepTimes &times;
-  const PlacementSearch &search;
-  const Choice &choice;
-  std::map<std::tuple<int, int, int, int64_t>, std::string> verdicts;
-};
 
 std::string describe(const DeviceUse &use, int64_t kvRows) {
   return formatCapacity(double(use.weights)) + " of weights, " +
@@ -194,7 +67,8 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     record(problem, beside ? besideSlots : *target, times, used, choice);
     report(module, *target, problem, times, used, choice);
     for (const ExpertSplit &split : choice.splits)
-      divide(problem, *target, split);
+      divide(problem, *target, split,
+             target->devices[choice.assignment[split.group]]);
   }
 
 private:
@@ -330,15 +204,19 @@ private:
   void record(const PlacementProblem &problem, const moec::TargetDesc &target,
               const StepTimes &times, const PlacementSearch &search,
               const Choice &choice) {
-    Reasons reasons(problem, target, times, search, choice);
+    PlacementReasons reasons(problem, target, times, search, choice);
+    TypicalSeconds seconds;
     for (auto [index, group] : llvm::enumerate(problem.groups())) {
       const moec::DeviceDesc &device = target.devices[choice.assignment[index]];
       std::string reason = group.device < 0 ? reasons.of(int(index)) : "";
+      std::map<int, std::string> rejected = reasons.against(int(index));
       for (Operation *op : group.ops) {
         op->setAttr(kDeviceAttr,
                     StringAttr::get(op->getContext(), device.name));
         if (group.device < 0)
           appendReason(op, reason);
+        for (const auto &[other, why] : rejected)
+          seconds.rejectDevice(op, target.devices[other], device, why);
         (device.kind == moec::DeviceKind::Cuda ? numGpu : numHost) += 1;
       }
     }
@@ -346,14 +224,23 @@ private:
 
   /// The experts of a layer, which have the device of those that stay.
   void divide(const PlacementProblem &problem, const moec::TargetDesc &target,
-              const ExpertSplit &split) {
-    const std::string &device = target.devices[split.device].name;
+              const ExpertSplit &split, const moec::DeviceDesc &ofRest) {
+    const moec::DeviceDesc &ofFirst = target.devices[split.device];
+    const std::string &device = ofFirst.name;
     std::string part = std::to_string(split.count()) + " of " +
                        std::to_string(split.experts) + " experts";
     bool areHot = !areFirst(split.chosen);
     for (Operation *op : problem.groups()[split.group].ops) {
       SlicedExperts sliced = sliceExperts(cast<ExpertsOp>(op), split.chosen);
       appendReason(sliced.rest, part + " are on " + device + ".");
+      TypicalSeconds seconds;
+      for (Operation *op :
+           {sliced.first.getOperation(), sliced.rest.getOperation()})
+        op->removeAttr(kRejectedAttr);
+      seconds.rejectDevice(sliced.rest, ofFirst, ofRest,
+                           "there is memory left for no more than " + part);
+      seconds.rejectDevice(sliced.first, ofRest, ofFirst,
+                           "there is memory left for as many on " + device);
       auto place = [&](Operation *op, const Twine &why) {
         op->setAttr(kDeviceAttr, StringAttr::get(op->getContext(), device));
         op->removeAttr(kReasonAttr);

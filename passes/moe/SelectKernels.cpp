@@ -8,6 +8,7 @@
 #include "passes/moe/Passes.h"
 #include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
+#include "passes/moe/TypicalSeconds.h"
 #include "passes/moe/WeightLayouts.h"
 #include "runtime/schema/OpTable.h"
 
@@ -59,8 +60,8 @@ using SlowFormats =
 class Selector {
 public:
   Selector(const moec::TargetDesc &target, const WeightLayouts &layouts,
-           PhaseAttr phase)
-      : target(target), layouts(layouts), phase(phase) {}
+           PhaseAttr phase, TypicalSeconds &seconds)
+      : target(target), layouts(layouts), phase(phase), seconds(seconds) {}
 
   LogicalResult select(LowerableOpInterface op) {
     const moec::DeviceDesc *device = deviceOf(op, target);
@@ -92,6 +93,7 @@ public:
           KernelCallAttr::get(context, nameAttr(context, driver->name), names));
     }
     explainLayouts(op, steps, *device);
+    rejectOthers(op, steps, gemms, *device);
     if (isOfOneToken(phase))
       priceSlowFormats(op, steps, gemms, *device);
     op->setAttr(kKernelsAttr, KernelsAttr::get(context, calls));
@@ -103,6 +105,53 @@ public:
   SlowFormats slowFormats;
 
 private:
+  /// Notes the layouts and gemms that the op's weights could have had.
+  void rejectOthers(LowerableOpInterface op, ArrayRef<PlanStep> steps,
+                    ArrayRef<const GemmInfo *> gemms,
+                    const moec::DeviceDesc &device) {
+    auto costed = dyn_cast<CostOpInterface>(op.getOperation());
+    if (!costed || gemms.empty())
+      return;
+    const moec::Situation &situation = seconds.situationOf(op, device);
+    SmallVector<StepWork> works =
+        costed.getWork(situation.tokens, situation.cached);
+    llvm::SmallDenseSet<Value> seen;
+    for (auto [step, work] : llvm::zip_equal(steps, works))
+      for (Value weight : step.gemmWeights) {
+        const GemmInfo &gemm = *gemms.front();
+        gemms = gemms.drop_front();
+        if (!seen.insert(weight).second)
+          continue;
+        auto price = [&, &products = work.products](const GemmInfo *of) {
+          double sum = of ? 0 : -1;
+          for (const Product &product : products)
+            if (of && product.weight == weight)
+              sum += moec::gemmSeconds(product, *of, situation, device);
+          return sum;
+        };
+        StringRef name = nameOf(weight);
+        for (const auto &[layout, why] :
+             layouts.choose(weight, device).rejected) {
+          double other = price(
+              chooseGemm(gemm.format, layout, device, phase.getMaxTokens()));
+          reject(op,
+                 {Alternative::Layout, std::string(moek::layoutName(layout)),
+                  name, other, std::string(moek::layoutName(gemm.layout)),
+                  price(&gemm), why});
+        }
+        for (const auto &[other, why] :
+             rejectedGemms(gemm, device, phase.getMaxTokens()))
+          reject(op, {Alternative::Kernel, std::string(other->name), name,
+                      price(other), std::string(gemm.name), price(&gemm), why});
+      }
+  }
+
+  static StringRef nameOf(Value weight) {
+    auto stored = weight.getDefiningOp<WeightOp>();
+    return stored ? stored.getRef().getName().getValue()
+                  : StringRef("The computed weight");
+  }
+
   /// Notes the products of `op` that a reference gemm does.
   void priceSlowFormats(LowerableOpInterface op, ArrayRef<PlanStep> steps,
                         ArrayRef<const GemmInfo *> gemms,
@@ -147,13 +196,10 @@ private:
     llvm::MapVector<StringRef, llvm::SetVector<StringRef>> weights;
     for (const PlanStep &step : steps)
       for (Value weight : step.gemmWeights) {
-        auto stored = weight.getDefiningOp<WeightOp>();
-        StringRef name = stored ? stored.getRef().getName().getValue()
-                                : StringRef("The computed weight");
         std::string reason = layouts.choose(weight, device).reason;
         if (!reason.empty())
           weights[StringAttr::get(op->getContext(), reason).getValue()].insert(
-              name);
+              nameOf(weight));
       }
     for (auto &[reason, names] : weights)
       appendReason(op, (weights.size() == 1 ? std::string("Weights")
@@ -196,6 +242,7 @@ private:
   const moec::TargetDesc &target;
   const WeightLayouts &layouts;
   PhaseAttr phase;
+  TypicalSeconds &seconds;
 };
 
 struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
@@ -223,8 +270,9 @@ struct SelectKernels : moe::impl::SelectKernelsPassBase<SelectKernels> {
         })))
       return signalPassFailure();
     SlowFormats slow;
+    TypicalSeconds seconds;
     if (failed(forEachOp([&](LowerableOpInterface op, PhaseAttr phase) {
-          Selector selector(*target, layouts, phase);
+          Selector selector(*target, layouts, phase, seconds);
           LogicalResult result = selector.select(op);
           numGemms += selector.gemmCount;
           for (auto &[key, more] : selector.slowFormats) {

@@ -3,6 +3,7 @@
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "passes/moe/ExpertStreaming.h"
 #include "passes/moe/Placement.h"
+#include "passes/moe/TypicalSeconds.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -81,12 +82,19 @@ private:
     }
     ExpertStreaming there(longer, target);
     SmallVector<DictionaryAttr> before;
+    TypicalSeconds seconds;
     for (ExpertStreaming::Candidate c : there.all()) {
       before.push_back(c.op->getAttrDictionary());
       c.op->setAttr(kDeviceAttr,
                     StringAttr::get(module.getContext(), c.gpu->name));
       c.op->setAttr(kStreamedAttr, UnitAttr::get(module.getContext()));
       c.op->removeAttr(kReasonAttr);
+      c.op->removeAttr(kRejectedAttr);
+      seconds.rejectDevice(c.op, *c.host, *c.gpu,
+                           rows > 0 ? "they are to be streamed from " +
+                                          std::to_string(from) + " tokens on"
+                                    : "from " + tokens(computed) +
+                                          " on the link is faster");
       appendReason(c.op, "On " + c.gpu->name + ", which brings them from " +
                              c.host->name + "'s memory, as steps have " +
                              Twine(from) + " tokens or more.");

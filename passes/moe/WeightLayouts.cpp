@@ -23,18 +23,28 @@ static bool wastesRows(Layout layout, int64_t rows) {
   return moek::storedRows(layout, rows) - rows > rows / 8;
 }
 
-/// Whether each use has a gemm that is no worse than the one on GGUF rows, and
-/// is not known to be slower.
-static bool hasGemms(Layout layout, moek::Format format,
-                     const moec::DeviceDesc &device, ArrayRef<int64_t> uses) {
-  return llvm::all_of(uses, [&](int64_t tokens) {
+/// Why a use has no gemm that is no worse than the one on GGUF rows, and not
+/// known to be slower; "" where each has one.
+static std::string lackOf(Layout layout, moek::Format format,
+                          const moec::DeviceDesc &device,
+                          ArrayRef<int64_t> uses) {
+  for (int64_t tokens : uses) {
+    std::string steps = " for steps of " + std::to_string(tokens) +
+                        (tokens == 1 ? " token" : " tokens");
     const GemmInfo *other = chooseGemm(format, layout, device, tokens);
     const GemmInfo *gguf = chooseGemm(format, Layout::Gguf, device, tokens);
-    return other && (!gguf || (other->isa >= gguf->isa &&
-                               (gateUpNeedsOneFormat(device.isa) ||
-                                shareActivation(*other, *gguf)) &&
-                               !clearlySlower(*other, *gguf, tokens, device)));
-  });
+    if (!other)
+      return "no gemm reads it" + steps;
+    if (!gguf)
+      continue;
+    if (other->isa < gguf->isa)
+      return "its gemm is made for a lesser instruction set" + steps;
+    if (!gateUpNeedsOneFormat(device.isa) && !shareActivation(*other, *gguf))
+      return "its gemm reads other activations" + steps;
+    if (clearlySlower(*other, *gguf, tokens, device))
+      return "its gemm was measured to be slower" + steps;
+  }
+  return "";
 }
 
 static std::string text(std::string_view view) { return std::string(view); }
@@ -50,28 +60,48 @@ WeightLayouts::choose(Value weight, const moec::DeviceDesc &device) const {
   auto uses = uses_.find({weightKey(weight), &device});
   if (!format || uses == uses_.end() || !readsPackedRows(device.isa))
     return {};
+  int64_t rows = type.getDimSize(type.getRank() - 2);
+  int64_t cols = type.getDimSize(type.getRank() - 1);
+  SmallVector<Layout, 2> others;
+  for (uint32_t number = 1; auto layout = moek::layoutFromNumber(number);
+       ++number)
+    if (moek::hasLayout(*layout, *format, cols))
+      others.push_back(*layout);
   auto keep = [](const std::string &why) {
     return Choice{Layout::Gguf, "as in the model file: " + why};
   };
+  auto keepForAll = [&](const std::string &why) {
+    Choice kept = keep(why);
+    for (Layout layout : others)
+      kept.rejected.emplace_back(layout, why);
+    return kept;
+  };
   if (!mayPack_)
-    return keep("weights=reference");
+    return keepForAll("weights=reference");
   if (uses->second.ofFloats)
-    return keep("what reads them takes floats");
-  int64_t rows = type.getDimSize(type.getRank() - 2);
-  int64_t cols = type.getDimSize(type.getRank() - 1);
+    return keepForAll("what reads them takes floats");
   Choice kept = keep(text(moek::formatInfo(*format).name) +
                      " has no gemm on another layout for " +
                      text(moek::isaName(device.isa)) + " and every phase");
-  for (uint32_t number = 1; auto layout = moek::layoutFromNumber(number);
-       ++number) {
-    if (!moek::hasLayout(*layout, *format, cols) ||
-        !hasGemms(*layout, *format, device, uses->second.tokens))
+  for (Layout layout : others) {
+    std::string lack = lackOf(layout, *format, device, uses->second.tokens);
+    if (!lack.empty()) {
+      kept.rejected.emplace_back(layout, lack);
       continue;
-    std::string name = text(moek::layoutName(*layout));
-    if (!wastesRows(*layout, rows))
-      return {*layout, "packed as " + name};
-    kept = keep(name + " would fill " + std::to_string(rows) + " rows up to " +
-                std::to_string(moek::storedRows(*layout, rows)));
+    }
+    std::string name = text(moek::layoutName(layout));
+    if (!wastesRows(layout, rows)) {
+      Choice packed{layout, "packed as " + name, std::move(kept.rejected)};
+      packed.rejected.emplace_back(
+          Layout::Gguf, name + " has gemms for every phase that are no slower");
+      return packed;
+    }
+    std::string waste = "would fill " + std::to_string(rows) + " rows up to " +
+                        std::to_string(moek::storedRows(layout, rows));
+    auto rejected = std::move(kept.rejected);
+    rejected.emplace_back(layout, waste);
+    kept = keep(name + " " + waste);
+    kept.rejected = std::move(rejected);
   }
   return kept;
 }

@@ -33,6 +33,8 @@ public:
     /// Follows "weights": "packed as rows16". Empty where the device has gemms
     /// for no layout but the model file's.
     std::string reason;
+    /// Of other layouts that the format and columns have, why not.
+    SmallVector<std::pair<moek::Layout, std::string>, 2> rejected = {};
   };
 
   /// The layout that the noted gemms read best: the first after the model

@@ -146,7 +146,8 @@ private:
     APFloat none(0.0);
     builder.create<ExplainOp>(phase.getLoc(), part, /*layer=*/-1,
                               phase.getName(), device, "", reason, none, none,
-                              none, none, none, APFloat(seconds));
+                              none, none, none, APFloat(seconds),
+                              /*rejected=*/ArrayAttr());
     ++numEntries;
   }
 };

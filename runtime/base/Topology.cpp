@@ -134,18 +134,31 @@ std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers) {
   return places;
 }
 
+namespace {
+/// The kernel's interface, not libnuma's: a policy, and a bit mask of nodes.
+enum MemoryPolicy { kDefault = 0, kPreferred = 1, kInterleave = 3 };
+
+void setMemoryPolicy(MemoryPolicy policy, std::span<const int> nodes) {
+  constexpr int kMostNodes = 1024, kBits = 8 * sizeof(unsigned long);
+  std::array<unsigned long, kMostNodes / kBits> mask = {};
+  for (int node : nodes)
+    if (node >= 0 && node < kMostNodes)
+      mask[size_t(node / kBits)] |= 1ul << (node % kBits);
+  bool hasNodes = policy != kDefault;
+  (void)::syscall(SYS_set_mempolicy, policy, hasNodes ? mask.data() : nullptr,
+                  hasNodes ? kMostNodes : 0);
+}
+} // namespace
+
 void preferMemoryNode(int node) {
-  // The kernel's interface, not libnuma's: policy 0 is the default, 1 prefers
-  // the nodes of a bit mask.
-  constexpr int kDefault = 0, kPreferred = 1, kMostNodes = 1024;
-  std::array<unsigned long, kMostNodes / (8 * sizeof(unsigned long))> mask = {};
-  constexpr int kBits = 8 * sizeof(unsigned long);
-  if (node < 0 || node >= kMostNodes) {
-    (void)::syscall(SYS_set_mempolicy, kDefault, nullptr, 0);
-    return;
-  }
-  mask[size_t(node / kBits)] = 1ul << (node % kBits);
-  (void)::syscall(SYS_set_mempolicy, kPreferred, mask.data(), kMostNodes);
+  if (node < 0)
+    setMemoryPolicy(kDefault, {});
+  else
+    setMemoryPolicy(kPreferred, {&node, 1});
+}
+
+void interleaveMemoryNodes(std::span<const int> nodes) {
+  setMemoryPolicy(kInterleave, nodes);
 }
 
 } // namespace moert

@@ -51,6 +51,9 @@ std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers);
 /// stays where it would have been.
 void preferMemoryNode(int node);
 
+/// The same, from `nodes` in turn, a page each.
+void interleaveMemoryNodes(std::span<const int> nodes);
+
 } // namespace moert
 
 #endif // MOE_RUNTIME_BASE_TOPOLOGY_H

@@ -86,6 +86,20 @@ def check_table(page):
     assert page.run("document.getElementById('ops-count').textContent").startswith("prefill: ")
 
 
+def check_rejected(page):
+    """Each op's alternatives are in a list that opens, by keyboard too, and are found by what they are."""
+    lists = page.run("[...document.querySelectorAll('#ops-body details')].map((list) => [list.open, list.querySelectorAll('li').length, list.querySelector('li').textContent])")
+    assert lists and all(not opened and count > 0 and " and " in text and "; " in text for opened, count, text in lists), lists[:3]
+    page.run("document.querySelector('#ops-body summary').focus()")
+    page.press("Enter")
+    assert page.run("document.querySelector('#ops-body details').open")
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
+    find = "const rejected = document.getElementById('ops-text'); rejected.value = '{}'; rejected.dispatchEvent(new Event('input'))"
+    page.run(find.format("weights=reference"))
+    assert 0 < len(column(page, 0)) and all("alternative" in text for text in column(page, 9)), column(page, 9)
+    page.run("rejected.value = ''; rejected.dispatchEvent(new Event('input'))")
+
+
 def check_figures(page):
     for figure, readout in (("#roofline", "#roofline-readout"), (".lane svg", ".timeline output")):
         text = lambda: page.run(f"document.querySelector('{readout}').textContent")
@@ -127,6 +141,7 @@ def main():
         check_rungs(page, arguments.rungs)
         if not arguments.rungs:
             check_contents(page)
+            check_rejected(page)
             check_table(page)
             check_figures(page)
         assert page.complaints == [], page.complaints

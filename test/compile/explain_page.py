@@ -60,6 +60,17 @@ def check_phase(page, report, queues):
     assert sum(row["count"] for row in page["rows"]) == len(report["ops"])
     for key in ("weight_bytes", "activation_bytes", "kv_bytes", "flops"):
         assert math.isclose(sum(row[key] for row in page["rows"]), sum(op[key] for op in report["ops"]), rel_tol=1e-9), key
+    # As many of each alternative, taking as long in all.
+    rejected = [collections.Counter(), collections.Counter()]
+    for totals, entries in zip(rejected, (page["rows"], report["ops"])):
+        for entry in entries:
+            for other in entry["rejected"]:
+                assert set(other) == {"kind", "name", "of", "seconds", "chosen", "chosen_seconds", "reason"} and other["reason"]
+                assert other["chosen"] == entry["device"] or other["kind"] != "device"
+                totals[other["kind"], other["name"], "of"] += entry.get("count", 1)
+                totals[other["kind"], other["name"]] += other["seconds"] or 0
+    assert rejected[0].keys() == rejected[1].keys() and rejected[0]
+    assert all(math.isclose(rejected[0][key], rejected[1][key], rel_tol=1e-9) for key in rejected[0])
     timeline, full = page["timeline"], report["timeline"]
     assert timeline["queues"] == full["queues"] and len(timeline["spans"]) == len(full["instructions"]) > 0
     used, ends = set(), collections.defaultdict(float)

@@ -61,7 +61,7 @@
 // OPTIONS: moe.fold_query
 
 // REFERENCE: moe.experts {{.*}} moe.kernels = #moe.kernels<{{.*}}experts_gate_up_avx512(gemm_q8_0_avx512, gemm_q8_0_avx512), quantize_avx512, experts_linear_avx512(gemm_q8_0_avx512)
-// REFERENCE-NOT: rows16
+// REFERENCE-NOT: gemm_q8_0_rows16
 
 // The lookup reads the model file's rows, experts packed ones.
 // PLAN: %[[TABLE:.*]] = plan.weight "token_embd.weight" in %gguf

@@ -1,6 +1,7 @@
 // RUN: moe-opt %s -moe-place-devices | FileCheck %s
 // RUN: moe-opt %s -moe-place-devices 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: moe-opt %s -moe-place-devices | FileCheck %s --check-prefix=REASON
+// RUN: moe-opt %s -moe-place-devices --verify-roundtrip | FileCheck %s --check-prefix=REJECTED
 // RUN: sed 's/memory_bytes = 4456448/memory_bytes = 16777216/' %s | moe-opt -moe-place-devices | FileCheck %s --check-prefix=WHOLE --implicit-check-not='moe.device = "cpu0"'
 // RUN: sed 's/2.2e9/2.2e11/; s/7.4e10/7.4e12/; s/2.2e10/2.2e12/' %s | moe-opt -moe-place-devices 2>&1 | FileCheck %s --check-prefix=HOST --implicit-check-not='moe.device = "gpu0"'
 
@@ -25,6 +26,13 @@
 // REASON: moe.linear {{.*}}moe.reason = "On gpu0: a token reads all of its 102.0 KiB (1.88 FLOPs per resident byte and token), {{.*}} there instead of {{.*}} on cpu0; with the attention of the layer on cpu0 a request would take {{.*}} % longer."
 // REASON: moe.rope {{.*}}moe.reason = "On gpu0: no weights, so it runs where its layer's values are ({{.*}} a token)."
 // REASON: moe.experts {{.*}}moe.reason = "On cpu0: a token reads 3.1 % of its {{.*}} there instead of {{.*}} on gpu0; with the experts of the layer on gpu0 a request would take {{.*}} % less, but 3.9 MiB are needed and {{.*}} left there. 5 of 64 experts are on gpu0."
+
+// The other device, with what the op would take there of a token, beside what it
+// takes, and why it is not there.
+// REJECTED: moe.linear {{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" seconds [[CPU:[0-9.eE+-]+]] chosen "gpu0" seconds [[GPU:[0-9.eE+-]+]], "with the attention of the layer on cpu0 a request would take {{.*}} % longer">]
+// REJECTED: moe.rope {{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" {{.*}}, "no weights, so it runs where its layer's values are">]
+// REJECTED: moe.experts {{.*}}moe.device = "gpu0"{{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" seconds {{.*}} chosen "gpu0" {{.*}}, "there is memory left for as many on gpu0">]
+// REJECTED: moe.experts {{.*}}moe.device = "cpu0"{{.*}}moe.rejected = [#moe.rejected<device "gpu0" for "" seconds {{.*}} chosen "cpu0" {{.*}}, "there is memory left for no more than 5 of 64 experts">]
 
 // What fits goes there whole.
 // WHOLE: moe.embedding {{.*}}moe.device = "gpu0"

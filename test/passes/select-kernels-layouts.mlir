@@ -1,5 +1,6 @@
 // RUN: moe-opt %s -split-input-file -moe-select-kernels | FileCheck %s
 // RUN: moe-opt %s -split-input-file -moe-select-kernels=weights=pack | FileCheck %s
+// RUN: moe-opt %s -split-input-file -moe-select-kernels | FileCheck %s --check-prefix=REJECTED
 // RUN: moe-opt %s -split-input-file -moe-select-kernels=weights=reference | FileCheck %s --check-prefix=REFERENCE
 
 // A layout is that of a weight on a device, in all phases, and is told by the
@@ -12,7 +13,14 @@
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_q4_k_rows16_avx512){{.*}} moe.reason = "Weights packed as rows16."
 // CHECK-LABEL: func.func @prefill
 // CHECK: moe.linear {{.*}}linear_avx512(gemm_q4_k_rows16_avx512){{.*}} moe.reason = "Weights packed as rows16."
-// REFERENCE-COUNT-2: linear_avx512(gemm_q4_k_avx512){{.*}} moe.reason = "Weights as in the model file: weights=reference."
+// REFERENCE-COUNT-2: linear_avx512(gemm_q4_k_avx512){{.*}} moe.reason = "Weights as in the model file: weights=reference.", moe.rejected = [#moe.rejected<layout "rows16" for "w" seconds {{[0-9.eE+-]+}} chosen "gguf" seconds {{[0-9.eE+-]+}}, "weights=reference">
+
+// What was not taken is told for each weight, with the seconds of its product.
+// REJECTED-LABEL: func.func @decode
+// REJECTED: moe.linear {{.*}}moe.rejected = [#moe.rejected<layout "gguf" for "w" seconds {{[0-9.eE+-]+}} chosen "rows16" seconds {{[0-9.eE+-]+}}, "rows16 has gemms for every phase that are no slower">, #moe.rejected<kernel "gemm_q4_k_rows16_avx2" for "w" seconds {{[0-9.eE+-]+}} chosen "gemm_q4_k_rows16_avx512" seconds {{[0-9.eE+-]+}}, "made for avx2, and not measured to be faster than for avx512">]
+// REJECTED-LABEL: func.func @rows
+// REJECTED: moe.linear {{.*}}#moe.rejected<layout "rows16" for "w8" {{.*}}, "would fill 8 rows up to 16">
+// REJECTED: moe.ffn
 module attributes {moe.target = #xeon} {
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {
   %w = moe.weight <"w", file = 0, offset = 0> : tensor<256x256x!moe.q4_k>
@@ -62,7 +70,7 @@ func.func @rows(%x: tensor<?x32xf32>) -> tensor<?x32xf32> attributes {moe.phase 
   {name = "gpu0", kind = "cuda", isa = "cuda", memory_bytes = 1000 : i64, read_bps = 9.3e11 : f64},
   {name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 1000 : i64, read_bps = 2.2e11 : f64}]}
 // CHECK-LABEL: func.func @devices
-// CHECK: moe.linear {{.*}}moe.device = "gpu0", moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q4_k_rows16_cuda)>, moe.reason = "Weights packed as rows16."} :
+// CHECK: moe.linear {{.*}}moe.device = "gpu0", moe.kernels = #moe.kernels<quantize_cuda, linear_cuda(gemm_q4_k_rows16_cuda)>, moe.reason = "Weights packed as rows16.", moe.rejected = [#moe.rejected<layout "gguf" {{.*}}>]} :
 // CHECK: moe.linear {{.*}}moe.device = "cpu0", {{.*}}linear_avx512(gemm_q4_k_rows16_avx512)
 // CHECK: moe.expand_value {{.*}}moe.device = "gpu0", moe.kernels = #moe.kernels<head_linear_cuda(gemm_q8_0_cuda)>, moe.reason = "Weights as in the model file: what reads them takes floats."
 // CHECK: moe.expand_value {{.*}}moe.device = "cpu0", {{.*}}head_linear_avx512(gemm_q8_0_rows16_avx512)

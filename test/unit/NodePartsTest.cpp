@@ -1,6 +1,8 @@
 // Which node reads which bytes, on machines of 2 and 4 memory nodes.
 #include "runtime/NodeParts.h"
 
+#include "runtime/Engine.h"
+#include "runtime/NodeUse.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/Topology.h"
 #include "test/support/OneSequence.h"
@@ -150,6 +152,98 @@ TEST_F(NodePartsTest, EnginesOnSimulatedNodesComputeTheSame) {
   EXPECT_EQ(logits(options), expected);
   std::swap(planPath, splitPath);
   EXPECT_EQ(logits(options), expected) << "on two devices";
+}
+
+/// A plan for two nodes on a machine of two sockets, of four cores with two
+/// threads each, but for `cpus`.
+class NodeUseTest : public NodePartsTest {
+protected:
+  static Topology sockets(int cpus = 16) {
+    Topology all;
+    for (int cpu = 0; cpu < cpus; ++cpu)
+      all.push_back({cpu, cpu % 8, cpu % 8 / 4});
+    return all;
+  }
+  NodeUse used(fb::NodeUse planned, NodeUse asked, Topology topology) {
+    sample_.builder.plan.devices[0]->nodes = 2;
+    sample_.builder.plan.devices[0]->node_use = planned;
+    StatusOr<Plan> plan = Plan::load(sample_.builder.write(folder_));
+    EXPECT_TRUE(plan.isOk()) << plan.status().message();
+    return useOfNodes(plan->table(), std::move(asked), std::move(topology));
+  }
+};
+
+TEST_F(NodeUseTest, IsWhatThePlanSays) {
+  NodeUse split = used(fb::NodeUse::Split, {}, sockets());
+  EXPECT_TRUE(split.pin && split.copyWeights && split.interleaved.empty());
+  EXPECT_EQ(split.threads, 0);
+  EXPECT_EQ(split.topology, sockets());
+  EXPECT_NE(split.note.find("each of 2 memory nodes"), std::string::npos);
+  NodeUse turns = used(fb::NodeUse::Interleaved, {}, sockets());
+  EXPECT_TRUE(!turns.pin && turns.copyWeights);
+  EXPECT_EQ(turns.interleaved, (std::vector<int>{0, 1}));
+  NodeUse any = used(fb::NodeUse::Any, {3, true, false}, sockets());
+  EXPECT_TRUE(any.pin && !any.copyWeights && any.note.empty());
+  EXPECT_EQ(any.threads, 3);
+}
+
+TEST_F(NodeUseTest, OneNodeIsTheOneWithTheMostCores) {
+  // A core of node 0 is not for this process.
+  Topology allowed = sockets();
+  std::erase_if(allowed, [](const CpuPlace &place) { return place.core == 2; });
+  NodeUse one = used(fb::NodeUse::One, {}, allowed);
+  EXPECT_TRUE(one.pin && !one.copyWeights);
+  EXPECT_EQ(one.threads, 4);
+  EXPECT_EQ(one.topology.size(), 8u);
+  for (const CpuPlace &place : one.topology)
+    EXPECT_EQ(place.node, 1);
+  EXPECT_EQ(used(fb::NodeUse::One, {2, false, true}, allowed).threads, 2);
+}
+
+TEST_F(NodeUseTest, AMachineOfOneNodeIsUsedAsItIs) {
+  NodeUse use = used(fb::NodeUse::Split, {}, sockets(4));
+  EXPECT_TRUE(!use.pin && !use.copyWeights);
+  EXPECT_NE(use.note.find("predictions are of another machine"),
+            std::string::npos);
+}
+
+/// What devices are made with on a machine whose every CPU is a node.
+TEST_F(NodeUseTest, IsWhatTheEngineDoes) {
+  std::vector<int> cpus = allowedCpus();
+  if (cpus.size() < 2)
+    GTEST_SKIP() << "needs two CPUs";
+  for (size_t i = 0; i < cpus.size(); ++i) {
+    std::string node = "devices/system/node/node" + std::to_string(i);
+    std::filesystem::create_directories(folder_.path() + "/" + node);
+    folder_.write(node + "/cpulist", std::to_string(cpus[i]) + "\n");
+  }
+  EngineOptions options;
+  options.systemRoot = folder_.path();
+  DeviceOptions made;
+  options.makeDevices = [&](const Plan &plan, const WeightFiles &files,
+                            DeviceOptions devices) {
+    made = devices;
+    return makeDevices(plan, files, std::move(devices));
+  };
+  auto open = [&](fb::NodeUse planned) {
+    sample_.builder.plan.devices[0]->nodes = 2;
+    sample_.builder.plan.devices[0]->node_use = planned;
+    auto engine = Engine::open(sample_.builder.write(folder_), options);
+    EXPECT_TRUE(engine.isOk()) << engine.status().message();
+    return engine.isOk() ? (*engine)->fit().need.copied : false;
+  };
+  EXPECT_TRUE(open(fb::NodeUse::Split));
+  EXPECT_EQ(std::set<int>(made.nodes.begin(), made.nodes.end()).size(),
+            made.nodes.size());
+  EXPECT_GT(made.nodes.size(), 1u);
+  EXPECT_TRUE(open(fb::NodeUse::Interleaved));
+  EXPECT_TRUE(made.nodes.empty());
+  EXPECT_FALSE(open(fb::NodeUse::One));
+  EXPECT_EQ(made.nodes.size(), 1u);
+  EXPECT_EQ(made.threads, 1);
+  options.planNodes = false;
+  EXPECT_FALSE(open(fb::NodeUse::Split));
+  EXPECT_TRUE(made.nodes.empty());
 }
 
 } // namespace

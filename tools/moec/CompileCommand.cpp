@@ -224,6 +224,12 @@ void addCompileCommand(moetool::Tool &tool) {
   };
   addLimit("--vram-limit", r.vramLimit, "Memory of each GPU to plan with");
   addLimit("--dram-limit", r.dramLimit, "Memory of the host to plan with");
+  add("Machine", "--numa", r.numa,
+      "How several memory nodes of the host hold weights: split (each what its "
+      "own cores read; moert copies them there), interleaved, one (a node's "
+      "cores and memory alone), any (as they come to lie); auto: what is "
+      "predicted to be fastest")
+      ->check(CLI::IsMember({"auto", "any", "split", "interleaved", "one"}));
   options->ofFiles.push_back(
       command
           ->add_option("--gpu-arch", r.gpuArchs,

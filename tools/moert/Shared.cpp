@@ -121,6 +121,12 @@ void EngineFlags::addPin(CLI::App &command) {
                 "nothing where the cores are free, and two pinned programs "
                 "would share cores")
       ->group("Machine");
+  command
+      .add_flag_callback(
+          "--no-numa", [this] { options.planNodes = false; },
+          "Leave workers and weights on any memory node, whatever the plan "
+          "says of several")
+      ->group("Machine");
 }
 
 void EngineFlags::addRung(CLI::App &command, bool withContext) {
@@ -166,7 +172,8 @@ EngineFlags::open(const EngineOptions &others) const {
   if (!engine->rungNote().empty())
     moetool::note("note: {}\n", engine->rungNote());
   for (const std::string &note :
-       {expertCounts(engine->plan()), deferredExperts(engine->plan())})
+       {engine->nodeNote(), expertCounts(engine->plan()),
+        deferredExperts(engine->plan())})
     if (!note.empty())
       moetool::note("note: {}\n", note);
   if (std::string cost = pagingNote(engine->plan(), engine->fit());

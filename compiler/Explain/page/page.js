@@ -160,6 +160,11 @@ function fillTable() {
   const phaseSelect = byId("ops-phase"), deviceSelect = byId("ops-device"), search = byId("ops-text");
   const phaseOf = () => phases.find((phase) => phase.name === phaseSelect.value) ?? phases[0];
   const other = (row) => row.activation_bytes + row.kv_bytes;
+  const took = (time) => time === null ? "not possible" : seconds(time);
+  const name = (rejected) => rejected.name + (rejected.of ? ` for ${rejected.of}` : "");
+  const rejectedItem = (rejected) => el("li", {}, el("bdi", {}, name(rejected)), ` (${rejected.kind}): ${took(rejected.seconds)}, and ${took(rejected.chosen_seconds)} with `,
+    el("bdi", {}, rejected.chosen), `; ${rejected.reason}`);
+  const rejectedList = (row) => row.rejected.length === 0 ? "-" : el("details", {}, el("summary", {}, counted(row.rejected.length, "alternative")), el("ul", {}, ...row.rejected.map(rejectedItem)));
   // Title, class, what is sorted by, what is shown.
   const columns = [
     ["Op", "name", (row) => row.op, (row) => row.op + (row.count > 1 ? ` x${row.count}` : "")],
@@ -170,7 +175,8 @@ function fillTable() {
     ["Other bytes", "number", other, (row) => bytes(other(row))],
     ["Time", "number", (row) => row.seconds, (row) => seconds(row.seconds)],
     ["% of step", "number", (row) => row.seconds, (row, phase) => share(row.seconds, phase.seconds)],
-    ["Why, and what it was compared with", "why", (row) => facts.reasons[row.reason]],
+    ["Why", "why", (row) => facts.reasons[row.reason]],
+    ["Rejected", "rejected", (row) => row.rejected.length, rejectedList],
   ];
   let sorted = -1, direction = 1;
   const redraw = () => {
@@ -179,7 +185,7 @@ function fillTable() {
       return;
     const wanted = search.value.trim().toLowerCase();
     const rows = phase.rows.filter((row) => (deviceSelect.value === "" || row.device === deviceSelect.value) &&
-      [row.op, row.kernel, facts.reasons[row.reason]].some((text) => text.toLowerCase().includes(wanted)));
+      [row.op, row.kernel, facts.reasons[row.reason], ...row.rejected.flatMap((rejected) => [rejected.name, rejected.of, rejected.reason])].some((text) => text.toLowerCase().includes(wanted)));
     if (sorted >= 0) {
       const by = columns[sorted][2];
       rows.sort((a, b) => direction * (typeof by(a) === "string" ? (by(a) < by(b) ? -1 : by(a) > by(b) ? 1 : 0) : by(a) - by(b)));
@@ -187,7 +193,7 @@ function fillTable() {
     byId("ops-body").replaceChildren(...rows.map((row) => el("tr", { role: "row" }, ...columns.map(([title, kind, value, shown]) =>
       el("td", { role: "cell", class: kind || null, "data-label": title }, (shown ?? value)(row, phase))))));
     const sum = (value) => rows.reduce((total, row) => total + value(row), 0);
-    const totals = ["Total", "", "", "", bytes(sum((row) => row.weight_bytes)), bytes(sum(other)), seconds(sum((row) => row.seconds)), share(sum((row) => row.seconds), phase.seconds), ""];
+    const totals = ["Total", "", "", "", bytes(sum((row) => row.weight_bytes)), bytes(sum(other)), seconds(sum((row) => row.seconds)), share(sum((row) => row.seconds), phase.seconds), "", ""];
     byId("ops-foot").replaceChildren(el("tr", { role: "row" }, ...totals.map((text, i) => el("td", { role: "cell", class: columns[i][1] || null, "data-label": columns[i][0] }, text))));
     byId("ops-count").textContent = `${phase.name}: ${stepText(phase)}. ${rows.length} of ${counted(phase.rows.length, "row")}; one of several layers has their sums. N in a reason is the op's layer.`;
     [...byId("ops-head").children].forEach((head, i) => head.setAttribute("aria-sort", i !== sorted ? "none" : direction > 0 ? "ascending" : "descending"));
@@ -196,7 +202,7 @@ function fillTable() {
     const button = el("button", { type: "button" }, title);
     button.addEventListener("click", () => {
       // Numbers begin with the largest; the third time gives the step's order.
-      const first = kind === "number" ? -1 : 1;
+      const first = kind === "number" || kind === "rejected" ? -1 : 1;
       if (sorted !== index)
         [sorted, direction] = [index, first];
       else if (direction === first)

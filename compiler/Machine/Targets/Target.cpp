@@ -158,6 +158,18 @@ Status appendPart(std::string_view whole, std::string_view spec,
 }
 } // namespace
 
+std::string_view nodeUseName(NodeUse use) {
+  constexpr std::string_view names[] = {"any", "split", "interleaved", "one"};
+  return names[size_t(use)];
+}
+
+std::optional<NodeUse> nodeUseFromName(std::string_view name) {
+  for (NodeUse use : kNodeUses)
+    if (nodeUseName(use) == name)
+      return use;
+  return std::nullopt;
+}
+
 std::string_view basisName(Basis basis) {
   return std::ranges::find(basisNames, basis, [](auto &p) { return p.first; })
       ->second;

@@ -52,6 +52,15 @@ struct Peak {
   }
 };
 
+/// How the memory nodes of a CPU hold weights: wherever they come to lie; each
+/// node what its own cores read; pages of all of them in turn; or one node's
+/// memory and cores alone.
+enum class NodeUse { Any, Split, Interleaved, One };
+inline constexpr NodeUse kNodeUses[] = {NodeUse::Any, NodeUse::Split,
+                                        NodeUse::Interleaved, NodeUse::One};
+std::string_view nodeUseName(NodeUse use); ///< "any", "split", ...
+std::optional<NodeUse> nodeUseFromName(std::string_view name);
+
 /// One memory with the processors that read it at full speed.
 struct DeviceDesc {
   std::string name;  ///< Unique in a target: "cpu0", "gpu0", "gpu1".
@@ -62,6 +71,7 @@ struct DeviceDesc {
   int arch = 0;  ///< CUDA compute capability * 10 (89 for 8.9), else 0.
   int cores = 1; ///< Physical cores, or SMs.
   int numaNodes = 1;
+  NodeUse nodeUse = NodeUse::Any;
   uint64_t memoryBytes = 0;
   /// Bytes of memoryBytes that planning leaves to the system and the driver.
   uint64_t reservedBytes = 0;
@@ -76,6 +86,9 @@ struct DeviceDesc {
   /// Weights of less than 8 bits that cores take apart, however few rows they
   /// are multiplied with; 0: not a limit.
   Peak unpack;
+  /// Bytes that the cores of one of several memory nodes read of its own
+  /// memory, while others do nothing, and of another's.
+  Peak nodeRead, nodeLink;
   /// To the host (a CPU has none: 0).
   Peak link;
   double linkLatencySeconds = 0;

@@ -34,6 +34,8 @@ const IntField intFields[] = {
      [](const DeviceDesc &d) -> int64_t { return d.cores; }},
     {"numa_nodes", [](DeviceDesc &d, int64_t v) { d.numaNodes = int(v); },
      [](const DeviceDesc &d) -> int64_t { return d.numaNodes; }},
+    {"node_use", [](DeviceDesc &d, int64_t v) { d.nodeUse = NodeUse(v & 3); },
+     [](const DeviceDesc &d) { return int64_t(d.nodeUse); }},
     {"memory_bytes",
      [](DeviceDesc &d, int64_t v) { d.memoryBytes = uint64_t(v); },
      [](const DeviceDesc &d) { return int64_t(d.memoryBytes); }},
@@ -51,6 +53,8 @@ const PeakField peakFields[] = {
     {"float_ops", &DeviceDesc::float32, Peak::kAssumed},
     {"bf16_ops", &DeviceDesc::bf16, Peak::kAssumed},
     {"unpack_wps", &DeviceDesc::unpack, Peak::kAssumed},
+    {"node_read_bps", &DeviceDesc::nodeRead, Peak::kAssumedRead},
+    {"node_link_bps", &DeviceDesc::nodeLink, Peak::kAssumedRead},
     {"link_bps", &DeviceDesc::link, Peak::kAssumedRead},
 };
 const SecondsField secondsFields[] = {

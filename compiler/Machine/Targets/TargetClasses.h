@@ -23,9 +23,10 @@ struct PeakKey {
   Peak DeviceDesc::*peak;
 };
 inline constexpr PeakKey peakKeys[] = {
-    {"read", &DeviceDesc::read},     {"int8", &DeviceDesc::int8},
-    {"float", &DeviceDesc::float32}, {"bf16", &DeviceDesc::bf16},
-    {"unpack", &DeviceDesc::unpack}, {"link", &DeviceDesc::link}};
+    {"read", &DeviceDesc::read},          {"int8", &DeviceDesc::int8},
+    {"float", &DeviceDesc::float32},      {"bf16", &DeviceDesc::bf16},
+    {"unpack", &DeviceDesc::unpack},      {"link", &DeviceDesc::link},
+    {"node_read", &DeviceDesc::nodeRead}, {"node_link", &DeviceDesc::nodeLink}};
 std::string peakKey(const PeakKey &peak, std::string_view suffix);
 
 /// Names of the classes, in alphabetical order.

@@ -71,6 +71,12 @@ constexpr NumberKey numberKeys[] = {
     {"unpack_gweights", kGiga, 1e-3, 1e6, false, false,
      [](DeviceDesc &d, double v) { d.unpack.perSecond = v; },
      [](const DeviceDesc &d) { return d.unpack.perSecond; }},
+    {"node_read_gbps", kGiga, 0.01, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.nodeRead.perSecond = v; },
+     [](const DeviceDesc &d) { return d.nodeRead.perSecond; }},
+    {"node_link_gbps", kGiga, 0.001, 1e6, false, false,
+     [](DeviceDesc &d, double v) { d.nodeLink.perSecond = v; },
+     [](const DeviceDesc &d) { return d.nodeLink.perSecond; }},
     {"link_gbps", kGiga, 0.001, 1e5, false, false,
      [](DeviceDesc &d, double v) { d.link.perSecond = v; },
      [](const DeviceDesc &d) { return d.link.perSecond; }},
@@ -291,12 +297,20 @@ Status checkAgreement(const DeviceDesc &device, std::string_view isa,
                                    double(device.reservedBytes) / kGiB,
                                    double(device.memoryBytes) / kGiB));
   if (device.kind == DeviceKind::Cuda) {
+    if (device.numaNodes > 1 || device.nodeRead.perSecond > 0 ||
+        device.nodeLink.perSecond > 0)
+      return place.error("\"numa_nodes\", \"node_read_gbps\" and "
+                         "\"node_link_gbps\" are for a cpu");
     if (device.link.perSecond <= 0 || device.arch == 0)
       return place.error("a cuda device needs \"arch\" and \"link_gbps\"");
     if (!isa.empty())
       return place.error("\"isa\" is for a cpu; a cuda device has \"arch\"");
     return Status::ok();
   }
+  if (device.numaNodes == 1 &&
+      (device.nodeRead.perSecond > 0 || device.nodeLink.perSecond > 0))
+    return place.error("\"node_read_gbps\" and \"node_link_gbps\" are of "
+                       "several memory nodes, and \"numa_nodes\" is 1");
   if (device.link.perSecond > 0 || device.linkLatencySeconds > 0 ||
       device.arch != 0)
     return place.error("\"arch\", \"link_gbps\" and \"link_latency_us\" are "
