@@ -30,7 +30,7 @@
 // The other device, with what the op would take there of a token, beside what it
 // takes, and why it is not there.
 // REJECTED: moe.linear {{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" seconds [[CPU:[0-9.eE+-]+]] chosen "gpu0" seconds [[GPU:[0-9.eE+-]+]], "with the attention of the layer on cpu0 a request would take {{.*}} % longer">]
-// REJECTED: moe.rope {{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" {{.*}}, "no weights, so it runs where its layer's values are">]
+// REJECTED: moe.rope {{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" {{.*}}, "with the attention of the layer on cpu0 a request would take {{.*}} % longer">]
 // REJECTED: moe.experts {{.*}}moe.device = "gpu0"{{.*}}moe.rejected = [#moe.rejected<device "cpu0" for "" seconds {{.*}} chosen "gpu0" {{.*}}, "there is memory left for as many on gpu0">]
 // REJECTED: moe.experts {{.*}}moe.device = "cpu0"{{.*}}moe.rejected = [#moe.rejected<device "gpu0" for "" seconds {{.*}} chosen "cpu0" {{.*}}, "there is memory left for no more than 5 of 64 experts">]
 
