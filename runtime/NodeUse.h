@@ -1,5 +1,4 @@
-//===- NodeUse.h - A plan's use of memory nodes, on this machine -*- C++
-//-*-===//
+//===- NodeUse.h - How a plan uses memory nodes here ------------*- C++ -*-===//
 //
 // The compiler chooses how a machine with several memory nodes holds weights,
 // by what it knows of one (compiler/Machine/CostModel/MemoryNodes.h). Here that
