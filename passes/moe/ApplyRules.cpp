@@ -195,7 +195,7 @@ private:
   LogicalResult placeTensors(ModuleOp module, const moec::TargetDesc &target) {
     std::vector<std::string> texts(tensorRules.begin(), tensorRules.end());
     if (cpuMoeLayers != 0)
-      llvm::append_range(texts, cpuMoeRules(cpuMoeLayers));
+      texts.push_back(cpuMoeRule(cpuMoeLayers));
     if (texts.empty())
       return success();
     auto parsed = parseTensorRules(module, target, texts);

@@ -143,14 +143,16 @@ moe::parseTensorRules(ModuleOp module, const moec::TargetDesc &target,
   return rules;
 }
 
-std::vector<std::string> moe::cpuMoeRules(int64_t layers) {
-  constexpr char experts[] = "\\.ffn_(up|down|gate|gate_up)_(ch|)exps=CPU";
+std::string moe::cpuMoeRule(int64_t layers) {
+  // Experts in one tensor, or as in old files of Mixtral in one each.
+  std::string experts =
+      "\\.ffn_(up|down|gate|gate_up)(_(ch|)exps|\\.[0-9]+\\.)=CPU";
   if (layers < 0)
-    return {experts};
-  std::vector<std::string> rules;
+    return experts;
+  std::string first;
   for (int64_t layer = 0; layer < layers; ++layer)
-    rules.push_back("blk\\." + std::to_string(layer) + experts);
-  return rules;
+    first += (layer ? "|" : "") + std::to_string(layer);
+  return "blk\\.(" + first + ")" + experts;
 }
 
 FailureOr<TensorDevices> TensorDevices::create(ModuleOp module,

@@ -29,8 +29,9 @@ FailureOr<SmallVector<TensorRule>>
 parseTensorRules(ModuleOp module, const moec::TargetDesc &target,
                  ArrayRef<std::string> texts);
 
-/// The rules that --cpu-moe (`layers` < 0) and --n-cpu-moe stand for.
-std::vector<std::string> cpuMoeRules(int64_t layers);
+/// The rule that --cpu-moe (`layers` < 0) and --n-cpu-moe stand for: one, as
+/// layers without experts are among the first of many models.
+std::string cpuMoeRule(int64_t layers);
 
 /// Which rule decides about each tensor of a module.
 class TensorDevices {

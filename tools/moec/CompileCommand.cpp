@@ -339,7 +339,7 @@ void addCompileCommand(moetool::Tool &tool) {
       moetool::addNumber(*command, "--n-cpu-moe", r.cpuMoeLayers,
                          "Keep the routed experts of the first N layers on the "
                          "CPU (-ncmoe)",
-                         int64_t(1), int64_t(1) << 16)
+                         int64_t(1), int64_t(1) << 10)
           ->group("Decisions")
           ->excludes(cpuMoe);
   options->shaping.push_back(someMoe);
