@@ -407,21 +407,45 @@ TEST(FuseTest, ExpertsAreCombinedTileByTile) {
       "gemv_experts_1_q8_0__tiles0_experts_combine__all_rms_norm");
 }
 
+void smallOnes(Scene &s) {
+  uint64_t from = s.floats(128), y = s.out(128 * 4), x = s.inOut(128);
+  uint64_t normed = s.out(128 * 4);
+  s.add<OpCode::Copy>({at<uint8_t>(from), at<uint8_t>(y), 128 * 4, 0}, {from},
+                      {y});
+  s.add<OpCode::Add>({at<float>(x), at<float>(y), at<float>(x), 128}, {y}, {x});
+  s.add<OpCode::RmsNorm>(
+      {at<float>(x), 128, nullptr, at<float>(normed), 128, 1, 128, 1e-5f}, {x},
+      {normed});
+}
+
 // Without a product one block may do it all, and has nobody to count.
 TEST(FuseTest, SmallOnesInOneBlock) {
-  expectOneLaunch(
-      [](Scene &s) {
-        uint64_t from = s.floats(128), y = s.out(128 * 4), x = s.inOut(128);
-        uint64_t normed = s.out(128 * 4);
-        s.add<OpCode::Copy>({at<uint8_t>(from), at<uint8_t>(y), 128 * 4, 0},
-                            {from}, {y});
-        s.add<OpCode::Add>({at<float>(x), at<float>(y), at<float>(x), 128}, {y},
-                           {x});
-        s.add<OpCode::RmsNorm>(
-            {at<float>(x), 128, nullptr, at<float>(normed), 128, 1, 128, 1e-5f},
-            {x}, {normed});
-      },
-      "copy__all_add__all_rms_norm");
+  expectOneLaunch(smallOnes, "copy__all_add__all_rms_norm");
+}
+
+// What the host wrote before it set a flag is read after that, and what a
+// launch wrote is there before its own flag is. The software GPU does not see
+// which memory the host uses meanwhile, so that it is the code that is looked
+// at.
+TEST(FuseTest, FlagsOfMeetingsAreInOrderWithWhatTheyStandFor) {
+  if (!GpuTest::get().compiler)
+    GTEST_SKIP() << GpuTest::get().why;
+  Scene scene(softgpu::Schedule::Forward, 1, 1);
+  smallOnes(scene);
+  std::optional<cuda::Launch> launch = scene.fused();
+  ASSERT_TRUE(launch);
+  auto image = GpuTest::get().compiler->compile({launch->kernel, 89});
+  ASSERT_TRUE(image.isOk()) << image.status().message();
+  auto count = [&](const std::string &text) {
+    size_t found = 0, place = 0;
+    for (; (place = image->ptx.find(text, place)) != std::string::npos; ++place)
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(count("ld.acquire.sys."), 1u);
+  EXPECT_EQ(count("ld.relaxed.sys."), 1u); // The step's head, behind a flag.
+  EXPECT_EQ(count("st.release.sys."), 1u);
+  EXPECT_EQ(count(".sys."), 3u);
 }
 
 /// A cache of rows of `width` in pages that a scene has.
