@@ -1,6 +1,7 @@
 // Seconds of instructions on a made-up machine: exact sums.
 #include "compiler/Machine/CostModel/CostModel.h"
 
+#include "compiler/Machine/CostModel/MemoryNodes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -293,6 +294,36 @@ TEST_F(CostModelTest, LinksTakeTheirLatencyAndTheirShare) {
   device_.link = {20e9, 0.5, {}};
   device_.linkLatencySeconds = 1;
   EXPECT_DOUBLE_EQ(moec::transferSeconds(20e9, device_), 3);
+}
+
+TEST(MemoryNodesTest, EachUseReadsWhatItsPathsAllow) {
+  DeviceDesc cpu;
+  cpu.cores = 32;
+  cpu.numaNodes = 2;
+  cpu.memoryBytes = uint64_t(64) << 30;
+  cpu.read = {200e9, 1, {}};
+  cpu.nodeLink = {50e9, 1, {}};
+  cpu.int8 = {10e12, 0.5, {}};
+  auto readBy = [&](moec::NodeUse use) {
+    return moec::withNodes(cpu, use)->read.planned(0);
+  };
+  EXPECT_EQ(readBy(moec::NodeUse::Split), 200e9);
+  // Half of the bytes at 100 GB/s and half at the link's 50, by two nodes.
+  EXPECT_NEAR(readBy(moec::NodeUse::Interleaved), 400e9 / 3, 1);
+  EXPECT_EQ(readBy(moec::NodeUse::One), 100e9);
+  auto one = moec::withNodes(cpu, moec::NodeUse::One);
+  EXPECT_EQ(one->cores, 16);
+  EXPECT_EQ(one->memoryBytes, uint64_t(32) << 30);
+  EXPECT_EQ(one->int8.planned(0), 2.5e12);
+  // A link that is faster than a node's memory does not help.
+  cpu.nodeLink = {300e9, 1, {}};
+  EXPECT_NEAR(readBy(moec::NodeUse::Interleaved), 200e9, 1);
+  // What is not known is not guessed.
+  cpu.nodeLink = {};
+  EXPECT_FALSE(moec::withNodes(cpu, moec::NodeUse::Interleaved));
+  cpu.kernels.emplace_back();
+  EXPECT_FALSE(moec::withNodes(cpu, moec::NodeUse::One));
+  EXPECT_TRUE(moec::withNodes(cpu, moec::NodeUse::Split));
 }
 
 } // namespace
