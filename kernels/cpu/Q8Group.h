@@ -88,9 +88,10 @@ protected:
 
   /// Scores of query i with the `visible` rows that it sees, now weights; zero
   /// for other rows that are looked at.
-  void softmax(int64_t i, Range visible, float &most, float &sum) {
+  BlockWeights softmax(int64_t i, Range visible, float &most, float &sum) {
     float *p = scores + i * kGroup;
-    alpha[i] = softmaxBlock<S>(p, visible, shape.cap, most, sum);
+    BlockWeights weights = softmaxBlock<S>(p, visible, shape.cap, most, sum);
+    alpha[i] = weights.alpha;
     seenBegin[i] = int32_t(visible.begin);
     seenEnd[i] = int32_t(visible.end);
     const Range whole = wholeVectors<S>(visible);
@@ -98,6 +99,7 @@ protected:
       S::store(p + k, S::zero());
     for (int64_t k = whole.end; k < tiles * kKvTile; k += S::kWidth)
       S::store(p + k, S::zero());
+    return weights;
   }
 
   /// Whether `rowScale` must be made anew for query i and block b of the

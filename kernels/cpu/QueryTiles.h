@@ -79,7 +79,8 @@ public:
                kKeyTile);
     for (int64_t i = 0; i < tile.count; ++i)
       alpha[i] = softmaxBlock<S>(scores + i * kKeyTile, visible(i), cap,
-                                 tile.most[i], tile.sum[i]);
+                                 tile.most[i], tile.sum[i])
+                     .alpha;
     // What all queries see; the rest, on the diagonal and at the window's
     // begin, goes row by row, as a weight of zero would not hide a NaN.
     Range common{last.begin, first.end > last.begin ? first.end : last.begin};

@@ -7,6 +7,7 @@
 //   load, loadPart, store, storePart    floats; the parts take a lane count
 //   loadF16, loadBf16, storeF16, storeBf16    kWidth 16-bit floats
 //   zero, set, add, sub, mul, div, min, max, fma(a, b, c) = a * b + c, exp
+//   exp2                  2^x for x <= 0
 //   reduceAdd, reduceMax, reduceAdd4    over lanes; reduceAdd4 adds each of
 //                                       four vectors in reduceAdd's order
 //   sumOfLanes, storeFirst, kFloatTokens    for gemms (kWidth > 1): see
@@ -74,6 +75,22 @@ template <class S> MOE_INLINE typename S::Vec expOf(typename S::Vec x) {
   p = S::fma(p, r, S::set(1.6666665459e-1f));
   p = S::fma(p, r, S::set(5.0000001201e-1f));
   p = S::add(S::fma(p, S::mul(r, r), r), S::set(1.0f));
+  return S::scale(p, n);
+}
+
+/// 2^x for x <= 0, of a NaN one: what softmax makes of a difference takes half
+/// as long as by expOf. The polynomial, of the least relative error for
+/// |r| <= 1/2, is off by 1e-7; 2^-150 rounds to 0.
+template <class S> MOE_INLINE typename S::Vec exp2Of(typename S::Vec x) {
+  using Vec = typename S::Vec;
+  x = S::max(S::set(-150.0f), x);
+  Vec n = S::round(x);
+  Vec r = S::sub(x, n);
+  Vec p = S::fma(S::set(1.326472731e-3f), r, S::set(9.671512991e-3f));
+  p = S::fma(p, r, S::set(5.550733581e-2f));
+  p = S::fma(p, r, S::set(2.402224243e-1f));
+  p = S::fma(p, r, S::set(6.931470037e-1f));
+  p = S::fma(p, r, S::set(1.0f));
   return S::scale(p, n);
 }
 

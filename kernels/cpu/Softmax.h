@@ -18,15 +18,22 @@ template <class S> MOE_INLINE Range wholeVectors(Range range) {
           (range.end + S::kWidth - 1) / S::kWidth * S::kWidth};
 }
 
+/// What softmaxBlock tells of the scores it was given.
+struct BlockWeights {
+  float alpha; ///< What sums made with the former maximum are multiplied by.
+  float most;  ///< The largest weight.
+  float sum;   ///< Of the weights.
+};
+
 /// Turns the next scores of a query, those of `seen`, into weights
 /// exp(score - most), with the running `most` and `sum` kept up to date; others
 /// in their vectors, for which `scores` has room, into zeros. A `cap` other
-/// than 0 is put on scores first. The result is what sums made with the former
-/// maximum must be multiplied by.
+/// than 0 is put on scores first.
 template <class S>
-float softmaxBlock(float *scores, Range seen, float cap, float &most,
-                   float &sum) {
+BlockWeights softmaxBlock(float *scores, Range seen, float cap, float &most,
+                          float &sum) {
   using Vec = typename S::Vec;
+  constexpr float kLog2E = 1.44269504f;
   const Range whole = wholeVectors<S>(seen);
   if (cap != 0)
     for (int64_t i = whole.begin; i < whole.end; i += S::kWidth)
@@ -35,23 +42,36 @@ float softmaxBlock(float *scores, Range seen, float cap, float &most,
     scores[i] = kMinusInfinity;
   for (int64_t i = seen.end; i < whole.end; ++i)
     scores[i] = kMinusInfinity;
-  Vec biggest = S::set(most);
-  for (int64_t i = whole.begin; i < whole.end; i += S::kWidth)
+  Vec biggest = S::set(kMinusInfinity), others = biggest;
+  int64_t i = whole.begin;
+  for (; i + 2 * S::kWidth <= whole.end; i += 2 * S::kWidth) {
     biggest = S::max(S::load(scores + i), biggest);
-  float next = float(S::reduceMax(biggest));
+    others = S::max(S::load(scores + i + S::kWidth), others);
+  }
+  if (i < whole.end)
+    biggest = S::max(S::load(scores + i), biggest);
+  const float ofBlock = float(S::reduceMax(S::max(others, biggest)));
+  const bool rises = ofBlock > most;
+  const float next = rises ? ofBlock : most;
   // All scores so far minus infinity: any finite shift leaves weights of zero.
-  Vec shift = S::set(next == kMinusInfinity ? 0 : next);
+  const Vec shift = S::set(next == kMinusInfinity ? 0 : next);
+  auto weightOf = [&](Vec score) {
+    return S::exp2(S::mul(S::sub(score, shift), S::set(kLog2E)));
+  };
   Vec total = S::zero();
-  for (int64_t i = whole.begin; i < whole.end; i += S::kWidth) {
-    Vec p = S::exp(S::sub(S::load(scores + i), shift));
+  for (i = whole.begin; i < whole.end; i += S::kWidth) {
+    Vec p = weightOf(S::load(scores + i));
     total = S::add(total, p);
     S::store(scores + i, p);
   }
-  float alpha;
-  S::storePart(&alpha, S::exp(S::sub(S::set(most), shift)), 1);
+  // Of the former maximum and of the block's, one is the new one.
+  float lower;
+  S::storePart(&lower, weightOf(S::set(rises ? most : ofBlock)), 1);
+  BlockWeights block{rises ? lower : 1, rises ? 1 : lower,
+                     float(S::reduceAdd(total))};
   most = next;
-  sum = float(sum * alpha + S::reduceAdd(total));
-  return alpha;
+  sum = sum * block.alpha + block.sum;
+  return block;
 }
 
 template <class S> void divideRow(float *row, int64_t cols, float divisor) {

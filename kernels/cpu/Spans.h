@@ -66,6 +66,12 @@ struct SpanWork {
   int64_t groups() const { return (heads + atATime - 1) / atATime; }
 };
 
+/// What surrounds a span for the worker that has it.
+struct SpanReads {
+  bool asked;  ///< Its first rows were asked for while it read those before.
+  int64_t end; ///< Where it stops reading: its own end, or the next span's.
+};
+
 /// Heads of one token over a part of the cache, rows converted to floats: a
 /// block of kKeyTile rows becomes floats in L2 once and serves all heads; sums
 /// grow in the output, rescaled when a block raises the maximum (online
@@ -86,8 +92,8 @@ public:
   /// not yet divided by `sum`, with the maximum of the scores. The values of a
   /// latent are columns of its keys.
   void attend(const RingCache &cache, const float *q, int64_t head,
-              int64_t heads, Range positions, float *out, float *most,
-              float *sum) {
+              int64_t heads, Range positions, SpanReads, float *out,
+              float *most, float *sum) {
     const KvParts &parts = w.parts;
     for (int64_t at = positions.begin; at < positions.end; at += kKeyTile) {
       int64_t left = positions.end - at, n = left < kKeyTile ? left : kKeyTile;
@@ -100,7 +106,8 @@ public:
                  w.scale, scores, kKeyTile);
       for (int64_t h = 0; h < heads; ++h)
         alpha[h] = softmaxBlock<S>(scores + h * kKeyTile, {0, n}, w.cap,
-                                   most[h], sum[h]);
+                                   most[h], sum[h])
+                       .alpha;
       sumRows<S>({scores, kKeyTile}, heads, {at == positions.begin, alpha},
                  {values, valueStride}, n, parts.value, out, parts.value);
     }
@@ -122,8 +129,8 @@ public:
 
   /// See FloatSpan.
   void attend(const RingCache &cache, const float *q, int64_t head,
-              int64_t heads, Range positions, float *out, float *most,
-              float *sum) {
+              int64_t heads, Range positions, SpanReads reads, float *out,
+              float *most, float *sum) {
     const KvParts &parts = w.parts;
     encode(q, heads);
     products.setColumns(parts.keyAt(head) / kKvBlock,
@@ -131,10 +138,10 @@ public:
     const int64_t begin = positions.begin / kKvTile * kKvTile;
     for (int64_t at = begin; at < positions.end; at += kQ8Group) {
       int64_t left = positions.end - at, n = left < kQ8Group ? left : kQ8Group;
-      left -= n;
-      products.setGroup(cache, at, n, left < kQ8Group ? left : kQ8Group);
+      int64_t behind = reads.end - at - n;
+      products.setGroup(cache, at, n, behind < kQ8Group ? behind : kQ8Group);
       if constexpr (requires { products.readAhead(heads, true); })
-        products.readAhead(heads, at == begin);
+        products.readAhead(heads, at == begin && !reads.asked);
       products.score(heads);
       // The first tile may begin with rows that are not seen.
       Range seen{at == begin ? positions.begin - begin : 0, n};
@@ -174,6 +181,7 @@ void attendSpans(const SpanWork &w, const SequenceRows &sequence,
   const int64_t groups = w.groups(), perToken = spans.count * groups;
   Range share = causalShare(
       {1, sequence.count, perToken, sequence.position, w.window}, worker);
+  bool asked = false;
   for (int64_t item = share.begin; item < share.end;) {
     int64_t t = item / perToken, span, group, taken = 1;
     if (parts.kvHeads) {
@@ -193,8 +201,14 @@ void attendSpans(const SpanWork &w, const SequenceRows &sequence,
       heads = w.heads - head;
     Range visible = visibleTo(sequence.position + t, w.window);
     Range used = spans.of(visible);
+    const bool continued = asked;
+    asked = false;
     if (span < used.begin || span >= used.end)
       continue;
+    // The next item is of the token's next span, and its first head reads the
+    // same columns.
+    asked = item < share.end && span + 1 < used.end &&
+            (parts.kvHeads || taken == groups);
 
     int64_t token = sequence.begin + t;
     float *row = w.out + (token * w.splits + span) * w.outStride;
@@ -209,13 +223,16 @@ void attendSpans(const SpanWork &w, const SequenceRows &sequence,
       sum[h] = hasSinks ? 1 : 0;
     }
     int64_t first = spans.base + span * spans.length;
+    int64_t readEnd = first + (asked ? 2 : 1) * spans.length;
+    if (readEnd > visible.end)
+      readEnd = visible.end;
     if (visible.end > first + spans.length)
       visible.end = first + spans.length;
     if (visible.begin < first)
       visible.begin = first;
     float *out = row + head * parts.value;
     part.attend(cache, w.q + token * w.qStride + head * parts.key, head, heads,
-                visible, out, most, sum);
+                visible, {continued, readEnd}, out, most, sum);
     if (w.splits == 1)
       for (int64_t h = 0; h < heads; ++h)
         divideRow<S>(out + h * parts.value, parts.value, sum[h]);

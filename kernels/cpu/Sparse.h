@@ -255,7 +255,8 @@ private:
                scores, kKeyTile);
     for (int64_t h = 0; h < heads; ++h)
       alpha[h] =
-          softmaxBlock<S>(scores + h * kKeyTile, {0, held}, 0, most[h], sum[h]);
+          softmaxBlock<S>(scores + h * kKeyTile, {0, held}, 0, most[h], sum[h])
+              .alpha;
     sumRows<S>({scores, kKeyTile}, heads, {fresh, alpha}, {keys, keyStride},
                held, a.value, out, a.value);
     fresh = false;

@@ -63,6 +63,7 @@ struct Simd {
   static Vec min(Vec a, Vec b) { return a < b ? a : b; }
   static Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
   static Vec exp(Vec x) { return std::exp(x); }
+  static Vec exp2(Vec x) { return std::exp2(x); }
   static double reduceAdd(Vec v) { return v; }
   static double reduceMax(Vec v) { return v; }
   static void reduceAdd4(const Vec (&v)[4], double scale, float *out) {

@@ -1,6 +1,7 @@
 //===- LowerAttention.cpp - Lowerings of RoPE and attention ---------------===//
 
 #include "kernels/Scratch.h"
+#include "kernels/SpanCount.h"
 #include "passes/lower/LowerOps.h"
 
 using namespace mlir;
@@ -88,20 +89,18 @@ LogicalResult lowerAbsorbQuery(AbsorbQueryOp op, Steps steps,
   return success();
 }
 
-/// Spans even on a machine of few cores: they may be any number, and the end of
-/// the cache is a smaller part of the work.
-constexpr int64_t kMinSpans = 8;
-
 /// Spans into which attention cuts the cache so that a step of few tokens has
-/// work for all cores of a CPU. `groups` of heads are work for several already;
-/// a token sees `window` rows, or all.
-int64_t spansOf(int64_t groups, int64_t window, PhaseEmitter &emitter) {
+/// work for all cores of a CPU. `groups` of heads are work for several already,
+/// but where all read the same rows (`latent`) one core does them at once, if
+/// it can; a token sees `window` rows, or all.
+int64_t spansOf(int64_t groups, bool latent, int64_t window,
+                PhaseEmitter &emitter) {
   const moec::DeviceDesc &device =
       *emitter.tables().target().find(emitter.deviceName());
   PhaseAttr phase = emitter.phase();
   if (device.kind != moec::DeviceKind::Cpu)
     return 1;
-  int64_t wanted = std::max<int64_t>(device.cores, kMinSpans);
+  int64_t wanted = moek::fewestSpans(latent ? 1 : groups, device.cores);
   if (phase.getSequences() > 1) {
     // Each token has a cache of its own, of which groups of heads are work too;
     // more spans than the shortest step needs are sums for the longest.
@@ -131,7 +130,7 @@ LogicalResult lowerLatentAttention(LatentAttentionOp op, Steps steps,
   Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
   int64_t splits =
       spansOf((heads + moek::kLatentHeads - 1) / moek::kLatentHeads,
-              /*window=*/0, emitter);
+              /*latent=*/true, /*window=*/0, emitter);
   Value sums = spanSums(out, heads, latent, splits, emitter);
   for (const SelectedStep &step : steps)
     switch (step.step.op) {
@@ -169,7 +168,7 @@ LogicalResult lowerGqaAttention(GqaAttentionOp op, Steps steps,
   int64_t heads = op.getHeads(), value = op.getValue();
   int64_t window = op.getWindow();
   Value out = emitter.rows(emitter.label(), columnsOf(op.getResult()));
-  int64_t splits = spansOf(op.getKvHeads(), window, emitter);
+  int64_t splits = spansOf(op.getKvHeads(), /*latent=*/false, window, emitter);
   Value sums = spanSums(out, heads, value, splits, emitter);
   for (const SelectedStep &step : steps)
     switch (step.step.op) {

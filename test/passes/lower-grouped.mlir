@@ -31,8 +31,9 @@ module attributes {moe.target = #xeon, moe.files = [#file],
 // A window is as short as a span.
 // CHECK: plan.inst attention {{.*}} kv = %[[KV]], sinks = %{{.*}}, out = %[[A:.*]]) {heads = 6, kv_heads = 2, key = 16, value = 12, splits = 1, window = 16, scale = 2.500000e-01, softcap = 0.000000e+00}
 // CHECK-NOT: plan.inst latent_combine
-// CHECK: plan.inst attention {{.*}} kv = %[[KV]], out = %[[SPANS:.*]]) {heads = 6, kv_heads = 2, key = 16, value = 12, splits = 24, window = 0, scale = 2.500000e-01, softcap = 5.000000e+01}
-// CHECK: plan.inst latent_combine {{.*}} (x = %[[SPANS]], out = %{{.*}}) {heads = 6, latent = 12, splits = 24, window = 0}
+// Two groups of heads with rows of their own: one of 24 shares for each core.
+// CHECK: plan.inst attention {{.*}} kv = %[[KV]], out = %[[SPANS:.*]]) {heads = 6, kv_heads = 2, key = 16, value = 12, splits = 12, window = 0, scale = 2.500000e-01, softcap = 5.000000e+01}
+// CHECK: plan.inst latent_combine {{.*}} (x = %[[SPANS]], out = %{{.*}}) {heads = 6, latent = 12, splits = 12, window = 0}
 // CHECK: plan.inst linear {{.*}} bias = %[[RB:.*]], out = %[[LOGITS:.*]])
 // CHECK: plan.inst router {{.*}} (logits = %[[LOGITS]], ids
 // CHECK: plan.inst experts_gate_up {{.*}} gate = %[[GATE]], up = %[[UP]], gate_bias = %{{.*}}, up_bias = %{{.*}}, offsets = {{.*}} {top_k = 2, activation = 2}

@@ -62,13 +62,9 @@ public:
   /// Words of the weights of query i. Where the largest is below 1e-30, while
   /// the running sum is at least 1, all are zero.
   void weigh(int64_t i, Range visible, float &most, float &sum) {
-    softmax(i, visible, most, sum);
+    const float top = softmax(i, visible, most, sum).most;
     const float *p = scores + i * kGroup;
     int64_t end = tiles * kKvTile;
-    __m256 largest = _mm256_setzero_ps();
-    for (int64_t k = 0; k < end; k += Simd::kWidth)
-      largest = _mm256_max_ps(_mm256_load_ps(p + k), largest);
-    float top = Simd::reduceMax(largest);
     bool any = top > 1e-30f;
     unit[i] = any ? top / kMostWord : 0;
     __m256 inverse = _mm256_set1_ps(any ? kMostWord / top : 0);

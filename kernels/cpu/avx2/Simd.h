@@ -103,6 +103,7 @@ struct Simd : Folded<Simd> {
     return mul(mul(p, pow2(half)), pow2(_mm256_sub_epi32(whole, half)));
   }
   MOE_INLINE static Vec exp(Vec x) { return expOf<Simd>(x); }
+  MOE_INLINE static Vec exp2(Vec x) { return exp2Of<Simd>(x); }
 
   /// Four partial sums: lanes i, i + 4.
   MOE_INLINE static __m128 fold(Vec v) {

@@ -86,26 +86,28 @@ public:
   /// Words of the weights of query i; the quads of rows with one above a byte.
   /// Below 1e-30, where the running sum is at least 1, they are zero.
   void weigh(int64_t i, Range visible, float &runningMost, float &runningSum) {
-    softmax(i, visible, runningMost, runningSum);
+    const BlockWeights weights = softmax(i, visible, runningMost, runningSum);
     const auto seen = float(visible.end - visible.begin);
     const float *p = scores + i * kGroup;
     const int64_t count = tiles * kKvTile;
     const __m512i byteMost = _mm512_set1_epi32(255);
-    __m512 most = _mm512_setzero_ps(), sum = _mm512_setzero_ps();
-    for (int64_t k = 0; k < count; k += 16) {
-      most = _mm512_max_ps(most, _mm512_load_ps(p + k));
-      sum = _mm512_add_ps(sum, _mm512_load_ps(p + k));
-    }
-    float top = _mm512_reduce_max_ps(most);
+    const float top = weights.most;
     bool any = top > 1e-30f;
     // Of all, then without what exceeds that.
-    float bulk = kBulk / seen * _mm512_reduce_add_ps(sum);
+    float bulk = kBulk / seen * weights.sum;
     if (bulk < top) {
-      sum = _mm512_setzero_ps();
-      for (int64_t k = 0; k < count; k += 16)
-        sum = _mm512_add_ps(
-            sum, _mm512_min_ps(_mm512_load_ps(p + k), _mm512_set1_ps(bulk)));
-      bulk = kBulk / seen * _mm512_reduce_add_ps(sum);
+      // Two sums, as each waits for itself.
+      const __m512 limit = _mm512_set1_ps(bulk);
+      __m512 sum = _mm512_setzero_ps(), other = sum;
+      int64_t k = 0;
+      for (; k + 32 <= count; k += 32) {
+        sum = _mm512_add_ps(sum, _mm512_min_ps(_mm512_load_ps(p + k), limit));
+        other = _mm512_add_ps(other,
+                              _mm512_min_ps(_mm512_load_ps(p + k + 16), limit));
+      }
+      if (k < count)
+        sum = _mm512_add_ps(sum, _mm512_min_ps(_mm512_load_ps(p + k), limit));
+      bulk = kBulk / seen * _mm512_reduce_add_ps(_mm512_add_ps(sum, other));
     }
     float byte = bulk < top ? bulk : top;
     if (byte < top * (255.0f / 32767))

@@ -89,6 +89,7 @@ struct Simd : Folded<Simd> {
 
   MOE_INLINE static Vec scale(Vec p, Vec n) { return _mm512_scalef_ps(p, n); }
   MOE_INLINE static Vec exp(Vec x) { return expOf<Simd>(x); }
+  MOE_INLINE static Vec exp2(Vec x) { return exp2Of<Simd>(x); }
 
   /// Four partial sums: lanes i, i + 4, i + 8, i + 12.
   MOE_INLINE static __m128 fold(Vec v) {

@@ -33,6 +33,9 @@ StatusOr<HostMemory> HostMemory::allocate(uint64_t bytes,
                               humanBytes(double(available))));
   memory.base_ = base;
   memory.mapped_ = mapped.value();
+  // A wish. Attention reads the rows of one head after the other: from small
+  // pages, a long cache is read up to a fifth slower.
+  (void)::madvise(base, mapped.value(), MADV_HUGEPAGE);
   // The last page is a guard, and the memory ends where it begins.
   auto *guard = static_cast<std::byte *>(base) + mapped.value() - page;
   (void)::mprotect(guard, page, PROT_NONE);

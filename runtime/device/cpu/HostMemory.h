@@ -11,8 +11,9 @@
 
 namespace moert {
 
-/// Owns zeroed memory, aligned to a cache line. Pages cost memory only once
-/// touched, so that a long context is paid for as it fills. A guard page behind
+/// Owns zeroed memory, aligned to a cache line. Pages, huge ones where the
+/// system has them, cost memory only once touched, so that a long context is
+/// paid for as it fills. A guard page behind
 /// it turns an access beyond the end into a fault instead of damage.
 class HostMemory {
 public:

@@ -4,6 +4,7 @@
 #include "kernels/Activation.h"
 #include "kernels/KvCache.h"
 #include "kernels/Scratch.h"
+#include "kernels/SpanCount.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/MappedFile.h"
 
@@ -51,7 +52,7 @@ uint64_t memoryBytesFor(int threads, uint64_t asked) {
   uint64_t least = uint64_t(threads) * (64u << 20);
   uint64_t bytes = std::max(least, 4 * hostCaches().l3Bytes);
   uint64_t memory = hostMemoryBytes();
-  return memory == 0 ? least : std::min(bytes, memory / 8);
+  return memory == 0 ? least : std::min(bytes, memory / 16);
 }
 
 /// Larger than the cores' own caches, well inside the one they share.
@@ -105,8 +106,12 @@ StatusOr<KernelBench> KernelBench::create(int threads,
       HostMemory::allocate(bench.scratchEach_ * uint64_t(threads),
                            "the measurement of kernels' speed"));
   bench.tickets_.assign(size_t(threads) * kMostCalls, 0);
+  MOE_ASSIGN_OR_RETURN(
+      bench.caches_, HostMemory::allocate(share * uint64_t(threads),
+                                          "the measurement of kernels' speed"));
   bench.pool_->run([&](int32_t worker) {
-    std::memset(bench.weights_.data() + uint64_t(worker) * share, kFill, share);
+    for (HostMemory *memory : {&bench.weights_, &bench.caches_})
+      std::memset(memory->data() + uint64_t(worker) * share, kFill, share);
   });
   bench.queuedBefore_ = bench.pool_->secondsQueued();
   return bench;
@@ -359,7 +364,13 @@ double KernelBench::secondsOfLayers(const KernelInfo &driver,
   startOver();
   a.scale = 0.07f;
   a.q = input<float>(step.tokens * a.qStride);
-  a.splits = combine ? std::clamp(pool_->team(), 8, int(kLatentSplits)) : 1;
+  // As plans have it.
+  int64_t groups = 1;
+  if constexpr (requires { a.kvHeads; })
+    groups = a.kvHeads;
+  int64_t splits =
+      combine ? std::min(fewestSpans(groups, pool_->team()), kLatentSplits) : 1;
+  a.splits = int32_t(splits);
   a.outStride = a.heads * int64_t(combine ? value + 2 : value);
   a.out = output<float>(step.tokens * a.splits * a.outStride);
   LatentCombineArgs sum{};
@@ -370,11 +381,11 @@ double KernelBench::secondsOfLayers(const KernelInfo &driver,
   // A layer's cache each, out of the cache before its next turn.
   int64_t depth = step.position + step.tokens;
   auto bytes = uint64_t(kvBytes(type, width, depth) + 63) / 64 * 64;
-  size_t layers = std::clamp<size_t>(weights_.size() / bytes, 1, 64);
+  size_t layers = std::clamp<size_t>(caches_.size() / bytes, 1, 64);
   std::vector<Args> all(layers, a);
   std::vector<Call> calls;
   for (size_t i = 0; i < layers; ++i) {
-    all[i].kv = cacheView(type, weights_.data() + i * bytes, depth, width);
+    all[i].kv = cacheView(type, caches_.data() + i * bytes, depth, width);
     calls.push_back({resolveKernel(driver.name), &all[i], step});
     if (combine)
       calls.push_back({resolveKernel(combine->name), &sum, step});
@@ -436,8 +447,7 @@ MlaRates KernelBench::mla(const KernelInfo &driver, KvType type,
     };
     a.wk = keys ? matrix(0, kNope, kLatent) : matrix(0, kLatent, kNope);
     a.wv = matrix(2 << 20, kValue, kLatent);
-    a.kv = cacheView(type, weights_.data() + (4 << 20),
-                     step.position + step.tokens);
+    a.kv = cacheView(type, caches_.data(), step.position + step.tokens);
     return secondsOf({{resolveKernel(driver.name), &a, step}});
   };
   double products = 2.0 * depth * kHeads * (kNope + kValue) * kLatent;

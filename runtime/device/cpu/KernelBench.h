@@ -104,7 +104,9 @@ private:
 
   KernelRateOptions options_;
   std::unique_ptr<WorkerPool> pool_;
-  HostMemory weights_, inputs_, outputs_, scratch_;
+  /// Caches of keys and values are in large pages as plans' are, weights only
+  /// where files are mapped so.
+  HostMemory weights_, caches_, inputs_, outputs_, scratch_;
   uint64_t scratchEach_ = 0, inputsUsed_ = 0, outputsUsed_ = 0;
   std::vector<uint32_t> tickets_;
   double meeting_ = 0;

@@ -53,10 +53,10 @@ double KernelBench::secondsOfCaches(const KernelInfo &driver, const Args &a,
   // A layer's each, out of the cores' caches before its next turn.
   auto bytes = uint64_t(kvBytes(type, width, capacity) + 63) / 64 * 64;
   std::vector<Args> all(
-      std::clamp<size_t>(weights_.size() / bytes, 1, kMostLayers), a);
+      std::clamp<size_t>(caches_.size() / bytes, 1, kMostLayers), a);
   std::vector<Call> calls;
   for (size_t i = 0; i < all.size(); ++i) {
-    all[i].*cache = {reinterpret_cast<uint8_t *>(weights_.data()) + i * bytes,
+    all[i].*cache = {reinterpret_cast<uint8_t *>(caches_.data()) + i * bytes,
                      width, capacity, kvRowBytes(type, width), type};
     calls.push_back({resolveKernel(driver.name), &all[i], step});
   }
