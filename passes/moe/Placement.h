@@ -117,17 +117,38 @@ private:
   /// Groups by label and device; a missing one is null.
   using GroupIndex = llvm::DenseMap<std::pair<Attribute, Attribute>, int>;
   void addOp(Operation *op, PhaseAttr phase, GroupIndex &known);
-  void addFunction(func::FuncOp function, const Assignment &assignment,
-                   ArrayRef<ExpertSplit> splits,
+  /// What of a function does not depend on an assignment. Groups are -1 for
+  /// what has none, positions those of ops in the function.
+  struct ValueMemory {
+    int group, begin;
+    int64_t bytes;
+    SmallVector<std::pair<int, int>, 2> users; ///< Groups and positions.
+  };
+  struct OpMemory {
+    int group;
+    int64_t inside;
+    SmallVector<int64_t, 3> scratch;       ///< By device.
+    int64_t sumBytes = 0, choiceBytes = 0; ///< Of experts: result, ids.
+  };
+  struct FunctionMemory {
+    std::vector<ValueMemory> values;
+    std::vector<OpMemory> ops;
+  };
+  void numberWeights();
+  void addMemory(func::FuncOp function);
+  void addFunction(const FunctionMemory &function, const Assignment &assignment,
+                   ArrayRef<const ExpertSplit *> splitOf,
                    std::vector<DeviceUse> &use) const;
-  /// Where `op` runs; what has no group (arguments, returns) is the host's.
-  int deviceOf(Operation *op, const Assignment &assignment) const;
   int hostIndex() const { return int(target.devices.size()) - 1; }
 
   SmallVector<func::FuncOp> functions;
   const moec::TargetDesc &target;
   std::vector<OpGroup> groupList;
   llvm::DenseMap<Operation *, int> groupIndex;
+  /// Of each group: weights by number, and their bytes.
+  std::vector<SmallVector<std::pair<int, int64_t>, 2>> groupWeights;
+  size_t weightCount = 0;
+  std::vector<FunctionMemory> functionMemory;
   int64_t kvRowCount = 0;
   int64_t mostPositions = 0, mostSequences = 1; ///< Of a sequence, of a step.
 };

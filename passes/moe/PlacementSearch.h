@@ -1,16 +1,29 @@
 //===- PlacementSearch.h - Which device has which part ----------*- C++ -*-===//
 //
 // Parts of the model go to devices so that the predicted request is fastest
-// within everybody's memory. Looked at are: the first or the last layers on
-// GPUs, with the experts of some of them, by seconds saved per byte or in
-// order, with the head or without; layers in runs, one on each GPU. None of
-// these depends on how much memory there is, so that more of it never slows
-// their best. Single parts of that are then moved where it helps, and what is
-// left of each GPU's memory takes experts of layers whose other experts stay on
-// the host (SliceExperts.h): the first ones of a layer or two, or of many
-// layers those that a router profile has as used most. From a better start that
-// climb ends lower now and then: of a thousand random machines, more memory
-// slows three by some per cent.
+// within everybody's memory. Looked at are a fixed set of options:
+//
+//  * whole parts (PlacementCandidates.cpp): attention of the first or the last
+//    layers on GPUs, of these layers all FFNs and some experts, in order or by
+//    seconds saved per byte, with the head, the embedding, or without; or of
+//    all these parts those that save most per byte. On one GPU, or in runs of
+//    layers on the first few, divided by fixed shares;
+//  * each of these with some experts of layers whose others stay on the host
+//    (PlacementFill.cpp): the first ones of a layer or two, any number of them,
+//    or those that a router profile has as used most.
+//
+// Neither what is in the set nor what an option is predicted to take depends on
+// how much memory there is: that only decides which options are left, and the
+// fastest of these is found. So whatever memory is added, to GPUs or to the
+// host, no prediction gets slower. Nothing is changed about an option to make
+// it fit, and no step of the search starts from where another within the same
+// memory ended: either would undo this.
+//
+// This is of one graph. Forms of attention and elements of caches are those of
+// the device that attention was foreseen on (moe-foresee-devices), so that
+// where GPUs have room for the attention of some layers alone, more memory may
+// change the graph: of a hundred steps between random machines it slows one.
+// And with a profile experts are taken one GPU after the other, each by itself.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,13 +100,17 @@ private:
   /// One of a group's, of which a router profile is known.
   struct HotExpert {
     int group;
-    int64_t number, bytes;
+    int64_t number;
     double saved; ///< Seconds per byte.
   };
   /// Which parts are on GPUs, not yet on which.
   struct Selection {
     std::vector<bool> units;
     int64_t bytes = 0;
+  };
+  /// The first GPUs, or one, and how many parts of all bytes each has.
+  struct Division {
+    SmallVector<int> gpus, shares;
   };
 
   std::vector<Candidate> allCandidates() const;
@@ -103,24 +120,25 @@ private:
   void addUnit(PlacementUnit::Kind kind, std::optional<int64_t> layer,
                int group);
   Assignment assign(ArrayRef<int> unitDevices) const;
-  void addFamily(ArrayRef<int> gpus, std::vector<Candidate> &into) const;
-  void addCandidates(const Selection &selection, ArrayRef<int> gpus,
-                     std::vector<Candidate> &into) const;
+  void addFamily(ArrayRef<Division> divisions,
+                 std::vector<Candidate> &into) const;
   void addCandidate(std::vector<int> unitDevices,
                     std::vector<Candidate> &into) const;
-  std::vector<int> divide(const Selection &selection, ArrayRef<int> gpus,
-                          bool evenly) const;
-  void improve(Choice &choice) const;
-  void fill(Choice &choice, int gpu) const;
-  bool fillWith(Choice &choice, int group, int gpu) const;
-  void fillHot(Choice &choice, int gpu) const;
+  std::vector<int> divide(const Selection &selection,
+                          const Division &division) const;
+
+  double mostSaved(ArrayRef<int> unitDevices) const;
+  void fill(const Choice &whole, std::optional<Choice> &best) const;
+  ExpertSplit splitOf(int group, int gpu, int64_t count) const;
+  double secondsWithAll(const Choice &choice, int gpu,
+                        ArrayRef<int> groups) const;
+  std::optional<Choice> withFirst(const Choice &choice, int group,
+                                  int gpu) const;
+  void fillHot(const Choice &whole, std::optional<Choice> &best) const;
   std::optional<Choice> withHot(const Choice &choice, int gpu,
-                                ArrayRef<HotExpert> byGain,
-                                ArrayRef<int> groups) const;
-  void fillAll(Choice &choice) const;
-  std::optional<Choice> withoutExperts(ArrayRef<Candidate> sorted) const;
-  SmallVector<int> divisible(const Choice &choice, int gpu) const;
-  SmallVector<int> alternatives(const Choice &choice, int unit) const;
+                                ArrayRef<HotExpert> byGain) const;
+  bool takesHot(ArrayRef<int> unitDevices) const;
+  SmallVector<int> divisible(ArrayRef<int> unitDevices, int gpu) const;
   double savedPerByte(int unit, int gpu) const;
 
   const PlacementProblem &problem;
@@ -130,6 +148,7 @@ private:
   std::vector<PlacementUnit> unitList;
   std::vector<int> unitIndex;
   std::vector<Layer> layers;
+  SmallVector<int> heads, embeddings; ///< Units.
   /// Groups of no unit: where they go after, as the search goes on.
   std::vector<SmallVector<int, 2>> sources;
   /// Bytes that a device has whatever is chosen, and bytes that units share.

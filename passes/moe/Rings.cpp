@@ -73,6 +73,19 @@ int64_t moe::cacheBytesOf(CacheOpInterface op, int64_t rows) {
               : op.getCacheBytes(rows);
 }
 
+int64_t moe::kvPageBytes(ModuleOp module) {
+  int64_t most = 0;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    int64_t bytes = 0;
+    function.walk([&](CacheOpInterface op) {
+      if (ringRowsOf(op) == 0)
+        bytes += op.getCacheBytes(moek::kKvPage);
+    });
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 int64_t moe::stateBytes(ModuleOp module) {
   int64_t most = 0, slots = stateRowsOf(module);
   for (auto function : module.getOps<func::FuncOp>()) {

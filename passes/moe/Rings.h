@@ -15,6 +15,10 @@ int64_t ringRowsOf(CacheOpInterface op);
 /// Bytes of this cache: of its pages, `rows` rows in all, or of its rings.
 int64_t cacheBytesOf(CacheOpInterface op, int64_t rows);
 
+/// Bytes of a page of every layer's cache of the model graph, or of any of its
+/// phases.
+int64_t kvPageBytes(ModuleOp module);
+
 /// Of all rings and other states of the model graph, or of any of its phases.
 int64_t stateBytes(ModuleOp module);
 

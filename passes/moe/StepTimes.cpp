@@ -172,20 +172,18 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
   std::vector<double> free(size_t(devices), 0), link(size_t(devices), 0);
   std::vector<double> there(graph.values.size() * size_t(devices), -1);
   std::vector<double> finish(graph.nodes.size(), 0);
-  auto splitOf = [&](int group) {
-    return llvm::find_if(
-        splits, [&](const ExpertSplit &split) { return split.group == group; });
-  };
+  std::vector<const ExpertSplit *> splitOf(assignment.size());
+  for (const ExpertSplit &split : splits)
+    splitOf[split.group] = &split;
   auto homeOf = [&](int node) {
     int group = node < 0 ? -1 : graph.nodes[node].group;
     if (group < 0)
       return host;
     // The sum of a split layer's experts is where the first are. Of late ones
     // the next layer makes it: what it waits for is the rest's.
-    const auto *split = splitOf(group);
-    return split != splits.end() && !graph.nodes[node].isLate
-               ? split->device
-               : assignment[group];
+    const ExpertSplit *split = splitOf[group];
+    return split && !graph.nodes[node].isLate ? split->device
+                                              : assignment[group];
   };
   auto copy = [&](double made, double bytes, int from, int to) {
     double seconds = copySeconds(bytes, from, to);
@@ -217,9 +215,9 @@ double StepTimes::simulate(const Graph &graph, const Assignment &assignment,
   for (auto [i, node] : llvm::enumerate(graph.nodes)) {
     int device = homeOf(int(i));
     // A sum is one op, on whichever device has what is added up.
-    const auto *split =
-        node.group < 0 || node.isSum ? splits.end() : splitOf(node.group);
-    if (split == splits.end()) {
+    const ExpertSplit *split =
+        node.group < 0 || node.isSum ? nullptr : splitOf[node.group];
+    if (!split) {
       free[device] = finish[i] = startOf(node, device) + node.seconds[device];
     } else {
       int others = assignment[node.group], own = split->device;

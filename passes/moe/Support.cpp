@@ -5,7 +5,6 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
-#include "passes/moe/Rings.h"
 #include "passes/moe/StreamExperts.h"
 
 #include <algorithm>
@@ -52,19 +51,6 @@ int64_t moe::stateRowsOf(ModuleOp module) {
 
 bool moe::readsCache(Operation *op) {
   return llvm::any_of(op->getOperandTypes(), llvm::IsaPred<KvType>);
-}
-
-int64_t moe::kvPageBytes(ModuleOp module) {
-  int64_t most = 0;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    int64_t bytes = 0;
-    function.walk([&](CacheOpInterface op) {
-      if (ringRowsOf(op) == 0)
-        bytes += op.getCacheBytes(moek::kKvPage);
-    });
-    most = std::max(most, bytes);
-  }
-  return most;
 }
 
 Attribute moe::weightKey(Value weight) {

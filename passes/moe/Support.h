@@ -46,9 +46,6 @@ constexpr int64_t stateRowsOf(int64_t sequences) {
 int64_t stateRowsOf(ModuleOp module);
 /// Whether `op` is an attention, which reads the cache of a layer.
 bool readsCache(Operation *op);
-/// Bytes of a page of every layer's cache of the model graph, or of any of its
-/// phases.
-int64_t kvPageBytes(ModuleOp module);
 
 /// What identifies a weight, stored or computed, across functions.
 Attribute weightKey(Value weight);
