@@ -121,10 +121,16 @@ Status appendPart(std::string_view whole, std::string_view spec,
     }
   }
   auto qualify = [&](size_t from) {
+    bool seen[2] = {}; // A link, a size.
     for (std::string_view rest = qualifiers; !rest.empty();) {
       rest.remove_prefix(1);
       std::string_view qualifier = rest.substr(0, rest.find(':'));
       rest.remove_prefix(qualifier.size());
+      bool isSize = moert::parseSize(qualifier).isOk();
+      if (std::exchange(seen[isSize], true))
+        return Status(StatusCode::Usage,
+                      fmt::format("target {}: \"{}\" is a second {}", spec,
+                                  qualifier, isSize ? "size" : "link"));
       for (size_t i = from; i < devices.size(); ++i)
         MOE_RETURN_IF_ERROR(applyQualifier(qualifier, spec, devices[i]));
     }
