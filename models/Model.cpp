@@ -33,12 +33,13 @@ std::vector<ArchitectureInfo> supportedArchitectures() {
 }
 
 StatusOr<mlir::OwningOpRef<mlir::ModuleOp>>
-importModel(mlir::MLIRContext &context, const GgufModel &model) {
+importModel(mlir::MLIRContext &context, const GgufModel &model,
+            int64_t positions) {
   context.loadDialect<mlir::moe::MoeDialect, mlir::func::FuncDialect>();
   std::string supported;
   for (const Architecture &architecture : kArchitectures) {
     if (architecture.info.name == model.architecture()) {
-      ModelBuilder builder(context, model);
+      ModelBuilder builder(context, model, positions);
       MOE_RETURN_IF_ERROR(architecture.build(builder));
       return builder.finish();
     }

@@ -21,6 +21,9 @@ struct ArchitectureInfo {
 /// Those of Architectures.def, in its order.
 std::vector<ArchitectureInfo> supportedArchitectures();
 
+/// Positions of a sequence if nobody says how many, of a model that knows them.
+inline constexpr int64_t kDefaultContext = 4096;
+
 /// The graph of `model` in the `moe` dialect, whose dialects `context` loads.
 ///
 /// Functions: `@forward(tensor<?xi32>) -> tensor<?xHIDDENxf32>` from token ids
@@ -42,8 +45,11 @@ std::vector<ArchitectureInfo> supportedArchitectures();
 /// kernels and variants that are not implemented; messages name file, key or
 /// tensor, expected and found, and of another architecture what it has that no
 /// supported one does.
+///
+/// `positions`: the most of a sequence, by which LongRoPE goes.
 moert::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>>
-importModel(mlir::MLIRContext &context, const GgufModel &model);
+importModel(mlir::MLIRContext &context, const GgufModel &model,
+            int64_t positions = kDefaultContext);
 
 } // namespace moec
 

@@ -40,8 +40,9 @@ int64_t columnsOf(Value rows) {
   return cast<RankedTensorType>(rows.getType()).getShape().back();
 }
 
-ModelBuilder::ModelBuilder(MLIRContext &context, const GgufModel &model)
-    : model_(model), params_(model), builder_(&context),
+ModelBuilder::ModelBuilder(MLIRContext &context, const GgufModel &model,
+                           int64_t positions)
+    : model_(model), params_(model), positions_(positions), builder_(&context),
       module_(ModuleOp::create(builder_.getUnknownLoc())) {}
 
 //===----------------------------------------------------------------------===//

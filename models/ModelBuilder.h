@@ -34,11 +34,14 @@ int64_t columnsOf(mlir::Value rows);
 /// the pieces that architectures share. A weight `x` is the tensor `x.weight`.
 class ModelBuilder {
 public:
-  ModelBuilder(mlir::MLIRContext &context, const GgufModel &model);
+  /// For sequences of at most `positions`.
+  ModelBuilder(mlir::MLIRContext &context, const GgufModel &model,
+               int64_t positions);
 
   const GgufModel &file() const { return model_; }
   const HyperParams &params() const { return params_; }
   ModelFacts &facts() { return facts_; }
+  int64_t positions() const { return positions_; }
 
   /// Something a user should know: skipped, assumed, missing.
   void note(std::string text) { notes_.push_back(std::move(text)); }
@@ -180,6 +183,7 @@ private:
 
   const GgufModel &model_;
   HyperParams params_;
+  int64_t positions_;
   ModelFacts facts_;
   mlir::OpBuilder builder_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;

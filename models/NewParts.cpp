@@ -95,6 +95,8 @@ constexpr std::string_view kTensors[] = {"ssm_a",
                                          "post_norm",
                                          "pre_ffw_norm_2",
                                          "proj",
+                                         "rope_factors_long",
+                                         "rope_factors_short",
                                          "rope_freqs",
                                          "token_embd"};
 

@@ -31,24 +31,41 @@ StatusOr<double> readMagnitude(const HyperParams &params, double factor) {
   return (1 + 0.1 * std::log(factor)) * yarn;
 }
 
-/// The elements of rope_freqs, none without it.
-StatusOr<std::vector<mlir::moe::Real>> readDivisors(ModelBuilder &model,
-                                                    int64_t pairs) {
+/// The elements of a vector of divisors.
+StatusOr<std::vector<mlir::moe::Real>>
+readDivisors(ModelBuilder &model, const std::string &tensor, int64_t pairs) {
   std::vector<mlir::moe::Real> divisors;
-  if (!model.has("rope_freqs"))
-    return divisors;
-  MOE_ASSIGN_OR_RETURN(std::vector<float> values,
-                       model.floats("rope_freqs.weight", pairs));
+  MOE_ASSIGN_OR_RETURN(std::vector<float> values, model.floats(tensor, pairs));
   for (float value : values) {
     if (!std::isfinite(value) || value <= 0)
       return Status(StatusCode::InvalidFile,
-                    fmt::format("{}: tensor \"rope_freqs.weight\" holds {} at "
-                                "index {}, expected finite numbers above 0",
-                                model.file().paths().front(), value,
+                    fmt::format("{}: tensor \"{}\" holds {} at index {}, "
+                                "expected finite numbers above 0",
+                                model.file().paths().front(), tensor, value,
                                 divisors.size()));
     divisors.push_back(double(value));
   }
   return divisors;
+}
+
+/// LongRoPE's (arXiv 2402.13753): one list for contexts up to the one that the
+/// model was first trained with, another for longer ones. All positions of a
+/// plan turn alike, as rows of the cache stay what they were.
+StatusOr<std::vector<mlir::moe::Real>>
+readLongOrShort(ModelBuilder &model, int64_t original, int64_t pairs) {
+  int64_t positions = model.positions();
+  if (int64_t trained = model.facts().contextLength)
+    positions = std::min(positions, trained);
+  const bool isLong = positions > original;
+  const char *const names[] = {"rope_factors_short.weight",
+                               "rope_factors_long.weight"};
+  model.skipTensors(names[!isLong]);
+  model.note(
+      fmt::format("a context of {} positions turns by {}; one {} than {} "
+                  "by {}",
+                  positions, names[isLong], isLong ? "no longer" : "longer",
+                  original, names[!isLong]));
+  return readDivisors(model, names[isLong], pairs);
 }
 } // namespace
 
@@ -91,14 +108,25 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
     rope.yarnFactor = factor;
   } else if (type == "linear") {
     MOE_ASSIGN_OR_RETURN(factor, params.positive("rope.scaling.factor"));
+  } else if (type == "longrope") {
+    MOE_ASSIGN_OR_RETURN(
+        original,
+        params.integer("rope.scaling.original_context_length", 1, INT32_MAX));
+    MOE_ASSIGN_OR_RETURN(magnitude,
+                         params.positive("rope.scaling.attn_factor", 1.0));
   } else if (type != "none") {
     return params.error(
         StatusCode::Unsupported, "rope.scaling.type",
-        fmt::format("is \"{}\"; supported: none, linear, yarn", type));
+        fmt::format("is \"{}\"; supported: none, linear, yarn, longrope",
+                    type));
   }
   std::vector<mlir::moe::Real> divisors;
-  if (*traits.suffix == 0) {
-    MOE_ASSIGN_OR_RETURN(divisors, readDivisors(model, dim / 2));
+  if (type == "longrope") {
+    MOE_ASSIGN_OR_RETURN(divisors, readLongOrShort(model, original, dim / 2));
+    original = 0;
+  } else if (*traits.suffix == 0 && model.has("rope_freqs")) {
+    MOE_ASSIGN_OR_RETURN(divisors,
+                         readDivisors(model, "rope_freqs.weight", dim / 2));
   }
   rope.attr = mlir::moe::RopeAttr::get(
       model.tokenIds().getContext(), dim, base, factor, original, fast, slow,

@@ -30,8 +30,10 @@ struct RopeTraits {
 
 /// The keys rope.dimension_count (without which it is `headDim`, if that is
 /// known), rope.freq_base and rope.scaling.*: no scaling, linear (angles
-/// divided by the factor) or YaRN (arXiv 2309.00071); and the tensor
-/// rope_freqs, a divisor of each frequency (Llama 3.1).
+/// divided by the factor), YaRN (arXiv 2309.00071) or LongRoPE, whose divisors
+/// of each frequency are the tensor rope_factors_short or, for more positions
+/// than rope.scaling.original_context_length, rope_factors_long; otherwise the
+/// tensor rope_freqs has divisors (Llama 3.1).
 moert::StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
                                std::optional<int64_t> headDim = {});
 

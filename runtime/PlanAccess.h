@@ -11,6 +11,7 @@
 #include "runtime/schema/OpTable.h"
 #include "runtime/schema/plan_generated.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <set>
@@ -65,10 +66,15 @@ inline const fb::Kv *firstKv(const fb::Plan &plan, bool perSequence) {
   return nullptr;
 }
 
-/// Rows of each layer's cache: of all sequences, in whole pages.
+/// Rows of each layer's cache: of all sequences, in whole pages. Where no layer
+/// has one, pages number positions alone: those of a context of each sequence,
+/// up to 64 of a million tokens.
 inline int64_t kvRows(const fb::Plan &plan) {
-  const fb::Kv *first = firstKv(plan, false);
-  return first ? first->capacity() : 0;
+  if (const fb::Kv *first = firstKv(plan, false))
+    return first->capacity();
+  return std::min<int64_t>(kvPagesOf(plan.context()) * plan.sequences(),
+                           1 << 20) *
+         moek::kKvPage;
 }
 
 /// Rows of each layer's state; 0 where no layer has one.

@@ -55,8 +55,6 @@ using mlir::moe::MlaForm;
 using mlir::moe::Objective;
 using mlir::moe::WeightsMode;
 
-constexpr int64_t kDefaultContext = 4096;
-
 template <typename T> using Words = std::pair<std::string_view, T>;
 constexpr Words<MlaForm> mlaForms[] = {{"auto", MlaForm::Auto},
                                        {"none", MlaForm::None},
@@ -359,7 +357,9 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   CompileReport &report = lowered.report;
   mlir::OwningOpRef<mlir::ModuleOp> &module = lowered.module;
   report.output = outputOf(request);
-  MOE_ASSIGN_OR_RETURN(module, importModel(context, model));
+  MOE_ASSIGN_OR_RETURN(
+      module, importModel(context, model,
+                          request.context ? request.context : kDefaultContext));
   report.notes = target.notes;
   if (request.emit == Emit::Moe) {
     MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
@@ -376,8 +376,10 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   MOE_RETURN_IF_ERROR(fillOptions(request, positions, options));
   if (!request.rulesFile.empty()) {
     MOE_ASSIGN_OR_RETURN(ModuleRules rules,
-                         readModuleRules(request.rulesFile, tensorsOf(*module),
-                                         target, request.allowUnmatchedRules));
+                         readModuleRules(request.rulesFile,
+                                         model.architecture(),
+                                         tensorsOf(*module), target,
+                                         request.allowUnmatchedRules));
     for (const std::string &rule : rules.tensorRules)
       options.tensorRules.push_back(rule);
     std::ranges::move(rules.notes, std::back_inserter(report.notes));

@@ -37,11 +37,20 @@ constexpr Leaf kOfLayers[] = {
     {"attn_k_norm", "self_attn.k_norm", ModuleKind::Norm},
     {"attn_output", "self_attn.o_proj", ModuleKind::Linear},
     {"attn_sinks", "self_attn", ModuleKind::Attention},
+    {"attn_qkv", "self_attn.qkv_proj", ModuleKind::Linear},
+    {"attn_gate", "linear_attn.in_proj_z", ModuleKind::Linear},
+    {"ssm_in", "linear_attn.in_proj_qkvz", ModuleKind::Linear},
+    {"ssm_ba", "linear_attn.in_proj_ba", ModuleKind::Linear},
+    {"ssm_beta", "linear_attn.in_proj_b", ModuleKind::Linear},
+    {"ssm_alpha", "linear_attn.in_proj_a", ModuleKind::Linear},
+    {"ssm_norm", "linear_attn.norm", ModuleKind::Norm},
+    {"ssm_out", "linear_attn.out_proj", ModuleKind::Linear},
     {"ffn_gate_inp", "mlp.gate", ModuleKind::Gate},
     {"exp_probs_b", "mlp.gate", ModuleKind::Gate},
     {"ffn_gate_exps", "mlp.experts", ModuleKind::Experts},
     {"ffn_up_exps", "mlp.experts", ModuleKind::Experts},
     {"ffn_down_exps", "mlp.experts", ModuleKind::Experts},
+    {"ffn_gate_up_exps", "mlp.experts", ModuleKind::Experts},
     {"ffn_gate_shexp", "mlp.shared_experts.gate_proj", ModuleKind::Linear},
     {"ffn_up_shexp", "mlp.shared_experts.up_proj", ModuleKind::Linear},
     {"ffn_down_shexp", "mlp.shared_experts.down_proj", ModuleKind::Linear},
@@ -50,6 +59,47 @@ constexpr Leaf kOfLayers[] = {
     {"ffn_up", "mlp.up_proj", ModuleKind::Linear},
     {"ffn_down", "mlp.down_proj", ModuleKind::Linear},
 };
+
+/// What models of an architecture call the beginnings of those names.
+struct Spelling {
+  std::string_view architecture, module, own;
+};
+constexpr Spelling kSpellings[] = {
+    {"llama", "mlp.gate", "block_sparse_moe.gate"},
+    {"llama", "mlp.experts", "block_sparse_moe.experts"},
+    {"minimax-m2", "mlp.gate", "block_sparse_moe.gate"},
+    {"minimax-m2", "mlp.experts", "block_sparse_moe.experts"},
+    {"qwen2moe", "mlp.shared_experts", "mlp.shared_expert"},
+    {"qwen3next", "mlp.shared_experts", "mlp.shared_expert"},
+    {"qwen35moe", "mlp.shared_experts", "mlp.shared_expert"},
+    {"gpt-oss", "mlp.gate", "mlp.router"},
+    {"qwen3next", "self_attn.qkv_proj", "linear_attn.in_proj_qkv"},
+    {"qwen35moe", "self_attn.qkv_proj", "linear_attn.in_proj_qkv"},
+    {"qwen35", "self_attn.qkv_proj", "linear_attn.in_proj_qkv"},
+};
+
+std::string spelled(std::string_view architecture, std::string_view module) {
+  for (const Spelling &spelling : kSpellings) {
+    std::string_view rest = module;
+    if (spelling.architecture != architecture ||
+        !rest.starts_with(spelling.module))
+      continue;
+    rest.remove_prefix(spelling.module.size());
+    if (rest.empty() || rest[0] == '.')
+      return std::string(spelling.own) + std::string(rest);
+  }
+  return std::string(module);
+}
+
+/// "ffn_up_exps" of "ffn_up.3": old files have a tensor for each expert.
+std::string stacked(std::string_view tensor) {
+  size_t dot = tensor.find('.');
+  bool isExpert =
+      dot != tensor.npos && dot + 1 < tensor.size() &&
+      tensor.find_first_not_of("0123456789", dot + 1) == tensor.npos;
+  return isExpert ? std::string(tensor.substr(0, dot)) + "_exps"
+                  : std::string(tensor);
+}
 
 const Leaf *find(auto &leaves, std::string_view tensor) {
   for (const Leaf &leaf : leaves)
@@ -62,9 +112,11 @@ const Leaf *find(auto &leaves, std::string_view tensor) {
 ModuleKind kindOfPart(std::string_view part, const Leaf &leaf) {
   if (part == "model")
     return ModuleKind::Model;
-  if (part == "self_attn")
+  if (part == "self_attn" || part == "linear_attn")
     return ModuleKind::Attention;
-  if (part == "shared_experts")
+  if (part == "block_sparse_moe")
+    return ModuleKind::Moe;
+  if (part == "shared_experts" || part == "shared_expert")
     return ModuleKind::Mlp;
   if (part == "mlp") // A dense layer's has its projections in it.
     return leaf.tensor == "ffn_gate" || leaf.tensor == "ffn_up" ||
@@ -75,7 +127,8 @@ ModuleKind kindOfPart(std::string_view part, const Leaf &leaf) {
 }
 } // namespace
 
-std::vector<Module> modulesOf(std::string_view tensor) {
+std::vector<Module> modulesOf(std::string_view architecture,
+                              std::string_view tensor) {
   // "blk.3.attn_q.weight" without its end.
   tensor = tensor.substr(0, tensor.find_last_of('.'));
   std::string path;
@@ -85,10 +138,11 @@ std::vector<Module> modulesOf(std::string_view tensor) {
   } else if (tensor.starts_with("blk.")) {
     tensor.remove_prefix(4);
     size_t dot = tensor.find('.');
-    if (dot == tensor.npos || !(leaf = find(kOfLayers, tensor.substr(dot + 1))))
+    if (dot == tensor.npos ||
+        !(leaf = find(kOfLayers, stacked(tensor.substr(dot + 1)))))
       return {};
-    path =
-        fmt::format("model.layers.{}.{}", tensor.substr(0, dot), leaf->module);
+    path = fmt::format("model.layers.{}.{}", tensor.substr(0, dot),
+                       spelled(architecture, leaf->module));
   } else {
     return {};
   }
@@ -111,6 +165,7 @@ std::optional<ModuleKind> kindOfClass(std::string_view name) {
       {"Linear", ModuleKind::Linear},
       {"RMSNorm", ModuleKind::Norm},
       {"Attention", ModuleKind::Attention},
+      {"GatedDeltaNet", ModuleKind::Attention},
       {"SparseMoeBlock", ModuleKind::Moe},
       {"SparseMoEBlock", ModuleKind::Moe},
       {"MoE", ModuleKind::Moe},

@@ -32,9 +32,11 @@ struct Module {
   ModuleKind kind;
 };
 
-/// The modules that a tensor of a GGUF file is in, from the outermost to the
-/// one whose weight it is; empty for a tensor that no module is known of.
-std::vector<Module> modulesOf(std::string_view tensor);
+/// The modules that a tensor of a GGUF file of `architecture` is in, from the
+/// outermost to the one whose weight it is; empty for a tensor that no module
+/// is known of.
+std::vector<Module> modulesOf(std::string_view architecture,
+                              std::string_view tensor);
 
 /// What modules of a class are, by the end of its name
 /// ("torch.nn.modules.linear.Linear"); absent for a class that is not known.

@@ -1,6 +1,7 @@
 #include "compiler/Driver/ModuleRules.h"
 
 #include "compiler/Driver/ModuleNames.h"
+#include "llvm/ADT/StringRef.h"
 #include "passes/moe/NamePattern.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Suggest.h"
@@ -66,11 +67,17 @@ public:
         text.size());
     loaded_ = yaml_parser_load(&parser, &document_);
     Status status;
-    if (!loaded_)
+    yaml_document_t next;
+    if (!loaded_ || !yaml_parser_load(&parser, &next)) {
       status = error(parser.problem_mark.line + 1,
                      fmt::format("is no YAML: {}", parser.problem
                                                        ? parser.problem
                                                        : "nothing is in it"));
+    } else {
+      if (const yaml_node_t *more = yaml_document_get_root_node(&next))
+        status = error(*more, "begins a second document; put all rules in one");
+      yaml_document_delete(&next);
+    }
     yaml_parser_delete(&parser);
     return status;
   }
@@ -132,6 +139,16 @@ private:
   bool loaded_ = false;
 };
 
+/// As YAML 1.1 has it, which Python reads.
+std::optional<bool> flagOf(std::string_view word) {
+  std::string small = llvm::StringRef(word).lower();
+  if (small == "true" || small == "yes" || small == "on")
+    return true;
+  if (small == "false" || small == "no" || small == "off")
+    return false;
+  return std::nullopt;
+}
+
 struct Operator {
   std::string_view name;
   bool onCpu, onGpu;
@@ -148,13 +165,16 @@ constexpr Operator kOperators[] = {
     {"KLinearFP8", false, true},
     {"QuantizedLinearMarlin", false, true},
     {"QuantizedLinearTorch", true, true},
+    {"VLinearMarlin", false, true},
 };
 
 /// Turns a file's rules into what they say of tensors.
 class Reader {
 public:
-  Reader(const std::string &path, const TargetDesc &target)
-      : path(path), document(path), target(target) {}
+  Reader(const std::string &path, std::string_view architecture,
+         const TargetDesc &target)
+      : path(path), document(path), architecture(architecture), target(target) {
+  }
 
   StatusOr<ModuleRules> read(const Names &tensors, bool allowUnmatched) {
     MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, kMostBytes));
@@ -193,12 +213,11 @@ private:
     MOE_RETURN_IF_ERROR(readReplace(*parts["replace"], rule));
     if (auto it = parts.find("recursive"); it != parts.end()) {
       std::string word = Document::scalar(*it->second).value_or("");
-      bool yes = word == "True" || word == "true",
-           no = word == "False" || word == "false";
-      if (!yes && !no)
+      std::optional<bool> flag = flagOf(word);
+      if (!flag)
         return document.error(*it->second, "recursive is True or False, not " +
                                                moert::quoted(word));
-      rule.recursive = yes;
+      rule.recursive = *flag;
     }
     return rule;
   }
@@ -237,12 +256,12 @@ private:
     if (!parts.contains("kwargs"))
       return Status::ok();
     MOE_ASSIGN_OR_RETURN(
-        auto words,
-        document.entries(*parts["kwargs"], "kwargs",
-                         {"generate_device", "prefill_device", "generate_op",
-                          "prefill_op", "out_device", "device", "transfer_map",
-                          "per_layer_prefill_intput_threshold",
-                          "absorb_for_prefill", "n_routed_experts"}));
+        auto words, document.entries(
+                        *parts["kwargs"], "kwargs",
+                        {"generate_device", "prefill_device", "generate_op",
+                         "prefill_op", "out_device", "device", "transfer_map",
+                         "per_layer_prefill_intput_threshold",
+                         "absorb_for_prefill", "n_routed_experts", "backend"}));
     std::map<std::string, std::string> devices;
     for (const char *key :
          {"device", "generate_device", "prefill_device", "out_device"})
@@ -341,7 +360,7 @@ private:
   /// The rule of a tensor, if there is one.
   Status decide(const std::string &tensor) {
     Rule *decision = nullptr;
-    for (const Module &module : modulesOf(tensor)) {
+    for (const Module &module : modulesOf(architecture, tensor)) {
       if (seen.insert(module.name).second)
         names.push_back(module.name);
       decision = nullptr;
@@ -418,6 +437,7 @@ private:
 
   const std::string &path;
   Document document;
+  std::string_view architecture;
   const TargetDesc &target;
   std::vector<Rule> rules;
   Names names; ///< Of modules that were met.
@@ -428,10 +448,11 @@ private:
 } // namespace
 
 StatusOr<ModuleRules> readModuleRules(const std::string &path,
+                                      std::string_view architecture,
                                       const Names &tensors,
                                       const TargetDesc &target,
                                       bool allowUnmatched) {
-  return Reader(path, target).read(tensors, allowUnmatched);
+  return Reader(path, architecture, target).read(tensors, allowUnmatched);
 }
 
 } // namespace moec

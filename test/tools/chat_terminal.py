@@ -184,6 +184,10 @@ def check_turns(checks, plan):
     new = 1 + len(checks.tokens(plan, "\nand then"))
     stats = chat.say("/stats")
     assert re.search(rf" {new} new tokens .* (\d\d+) were known", stats), (new, stats)
+    # What begins anew has all of the context.
+    chat.say("/reset")
+    stats = chat.say("/stats")
+    assert re.search(r"context: +0 of \d+ tokens", stats), stats
     assert chat.end() == 0
 
 

@@ -20,8 +20,10 @@ public:
   static constexpr int32_t kMixed = 2 * kKeyHeads * kKey + kHeads * kValue;
   static constexpr double kEps = 1e-3, kScale = 0.4;
 
-  explicit DeltaPlan(const std::string &isa, int32_t slots = 6)
-      : SmallModel(kHidden, kVocab, kContext, isa, kEps) {
+  /// `attends`: with the layer that has a cache.
+  explicit DeltaPlan(const std::string &isa, int32_t slots = 6,
+                     bool attends = true)
+      : SmallModel(kHidden, kVocab, kContext, isa, kEps), attends_(attends) {
     weight("mix", {1, kMixed, kHidden});
     weight("beta", {1, kHeads, kHidden});
     weight("alpha", {1, kHeads, kHidden});
@@ -32,8 +34,9 @@ public:
     weight("wq", {1, 2 * kDim, kHidden});
     weight("wk", {1, kDim, kHidden});
     weight("wo", {1, kHidden, kDim});
-    refs["kv"] =
-        builder.kv(moek::gqaKvWidth(1, kDim, kDim), moek::KvType::F32, 12);
+    if (attends_)
+      refs["kv"] =
+          builder.kv(moek::gqaKvWidth(1, kDim, kDim), moek::KvType::F32, 12);
     refs["state"] = builder.state(
         moek::deltaStateWidth(kTaps, kMixed, kHeads, kKey, kValue), slots);
     builder.plan.sequences = kSequences;
@@ -53,15 +56,19 @@ public:
       inputs.push_back(product("mix", n));
       add(h, product("o", delta(S, convolution(inputs), product("beta", n),
                                 product("alpha", n))));
-      n = norm(h);
-      keys.push_back(product("wk", n));
-      add(h, product("wo", attention(product("wq", n), keys)));
+      if (attends_) {
+        n = norm(h);
+        keys.push_back(product("wk", n));
+        add(h, product("wo", attention(product("wq", n), keys)));
+      }
       result.push_back(product("out", h));
     }
     return result;
   }
 
 private:
+  bool attends_;
+
   void body(const std::string &name, int32_t least, int32_t most) {
     PhaseBuilder p = builder.phase(name, least, most);
     auto w = [&](const char *weight) { return refs.at(weight); };
@@ -88,6 +95,8 @@ private:
             moek::deltaStateBegin(kTaps, kMixed), 1},
            {kEps});
     p.emit("linear", {o, w("o"), none, h}, {1});
+    if (!attends_)
+      return;
     p.emit("rms_norm", {h, w("norm"), n}, {1}, {kEps});
     p.emit("linear", {n, w("wq"), none, both}, {0});
     p.emit("regroup", {both, q}, {1, 0, kDim, 0, 0});

@@ -27,6 +27,27 @@ TEST_F(StatesTest, SequencesBesideOthersKeepTheirOwn) {
   expectStepsOfMany({5, 12, 19});
 }
 
+// No layer caches rows: pages number the positions of what states remember.
+TEST_F(StatesTest, NeedNoCacheBesideThem) {
+  Engine &engine = openOn(bestIsa(), 6, /*attends=*/false);
+  Tokens text = textOf(4, 2 * kPage + 30);
+  Sequence a = engine.sequence();
+  EXPECT_EQ(append(a, text), 2 * kPage + 30);
+  Sequence b = engine.sequence();
+  EXPECT_EQ(append(b, text), 30);
+  ASSERT_TRUE(b.rewind(2 * kPage + 9).isOk());
+  EXPECT_EQ(append(b, {7}), 9 + 1);
+  std::string file = folder_.path() + "/b.seq";
+  ASSERT_TRUE(b.save(file).isOk());
+  a = engine.sequence();
+  b = engine.sequence();
+  auto restored = engine.restore(file);
+  ASSERT_TRUE(restored.isOk()) << restored.status().message();
+  EXPECT_EQ(append(*restored, {3}), 1);
+  *restored = engine.sequence();
+  expectStepsOfMany({5, DeltaPlan::kContext - 3, 19});
+}
+
 // A slot is used again as it was left.
 TEST_F(StatesTest, ANewSequenceBeginsAtZero) {
   Engine &engine = open(1);

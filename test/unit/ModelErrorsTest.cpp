@@ -156,10 +156,9 @@ TEST_F(ModelErrors, RopeBaseWithoutALogarithm) {
 }
 
 TEST_F(ModelErrors, RopeScaling) {
-  expectFailure(
-      [](TinyDeepseek &m) { m.keys["rope.scaling.type"] = "longrope"; },
-      StatusCode::Unsupported,
-      "is \"longrope\"; supported: none, linear, yarn");
+  expectFailure([](TinyDeepseek &m) { m.keys["rope.scaling.type"] = "su"; },
+                StatusCode::Unsupported,
+                "is \"su\"; supported: none, linear, yarn, longrope");
   expectFailure([](TinyDeepseek &m) { m.keys["rope.scaling.type"] = "yarn"; },
                 StatusCode::InvalidFile,
                 "key \"deepseek2.rope.scaling.factor\" is missing");

@@ -19,7 +19,7 @@ struct Transformer : testing::Test {
     auto model =
         moec::GgufModel::open(tiny.build().write(dir.file("tiny.gguf")));
     EXPECT_TRUE(model.isOk()) << model.status().message();
-    auto imported = moec::importModel(context, *model);
+    auto imported = moec::importModel(context, *model, positions);
     if (!imported)
       return imported.status();
     module = *std::move(imported);
@@ -64,6 +64,7 @@ struct Transformer : testing::Test {
     return op ? op.getRef().getName().str() : "";
   }
 
+  int64_t positions = moec::kDefaultContext;
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
   moetest::TempDir dir;
   mlir::OwningOpRef<mlir::ModuleOp> module;

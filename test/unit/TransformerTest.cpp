@@ -263,6 +263,31 @@ TEST_F(Transformer, YarnMultipliesWhatTurns) {
   EXPECT_FALSE(ropeOf(gptOss).getRounded());
 }
 
+// As the elements are zero in a file without data, the tensor that is read is
+// the one that is refused.
+TEST_F(Transformer, LongRopeGoesByThePositionsOfThePlan) {
+  TinyTransformer tiny("llama");
+  tiny.keys["rope.scaling.type"] = "longrope";
+  expectFailure(tiny, StatusCode::InvalidFile,
+                "llama.rope.scaling.original_context_length\" is missing");
+  tiny.keys["rope.scaling.original_context_length"] = uint32_t(64);
+  tiny.add("rope_factors_short", {16});
+  tiny.add("rope_factors_long", {16});
+  tiny.keys["context_length"] = uint32_t(256);
+  auto expectRead = [&](int64_t plan, const std::string &tensor) {
+    positions = plan;
+    expectFailure(tiny, StatusCode::InvalidFile,
+                  "tensor \"" + tensor + "\" holds 0 at index 0");
+  };
+  expectRead(64, "rope_factors_short.weight");
+  expectRead(65, "rope_factors_long.weight");
+  // No plan is for more than the model was trained with.
+  tiny.keys["context_length"] = uint32_t(64);
+  expectRead(moec::kDefaultContext, "rope_factors_short.weight");
+  tiny.tensors.erase("rope_factors_short.weight");
+  expectFailure(tiny, StatusCode::InvalidFile, "rope_factors_short.weight");
+}
+
 // Without tensor data the file reads as zeros.
 TEST_F(Transformer, DivisorsOfZero) {
   TinyTransformer tiny("llama");
@@ -380,9 +405,8 @@ TEST_F(Transformer, ScalesOfWeights) {
   EXPECT_TRUE(find<moe::ScaleOp>("blk.1.attn_output_scale")
                   .getX()
                   .getDefiningOp<moe::LinearOp>());
-  EXPECT_TRUE(find<moe::ScaleOp>("output_scale")
-                  .getX()
-                  .getDefiningOp<moe::LmHeadOp>());
+  EXPECT_TRUE(
+      find<moe::ScaleOp>("output_scale").getX().getDefiningOp<moe::LmHeadOp>());
   auto experts = find<moe::ExpertsOp>("blk.1.ffn_experts");
   EXPECT_EQ(tensorOf(experts.getUpScale()), "blk.1.ffn_up_exps.scale");
   EXPECT_FALSE(experts.getGateScale());
@@ -413,9 +437,10 @@ TEST_F(Transformer, ScalesBesideBiases) {
                 "has a bias");
   tiny.tensors.erase("blk.0.ffn_down_exps.scale");
   tiny.tensors["blk.0.ffn_gate_inp.scale"] = {{1}};
-  expectFailure(tiny, StatusCode::Unsupported,
-                "tensor \"blk.0.ffn_gate_inp.scale\" multiplies a weight, which "
-                "is not supported for this architecture");
+  expectFailure(
+      tiny, StatusCode::Unsupported,
+      "tensor \"blk.0.ffn_gate_inp.scale\" multiplies a weight, which "
+      "is not supported for this architecture");
 }
 
 //===----------------------------------------------------------------------===//

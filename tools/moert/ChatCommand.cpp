@@ -69,6 +69,9 @@ private:
   std::vector<int32_t> heardTokens_;
   GenerateStats stats_;
   int32_t known_ = 0;
+  /// The conversation has begun anew, and nothing of it was evaluated: what the
+  /// sequence has is another's.
+  bool isNew_ = true;
 };
 
 void Chat::showStats() const {
@@ -78,7 +81,8 @@ void Chat::showStats() const {
                 "context:   {:5} of {} tokens\n",
                 stats_.promptTokens, stats_.promptSeconds, stats_.promptRate(),
                 known_, stats_.generatedTokens, stats_.decodeSeconds,
-                stats_.decodeRate(), sequence_.position(), engine_.context());
+                stats_.decodeRate(), isNew_ ? 0 : sequence_.position(),
+                engine_.context());
 }
 
 /// Notes that the sequence and the pending token are `text`; the prompt's part
@@ -138,6 +142,7 @@ Status Chat::answer() {
                      .first;
   known_ = int32_t(differs - tokens.begin());
   MOE_RETURN_IF_ERROR(sequence_.rewind(known_));
+  isNew_ = false;
   ReplyPrinter printer(text, flags_.chat, false);
   heardText_.clear();
   size_t promptBytes = text.size();
@@ -180,9 +185,11 @@ bool Chat::command(std::string_view line) {
     moetool::noteText(kHelp);
   } else if (name == "/reset") {
     conversation_.reset();
+    isNew_ = true;
   } else if (name == "/system") {
     conversation_.reset();
     conversation_.setSystem(argument);
+    isNew_ = true;
   } else if (name == "/stats") {
     showStats();
   } else if (name == "/save" || name == "/load") {
@@ -195,8 +202,10 @@ bool Chat::command(std::string_view line) {
     } else {
       StatusOr<Conversation> loaded = Conversation::load(argument);
       status = loaded.status();
-      if (loaded)
+      if (loaded) {
         conversation_ = *std::move(loaded);
+        isNew_ = true;
+      }
     }
   } else if (name == "/think") {
     constexpr std::string_view modes[] = {"show", "hide", "off", "force"};
