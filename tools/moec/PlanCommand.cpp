@@ -1,9 +1,10 @@
 #include "compiler/Driver/Driver.h"
+#include "compiler/Driver/PlacedRules.h"
 #include "runtime/base/Page.h"
 #include "runtime/base/Text.h"
 #include "tools/common/Json.h"
-#include "tools/common/Numbers.h"
 #include "tools/moec/Commands.h"
+#include "tools/moec/ShapingOptions.h"
 
 #include <memory>
 
@@ -87,6 +88,8 @@ void printTable(const std::vector<Row> &rows) {
 }
 
 Status run(const Options &options) {
+  MOE_ASSIGN_OR_RETURN(std::vector<std::string> place,
+                       readRules(options.request.place));
   std::vector<Row> rows;
   bool anyFits = false;
   Status failed;
@@ -95,6 +98,7 @@ Status run(const Options &options) {
       CompileRequest request = options.request;
       request.model = model;
       request.target = target;
+      request.place = place;
       request.emit = Emit::Forecast;
       auto report = compileModel(request);
       // A misspelt name is no property of a machine.
@@ -133,31 +137,7 @@ void addPlanCommand(moetool::Tool &tool) {
       ->required()
       ->delimiter(',')
       ->allow_extra_args(false);
-  moetool::addNumber(*command, "-c,--ctx", r.context,
-                     "Context in tokens; 0: the model's, at most 4096",
-                     int64_t(0), int64_t(1) << 24);
-  moetool::addNumber(*command, "-u,--ubatch", r.ubatch,
-                     "Most tokens of a prefill step", int64_t(1),
-                     int64_t(1) << 16);
-  command->add_option("--kv-type", r.kvType, "Elements of the KV cache");
-  command
-      ->add_option("--optimize-for", r.optimizeFor, "What placement makes fast")
-      ->check(CLI::IsMember({"decode", "prefill", "balanced"}));
-  moetool::addNumber(*command, "--typical-prompt", r.typicalPrompt,
-                     "Tokens of a typical prompt", int64_t(1),
-                     int64_t(1) << 20);
-  command
-      ->add_option("--override-tensor", r.tensorRules,
-                   "REGEX=DEVICE[,...], as of compile (-ot)")
-      ->allow_extra_args(false);
-  command->add_flag_callback(
-      "--cpu-moe", [&r] { r.cpuMoeLayers = -1; },
-      "Keep routed experts on the CPU (-cmoe)");
-  moetool::addNumber(*command, "--n-cpu-moe", r.cpuMoeLayers,
-                     "Those of the first N layers (-ncmoe)", int64_t(1),
-                     int64_t(1) << 16);
-  command->add_flag("--allow-unmatched-rules", r.allowUnmatchedRules,
-                    "Go on where a rule about tensors places none");
+  addShapingOptions(*command, r);
   command->add_flag("--json", options->json, "A list with one object each");
 }
 
