@@ -66,6 +66,8 @@ def check_contents(page):
 
 
 def check_table(page):
+    # Sentences have room: whole lines, not a word each.
+    assert page.run("document.querySelector('#ops-body .why').offsetWidth") > 400
     order = column(page, 0)
     click = "document.querySelectorAll('#ops-head button')[{}].click()"
     sort = lambda index: page.run(f"document.querySelectorAll('#ops-head th')[{index}].getAttribute('aria-sort')")
@@ -95,7 +97,7 @@ def check_rejected(page):
     assert page.run("document.querySelector('#ops-body details').open")
     assert page.run("document.documentElement.scrollWidth <= innerWidth")
     find = "const rejected = document.getElementById('ops-text'); rejected.value = '{}'; rejected.dispatchEvent(new Event('input'))"
-    page.run(find.format("weights=reference"))
+    page.run(find.format("rows16"))
     assert 0 < len(column(page, 0)) and all("alternative" in text for text in column(page, 9)), column(page, 9)
     page.run("rejected.value = ''; rejected.dispatchEvent(new Event('input'))")
 
