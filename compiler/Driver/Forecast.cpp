@@ -24,12 +24,18 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
   for (Forecast::Device &device : forecast.devices)
     byName[device.name] = &device;
 
+  // Of prompts, the phase of the longest steps: see ExplainSummary::prefill.
+  mlir::plan::PhaseOp longest;
+  for (auto phase : body.getOps<mlir::plan::PhaseOp>())
+    if (phase.getName() == "streamed_prefill" ||
+        (phase.getName() == "prefill" && !longest))
+      longest = phase;
   double token = 0, prefill = 0, most = 0;
   // Seconds of a token by device and part, in all layers together.
   std::map<std::pair<std::string, std::string>, double> parts;
   for (auto entry : body.getOps<mlir::plan::ExplainOp>()) {
     double seconds = entry.getSeconds().convertToDouble();
-    if (entry.getPhase() == "prefill")
+    if (longest && entry.getPhase() == longest.getName())
       prefill += seconds;
     if (entry.getPhase() != "decode" && entry.getPhase() != "logits")
       continue;
@@ -39,9 +45,8 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
       parts[{it->first, entry.getPart().str()}] += seconds;
     }
   }
-  for (auto phase : body.getOps<mlir::plan::PhaseOp>())
-    if (phase.getName() == "prefill" && prefill > 0)
-      forecast.prefillRate = double(phase.getMaxTokens()) / prefill;
+  if (prefill > 0)
+    forecast.prefillRate = double(longest.getMaxTokens()) / prefill;
   if (token > 0)
     forecast.decodeRate = 1 / token;
   for (const auto &[name, seconds] : parts)

@@ -112,7 +112,7 @@ std::string expertsOf(const fb::Plan &plan) {
 }
 
 std::string ubatchOf(const ExplainSummary &summary) {
-  const PhaseCost *prefill = summary.phase("prefill");
+  const PhaseCost *prefill = summary.prefill();
   return prefill ? std::to_string(prefill->maxTokens) : "none";
 }
 

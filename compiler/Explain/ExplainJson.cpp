@@ -174,7 +174,7 @@ Json gpuJson(const GpuCode &code) {
 } // namespace
 
 Json planJson(const fb::Plan &plan, const ExplainSummary &summary) {
-  const PhaseCost *prefill = summary.phase("prefill");
+  const PhaseCost *prefill = summary.prefill();
   Json json = {{"model", string(plan.model_name())},
                {"architecture", string(plan.architecture())},
                {"parameters", plan.parameters()},

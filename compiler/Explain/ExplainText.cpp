@@ -12,7 +12,8 @@ namespace moec {
 
 namespace {
 
-void modelGroup(Page &page, const fb::Plan &plan) {
+void modelGroup(Page &page, const fb::Plan &plan,
+                const ExplainSummary &summary) {
   page.group("plan");
   page.line("model", printable(text(plan.model_name())));
   std::string shape =
@@ -29,10 +30,8 @@ void modelGroup(Page &page, const fb::Plan &plan) {
   if (plan.sequences() > 1)
     page.line("sequences",
               fmt::format("{} decoded together", plan.sequences()));
-  for (uint32_t i = 0; i < count(plan.phases()); ++i)
-    if (text(plan.phases()->Get(i)->name()) == "prefill")
-      page.line("ubatch",
-                fmt::format("{} tokens", plan.phases()->Get(i)->max_tokens()));
+  if (const PhaseCost *prefill = summary.prefill())
+    page.line("ubatch", fmt::format("{} tokens", prefill->maxTokens));
   page.line("compiler", printable(text(plan.compiler())));
   if (!text(plan.options()).empty())
     page.line("options", escaped(text(plan.options())));
@@ -105,10 +104,9 @@ void speedGroup(Page &page, const ExplainSummary &summary) {
   page.group("predicted speed");
   auto prefill = summary.prefillRate(), decode = summary.decodeRate();
   if (prefill)
-    page.line("prefill",
-              fmt::format("{}: {} take {}", rateText(*prefill),
-                          stepText(*summary.phase("prefill")),
-                          humanSeconds(summary.phase("prefill")->seconds)));
+    page.line("prefill", fmt::format("{}: {} take {}", rateText(*prefill),
+                                     stepText(*summary.prefill()),
+                                     humanSeconds(summary.prefill()->seconds)));
   if (decode)
     page.line("decode",
               fmt::format("{}: {}, logits included, takes {} a token",
@@ -259,7 +257,7 @@ std::string explainText(const fb::Plan &plan, bool full) {
   ExplainSummary summary(plan);
   Reasons reasons(summary.phases);
   Page page;
-  modelGroup(page, plan);
+  modelGroup(page, plan, summary);
   memoryGroup(page, summary, plan);
   speedGroup(page, summary);
   for (const PhaseCost &phase : summary.phases)

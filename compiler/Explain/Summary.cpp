@@ -188,8 +188,13 @@ static std::optional<double> rateOf(const PhaseCost *phase) {
   return double(phase->step.tokens) / phase->seconds;
 }
 
+const PhaseCost *ExplainSummary::prefill() const {
+  const PhaseCost *streamed = phase("streamed_prefill");
+  return streamed ? streamed : phase("prefill");
+}
+
 std::optional<double> ExplainSummary::prefillRate() const {
-  return rateOf(phase("prefill"));
+  return rateOf(prefill());
 }
 
 std::optional<double> ExplainSummary::batchRate() const {

@@ -83,7 +83,11 @@ struct ExplainSummary {
   std::vector<PhaseCost> phases;
 
   const PhaseCost *phase(std::string_view name) const;
-  /// Tokens of a prompt per second. None without a prefill phase or a time.
+  /// Of the longest steps of prompts, those of --ubatch tokens: where experts
+  /// are streamed to a GPU they have a phase of their own. Null without one.
+  const PhaseCost *prefill() const;
+  /// Tokens of a prompt per second, in such steps. None without a prefill phase
+  /// or a time.
   std::optional<double> prefillRate() const;
   /// Seconds from one generated token to the next, and its inverse: the step
   /// plus the logits of each of its tokens. None without a decode phase or a

@@ -114,13 +114,25 @@ int64_t ExpertStreaming::slotBytes() const {
   return most;
 }
 
-int64_t ExpertStreaming::mostSlotBytes(func::FuncOp prefill,
-                                       const moec::DeviceDesc &host,
-                                       const moec::DeviceDesc &gpu) {
-  return ExpertStreaming(
-             prefill,
-             [&](Operation *op) { return isa<ExpertsOp>(op) ? &host : &gpu; })
-      .slotBytes();
+int64_t ExpertStreaming::keptBytes(ExpertsOp op) {
+  int64_t bytes = 0;
+  for (Value operand : op->getOperands())
+    if (isWeight(operand) && operand != op.getGate() && operand != op.getUp() &&
+        operand != op.getDown())
+      bytes += getTensorBytes(cast<RankedTensorType>(operand.getType()));
+  return bytes;
+}
+
+int64_t ExpertStreaming::mostBytes(func::FuncOp prefill,
+                                   const moec::DeviceDesc &host,
+                                   const moec::DeviceDesc &gpu) {
+  ExpertStreaming all(prefill, [&](Operation *op) {
+    return isa<ExpertsOp>(op) ? &host : &gpu;
+  });
+  int64_t bytes = all.slotBytes();
+  for (Candidate candidate : all.candidates)
+    bytes += keptBytes(candidate.op);
+  return bytes;
 }
 
 bool ExpertStreaming::pays(int64_t rows) const {

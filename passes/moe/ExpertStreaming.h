@@ -48,10 +48,12 @@ public:
   static int64_t slotBytes(ExpertsOp op);
   /// Of all of them, one layer after the other.
   int64_t slotBytes() const;
-  /// Of all experts of the phase that `gpu` could do if they were `host`'s.
-  static int64_t mostSlotBytes(func::FuncOp prefill,
-                               const moec::DeviceDesc &host,
-                               const moec::DeviceDesc &gpu);
+  /// Bytes of what a GPU has of a layer's experts for good: biases and scales.
+  static int64_t keptBytes(ExpertsOp op);
+  /// What `gpu` needs for all experts of the phase that it could do if they
+  /// were `host`'s: slots, and what it keeps.
+  static int64_t mostBytes(func::FuncOp prefill, const moec::DeviceDesc &host,
+                           const moec::DeviceDesc &gpu);
 
 private:
   bool pays(int64_t rows) const;

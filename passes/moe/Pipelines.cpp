@@ -74,8 +74,7 @@ void moe::buildCompilePipeline(OpPassManager &manager,
     manager.addPass(createForeseeDevicesPass(trial));
   }
   addPlacement(manager, options);
-  if (options.streamExperts != 0)
-    manager.addPass(createStreamExpertsPass(options.streamExperts));
+  manager.addPass(createStreamExpertsPass(options.streamExperts));
   // Placement is of whole layers' experts, the same in all phases.
   if (options.deferExperts != 0)
     manager.addPass(createDeferExpertsPass({.experts = options.deferExperts}));

@@ -55,8 +55,15 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     moec::TargetDesc besideSlots = *target;
     std::optional<PlacementSearch> beside;
     if (leaveSlots(module, besideSlots)) {
-      beside.emplace(problem, besideSlots, times);
-      Choice other = beside->run();
+      Choice other;
+      // What activations grow by is known of a choice alone.
+      constexpr int kTries = 5;
+      for (int i = 0; i < kTries; ++i) {
+        beside.emplace(problem, besideSlots, times);
+        other = beside->run();
+        if (!leaveMore(module, *target, problem, other, besideSlots))
+          break;
+      }
       if (other.fits && streamedSeconds(module, *target, problem, other) <
                             streamedSeconds(module, *target, problem, choice))
         choice = std::move(other);
@@ -85,22 +92,21 @@ private:
     for (moec::DeviceDesc &device : target.devices) {
       if (device.kind != moec::DeviceKind::Cuda)
         continue;
-      int64_t slots =
-          ExpertStreaming::mostSlotBytes(prefill, target.host(), device);
-      device.reservedBytes += uint64_t(slots);
-      any |= slots > 0;
+      int64_t bytes =
+          ExpertStreaming::mostBytes(prefill, target.host(), device);
+      device.reservedBytes += uint64_t(bytes);
+      any |= bytes > 0;
     }
     return any;
   }
 
-  /// Of the mix, with experts streamed where the module's steps do; beyond all
-  /// numbers where they are to be and a GPU has no room for slots.
-  double streamedSeconds(ModuleOp module, const moec::TargetDesc &target,
-                         const PlacementProblem &problem,
-                         const Choice &choice) const {
-    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
-    ExpertStreaming streaming(
-        prefill, [&](Operation *op) -> const moec::DeviceDesc * {
+  static ExpertStreaming streamingOf(ModuleOp module,
+                                     const moec::TargetDesc &target,
+                                     const PlacementProblem &problem,
+                                     const Choice &choice) {
+    return ExpertStreaming(
+        module.lookupSymbol<func::FuncOp>(kPrefillName),
+        [&](Operation *op) -> const moec::DeviceDesc * {
           int group = problem.groupOf(op);
           bool isHot =
               llvm::any_of(choice.splits, [&](const ExpertSplit &split) {
@@ -109,13 +115,63 @@ private:
           return group < 0 || isHot ? nullptr
                                     : &target.devices[choice.assignment[group]];
         });
+  }
+
+  /// Bytes that each device lacks for the choice with its experts streamed: for
+  /// slots, what is kept beside them, and activations of what the GPU does
+  /// then.
+  static std::vector<int64_t> lacking(const moec::TargetDesc &target,
+                                      const PlacementProblem &problem,
+                                      const Choice &choice,
+                                      const ExpertStreaming &streaming) {
+    std::vector<int64_t> kept(target.devices.size()), slots(kept), lack(kept);
+    auto there = choice.assignment;
     for (const ExpertStreaming::Candidate &c : streaming.all()) {
-      const DeviceUse &use = choice.use[size_t(c.gpu - target.devices.data())];
-      if (use.total() + ExpertStreaming::slotBytes(c.op) >
-          int64_t(c.gpu->budgetBytes()))
+      auto gpu = size_t(c.gpu - target.devices.data());
+      kept[gpu] += ExpertStreaming::keptBytes(c.op);
+      slots[gpu] = std::max(slots[gpu], ExpertStreaming::slotBytes(c.op));
+      there[problem.groupOf(c.op)] = int(gpu);
+    }
+    std::vector<DeviceUse> streamed = problem.memoryUse(there, choice.splits);
+    for (size_t i = 0; i < lack.size(); ++i) {
+      if (slots[i] == 0)
+        continue;
+      DeviceUse use = choice.use[i];
+      use.activations = std::max(use.activations, streamed[i].activations);
+      use.staging = std::max(use.staging, streamed[i].staging);
+      lack[i] =
+          std::max<int64_t>(0, use.total() + kept[i] + slots[i] -
+                                   int64_t(target.devices[i].budgetBytes()));
+    }
+    return lack;
+  }
+
+  /// Leaves devices in `besideSlots` so much less than the choice uses as it
+  /// lacks; false where it lacks nothing.
+  static bool leaveMore(ModuleOp module, const moec::TargetDesc &target,
+                        const PlacementProblem &problem, const Choice &choice,
+                        moec::TargetDesc &besideSlots) {
+    std::vector<int64_t> lack = lacking(
+        target, problem, choice, streamingOf(module, target, problem, choice));
+    for (auto [device, use, bytes] :
+         llvm::zip_equal(besideSlots.devices, choice.use, lack))
+      if (bytes > 0)
+        device.reservedBytes +=
+            uint64_t(int64_t(device.budgetBytes()) - use.total() + bytes);
+    return llvm::any_of(lack, [](int64_t bytes) { return bytes > 0; });
+  }
+
+  /// Of the mix, with experts streamed where the module's steps do; beyond all
+  /// numbers where they are to be and a GPU has no room for slots.
+  double streamedSeconds(ModuleOp module, const moec::TargetDesc &target,
+                         const PlacementProblem &problem,
+                         const Choice &choice) const {
+    ExpertStreaming streaming = streamingOf(module, target, problem, choice);
+    for (int64_t bytes : lacking(target, problem, choice, streaming))
+      if (bytes > 0)
         return streamExperts > 0 ? std::numeric_limits<double>::infinity()
                                  : choice.predicted.request;
-    }
+    auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
     PromptSteps steps = promptSteps(mixOf().prompt, phaseOf(prefill));
     if (streaming.empty() || steps.tokens < streamExperts)
       return choice.predicted.request;

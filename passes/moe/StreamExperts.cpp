@@ -23,7 +23,8 @@ struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
 
   Option<int64_t> rows{*this, "rows",
                        llvm::cl::desc("The shortest step that streams experts; "
-                                      "-1: where it pays; 0: none"),
+                                      "-1: where it pays; 0: none, and a note "
+                                      "where it would"),
                        llvm::cl::init(-1)};
 
   void runOnOperation() override {
@@ -32,9 +33,11 @@ struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
     if (failed(target))
       return signalPassFailure();
     auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
-    if (rows == 0 || !prefill)
+    if (!prefill)
       return;
     ExpertStreaming streaming(prefill, *target);
+    if (rows == 0)
+      return suggest(module, streaming, phaseOf(prefill));
     if (streaming.empty()) {
       StringRef none = "no experts are on the CPU that a GPU with their "
                        "layer's router could do: there are none to stream";
@@ -64,6 +67,30 @@ struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
   }
 
 private:
+  /// Long prompts would be a different matter: who did not ask is told, where
+  /// a long step is shorter by a third and by a second at least.
+  static void suggest(ModuleOp module, const ExpertStreaming &streaming,
+                      PhaseAttr phase) {
+    constexpr int64_t kLongStep = 4096;
+    int64_t longest = std::max(phase.getMaxTokens(),
+                               std::min(phase.getContextLength(), kLongStep));
+    int64_t from = streaming.empty() ? 0 : streaming.crossover();
+    if (from == 0 || from > longest)
+      return;
+    ExpertStreaming::Seconds seconds = streaming.secondsOf(longest);
+    if (seconds.host < 1.5 * seconds.streamed ||
+        seconds.host < seconds.streamed + 1)
+      return;
+    addNote(
+        module,
+        "long prompts would be faster with --stream-experts auto --ubatch " +
+            Twine(longest) + " --typical-prompt " + Twine(longest) +
+            ": in a step of " + tokens(longest) + " the CPU's experts take " +
+            formatSeconds(seconds.host) + ", brought to the GPU " +
+            formatSeconds(seconds.streamed) +
+            "; they are pinned in memory then");
+  }
+
   LogicalResult stream(ModuleOp module, func::FuncOp prefill,
                        const moec::TargetDesc &target,
                        const ExpertStreaming &streaming, int64_t from,

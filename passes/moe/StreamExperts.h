@@ -10,7 +10,7 @@
 // their weights as the CPU has them and has room for the slots that they come
 // to (kernels/cuda/Bring.cuh). Where a step would have to be longer than any,
 // the module does not change, and a note says how long; likewise where there
-// are none to stream, or it never pays.
+// are none to stream, or it never pays, or where nobody asked and it would.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@ inline constexpr llvm::StringLiteral kStreamedName = "streamed_prefill";
 inline constexpr llvm::StringLiteral kStreamedAttr = "moe.streamed";
 
 /// The pass; `rows` is the shortest step that streams, -1: where it pays, 0:
-/// none.
+/// none, but a note where it would.
 std::unique_ptr<Pass> createStreamExpertsPass(int64_t rows);
 void registerStreamExpertsPass();
 

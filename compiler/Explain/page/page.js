@@ -48,8 +48,9 @@ function fillSpeed() {
   const shares = (phase) => Object.entries(phase.device_seconds).filter(([, time]) => time > 0).map(([device, time]) => `${share(time, phase.seconds)} ${device}`).join(", ");
   if (facts.decode_tokens_per_second !== null)
     tile("Decode", facts.decode_tokens_per_second, "tokens/s", `${stepText(find("decode"))}, logits included: ${seconds(1 / facts.decode_tokens_per_second)}. At work: ${shares(find("decode"))}.`);
+  const prefill = find("streamed_prefill") ?? find("prefill");
   if (facts.prefill_tokens_per_second !== null)
-    tile("Prefill", facts.prefill_tokens_per_second, "tokens/s", `${stepText(find("prefill"))}: ${seconds(find("prefill").seconds)}. At work: ${shares(find("prefill"))}.`);
+    tile("Prefill", facts.prefill_tokens_per_second, "tokens/s", `${stepText(prefill)}: ${seconds(prefill.seconds)}. At work: ${shares(prefill)}.`);
   if (facts.batch_tokens_per_second !== null)
     tile("Batch", facts.batch_tokens_per_second, "tokens/s in all", `${stepText(find("batch"))}, logits included: ${seconds(find("batch").seconds)}. At work: ${shares(find("batch"))}.`);
   if (byId("speed").childElementCount === 0)

@@ -22,7 +22,7 @@ inline TypicalStep typicalStep(std::string_view phase, int64_t maxTokens,
                                int64_t context) {
   if (phase == "logits")
     return {1, 0};
-  if (phase == "prefill")
+  if (phase == "prefill" || phase == "streamed_prefill")
     return {maxTokens, context / 4};
   return {maxTokens, context / 2};
 }
