@@ -218,6 +218,9 @@ LogicalResult MoeDialect::verifyOperationAttribute(Operation *op,
       {kDeferredAttr, isKind<UnitAttr>, "without a value"},
       // Of passes/moe/StreamExperts.h.
       {"moe.streamed", isKind<UnitAttr>, "without a value"},
+      // Of passes/moe/Support.h and ForeseeDevices.cpp.
+      {"moe.request_seconds", isKind<FloatAttr>, "a number"},
+      {"moe.attention_on_host", isKind<UnitAttr>, "without a value"},
   };
   for (const Known &known : table) {
     if (attribute.getName() != known.name)

@@ -83,10 +83,8 @@ double moe::opSeconds(Operation *op, const moec::Situation &situation,
   return seconds;
 }
 
-double moe::overheadSeconds(Operation *op, const moec::DeviceDesc &device) {
-  auto lowerable = dyn_cast<LowerableOpInterface>(op);
-  if (!lowerable)
-    return 0;
-  return double(lowerable.getPlanSteps().size()) *
-         (device.overheads.instruction + device.overheads.meeting);
+double moe::overheadSeconds(int64_t instructions, int64_t meetings,
+                            const moec::DeviceDesc &device) {
+  return double(instructions) * device.overheads.instruction +
+         double(meetings) * device.overheads.meeting;
 }

@@ -29,9 +29,10 @@ inline constexpr double kNeverSeconds = 1e6;
 double opSeconds(Operation *op, const moec::Situation &situation,
                  const moec::DeviceDesc &device, bool mayPack = true);
 
-/// What goes beside the work of its instructions: launching them on a GPU, and
-/// meeting after each where that was measured.
-double overheadSeconds(Operation *op, const moec::DeviceDesc &device);
+/// What goes beside the work of instructions: starting each, and meetings of
+/// the device's workers between them.
+double overheadSeconds(int64_t instructions, int64_t meetings,
+                       const moec::DeviceDesc &device);
 
 } // namespace mlir::moe
 

@@ -37,6 +37,7 @@ static void addPlacement(OpPassManager &manager,
                               .gpuLayers = options.gpuLayers,
                               .allowUnmatched = options.allowUnmatched}));
   }
+  manager.addPass(createHoldAttentionPass());
   manager.addPass(
       createChooseNodesPass({.use = options.numa,
                              .optimizeFor = options.optimizeFor,

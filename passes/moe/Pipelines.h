@@ -96,6 +96,8 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
 /// Notes on every attention, as its moe.device, where `placement`, passes from
 /// a graph with phases to one with devices, puts it in a copy of the module.
 std::unique_ptr<Pass> createForeseeDevicesPass(OpPassManager placement);
+/// Keeps on the host what that pass found faster there: attention.
+std::unique_ptr<Pass> createHoldAttentionPass();
 
 /// Model graph to placed graph: every pass on the `moe` dialect, in order. The
 /// module needs moe.model, moe.files and moe.target.

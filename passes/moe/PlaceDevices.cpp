@@ -54,7 +54,9 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
       return signalPassFailure();
     moec::TargetDesc besideSlots = *target;
     std::optional<PlacementSearch> beside;
+    double seconds = choice.predicted.request;
     if (leaveSlots(module, besideSlots)) {
+      seconds = streamedSeconds(module, *target, problem, choice);
       Choice other;
       // What activations grow by is known of a choice alone.
       constexpr int kTries = 5;
@@ -64,12 +66,16 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
         if (!leaveMore(module, *target, problem, other, besideSlots))
           break;
       }
-      if (other.fits && streamedSeconds(module, *target, problem, other) <
-                            streamedSeconds(module, *target, problem, choice))
+      double others = streamedSeconds(module, *target, problem, other);
+      if (other.fits && others < seconds) {
         choice = std::move(other);
-      else
+        seconds = others;
+      } else {
         beside.reset();
+      }
     }
+    module->setAttr(kRequestSecondsAttr,
+                    Builder(module).getF64FloatAttr(seconds));
     const PlacementSearch &used = beside ? *beside : search;
     record(problem, beside ? besideSlots : *target, times, used, choice);
     report(module, *target, problem, times, used, choice);

@@ -47,6 +47,33 @@ StepTimes::StepTimes(const PlacementProblem &problem,
   }
 }
 
+namespace {
+/// Counts how often workers meet where one device has a whole graph: once for
+/// each level of what depends on something, as what does not goes beside it
+/// (PlanOrder.cpp, PlanHazards.cpp).
+class Meetings {
+public:
+  /// Before the next op and within it; it has so many instructions.
+  int64_t of(Operation &op, int64_t instructions) {
+    int64_t level = 0;
+    for (Value operand : op.getOperands())
+      level = std::max(level, levels.lookup(operand));
+    // Each worker makes the norm that it reads.
+    if (!isa<RmsNormOp>(op))
+      level += instructions;
+    for (Value result : op.getResults())
+      levels[result] = level;
+    int64_t met = std::max<int64_t>(0, level - highest);
+    highest += met;
+    return met;
+  }
+
+private:
+  llvm::DenseMap<Value, int64_t> levels;
+  int64_t highest = 0;
+};
+} // namespace
+
 /// Which experts of a function give part of their sum one layer later.
 struct StepTimes::Deferral {
   /// What the op's late part is added to; none of the last layer's.
@@ -85,6 +112,7 @@ void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps,
   for (Value argument : body.getArguments())
     addValue(argument, -1);
   Deferral deferral(function, deferred);
+  Meetings meetings;
   for (Operation &op : body) {
     int group = problem.groupOf(&op);
     bool ends = op.hasTrait<OpTrait::IsTerminator>();
@@ -97,15 +125,18 @@ void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps,
         node.reads.push_back(it->second);
     node.seconds.assign(size_t(devices), 0);
     node.overhead.assign(size_t(devices), 0);
+    int64_t instructions = 0;
     if (auto lowerable = dyn_cast<LowerableOpInterface>(op))
-      node.instructions = double(lowerable.getPlanSteps().size());
+      instructions = int64_t(lowerable.getPlanSteps().size());
+    int64_t met = meetings.of(op, instructions);
+    node.instructions = double(std::max<int64_t>(instructions, 1));
     if (op.getNumResults() == 1)
       node.resultBytes =
           double(PlacementProblem::bytesOf(op.getResult(0), tokens));
     for (int i = 0; i < devices && !ends; ++i) {
       const moec::DeviceDesc &device = target.devices[i];
       double own = opSeconds(&op, situations[i], device);
-      node.overhead[i] = overheadSeconds(&op, device);
+      node.overhead[i] = overheadSeconds(instructions, met, device);
       double seconds = own + node.overhead[i];
       size_t cell = size_t(group) * devices + i;
       if (own >= kNeverSeconds)

@@ -57,6 +57,11 @@ LogicalResult userError(Operation *op, const Twine &cause, const Twine &fix);
 /// Adds a note, which compile prints and plans keep.
 void addNote(ModuleOp module, const Twine &note);
 
+/// Of a module with devices: seconds that moe-place-devices predicts of the
+/// request that it is to be fast at.
+inline constexpr llvm::StringLiteral kRequestSecondsAttr =
+    "moe.request_seconds";
+
 /// Adds a sentence to moe.reason.
 void appendReason(Operation *op, const Twine &sentence);
 

@@ -129,14 +129,14 @@ def a_plan_from_another_folder(here):
 @case
 def a_moved_model(here):
     model = here.copy(LITE, "m.gguf")
-    here.compile(model, "p.fb", "--target", "4090+ryzen-5600x", *OPTIONS)
+    here.compile(model, "p.fb", "--target", "4090+ryzen-5600x", "-ngl", "99", *OPTIONS)
     moved = f"{ODD}/n.gguf"
     os.mkdir(here.file(ODD))
     os.rename(here.file(model), here.file(moved))
     # Not where the plan says: only the user knows.
     missing = here.fails(4, "moert", "logits", "p.fb", *LOGITS)
     assert "--model PATH" in missing.err, missing
-    here.compile(moved, "p.fb", "--target", "4090+ryzen-5600x")
+    here.compile(moved, "p.fb", "--target", "4090+ryzen-5600x", "-ngl", "99")
     os.rename(here.file(moved), here.file("m.gguf"))
     # The user says it.
     failed = here.fails(7, "moert", "logits", "p.fb", "--model", "m.gguf", *LOGITS)
