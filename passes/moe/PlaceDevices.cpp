@@ -6,6 +6,7 @@
 #include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/TypicalSeconds.h"
+#include "runtime/base/Text.h"
 
 #include <limits>
 
@@ -319,8 +320,8 @@ private:
       text = formatSeconds(predicted.decode) + " a decoded token";
     if (predicted.prompt > 0)
       text += (text.empty() ? "" : ", ") + formatSeconds(predicted.prompt) +
-              " a prompt of " + std::to_string(int64_t(typicalPrompt)) +
-              " tokens";
+              " a prompt of " +
+              moert::counted(uint64_t(typicalPrompt), "token");
     return text;
   }
 
@@ -365,8 +366,8 @@ private:
         continue;
       text += (text.empty() ? "" : ", ") + nameOf(kind).str();
       if (kind < PlacementUnit::Head)
-        text += " of " + std::to_string(here) + " of " + std::to_string(all) +
-                " layers";
+        text += " of " + std::to_string(here) + " of " +
+                moert::counted(uint64_t(all), "layer");
     }
     if (std::string hot = hotExperts(device, choice); !hot.empty())
       text += (text.empty() ? "" : ", ") + hot;
