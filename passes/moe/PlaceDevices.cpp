@@ -48,7 +48,8 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
       return signalPassFailure();
 
     PlacementProblem problem(module, *target);
-    StepTimes times(problem, *target, mixOf());
+    StepTimes times(problem, *target, mixOf(),
+                    weights != WeightsMode::Reference);
     PlacementSearch search(problem, *target, times);
     Choice choice = search.run();
     if (failed(checkFit(module, *target, problem, choice)))
