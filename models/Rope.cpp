@@ -1,6 +1,7 @@
 #include "models/Rope.h"
 
 #include "models/Limits.h"
+#include "runtime/base/Text.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -60,11 +61,10 @@ readLongOrShort(ModelBuilder &model, int64_t original, int64_t pairs) {
   const char *const names[] = {"rope_factors_short.weight",
                                "rope_factors_long.weight"};
   model.skipTensors(names[!isLong]);
-  model.note(
-      fmt::format("a context of {} positions turns by {}; one {} than {} "
-                  "by {}",
-                  positions, names[isLong], isLong ? "no longer" : "longer",
-                  original, names[!isLong]));
+  model.note(fmt::format("a context of {} turns by {}; one {} than {} by {}",
+                         moert::counted(positions, "position"), names[isLong],
+                         isLong ? "no longer" : "longer", original,
+                         names[!isLong]));
   return readDivisors(model, names[isLong], pairs);
 }
 } // namespace

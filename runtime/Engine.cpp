@@ -6,6 +6,7 @@
 #include "runtime/Recompile.h"
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/HostCpu.h"
+#include "runtime/base/Text.h"
 #include "runtime/base/Topology.h"
 #include "runtime/device/cpu/ThreadCount.h"
 
@@ -109,9 +110,9 @@ std::string Engine::recompiled(std::string_view option,
 std::string Engine::contextHint(int64_t tokens) const {
   for (uint32_t number = 1; number <= plan_.rungs(); ++number)
     if (plan_.rung(number).context() >= tokens)
-      return fmt::format(
-          "; rung {} of the plan holds {} tokens: give --rung {}", number,
-          plan_.rung(number).context(), number);
+      return fmt::format("; rung {} of the plan holds {}: give --rung {}",
+                         number, counted(plan_.rung(number).context(), "token"),
+                         number);
   return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/Recompile.h"
 #include "runtime/base/HostCpu.h"
+#include "runtime/base/Text.h"
 #include "runtime/device/cuda/CudaContext.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace moert {
 
 namespace {
 std::string nameOf(const RungNeed &rung, size_t index) {
-  return fmt::format("rung {} ({} tokens)", index + 1, rung.context);
+  return fmt::format("rung {} ({})", index + 1, counted(rung.context, "token"));
 }
 
 /// What a rung lacks, as the end of "rung 3 (131072 tokens) needs"; "" if it
@@ -88,12 +89,13 @@ std::vector<uint64_t> freeOfGpus(const std::string &library) {
 Status checkPlan(const Plan &plan, const RungWish &wish,
                  const LadderMachine &machine) {
   if (wish.context > plan.table().context())
-    return Status(StatusCode::DoesNotFit,
-                  fmt::format("{}: holds a context of {} tokens, and {} are "
-                              "asked for{}",
-                              plan.path(), plan.table().context(), wish.context,
-                              contextHint(plan.table(), plan.path(),
-                                          wish.context, machine.models)));
+    return Status(
+        StatusCode::DoesNotFit,
+        fmt::format("{}: holds a context of {}, and {} are asked for{}",
+                    plan.path(), counted(plan.table().context(), "token"),
+                    wish.context,
+                    contextHint(plan.table(), plan.path(), wish.context,
+                                machine.models)));
   return Status::ok();
 }
 } // namespace
@@ -101,26 +103,28 @@ Status checkPlan(const Plan &plan, const RungWish &wish,
 StatusOr<RungChoice> chooseRung(std::span<const RungNeed> rungs,
                                 const FreeMemory &free, const RungWish &wish) {
   auto chosen = [&](size_t index, bool fits, std::string_view why) {
-    return RungChoice{
-        uint32_t(index + 1), fits,
-        fmt::format("rung {} of {}, with a context of {} tokens{}", index + 1,
-                    rungs.size(), rungs[index].context, why)};
+    return RungChoice{uint32_t(index + 1), fits,
+                      fmt::format("rung {} of {}, with a context of {}{}",
+                                  index + 1, rungs.size(),
+                                  counted(rungs[index].context, "token"), why)};
   };
   if (wish.number > 0) {
     const RungNeed &rung = rungs[wish.number - 1];
     if (rung.context < wish.context)
-      return Status(StatusCode::DoesNotFit,
-                    fmt::format("--rung {} holds {} tokens, and {} are asked "
-                                "for; leave out --rung or ask for fewer",
-                                wish.number, rung.context, wish.context));
+      return Status(
+          StatusCode::DoesNotFit,
+          fmt::format("--rung {} holds {}, and {} are asked for; leave out "
+                      "--rung or ask for fewer",
+                      wish.number, counted(rung.context, "token"),
+                      wish.context));
     return chosen(wish.number - 1, false, ", as asked for");
   }
   std::vector<size_t> order = inOrder(rungs, wish.context);
   if (order.empty())
     return Status(StatusCode::DoesNotFit,
-                  fmt::format("its largest rung holds {} tokens, and {} are "
-                              "asked for",
-                              rungs.back().context, wish.context));
+                  fmt::format("its largest rung holds {}, and {} are asked for",
+                              counted(rungs.back().context, "token"),
+                              wish.context));
   std::string lacks;
   for (size_t index : order) {
     std::string lack = lackOf(rungs[index], free);

@@ -89,10 +89,11 @@ inline std::string kvRoom(const fb::Plan &plan) {
   int64_t rows = kvRows(plan), context = plan.context();
   int64_t each = kvPagesOf(context) * moek::kKvPage;
   if (rows == each)
-    return fmt::format("a context of {} tokens", context);
+    return fmt::format("a context of {}", counted(context, "token"));
   return rows > 0 && rows % each == 0
-             ? fmt::format("{} contexts of {} tokens", rows / each, context)
-             : fmt::format("{} tokens", rows);
+             ? fmt::format("{} contexts of {}", rows / each,
+                           counted(context, "token"))
+             : counted(rows, "token");
 }
 
 /// What users call an op: "blk.3.ffn_experts", "output_norm"; "" for one

@@ -11,6 +11,7 @@
 #include "runtime/base/ContentHash.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
 #include <bit>
@@ -150,8 +151,8 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
                                bytes.size(),
                                size.valid() ? size.value() : UINT64_MAX));
   if (header.tokens > uint32_t(context_))
-    return damaged(fmt::format("it holds {} tokens, and the context is {}",
-                               header.tokens, context_));
+    return damaged(fmt::format("it holds {}, and the context is {}",
+                               counted(header.tokens, "token"), context_));
 
   Digest digest;
   digest.add(bytes.first(sizeof(Header)));

@@ -127,9 +127,9 @@ StatusOr<int64_t> contextOf(const CompileRequest &request,
     return std::min(most, kDefaultContext);
   if (request.context > most)
     return Status(StatusCode::Usage,
-                  fmt::format("{} {}: the model was trained for {} tokens",
+                  fmt::format("{} {}: the model was trained for {}",
                               request.ladder.empty() ? "--ctx" : "--ladder",
-                              request.context, most));
+                              request.context, moert::counted(most, "token")));
   return request.context;
 }
 

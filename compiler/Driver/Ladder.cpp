@@ -99,8 +99,8 @@ std::string ladderWord(const std::vector<LadderRung> &ladder) {
 
 std::string rungName(const std::vector<LadderRung> &ladder, size_t index) {
   const LadderRung &rung = ladder[index];
-  std::string name = fmt::format("rung {} of {}, {} tokens", index + 1,
-                                 ladder.size(), rung.context);
+  std::string name = fmt::format("rung {} of {}, {}", index + 1, ladder.size(),
+                                 moert::counted(rung.context, "token"));
   return rung.vramLimit
              ? name + " with " + moert::sizeWord(uint64_t(rung.vramLimit)) +
                    " of each GPU"

@@ -87,8 +87,10 @@ public:
     return yaml_document_get_node(&document_, index);
   }
 
-  static size_t lineOf(const yaml_node_t &node) {
-    return node.start_mark.line + 1;
+  /// Of an alias and what is in it, where it was used last.
+  size_t lineOf(const yaml_node_t &node) const {
+    auto used = usedAs_.find(&node);
+    return used == usedAs_.end() ? node.start_mark.line + 1 : used->second;
   }
   Status error(size_t line, const std::string &what) const {
     return Status(StatusCode::InvalidFile,
@@ -118,6 +120,8 @@ public:
          std::span(mapping.data.mapping.pairs.start,
                    mapping.data.mapping.pairs.top)) {
       const yaml_node_t &key = *node(pair.key);
+      if (usedAs_.contains(&mapping))
+        usedAs_[&key] = lineOf(mapping);
       std::string name = scalar(key).value_or("");
       if (std::ranges::find(known, name) == known.end()) {
         auto meant = moert::closestMatch(name, known);
@@ -127,8 +131,14 @@ public:
                              meant ? ", did you mean \"" + *meant + "\"?" : "",
                              fmt::join(known, ", ")));
       }
-      if (!found.try_emplace(name, node(pair.value)).second)
+      const yaml_node_t *value = node(pair.value);
+      if (!found.try_emplace(name, value).second)
         return error(key, fmt::format("{} is there twice", name));
+      // A value before its key is an alias, beside the key.
+      if (value->start_mark.index < key.start_mark.index)
+        usedAs_[value] = lineOf(key);
+      else if (usedAs_.contains(&mapping))
+        usedAs_[value] = lineOf(mapping);
     }
     return found;
   }
@@ -137,6 +147,7 @@ private:
   std::string path_;
   yaml_document_t document_ = {};
   bool loaded_ = false;
+  std::map<const yaml_node_t *, size_t> usedAs_; ///< Lines of aliases.
 };
 
 /// As YAML 1.1 has it, which Python reads.
@@ -201,7 +212,7 @@ public:
 private:
   StatusOr<Rule> ruleOf(const yaml_node_t &node) {
     Rule rule;
-    rule.line = Document::lineOf(node);
+    rule.line = document.lineOf(node);
     MOE_ASSIGN_OR_RETURN(
         auto parts,
         document.entries(node, "a rule", {"match", "replace", "recursive"}));
@@ -284,7 +295,7 @@ private:
                                       it->second, rule.device, rule.device));
     if (auto it = words.find("per_layer_prefill_intput_threshold");
         it != words.end() && Document::scalar(*it->second) != "0")
-      noteOnce(Document::lineOf(*it->second),
+      noteOnce(document.lineOf(*it->second),
                "layers are not brought to a GPU for long prompts");
     if (auto it = words.find("transfer_map"); it != words.end())
       MOE_RETURN_IF_ERROR(checkTransfers(*it->second));

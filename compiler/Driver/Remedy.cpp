@@ -36,7 +36,7 @@ std::optional<Remedy> smallerContext(CompileRequest request, int64_t context,
     if (fits(good + step))
       good += step;
   request.context = good;
-  return Remedy{fmt::format("it fits with a context of {} tokens", good),
+  return Remedy{"it fits with a context of " + moert::counted(good, "token"),
                 request};
 }
 

@@ -20,18 +20,19 @@ void modelGroup(Page &page, const fb::Plan &plan,
       fmt::format("{}, {}", printable(text(plan.architecture())),
                   counted(uint64_t(plan.layers()), "layer"));
   if (plan.experts() > 0)
-    shape += fmt::format(", {} experts of which a token uses {}",
-                         plan.experts(), plan.experts_used());
+    shape += fmt::format(", {} of which a token uses {}",
+                         counted(uint64_t(plan.experts()), "expert"),
+                         plan.experts_used());
   page.line("architecture", shape);
   if (plan.parameters() > 0)
     page.line("parameters", humanCount(uint64_t(plan.parameters())));
   page.line("target", printable(text(plan.target())));
-  page.line("context", fmt::format("{} tokens", plan.context()));
+  page.line("context", counted(uint64_t(plan.context()), "token"));
   if (plan.sequences() > 1)
     page.line("sequences",
               fmt::format("{} decoded together", plan.sequences()));
   if (const PhaseCost *prefill = summary.prefill())
-    page.line("ubatch", fmt::format("{} tokens", prefill->maxTokens));
+    page.line("ubatch", counted(uint64_t(prefill->maxTokens), "token"));
   page.line("compiler", printable(text(plan.compiler())));
   if (!text(plan.options()).empty())
     page.line("options", escaped(text(plan.options())));
@@ -279,9 +280,9 @@ std::string explainText(const Plan &plan, bool full) {
   std::string report = explainText(plan.table(), full);
   if (plan.rungs() == 0)
     return report;
-  return fmt::format("{}\n{}, with a context of {} tokens:\n\n{}",
-                     ladderText(plan), plan.rungName(), plan.table().context(),
-                     report);
+  return fmt::format(
+      "{}\n{}, with a context of {}:\n\n{}", ladderText(plan), plan.rungName(),
+      counted(uint64_t(plan.table().context()), "token"), report);
 }
 
 } // namespace moec

@@ -70,9 +70,9 @@ void shapeGroup(Page &page, const ModelCard &card) {
   if (card.ffnLength)
     page.line("FFN width", fmt::format("{}", *card.ffnLength));
   if (card.contextLength)
-    page.line("context", fmt::format("{} tokens", *card.contextLength));
+    page.line("context", counted(*card.contextLength, "token"));
   if (card.vocabularySize)
-    page.line("vocabulary", fmt::format("{} tokens", *card.vocabularySize));
+    page.line("vocabulary", counted(*card.vocabularySize, "token"));
   if (card.tokenizer)
     page.line("tokenizer", card.preTokenizer
                                ? fmt::format("{}, pre-tokenizer {}",

@@ -6,6 +6,7 @@
 #include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/TensorRules.h"
+#include "runtime/base/Text.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_APPLYRULESPASS
@@ -101,7 +102,7 @@ private:
         return matchesNothing(module, rule);
       if (!places)
         return userError(module,
-                         "rule \"" + rule.text +
+                         "rule \"" + rule.shown() +
                              "\" matches only ops that use the KV cache, which "
                              "all phases share",
                          "leave out \"" + rule.phase +
@@ -132,7 +133,7 @@ private:
       auto experts = dyn_cast<ExpertsOp>(op.getOperation());
       if (!experts) {
         (void)userError(module,
-                        "rule \"" + rule->text +
+                        "rule \"" + rule->shown() +
                             "\" is about a number of experts, but matches " +
                             labelOf(op),
                         "name routed experts alone, as in "
@@ -142,7 +143,7 @@ private:
       }
       if (rule->experts > expertCount(experts)) {
         (void)userError(module,
-                        "rule \"" + rule->text + "\" places " +
+                        "rule \"" + rule->shown() + "\" places " +
                             Twine(rule->experts) + " experts, but " +
                             labelOf(op) + " has " + Twine(expertCount(experts)),
                         "give a number from 1 to " +
@@ -181,7 +182,8 @@ private:
   }
 
   void set(Operation *op, const PlacementRule &rule, StringRef ofWhat) {
-    set(op, rule.device, "the rule '" + rule.text + "' asks for it" + ofWhat);
+    set(op, rule.device,
+        "the rule '" + rule.shown() + "' asks for it" + ofWhat);
   }
 
   void set(Operation *op, StringRef device, const Twine &why) {
@@ -300,7 +302,7 @@ private:
                  : target.host();
       set(op, device.name,
           std::to_string(std::min<int64_t>(gpuLayers, layers)) + " of " +
-              std::to_string(layers) + " layers are to be on GPUs");
+              moert::counted(uint64_t(layers), "layer") + " are to be on GPUs");
     });
     return success();
   }

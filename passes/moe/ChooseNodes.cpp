@@ -92,7 +92,8 @@ private:
       with.devices.back() = *used;
       PlacementProblem problem(module, with);
       StepTimes times(problem, with,
-                      requestMix(optimizeFor, typicalPrompt, deferExperts));
+                      requestMix(optimizeFor, typicalPrompt, deferExperts),
+                      weights != WeightsMode::Reference);
       auto placed = PlacementSearch(problem, with, times).run();
       double seconds = placed.predicted.request;
       compared += (compared.empty() ? "" : "; ") + textOf(option).str() + " " +

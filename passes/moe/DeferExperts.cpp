@@ -2,6 +2,7 @@
 #include "passes/moe/Passes.h"
 #include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
+#include "runtime/base/Text.h"
 
 namespace mlir::moe {
 #define GEN_PASS_DEF_DEFEREXPERTSPASS
@@ -55,7 +56,8 @@ private:
       return userError(getOperation(),
                        "experts are to be deferred to the next layer, but the "
                        "model has " +
-                           Twine(layers.size()) + " layers with experts",
+                           moert::counted(layers.size(), "layer") +
+                           " with experts",
                        "compile without --defer-experts");
     for (const ExpertLayer &layer : layers.drop_back()) {
       ExpertsOp op = layer.front();

@@ -3,6 +3,7 @@
 #include "kernels/Registry.h"
 #include "llvm/ADT/StringExtras.h"
 #include "runtime/base/Suggest.h"
+#include "runtime/base/Text.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -37,7 +38,7 @@ FailureOr<KvTypeRules> KvTypeRules::parse(
     StringRef text,
     function_ref<void(const Twine &cause, const Twine &fix)> report) {
   auto fail = [&](const Twine &cause, const Twine &fix) {
-    report("kv-type \"" + text + "\" " + cause, fix);
+    report("kv-type \"" + moert::clipped(text) + "\" " + cause, fix);
     return failure();
   };
   KvTypeRules rules;
@@ -52,7 +53,7 @@ FailureOr<KvTypeRules> KvTypeRules::parse(
       rule.layers = parseLayers(layers);
       name = type;
       if (!rule.layers)
-        return fail("has \"" + layers + "\" for layers",
+        return fail("has \"" + moert::clipped(layers) + "\" for layers",
                     "write them as in \"blk.3=f16\" or "
                     "\"blk.0-3=f16,q8_0\"");
     }
@@ -61,7 +62,8 @@ FailureOr<KvTypeRules> KvTypeRules::parse(
       if (!rule.type) {
         std::vector<std::string> known = typeNames();
         auto meant = moert::closestMatch({name.data(), name.size()}, known);
-        return fail("has \"" + name + "\", which is no type of a KV cache" +
+        return fail("has \"" + moert::clipped(name) +
+                        "\", which is no type of a KV cache" +
                         (meant ? ", did you mean \"" + *meant + "\"?" : ""),
                     "types are " + llvm::join(known, ", "));
       }

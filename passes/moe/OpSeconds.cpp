@@ -73,10 +73,12 @@ double moe::opSeconds(Operation *op, const moec::Situation &situation,
     auto *kernel = chooseKernel(step.op, device.isa);
     if (!kernel)
       return kNeverSeconds;
+    // As WeightLayouts::choose has it.
+    bool packs = mayPack && (!step.encodes || encodesForGemms(device.isa));
     SmallVector<const GemmInfo *> gemms;
     for (const Product &product : work.products)
       if (llvm::is_contained(step.gemmWeights, product.weight))
-        gemms.push_back(likelyGemm(product, phaseOf(op), device, mayPack));
+        gemms.push_back(likelyGemm(product, phaseOf(op), device, packs));
     seconds += moec::instructionSeconds(step.op, work, {kernel, gemms},
                                         situation, device);
   }

@@ -198,6 +198,8 @@ def ChooseNodesPass : Moe_Pass<"moe-choose-nodes"> {
     Option<"typicalPrompt", "typical-prompt", "int64_t", "1024", "Tokens of a typical prompt">,
     Option<"deferExperts", "defer-experts", "int64_t", "0",
            "Of a token's experts of a layer, how many moe-defer-experts will make late">,
+    Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
+           "Whether weights may be packed, by which kernels are counted on", "::mlir::moe::weightsModeValues()">,
   ];
 }
 
@@ -233,6 +235,8 @@ def PlaceDevicesPass : Moe_Pass<"moe-place-devices"> {
            "Tokens of the shortest step that streams experts to the GPU; -1: where it pays; 0: none">,
     Option<"deferExperts", "defer-experts", "int64_t", "0",
            "Of a token's experts of a layer, how many moe-defer-experts will make late">,
+    Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
+           "Whether weights may be packed, by which kernels are counted on", "::mlir::moe::weightsModeValues()">,
   ];
   let statistics = [
     Statistic<"numHost", "host", "Ops on the host">,

@@ -38,16 +38,17 @@ static void addPlacement(OpPassManager &manager,
                               .allowUnmatched = options.allowUnmatched}));
   }
   manager.addPass(createHoldAttentionPass());
-  manager.addPass(
-      createChooseNodesPass({.use = options.numa,
-                             .optimizeFor = options.optimizeFor,
-                             .typicalPrompt = options.typicalPrompt,
-                             .deferExperts = options.deferExperts}));
+  manager.addPass(createChooseNodesPass({.use = options.numa,
+                                         .optimizeFor = options.optimizeFor,
+                                         .typicalPrompt = options.typicalPrompt,
+                                         .deferExperts = options.deferExperts,
+                                         .weights = options.weights}));
   manager.addPass(
       createPlaceDevicesPass({.optimizeFor = options.optimizeFor,
                               .typicalPrompt = options.typicalPrompt,
                               .streamExperts = options.streamExperts,
-                              .deferExperts = options.deferExperts}));
+                              .deferExperts = options.deferExperts,
+                              .weights = options.weights}));
 }
 
 /// Whether something that placement counts is decided by device: the form of

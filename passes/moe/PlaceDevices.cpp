@@ -6,6 +6,7 @@
 #include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/TypicalSeconds.h"
+#include "runtime/base/Text.h"
 
 #include <limits>
 
@@ -47,7 +48,8 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
       return signalPassFailure();
 
     PlacementProblem problem(module, *target);
-    StepTimes times(problem, *target, mixOf());
+    StepTimes times(problem, *target, mixOf(),
+                    weights != WeightsMode::Reference);
     PlacementSearch search(problem, *target, times);
     Choice choice = search.run();
     if (failed(checkFit(module, *target, problem, choice)))
@@ -381,8 +383,8 @@ private:
       text = formatSeconds(predicted.decode) + " a decoded token";
     if (predicted.prompt > 0)
       text += (text.empty() ? "" : ", ") + formatSeconds(predicted.prompt) +
-              " a prompt of " + std::to_string(int64_t(typicalPrompt)) +
-              " tokens";
+              " a prompt of " +
+              moert::counted(uint64_t(typicalPrompt), "token");
     return text;
   }
 
@@ -427,8 +429,8 @@ private:
         continue;
       text += (text.empty() ? "" : ", ") + nameOf(kind).str();
       if (kind < PlacementUnit::Head)
-        text += " of " + std::to_string(here) + " of " + std::to_string(all) +
-                " layers";
+        text += " of " + std::to_string(here) + " of " +
+                moert::counted(uint64_t(all), "layer");
     }
     if (std::string hot = hotExperts(device, choice); !hot.empty())
       text += (text.empty() ? "" : ", ") + hot;

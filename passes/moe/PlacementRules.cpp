@@ -3,6 +3,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "passes/moe/Support.h"
 #include "runtime/base/Suggest.h"
+#include "runtime/base/Text.h"
 
 #include <set>
 
@@ -16,6 +17,8 @@ bool PlacementRule::names(Operation *op) const {
 bool PlacementRule::covers(Operation *op) const {
   return names(op) && (phase.empty() || phaseOf(op).getName() == phase);
 }
+
+std::string PlacementRule::shown() const { return moert::clipped(text); }
 
 namespace {
 
@@ -61,13 +64,15 @@ std::vector<std::string> labelsOf(ModuleOp module, StringRef phase) {
 FailureOr<PlacementRule> parse(ModuleOp module, const moec::TargetDesc &target,
                                StringRef text) {
   auto fail = [&](const Twine &cause, const Twine &fix) {
-    return userError(module, "rule \"" + text + "\" " + cause, fix);
+    return userError(module, "rule \"" + moert::clipped(text) + "\" " + cause,
+                     fix);
   };
   auto [what, where] = text.rsplit('=');
   auto [device, number] = where.split(':');
   int64_t experts = 0;
   if (where.contains(':') && (number.getAsInteger(10, experts) || experts < 1))
-    return fail("has \"" + number + "\" for a number of experts",
+    return fail("has \"" + moert::clipped(number) +
+                    "\" for a number of experts",
                 "write it as in \"blk.*.ffn_experts=gpu0:16\"");
   StringRef phase, pattern = what;
   if (auto [before, after] = what.split(':'); what.contains(':')) {
@@ -83,13 +88,14 @@ FailureOr<PlacementRule> parse(ModuleOp module, const moec::TargetDesc &target,
                 "\"prefill:blk.*=cpu0\"");
   if (!target.find(std::string_view(device))) {
     std::vector<std::string> known = deviceNames(target);
-    return fail("is for device " + device + ", which " + target.name +
-                    " does not have" + didYouMean(device, known),
+    return fail("is for device " + moert::clipped(device) + ", which " +
+                    target.name + " does not have" + didYouMean(device, known),
                 "its devices are " + llvm::join(known, ", "));
   }
   if (std::vector<std::string> known = phaseNames(module);
       !phase.empty() && !llvm::is_contained(known, phase))
-    return fail("is for phase " + phase + ", which this plan does not have" +
+    return fail("is for phase " + moert::clipped(phase) +
+                    ", which this plan does not have" +
                     didYouMean(phase, known),
                 "its phases are " + llvm::join(known, ", "));
   auto labels = llvm::GlobPattern::create(pattern, /*MaxSubPatterns=*/1024);
@@ -125,7 +131,7 @@ LogicalResult moe::matchesNothing(ModuleOp module, const PlacementRule &rule) {
         elsewhere = phaseOf(op).getName().str();
     });
   }
-  std::string cause = ("rule \"" + rule.text + "\" matches no op").str();
+  std::string cause = "rule \"" + rule.shown() + "\" matches no op";
   if (!elsewhere.empty())
     return userError(module,
                      cause + " of phase " + rule.phase +

@@ -26,6 +26,8 @@ struct PlacementRule {
   int64_t experts = 0; ///< Of a layer, from the first on; 0: all.
   llvm::GlobPattern labels;
 
+  /// What messages show of it.
+  std::string shown() const;
   /// Whether it is for `op`, of whatever phase.
   bool names(Operation *op) const;
   /// Whether it is for `op` in its phase.

@@ -30,8 +30,10 @@ PromptSteps moe::promptSteps(double prompt, PhaseAttr prefill) {
 }
 
 StepTimes::StepTimes(const PlacementProblem &problem,
-                     const moec::TargetDesc &target, RequestMix mix)
-    : problem(problem), target(target), devices(int(target.devices.size())) {
+                     const moec::TargetDesc &target, RequestMix mix,
+                     bool mayPack)
+    : problem(problem), target(target), devices(int(target.devices.size())),
+      mayPack(mayPack) {
   size_t cells = problem.groups().size() * size_t(devices);
   groupSeconds.assign(cells, 0);
   groupRequest.assign(cells, 0);
@@ -135,7 +137,7 @@ void StepTimes::addGraph(func::FuncOp function, int64_t tokens, double steps,
           double(PlacementProblem::bytesOf(op.getResult(0), tokens));
     for (int i = 0; i < devices && !ends; ++i) {
       const moec::DeviceDesc &device = target.devices[i];
-      double own = opSeconds(&op, situations[i], device);
+      double own = opSeconds(&op, situations[i], device, mayPack);
       node.overhead[i] = overheadSeconds(instructions, met, device);
       double seconds = own + node.overhead[i];
       size_t cell = size_t(group) * devices + i;

@@ -39,8 +39,9 @@ class StepTimes {
 public:
   using Assignment = PlacementProblem::Assignment;
 
+  /// `mayPack`: as opSeconds has it.
   StepTimes(const PlacementProblem &problem, const moec::TargetDesc &target,
-            RequestMix mix);
+            RequestMix mix, bool mayPack = true);
 
   struct Prediction {
     double request = 0; ///< Seconds of the mix: what is minimised.
@@ -105,6 +106,7 @@ private:
   const PlacementProblem &problem;
   const moec::TargetDesc &target;
   int devices;
+  bool mayPack;
   std::vector<Graph> graphs;
   std::vector<double> groupSeconds, groupRequest;
   std::vector<bool> runs;

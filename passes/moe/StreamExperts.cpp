@@ -124,7 +124,7 @@ private:
                                           " on the link is faster");
       appendReason(c.op, "On " + c.gpu->name + ", which brings them from " +
                              c.host->name + "'s memory, as steps have " +
-                             Twine(from) + " tokens or more.");
+                             tokens(from) + " or more.");
     }
     std::string misfit = misfitOf(module, target, there);
     if (misfit.empty()) {

@@ -6,6 +6,7 @@
 #include "passes/moe/Placement.h"
 #include "passes/moe/Support.h"
 #include "runtime/base/Suggest.h"
+#include "runtime/base/Text.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -35,7 +36,8 @@ std::string devicesOf(const moec::TargetDesc &target) {
 FailureOr<TensorRule> parse(ModuleOp module, const moec::TargetDesc &target,
                             StringRef text) {
   auto fail = [&](const Twine &cause, const Twine &fix) {
-    return userError(module, "tensor rule \"" + text + "\" " + cause, fix);
+    return userError(
+        module, "tensor rule \"" + moert::clipped(text) + "\" " + cause, fix);
   };
   // The first "=" and every comma end a pattern, as in llama.cpp.
   auto [pattern, device] = text.split('=');
@@ -43,10 +45,11 @@ FailureOr<TensorRule> parse(ModuleOp module, const moec::TargetDesc &target,
     return fail(device.empty() ? "names no device" : "has no pattern",
                 "write it as in \"ffn_.*_exps=CPU\"; a pattern cannot hold a "
                 "comma or a \"=\"");
-  TensorRule rule{text.str(), deviceNamed(device, target), {}};
+  TensorRule rule{
+      moert::clipped(text), deviceNamed(device, target), {}, pattern.str()};
   if (rule.device.empty())
-    return fail("is for device " + device + ", which " + target.name +
-                    " does not have",
+    return fail("is for device " + moert::clipped(device) + ", which " +
+                    target.name + " does not have",
                 "devices are " + devicesOf(target));
   std::string error;
   auto parsed =
@@ -100,7 +103,7 @@ std::string plainText(StringRef pattern) {
 /// between dots, then whole names.
 std::string nearest(const TensorRule &rule,
                     const llvm::SetVector<StringAttr> &tensors) {
-  StringRef pattern = StringRef(rule.text).split('=').first;
+  StringRef pattern = rule.patternText;
   if (auto name = matchedByBeginning(pattern, tensors); !name.empty())
     return name;
   std::string wanted = plainText(pattern);

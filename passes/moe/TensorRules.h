@@ -18,9 +18,10 @@
 namespace mlir::moe {
 
 struct TensorRule {
-  std::string text;   ///< As the user wrote it, for messages.
+  std::string text;   ///< What messages show of it.
   std::string device; ///< Of the target.
   NamePattern pattern;
+  std::string patternText;
 };
 
 /// The rules of the texts in their order. What a user can mend is an error: a

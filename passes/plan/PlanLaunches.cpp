@@ -7,6 +7,7 @@
 #include "passes/plan/PlanHazards.h"
 #include "passes/plan/PlanPasses.h"
 #include "runtime/base/CheckedMath.h"
+#include "runtime/base/Text.h"
 
 #include <map>
 
@@ -330,7 +331,8 @@ private:
     return moe::userError(
         inst,
         Twine(label) + ": " + why + " for " + inst.getOp() + formats +
-            " in steps of up to " + Twine(phase.getMaxTokens()) + " tokens",
+            " in steps of up to " +
+            moert::counted(uint64_t(phase.getMaxTokens()), "token"),
         "place it on a CPU, or compile for smaller steps with --ubatch");
   }
 

@@ -39,6 +39,9 @@ std::string replaceUnsafe(std::string_view text, Character character,
   return result;
 }
 
+/// Bytes of somebody's text in a message.
+constexpr size_t kLongestShown = 96;
+
 /// \xNN for every byte.
 std::string hexEscapes(std::string_view bytes) {
   std::string result;
@@ -77,9 +80,18 @@ std::string escaped(std::string_view text) {
 }
 
 std::string quoted(std::string_view text) {
-  constexpr size_t longest = 96;
-  return fmt::format("\"{}{}\"", escaped(text.substr(0, longest)),
-                     text.size() > longest ? "..." : "");
+  return fmt::format("\"{}{}\"", escaped(text.substr(0, kLongestShown)),
+                     text.size() > kLongestShown ? "..." : "");
+}
+
+std::string clipped(std::string_view text) {
+  if (text.size() <= kLongestShown)
+    return std::string(text);
+  size_t end = kLongestShown;
+  auto isInside = [&] { return (uint8_t(text[end]) & 0xc0) == 0x80; };
+  while (end > 0 && isInside())
+    --end;
+  return std::string(text.substr(0, end)) + "...";
 }
 
 std::string printable(std::string_view text) {

@@ -14,6 +14,10 @@ namespace moert {
 /// 96 bytes are cut.
 std::string quoted(std::string_view text);
 
+/// What a message shows of a text that somebody wrote, as it is: over 96 bytes
+/// it is cut, between two characters.
+std::string clipped(std::string_view text);
+
 /// `text` with the same escapes, whole and without quotes: for reports, where
 /// names stand in columns and sentences are long.
 std::string escaped(std::string_view text);

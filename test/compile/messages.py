@@ -47,6 +47,9 @@ write("tight.json", MACHINE % 356)
 write("small.json", MACHINE % 64)
 os.remove(os.path.join(folder, "alone.weights"))
 
+long = "x" * 50000
+write("long.rules", long + "=cpu0\n")
+
 compile_v3 = ["moec", "compile", "v3.gguf", "-w", "reference", "-o", "x.fb"]
 compile_kjv = ["moec", "compile", kjv, "-o", "x.fb"]
 CASES = [
@@ -78,6 +81,22 @@ CASES = [
     (2, ["moert", "logits", "lite.fb", "--tokens", "99999", "--out", "x.npy"]),
     (2, ["moert", "perplexity", "kjv.fb", "--file", "no.txt"]),
     (2, ["moert", "bench", "lite.fb", "-o", "yaml"]),
+    # Long ones are clipped.
+    (2, ["moec", long]),
+    (2, ["moert", "run", "--" + long]),
+    (2, compile_kjv + [long]),
+    (2, compile_kjv + ["--mla", long]),
+    (2, compile_kjv + ["--mla=" + long]),
+    (2, compile_kjv + ["--kv-type", "blk." + long + "=f16"]),
+    (2, compile_kjv + ["--target", "4090+" + long]),
+    (2, compile_kjv + ["--target", "4090:" + long]),
+    (2, compile_kjv + ["--target", "native", "-ot", long]),
+    (2, compile_kjv + ["--target", "native", "-ot", long[:4000] + "=CPU"]),
+    (2, compile_kjv + ["--target", "native", "-ot", "exps=" + long]),
+    (2, compile_kjv + ["--target", "native", "--place", long]),
+    (2, compile_kjv + ["--target", "native", "--place", "*=" + long]),
+    (2, compile_kjv + ["--target", "native", "--place", long + ":*=cpu0"]),
+    (2, compile_kjv + ["--target", "native", "--place", "@long.rules"]),
     # Malformed files.
     (3, ["moec", "compile", "no.txt", "-o", "x.fb"]),
     (3, ["moec", "compile", "cut.gguf", "-o", "x.fb"]),
@@ -90,6 +109,8 @@ CASES = [
     # The system says no.
     (4, ["moec", "compile", "missing.gguf", "-o", "x.fb"]),
     (4, ["moec", "compile", ".", "-o", "x.fb"]),
+    (4, ["moec", "compile", long, "-o", "x.fb"]),
+    (4, compile_kjv + ["--rules", long]),
     (4, compile_kjv + ["--target-file", "missing.json"]),
     (4, ["moec", "compile", kjv, "-o", "missing/x.fb"]),
     (4, ["moec", "compile", kjv, "-o", "x.fb", "--dump-phases", "no.txt/ir"]),
@@ -126,6 +147,8 @@ for code, command in CASES:
         wrong.append(f"{len(lines)} lines")
     if result.out:
         wrong.append("results on standard output")
+    if long[:200] in result.err:
+        wrong.append("a long text as a whole")
     if IR.search(result.err):
         wrong.append(f"IR: {IR.search(result.err).group()}")
     if wrong:

@@ -24,7 +24,7 @@ func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phas
 
 // -----
 
-// expected-error @below {{experts are to be deferred to the next layer, but the model has 1 layers with experts}}
+// expected-error @below {{experts are to be deferred to the next layer, but the model has 1 layer with experts}}
 // expected-note @below {{compile without --defer-experts}}
 module {
 func.func @decode(%x: tensor<?x64xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {

@@ -19,7 +19,7 @@
 // of all 1024 positions: 96 elements of 2 bytes.
 // REMARK: remark: gpu0: {{.*}} MiB of 4.2 MiB: 968.4 KiB of weights, 192.0 KiB of KV cache for 1024 positions,
 // REMARK: remark: cpu0: {{.*}} of 64.0 MiB: 3.9 MiB of weights, 0 B of KV cache
-// REMARK: remark: gpu0 has attention of 1 of 1 layers, FFN of 1 of 1 layers, head, embedding, 5 of 64 experts of blk.0.ffn_experts
+// REMARK: remark: gpu0 has attention of 1 of 1 layer, FFN of 1 of 1 layer, head, embedding, 5 of 64 experts of blk.0.ffn_experts
 // REMARK: remark: 8 copies between devices take {{.*}} of a decoded token
 
 // REASON: moe.embedding {{.*}}moe.reason = "On gpu0: a token reads 0.1 % of its 265.6 KiB (0.00 FLOPs per resident byte and token), {{.*}} there instead of {{.*}} on cpu0; with the embedding on cpu0 a request would take {{.*}} % longer."

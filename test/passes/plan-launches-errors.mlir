@@ -36,7 +36,7 @@ plan.program attributes {
   plan.phase "decode" tokens 1 to 1 {
     %x = plan.buffer "x" on %gpu0 f32 cols 256 rows [1, 0] at 0
     %y = plan.buffer "y" on %gpu0 f32 cols 512 rows [1, 0] at 1024
-    // expected-error @+2 {{ffn: no kernel of a GPU for gate_up of Q4_K and Q6_K in steps of up to 1 tokens}}
+    // expected-error @+2 {{ffn: no kernel of a GPU for gate_up of Q4_K and Q6_K in steps of up to 1 token}}
     // expected-note @+1 {{place it on a CPU}}
     plan.inst gate_up on %gpu0.compute ["gate_up_cuda", "gemm_q4_k_cuda", "gemm_q6_k_cuda"] (act = %x, gate = %gate, up = %up, out = %y) {activation = 0} for %why
     // expected-error @+2 {{ffn: no kernel of a GPU for linear of Q4_K}}

@@ -258,6 +258,26 @@ TEST_F(CostModelTest, StatesAndChosenRowsTakeAGpusShareOfItsPeaks) {
   }
 }
 
+// Taking rows of files apart costs a GPU more than reading them, and again for
+// every eight rows of activations (kernels/cuda/FloatGemmCycles.h).
+TEST_F(CostModelTest, RowsOfFilesCostAGpuTheirInstructions) {
+  device_.kind = moec::DeviceKind::Cuda;
+  device_.isa = moek::Isa::Cuda;
+  device_.cores = 1;
+  auto of = [&](double rows, std::string_view gemm) {
+    return moec::gemmSeconds(Product{weight({8, 16, 64}), 1, rows},
+                             *moek::findGemm(gemm), {}, device_);
+  };
+  double lanes = 2e9 * 128, elements = 16 * 64;
+  EXPECT_DOUBLE_EQ(of(1, "gemm_q8_0_cuda"), elements * 21 / lanes);
+  EXPECT_DOUBLE_EQ(of(8, "gemm_q8_0_cuda"), elements * 75 / lanes);
+  EXPECT_DOUBLE_EQ(of(64, "gemm_q8_0_cuda"), 8 * of(8, "gemm_q8_0_cuda"));
+  EXPECT_LT(of(1, "gemm_q8_0_rows16_cuda"), of(1, "gemm_q8_0_cuda"));
+  // With more multiprocessors memory is what takes long.
+  device_.cores = 100;
+  EXPECT_DOUBLE_EQ(of(1, "gemm_q8_0_cuda"), elements / 32 * 34 / 90e9);
+}
+
 TEST_F(CostModelTest, WithoutRatesKernelsReachTheirShareOfThePeaks) {
   // One row is bound by 90 % of the read bandwidth, many by half of the int8
   // peak; floats by their own.

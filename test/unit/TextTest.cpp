@@ -16,6 +16,15 @@ TEST(Text, QuotedNamesCannotDriveATerminal) {
             "\"" + std::string(96, 'x') + "...\"");
 }
 
+TEST(Text, WhatSomebodyWroteIsClippedBetweenCharacters) {
+  EXPECT_EQ(moert::clipped("blk.*=gpu0"), "blk.*=gpu0");
+  std::string longest(96, 'x');
+  EXPECT_EQ(moert::clipped(longest), longest);
+  EXPECT_EQ(moert::clipped(longest + "y"), longest + "...");
+  std::string umlaut = longest.substr(1) + "\xc3\xa4";
+  EXPECT_EQ(moert::clipped(umlaut), longest.substr(1) + "...");
+}
+
 TEST(Text, ReportsKeepTheWholeText) {
   std::string sentence(200, 'x');
   EXPECT_EQ(moert::escaped(sentence), sentence);

@@ -4,10 +4,13 @@
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Temporaries.h"
+#include "runtime/base/Text.h"
 
 #include <algorithm>
+#include <climits>
 #include <exception>
 #include <new>
+#include <span>
 #include <sstream>
 #include <unistd.h>
 
@@ -22,6 +25,9 @@ const char *const kExitCodeHelp =
     "version, 130 interrupted.";
 
 namespace {
+/// Of an argument that is no path, in a message.
+constexpr size_t kLongestWord = 128;
+
 /// The exception that is being handled, as an error.
 Status caughtStatus() {
   try {
@@ -34,6 +40,24 @@ Status caughtStatus() {
   } catch (...) {
     return Status(StatusCode::Internal, "internal error");
   }
+}
+
+/// With the values of arguments, where they have more than `most` bytes and the
+/// message has them whole, clipped.
+std::string withClipped(std::string message, std::span<char *const> arguments,
+                        size_t most) {
+  for (std::string_view value : arguments) {
+    if (size_t equals = value.find('=');
+        value.starts_with("--") && equals != std::string_view::npos)
+      value.remove_prefix(equals + 1);
+    if (value.starts_with('@')) // Of a file with values.
+      value.remove_prefix(1);
+    if (value.size() <= most)
+      continue;
+    for (size_t at; (at = message.find(value)) != std::string::npos;)
+      message.replace(at, value.size(), moert::clipped(value));
+  }
+  return message;
 }
 
 /// Instead of an abort: where an exception cannot get to Tool::main(), such as
@@ -76,9 +100,10 @@ std::string Tool::unknownArguments(const CLI::App &command) const {
     for (const CLI::App *sub : command.get_subcommands({}))
       known.push_back(sub->get_name());
   std::string name = word.substr(0, word.find('='));
-  std::string message = flag                ? "unknown option " + name
-                        : &command == &app_ ? "unknown command " + name
-                                            : "unexpected argument " + name;
+  std::string message = (flag                ? "unknown option "
+                         : &command == &app_ ? "unknown command "
+                                             : "unexpected argument ") +
+                        moert::clipped(name);
   if (auto meant = moert::closestMatch(name, known))
     message += ", did you mean " + *meant + "?";
   std::string help = app_.get_name();
@@ -105,7 +130,9 @@ Status Tool::run(int argc, char **argv) {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() != 0)
-      return Status(StatusCode::Usage, parseFailure(error));
+      return Status(
+          StatusCode::Usage,
+          withClipped(parseFailure(error), {argv, size_t(argc)}, kLongestWord));
     std::ostringstream text; // --help and --version
     app_.exit(error, text, text);
     printText(text.str());
@@ -133,6 +160,9 @@ int Tool::main(int argc, char **argv) {
   } catch (...) {
     status = caughtStatus();
   }
+  if (!status.isOk())
+    status = Status(status.code(), withClipped(status.message(),
+                                               {argv, size_t(argc)}, PATH_MAX));
   return finish(std::move(status));
 }
 

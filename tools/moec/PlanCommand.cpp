@@ -1,12 +1,15 @@
 #include "compiler/Driver/Driver.h"
 #include "compiler/Driver/PlacedRules.h"
+#include "compiler/Machine/Targets/Target.h"
 #include "runtime/base/Page.h"
 #include "runtime/base/Text.h"
 #include "tools/common/Json.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/ShapingOptions.h"
 
+#include <algorithm>
 #include <memory>
+#include <span>
 
 using moert::Status;
 using moert::StatusCode;
@@ -87,13 +90,38 @@ void printTable(const std::vector<Row> &rows) {
   moetool::printText(page.take());
 }
 
+/// Whether another machine may be able to do what this one fails at.
+bool isOfMachine(const Status &status) {
+  constexpr StatusCode codes[] = {StatusCode::DoesNotFit,
+                                  StatusCode::Unsupported, StatusCode::Usage,
+                                  StatusCode::InvalidFile};
+  return std::ranges::find(codes, status.code()) != std::end(codes);
+}
+
+/// What fails alike on all machines, such as a broken pattern or the model's
+/// file; ok where that is none of it. That none has the memory or the kernels
+/// is what rows are for.
+Status sharedFailure(std::span<const Row> rows) {
+  const Status &first = rows.front().status;
+  bool isMistake = first.code() == StatusCode::Usage ||
+                   first.code() == StatusCode::InvalidFile;
+  bool isShared = std::ranges::all_of(rows, [&](const Row &row) {
+    return row.status.message() == first.message();
+  });
+  return isMistake && isShared ? first : Status::ok();
+}
+
 Status run(const Options &options) {
   MOE_ASSIGN_OR_RETURN(std::vector<std::string> place,
                        readRules(options.request.place));
+  // A misspelt name is no property of a machine.
+  for (const std::string &target : options.targets)
+    MOE_RETURN_IF_ERROR(
+        resolveTarget(target, options.request.measuring).status());
   std::vector<Row> rows;
   bool anyFits = false;
   Status failed;
-  for (const std::string &model : options.models)
+  for (const std::string &model : options.models) {
     for (const std::string &target : options.targets) {
       CompileRequest request = options.request;
       request.model = model;
@@ -101,9 +129,7 @@ Status run(const Options &options) {
       request.place = place;
       request.emit = Emit::Forecast;
       auto report = compileModel(request);
-      // A misspelt name is no property of a machine.
-      if (!report && report.status().code() != StatusCode::DoesNotFit &&
-          report.status().code() != StatusCode::Unsupported)
+      if (!report && !isOfMachine(report.status()))
         return report.status();
       rows.push_back({model, target, report.status(),
                       report ? *report->forecast : Forecast()});
@@ -112,6 +138,9 @@ Status run(const Options &options) {
         failed = Status(report.status().code(),
                         "none of these models fits any of these machines");
     }
+    MOE_RETURN_IF_ERROR(
+        sharedFailure(std::span(rows).last(options.targets.size())));
+  }
   if (options.json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Row &row : rows)

@@ -3,6 +3,7 @@
 #include "kernels/KvCache.h"
 #include "runtime/Recompile.h"
 #include "runtime/StepWork.h"
+#include "runtime/base/Text.h"
 #include "runtime/text/Sampler.h"
 #include "tools/moert/Median.h"
 
@@ -59,9 +60,9 @@ Status checkRoom(const Engine &engine, const BatchedTest &test,
   int64_t tokens = int64_t(test.prompt) + test.gen;
   if (tokens > engine.context())
     return Status(StatusCode::DoesNotFit,
-                  fmt::format("{} tokens of a sequence exceed the plan's "
-                              "context of {}{}",
-                              tokens, engine.context(),
+                  fmt::format("{} of a sequence exceed the plan's context "
+                              "of {}{}",
+                              counted(tokens, "token"), engine.context(),
                               engine.contextHint(tokens)));
   int64_t pages = (tokens + moek::kKvPage - 1) / moek::kKvPage * sequences;
   if (pages <= engine.pages())
@@ -69,9 +70,10 @@ Status checkRoom(const Engine &engine, const BatchedTest &test,
   OptionChange change{"--sequences", std::to_string(sequences)};
   return Status(
       StatusCode::DoesNotFit,
-      fmt::format("{} sequences of {} tokens need more than the "
-                  "plan's cache of {}; recompile for as many{}",
-                  sequences, tokens, int64_t(engine.pages()) * moek::kKvPage,
+      fmt::format("{} of {} need more than the plan's cache of {}; recompile "
+                  "for as many{}",
+                  counted(sequences, "sequence"), counted(tokens, "token"),
+                  int64_t(engine.pages()) * moek::kKvPage,
                   recompileLine(plan, engine.plan().path(), {&change, 1})));
 }
 

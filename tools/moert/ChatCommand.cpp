@@ -1,5 +1,6 @@
 // moert chat: a conversation in a terminal.
 #include "runtime/PlanTokenizer.h"
+#include "runtime/base/Text.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Numbers.h"
 #include "tools/moert/ChatPrompt.h"
@@ -133,9 +134,10 @@ Status Chat::answer() {
     return Status(StatusCode::Usage, "the chat template gives no text");
   if (static_cast<int64_t>(tokens.size()) > engine_.context())
     return Status(StatusCode::DoesNotFit,
-                  fmt::format("the conversation has {} tokens, the context {}; "
-                              "/reset starts anew",
-                              tokens.size(), engine_.context()));
+                  fmt::format("the conversation has {}, the context {}; /reset "
+                              "starts anew",
+                              moert::counted(tokens.size(), "token"),
+                              engine_.context()));
   size_t most = std::min(sequence_.tokens().size(), tokens.size() - 1);
   auto differs = std::mismatch(tokens.begin(), tokens.begin() + int64_t(most),
                                sequence_.tokens().begin())
@@ -166,9 +168,9 @@ Status Chat::answer() {
   if (stats_.reason == StopReason::Cancelled)
     moetool::note("(stopped)\n");
   if (stats_.reason == StopReason::ContextFull)
-    moetool::note("note: the answer ends because the context of {} tokens is "
-                  "full; /reset starts anew\n",
-                  engine_.context());
+    moetool::note("note: the answer ends because the context of {} is full; "
+                  "/reset starts anew\n",
+                  moert::counted(engine_.context(), "token"));
   if (flags_.stats)
     showStats();
   return Status::ok();

@@ -2,6 +2,7 @@
 #include "runtime/PlanAccess.h"
 #include "runtime/PlanTokenizer.h"
 #include "runtime/PlanWeights.h"
+#include "runtime/base/Text.h"
 #include "runtime/device/cpu/ThreadCount.h"
 #include "runtime/device/cuda/CudaLinks.h"
 #include "runtime/device/cuda/CudaNeed.h"
@@ -191,7 +192,7 @@ void printText(const Json &info) {
                    info["experts_used"].get<int>()));
   if (info.contains("rung"))
     line("rung", info["rung"]["why"].get<std::string>());
-  line("context", fmt::format("{} tokens", info["context"].get<int>()));
+  line("context", counted(uint64_t(info["context"].get<int>()), "token"));
   if (int sequences = info["sequences"].get<int>(); sequences > 1)
     line("sequences", fmt::format("{} decoded together", sequences));
   line("KV cache",

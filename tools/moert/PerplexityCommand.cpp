@@ -9,6 +9,7 @@
 // the mean of -ln p(token), and its error exp(m) times m's standard error.
 #include "runtime/PlanTokenizer.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/base/Text.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
 #include "tools/common/Numbers.h"
@@ -94,10 +95,11 @@ Status perplexity(const PerplexityFlags &flags) {
                        : flags.window;
   size_t windows = tokens.size() / size_t(window);
   if (windows == 0)
-    return Status(StatusCode::Usage,
-                  fmt::format("{}: holds {} tokens, less than one window of "
-                              "{}; give a longer text or a smaller --ctx",
-                              flags.file, tokens.size(), window));
+    return Status(
+        StatusCode::Usage,
+        fmt::format("{}: holds {}, less than one window of {}; give a "
+                    "longer text or a smaller --ctx",
+                    flags.file, counted(tokens.size(), "token"), window));
   Score score;
   ProgressLine progress;
   for (size_t i = 0; i < windows; ++i) {

@@ -2,6 +2,7 @@
 #include "runtime/Generate.h"
 #include "runtime/PlanTokenizer.h"
 #include "runtime/base/ReadInput.h"
+#include "runtime/base/Text.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
 #include "tools/common/Numbers.h"
@@ -64,8 +65,8 @@ void printStats(const GenerateStats &stats, int32_t known) {
 std::string cutNote(const GenerateStats &stats, const Engine &engine) {
   if (stats.reason != StopReason::ContextFull)
     return "";
-  return fmt::format("the text ends because the context of {} tokens is full{}",
-                     engine.context(),
+  return fmt::format("the text ends because the context of {} is full{}",
+                     moert::counted(engine.context(), "token"),
                      engine.contextHint(int64_t(engine.context()) + 1));
 }
 

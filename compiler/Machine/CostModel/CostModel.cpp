@@ -1,6 +1,7 @@
 #include "compiler/Machine/CostModel/CostModel.h"
 
 #include "kernels/Activation.h"
+#include "kernels/cuda/FloatGemmCycles.h"
 
 #include <algorithm>
 #include <cmath>
@@ -108,6 +109,16 @@ double productRoofline(const Product &product, const GemmInfo *gemm,
   return seconds;
 }
 
+/// Of a GPU's product with rows as files have them, besides what it reads.
+double rowsOfFilesSeconds(const Product &product, const GemmInfo &gemm,
+                          const DeviceDesc &device) {
+  // Of GPUs that were made since 2018 some do 1.4, some 2.6.
+  constexpr double kCyclesPerSecond = 2e9;
+  return product.elements() *
+         moek::cuda::floatGemmCycles(gemm.format, product.rows) /
+         (kCyclesPerSecond * moek::cuda::kLanes * device.cores);
+}
+
 /// Seconds in which a gemm of that rate reads a byte of weights for `rows`
 /// rows.
 double gemmSecondsPerByte(const KernelRate &rate, double rows, bool cached,
@@ -168,8 +179,14 @@ double productSeconds(const Product &product, const moe::Choices &choices,
                       const GemmInfo *gemm, const Situation &situation,
                       const DeviceDesc &device) {
   const KernelRate *rate = gemm ? find(device, gemm->name) : nullptr;
-  if (!rate)
-    return productRoofline(product, gemm, device);
+  if (!rate) {
+    double seconds = productRoofline(product, gemm, device);
+    bool isOfFiles =
+        gemm && gemm->isa == Isa::Cuda && gemm->layout == moek::Layout::Gguf;
+    return isOfFiles
+               ? std::max(seconds, rowsOfFilesSeconds(product, *gemm, device))
+               : seconds;
+  }
   bool cached = situation.weightsInCache;
   if (choices.tokens > 0)
     return chosenSeconds(product, choices, *rate, cached, device);

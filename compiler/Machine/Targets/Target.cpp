@@ -71,7 +71,8 @@ void limitDevice(DeviceDesc &device, uint64_t bytes) {
 Status applyQualifier(std::string_view qualifier, std::string_view spec,
                       DeviceDesc &device) {
   auto fail = [&](const std::string &why) {
-    return Status(StatusCode::Usage, fmt::format("target {}: {}", spec, why));
+    return Status(StatusCode::Usage,
+                  fmt::format("target {}: {}", moert::clipped(spec), why));
   };
   bool gpu = device.kind == DeviceKind::Cuda;
   if (auto bytes = moert::parseSize(qualifier)) {
@@ -115,7 +116,7 @@ Status appendPart(std::string_view whole, std::string_view spec,
         return Status(StatusCode::Usage,
                       fmt::format("target {}: {} devices asked for, expected 1 "
                                   "to 16",
-                                  spec, number));
+                                  moert::clipped(spec), number));
       count = number;
       name = part.substr(x + 1);
     }
@@ -129,8 +130,10 @@ Status appendPart(std::string_view whole, std::string_view spec,
       bool isSize = moert::parseSize(qualifier).isOk();
       if (std::exchange(seen[isSize], true))
         return Status(StatusCode::Usage,
-                      fmt::format("target {}: \"{}\" is a second {}", spec,
-                                  qualifier, isSize ? "size" : "link"));
+                      fmt::format("target {}: \"{}\" is a second {}",
+                                  moert::clipped(spec),
+                                  moert::clipped(qualifier),
+                                  isSize ? "size" : "link"));
       for (size_t i = from; i < devices.size(); ++i)
         MOE_RETURN_IF_ERROR(applyQualifier(qualifier, spec, devices[i]));
     }
@@ -158,7 +161,7 @@ Status appendPart(std::string_view whole, std::string_view spec,
       StatusCode::Usage,
       fmt::format("target {}: no description is called \"{}\"{}; known: {} "
                   "(or pass --target-file)",
-                  spec, name,
+                  moert::clipped(spec), moert::clipped(name),
                   meant ? fmt::format(", did you mean \"{}\"?", *meant) : "",
                   fmt::join(known, ", ")));
 }

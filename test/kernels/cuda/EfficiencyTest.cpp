@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kernels/cuda/FloatGemmCycles.h"
 #include "kernels/quant/Format.h"
 #include "test/kernels/cuda/Bound.h"
 #include "test/kernels/cuda/SoftwareGpu.h"
@@ -252,6 +253,31 @@ INSTANTIATE_TEST_SUITE_P(SomeFormats, GemmEfficiencyTest,
 INSTANTIATE_TEST_SUITE_P(EveryFormat, GemmEfficiencyTest,
                          testing::ValuesIn(everyFormat()),
                          [](const auto &info) { return nameOf(info); });
+
+// What nobody repacked is taken apart element by element, for every eight rows
+// anew: what predictions count on, of formats with alike blocks.
+TEST_F(EfficiencyTest, RowsOfFilesTakeTheCyclesThatPredictionsHave) {
+  constexpr int64_t kRows = 64, kCols = 2048;
+  const GpuModel &gpu = gpuModels()[1];
+  auto check = [&](Format format) {
+    for (int32_t tokens : {1, 8}) {
+      Figures f = measure(nameOf(format, tokens) + " of floats",
+                          make.ofFloats(format, kRows, kCols, tokens), false);
+      double cycles = f.withoutDram(gpu).all() * gpu.multiprocessors *
+                      cuda::kLanes / double(kRows * kCols);
+      double predicted = cuda::floatGemmCycles(format, tokens);
+      fmt::print("  an element: {:.1f} cycles of a lane, predicted {:.1f}\n",
+                 cycles, predicted);
+      EXPECT_GE(predicted, cycles / 1.75) << nameOf(format, tokens);
+      EXPECT_LE(predicted, cycles * 1.75) << nameOf(format, tokens);
+      make.freeAll();
+    }
+  };
+  for (Format format : {Format::F32, Format::F16, Format::BF16, Format::NVFP4})
+    check(format);
+  for (Format format : kPackedFormats)
+    check(format);
+}
 
 TEST_F(EfficiencyTest, ExpertsInPrefill) {
   Figures f =

@@ -88,6 +88,28 @@ Workload Workbench::linear(Format format, int64_t rows, int64_t cols,
   return work;
 }
 
+Workload Workbench::ofFloats(Format format, int64_t rows, int64_t cols,
+                             int32_t tokens) {
+  auto row = int64_t(rowBytes(format, uint64_t(cols)));
+  Workload work;
+  work.weightBytes = row * rows;
+  work.neededBytes = work.weightBytes + tokens * (cols + rows) * 4;
+  work.operations = 2.0 * double(rows) * double(cols) * tokens;
+  cuda::LaunchContext c = context(tokens, 0);
+  c.form = {Encoding::F32, Layout::Gguf};
+  LinearArgs args{at<uint8_t>(random(tokens * cols * 4)),
+                  cols * 4,
+                  {at<uint8_t>(random(work.weightBytes)), 1, rows, cols,
+                   work.weightBytes, row, format},
+                  nullptr,
+                  nullptr,
+                  at<float>(empty(tokens * rows * 4)),
+                  rows,
+                  false};
+  add(work, OpCode::Linear, &args, c);
+  return work;
+}
+
 Workload Workbench::experts(Format format, int32_t experts, int64_t rows,
                             int64_t cols, int32_t topK, int32_t tokens,
                             int64_t copies) {

@@ -33,6 +33,8 @@ public:
   /// Products of `tokens` rows with [rows, cols].
   Workload linear(Format format, int64_t rows, int64_t cols, int32_t tokens,
                   int64_t copies);
+  /// The same of weights as files have them, and rows of floats.
+  Workload ofFloats(Format format, int64_t rows, int64_t cols, int32_t tokens);
   /// gate, up and SiLU of `topK` experts of each token.
   Workload experts(Format format, int32_t experts, int64_t rows, int64_t cols,
                    int32_t topK, int32_t tokens, int64_t copies);
