@@ -282,8 +282,8 @@ inline constexpr Scoring kSqrtSoftplus = Scoring(4);
 inline constexpr int32_t kScoringCount = 4;
 
 /// Selection uses score + bias, mixing weights the score alone. With groups,
-/// the `groupsUsed` groups with the largest sum of their two best biased scores
-/// (without a bias: the largest single score) stay eligible. Ties go to the
+/// the `groupsUsed` groups with the largest sum of their `groupBest` (1 or 2)
+/// best biased scores stay eligible. Ties go to the
 /// lower index. SoftmaxTopK takes the softmax over the selected logits only.
 /// weights = score, divided by their sum if `normalize`, times `scale` and
 /// times expertScale of the expert; all of them NaN for a token with a logit,
@@ -295,7 +295,7 @@ struct RouterArgs {
   const float *bias; ///< [experts] or null.
   int32_t *ids;      ///< [T, topK], by falling biased score.
   float *weights;    ///< [T, topK]
-  int32_t experts, topK, groups, groupsUsed;
+  int32_t experts, topK, groups, groupsUsed, groupBest;
   Scoring scoring;
   bool normalize;
   float scale;

@@ -446,12 +446,13 @@ private:
   void fill(HashRouterArgs &a) const {
     a.router.experts = o.integer("experts");
     a.router.topK = o.integer("top_k");
-    a.router.groups = a.router.groupsUsed = 1;
+    a.router.groups = a.router.groupsUsed = a.router.groupBest = 1;
     a.router.scoring = Scoring(o.integer("scoring"));
     a.router.normalize = o.boolean("normalize");
     a.router.scale = o.real("scale");
     a.router.logits = f32("logits");
     a.router.stride = stride("logits");
+    a.router.expertScale = vector("expert_scale");
     a.router.ids = i32("ids");
     a.router.weights = f32("weights");
     a.tokens = i32("tokens");
@@ -463,6 +464,7 @@ private:
     a.topK = o.integer("top_k");
     a.groups = o.integer("groups");
     a.groupsUsed = o.integer("groups_used");
+    a.groupBest = o.integer("group_best");
     a.scoring = Scoring(o.integer("scoring"));
     a.normalize = o.boolean("normalize");
     a.scale = o.real("scale");

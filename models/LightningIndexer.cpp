@@ -124,6 +124,7 @@ Status buildSparseLatentModel(ModelBuilder &model, bool neox) {
                        readIndexer(model, withPairs(attention.rope, neox)));
   RoutedExperts defaults;
   defaults.scoring = moe::Scoring::Sigmoid;
+  defaults.ranksPairs = true;
   MOE_ASSIGN_OR_RETURN(FeedForward ffn,
                        readFeedForward(model, decoder, defaults));
   Value chosen;

@@ -189,6 +189,9 @@ StatusOr<Choice> buildRouter(ModelBuilder &model, const RoutedExperts &config,
   MOE_ASSIGN_OR_RETURN(
       Value gateIn,
       model.weight(block + "ffn_gate_inp", {config.experts, columnsOf(x)}));
+  MOE_ASSIGN_OR_RETURN(
+      Value scale,
+      model.vectorIfAny(block + "ffn_down_exps.scale", config.experts));
   const GgufTensor *hashed = model.find(block + "ffn_gate_tid2eid.weight");
   if (hashed && tokens) {
     MOE_ASSIGN_OR_RETURN(Value table,
@@ -196,7 +199,7 @@ StatusOr<Choice> buildRouter(ModelBuilder &model, const RoutedExperts &config,
                                      model.facts().vocab, config.used));
     auto router = model.create<moe::HashRouterOp>(
         block + "router", model.idRows(config.used), model.rows(config.used), x,
-        tokens, gateIn, table, config.scoring, config.normalize,
+        tokens, gateIn, table, scale, config.scoring, config.normalize,
         llvm::APFloat(config.scale));
     return Choice{router.getIds(), router.getWeights()};
   }
@@ -205,14 +208,13 @@ StatusOr<Choice> buildRouter(ModelBuilder &model, const RoutedExperts &config,
       model.vectorIfAny(block + "ffn_gate_inp.bias", config.experts));
   MOE_ASSIGN_OR_RETURN(Value bias, model.vectorIfAny(block + "exp_probs_b.bias",
                                                      config.experts));
-  MOE_ASSIGN_OR_RETURN(
-      Value scale,
-      model.vectorIfAny(block + "ffn_down_exps.scale", config.experts));
+  bool pairs = config.groups > 1 && config.experts / config.groups > 1 &&
+               (bias || config.ranksPairs);
   auto router = model.create<moe::RouterOp>(
       block + "router", model.idRows(config.used), model.rows(config.used), x,
       gateIn, logitBias, bias, scale, uint64_t(config.used), config.scoring,
-      uint64_t(config.groups), uint64_t(config.groupsUsed), config.normalize,
-      llvm::APFloat(config.scale));
+      uint64_t(config.groups), uint64_t(config.groupsUsed),
+      uint64_t(pairs ? 2 : 1), config.normalize, llvm::APFloat(config.scale));
   return Choice{router.getIds(), router.getWeights()};
 }
 } // namespace

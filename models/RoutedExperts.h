@@ -11,6 +11,9 @@ namespace moec {
 /// all tokens the shared ones.
 struct RoutedExperts {
   int64_t experts = 0, used = 0, groups = 1, groupsUsed = 1;
+  /// Groups are ranked by their two best experts even where no bias shifts the
+  /// selection; without this, by their best then, as in DeepSeek-V2.
+  bool ranksPairs = false;
   int64_t inner = 0;       ///< Rows of a routed expert's gate and up.
   int64_t sharedInner = 0; ///< Of the shared experts, one wide FFN; 0: unknown.
   mlir::moe::Scoring scoring = mlir::moe::Scoring::Softmax;

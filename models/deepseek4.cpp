@@ -271,6 +271,7 @@ Status buildDeepseek4(ModelBuilder &model) {
   MOE_ASSIGN_OR_RETURN(Attention attention, readAttention(model, decoder.eps));
   RoutedExperts defaults;
   defaults.scoring = moe::Scoring::SqrtSoftplus;
+  defaults.ranksPairs = true;
   MOE_ASSIGN_OR_RETURN(RoutedExperts experts,
                        readRoutedExperts(params, defaults));
   model.facts().experts = experts.experts;

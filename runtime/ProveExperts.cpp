@@ -42,6 +42,7 @@ void proveRouter(OpProof &p) {
   int32_t topK = p.integer("top_k", 1, experts);
   int32_t groups = p.integer("groups", 1, experts);
   int32_t groupsUsed = p.integer("groups_used", 1, groups);
+  int32_t groupBest = p.integer("group_best", 1, 2);
   p.integer("scoring", 1, moek::kScoringCount);
   p.boolean("normalize");
   p.real("scale");
@@ -54,8 +55,7 @@ void proveRouter(OpProof &p) {
   p.require(experts % groups == 0, "groups divide the experts");
   p.require(topK <= groupsUsed * groupSize,
             "the groups used hold top_k experts");
-  p.require(groups == 1 || !p.has("bias") || groupSize >= 2,
-            "a biased group has two experts to rank it by");
+  p.require(groupBest <= groupSize, "a group has the experts that rank it");
 }
 
 /// Numbers of experts in the table are checked as they are used.
@@ -74,6 +74,7 @@ void proveHashRouter(OpProof &p) {
   const fb::Weight &table = p.matrix("table");
   p.require(moek::Format(table.format()) == moek::Format::I32,
             "the table holds integers");
+  p.vector("expert_scale", experts);
   p.equal("the table's row count", table.rows(), "the vocabulary",
           p.plan().vocab());
   p.equal("the table's column count", table.cols(), "top_k", topK);

@@ -399,7 +399,8 @@ Works HashRouterOp::getWork(int64_t tokens, int64_t context) {
   logits.products = {product(getWeight(), tokens)};
   StepWork choose = moving(double(tokens) * experts * kSoftmaxFlops,
                            rowBytes(tokens, {getIds(), getWeights()}));
-  choose.weightBytes = rowBytes(tokens, {getTable()});
+  choose.weightBytes =
+      rowBytes(tokens, {getTable()}) + bytesOf(getExpertScale());
   if (!isGrouped(getIds()))
     return {logits, choose};
   return {logits, choose, {}};

@@ -509,13 +509,11 @@ LogicalResult RouterOp::verify() {
   if (getExpertScale())
     checks.equal("expert_scale length", experts, "to match weight rows",
                  columns(getExpertScale()));
-  if (getBias()) {
+  if (getBias())
     checks.equal("bias length", experts, "to match weight rows",
                  columns(getBias()));
-    if (groups > 1)
-      checks.range("experts per group (groups are ranked by their two best)", 2,
-                   experts, experts / groups);
-  }
+  checks.range("group_best", 1, std::min<int64_t>(2, experts / groups),
+               getGroupBest());
   return checks
       .equal("ids columns", getTopK(), "to match top_k", columns(getIds()))
       .equal("weights columns", getTopK(), "to match top_k",
@@ -535,6 +533,9 @@ LogicalResult HashRouterOp::verify() {
       .positive("scale", getScale().convertToDouble());
   if (failed(checks.result()))
     return failure();
+  if (getExpertScale())
+    checks.equal("expert_scale length", dim(getWeight(), 0),
+                 "to match weight rows", columns(getExpertScale()));
   auto table = cast<RankedTensorType>(getTable().getType());
   return checks
       .require(table.getElementType().isSignlessInteger(32),

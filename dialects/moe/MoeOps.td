@@ -517,8 +517,8 @@ def Moe_RouterOp : Moe_ComputeOp<"router", [AttrSizedOperandSegments]> {
   let summary = "which experts serve a token, and with what weight";
   let description = [{
     Scores are `scoring` of x * weight^T + logit_bias. `bias` shifts the selection only. With
-    groups > 1 the best `groups_used` groups (by the sum of their two best
-    biased scores; without a bias, by their best) stay eligible. Mixing weights
+    groups > 1 the best `groups_used` groups (by the sum of their `group_best`
+    best biased scores) stay eligible. Mixing weights
     are the unbiased scores of the `top_k` selected, normalised if `normalize`,
     times `scale` and the expert's own `expert_scale`. DeepSeek-V3, arXiv 2412.19437, section 2.1.2.
   }];
@@ -527,6 +527,7 @@ def Moe_RouterOp : Moe_ComputeOp<"router", [AttrSizedOperandSegments]> {
                        I64Attr:$top_k, Moe_ScoringAttr:$scoring,
                        DefaultValuedAttr<I64Attr, "1">:$groups,
                        DefaultValuedAttr<I64Attr, "1">:$groups_used,
+                       DefaultValuedAttr<I64Attr, "1">:$group_best,
                        UnitAttr:$normalize, DefaultValuedAttr<F64Attr, "1.0">:$scale);
   let results = (outs Moe_Ids:$ids, Moe_Rows:$weights);
   let assemblyFormat = [{
@@ -541,11 +542,12 @@ def Moe_HashRouterOp : Moe_ComputeOp<"hash_router"> {
     `table` [vocabulary, top_k]. Weights are as a `moe.router`'s.
   }];
   let arguments = (ins Moe_Rows:$x, Moe_Ids:$tokens, Moe_Weight:$weight, Moe_Weight:$table,
+                       Optional<Moe_Vector>:$expert_scale,
                        Moe_ScoringAttr:$scoring, UnitAttr:$normalize,
                        DefaultValuedAttr<F64Attr, "1.0">:$scale);
   let results = (outs Moe_Ids:$ids, Moe_Rows:$weights);
   let assemblyFormat = [{
-    $x `,` $tokens `,` $weight `table` $table attr-dict `:` functional-type(operands, results)
+    $x `,` $tokens `,` $weight `table` $table (`expert_scale` $expert_scale^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

@@ -118,7 +118,7 @@ private:
         } else if (rank[e] > second) {
           second = rank[e];
         }
-      groupRank[g] = a.bias && size > 1 ? ordered(first + second) : first;
+      groupRank[g] = a.groupBest > 1 ? ordered(first + second) : first;
     }
     selectBest(groupRank, a.groups, a.groupsUsed, [](int32_t, int32_t) {});
     for (int32_t g = 0; g < a.groups; ++g)

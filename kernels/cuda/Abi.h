@@ -133,7 +133,7 @@ struct RouterArgs {
   int *ids;
   float *weights;
   i64 stride;
-  int experts, topK, groups, groupsUsed, scoring, normalize;
+  int experts, topK, groups, groupsUsed, groupBest, scoring, normalize;
   float scale;
 };
 

@@ -137,9 +137,9 @@ std::vector<Launch> launches(const moek::MlaLatentArgs &a,
 }
 
 RouterArgs routerArgs(const moek::RouterArgs &a, const LaunchContext &context) {
-  return {context.step, a.logits,       a.bias,      a.expertScale, a.ids,
-          a.weights,    a.stride,       a.experts,   a.topK,        a.groups,
-          a.groupsUsed, int(a.scoring), a.normalize, a.scale};
+  return {context.step, a.logits,    a.bias,         a.expertScale, a.ids,
+          a.weights,    a.stride,    a.experts,      a.topK,        a.groups,
+          a.groupsUsed, a.groupBest, int(a.scoring), a.normalize,   a.scale};
 }
 
 std::vector<Launch> launches(const moek::RouterArgs &a,

@@ -79,7 +79,7 @@ MOE_DEVICE void dropGroups(const RouterArgs &a, double *rank,
       } else if (rank[e] > second) {
         second = rank[e];
       }
-    groupRank[g] = a.bias && size > 1 ? ordered(first + second) : first;
+    groupRank[g] = a.groupBest > 1 ? ordered(first + second) : first;
   }
   __syncwarp();
   for (int i = 0; i < a.groupsUsed; ++i)

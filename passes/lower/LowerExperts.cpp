@@ -54,8 +54,8 @@ LogicalResult lowerRouter(RouterOp op, Steps steps, PhaseEmitter &emitter) {
                    {logits, emitter.weight(op.getBias()),
                     emitter.weight(op.getExpertScale()), ids, weights},
                    {experts, topK, int64_t(op.getGroups()),
-                    int64_t(op.getGroupsUsed()), int64_t(op.getScoring()),
-                    op.getNormalize()},
+                    int64_t(op.getGroupsUsed()), int64_t(op.getGroupBest()),
+                    int64_t(op.getScoring()), op.getNormalize()},
                    {op.getScale().convertToDouble()});
       emitter.set(op.getIds(), ids);
       emitter.set(op.getWeights(), weights);
@@ -87,7 +87,8 @@ LogicalResult lowerHashRouter(HashRouterOp op, Steps steps,
           emitter.buffer(emitter.label() + ".weights", Encoding::F32, topK);
       emitter.inst(step,
                    {logits, emitter.get(op.getTokens()),
-                    emitter.weight(op.getTable()), ids, weights},
+                    emitter.weight(op.getTable()),
+                    emitter.weight(op.getExpertScale()), ids, weights},
                    {experts, topK, int64_t(op.getScoring()), op.getNormalize()},
                    {op.getScale().convertToDouble()});
       emitter.set(op.getIds(), ids);

@@ -315,6 +315,9 @@ Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
   bool startsText = options.startsText;
   for (const Impl::Part &part : impl_->partsOf(text, options)) {
     if (part.id >= 0) {
+      // Where names are no structure, a user-defined one is text as well.
+      if (startsText && impl_->addSpacePrefix && !options.parseSpecial)
+        MOE_RETURN_IF_ERROR(impl_->encodePlain(" ", run));
       run.ids.push_back(part.id);
       startsText = isControl(part.id);
       continue;

@@ -133,7 +133,8 @@ Work router(Arena &arena, Isa, Step step) {
   RouterArgs a{};
   a.logits = arena.floats(step.tokens * kExperts);
   a.stride = kExperts, a.experts = kExperts, a.topK = kTopK;
-  a.groups = a.groupsUsed = 1, a.scoring = Scoring::Softmax, a.scale = 1;
+  a.groups = a.groupsUsed = a.groupBest = 1, a.scoring = Scoring::Softmax,
+  a.scale = 1;
   a.ids = arena.make<int32_t>(step.tokens * kTopK);
   a.weights = arena.make<float>(step.tokens * kTopK);
   // Softmax: maximum, difference, exponential, sum, quotient; then a

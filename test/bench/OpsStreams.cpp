@@ -81,7 +81,7 @@ Work hashRouter(Arena &arena, Isa, Step step) {
   HashRouterArgs a{};
   RouterArgs &r = a.router;
   r.experts = r.stride = kV4Experts, r.topK = kV4TopK;
-  r.groups = r.groupsUsed = 1, r.scoring = kSqrtSoftplus;
+  r.groups = r.groupsUsed = r.groupBest = 1, r.scoring = kSqrtSoftplus;
   r.normalize = true, r.scale = 1.5f;
   r.logits = arena.floats(step.tokens * kV4Experts);
   r.ids = arena.make<int32_t>(step.tokens * kV4TopK);

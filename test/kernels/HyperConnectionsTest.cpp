@@ -341,9 +341,10 @@ struct Hashing {
     a.router.logits = logits.data(), a.router.stride = logits.stride;
     a.router.ids = ids.data(), a.router.weights = weights.data();
     a.router.experts = 9, a.router.topK = 3;
-    a.router.groups = a.router.groupsUsed = 1;
+    a.router.groups = a.router.groupsUsed = a.router.groupBest = 1;
     a.router.scoring = scoring, a.router.normalize = true;
     a.router.scale = 1.5f;
+    a.router.expertScale = scoring == Scoring::Sigmoid ? factors : nullptr;
     a.tokens = tokens, a.table = table.data();
     return a;
   }
@@ -354,6 +355,7 @@ struct Hashing {
   }
 
   const int32_t tokens[5] = {2, 0, 3, 1, 2};
+  const float factors[9] = {2, 0.5f, 3, 1, 0.25f, 1.5f, 7, 1, 0.75f};
   std::vector<int32_t> table = {0, 8, 3, 1, 2, 4, 7, 6, 5, 8, 0, 1};
   Matrix<float> logits;
   Matrix<int32_t> ids;
@@ -379,6 +381,8 @@ TEST_P(HashRouterTest, TheTablesExpertsWithTheRoutersWeights) {
       }
       for (int64_t j = 0; j < 3; ++j) {
         double want = 1.5 * score(h.ids.at(t, j)) / total;
+        if (scoring == Scoring::Sigmoid)
+          want *= double(h.factors[h.ids.at(t, j)]);
         ASSERT_NEAR(h.weights.at(t, j), want, 4 * kEps * want);
       }
     }

@@ -511,6 +511,7 @@ MOE_NON_FINITE_SUITE(Router) {
                         6,
                         groups,
                         groups / 2 + 1,
+                        /*groupBest=*/groups > 1 ? 2 : 1,
                         scoring,
                         normalize,
                         2};

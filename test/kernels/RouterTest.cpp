@@ -13,7 +13,7 @@ MOE_KERNEL_SUITE(RouterTest, Router);
 MOE_KERNEL_SUITE(SplitChoicesTest, SplitChoices);
 
 struct Routing {
-  int32_t experts, topK, groups = 1, groupsUsed = 1;
+  int32_t experts, topK, groups = 1, groupsUsed = 1, groupBest = 1;
   Scoring scoring = Scoring::Softmax;
   bool bias = false, normalize = false;
   float scale = 1;
@@ -51,7 +51,7 @@ Choice expectedChoice(const Routing &s, const float *logits,
       std::vector<double> in(select.begin() + g * size,
                              select.begin() + (g + 1) * size);
       std::sort(in.rbegin(), in.rend());
-      order.emplace_back(-(s.bias ? in[0] + in[1] : in[0]), g);
+      order.emplace_back(-(s.groupBest > 1 ? in[0] + in[1] : in[0]), g);
     }
     std::sort(order.begin(), order.end());
     for (int i = s.groupsUsed; i < s.groups; ++i)
@@ -91,7 +91,8 @@ void check(const KernelInfo &kernel, const Routing &s, int32_t tokens) {
   RouterArgs args{logits.data(), logits.stride,  s.bias ? bias.data() : nullptr,
                   ids.data(),    weights.data(), s.experts,
                   s.topK,        s.groups,       s.groupsUsed,
-                  s.scoring,     s.normalize,    s.scale};
+                  s.groupBest,   s.scoring,      s.normalize,
+                  s.scale};
   Matrix<float> expertScale(1, s.experts);
   for (int32_t e = 0; e < s.experts; ++e)
     expertScale.at(0, e) = scaleOf(e);
@@ -142,23 +143,28 @@ TEST_P(RouterTest, BiasSelectsButDoesNotWeigh) {
   check(GetParam(), s, 8);
 }
 
-TEST_P(RouterTest, GroupsWithoutBiasCompeteByTheirBest) {
+TEST_P(RouterTest, GroupsCompeteByTheirBest) {
   check(GetParam(),
         {.experts = 160, .topK = 6, .groups = 8, .groupsUsed = 3, .scale = 16},
         9);
 }
 
-TEST_P(RouterTest, GroupsWithBiasCompeteByTheirBestTwo) {
+TEST_P(RouterTest, GroupsCompeteByTheirBestTwo) {
   check(GetParam(),
         {.experts = 256,
          .topK = 8,
          .groups = 8,
          .groupsUsed = 4,
+         .groupBest = 2,
          .scoring = Scoring::Sigmoid,
          .bias = true,
          .normalize = true,
          .scale = 2.5f},
         9);
+  check(
+      GetParam(),
+      {.experts = 64, .topK = 4, .groups = 8, .groupsUsed = 2, .groupBest = 2},
+      9);
 }
 
 TEST_P(RouterTest, SoftmaxTopKIsOverTheSelected) {
@@ -182,9 +188,10 @@ Choice route(const KernelInfo &kernel, const Routing &s,
              const std::vector<float> &logits) {
   Matrix<int32_t> ids(1, s.topK);
   Matrix<float> weights(1, s.topK);
-  RouterArgs args{logits.data(),  s.experts, nullptr,     ids.data(),
-                  weights.data(), s.experts, s.topK,      s.groups,
-                  s.groupsUsed,   s.scoring, s.normalize, s.scale};
+  RouterArgs args{logits.data(),  s.experts,   nullptr,   ids.data(),
+                  weights.data(), s.experts,   s.topK,    s.groups,
+                  s.groupsUsed,   s.groupBest, s.scoring, s.normalize,
+                  s.scale};
   runKernel(kernel, &args, {1, 0}, size_t(routerScratchBytes(s.experts)),
             {&ids, &weights});
   return {{ids.data(), ids.data() + s.topK},

@@ -68,7 +68,7 @@ module attributes {
 // CHECK: plan.inst linear {{.*}} (act = %[[O]], w = %{{.*}}, out = %[[X]]) {accumulate = 1}
 // CHECK: plan.inst linear {{.*}} (act = %[[X]], w = %{{.*}}, out = %[[LOGITS:.*]]) {accumulate = 0}
 // CHECK: %[[IDS:.*]] = plan.buffer "router.ids" on %[[CPU]] i32 cols 2 rows [1, 0]
-// CHECK: plan.inst router {{.*}} (logits = %[[LOGITS]], ids = %[[IDS]], weights = %[[MIX:.*]]) {experts = 4, top_k = 2, groups = 1, groups_used = 1, scoring = 2, normalize = 1, scale = 2.500000e+00}
+// CHECK: plan.inst router {{.*}} (logits = %[[LOGITS]], ids = %[[IDS]], weights = %[[MIX:.*]]) {experts = 4, top_k = 2, groups = 1, groups_used = 1, group_best = 1, scoring = 2, normalize = 1, scale = 2.500000e+00}
 // CHECK: %[[OFFSETS:.*]] = plan.buffer "router.offsets" on %[[CPU]] i32 cols 5 rows [0, 1]
 // CHECK: plan.inst expert_group {{.*}} (ids = %[[IDS]], offsets = %[[OFFSETS]], slots = %[[SLOTS:.*]]) {experts = 4, top_k = 2, begin = 0, count = 0}
 // A row of the inner activation per expert that a token uses. It reads 2 of 4

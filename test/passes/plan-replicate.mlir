@@ -106,7 +106,7 @@ plan.program attributes {
     %ids = plan.buffer "ids" on %cpu0 i32 cols 2 rows [1, 0]
     %weights = plan.buffer "weights" on %cpu0 f32 cols 32 rows [1, 0]
     %sum = plan.buffer "sum" on %cpu0 f32 cols 32 rows [1, 0]
-    plan.inst router on %cpu0.compute ["router_ref"] (logits = %x, ids = %ids, weights = %weights) {experts = 32, top_k = 2, groups = 1, groups_used = 1, scoring = 1, normalize = 0, scale = 1.0} for %why
+    plan.inst router on %cpu0.compute ["router_ref"] (logits = %x, ids = %ids, weights = %weights) {experts = 32, top_k = 2, groups = 1, groups_used = 1, group_best = 1, scoring = 1, normalize = 0, scale = 1.0} for %why
     plan.inst linear on %cpu0.compute ["linear_ref", "gemm_f32_ref"] (act = %x, w = %w, out = %weights) {accumulate = 0} for %why
     plan.inst add on %cpu0.compute ["add_ref"] (x = %weights, y = %x, out = %sum) for %why
     plan.bind input %x output %x

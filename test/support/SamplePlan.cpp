@@ -158,7 +158,7 @@ void SamplePlan::addBody(const std::string &name, int32_t maxTokens,
   p.emit("rms_norm", {h, w("moe_norm"), n}, {1}, {kEps});
   p.emit("linear", {n, w("router"), none, logits}, {0});
   p.emit("router", {logits, w("router_bias"), none, ids, weights},
-         {kExperts, kTopK, 1, 1, int64_t(moek::Scoring::Sigmoid), 1},
+         {kExperts, kTopK, 1, 1, 1, int64_t(moek::Scoring::Sigmoid), 1},
          {kRouterScale});
   p.emit("expert_group", {ids, offsets, slots}, {kExperts, kTopK});
   p.emit("experts_gate_up",

@@ -166,8 +166,14 @@ const Case shapeCases[] = {
      [](auto &s) { decode(s, "router").ints[2] = 3; }},
     {"RouterGroupsUsed", "the groups used hold top_k experts",
      [](auto &s) { decode(s, "router").ints[2] = 4; }},
+    {"RouterGroupBest", "a group has the experts that rank it",
+     [](auto &s) {
+       fb::InstructionT &router = decode(s, "router");
+       router.ints[2] = router.ints[3] = 4;
+       router.ints[4] = 2;
+     }},
     {"RouterScoring", "scoring = 5",
-     [](auto &s) { decode(s, "router").ints[4] = 5; }},
+     [](auto &s) { decode(s, "router").ints[5] = 5; }},
     {"RouterIds", "operand ids has encoding F32, expected I32",
      [](auto &s) { useBuffer(s, "router", 3, "s"); }},
     {"GroupTopK",

@@ -110,7 +110,7 @@ private:
     p.emit("rms_norm", {h, w("norm"), n}, {1}, {kEps});
     p.emit("linear", {n, w("router"), none, logits}, {0});
     p.emit("router", {logits, none, none, chosen, weights},
-           {kExperts, kTopK, 1, 1, int64_t(moek::Scoring::SoftmaxTopK), 0},
+           {kExperts, kTopK, 1, 1, 1, int64_t(moek::Scoring::SoftmaxTopK), 0},
            {1});
     p.emit("expert_group", {chosen, offsets, slots}, {kExperts, kTopK});
     p.emit("experts_gate_up",

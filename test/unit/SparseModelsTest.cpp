@@ -70,6 +70,31 @@ TEST_F(SparseModels, LayersWithoutAnIndexerFollowTheLast) {
             find<moe::ChooseEntriesOp>("blk.0.indexer.choice").getResult());
 }
 
+// DeepSeek-V2's compete by their best where nothing shifts the selection.
+TEST_F(SparseModels, GroupsCompeteByTheirBestTwoWithoutABiasToo) {
+  TinyModel sparse = indexed("deepseek32");
+  moetest::TinyDeepseek plain;
+  for (TinyModel *tiny : {&sparse, static_cast<TinyModel *>(&plain)}) {
+    tiny->keys["expert_group_count"] = uint32_t(2);
+    tiny->keys["expert_group_used_count"] = uint32_t(1);
+  }
+  auto groupBest = [&] {
+    return find<moe::RouterOp>("blk.1.router").getGroupBest();
+  };
+  expectImport(sparse);
+  EXPECT_EQ(groupBest(), 2u);
+  expectImport(plain);
+  EXPECT_EQ(groupBest(), 1u);
+  plain.tensors["blk.1.exp_probs_b.bias"] = {{8}};
+  expectImport(plain);
+  EXPECT_EQ(groupBest(), 2u);
+  // Groups of one expert.
+  plain.keys["expert_group_count"] = uint32_t(8);
+  plain.keys["expert_group_used_count"] = uint32_t(4);
+  expectImport(plain);
+  EXPECT_EQ(groupBest(), 1u);
+}
+
 TEST_F(SparseModels, WhatAnIndexerNeeds) {
   TinyModel tiny = indexed("glm-dsa");
   tiny.tensors.erase("blk.0.indexer.attn_k.weight");

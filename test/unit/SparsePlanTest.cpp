@@ -63,7 +63,7 @@ public:
     p.emit("row_store", {k, keys});
     p.emit("row_store", {k, rows});
     p.emit("row_store", {k, entries});
-    p.emit("hash_router", {k, ids, table, experts, shares}, {8, 2, 4, 1},
+    p.emit("hash_router", {k, ids, table, none, experts, shares}, {8, 2, 4, 1},
            {1.0});
     p.emit("split_choices", {experts, shares, one, oneShare, other, otherShare},
            {8, 2, 1});
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
                p.decode("layer_norm").operands[0];
          }},
         {"ChosenFrom", "does not hold an index_select's choice",
-         setOperand("sparse_attention", 3, "hash_router", 3)},
+         setOperand("sparse_attention", 3, "hash_router", 4)},
         {"ChosenRatio", "does not hold an index_select's choice of 2 entries",
          setInt("sparse_attention", 4, 4)},
         {"ChosenCount", "operand chosen has 1 rows of 2 elements per token",

@@ -350,6 +350,25 @@ TEST(SpacePieces, TheSpaceInFront) {
   EXPECT_THAT(*later, ElementsAre(4, 2, 6));
 }
 
+TEST(SpacePieces, TheSpaceInFrontOfAUserDefinedToken) {
+  TokenizerSpec spec = pieceSpec("llama");
+  spec.pre = "default";
+  spec.tokens[9] = "<x>";
+  spec.types[9] = 4;
+  StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
+  ASSERT_TRUE(tokenizer);
+  auto ids = [&](std::string_view text, EncodeOptions options) {
+    options.addBos = false;
+    return *tokenizer->encode(text, options);
+  };
+  // A text as SentencePiece reads it.
+  EXPECT_THAT(ids("<x>a<x>", {.parseSpecial = false}), ElementsAre(3, 9, 4, 9));
+  EXPECT_THAT(ids("<x>a", {.parseSpecial = false, .startsText = false}),
+              ElementsAre(9, 4));
+  // Where names are structure, this one is too.
+  EXPECT_THAT(ids("<x>a", {}), ElementsAre(9, 4));
+}
+
 TEST(SpacePieces, UnknownCharactersWithoutByteTokens) {
   TokenizerSpec spec = pieceSpec("llama");
   spec.tokens.resize(11);

@@ -321,7 +321,8 @@ double KernelBench::driver(const KernelInfo &driver, int32_t tokens) {
     for (int64_t i = 0; i < int64_t(tokens) * kExperts; ++i)
       logits[i] = float((i * 37) % 101) / 50 - 1;
     a.logits = logits, a.stride = kExperts;
-    a.experts = kExperts, a.topK = kTopK, a.groups = a.groupsUsed = 1;
+    a.experts = kExperts, a.topK = kTopK,
+    a.groups = a.groupsUsed = a.groupBest = 1;
     a.scoring = Scoring::Softmax, a.scale = 1;
     a.ids = output<int32_t>(tokens * kTopK);
     a.weights = output<float>(tokens * kTopK);

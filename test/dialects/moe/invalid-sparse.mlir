@@ -72,6 +72,14 @@ func.func @table(%x: tensor<?x40xf32>, %t: tensor<?xi32>, %w: tensor<9x40xf32>, 
 
 // -----
 
+func.func @table_scale(%x: tensor<?x40xf32>, %t: tensor<?xi32>, %w: tensor<9x40xf32>, %e: tensor<263x3xi32>, %s: tensor<8xf32>) {
+  // expected-error @below {{expected expert_scale length 9 to match weight rows, got 8}}
+  %i, %r = moe.hash_router %x, %t, %w table %e expert_scale %s {scoring = #moe.scoring<sigmoid>} : (tensor<?x40xf32>, tensor<?xi32>, tensor<9x40xf32>, tensor<263x3xi32>, tensor<8xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
+  return
+}
+
+// -----
+
 func.func @limit(%x: tensor<?x40xf32>, %w: tensor<24x40xf32>, %d: tensor<40x24xf32>) {
   // expected-error @below {{expected a limit with silu alone, and not fused}}
   %y = moe.ffn %x, %w, %w, %d {limit = 1.5, fused} : (tensor<?x40xf32>, tensor<24x40xf32>, tensor<24x40xf32>, tensor<40x24xf32>) -> tensor<?x40xf32>

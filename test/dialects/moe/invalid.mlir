@@ -570,8 +570,8 @@ func.func @router_eligible(%x: tensor<?x64xf32>, %w: tensor<8x64xf32>) {
 // -----
 
 func.func @router_small_groups(%x: tensor<?x64xf32>, %w: tensor<8x64xf32>, %b: tensor<8xf32>) {
-  // expected-error @below {{expected experts per group (groups are ranked by their two best) from 2 to 8, got 1}}
-  %i, %p = moe.router %x, %w bias %b {top_k = 2, scoring = #moe.scoring<softmax>, groups = 8, groups_used = 4} : (tensor<?x64xf32>, tensor<8x64xf32>, tensor<8xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
+  // expected-error @below {{expected group_best from 1 to 1, got 2}}
+  %i, %p = moe.router %x, %w bias %b {top_k = 2, scoring = #moe.scoring<softmax>, groups = 8, groups_used = 4, group_best = 2} : (tensor<?x64xf32>, tensor<8x64xf32>, tensor<8xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
 

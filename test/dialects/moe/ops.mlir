@@ -156,8 +156,8 @@ func.func @ffn(%x: tensor<?x64xf32>, %gate: tensor<96x64xf32>, %down: tensor<64x
 
 // CHECK-LABEL: func.func @experts
 func.func @experts(%x: tensor<?x64xf32>, %router: tensor<8x64xf32>, %bias: tensor<8xf32>, %gate: tensor<8x32x64xf32>, %down: tensor<8x64x32xf32>) -> tensor<?x64xf32> {
-  // CHECK: %[[IDS:.*]], %[[W:.*]] = moe.router %{{.*}}, %{{.*}} bias %{{.*}} {groups = 4 : i64, groups_used = 2 : i64, normalize, scale = 2.500000e+00 : f64, scoring = #moe.scoring<sigmoid>, top_k = 3 : i64}
-  %ids, %w = moe.router %x, %router bias %bias {top_k = 3, scoring = #moe.scoring<sigmoid>, groups = 4, groups_used = 2, normalize, scale = 2.5} : (tensor<?x64xf32>, tensor<8x64xf32>, tensor<8xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
+  // CHECK: %[[IDS:.*]], %[[W:.*]] = moe.router %{{.*}}, %{{.*}} bias %{{.*}} {group_best = 2 : i64, groups = 4 : i64, groups_used = 2 : i64, normalize, scale = 2.500000e+00 : f64, scoring = #moe.scoring<sigmoid>, top_k = 3 : i64}
+  %ids, %w = moe.router %x, %router bias %bias {top_k = 3, scoring = #moe.scoring<sigmoid>, groups = 4, groups_used = 2, group_best = 2, normalize, scale = 2.5} : (tensor<?x64xf32>, tensor<8x64xf32>, tensor<8xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
   // CHECK: moe.experts %{{.*}}, %[[IDS]], %[[W]], %{{.*}}, %{{.*}}, %{{.*}} :
   %y = moe.experts %x, %ids, %w, %gate, %gate, %down : (tensor<?x64xf32>, tensor<?x3xi32>, tensor<?x3xf32>, tensor<8x32x64xf32>, tensor<8x32x64xf32>, tensor<8x64x32xf32>) -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>

@@ -62,3 +62,10 @@ func.func @router(%x: tensor<?x40xf32>, %t: tensor<?xi32>, %w: tensor<9x40xf32>,
   %i, %r = moe.hash_router %x, %t, %w table %e {scoring = #moe.scoring<sqrt_softplus>, normalize} : (tensor<?x40xf32>, tensor<?xi32>, tensor<9x40xf32>, tensor<263x3xi32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
   return %r : tensor<?x3xf32>
 }
+
+// CHECK-LABEL: func.func @router_scale
+func.func @router_scale(%x: tensor<?x40xf32>, %t: tensor<?xi32>, %w: tensor<9x40xf32>, %e: tensor<263x3xi32>, %s: tensor<9xf32>) -> tensor<?x3xf32> {
+  // CHECK: moe.hash_router %{{.*}}, %{{.*}}, %{{.*}} table %{{.*}} expert_scale %{{.*}} {scoring
+  %i, %r = moe.hash_router %x, %t, %w table %e expert_scale %s {scoring = #moe.scoring<sqrt_softplus>} : (tensor<?x40xf32>, tensor<?xi32>, tensor<9x40xf32>, tensor<263x3xi32>, tensor<9xf32>) -> (tensor<?x3xi32>, tensor<?x3xf32>)
+  return %r : tensor<?x3xf32>
+}

@@ -347,7 +347,7 @@ TEST(FuseTest, RouterBesideTheSharedExpert) {
                                  at<float>(s.floats(experts)), at<int32_t>(ids),
                                  at<float>(weights), experts, 6,
                                  experts == 64 ? 8 : 1, experts == 64 ? 4 : 1,
-                                 Scoring::Sigmoid, true, 2.5f},
+                                 1, Scoring::Sigmoid, true, 2.5f},
                                 {logits}, {ids, weights});
           s.add<OpCode::Quantize>({at<float>(hidden), 352, at<uint8_t>(made),
                                    a8RowBytes(352), 352, 1, 32},
@@ -371,7 +371,7 @@ TEST(FuseTest, TheRouterBesideAProduct) {
                                nullptr, nullptr, at<float>(y), 64, false},
                               {x}, {y});
         s.add<OpCode::Router>({at<float>(logits), 64, nullptr, at<int32_t>(ids),
-                               at<float>(weights), 64, 6, 1, 1,
+                               at<float>(weights), 64, 6, 1, 1, 1,
                                Scoring::Softmax, false, 1},
                               {logits}, {ids, weights});
         s.add<OpCode::ExpertGroup>(
@@ -620,7 +620,7 @@ TEST(FuseTest, ChoicesAreNotOverwritten) {
     uint64_t logits = s.floats(64), ids = s.out(24), weights = s.out(24);
     uint64_t normed = s.out(24);
     s.add<OpCode::Router>({at<float>(logits), 64, nullptr, at<int32_t>(ids),
-                           at<float>(weights), 64, 6, 1, 1, Scoring::Softmax,
+                           at<float>(weights), 64, 6, 1, 1, 1, Scoring::Softmax,
                            false, 1},
                           {logits}, {ids, weights});
     uint64_t to = reuses ? ids : normed;

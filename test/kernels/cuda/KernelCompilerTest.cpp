@@ -174,8 +174,12 @@ private:
                           .up = weight(format, 1, kInner, kHidden)},
                          {6}, {3});
     join<OpCode::Copy>({.tokenBytes = kHidden * 4}, {1}, {14});
-    join<OpCode::Router>(
-        {.experts = 256, .topK = 8, .groups = 8, .groupsUsed = 4}, {2}, {7, 8});
+    join<OpCode::Router>({.experts = 256,
+                          .topK = 8,
+                          .groups = 8,
+                          .groupsUsed = 4,
+                          .groupBest = 2},
+                         {2}, {7, 8});
     join<OpCode::Quantize>({.cols = kInner, .rowsPerToken = 1, .blockCols = 32},
                            {3}, {5});
     join<OpCode::ExpertGroup>({.experts = 256, .topK = 8}, {7}, {10, 11});
