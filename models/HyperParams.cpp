@@ -77,19 +77,34 @@ StatusOr<bool> HyperParams::flagOfLayer(std::string_view name,
   return value != 0;
 }
 
+StatusOr<double> HyperParams::real(std::string_view name,
+                                   std::optional<double> fallback) const {
+  MOE_ASSIGN_OR_RETURN(std::optional<double> value, model_.getFloat(key(name)));
+  if (!value && !fallback)
+    return error(StatusCode::InvalidFile, name, "is missing");
+  return value ? *value : *fallback;
+}
+
 StatusOr<double> HyperParams::positive(std::string_view name,
                                        std::optional<double> fallback,
                                        bool zeroToo) const {
-  MOE_ASSIGN_OR_RETURN(std::optional<double> value, model_.getFloat(key(name)));
-  if (!value && fallback)
-    return *fallback;
-  if (!value)
-    return error(StatusCode::InvalidFile, name, "is missing");
-  if (!std::isfinite(*value) || *value < 0 || (*value == 0 && !zeroToo))
+  MOE_ASSIGN_OR_RETURN(double value, real(name, fallback));
+  const auto single = static_cast<float>(value);
+  if (!std::isfinite(single) || single < 0 || (single == 0 && !zeroToo))
     return error(StatusCode::InvalidFile, name,
-                 fmt::format("is {}, expected a finite number {}", *value,
-                             zeroToo ? "not below 0" : "above 0"));
-  return *value;
+                 fmt::format("is {}, expected a finite number {} (in 32 bits)",
+                             value, zeroToo ? "not below 0" : "above 0"));
+  return value;
+}
+
+StatusOr<double> HyperParams::within(std::string_view name, double low,
+                                     double high,
+                                     std::optional<double> fallback) const {
+  MOE_ASSIGN_OR_RETURN(double value, real(name, fallback));
+  if (!(value >= low && value <= high))
+    return error(StatusCode::InvalidFile, name,
+                 fmt::format("is {}, expected {} to {}", value, low, high));
+  return value;
 }
 
 StatusOr<double> HyperParams::positiveOfLayer(std::string_view name,

@@ -24,10 +24,14 @@ public:
                                    int64_t low, int64_t high) const;
   /// One of an array of flags, one for each layer.
   moert::StatusOr<bool> flagOfLayer(std::string_view name, int64_t layer) const;
-  /// A finite number above zero, or from zero with `zeroToo`.
+  /// A finite number above zero, or from zero with `zeroToo`, also as a float,
+  /// which is what kernels take.
   moert::StatusOr<double> positive(std::string_view name,
                                    std::optional<double> fallback = {},
                                    bool zeroToo = false) const;
+  /// A number, low <= value <= high.
+  moert::StatusOr<double> within(std::string_view name, double low, double high,
+                                 std::optional<double> fallback = {}) const;
   /// A finite number above zero of layer `layer`, where the key has a number
   /// for all layers or an array of one for each.
   moert::StatusOr<double> positiveOfLayer(std::string_view name,
@@ -44,6 +48,9 @@ public:
 
 private:
   std::string key(std::string_view name) const;
+  /// Any number.
+  moert::StatusOr<double> real(std::string_view name,
+                               std::optional<double> fallback) const;
   /// Element `index` of the array under the key.
   moert::StatusOr<int64_t> element(std::string_view name, GgufType type,
                                    int64_t index) const;

@@ -18,7 +18,7 @@ namespace {
 StatusOr<double> readScoreFactor(const HyperParams &params, const Rope &rope) {
   MOE_ASSIGN_OR_RETURN(
       double multiplier,
-      params.positive("rope.scaling.yarn_log_multiplier", 0.0, true));
+      params.within("rope.scaling.yarn_log_multiplier", 0, kMostScale, 0.0));
   return std::pow(1 + multiplier * std::log(rope.yarnFactor), 2);
 }
 } // namespace

@@ -22,13 +22,18 @@ Status refuseOther(const HyperParams &params, const char *name) {
                       fmt::format("is {}; only 1 is supported", value));
 }
 
+StatusOr<double> readScale(const HyperParams &params, const char *name,
+                           std::optional<double> fallback = {}) {
+  return params.within(name, kLeastScale, kMostScale, fallback);
+}
+
 /// What YaRN multiplies queries and keys by. Writers disagree on the name of
 /// the key.
 StatusOr<double> readMagnitude(const HyperParams &params, double factor) {
   MOE_ASSIGN_OR_RETURN(double own,
-                       params.positive("rope.scaling.attn_factor", 1.0));
+                       readScale(params, "rope.scaling.attn_factor", 1.0));
   MOE_ASSIGN_OR_RETURN(double yarn,
-                       params.positive("rope.scaling.yarn_attn_factor", own));
+                       readScale(params, "rope.scaling.yarn_attn_factor", own));
   return (1 + 0.1 * std::log(factor)) * yarn;
 }
 
@@ -38,12 +43,12 @@ readDivisors(ModelBuilder &model, const std::string &tensor, int64_t pairs) {
   std::vector<mlir::moe::Real> divisors;
   MOE_ASSIGN_OR_RETURN(std::vector<float> values, model.floats(tensor, pairs));
   for (float value : values) {
-    if (!std::isfinite(value) || value <= 0)
+    if (!std::isfinite(value) || value < kLeastScale)
       return Status(StatusCode::InvalidFile,
                     fmt::format("{}: tensor \"{}\" holds {} at index {}, "
-                                "expected finite numbers above 0",
+                                "expected finite numbers of at least {}",
                                 model.file().paths().front(), tensor, value,
-                                divisors.size()));
+                                divisors.size(), kLeastScale));
     divisors.push_back(double(value));
   }
   return divisors;
@@ -91,7 +96,7 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
   double factor = 1, fast = 32, slow = 1, magnitude = 1;
   int64_t original = 0;
   if (type == "yarn") {
-    MOE_ASSIGN_OR_RETURN(factor, params.positive("rope.scaling.factor"));
+    MOE_ASSIGN_OR_RETURN(factor, readScale(params, "rope.scaling.factor"));
     MOE_ASSIGN_OR_RETURN(
         original,
         params.integer("rope.scaling.original_context_length", 1, INT32_MAX));
@@ -107,13 +112,13 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
     }
     rope.yarnFactor = factor;
   } else if (type == "linear") {
-    MOE_ASSIGN_OR_RETURN(factor, params.positive("rope.scaling.factor"));
+    MOE_ASSIGN_OR_RETURN(factor, readScale(params, "rope.scaling.factor"));
   } else if (type == "longrope") {
     MOE_ASSIGN_OR_RETURN(
         original,
         params.integer("rope.scaling.original_context_length", 1, INT32_MAX));
     MOE_ASSIGN_OR_RETURN(magnitude,
-                         params.positive("rope.scaling.attn_factor", 1.0));
+                         readScale(params, "rope.scaling.attn_factor", 1.0));
   } else if (type != "none") {
     return params.error(
         StatusCode::Unsupported, "rope.scaling.type",

@@ -25,12 +25,18 @@ StatusOr<std::string_view> ByteCursor::readString(std::string_view what) {
   uint64_t start = offset_;
   MOE_ASSIGN_OR_RETURN(uint64_t length, read<uint64_t>(what));
   if (length > remaining())
-    return error(start, fmt::format("{} claims {} bytes, but only {} follow",
-                                    what, length, remaining()));
+    return error(start, fmt::format("{} claims {} bytes, but only {} {}", what,
+                                    length, remaining(), follow()));
   std::string_view text(reinterpret_cast<const char *>(file_.data()) + offset_,
                         length);
   offset_ += length;
   return text;
+}
+
+std::string ByteCursor::follow() const {
+  if (limit_ == file_.size())
+    return "follow";
+  return fmt::format("may follow in a header of at most {}", maxHeaderBytes);
 }
 
 Status ByteCursor::skip(Checked bytes, std::string_view what) {
@@ -60,9 +66,10 @@ Status ByteCursor::checkCount(uint64_t count, uint64_t minBytes,
   if (count <= remaining() / minBytes)
     return Status::ok();
   return error(countOffset,
-               fmt::format("{} is {}, but the {} bytes that follow hold at "
+               fmt::format("{} is {}, but the {} bytes that {} hold at "
                            "most {}",
-                           what, count, remaining(), remaining() / minBytes));
+                           what, count, remaining(), follow(),
+                           remaining() / minBytes));
 }
 
 Status ByteCursor::error(uint64_t offset, std::string_view text) const {

@@ -74,6 +74,9 @@ public:
   moert::Status error(uint64_t offset, std::string_view text) const;
 
 private:
+  /// What the remaining bytes do, for messages.
+  std::string follow() const;
+
   const std::string &path_;
   std::span<const uint8_t> file_;
   uint64_t limit_;

@@ -388,7 +388,8 @@ Status BpeModel::encodeByte(uint8_t byte, std::vector<int32_t> &out) const {
   if (replacement_.empty())
     return {StatusCode::InvalidFile,
             fmt::format("the vocabulary has no token for byte 0x{:02X}, no "
-                        "unknown token and none for U+FFFD",
+                        "unknown token and none for U+FFFD; leave such bytes "
+                        "out, or work on token ids with moert logits",
                         byte)};
   out.insert(out.end(), replacement_.begin(), replacement_.end());
   return Status::ok();

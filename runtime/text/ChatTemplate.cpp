@@ -23,9 +23,9 @@ ChatTemplate::~ChatTemplate() = default;
 StatusOr<ChatTemplate> ChatTemplate::parse(std::string_view source) {
   if (source.size() > mostTemplateBytes)
     return Status(StatusCode::InvalidFile,
-                  "the chat template has " + std::to_string(source.size()) +
-                      " bytes; at most " + std::to_string(mostTemplateBytes) +
-                      " are supported");
+                  "has " + std::to_string(source.size()) + " bytes; at most " +
+                      std::to_string(mostTemplateBytes) + " are supported")
+        .at("chat template");
   StatusOr<jinja::Body> body =
       jinja::parse(jinja::validText(source), jinja::Limits().depth);
   if (!body)

@@ -184,14 +184,16 @@ StatusOr<Tokenizer> Tokenizer::create(const TokenizerSpec &spec) {
       .addEos = spec.addEos,
       .marksSpaces = !isByteLevel,
       .addSpacePrefix = spec.model == "llama" && spec.pre != noSpacePrefix});
+  std::vector<SpecialTokens::Entry> specials;
   for (size_t i = 0; i < spec.types.size(); ++i) {
     auto type = static_cast<TokenType>(spec.types[i]);
     bool isControl = type == TokenType::Control;
     auto id = static_cast<int32_t>(i);
     impl->isControl[i] = isControl;
     if (isControl || type == TokenType::UserDefined)
-      impl->specials.add(impl->model.bytes(id), id, isControl);
+      specials.push_back({impl->model.bytes(id), id, isControl});
   }
+  MOE_ASSIGN_OR_RETURN(impl->specials, SpecialTokens::create(specials));
   return Tokenizer(std::move(impl));
 }
 
@@ -199,16 +201,20 @@ std::vector<Tokenizer::Impl::Part>
 Tokenizer::Impl::partsOf(std::string_view text,
                          const EncodeOptions &options) const {
   std::vector<Part> parts;
-  for (size_t position = 0; position < text.size();) {
-    SpecialTokens::Match special =
-        specials.findNext(text, position, options.parseSpecial);
-    if (special.begin > position)
-      parts.push_back({text.substr(position, special.begin - position)});
-    if (special.end > special.begin)
-      parts.push_back({text.substr(special.begin, special.end - special.begin),
-                       special.id});
-    position = special.end;
+  size_t position = 0;
+  auto addPlain = [&](size_t end) {
+    if (end > position)
+      parts.push_back({text.substr(position, end - position)});
+  };
+  for (SpecialTokens::Match special :
+       specials.find(text, options.parseSpecial)) {
+    if (special.begin < position)
+      continue;
+    addPlain(special.begin);
+    parts.push_back({text.substr(special.begin, special.length), special.id});
+    position = special.begin + special.length;
   }
+  addPlain(text.size());
   return parts;
 }
 
@@ -381,17 +387,17 @@ std::string Tokenizer::breakNames(std::string_view text,
     if (plain.ends_with(breaker))
       plain.resize(plain.size() - breaker.size());
   }
-  std::string_view rest = plain;
-  while (!rest.empty()) {
-    SpecialTokens::Match match = impl_->specials.findNext(rest, 0, true);
-    size_t cut = match.begin;
-    if (match.end > match.begin)
-      cut += nextUtf8(rest.substr(match.begin, 4)).length;
-    result += rest.substr(0, cut);
-    if (match.end > match.begin && isControl(match.id))
+  size_t position = 0;
+  for (SpecialTokens::Match match : impl_->specials.find(plain, true)) {
+    if (match.begin < position)
+      continue;
+    size_t cut = match.begin + nextUtf8(plain.substr(match.begin, 4)).length;
+    result.append(plain, position, cut - position);
+    if (isControl(match.id))
       result += breaker;
-    rest.remove_prefix(cut);
+    position = cut;
   }
+  result.append(plain, position);
   return result;
 }
 

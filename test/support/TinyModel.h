@@ -13,7 +13,7 @@ namespace moetest {
 /// A model of two layers without tensor data. Every key and tensor can be
 /// replaced or erased before build().
 struct TinyModel {
-  using Value = std::variant<uint32_t, float, bool, std::string,
+  using Value = std::variant<uint32_t, float, double, bool, std::string,
                              std::vector<int32_t>, std::vector<bool>>;
   struct Tensor {
     std::vector<uint64_t> shape; ///< Columns first.

@@ -142,6 +142,13 @@ TEST_F(ModelErrors, NumbersThatAreNotFiniteOrPositive) {
           m.keys["attention.layer_norm_rms_epsilon"] = value;
         },
         StatusCode::InvalidFile, "expected a finite number above 0");
+  // Kernels take floats.
+  for (double value : {1e300, 1e-300})
+    expectFailure(
+        [&](TinyDeepseek &m) {
+          m.keys["attention.layer_norm_rms_epsilon"] = value;
+        },
+        StatusCode::InvalidFile, "expected a finite number above 0 (in 32");
 }
 
 TEST_F(ModelErrors, OddRope) {
@@ -179,6 +186,26 @@ TEST_F(ModelErrors, RopeScaling) {
       StatusCode::Unsupported,
       "key \"deepseek2.rope.scaling.yarn_attn_factor\" is 2; only 1 is "
       "supported");
+}
+
+TEST_F(ModelErrors, RopeScalingOutOfRange) {
+  struct Case {
+    const char *type, *key;
+    float value;
+  };
+  for (Case c : {Case{"yarn", "factor", 1e-45f}, Case{"yarn", "factor", 1e-5f},
+                 Case{"linear", "factor", 1e-45f},
+                 Case{"linear", "factor", NAN}, Case{"yarn", "factor", 1e30f},
+                 Case{"yarn", "yarn_log_multiplier", 1e30f}})
+    expectFailure(
+        [&](TinyDeepseek &m) {
+          m.keys["rope.scaling.type"] = c.type;
+          m.keys["rope.scaling.factor"] = 40.0f;
+          m.keys["rope.scaling.original_context_length"] = u32(4096);
+          m.keys["rope.scaling." + std::string(c.key)] = c.value;
+        },
+        StatusCode::InvalidFile,
+        "key \"deepseek2.rope.scaling." + std::string(c.key) + "\" is ");
 }
 
 TEST_F(ModelErrors, Gating) {

@@ -90,6 +90,18 @@ TEST_F(TokenizerOpTest, NotesATemplateThatDoesNotParse) {
                         "expression"));
 }
 
+TEST_F(TokenizerOpTest, NotesATemplateThatIsTooLong) {
+  addVocabulary();
+  gguf.add("tokenizer.chat_template", std::string(2 << 20, 'a'));
+  moert::Status status = add();
+  ASSERT_TRUE(status.isOk()) << status.message();
+  auto notes = program().getBody().getOps<plan::NoteOp>();
+  EXPECT_TRUE(llvm::any_of(notes, [](plan::NoteOp note) {
+    return note.getText().starts_with(
+        "The model's chat template: has 2097152 bytes; at most");
+  }));
+}
+
 TEST_F(TokenizerOpTest, NotesAMissingVocabulary) {
   moert::Status status = add();
   ASSERT_TRUE(status.isOk()) << status.message();

@@ -430,6 +430,44 @@ TEST(Tokenizer, PiecesAreWordsAndSpecialTokens) {
   EXPECT_THAT(*pieces, ElementsAre("a", "</", "s", ">"));
 }
 
+// Names that are long and alike, in a text that keeps promising one of them.
+TEST(Tokenizer, SpecialTokensInTimeOfTheText) {
+  TokenizerSpec spec = smallSpec();
+  auto add = [&](const std::string &token, TokenType type) {
+    spec.tokens.push_back(token);
+    spec.types.push_back(int32_t(type));
+    return int32_t(spec.tokens.size() - 1);
+  };
+  int32_t last = add(std::string(100000, '#') + "!", TokenType::Control);
+  int32_t pair = add("##", TokenType::UserDefined);
+  int32_t three = add("###", TokenType::Control);
+  StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
+  ASSERT_TRUE(tokenizer) << tokenizer.status().message();
+  auto ids = tokenizer->encode(std::string(3 << 20, '#'), {.addBos = false});
+  ASSERT_TRUE(ids) << ids.status().message();
+  EXPECT_EQ(*ids, std::vector<int32_t>(1 << 20, three));
+  ids = tokenizer->encode(std::string(1 << 21, '#'),
+                          {.addBos = false, .parseSpecial = false});
+  ASSERT_TRUE(ids) << ids.status().message();
+  EXPECT_EQ(*ids, std::vector<int32_t>(1 << 20, pair));
+  ids = tokenizer->encode("###" + std::string(100000, '#') + "!##",
+                          {.addBos = false});
+  ASSERT_TRUE(ids) << ids.status().message();
+  EXPECT_EQ(ids->back(), pair);
+  EXPECT_THAT(*ids, testing::Contains(last));
+}
+
+TEST(Tokenizer, SpecialTokensTooLongInAll) {
+  TokenizerSpec spec = smallSpec();
+  spec.tokens.push_back(std::string(5 << 20, 'a'));
+  spec.types.push_back(int32_t(TokenType::Control));
+  StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
+  ASSERT_FALSE(tokenizer);
+  EXPECT_EQ(tokenizer.status().code(), StatusCode::InvalidFile);
+  EXPECT_THAT(tokenizer.status().message(),
+              testing::HasSubstr("expected at most 4194304"));
+}
+
 TEST(Tokenizer, EndsOfTurnsOfFamilies) {
   auto ends = [](std::vector<std::string> names) {
     TokenizerSpec spec = smallSpec();

@@ -263,6 +263,20 @@ TEST_F(Transformer, YarnMultipliesWhatTurns) {
   EXPECT_FALSE(ropeOf(gptOss).getRounded());
 }
 
+// The magnitude stays above 0 and finite.
+TEST_F(Transformer, YarnOutOfRange) {
+  TinyTransformer tiny = yarn("qwen3moe");
+  tiny.keys["rope.scaling.factor"] = 1e-5f;
+  expectFailure(tiny, StatusCode::InvalidFile,
+                "key \"qwen3moe.rope.scaling.factor\" is 9.99");
+  for (const char *key : {"attn_factor", "yarn_attn_factor"}) {
+    TinyTransformer scaled = yarn("qwen3moe");
+    scaled.keys["rope.scaling." + std::string(key)] = 3e38f;
+    expectFailure(scaled, StatusCode::InvalidFile,
+                  "expected 0.0001 to 1000000");
+  }
+}
+
 // As the elements are zero in a file without data, the tensor that is read is
 // the one that is refused.
 TEST_F(Transformer, LongRopeGoesByThePositionsOfThePlan) {
@@ -294,7 +308,7 @@ TEST_F(Transformer, DivisorsOfZero) {
   tiny.add("rope_freqs", {16});
   expectFailure(tiny, StatusCode::InvalidFile,
                 "tensor \"rope_freqs.weight\" holds 0 at index 0, expected "
-                "finite numbers above 0");
+                "finite numbers of at least 0.0001");
   tiny.add("rope_freqs", {8});
   expectFailure(tiny, StatusCode::InvalidFile,
                 "has the shape [8], expected [16]");
