@@ -12,7 +12,9 @@
 
 namespace moec {
 
-inline constexpr int64_t kMostLayers = 4096;
+/// Twice what models have. Plans have room for some hundred layers, and what
+/// exceeds it would show late.
+inline constexpr int64_t kMostLayers = 256;
 inline constexpr int64_t kMostHeads = 1 << 14;
 inline constexpr int64_t kMostSize = 1 << 20;
 inline constexpr int64_t kMostStreams = 8; // kernels/SparseArgs.h

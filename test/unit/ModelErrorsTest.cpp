@@ -100,8 +100,8 @@ TEST_F(ModelErrors, KeyOutOfRange) {
     int value;
     const char *expected;
   };
-  for (Case c : {Case{"block_count", 0, "1 to 4096"},
-                 Case{"block_count", 5000, "1 to 4096"},
+  for (Case c : {Case{"block_count", 0, "1 to 256"},
+                 Case{"block_count", 257, "1 to 256"},
                  Case{"embedding_length", 0, "1 to 1048576"},
                  Case{"attention.head_count", 0, "1 to 16384"},
                  Case{"attention.key_length", 16, "17 to 1048576"},
