@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"SplitOthers", "does not hold a router's choice of 2 from 9 experts",
          setInt("split_choices", 0, 9)},
         {"SplitRest", "operand last_ids has 1 rows of 2 elements per token",
-         setOperand("split_choices", 4, "hash_router", 3)},
+         setOperand("split_choices", 4, "hash_router", 4)},
         {"SplitWeights", "operand first_weights has 1 rows of 2 elements",
          setOperand("split_choices", 3, "linear", 3)},
         {"Factors", "operand gate_scale is 8 x 1, expected 7 x 1",
