@@ -53,8 +53,9 @@ static bool isReadByBoth(Value weight, const moec::DeviceDesc &gpu,
   return true;
 }
 
-ExpertStreaming::ExpertStreaming(func::FuncOp prefill, DeviceOf deviceOf)
-    : prefill(prefill), phase(phaseOf(prefill)) {
+ExpertStreaming::ExpertStreaming(func::FuncOp prefill, DeviceOf deviceOf,
+                                 bool mayPack)
+    : prefill(prefill), phase(phaseOf(prefill)), mayPack(mayPack) {
   prefill.walk([&](ExpertsOp op) {
     if (auto candidate = candidateOf(op, deviceOf))
       candidates.push_back(*candidate);
@@ -62,11 +63,15 @@ ExpertStreaming::ExpertStreaming(func::FuncOp prefill, DeviceOf deviceOf)
 }
 
 ExpertStreaming::ExpertStreaming(func::FuncOp prefill,
-                                 const moec::TargetDesc &target)
-    : ExpertStreaming(prefill, [&](Operation *op) {
-        auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
-        return name ? target.find(std::string_view(name.getValue())) : nullptr;
-      }) {}
+                                 const moec::TargetDesc &target, bool mayPack)
+    : ExpertStreaming(
+          prefill,
+          [&](Operation *op) {
+            auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
+            return name ? target.find(std::string_view(name.getValue()))
+                        : nullptr;
+          },
+          mayPack) {}
 
 std::optional<ExpertStreaming::Candidate>
 ExpertStreaming::candidateOf(ExpertsOp op, DeviceOf deviceOf) const {
@@ -126,9 +131,9 @@ int64_t ExpertStreaming::keptBytes(ExpertsOp op) {
 int64_t ExpertStreaming::mostBytes(func::FuncOp prefill,
                                    const moec::DeviceDesc &host,
                                    const moec::DeviceDesc &gpu) {
-  ExpertStreaming all(prefill, [&](Operation *op) {
-    return isa<ExpertsOp>(op) ? &host : &gpu;
-  });
+  ExpertStreaming all(
+      prefill, [&](Operation *op) { return isa<ExpertsOp>(op) ? &host : &gpu; },
+      /*mayPack=*/true);
   int64_t bytes = all.slotBytes();
   for (Candidate candidate : all.candidates)
     bytes += keptBytes(candidate.op);
@@ -170,13 +175,13 @@ ExpertStreaming::Seconds ExpertStreaming::secondsOf(int64_t rows) const {
     for (Value value : {c.op.getX(), c.op.getIds(), c.op.getWeights()})
       there += double(PlacementProblem::bytesOf(value, rows));
     all.host +=
-        opSeconds(c.op, situation(*c.host), *c.host) +
+        opSeconds(c.op, situation(*c.host), *c.host, mayPack) +
         moec::transferSeconds(there, *c.gpu) +
         moec::transferSeconds(
             double(PlacementProblem::bytesOf(c.op.getResult(), rows)), *c.gpu);
     double link = moec::transferSeconds(
         costed.getCost(rows, step.cached).weightBytes, *c.gpu);
-    double gpu = opSeconds(c.op, situation(*c.gpu), *c.gpu);
+    double gpu = opSeconds(c.op, situation(*c.gpu), *c.gpu, mayPack);
     all.link += link;
     all.gpu += gpu;
     // The first part comes before anything is multiplied, and the last is

@@ -27,9 +27,11 @@ public:
     const moec::DeviceDesc *host, *gpu;
   };
 
-  ExpertStreaming(func::FuncOp prefill, DeviceOf deviceOf);
+  /// `mayPack`: weights may have another layout than the file's.
+  ExpertStreaming(func::FuncOp prefill, DeviceOf deviceOf, bool mayPack);
   /// By the ops' kDeviceAttr.
-  ExpertStreaming(func::FuncOp prefill, const moec::TargetDesc &target);
+  ExpertStreaming(func::FuncOp prefill, const moec::TargetDesc &target,
+                  bool mayPack);
 
   bool empty() const { return candidates.empty(); }
   ArrayRef<Candidate> all() const { return candidates; }
@@ -61,6 +63,7 @@ private:
 
   func::FuncOp prefill;
   PhaseAttr phase;
+  bool mayPack;
   SmallVector<Candidate> candidates;
 };
 

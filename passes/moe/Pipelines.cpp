@@ -76,7 +76,8 @@ void moe::buildCompilePipeline(OpPassManager &manager,
     manager.addPass(createForeseeDevicesPass(trial));
   }
   addPlacement(manager, options);
-  manager.addPass(createStreamExpertsPass(options.streamExperts));
+  manager.addPass(createStreamExpertsPass(
+      options.streamExperts, options.weights != WeightsMode::Reference));
   // Placement is of whole layers' experts, the same in all phases.
   if (options.deferExperts != 0)
     manager.addPass(createDeferExpertsPass({.experts = options.deferExperts}));

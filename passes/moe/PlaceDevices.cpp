@@ -108,10 +108,9 @@ private:
     return any;
   }
 
-  static ExpertStreaming streamingOf(ModuleOp module,
-                                     const moec::TargetDesc &target,
-                                     const PlacementProblem &problem,
-                                     const Choice &choice) {
+  ExpertStreaming streamingOf(ModuleOp module, const moec::TargetDesc &target,
+                              const PlacementProblem &problem,
+                              const Choice &choice) const {
     return ExpertStreaming(
         module.lookupSymbol<func::FuncOp>(kPrefillName),
         [&](Operation *op) -> const moec::DeviceDesc * {
@@ -122,7 +121,8 @@ private:
               });
           return group < 0 || isHot ? nullptr
                                     : &target.devices[choice.assignment[group]];
-        });
+        },
+        weights != WeightsMode::Reference);
   }
 
   /// Bytes that each device lacks for the choice with its experts streamed: for
@@ -156,9 +156,9 @@ private:
 
   /// Leaves devices in `besideSlots` so much less than the choice uses as it
   /// lacks; false where it lacks nothing.
-  static bool leaveMore(ModuleOp module, const moec::TargetDesc &target,
-                        const PlacementProblem &problem, const Choice &choice,
-                        moec::TargetDesc &besideSlots) {
+  bool leaveMore(ModuleOp module, const moec::TargetDesc &target,
+                 const PlacementProblem &problem, const Choice &choice,
+                 moec::TargetDesc &besideSlots) const {
     std::vector<int64_t> lack = lacking(
         target, problem, choice, streamingOf(module, target, problem, choice));
     for (auto [device, use, bytes] :

@@ -13,7 +13,10 @@ namespace {
 struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(StreamExperts)
 
-  explicit StreamExperts(int64_t from = -1) { rows = from; }
+  explicit StreamExperts(int64_t from = -1, bool pack = true) {
+    rows = from;
+    mayPack = pack;
+  }
   StreamExperts(const StreamExperts &other) : PassWrapper(other) {}
 
   StringRef getArgument() const override { return "moe-stream-experts"; }
@@ -27,6 +30,11 @@ struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
                                       "where it would"),
                        llvm::cl::init(-1)};
 
+  Option<bool> mayPack{*this, "may-pack",
+                       llvm::cl::desc("Weights may have another layout than "
+                                      "the file's"),
+                       llvm::cl::init(true)};
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto target = moec::targetOf(module);
@@ -35,7 +43,7 @@ struct StreamExperts : PassWrapper<StreamExperts, OperationPass<ModuleOp>> {
     auto prefill = module.lookupSymbol<func::FuncOp>(kPrefillName);
     if (!prefill)
       return;
-    ExpertStreaming streaming(prefill, *target);
+    ExpertStreaming streaming(prefill, *target, mayPack);
     if (rows == 0)
       return suggest(module, streaming, phaseOf(prefill));
     if (streaming.empty()) {
@@ -107,7 +115,7 @@ private:
       setRange(prefill, kPrefillName, phase.getMinTokens(), from - 1);
       setRange(longer, kStreamedName, from, phase.getMaxTokens());
     }
-    ExpertStreaming there(longer, target);
+    ExpertStreaming there(longer, target, mayPack);
     SmallVector<DictionaryAttr> before;
     TypicalSeconds seconds;
     for (ExpertStreaming::Candidate c : there.all()) {
@@ -204,8 +212,8 @@ private:
 };
 } // namespace
 
-std::unique_ptr<Pass> moe::createStreamExpertsPass(int64_t rows) {
-  return std::make_unique<StreamExperts>(rows);
+std::unique_ptr<Pass> moe::createStreamExpertsPass(int64_t rows, bool mayPack) {
+  return std::make_unique<StreamExperts>(rows, mayPack);
 }
 
 void moe::registerStreamExpertsPass() { PassRegistration<StreamExperts>(); }

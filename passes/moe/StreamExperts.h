@@ -28,8 +28,9 @@ inline constexpr llvm::StringLiteral kStreamedName = "streamed_prefill";
 inline constexpr llvm::StringLiteral kStreamedAttr = "moe.streamed";
 
 /// The pass; `rows` is the shortest step that streams, -1: where it pays, 0:
-/// none, but a note where it would.
-std::unique_ptr<Pass> createStreamExpertsPass(int64_t rows);
+/// none, but a note where it would. `mayPack`: weights may have another layout
+/// than the file's.
+std::unique_ptr<Pass> createStreamExpertsPass(int64_t rows, bool mayPack);
 void registerStreamExpertsPass();
 
 } // namespace mlir::moe
