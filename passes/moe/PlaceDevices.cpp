@@ -65,7 +65,8 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
       for (int i = 0; i < kTries; ++i) {
         beside.emplace(problem, besideSlots, times);
         other = beside->run();
-        if (!leaveMore(module, *target, problem, other, besideSlots))
+        if (!other.fits ||
+            !leaveMore(module, *target, problem, other, besideSlots))
           break;
       }
       double others = streamedSeconds(module, *target, problem, other);
