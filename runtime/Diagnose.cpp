@@ -290,10 +290,9 @@ private:
             ? fmt::format("{} is damaged; copy it again",
                           printable(text(file.path())))
             : fmt::format("{}, or the model that it was made from, is damaged; "
-                          "check the model file against its checksum, then "
-                          "recompile{}",
+                          "{}",
                           printable(text(file.path())),
-                          recompileLine(plan_, path_));
+                          recompileHint(Suggestion::DamagedModel, plan_, path_));
     return invalidPlan(
         "{}: {}{} holds values that are not finite in {} of {}, the first in "
         "row {} (found in {}): {}",
@@ -310,9 +309,10 @@ private:
             plan_.kv()->Get(instruction_.operands()->Get(i)->index())->type());
         if (type == moek::KvType::F16)
           return invalidPlan(
-              "{}: values in the cache that {} reads exceed what f16 holds; "
-              "recompile{}",
-              path_, label(), recompileLine(plan_, path_, {&f32Cache, 1}));
+              "{}: values in the cache that {} reads exceed what f16 holds; {}",
+              path_, label(),
+              recompileHint(Suggestion::WiderCache, plan_, path_,
+                            {&f32Cache, 1}));
       }
     return invalidPlan("{}: an activation overflowed in {}, whose weights are "
                        "finite: a weight is damaged there or in a layer "

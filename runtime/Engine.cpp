@@ -101,10 +101,10 @@ Status Engine::prepare(const EngineOptions &options) {
   return Status::ok();
 }
 
-std::string Engine::recompiled(std::string_view option,
-                               std::string value) const {
-  OptionChange change{option, std::move(value)};
-  return recompileLine(plan_.table(), plan_.path(), {&change, 1}, modelPaths_);
+std::string Engine::hintForThisMachine() const {
+  OptionChange native{"--target", "native"};
+  return recompileHint(Suggestion::ForThisMachine, plan_.table(), plan_.path(),
+                       {&native, 1}, modelPaths_);
 }
 
 std::string Engine::contextHint(int64_t tokens) const {
@@ -135,8 +135,7 @@ Status Engine::createDevices(const EngineOptions &options,
   if (created.code() == StatusCode::WrongMachine &&
       std::ranges::none_of(*plan_.table().devices(), isGpu))
     created = Status(StatusCode::WrongMachine,
-                     created.message() + "; recompile for this machine" +
-                         recompiled("--target", "native"));
+                     created.message() + "; " + hintForThisMachine());
   MOE_RETURN_IF_ERROR(std::move(created));
   for (const RunnablePhase &phase : devices_->phases())
     if (phase.name == "decode")

@@ -187,8 +187,8 @@ private:
   Status ready(const EngineOptions &options);
   Status prepare(const EngineOptions &options);
   Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
-  /// The line with the command that makes this plan with another `option`.
-  std::string recompiled(std::string_view option, std::string value) const;
+  /// What a user does about a plan for another machine.
+  std::string hintForThisMachine() const;
 
   Status check(const Request &request) const;
   /// Takes what other sequences computed of the request's tokens.

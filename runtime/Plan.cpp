@@ -28,8 +28,7 @@ constexpr size_t minimumBytes = 8;
 Status checkForm(std::span<const uint8_t> bytes, const std::string &path) {
   if (bytes.size() >= 4 && std::equal(bytes.begin(), bytes.begin() + 4, "GGUF"))
     return Status(StatusCode::Usage,
-                  "is a GGUF model, not a plan; compile it first" +
-                      compileLine(path));
+                  "is a GGUF model, not a plan; " + compileHint(path));
   if (bytes.size() < minimumBytes)
     return invalidPlan("holds {}, too short for a plan",
                        counted(bytes.size(), "byte"));
@@ -52,10 +51,11 @@ Status checkVersion(const fb::Plan &plan, const std::string &path) {
   const fb::Plan &made = count(plan.rungs()) > 0 ? *plan.rungs()->Get(0) : plan;
   return Status(StatusCode::WrongMachine,
                 fmt::format("has schema version {} (written by {}), this moert "
-                            "reads version {}; recompile{}",
+                            "reads version {}; {}",
                             plan.schema_version(),
                             quoted(text(plan.compiler())), kSchemaVersion,
-                            recompileLine(made, path)));
+                            recompileHint(Suggestion::ForThisVersion, made,
+                                          path)));
 }
 } // namespace
 
@@ -102,7 +102,8 @@ StatusOr<Plan> Plan::fromBytes(std::span<const uint8_t> bytes,
   Status sound = plan.chosen_ > 0 ? verifyLadder(root) : verifyPlan(root);
   if (!sound.isOk()) {
     std::string fix = sound.code() == StatusCode::WrongMachine
-                          ? recompileLine(plan.table(), plan.path_)
+                          ? "; " + recompileHint(Suggestion::KnownKernels,
+                                                 plan.table(), plan.path_)
                           : "";
     return Status(sound.code(), plan.path_ + ": " + sound.message() + fix);
   }
@@ -148,8 +149,9 @@ Status Plan::checkMachine(std::span<const std::string> modelPaths) const {
     OptionChange native{"--target", "native"};
     return Status(
         StatusCode::WrongMachine,
-        fmt::format("{}: {}; recompile for this machine{}", path_, message,
-                    recompileLine(plan, path_, {&native, 1}, modelPaths)));
+        fmt::format("{}: {}; {}", path_, message,
+                    recompileHint(Suggestion::ForThisMachine, plan, path_,
+                                  {&native, 1}, modelPaths)));
   };
   for (uint32_t i = 0; i < count(plan.devices()); ++i) {
     const fb::Device *device = plan.devices()->Get(i);

@@ -3,7 +3,9 @@
 #include "kernels/KvCache.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/States.h"
+#include "runtime/base/OptionInfo.h"
 #include "runtime/base/ShellCommand.h"
+#include "runtime/schema/OpTable.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -17,37 +19,27 @@ namespace stdfs = std::filesystem;
 /// A smaller context helps nobody (moec's Remedy.cpp agrees).
 constexpr int64_t kLeastContext = 256;
 
-/// Options of moec compile that shape a plan, which it records. Others, such as
-/// those that name files to write, are not taken from a file.
-struct ShapingOption {
-  enum Kind { Word, Path, Flag };
-  std::string_view name;
-  Kind kind = Word; ///< Paths are recorded as those of models are: plan.fbs.
+/// A row of moec's table of options. Those that name files to write are not
+/// taken from a plan file.
+struct OptionRow {
+  OptionInfo info;
+  std::string_view fallback; ///< As the table spells it.
+
+  bool isDefault(const std::string &value) const {
+    return fallback == value || fallback == '"' + value + '"';
+  }
 };
-constexpr ShapingOption kShapingOptions[] = {
-    {"--target"},
-    {"--target-file", ShapingOption::Path},
-    {"--ctx"},
-    {"--ladder"},
-    {"--sequences"},
-    {"--ubatch"},
-    {"--kv-budget"},
-    {"--kv-type"},
-    {"--mla"},
-    {"--weights"},
-    {"--checksums"},
-    {"--experts"},
-    {"--gpu-arch"},
-    {"--place"},
-    {"--no-tokenizer", ShapingOption::Flag},
-    {"--pre"},
-    {"--vram-limit"},
-    {"--dram-limit"},
+constexpr OptionRow kOptionRows[] = {
+#define MOE_OPTION(field, Type, fallback, ...) {{__VA_ARGS__}, #fallback},
+#include "compiler/Driver/Options.def"
 };
 
-const ShapingOption *findOption(std::string_view name) {
-  auto it = std::ranges::find(kShapingOptions, name, &ShapingOption::name);
-  return it == std::end(kShapingOptions) ? nullptr : it;
+/// The row of an option that plans record; null for any other.
+const OptionRow *findRow(std::string_view name) {
+  auto it = std::ranges::find_if(kOptionRows, [&](const OptionRow &row) {
+    return longName(row.info) == name && (row.info.use & kRecorded);
+  });
+  return it == std::end(kOptionRows) ? nullptr : it;
 }
 
 /// A path that the plan records, from the current folder.
@@ -76,18 +68,21 @@ std::string modelPath(const fb::Plan &plan, std::string_view planPath,
   return "";
 }
 
-/// The options of the plan's compilation; flags without a value.
+/// The options of the plan's compilation; flags have no value. The path "-" is
+/// that of a stream.
 std::vector<OptionChange> recordedOptions(const std::vector<std::string> &words,
                                           std::string_view planPath) {
   std::vector<OptionChange> options;
   for (size_t i = 0; i < words.size(); ++i) {
-    const ShapingOption *option = findOption(words[i]);
-    if (option && option->kind == ShapingOption::Flag)
-      options.push_back({option->name, ""});
-    else if (option && i + 1 < words.size())
-      options.push_back({option->name, option->kind == ShapingOption::Path
-                                           ? fromHere(planPath, words[++i])
-                                           : words[++i]});
+    const OptionRow *row = findRow(words[i]);
+    if (row && row->info.kind == OptionKind::Flag)
+      options.push_back({longName(row->info), ""});
+    else if (row && i + 1 < words.size()) {
+      const std::string &value = words[++i];
+      bool isFile = row->info.kind == OptionKind::Path && value != "-";
+      options.push_back(
+          {longName(row->info), isFile ? fromHere(planPath, value) : value});
+    }
   }
   return options;
 }
@@ -121,17 +116,15 @@ void apply(const OptionChange &change, std::vector<OptionChange> &options) {
     return std::ranges::find(options, name, &OptionChange::name);
   };
   auto ladder = find("--ladder");
-  // A machine is named or described, not both; rules and limits are for the
-  // devices of the one before.
   if (change.name == "--target") {
     if (ladder != options.end()) {
       ladder->value = withoutBudgets(ladder->value);
       if (ladder->value.find(',') == std::string::npos)
         ladder->name = "--ctx";
     }
-    std::erase_if(options, [](auto &old) {
-      return old.name == "--target-file" || old.name == "--place" ||
-             old.name == "--vram-limit" || old.name == "--dram-limit";
+    // Rules and limits were for the devices of the machine before.
+    std::erase_if(options, [](const OptionChange &old) {
+      return findRow(old.name)->info.use & kOfMachine;
     });
   } else if (change.name == "--ctx" && ladder != options.end()) {
     ladder->value += "," + change.value;
@@ -141,6 +134,21 @@ void apply(const OptionChange &change, std::vector<OptionChange> &options) {
     old->value = change.value;
   else
     options.push_back(change);
+}
+
+/// Why a command with these options cannot compile the plan again: a file that
+/// they name is gone, or was a stream. "" where it can.
+std::string whatIsLost(const std::vector<OptionChange> &options) {
+  for (const OptionChange &option : options) {
+    if (findRow(option.name)->info.kind != OptionKind::Path)
+      continue;
+    if (option.value == "-")
+      return fmt::format("what {} read from a stream is not kept", option.name);
+    if (!isFile(option.value))
+      return fmt::format("{} {} is not there any more", option.name,
+                         shellPath(option.value));
+  }
+  return "";
 }
 
 /// Whether the size of the cache was asked for, not that of contexts.
@@ -182,20 +190,35 @@ std::string otherWeights(const fb::Plan &plan, std::string_view planPath) {
 }
 } // namespace
 
-std::string recompileLine(const fb::Plan &plan, std::string_view planPath,
+std::string recompileHint(Suggestion suggestion, const fb::Plan &plan,
+                          std::string_view planPath,
                           std::span<const OptionChange> changes,
                           std::span<const std::string> modelPaths) {
   std::vector<OptionChange> options = optionsOf(plan, planPath);
   for (const OptionChange &change : changes)
     apply(change, options);
+  std::erase_if(options, [](const OptionChange &option) {
+    return findRow(option.name)->isDefault(option.value);
+  });
+  std::ranges::stable_sort(options, {}, [](const OptionChange &option) {
+    return findRow(option.name);
+  });
+  if (std::string lost = whatIsLost(options); !lost.empty())
+    return fmt::format("{}, with the options that moec explain lists: no "
+                       "command can be suggested, since {}",
+                       suggestionText(suggestion), lost);
   std::string model = modelPath(plan, planPath, modelPaths);
   std::string command = fmt::format(
-      "\n{}moec compile {}", model.empty() ? kRunWithModelLead : kRunLead,
+      "{}\n{}moec compile {}", suggestionText(suggestion),
+      model.empty() ? kRunWithModelLead : kRunLead,
       model.empty() ? "MODEL" : shellPath(model));
-  for (const OptionChange &option : options)
-    command +=
-        fmt::format(" {}{}{}", option.name, option.value.empty() ? "" : " ",
-                    option.value.empty() ? "" : shellWord(option.value));
+  for (const OptionChange &option : options) {
+    command += fmt::format(" {}", option.name);
+    if (OptionKind kind = findRow(option.name)->info.kind;
+        kind != OptionKind::Flag)
+      command += " " + (kind == OptionKind::Path ? shellPath(option.value)
+                                                 : shellWord(option.value));
+  }
   if (std::string weights = otherWeights(plan, planPath); !weights.empty())
     command += " --weights-file " + shellPath(weights);
   return command + " -o " + shellPath(planPath);
@@ -216,8 +239,8 @@ std::string contextHint(const fb::Plan &plan, std::string_view planPath,
   std::vector<OptionChange> changes{{"--ctx", std::to_string(context)}};
   if (hasKvBudget(plan) && kvPagesOf(context) * moek::kKvPage > kvRows(plan))
     changes.push_back(budgetOf(plan, kvPagesOf(context)));
-  return "; recompile with a larger context" +
-         recompileLine(plan, planPath, changes, modelPaths);
+  return "; " + recompileHint(Suggestion::LargerContext, plan, planPath,
+                              changes, modelPaths);
 }
 
 std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
@@ -247,34 +270,33 @@ std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
         text(phase->name()) == "streamed_prefill")
       ubatch = std::max(ubatch, phase->max_tokens());
 
-  std::string_view change;
+  Suggestion change = Suggestion::SmallerContext;
   std::vector<OptionChange> changes;
   if (pages >= each && hasBudget) {
-    change = "a smaller cache";
+    change = Suggestion::SmallerCache;
     changes = {budgetOf(plan, pages)};
   } else if (pages >= each && shares > 1) {
-    change = "fewer sequences";
+    change = Suggestion::FewerSequences;
     changes = {{"--sequences", std::to_string(pages / each)}};
   } else if (context > 0 && (context >= useful || ubatch < 2)) {
-    change = "a smaller context";
     changes = {{"--ctx", std::to_string(context)}};
     if (hasBudget)
       changes.push_back(budgetOf(plan, pages));
   } else if (ubatch > 1) {
-    change = "fewer tokens in a step";
+    change = Suggestion::SmallerSteps;
     changes = {{"--ubatch", std::to_string(std::max(ubatch / 8, 1))}};
   } else {
     return "end other programs, or use a machine with more memory";
   }
-  return fmt::format("recompile with {}", change) +
-         recompileLine(plan, planPath, changes, modelPaths);
+  return recompileHint(change, plan, planPath, changes, modelPaths);
 }
 
-std::string compileLine(const std::string &modelPath) {
+std::string compileHint(const std::string &modelPath) {
   stdfs::path plan = stdfs::path(modelPath).stem();
   plan += ".fb";
-  return runLine(fmt::format("moec compile {} --target native -o {}",
-                             shellPath(modelPath), shellPath(plan.string())));
+  return suggest(Suggestion::CompileFirst,
+                 fmt::format("moec compile {} -o {}", shellPath(modelPath),
+                             shellPath(plan.string())));
 }
 
 } // namespace moert

@@ -207,9 +207,9 @@ findWeightFiles(const Plan &plan, const WeightPaths &paths, FileCheck check) {
                       // Of half a model, or none, no plan can be made.
                       isModel && !mayCompile(places.front(), file)
                           ? ""
-                          : ", or recompile" + recompileLine(table, plan.path(),
-                                                             {},
-                                                             paths.models)));
+                          : ", " + recompileHint(Suggestion::MissingFile, table,
+                                                 plan.path(), {},
+                                                 paths.models)));
     files.push_back(*std::move(found));
   }
   if (!overrides.empty())

@@ -99,9 +99,9 @@ StatusOr<Nvrtc> Nvrtc::openAmong(const std::vector<std::string> &libraries) {
     return Status(
         StatusCode::Unsupported,
         "kernels for a GPU are compiled by NVIDIA's NVRTC, and this "
-        "machine has no libnvrtc.so.13 or libnvrtc.so.12: install "
-        "it, or name it with --nvrtc" +
-            moert::runLine(
+        "machine has no libnvrtc.so.13 or libnvrtc.so.12: " +
+            moert::suggest(
+                moert::Suggestion::InstallNvrtc,
                 "python3 -m pip install --no-deps --target " +
                 moert::shellPath(moert::userCacheFolder() + "/nvrtc") +
                 " nvidia-cuda-nvrtc"));

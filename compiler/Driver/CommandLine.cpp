@@ -1,16 +1,20 @@
 #include "compiler/Driver/CommandLine.h"
 
 #include "compiler/Serialize/WeightsWriter.h"
+#include "runtime/base/OptionWord.h"
 #include "runtime/base/ShellCommand.h"
-#include "runtime/base/Text.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+using moert::OptionInfo;
+using moert::OptionKind;
+using moert::StatusOr;
+
 namespace moec {
 
-namespace {
 std::string_view nameOf(Emit emit) {
   switch (emit) {
   case Emit::Moe:
@@ -22,160 +26,125 @@ std::string_view nameOf(Emit emit) {
   case Emit::Rules:
     return "rules";
   case Emit::Fb:
-  case Emit::Forecast: // Of no command that could be suggested.
     return "fb";
+  case Emit::Forecast: // Belongs to no command.
+    return "";
   }
-  return "fb";
+  return "";
+}
+
+std::string optionWord(const OptionInfo &, Emit emit) {
+  return std::string(nameOf(emit));
+}
+
+std::string optionWord(const OptionInfo &,
+                       const std::vector<LadderRung> &ladder) {
+  return ladderWord(ladder);
+}
+
+namespace {
+using moec::optionWord;
+using moert::optionWord;
+
+/// The values of an option, each of which follows a name of its own; "" of a
+/// flag.
+template <class T>
+std::vector<std::string> valuesOf(const OptionInfo &info, const T &value) {
+  if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    return value;
+  else if constexpr (std::is_same_v<T, bool>)
+    return {""};
+  else
+    return {optionWord(info, value)};
+}
+
+/// A value as a shell reads it. "-" is a stream, not a file of this name.
+std::string shellValue(const OptionInfo &info, const std::string &value) {
+  bool isPath = info.kind == OptionKind::Path && value != "-";
+  return isPath ? moert::shellPath(value) : moert::shellWord(value);
+}
+
+/// The recorded path of a file that the plan was made from; "-" of a stream.
+StatusOr<std::string> recordedFile(const std::string &path,
+                                   const CompileRequest &request) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored))
+    return std::string("-");
+  return recordedPath(path, planPath(request));
 }
 } // namespace
-
-/// Options of the machine's memory and of placement, each after a space, as
-/// both lines have them.
-static std::string placementOptions(const CompileRequest &request) {
-  const CompileRequest defaults;
-  std::string line;
-  auto add = [&](std::string_view name, const std::string &word) {
-    line += fmt::format(" {} {}", name, word);
-  };
-  if (request.vramLimit)
-    add("--vram-limit", moert::sizeWord(uint64_t(request.vramLimit)));
-  if (request.dramLimit)
-    add("--dram-limit", moert::sizeWord(uint64_t(request.dramLimit)));
-  if (request.numa != defaults.numa)
-    add("--numa", request.numa);
-  if (request.optimizeFor != defaults.optimizeFor)
-    add("--optimize-for", request.optimizeFor);
-  if (request.typicalPrompt != defaults.typicalPrompt)
-    add("--typical-prompt", std::to_string(request.typicalPrompt));
-  for (const std::string &rule : request.place)
-    add("--place", moert::shellWord(rule));
-  for (const std::string &rule : request.tensorRules)
-    add("-ot", moert::shellWord(rule));
-  if (!request.rulesFile.empty())
-    add("--rules", moert::shellWord(request.rulesFile));
-  if (request.cpuMoeLayers < 0)
-    line += " --cpu-moe";
-  else if (request.cpuMoeLayers > 0)
-    add("--n-cpu-moe", std::to_string(request.cpuMoeLayers));
-  if (request.gpuLayers != defaults.gpuLayers)
-    add("-ngl", std::to_string(request.gpuLayers));
-  if (request.streamExperts != defaults.streamExperts)
-    add("--stream-experts", request.streamExperts < 0
-                                ? "auto"
-                                : std::to_string(request.streamExperts));
-  if (request.allowUnmatchedRules)
-    line += " --allow-unmatched-rules";
-  return line;
-}
-
-/// Of --router-profile, after a space.
-static std::string profileOptions(const CompileRequest &request) {
-  if (request.routerProfile.empty())
-    return "";
-  std::string line =
-      " --router-profile " + moert::shellWord(request.routerProfile);
-  if (request.maxDroppedMass > 0)
-    line += fmt::format(" --max-dropped-mass {}", request.maxDroppedMass);
-  return line;
-}
 
 std::string planPath(const CompileRequest &request) {
   return request.output.empty() ? "plan.fb" : request.output;
 }
 
-std::string commandLine(const CompileRequest &request) {
+namespace {
+/// Whether `list`, names with commas between, has the name.
+bool hasName(std::string_view list, std::string_view name) {
+  for (size_t at = 0; at < list.size();) {
+    size_t end = std::min(list.find(',', at), list.size());
+    if (list.substr(at, end - at) == name)
+      return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+/// Calls `add(info, value)` for every value of every option that the request
+/// sets and no other that it sets excludes.
+template <class Add> void visitSetOptions(const CompileRequest &request, Add add) {
   const CompileRequest defaults;
+  std::vector<OptionInfo> set;
+  visitOptions([&](const OptionInfo &info, auto member) {
+    if (request.*member != defaults.*member)
+      set.push_back(info);
+  });
+  auto isExcluded = [&](const OptionInfo &info) {
+    return std::ranges::any_of(set, [&](const OptionInfo &other) {
+      return hasName(other.excludes, longName(info));
+    });
+  };
+  visitOptions([&](const OptionInfo &info, auto member) {
+    if (request.*member != defaults.*member && !isExcluded(info))
+      for (const std::string &value : valuesOf(info, request.*member))
+        add(info, value);
+  });
+}
+} // namespace
+
+std::string commandLine(const CompileRequest &request) {
   std::string line = "moec compile " + moert::shellPath(request.model);
-  auto add = [&](std::string_view name, const std::string &word) {
-    line += fmt::format(" {} {}", name, word);
-  };
-  auto addText = [&](std::string_view name, auto member) {
-    if (request.*member != defaults.*member)
-      add(name, moert::shellWord(request.*member));
-  };
-  auto addNumber = [&](std::string_view name, auto member) {
-    if (request.*member != defaults.*member)
-      add(name, std::to_string(request.*member));
-  };
-  if (request.targetFile.empty())
-    add("--target", moert::shellWord(request.target));
-  else
-    add("--target-file", moert::shellPath(request.targetFile));
-  if (request.ladder.empty())
-    addNumber("--ctx", &CompileRequest::context);
-  else
-    add("--ladder", ladderWord(request.ladder));
-  addNumber("--sequences", &CompileRequest::sequences);
-  if (request.kvBudget != defaults.kvBudget)
-    add("--kv-budget", moert::sizeWord(uint64_t(request.kvBudget)));
-  addNumber("--ubatch", &CompileRequest::ubatch);
-  addNumber("--experts", &CompileRequest::experts);
-  line += profileOptions(request);
-  addNumber("--defer-experts", &CompileRequest::deferExperts);
-  addText("--kv-type", &CompileRequest::kvType);
-  addText("--mla", &CompileRequest::mla);
-  addText("--weights", &CompileRequest::weights);
-  line += placementOptions(request);
-  addText("--checksums", &CompileRequest::checksums);
-  if (!request.gpuArchs.empty())
-    add("--gpu-arch", fmt::format("{}", fmt::join(request.gpuArchs, ",")));
-  if (!request.nvrtc.empty())
-    add("--nvrtc", moert::shellPath(request.nvrtc));
-  if (!request.weightsFile.empty())
-    add("--weights-file", moert::shellPath(request.weightsFile));
-  if (!request.tokenizer)
-    line += " --no-tokenizer";
-  if (!request.pre.empty())
-    add("--pre", moert::shellWord(request.pre));
-  if (request.emit != defaults.emit)
-    add("--emit", std::string(nameOf(request.emit)));
-  if (!request.dumpFolder.empty())
-    add("--dump-phases", moert::shellPath(request.dumpFolder));
-  if (request.verbose)
-    line += " --verbose";
-  if (!request.toolOptions.empty())
-    line += " " + request.toolOptions;
+  visitSetOptions(request, [&](const OptionInfo &info, const std::string &value) {
+    if (longName(info) == longName(options::output))
+      return; // comes last
+    line += " " + std::string(longName(info));
+    if (info.kind != OptionKind::Flag)
+      line += " " + shellValue(info, value);
+  });
   if (!request.output.empty())
-    add("-o", request.output == "-" ? "-" : moert::shellPath(request.output));
+    line += " -o " + shellValue(options::output, request.output);
   return line;
 }
 
-moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
-                                            int64_t context) {
-  std::string machine = "--target " + moert::shellWord(request.target);
-  if (!request.targetFile.empty()) {
-    std::string path = request.targetFile;
-    // A pipe has no place that would be found again.
-    std::error_code ignored;
-    if (std::filesystem::is_regular_file(path, ignored)) {
-      MOE_ASSIGN_OR_RETURN(path, recordedPath(path, planPath(request)));
-    }
-    machine = "--target-file " + moert::shellWord(path);
-  }
-  return fmt::format(
-      "{} {}{}{} --ubatch {} --kv-type {} --mla {} "
-      "--weights {}{}{}{}{}{}{}",
-      machine,
-      request.ladder.empty() ? fmt::format("--ctx {}", context)
-                             : "--ladder " + ladderWord(request.ladder),
-      request.sequences > 1 ? fmt::format(" --sequences {}", request.sequences)
-                            : "",
-      request.kvBudget
-          ? " --kv-budget " + moert::sizeWord(uint64_t(request.kvBudget))
-          : "",
-      request.ubatch, moert::shellWord(request.kvType), request.mla,
-      request.weights, placementOptions(request),
-      request.checksums == "auto" ? "" : " --checksums " + request.checksums,
-      request.experts ? fmt::format(" --experts {}", request.experts)
-                      : profileOptions(request),
-      request.deferExperts
-          ? fmt::format(" --defer-experts {}", request.deferExperts)
-          : "",
-      request.gpuArchs.empty()
-          ? ""
-          : fmt::format(" --gpu-arch {}", fmt::join(request.gpuArchs, ",")),
-      request.tokenizer ? "" : " --no-tokenizer",
-      request.pre.empty() ? "" : " --pre " + moert::shellWord(request.pre));
+StatusOr<std::string> recordedOptions(const CompileRequest &request) {
+  std::vector<std::string> words;
+  moert::Status status;
+  visitSetOptions(request, [&](const OptionInfo &info, const std::string &value) {
+    if (!(info.use & moert::kRecorded))
+      return;
+    words.push_back(std::string(longName(info)));
+    if (info.kind == OptionKind::Flag)
+      return;
+    StatusOr<std::string> recorded = info.kind == OptionKind::Path
+                                         ? recordedFile(value, request)
+                                         : StatusOr<std::string>(value);
+    if (recorded)
+      words.push_back(moert::shellWord(*recorded));
+    else
+      status = recorded.status();
+  });
+  MOE_RETURN_IF_ERROR(status);
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 } // namespace moec

@@ -4,18 +4,36 @@
 #define MOE_COMPILER_DRIVER_COMMANDLINE_H
 
 #include "compiler/Driver/Driver.h"
+#include "compiler/Driver/OptionTable.h"
 
 namespace moec {
+
+/// Calls `visit(info, member)` for every row of Options.def, in its order;
+/// `member` is a pointer to the member of CompileRequest.
+template <class Visit> void visitOptions(Visit visit) {
+#define MOE_OPTION(field, Type, fallback, ...)                                 \
+  visit(options::field, &CompileRequest::field);
+#include "compiler/Driver/Options.def"
+}
+
+/// The word of --emit; "" for Forecast.
+std::string_view nameOf(Emit emit);
+
+// The words of options whose types are the driver's own (runtime/base/
+// OptionWord.h).
+std::string optionWord(const moert::OptionInfo &info, Emit emit);
+std::string optionWord(const moert::OptionInfo &info,
+                       const std::vector<LadderRung> &ladder);
 
 /// The command that makes this request from the current folder, to paste: every
 /// option that is not at its default.
 std::string commandLine(const CompileRequest &request);
 
-/// The options that shape a plan, for moert's messages (runtime/Recompile.h):
-/// pairs of words for a shell. `context` is what --ctx came to; a description's
-/// path is recorded as those of model files are.
-moert::StatusOr<std::string> shapingOptions(const CompileRequest &request,
-                                            int64_t context);
+/// The options that shaped a plan (kRecorded) and are not at their defaults, for
+/// the plan file: words for a shell, from which moert makes the command that
+/// compiles the plan again (runtime/Recompile.h). Paths are recorded as those of
+/// model files are; a stream, which cannot be read again, as "-".
+moert::StatusOr<std::string> recordedOptions(const CompileRequest &request);
 
 /// Where the request's plan goes.
 std::string planPath(const CompileRequest &request);

@@ -22,6 +22,7 @@
 #include "passes/moe/Support.h"
 #include "passes/plan/PlanPasses.h"
 #include "runtime/Plan.h"
+#include "runtime/base/OptionWord.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
@@ -51,67 +52,36 @@ void loadDialects(mlir::MLIRContext &context) {
 }
 
 namespace {
-using mlir::moe::MlaForm;
-using mlir::moe::Objective;
-using mlir::moe::WeightsMode;
-
-template <typename T> using Words = std::pair<std::string_view, T>;
-constexpr Words<MlaForm> mlaForms[] = {{"auto", MlaForm::Auto},
-                                       {"none", MlaForm::None},
-                                       {"factored", MlaForm::Factored},
-                                       {"folded", MlaForm::Folded}};
-constexpr Words<Objective> objectives[] = {{"decode", Objective::Decode},
-                                           {"prefill", Objective::Prefill},
-                                           {"balanced", Objective::Balanced}};
-constexpr Words<WeightsMode> weightsModes[] = {
-    {"auto", WeightsMode::Auto},
-    {"pack", WeightsMode::Pack},
-    {"reference", WeightsMode::Reference}};
-
-/// What `word` stands for; a Usage error for a word that is none of `words`.
-template <typename T, size_t N>
-StatusOr<T> meaningOf(std::string_view option, const std::string &word,
-                      const Words<T> (&words)[N]) {
-  std::vector<std::string_view> known;
-  for (const auto &[name, value] : words) {
-    if (name == word)
-      return value;
-    known.push_back(name);
+/// Sets an option of the pipeline from the user's; a Usage error for a word that
+/// is none of the option's.
+template <class T, class Given>
+Status setOption(mlir::moe::PipelineOption<T> &option,
+                 const moert::OptionInfo &info, const Given &given) {
+  if constexpr (std::is_enum_v<T>) {
+    if (mlir::failed(option.setWord(given)))
+      return Status(
+          StatusCode::Usage,
+          fmt::format("{}: expected one of {}; found {}", longName(info),
+                      fmt::join(moert::wordsOf(info), ", "),
+                      moert::quoted(given)));
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    for (const std::string &value : given)
+      option.push_back(value);
+  } else {
+    option = given;
   }
-  return Status(StatusCode::Usage,
-                fmt::format("{} is {}, expected one of: {}", option,
-                            moert::quoted(word), fmt::join(known, ", ")));
+  return Status::ok();
 }
 
-/// The pass manager's options from the user's.
+/// The pipeline's options from the user's.
 Status fillOptions(const CompileRequest &request, int64_t context,
                    mlir::moe::CompileOptions &options) {
+#define MOE_PASS_OPTION(field, Type, PassType, fallback, ...)                  \
+  MOE_RETURN_IF_ERROR(                                                         \
+      setOption(options.field, moec::options::field, request.field));
+#include "compiler/Driver/Options.def"
   options.context = context;
-  options.sequences = request.sequences;
-  options.kvBudget = request.kvBudget;
   options.ubatch = std::min(request.ubatch, context);
-  options.experts = request.experts;
-  options.deferExperts = request.deferExperts;
-  for (const std::string &rule : request.place)
-    options.place.push_back(rule);
-  for (const std::string &rule : request.tensorRules)
-    options.tensorRules.push_back(rule);
-  options.cpuMoeLayers = request.cpuMoeLayers;
-  options.gpuLayers = request.gpuLayers;
-  options.streamExperts = request.streamExperts;
-  options.allowUnmatched = request.allowUnmatchedRules;
-  options.typicalPrompt = request.typicalPrompt;
-  MOE_ASSIGN_OR_RETURN(
-      Objective objective,
-      meaningOf("optimize-for", request.optimizeFor, objectives));
-  options.optimizeFor = objective;
-  options.numa = request.numa;
-  options.kvType = request.kvType;
-  MOE_ASSIGN_OR_RETURN(MlaForm form, meaningOf("mla", request.mla, mlaForms));
-  MOE_ASSIGN_OR_RETURN(WeightsMode mode,
-                       meaningOf("weights", request.weights, weightsModes));
-  options.mla = form;
-  options.weights = mode;
   return Status::ok();
 }
 
@@ -259,11 +229,13 @@ Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
   if (status.isOk())
     return status;
   CompileRequest idsAlone = request;
-  idsAlone.tokenizer = false;
+  idsAlone.noTokenizer = true;
+  idsAlone.pre.clear();
   return Status(
       status.code(),
-      fmt::format("{}; compile a plan that works on token ids alone{}",
-                  status.message(), moert::runLine(commandLine(idsAlone))));
+      fmt::format("{}; {}", status.message(),
+                  moert::suggest(moert::Suggestion::TokenIdsAlone,
+                                 commandLine(idsAlone))));
 }
 
 namespace {
@@ -290,9 +262,10 @@ bool usesGpu(const TargetDesc &target) {
 std::string withoutPacking(const CompileRequest &request, const Given &given) {
   CompileRequest reference = request;
   reference.weights = "reference";
-  return compiles(reference, given) ? "write none, which decodes slower" +
-                                          moert::runLine(commandLine(reference))
-                                    : "write to another disk";
+  return compiles(reference, given)
+             ? moert::suggest(moert::Suggestion::WithoutPacking,
+                              commandLine(reference))
+             : "write to another disk";
 }
 
 } // namespace
@@ -367,7 +340,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   }
   if (usesGpu(target))
     report.notes.emplace_back(moert::kGpuPlanNote);
-  if (request.emit == Emit::Fb && request.tokenizer)
+  if (request.emit == Emit::Fb && !request.noTokenizer)
     MOE_RETURN_IF_ERROR(checkTokenizer(request, model, *module));
 
   MOE_ASSIGN_OR_RETURN(int64_t positions, contextOf(request, *module));
@@ -416,7 +389,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   }
 
   MOE_ASSIGN_OR_RETURN(std::string userOptions,
-                       shapingOptions(request, positions));
+                       recordedOptions(request));
   MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
     mlir::plan::PlanPipelineOptions options;
     options.userOptions = userOptions;
@@ -447,7 +420,7 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   if (!one.program)
     return std::move(one.report);
   MOE_RETURN_IF_ERROR(
-      addTokenizer(one.program, given.model, request.tokenizer, request.pre));
+      addTokenizer(one.program, given.model, !request.noTokenizer, request.pre));
   MOE_RETURN_IF_ERROR(compileKernels(one.program, request));
   MOE_RETURN_IF_ERROR(writePair(one.program, request, given, one.report));
   std::ranges::move(notesOf(one.program), std::back_inserter(one.report.notes));

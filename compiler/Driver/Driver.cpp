@@ -75,7 +75,8 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
     return report;
   failure.fix = remedy->change;
   return Status(failure.code, failure.status().message() +
-                                  moert::runLine(commandLine(remedy->request)));
+                                  moert::runLine(moert::Suggestion::NearestRequest,
+                                                 commandLine(remedy->request)));
 }
 
 StatusOr<std::vector<std::string>> checkModel(const GgufModel &model) {

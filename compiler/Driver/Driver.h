@@ -26,65 +26,12 @@ enum class Emit {
   Forecast, ///< Nothing: what the plan would need and do is in the report.
 };
 
+/// What to compile and how: a member for every row of Options.def, which says
+/// what it means and what it may hold.
 struct CompileRequest {
   std::string model;
-  std::string target = "native";
-  std::string targetFile; ///< Instead of `target` when not empty.
-  std::string output;     ///< "-": text to the report; "": that, or plan.fb.
-  Emit emit = Emit::Fb;
-  std::string dumpFolder; ///< IR after every pass, remarks; "" for none.
-  bool verbose = false;   ///< CompileReport::remarks are wanted.
-  int64_t context = 0;    ///< Of a sequence; 0: the model's, at most 4096.
-  /// Instead of `context` several plans in one file, for Emit::Fb.
-  std::vector<LadderRung> ladder;
-  int64_t sequences = 1; ///< Decoded together.
-  int64_t kvBudget = 0;  ///< Bytes of the cache; 0: a context of each sequence.
-  int64_t ubatch = 512;
-  int64_t experts = 0; ///< 0: as many as the model uses.
-  /// What moert profile-router wrote, and how much of each layer's gate mass
-  /// may be left out by it (RouterProfile.h); "" for none.
-  std::string routerProfile;
-  float maxDroppedMass = 0;
-  /// Of a token's experts of a layer, how many generation adds a layer later.
-  int64_t deferExperts = 0;
-  std::string mla = "auto";
-  std::string weights = "auto";
-  std::string weightsFile; ///< "" for one beside the plan.
-  /// Of weights that stay in the model file: auto, full or sampled.
-  std::string checksums = "auto";
-  /// Of each GPU and of the host, to plan with; 0: what the target says.
-  int64_t vramLimit = 0, dramLimit = 0;
-  /// How several memory nodes of the host hold weights (moec::NodeUse): auto,
-  /// any, split, interleaved or one.
-  std::string numa = "auto";
-  std::string optimizeFor = "balanced"; ///< decode, prefill or balanced.
-  int64_t typicalPrompt = 1024;         ///< Tokens of such a request's prompt.
-  /// Rules "[PHASE:]OPS=DEVICE", the last that matches an op decides.
-  std::vector<std::string> place;
-  /// Rules "REGEX=DEVICE[,...]" about tensors, the first that matches decides.
-  std::vector<std::string> tensorRules;
-  std::string rulesFile;    ///< Of KTransformers' rules (ModuleRules.h), or "".
-  int64_t cpuMoeLayers = 0; ///< Whose experts are the host's; -1: of all.
-  int64_t gpuLayers = -1;   ///< To be on GPUs, from the last; -1: as is best.
-  /// From how many tokens on a step of a prompt streams experts of the host to
-  /// the GPU; -1: where it pays; 0: never.
-  int64_t streamExperts = 0;
-  bool allowUnmatchedRules = false;
-  /// NVIDIA's compiler of kernels, where a plan needs it; "" for the newest
-  /// that is found.
-  std::string nvrtc;
-  /// Compute capabilities * 10 that kernels are compiled for besides those of
-  /// the target's GPUs.
-  std::vector<int> gpuArchs;
-  bool tokenizer = true; ///< Whether the plan file carries the vocabulary.
-  std::string pre; ///< In place of the model's pre-tokenizer; "": its own.
-  /// By layer, as passes/moe/KvTypeRules.h says. auto: q8_0 on a CPU where
-  /// attention weights are quantised, otherwise f16. It alone moves logits by
-  /// 0.5 % in q8_0, 0.4 % in bf16, 0.1 % in f16, which costs what bf16 does.
-  std::string kvType = "auto";
-  /// Words of the command line that mean nothing here: commands that messages
-  /// suggest keep them.
-  std::string toolOptions;
+#define MOE_OPTION(field, Type, fallback, ...) Type field = fallback;
+#include "compiler/Driver/Options.def"
   /// Called with what takes long (packing weights), and the bytes of it done so
   /// far and in all; false gives up. May be empty.
   std::function<bool(const char *what, uint64_t done, uint64_t total)> progress;

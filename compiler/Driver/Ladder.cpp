@@ -44,7 +44,7 @@ StatusOr<LadderRung> parseRung(std::string_view text) {
       rung.context > kMostTokens)
     return Status(
         StatusCode::Usage,
-        fmt::format("--ladder: {} is no context of 1 to {} tokens; write "
+        fmt::format("{} is no context of 1 to {} tokens; write "
                     "contexts with commas between, each with or without a "
                     "limit of GPUs' memory, as in 4096,32768@16GiB",
                     moert::quoted(text.substr(0, at)), kMostTokens));
@@ -52,7 +52,7 @@ StatusOr<LadderRung> parseRung(std::string_view text) {
     return rung;
   auto size = moert::parseSize(text.substr(at + 1));
   if (!size)
-    return Status(StatusCode::Usage, "--ladder: " + size.status().message());
+    return Status(StatusCode::Usage, size.status().message());
   rung.vramLimit = *size;
   return rung;
 }
@@ -71,7 +71,7 @@ StatusOr<std::vector<LadderRung>> parseLadder(std::string_view text) {
     MOE_ASSIGN_OR_RETURN(LadderRung rung, parseRung(text.substr(0, comma)));
     if (std::ranges::find(ladder, rung) != ladder.end())
       return Status(StatusCode::Usage,
-                    fmt::format("--ladder: {} is there twice", wordOf(rung)));
+                    fmt::format("{} is there twice", wordOf(rung)));
     ladder.push_back(rung);
     if (comma == text.npos)
       break;
@@ -79,12 +79,12 @@ StatusOr<std::vector<LadderRung>> parseLadder(std::string_view text) {
   }
   if (ladder.size() == 1)
     return Status(StatusCode::Usage,
-                  fmt::format("--ladder: {} is one rung, which is what --ctx "
+                  fmt::format("{} is one rung, which is what --ctx "
                               "is for; give two or more",
                               wordOf(ladder.front())));
   if (ladder.size() > moert::kMaxRungs)
     return Status(StatusCode::Usage,
-                  fmt::format("--ladder: has {} rungs, at most {} are allowed",
+                  fmt::format("has {} rungs, at most {} are allowed",
                               ladder.size(), moert::kMaxRungs));
   std::ranges::sort(ladder, isBefore);
   return ladder;
@@ -183,7 +183,8 @@ Status rungFailure(const CompileRequest &request, size_t index,
   failed->failure.fix = remedy->change;
   return Status(status.code(), place + ": " +
                                    failed->failure.status().message() +
-                                   moert::runLine(commandLine(fixed)));
+                                   moert::runLine(moert::Suggestion::NearestRequest,
+                                                  commandLine(fixed)));
 }
 
 /// What is said of every rung once, the rest with the rung's number.
@@ -248,7 +249,7 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
   for (Lowered &rung : rungs) {
     // For its notes; the file has the vocabulary once.
     MOE_RETURN_IF_ERROR(addTokenizer(rung.program, given.model,
-                                     request.tokenizer, request.pre));
+                                     !request.noTokenizer, request.pre));
     MOE_RETURN_IF_ERROR(compileKernels(rung.program, request));
     std::ranges::move(notesOf(rung.program),
                       std::back_inserter(rung.report.notes));

@@ -231,7 +231,7 @@ private:
       special = decodeForm;
     else if (phase.getName() == kPrefillName)
       special = prefillForm;
-    return special == MlaForm::Unset ? MlaForm(form) : special;
+    return special == MlaForm::Unset ? MlaForm(mla) : special;
   }
 
   LogicalResult rewrite(MlaAttentionOp op, const moec::DeviceDesc &device) {

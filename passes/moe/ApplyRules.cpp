@@ -52,7 +52,7 @@ struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
                              << "first";
         return signalPassFailure();
       }
-    std::vector<std::string> texts(rules.begin(), rules.end());
+    std::vector<std::string> texts(place.begin(), place.end());
     auto parsed = parsePlacementRules(module, *target, texts);
     if (failed(parsed))
       return signalPassFailure();
@@ -61,7 +61,7 @@ struct ApplyRules : moe::impl::ApplyRulesPassBase<ApplyRules> {
       return signalPassFailure();
     if (failed(slice(module, *parsed)))
       return signalPassFailure();
-    module.walk([&](CostOpInterface op) { place(op, *parsed); });
+    module.walk([&](CostOpInterface op) { placeOp(op, *parsed); });
     if (failed(placeTensors(module, *target)))
       return signalPassFailure();
     if (gpuLayers >= 0 && failed(placeLayers(module, *target)))
@@ -165,7 +165,7 @@ private:
     return failure(checked.wasInterrupted());
   }
 
-  void place(Operation *op, ArrayRef<PlacementRule> parsed) {
+  void placeOp(Operation *op, ArrayRef<PlacementRule> parsed) {
     if (auto experts = dyn_cast<ExpertsOp>(op);
         experts && experts.getSliceAttr())
       return; // slice() placed it, by what it was called before.
@@ -203,7 +203,7 @@ private:
     auto parsed = parseTensorRules(module, target, texts);
     if (failed(parsed))
       return failure();
-    auto devices = TensorDevices::create(module, *parsed, allowUnmatched);
+    auto devices = TensorDevices::create(module, *parsed, allowUnmatchedRules);
     if (failed(devices))
       return failure();
     SmallVector<std::pair<Operation *, TensorDevices::Decision>> decisions;

@@ -56,7 +56,7 @@ struct ChooseKvTypes : moe::impl::ChooseKvTypesPassBase<ChooseKvTypes> {
     ModuleOp module = getOperation();
     auto target = moec::targetOf(module);
     FailureOr<KvTypeRules> rules =
-        KvTypeRules::parse(types, [&](const Twine &cause, const Twine &fix) {
+        KvTypeRules::parse(kvType, [&](const Twine &cause, const Twine &fix) {
           (void)userError(module, cause, fix);
         });
     if (failed(target) || failed(rules))

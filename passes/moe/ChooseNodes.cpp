@@ -39,10 +39,10 @@ struct ChooseNodes : moe::impl::ChooseNodesPassBase<ChooseNodes> {
     if (failed(target))
       return signalPassFailure();
     std::optional<NodeUse> asked;
-    if (use != "auto")
-      asked = moec::nodeUseFromName(use.getValue());
-    if (use != "auto" && !asked) {
-      module.emitError() << "use is \"" << use << "\", expected auto, any, "
+    if (numa != "auto")
+      asked = moec::nodeUseFromName(numa.getValue());
+    if (numa != "auto" && !asked) {
+      module.emitError() << "numa is \"" << numa << "\", expected auto, any, "
                          << "split, interleaved or one";
       return signalPassFailure();
     }

@@ -45,7 +45,7 @@ struct DeferExperts : moe::impl::DeferExpertsPassBase<DeferExperts> {
     for (ArrayRef<ExpertLayer> layers : functions)
       defer(layers);
     addNote(getOperation(),
-            "generation adds what " + Twine(experts) +
+            "generation adds what " + Twine(deferExperts) +
                 " of a token's experts give one layer later, which changes "
                 "what is computed; moert perplexity --step shows by how much");
   }
@@ -62,11 +62,11 @@ private:
     for (const ExpertLayer &layer : layers.drop_back()) {
       ExpertsOp op = layer.front();
       int64_t used = usedExperts(op);
-      if (experts >= 1 && experts < used)
+      if (deferExperts >= 1 && deferExperts < used)
         continue;
       return userError(
           op,
-          Twine(experts) + " of a token's experts are to be deferred, but " +
+          Twine(deferExperts) + " of a token's experts are to be deferred, but " +
               labelOf(op) + " uses " + Twine(used),
           used > 1 ? "give a number from 1 to " + Twine(used - 1)
                    : Twine("a token needs two experts in every layer but the "
@@ -106,7 +106,7 @@ private:
       late.getWeightsMutable().assign(choices.getLastWeights());
       late->setAttr(kDeferredAttr, builder.getUnitAttr());
       setLabel(late, op, "late");
-      appendReason(late, "The " + Twine(experts) +
+      appendReason(late, "The " + Twine(deferExperts) +
                              " with the least weights, for the next layer.");
       rest.push_back(late);
       ++numDeferred;
@@ -116,7 +116,7 @@ private:
 
   SplitChoicesOp splitChoices(ExpertsOp op, size_t number) {
     OpBuilder builder(op);
-    int64_t first = usedExperts(op) - experts;
+    int64_t first = usedExperts(op) - deferExperts;
     auto columns = [](Value rows, int64_t count) {
       auto type = cast<RankedTensorType>(rows.getType());
       return RankedTensorType::get({type.getDimSize(0), count},
@@ -124,14 +124,14 @@ private:
     };
     auto split = builder.create<SplitChoicesOp>(
         op.getLoc(), columns(op.getIds(), first),
-        columns(op.getWeights(), first), columns(op.getIds(), experts),
-        columns(op.getWeights(), experts), op.getIds(), op.getWeights(),
+        columns(op.getWeights(), first), columns(op.getIds(), deferExperts),
+        columns(op.getWeights(), deferExperts), op.getIds(), op.getWeights(),
         uint64_t(allExperts(op)));
     if (Attribute device = op->getAttr(kDeviceAttr))
       split->setAttr(kDeviceAttr, device);
     setLabel(split, op, number > 1 ? "choices" + Twine(number) : "choices");
     appendReason(split, "Of " + Twine(usedExperts(op)) + " experts " +
-                            Twine(experts) + " are added one layer later.");
+                            Twine(deferExperts) + " are added one layer later.");
     return split;
   }
 

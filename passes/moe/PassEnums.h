@@ -44,6 +44,11 @@ inline auto weightsModeValues() {
                  "use the model file's bytes only"));
 }
 
+/// The words of each enumeration by its type.
+inline auto valuesOf(Objective) { return objectiveValues(); }
+inline auto valuesOf(MlaForm) { return mlaFormValues(); }
+inline auto valuesOf(WeightsMode) { return weightsModeValues(); }
+
 } // namespace mlir::moe
 
 #endif // MOE_PASSES_MOE_PASSENUMS_H

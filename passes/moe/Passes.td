@@ -32,7 +32,7 @@ def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
   }];
   let options = [
     Option<"ubatch", "ubatch", "int64_t", "512", "Most tokens of a prefill step">,
-    Option<"context", "context", "int64_t", "4096", "Most positions of a sequence">,
+    Option<"context", "ctx", "int64_t", "4096", "Most positions of a sequence">,
     Option<"decodeTokens", "decode-tokens", "int64_t", "1", "Most tokens of a decode step">,
     Option<"sequences", "sequences", "int64_t", "1", "Most sequences that are decoded together">,
   ];
@@ -42,7 +42,7 @@ def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
 def ChooseKvTypesPass : Moe_Pass<"moe-choose-kv-types"> {
   let summary = "of what elements each layer's cache is";
   let description = [{
-    KvTypeRules.h says how `types` is written. `auto` takes q8_0 where attention is
+    KvTypeRules.h says how `kv-type` is written. `auto` takes q8_0 where attention is
     on a CPU and its weights, or where it has none those that made keys and values,
     have at most 8 bits (less is lost to the cache than was to them), otherwise f16. The device is the one that moe-foresee-devices
     noted, without it the target's first, where attention goes if it fits.
@@ -51,7 +51,7 @@ def ChooseKvTypesPass : Moe_Pass<"moe-choose-kv-types"> {
     the same in every phase; every rule is for some layer.
   }];
   let options = [
-    Option<"types", "types", "std::string", "\"auto\"", "Types by layer, as in blk.0-3=f16,q8_0">,
+    Option<"kvType", "kv-type", "std::string", "\"auto\"", "Types by layer, as in blk.0-3=f16,q8_0">,
   ];
   let statistics = [Statistic<"numCaches", "caches", "Layers with a cache">];
 }
@@ -60,14 +60,14 @@ def SizeCachesPass : Moe_Pass<"moe-size-caches"> {
   let summary = "how many rows each layer's cache has";
   let description = [{
     Sequences share the rows of a layer's cache in whole pages. `moe.kv_rows` says
-    how many there are: the context of each sequence; or, with `budget`, as many
+    how many there are: the context of each sequence; or, with `kv-budget`, as many
     as it holds of all layers, and it is an error if that is less than one
     context.
 
     Invariant: the module has `moe.kv_rows`, a multiple of a page.
   }];
   let options = [
-    Option<"budget", "budget", "int64_t", "0", "Bytes of the KV cache; 0: what the contexts take">,
+    Option<"kvBudget", "kv-budget", "int64_t", "0", "Bytes of the KV cache; 0: what the contexts take">,
   ];
 }
 
@@ -105,7 +105,7 @@ def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
     cache keeps latents in every form.
   }];
   let options = [
-    Moe_FormOption<"form", "form", "Auto", "Form in every phase">,
+    Moe_FormOption<"mla", "mla", "Auto", "Form in every phase">,
     Moe_FormOption<"decodeForm", "decode-form", "Unset", "Form of decode and batch instead">,
     Moe_FormOption<"prefillForm", "prefill-form", "Unset", "Form of prefill instead">,
     Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
@@ -142,12 +142,12 @@ def DeferExpertsPass : Moe_Pass<"moe-defer-experts"> {
 
     Invariant: in `@decode` and `@batch` every `moe.experts` but those of the
     last layer with any have the choices of a token with the largest weights,
-    and `moe.deferred` ones beside them the other `experts`, whose results
+    and `moe.deferred` ones beside them the other `defer-experts`, whose results
     are added to experts of the next such layer. Prompts are as they were. It is
     an error to defer none or all of a token's experts of a layer.
   }];
-  let options = [Option<"experts", "experts", "int64_t", "0",
-                        "Of a token's experts of a layer, how many are late">];
+  let options = [Option<"deferExperts", "defer-experts", "int64_t", "0",
+                        "Experts per token and layer that are added one layer later">];
   let statistics = [Statistic<"numDeferred", "deferred", "Ops of experts that are late">];
 }
 
@@ -163,17 +163,17 @@ def ApplyRulesPass : Moe_Pass<"moe-apply-rules"> {
     moe-place-devices leaves them there, and counts them.
 
     TensorRules.h says what a rule about tensors is; what reads a tensor has the
-    device of the first that matches it, whatever the phase. `gpu-layers` decides
+    device of the first that matches it, whatever the phase. `n-gpu-layers` decides
     about all that is left.
   }];
   let options = [
-    ListOption<"rules", "rules", "std::string", "The user's rules">,
-    ListOption<"tensorRules", "tensor-rules", "std::string", "Rules about tensors, REGEX=DEVICE">,
-    Option<"cpuMoeLayers", "cpu-moe-layers", "int64_t", "0",
+    ListOption<"place", "place", "std::string", "The user's rules">,
+    ListOption<"tensorRules", "override-tensor", "std::string", "Rules about tensors, REGEX=DEVICE">,
+    Option<"cpuMoeLayers", "n-cpu-moe", "int64_t", "0",
            "Layers whose routed experts are the host's; -1: all">,
-    Option<"gpuLayers", "gpu-layers", "int64_t", "-1",
+    Option<"gpuLayers", "n-gpu-layers", "int64_t", "-1",
            "Layers that are to be on GPUs, the last of them; one more: the head too; -1: as is best">,
-    Option<"allowUnmatched", "allow-unmatched", "bool", "false",
+    Option<"allowUnmatchedRules", "allow-unmatched-rules", "bool", "false",
            "Whether a rule about tensors may place none">,
   ];
   let statistics = [Statistic<"numPlaced", "placed", "Ops placed">];
@@ -185,14 +185,14 @@ def ChooseNodesPass : Moe_Pass<"moe-choose-nodes"> {
     Of what moec::withNodes (compiler/Machine/CostModel/MemoryNodes.h) makes of
     the host (each node with what its cores read, pages of all in turn, one node
     alone) takes the one with which placement is predicted to be fastest, or the
-    one that `use` names. A host with one node stays as it is.
+    one that `numa` names. A host with one node stays as it is.
 
     Invariant: `node_use` of the host in `moe.target` says what was chosen, and
     its other figures are those of a machine that is used so; a note tells what
     was compared.
   }];
   let options = [
-    Option<"use", "use", "std::string", "\"auto\"", "auto, any, split, interleaved or one">,
+    Option<"numa", "numa", "std::string", "\"auto\"", "auto, any, split, interleaved or one">,
     Option<"optimizeFor", "optimize-for", "::mlir::moe::Objective", "::mlir::moe::Objective::Balanced",
            "What is to be fast", "::mlir::moe::objectiveValues()">,
     Option<"typicalPrompt", "typical-prompt", "int64_t", "1024", "Tokens of a typical prompt">,

@@ -10,45 +10,54 @@
 using namespace mlir;
 using namespace mlir::moe;
 
+template <class T, class U>
+static void copyOption(T &to, const PipelineOption<U> &from) {
+  to = from;
+}
+/// The pass copies the list when it is made.
+static void
+copyOption(ArrayRef<std::string> &to,
+           const PipelineOption<std::vector<std::string>> &from) {
+  if (!from.empty())
+    to = ArrayRef(&*from.begin(), from.size());
+}
+
+/// The options of a pass: those of the pipeline with the same names.
+template <class PassOptions>
+static PassOptions optionsFor(const CompileOptions &options) {
+  PassOptions result;
+#define MOE_PASS_OPTION(field, Type, PassType, fallback, ...)                  \
+  if constexpr (requires { result.field; })                                    \
+    copyOption(result.field, options.field);
+#include "compiler/Driver/Options.def"
+  return result;
+}
+
 /// A graph with phases to one with devices.
 static void addPlacement(OpPassManager &manager,
                          const CompileOptions &options) {
   // What is computed, before where: placement counts what these leave.
-  manager.addPass(createChooseKvTypesPass({.types = options.kvType}));
-  manager.addPass(createSizeCachesPass({.budget = options.kvBudget}));
-  AbsorbMlaPassOptions absorb;
-  absorb.form = options.mla;
-  absorb.weights = options.weights;
-  manager.addPass(createAbsorbMlaPass(absorb));
+  manager.addPass(
+      createChooseKvTypesPass(optionsFor<ChooseKvTypesPassOptions>(options)));
+  manager.addPass(
+      createSizeCachesPass(optionsFor<SizeCachesPassOptions>(options)));
+  manager.addPass(
+      createAbsorbMlaPass(optionsFor<AbsorbMlaPassOptions>(options)));
   if (options.experts != 0)
-    manager.addPass(createReduceExpertsPass({.experts = options.experts}));
+    manager.addPass(
+        createReduceExpertsPass(optionsFor<ReduceExpertsPassOptions>(options)));
   else if (!options.layerExperts.empty())
     manager.addPass(createReduceLayerExpertsPass(SmallVector<int64_t>(
         options.layerExperts.begin(), options.layerExperts.end())));
   if (!options.place.empty() || !options.tensorRules.empty() ||
-      options.cpuMoeLayers != 0 || options.gpuLayers >= 0) {
-    SmallVector<std::string> rules(options.place.begin(), options.place.end());
-    SmallVector<std::string> tensorRules(options.tensorRules.begin(),
-                                         options.tensorRules.end());
+      options.cpuMoeLayers != 0 || options.gpuLayers >= 0)
     manager.addPass(
-        createApplyRulesPass({.rules = rules,
-                              .tensorRules = tensorRules,
-                              .cpuMoeLayers = options.cpuMoeLayers,
-                              .gpuLayers = options.gpuLayers,
-                              .allowUnmatched = options.allowUnmatched}));
-  }
+        createApplyRulesPass(optionsFor<ApplyRulesPassOptions>(options)));
   manager.addPass(createHoldAttentionPass());
-  manager.addPass(createChooseNodesPass({.use = options.numa,
-                                         .optimizeFor = options.optimizeFor,
-                                         .typicalPrompt = options.typicalPrompt,
-                                         .deferExperts = options.deferExperts,
-                                         .weights = options.weights}));
   manager.addPass(
-      createPlaceDevicesPass({.optimizeFor = options.optimizeFor,
-                              .typicalPrompt = options.typicalPrompt,
-                              .streamExperts = options.streamExperts,
-                              .deferExperts = options.deferExperts,
-                              .weights = options.weights}));
+      createChooseNodesPass(optionsFor<ChooseNodesPassOptions>(options)));
+  manager.addPass(
+      createPlaceDevicesPass(optionsFor<PlaceDevicesPassOptions>(options)));
 }
 
 /// Whether something that placement counts is decided by device: the form of
@@ -65,11 +74,11 @@ static bool dependsOnDevices(const CompileOptions &options) {
 
 void moe::buildCompilePipeline(OpPassManager &manager,
                                const CompileOptions &options) {
-  manager.addPass(
-      createSpecializePhasesPass({.ubatch = options.ubatch,
-                                  .context = options.context,
-                                  .decodeTokens = options.decodeTokens,
-                                  .sequences = options.sequences}));
+  auto phases = optionsFor<SpecializePhasesPassOptions>(options);
+  phases.decodeTokens = options.decodeTokens;
+  if (options.context == 0)
+    phases.context = SpecializePhasesPassOptions().context;
+  manager.addPass(createSpecializePhasesPass(phases));
   if (dependsOnDevices(options)) {
     OpPassManager trial(ModuleOp::getOperationName());
     addPlacement(trial, options);
@@ -80,11 +89,13 @@ void moe::buildCompilePipeline(OpPassManager &manager,
       options.streamExperts, options.weights != WeightsMode::Reference));
   // Placement is of whole layers' experts, the same in all phases.
   if (options.deferExperts != 0)
-    manager.addPass(createDeferExpertsPass({.experts = options.deferExperts}));
+    manager.addPass(
+        createDeferExpertsPass(optionsFor<DeferExpertsPassOptions>(options)));
   // Fusion joins ops of one device only, so it follows placement.
   manager.addPass(createFusePass());
   manager.addPass(createInsertTransfersPass());
-  manager.addPass(createSelectKernelsPass({.weights = options.weights}));
+  manager.addPass(
+      createSelectKernelsPass(optionsFor<SelectKernelsPassOptions>(options)));
 }
 
 void moe::registerPassesAndPipelines() {

@@ -33,23 +33,23 @@ private:
         context = std::max(context, phase.getContextLength());
         sequences = std::max(sequences, phase.getSequences());
       }
-    if (budget < 0)
+    if (kvBudget < 0)
       return module.emitError()
-             << "budget is " << int64_t(budget) << ", expected at least 0";
+             << "kv-budget is " << int64_t(kvBudget) << ", expected at least 0";
     int64_t page = kvPageBytes(module);
     // Without a cache there is nothing to keep within the budget.
-    if (budget == 0 || page == 0)
+    if (kvBudget == 0 || page == 0)
       return kvRowsOf(context, sequences);
     int64_t one = kvRowsOf(context);
     int64_t most = INT32_MAX / moek::kKvPage; // Rows are numbered by int32_t.
     int64_t states = stateBytes(module);
     int64_t rows =
-        std::min(std::max<int64_t>(budget - states, 0) / page, most) *
+        std::min(std::max<int64_t>(kvBudget - states, 0) / page, most) *
         moek::kKvPage;
     if (rows < one)
       return userError(
           module,
-          "a KV cache of " + formatCapacity(double(budget)) + " holds " +
+          "a KV cache of " + formatCapacity(double(kvBudget)) + " holds " +
               Twine(rows) + " tokens, less than a context of " + Twine(context),
           "give it at least " +
               moert::sizeWord(uint64_t(one / moek::kKvPage * page + states)));

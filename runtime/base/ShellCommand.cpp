@@ -84,8 +84,23 @@ std::optional<std::vector<std::string>> shellSplit(std::string_view line) {
   return words;
 }
 
-std::string runLine(std::string_view command) {
+std::string suggestionText(Suggestion suggestion, std::string_view detail) {
+  constexpr std::string_view texts[] = {
+#define MOE_SUGGESTION(name, text) text,
+#include "runtime/base/Suggestions.def"
+  };
+  std::string text(texts[size_t(suggestion)]);
+  if (size_t at = text.find("{}"); at != text.npos)
+    text.replace(at, 2, detail);
+  return text;
+}
+
+std::string runLine(Suggestion, std::string_view command) {
   return fmt::format("\n{}{}", kRunLead, command);
+}
+
+std::string suggest(Suggestion suggestion, std::string_view command) {
+  return suggestionText(suggestion) + runLine(suggestion, command);
 }
 
 std::string withToolFolder(std::string_view message, std::string_view folder) {

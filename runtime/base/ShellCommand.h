@@ -9,7 +9,6 @@
 #ifndef MOE_RUNTIME_BASE_SHELLCOMMAND_H
 #define MOE_RUNTIME_BASE_SHELLCOMMAND_H
 
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,8 +35,21 @@ inline constexpr std::string_view kRunLead = "  run: ";
 inline constexpr std::string_view kRunWithModelLead =
     "  run, with the GGUF file for MODEL: ";
 
-/// The end of a message that suggests a command: "\n  run: <command>".
-std::string runLine(std::string_view command);
+/// Why a message suggests a command: the rows of Suggestions.def.
+enum class Suggestion {
+#define MOE_SUGGESTION(name, text) name,
+#include "runtime/base/Suggestions.def"
+};
+
+/// What the message says before the command; `detail` is put in place of {}.
+std::string suggestionText(Suggestion suggestion, std::string_view detail = "");
+
+/// The command's line, with which the message ends: "\n  run: <command>". Its
+/// message has the text of the same suggestion.
+std::string runLine(Suggestion suggestion, std::string_view command);
+
+/// The text and the line: "recompile for this machine\n  run: <command>".
+std::string suggest(Suggestion suggestion, std::string_view command);
 
 /// `message` with the path `folder` ("" or ending in a slash) in front of the
 /// tool's name wherever a line suggests a command: programs that were started

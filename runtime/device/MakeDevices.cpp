@@ -54,10 +54,10 @@ openDriver(const Plan &plan, uint32_t gpu, const std::string &library) {
   OptionChange native{"--target", "native"};
   Status status(
       driver.status().code(),
-      fmt::format("{}; install NVIDIA's driver, or recompile for "
-                  "this machine{}",
+      fmt::format("{}; install NVIDIA's driver, or {}",
                   driver.status().message(),
-                  recompileLine(plan.table(), plan.path(), {&native, 1})));
+                  recompileHint(Suggestion::ForThisMachine, plan.table(),
+                                plan.path(), {&native, 1})));
   return std::move(status).at(
       fmt::format("{}: {} is a GPU", plan.path(),
                   text(plan.table().devices()->Get(gpu)->name())));

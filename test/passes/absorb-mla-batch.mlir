@@ -1,6 +1,6 @@
 // RUN: moe-opt %s -moe-absorb-mla 2>&1 | FileCheck %s
 // RUN: moe-opt %s -moe-absorb-mla="decode-form=none" | FileCheck %s --check-prefix=NONE
-// RUN: moe-opt %s -moe-absorb-mla="form=folded" | FileCheck %s --check-prefix=FOLDED
+// RUN: moe-opt %s -moe-absorb-mla="mla=folded" | FileCheck %s --check-prefix=FOLDED
 
 // The tokens of a batch are decoded ones: they take the form of decode, whose
 // weights are resident, however many they are.

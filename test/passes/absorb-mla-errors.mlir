@@ -1,5 +1,5 @@
-// RUN: moe-opt %s -split-input-file -verify-diagnostics -moe-absorb-mla="form=folded"
-// RUN: not moe-opt %s -split-input-file -moe-absorb-mla="form=folded weights=reference" 2>&1 | FileCheck %s
+// RUN: moe-opt %s -split-input-file -verify-diagnostics -moe-absorb-mla="mla=folded"
+// RUN: not moe-opt %s -split-input-file -moe-absorb-mla="mla=folded weights=reference" 2>&1 | FileCheck %s
 
 #xeon = {name = "xeon", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", memory_bytes = 549755813888 : i64, read_bps = 2.2e11 : f64}]}
 

@@ -1,7 +1,7 @@
-// RUN: moe-opt %s -split-input-file -moe-absorb-mla="form=factored" | FileCheck %s
-// RUN: moe-opt %s -split-input-file -moe-absorb-mla="form=factored weights=pack" | FileCheck %s
-// RUN: moe-opt %s -split-input-file -moe-absorb-mla="form=factored weights=reference" | FileCheck %s --check-prefix=REFERENCE
-// RUN: moe-opt %s -split-input-file -moe-absorb-mla="form=none" | FileCheck %s --check-prefix=NONE
+// RUN: moe-opt %s -split-input-file -moe-absorb-mla="mla=factored" | FileCheck %s
+// RUN: moe-opt %s -split-input-file -moe-absorb-mla="mla=factored weights=pack" | FileCheck %s
+// RUN: moe-opt %s -split-input-file -moe-absorb-mla="mla=factored weights=reference" | FileCheck %s --check-prefix=REFERENCE
+// RUN: moe-opt %s -split-input-file -moe-absorb-mla="mla=none" | FileCheck %s --check-prefix=NONE
 
 // Whether absorb_query gets a transposed copy of W_UK, which a gemm can read.
 

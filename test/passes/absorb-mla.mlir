@@ -1,7 +1,7 @@
 // RUN: moe-opt %s -moe-absorb-mla 2>&1 | FileCheck %s
-// RUN: moe-opt %s -moe-absorb-mla="form=none" | FileCheck %s --check-prefix=NONE
-// RUN: moe-opt %s -moe-absorb-mla="form=factored" | FileCheck %s --check-prefix=FACTORED
-// RUN: moe-opt %s -moe-absorb-mla="form=folded" | FileCheck %s --check-prefix=FOLDED
+// RUN: moe-opt %s -moe-absorb-mla="mla=none" | FileCheck %s --check-prefix=NONE
+// RUN: moe-opt %s -moe-absorb-mla="mla=factored" | FileCheck %s --check-prefix=FACTORED
+// RUN: moe-opt %s -moe-absorb-mla="mla=folded" | FileCheck %s --check-prefix=FOLDED
 // RUN: moe-opt %s -moe-absorb-mla="weights=reference" 2>&1 | FileCheck %s --check-prefix=REFERENCE
 // RUN: moe-opt %s -moe-absorb-mla="decode-form=none prefill-form=factored" | FileCheck %s --check-prefix=EACH
 

@@ -1,36 +1,36 @@
 // Each mistake in a rule is named with what would be right.
-// RUN: not moe-opt %s -moe-apply-rules='rules=blk.*.ffn' 2>&1 | FileCheck %s --check-prefix=NODEVICE
+// RUN: not moe-opt %s -moe-apply-rules='place=blk.*.ffn' 2>&1 | FileCheck %s --check-prefix=NODEVICE
 // NODEVICE: error: rule "blk.*.ffn" names no device
 // NODEVICE: note: write it as in "blk.*.ffn_experts=cpu0" or "prefill:blk.*=cpu0"
-// RUN: not moe-opt %s -moe-apply-rules='rules=:blk.0.ffn=cpu0' 2>&1 | FileCheck %s --check-prefix=COLON
+// RUN: not moe-opt %s -moe-apply-rules='place=:blk.0.ffn=cpu0' 2>&1 | FileCheck %s --check-prefix=COLON
 // COLON: error: rule ":blk.0.ffn=cpu0" has nothing before its colon
-// RUN: not moe-opt %s -moe-apply-rules='rules=decode:=cpu0' 2>&1 | FileCheck %s --check-prefix=NOOP
+// RUN: not moe-opt %s -moe-apply-rules='place=decode:=cpu0' 2>&1 | FileCheck %s --check-prefix=NOOP
 // NOOP: error: rule "decode:=cpu0" names no op
-// RUN: not moe-opt %s -moe-apply-rules='rules=blk.*.ffn=cpu2' 2>&1 | FileCheck %s --check-prefix=DEVICE
+// RUN: not moe-opt %s -moe-apply-rules='place=blk.*.ffn=cpu2' 2>&1 | FileCheck %s --check-prefix=DEVICE
 // DEVICE: error: rule "blk.*.ffn=cpu2" is for device cpu2, which two does not have, did you mean "cpu0"?
 // DEVICE: note: its devices are cpu0, cpu1
-// RUN: not moe-opt %s -moe-apply-rules='rules=decod:blk.*.ffn=cpu1' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not moe-opt %s -moe-apply-rules='place=decod:blk.*.ffn=cpu1' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // UNKNOWN: error: rule "decod:blk.*.ffn=cpu1" is for phase decod, which this plan does not have, did you mean "decode"?
 // UNKNOWN: note: its phases are decode, prefill
-// RUN: not moe-opt %s -moe-apply-rules='rules=blk.0.\=cpu1' 2>&1 | FileCheck %s --check-prefix=BROKEN
+// RUN: not moe-opt %s -moe-apply-rules='place=blk.0.\=cpu1' 2>&1 | FileCheck %s --check-prefix=BROKEN
 // BROKEN: error: rule "blk.0.{{.}}=cpu1" has a broken pattern ({{.*}})
 // BROKEN: note: patterns are as in a shell
 
 // One that matches nothing, with the nearest pattern or name there is.
-// RUN: not moe-opt %s -moe-apply-rules='rules=blk.*.fnn=cpu1' 2>&1 | FileCheck %s --check-prefix=NEAR
+// RUN: not moe-opt %s -moe-apply-rules='place=blk.*.fnn=cpu1' 2>&1 | FileCheck %s --check-prefix=NEAR
 // NEAR: error: rule "blk.*.fnn=cpu1" matches no op, did you mean "blk.*.ffn"?
 // NEAR: note: moec explain lists the names of ops
-// RUN: not moe-opt %s -moe-apply-rules='rules=blk.0.fn=cpu1' 2>&1 | FileCheck %s --check-prefix=NAME
+// RUN: not moe-opt %s -moe-apply-rules='place=blk.0.fn=cpu1' 2>&1 | FileCheck %s --check-prefix=NAME
 // NAME: error: rule "blk.0.fn=cpu1" matches no op, did you mean "blk.0.ffn"?
-// RUN: not moe-opt %s -moe-apply-rules='rules=blk.0.ffn=cpu1,decode:headd=cpu1' 2>&1 | FileCheck %s --check-prefix=SECOND
+// RUN: not moe-opt %s -moe-apply-rules='place=blk.0.ffn=cpu1,decode:headd=cpu1' 2>&1 | FileCheck %s --check-prefix=SECOND
 // SECOND: error: rule "decode:headd=cpu1" matches no op, did you mean "head"?
-// RUN: not moe-opt %s -moe-apply-rules='rules=something.else=cpu1' 2>&1 | FileCheck %s --check-prefix=FAR
+// RUN: not moe-opt %s -moe-apply-rules='place=something.else=cpu1' 2>&1 | FileCheck %s --check-prefix=FAR
 // FAR: error: rule "something.else=cpu1" matches no op{{$}}
-// RUN: not moe-opt %s -moe-apply-rules='rules=prefill:head=cpu1' 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: not moe-opt %s -moe-apply-rules='place=prefill:head=cpu1' 2>&1 | FileCheck %s --check-prefix=OTHER
 // OTHER: error: rule "prefill:head=cpu1" matches no op of phase prefill, though some of phase decode
 
 // A cache cannot be elsewhere in one phase.
-// RUN: not moe-opt %s -moe-apply-rules='rules=prefill:blk.0.attn_kv=cpu1' 2>&1 | FileCheck %s --check-prefix=CACHE
+// RUN: not moe-opt %s -moe-apply-rules='place=prefill:blk.0.attn_kv=cpu1' 2>&1 | FileCheck %s --check-prefix=CACHE
 // CACHE: error: rule "prefill:blk.0.attn_kv=cpu1" matches only ops that use the KV cache, which all phases share
 // CACHE: note: leave out "prefill:" to move them in all phases
 

@@ -1,8 +1,8 @@
-// RUN: moe-opt %s -moe-apply-rules='rules=blk.*.ffn=cpu1,decode:blk.1.*=cpu0' | FileCheck %s
-// RUN: moe-opt %s -moe-apply-rules='rules=blk.0.attn=cpu1' | FileCheck %s --check-prefix=CACHE
-// RUN: moe-opt %s -moe-apply-rules='rules=prefill:blk.0.*=cpu1' | FileCheck %s --check-prefix=PHASE
-// RUN: moe-opt %s -moe-apply-rules='rules=*=cpu0,blk.0.attn_kv=cpu1,decode:blk.0.a*=cpu0' | FileCheck %s --check-prefix=LAST
-// RUN: moe-opt %s -moe-apply-rules='rules=blk.0.*=cpu1' -moe-place-devices -moe-insert-transfers | FileCheck %s --check-prefix=THEN
+// RUN: moe-opt %s -moe-apply-rules='place=blk.*.ffn=cpu1,decode:blk.1.*=cpu0' | FileCheck %s
+// RUN: moe-opt %s -moe-apply-rules='place=blk.0.attn=cpu1' | FileCheck %s --check-prefix=CACHE
+// RUN: moe-opt %s -moe-apply-rules='place=prefill:blk.0.*=cpu1' | FileCheck %s --check-prefix=PHASE
+// RUN: moe-opt %s -moe-apply-rules='place=*=cpu0,blk.0.attn_kv=cpu1,decode:blk.0.a*=cpu0' | FileCheck %s --check-prefix=LAST
+// RUN: moe-opt %s -moe-apply-rules='place=blk.0.*=cpu1' -moe-place-devices -moe-insert-transfers | FileCheck %s --check-prefix=THEN
 
 // The last rule that names an op in its phase decides; what none names is left
 // to moe-place-devices.

@@ -1,11 +1,11 @@
-// RUN: not moe-opt %s -moe-choose-kv-types=types=q3_0 2>&1 | FileCheck %s --check-prefix=TYPE
-// RUN: not moe-opt %s -moe-choose-kv-types="types=blk.0=b16,f16" 2>&1 | FileCheck %s --check-prefix=NEAR
-// RUN: not moe-opt %s -moe-choose-kv-types="types=blk.1-2=f16" 2>&1 | FileCheck %s --check-prefix=LAYER
-// RUN: not moe-opt %s -moe-choose-kv-types="types=f16,blk.0=f32,q8_0" 2>&1 | FileCheck %s --check-prefix=TWICE
-// RUN: not moe-opt %s -moe-choose-kv-types="types=blk.3-1=f16" 2>&1 | FileCheck %s --check-prefix=BACK
-// RUN: not moe-opt %s -moe-choose-kv-types="types=0=f16" 2>&1 | FileCheck %s --check-prefix=NUMBER
-// RUN: not moe-opt %s -moe-choose-kv-types="types=blk.-1=f16" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
-// RUN: not moe-opt %s -moe-choose-kv-types="types=f16," 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: not moe-opt %s -moe-choose-kv-types=kv-type=q3_0 2>&1 | FileCheck %s --check-prefix=TYPE
+// RUN: not moe-opt %s -moe-choose-kv-types="kv-type=blk.0=b16,f16" 2>&1 | FileCheck %s --check-prefix=NEAR
+// RUN: not moe-opt %s -moe-choose-kv-types="kv-type=blk.1-2=f16" 2>&1 | FileCheck %s --check-prefix=LAYER
+// RUN: not moe-opt %s -moe-choose-kv-types="kv-type=f16,blk.0=f32,q8_0" 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not moe-opt %s -moe-choose-kv-types="kv-type=blk.3-1=f16" 2>&1 | FileCheck %s --check-prefix=BACK
+// RUN: not moe-opt %s -moe-choose-kv-types="kv-type=0=f16" 2>&1 | FileCheck %s --check-prefix=NUMBER
+// RUN: not moe-opt %s -moe-choose-kv-types="kv-type=blk.-1=f16" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not moe-opt %s -moe-choose-kv-types="kv-type=f16," 2>&1 | FileCheck %s --check-prefix=EMPTY
 
 // TYPE: error: kv-type "q3_0" has "q3_0", which is no type of a KV cache, did you mean "q8_0"?
 // TYPE: note: types are auto, f32, f16, bf16, q8_0

@@ -1,8 +1,8 @@
 // RUN: moe-opt %s -moe-choose-kv-types 2>&1 | FileCheck %s
 // RUN: sed 's/{name = "gpu0".*}, //; s/"gpu0"/"cpu0"/' %s | moe-opt -moe-choose-kv-types | FileCheck %s --check-prefix=CPU
-// RUN: moe-opt %s -moe-choose-kv-types=types=bf16 | FileCheck %s --check-prefix=ALL
-// RUN: moe-opt %s -moe-choose-kv-types="types=blk.0-1=f32,q8_0" | FileCheck %s --check-prefix=SOME
-// RUN: moe-opt %s -moe-choose-kv-types="types=q8_0,blk.0-2=f32,blk.1=f16,blk.3=auto" | FileCheck %s --check-prefix=LAST
+// RUN: moe-opt %s -moe-choose-kv-types=kv-type=bf16 | FileCheck %s --check-prefix=ALL
+// RUN: moe-opt %s -moe-choose-kv-types="kv-type=blk.0-1=f32,q8_0" | FileCheck %s --check-prefix=SOME
+// RUN: moe-opt %s -moe-choose-kv-types="kv-type=q8_0,blk.0-2=f32,blk.1=f16,blk.3=auto" | FileCheck %s --check-prefix=LAST
 
 // Eight bits lose no more than the weights next to the cache did, and a CPU
 // multiplies them as they are. Attention's device is the one that was foreseen

@@ -1,13 +1,13 @@
 // RUN: moe-opt %s -moe-choose-nodes | FileCheck %s --check-prefix=SPLIT
 // RUN: sed 's/node_read_bps = 1.2e11/node_read_bps = 3.0e11/' %s | moe-opt -moe-choose-nodes | FileCheck %s --check-prefix=ONE
 // RUN: sed 's/node_read_bps = 1.2e11/node_read_bps = 3.0e11/; s/memory_bytes = 2000000/memory_bytes = 1200000/' %s | moe-opt -moe-choose-nodes | FileCheck %s --check-prefix=FITS
-// RUN: moe-opt %s -moe-choose-nodes=use=interleaved | FileCheck %s --check-prefix=ASKED
-// RUN: moe-opt %s -moe-choose-nodes=use=any | FileCheck %s --check-prefix=ANY
+// RUN: moe-opt %s -moe-choose-nodes=numa=interleaved | FileCheck %s --check-prefix=ASKED
+// RUN: moe-opt %s -moe-choose-nodes=numa=any | FileCheck %s --check-prefix=ANY
 // RUN: sed 's/, node_link_bps = 5.0e10 : f64//' %s | moe-opt -moe-choose-nodes | FileCheck %s --check-prefix=UNKNOWN
 // RUN: sed 's/numa_nodes = 2/numa_nodes = 1/' %s | moe-opt -moe-choose-nodes | FileCheck %s --check-prefix=ANY
-// RUN: sed 's/, node_link_bps = 5.0e10 : f64//' %s | not moe-opt -moe-choose-nodes=use=interleaved 2>&1 | FileCheck %s --check-prefix=NOTKNOWN
-// RUN: sed 's/numa_nodes = 2/numa_nodes = 1/' %s | not moe-opt -moe-choose-nodes=use=split 2>&1 | FileCheck %s --check-prefix=SINGLE
-// RUN: not moe-opt %s -moe-choose-nodes=use=both 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: sed 's/, node_link_bps = 5.0e10 : f64//' %s | not moe-opt -moe-choose-nodes=numa=interleaved 2>&1 | FileCheck %s --check-prefix=NOTKNOWN
+// RUN: sed 's/numa_nodes = 2/numa_nodes = 1/' %s | not moe-opt -moe-choose-nodes=numa=split 2>&1 | FileCheck %s --check-prefix=SINGLE
+// RUN: not moe-opt %s -moe-choose-nodes=numa=both 2>&1 | FileCheck %s --check-prefix=WORD
 
 // Each node reads its own rows: all channels work, nothing crosses. What was
 // compared is told: of 100 GB/s each, pages in turn are read at 100 and at 50,
@@ -35,7 +35,7 @@
 // NOTKNOWN: error: what cpu0 of xeon-2s does with weights interleaved, pages of all nodes in turn is not known
 // NOTKNOWN: note: give its description node_link_gbps, or no measured kernels, or compile without --numa
 // SINGLE: error: cpu0 of xeon-2s has one memory node, and weights are to be split, each node with the rows that its cores read
-// WORD: error: use is "both", expected auto, any, split, interleaved or one
+// WORD: error: numa is "both", expected auto, any, split, interleaved or one
 
 module attributes {moe.target = {name = "xeon-2s", devices = [{name = "cpu0", kind = "cpu", isa = "avx512", cores = 8 : i64, numa_nodes = 2 : i64, memory_bytes = 2000000 : i64, read_bps = 2.0e11 : f64, node_read_bps = 1.2e11 : f64, node_link_bps = 5.0e10 : f64, int8_ops = 1.0e13 : f64, float_ops = 1.0e12 : f64}]}} {
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 64>} {

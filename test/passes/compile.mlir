@@ -1,20 +1,20 @@
-// DEFINE: %{options} = context=1024 ubatch=16 place=token_embd=cpu0,blk.*.ffn_experts=cpu0
+// DEFINE: %{options} = ctx=1024 ubatch=16 place=token_embd=cpu0,blk.*.ffn_experts=cpu0
 // RUN: moe-opt %s -moe-compile="%{options}" | FileCheck %s
-// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 experts=1 mla=folded" | FileCheck %s --check-prefix=OPTIONS
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 experts=1 mla=folded" | FileCheck %s --check-prefix=OPTIONS
 // RUN: moe-opt %s -moe-compile="%{options}" -o %t.1 && moe-opt %s -moe-compile="%{options}" -o %t.2 && cmp %t.1 %t.2
 // RUN: moe-opt %s -moe-compile="%{options} weights=reference" | FileCheck %s --check-prefix=REFERENCE
 // RUN: moe-opt %s -moe-compile="%{options}" -moe-plan | FileCheck %s --check-prefix=PLAN
 // What depends on no device needs no foreseeing.
-// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
-// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 mla=factored kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
-// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 mla=none kv-type=blk.0=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
-// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 mla=none kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
-// RUN: moe-opt %s -moe-compile="context=1024 ubatch=16 mla=factored weights=reference kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=none kv-type=blk.0=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=none kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored weights=reference kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
 // FORESEEN: moe-foresee-devices
 // FIXED-NOT: moe-foresee-devices
 // FIXED: moe-choose-kv-types
 // FIXED-NOT: moe-foresee-devices
-// RUN: sed 's/memory_bytes = 16777216/memory_bytes = 65536/' %s | moe-opt -moe-compile="context=1024 ubatch=16" | FileCheck %s --check-prefix=SMALL
+// RUN: sed 's/memory_bytes = 16777216/memory_bytes = 65536/' %s | moe-opt -moe-compile="ctx=1024 ubatch=16" | FileCheck %s --check-prefix=SMALL
 
 // Every pass on the graph in its order, on one layer of DeepSeek's kind: what
 // a pass needs, the ones before it have left. Twice the same, byte for byte. The

@@ -1,6 +1,6 @@
-// RUN: moe-opt %s -split-input-file -moe-defer-experts='experts=1' -verify-diagnostics
-// RUN: not moe-opt %s -split-input-file -moe-defer-experts='experts=3' 2>&1 | FileCheck %s
-// RUN: not moe-opt %s -split-input-file -moe-defer-experts='experts=-1' 2>&1 | FileCheck %s --check-prefix=FEW
+// RUN: moe-opt %s -split-input-file -moe-defer-experts='defer-experts=1' -verify-diagnostics
+// RUN: not moe-opt %s -split-input-file -moe-defer-experts='defer-experts=3' 2>&1 | FileCheck %s
+// RUN: not moe-opt %s -split-input-file -moe-defer-experts='defer-experts=-1' 2>&1 | FileCheck %s --check-prefix=FEW
 
 // CHECK: error: 3 of a token's experts are to be deferred, but blk.0.ffn_experts uses 3
 // CHECK: note: give a number from 1 to 2

@@ -1,5 +1,5 @@
-// RUN: moe-opt %s -moe-defer-experts='experts=1' --verify-roundtrip | FileCheck %s
-// RUN: moe-opt %s -moe-defer-experts='experts=1' -moe-insert-transfers | FileCheck %s --check-prefix=MOVED
+// RUN: moe-opt %s -moe-defer-experts='defer-experts=1' --verify-roundtrip | FileCheck %s
+// RUN: moe-opt %s -moe-defer-experts='defer-experts=1' -moe-insert-transfers | FileCheck %s --check-prefix=MOVED
 
 // Choices are split where the experts are. The layer has those with the largest
 // weights; what the others give is added to the next layer's, the last layer

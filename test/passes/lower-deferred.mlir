@@ -1,5 +1,5 @@
-// RUN: moe-opt %s -moe-defer-experts='experts=1' -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-lower-to-plan | FileCheck %s
-// RUN: moe-opt %s -moe-defer-experts='experts=1' -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-plan | FileCheck %s --check-prefix=ORDER
+// RUN: moe-opt %s -moe-defer-experts='defer-experts=1' -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-lower-to-plan | FileCheck %s
+// RUN: moe-opt %s -moe-defer-experts='defer-experts=1' -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-plan | FileCheck %s --check-prefix=ORDER
 
 // One copy of ids and one of weights, then each part has lists of its own.
 // CHECK-LABEL: plan.phase "decode"

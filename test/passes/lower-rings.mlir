@@ -2,8 +2,8 @@
 // RUN: sed 's/window = 61/window = 62/' %s | moe-opt -moe-select-kernels=weights=reference -moe-lower-to-plan | FileCheck %s --check-prefix=TWO
 // RUN: sed 's/context = 8192/context = 192/' %s | moe-opt -moe-select-kernels=weights=reference -moe-lower-to-plan | FileCheck %s --check-prefix=SHORT
 // RUN: sed 's/window = 0/window = 61/' %s | moe-opt -moe-select-kernels=weights=reference -moe-lower-to-plan | FileCheck %s --check-prefix=ALL
-// RUN: moe-opt %s -moe-size-caches=budget=4292608 | FileCheck %s --check-prefix=BUDGET
-// RUN: not moe-opt %s -moe-size-caches=budget=4292607 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: moe-opt %s -moe-size-caches=kv-budget=4292608 | FileCheck %s --check-prefix=BUDGET
+// RUN: not moe-opt %s -moe-size-caches=kv-budget=4292607 2>&1 | FileCheck %s --check-prefix=SMALL
 
 // The first layer's tokens see 61 rows, in steps of up to four: 64 rows of 256
 // elements for the sequence and two checkpoints.

@@ -1,4 +1,4 @@
-// RUN: moe-opt %s -moe-apply-rules='rules=*=gpu0,blk.*.ffn_experts=cpu0,blk.*.ffn_experts=gpu0:3' -moe-place-devices -moe-fuse -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-lower-to-plan | FileCheck %s
+// RUN: moe-opt %s -moe-apply-rules='place=*=gpu0,blk.*.ffn_experts=cpu0,blk.*.ffn_experts=gpu0:3' -moe-place-devices -moe-fuse -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-lower-to-plan | FileCheck %s
 
 // Factors of experts keep gate and up apart, though there is a fused kernel, and
 // each device has those of its experts.

@@ -1,4 +1,4 @@
-// RUN: moe-opt %s -moe-apply-rules='rules=*=gpu0,blk.*.ffn_experts=cpu0,blk.*.ffn_experts=gpu0:3' -moe-place-devices -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-lower-to-plan | FileCheck %s
+// RUN: moe-opt %s -moe-apply-rules='place=*=gpu0,blk.*.ffn_experts=cpu0,blk.*.ffn_experts=gpu0:3' -moe-place-devices -moe-insert-transfers -moe-select-kernels='weights=reference' -moe-lower-to-plan | FileCheck %s
 
 // Each device has a view of the file's tensor, from its own experts on.
 // CHECK-DAG: %[[UP0:.*]] = plan.weight "up.0-2" in %{{.*}} at 4096 : 3x32x64xF32 strides [8192, 256]

@@ -1,10 +1,10 @@
 // What the user's rules placed is counted where it is, in one phase or in all,
 // and a device that it is too much for is named first.
-// RUN: moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='rules=blk.1.ffn=cpu1' -moe-place-devices 2>&1 | FileCheck %s
-// RUN: moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='rules=prefill:blk.1.ffn=cpu1' -moe-place-devices 2>&1 | FileCheck %s --check-prefix=PHASE
-// RUN: not moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='rules=blk.*=cpu1' -moe-place-devices 2>&1 | FileCheck %s --check-prefix=SHORT
-// RUN: moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='rules=blk.0.ffn=cpu0' -moe-place-devices 2>&1 | FileCheck %s --check-prefix=GPU
-// RUN: moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='rules=blk.1.ffn=gpu0' -moe-place-devices 2>&1 | FileCheck %s --check-prefix=VRAM
+// RUN: moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='place=blk.1.ffn=cpu1' -moe-place-devices 2>&1 | FileCheck %s
+// RUN: moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='place=prefill:blk.1.ffn=cpu1' -moe-place-devices 2>&1 | FileCheck %s --check-prefix=PHASE
+// RUN: not moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='place=blk.*=cpu1' -moe-place-devices 2>&1 | FileCheck %s --check-prefix=SHORT
+// RUN: moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='place=blk.0.ffn=cpu0' -moe-place-devices 2>&1 | FileCheck %s --check-prefix=GPU
+// RUN: moe-opt %s -mlir-print-op-on-diagnostic=false -moe-apply-rules='place=blk.1.ffn=gpu0' -moe-place-devices 2>&1 | FileCheck %s --check-prefix=VRAM
 
 // 512 KiB of weights each; the first goes to the GPU, which has room for one.
 // Every worker of either CPU has its own scratch.

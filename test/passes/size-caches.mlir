@@ -1,11 +1,11 @@
-// RUN: moe-opt %s -moe-specialize-phases="context=4096 sequences=8" -moe-size-caches | FileCheck %s
-// RUN: moe-opt %s -moe-specialize-phases="context=100 sequences=64" -moe-size-caches | FileCheck %s --check-prefix=SHORT
-// RUN: moe-opt %s -moe-specialize-phases="context=100" -moe-size-caches | FileCheck %s --check-prefix=ONE
-// RUN: moe-opt %s -moe-specialize-phases="context=128" -moe-size-caches=budget=59999 | FileCheck %s --check-prefix=BUDGET
-// RUN: moe-opt %s -moe-specialize-phases="context=128 sequences=4" -moe-size-caches=budget=36864 | FileCheck %s --check-prefix=LEAST
-// RUN: sed 's/!moe.kv<64>/!moe.kv<64, q8_0>/' %s | moe-opt -moe-specialize-phases="context=128" -moe-size-caches=budget=59999 | FileCheck %s --check-prefix=BYTES
-// RUN: not moe-opt %s -moe-specialize-phases="context=128 sequences=4" -moe-size-caches=budget=36863 2>&1 | FileCheck %s --check-prefix=SMALL
-// RUN: not moe-opt %s -moe-size-caches=budget=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: moe-opt %s -moe-specialize-phases="ctx=4096 sequences=8" -moe-size-caches | FileCheck %s
+// RUN: moe-opt %s -moe-specialize-phases="ctx=100 sequences=64" -moe-size-caches | FileCheck %s --check-prefix=SHORT
+// RUN: moe-opt %s -moe-specialize-phases="ctx=100" -moe-size-caches | FileCheck %s --check-prefix=ONE
+// RUN: moe-opt %s -moe-specialize-phases="ctx=128" -moe-size-caches=kv-budget=59999 | FileCheck %s --check-prefix=BUDGET
+// RUN: moe-opt %s -moe-specialize-phases="ctx=128 sequences=4" -moe-size-caches=kv-budget=36864 | FileCheck %s --check-prefix=LEAST
+// RUN: sed 's/!moe.kv<64>/!moe.kv<64, q8_0>/' %s | moe-opt -moe-specialize-phases="ctx=128" -moe-size-caches=kv-budget=59999 | FileCheck %s --check-prefix=BYTES
+// RUN: not moe-opt %s -moe-specialize-phases="ctx=128 sequences=4" -moe-size-caches=kv-budget=36863 2>&1 | FileCheck %s --check-prefix=SMALL
+// RUN: not moe-opt %s -moe-size-caches=kv-budget=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 
 // Each sequence has a context in the cache.
 // CHECK: module attributes {moe.kv_rows = 32768 : i64}
@@ -22,7 +22,7 @@
 
 // SMALL: error: a KV cache of 36.0 KiB holds 64 tokens, less than a context of 128
 // SMALL: note: give it at least 36KiB
-// NEGATIVE: error: budget is -1, expected at least 0
+// NEGATIVE: error: kv-budget is -1, expected at least 0
 module {
   func.func @forward(%x: tensor<?x144xf32>) -> tensor<?x144xf32> {
     %n = moe.weight <"n", file = 0, offset = 0> : tensor<56xf32>

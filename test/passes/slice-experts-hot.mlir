@@ -1,5 +1,5 @@
-// RUN: moe-opt %s -moe-apply-rules='rules=*=cpu0,blk.*.ffn_experts=gpu0:3' | FileCheck %s
-// RUN: moe-opt %s -moe-apply-rules='rules=*=cpu0,blk.*.ffn_experts=gpu0:2' | FileCheck %s --check-prefix=FIRST
+// RUN: moe-opt %s -moe-apply-rules='place=*=cpu0,blk.*.ffn_experts=gpu0:3' | FileCheck %s
+// RUN: moe-opt %s -moe-apply-rules='place=*=cpu0,blk.*.ffn_experts=gpu0:2' | FileCheck %s --check-prefix=FIRST
 
 // Of experts whose frequencies are known those that are used most are chosen, of
 // equals the first: here 1, 5 and 6. Views of them are put together for the

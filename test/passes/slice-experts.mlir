@@ -1,11 +1,11 @@
-// RUN: moe-opt %s -moe-apply-rules='rules=*=cpu0,blk.*.ffn_experts=gpu0:3' | FileCheck %s
-// RUN: moe-opt %s -moe-apply-rules='rules=blk.0.ffn_experts=gpu0:3' | FileCheck %s --check-prefix=OPEN
-// RUN: moe-opt %s -moe-apply-rules='rules=*=cpu0,blk.*.ffn_experts=gpu0:8' | FileCheck %s --check-prefix=ALL
-// RUN: moe-opt %s -moe-apply-rules='rules=*=gpu0,blk.*.ffn_experts=cpu0,blk.*.ffn_experts=gpu0:3' -moe-place-devices -moe-fuse -moe-insert-transfers | FileCheck %s --check-prefix=MOVED
-// RUN: not moe-opt %s -moe-apply-rules='rules=*=gpu0:3' 2>&1 | FileCheck %s --check-prefix=OTHERS
-// RUN: not moe-opt %s -moe-apply-rules='rules=blk.*.ffn_experts=gpu0:9' 2>&1 | FileCheck %s --check-prefix=MANY
-// RUN: not moe-opt %s -moe-apply-rules='rules=blk.*.ffn_experts=gpu0:-1' 2>&1 | FileCheck %s --check-prefix=NUMBER
-// RUN: not moe-opt %s -moe-apply-rules='rules=blk.*.ffn_experts=gpu0:' 2>&1 | FileCheck %s --check-prefix=NUMBER
+// RUN: moe-opt %s -moe-apply-rules='place=*=cpu0,blk.*.ffn_experts=gpu0:3' | FileCheck %s
+// RUN: moe-opt %s -moe-apply-rules='place=blk.0.ffn_experts=gpu0:3' | FileCheck %s --check-prefix=OPEN
+// RUN: moe-opt %s -moe-apply-rules='place=*=cpu0,blk.*.ffn_experts=gpu0:8' | FileCheck %s --check-prefix=ALL
+// RUN: moe-opt %s -moe-apply-rules='place=*=gpu0,blk.*.ffn_experts=cpu0,blk.*.ffn_experts=gpu0:3' -moe-place-devices -moe-fuse -moe-insert-transfers | FileCheck %s --check-prefix=MOVED
+// RUN: not moe-opt %s -moe-apply-rules='place=*=gpu0:3' 2>&1 | FileCheck %s --check-prefix=OTHERS
+// RUN: not moe-opt %s -moe-apply-rules='place=blk.*.ffn_experts=gpu0:9' 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: not moe-opt %s -moe-apply-rules='place=blk.*.ffn_experts=gpu0:-1' 2>&1 | FileCheck %s --check-prefix=NUMBER
+// RUN: not moe-opt %s -moe-apply-rules='place=blk.*.ffn_experts=gpu0:' 2>&1 | FileCheck %s --check-prefix=NUMBER
 
 // A rule with a number is for as many experts of a layer; the others go where
 // the rules before it say. Weights are views of the tensors' outer dimension.

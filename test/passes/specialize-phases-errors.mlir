@@ -1,5 +1,5 @@
 // RUN: not moe-opt %s -split-input-file -moe-specialize-phases="ubatch=0" 2>&1 | FileCheck %s --check-prefix=UBATCH
-// RUN: not moe-opt %s -split-input-file -moe-specialize-phases="context=-4" 2>&1 | FileCheck %s --check-prefix=CONTEXT
+// RUN: not moe-opt %s -split-input-file -moe-specialize-phases="ctx=-4" 2>&1 | FileCheck %s --check-prefix=CONTEXT
 // RUN: not moe-opt %s -split-input-file -moe-specialize-phases="decode-tokens=0" 2>&1 | FileCheck %s --check-prefix=DECODE
 // RUN: moe-opt %s -split-input-file -verify-diagnostics -moe-specialize-phases
 

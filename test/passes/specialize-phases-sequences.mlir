@@ -1,6 +1,6 @@
-// RUN: moe-opt %s -moe-specialize-phases="context=4096 sequences=8" | FileCheck %s
-// RUN: moe-opt %s -moe-specialize-phases="context=100 ubatch=16 sequences=64" | FileCheck %s --check-prefix=SHORT
-// RUN: moe-opt %s -moe-specialize-phases="context=100" | FileCheck %s --check-prefix=ONE
+// RUN: moe-opt %s -moe-specialize-phases="ctx=4096 sequences=8" | FileCheck %s
+// RUN: moe-opt %s -moe-specialize-phases="ctx=100 ubatch=16 sequences=64" | FileCheck %s --check-prefix=SHORT
+// RUN: moe-opt %s -moe-specialize-phases="ctx=100" | FileCheck %s --check-prefix=ONE
 // RUN: not moe-opt %s -moe-specialize-phases="sequences=0" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not moe-opt %s -moe-specialize-phases="sequences=65" 2>&1 | FileCheck %s --check-prefix=MANY
 

@@ -1,7 +1,7 @@
-// RUN: moe-opt %s -moe-specialize-phases="ubatch=512 context=4096" | FileCheck %s
-// RUN: moe-opt %s -moe-specialize-phases="ubatch=1 context=4096" | FileCheck %s --check-prefix=ONE
-// RUN: moe-opt %s -moe-specialize-phases="ubatch=512 decode-tokens=8 context=4096" | FileCheck %s --check-prefix=FEW
-// RUN: moe-opt %s -moe-specialize-phases="ubatch=512 context=64" | FileCheck %s --check-prefix=SHORT
+// RUN: moe-opt %s -moe-specialize-phases="ubatch=512 ctx=4096" | FileCheck %s
+// RUN: moe-opt %s -moe-specialize-phases="ubatch=1 ctx=4096" | FileCheck %s --check-prefix=ONE
+// RUN: moe-opt %s -moe-specialize-phases="ubatch=512 decode-tokens=8 ctx=4096" | FileCheck %s --check-prefix=FEW
+// RUN: moe-opt %s -moe-specialize-phases="ubatch=512 ctx=64" | FileCheck %s --check-prefix=SHORT
 
 // The ranges of decode and prefill meet, and @forward is gone.
 // CHECK: module {

@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 
 # What comes before a suggested command: runtime/base/ShellCommand.h.
@@ -44,3 +45,14 @@ def options_of(plan, folder, moert):
     result = run([moert, "info", plan, "--json"], folder)
     assert result.code == 0, result
     return json.loads(result.out)["options"]
+
+
+def schema_version(path, version):
+    """Writes another version into a plan: the first field of the root table."""
+    with open(path, "r+b") as file:
+        content = file.read()
+        root_table = struct.unpack_from("<I", content)[0]
+        vtable = root_table - struct.unpack_from("<i", content, root_table)[0]
+        field = struct.unpack_from("<H", content, vtable + 4)[0]
+        file.seek(root_table + field)
+        file.write(struct.pack("<I", version))

@@ -233,7 +233,7 @@ TEST_F(CompileTokenizer, MoreTokensThanLogitsAreRefused) {
 
 TEST_F(CompileTokenizer, NoTokenizerCompilesForTokenIds) {
   model_ = "bert";
-  request_.tokenizer = false;
+  request_.noTokenizer = true;
   auto report = compile();
   ASSERT_TRUE(report.isOk()) << report.status().message();
   EXPECT_TRUE(contains(report->notes.back(), "--no-tokenizer"));

@@ -209,7 +209,7 @@ TEST_P(CudaDeviceTest, AnEarlierGpuIsRefusedWithTheCommand) {
   start(75);
   EXPECT_THAT(failureOf(path, StatusCode::WrongMachine),
               AllOf(HasSubstr("is compiled for sm_89, and Software GPU is "
-                              "sm_75; compile for it"),
+                              "sm_75; compile kernels for it too"),
                     HasSubstr("moec compile"), HasSubstr("--gpu-arch 75")));
 }
 

@@ -94,7 +94,7 @@ TEST(PlanLoadTest, OtherSchemaVersions) {
   auto newer = Plan::fromBytes(sample.builder.bytes(), "dir/plan.fb");
   expectFailure(newer, StatusCode::WrongMachine,
                 fmt::format("schema version 99 (written by \"moec 9.9\"), this "
-                            "moert reads version {}; recompile",
+                            "moert reads version {}; recompile the model",
                             kSchemaVersion));
   expectFailure(newer, StatusCode::WrongMachine,
                 "moec compile MODEL -o dir/plan.fb");
@@ -102,7 +102,7 @@ TEST(PlanLoadTest, OtherSchemaVersions) {
   for (unsigned older : {0u, kSchemaVersion - 1}) {
     sample.builder.plan.schema_version = older;
     expectFailure(Plan::fromBytes(sample.builder.bytes(), "plan.fb"),
-                  StatusCode::WrongMachine, "recompile\n  run, with the GGUF");
+                  StatusCode::WrongMachine, "for this version\n  run, with the GGUF");
   }
 }
 

@@ -23,7 +23,7 @@ protected:
     request.model = TinyDeepseek().build().write(folder_.file("m.gguf"));
     request.target = GetParam();
     request.weights = "reference";
-    request.tokenizer = false;
+    request.noTokenizer = true;
     request.output = folder_.file("m.fb");
     auto report = moec::compileModel(request);
     EXPECT_TRUE(report.isOk()) << report.status().message();

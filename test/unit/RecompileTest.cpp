@@ -4,19 +4,27 @@
 
 #include "runtime/Plan.h"
 #include "test/support/SamplePlan.h"
+#include "test/support/TempDir.h"
 
 #include <gtest/gtest.h>
 
 using namespace moert;
 using moetest::SamplePlan;
+using moetest::TempDir;
 
 namespace {
+
+std::string recompileLine(const fb::Plan &plan, std::string_view path,
+                          std::span<const OptionChange> changes = {},
+                          std::span<const std::string> models = {}) {
+  return recompileHint(Suggestion::ForThisVersion, plan, path, changes, models);
+}
 
 class RecompileTest : public ::testing::Test {
 protected:
   RecompileTest() {
     sample_.builder.plan.options =
-        "--target-file 'my machines/a.json' --ctx 24 --output evil --mla none";
+        "--ctx 24 --output evil --mla none --place 'blk.*=cpu0'";
   }
 
   Plan plan() {
@@ -34,36 +42,65 @@ protected:
   SamplePlan sample_;
   /// 64 rows of 8 + 4 floats.
   const uint64_t page_ = 64 * 12 * 4;
-  const std::string lead_ = "\n  run, with the GGUF file for MODEL: ";
+  const std::string lead_ = "recompile the model for this version\n  run, with the GGUF file for "
+      "MODEL: ";
 };
 
-TEST_F(RecompileTest, KeepsKnownOptionsAndFindsFilesFromHere) {
+TEST_F(RecompileTest, KeepsWhatShapedThePlanAndNothingElse) {
   EXPECT_EQ(recompileLine(plan().table(), "dir/plan.fb"),
-            lead_ + "moec compile MODEL --target-file 'dir/my machines/a.json' "
-                    "--ctx 24 --mla none -o dir/plan.fb");
+            lead_ + "moec compile MODEL --ctx 24 --mla none --place "
+                    "'blk.*=cpu0' -o dir/plan.fb");
   std::string model = "m.gguf";
   EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {}, {&model, 1}),
-            "\n  run: moec compile m.gguf --target-file 'my machines/a.json' "
-            "--ctx 24 --mla none -o plan.fb");
+            "recompile the model for this version\n  run: moec compile m.gguf --ctx 24 --mla none --place "
+            "'blk.*=cpu0' -o plan.fb");
 }
 
-TEST_F(RecompileTest, ANamedMachineReplacesADescribedOne) {
-  OptionChange native{"--target", "native"};
-  EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {&native, 1}),
-            lead_ + "moec compile MODEL --ctx 24 --mla none --target native "
-                    "-o plan.fb");
+TEST_F(RecompileTest, NamesNoDefault) {
+  sample_.builder.plan.options =
+      "--target native --ctx 0 --ubatch 512 --kv-type auto --weights pack";
+  EXPECT_EQ(recompileLine(plan().table(), "plan.fb"),
+            lead_ + "moec compile MODEL --weights pack -o plan.fb");
+}
+
+TEST_F(RecompileTest, FindsFilesFromHere) {
+  TempDir folder;
+  std::string planPath = folder.path() + "/plan.fb";
+  sample_.builder.plan.options = "--target-file 'my machine.json' --ctx 24";
+  EXPECT_EQ(recompileLine(plan().table(), planPath),
+            "recompile the model for this version, with the options that moec "
+            "explain lists: no command can be suggested, since --target-file '" +
+                folder.path() + "/my machine.json' is not there any more");
+  folder.write("my machine.json", "{}");
+  EXPECT_EQ(recompileLine(plan().table(), planPath),
+            lead_ + "moec compile MODEL --target-file '" + folder.path() +
+                "/my machine.json' --ctx 24 -o " + planPath);
+  // A named machine replaces a described one, and its description's path.
+  OptionChange named{"--target", "xeon"};
+  EXPECT_EQ(recompileLine(plan().table(), planPath, {&named, 1}),
+            lead_ + "moec compile MODEL --target xeon --ctx 24 -o " + planPath);
+}
+
+TEST_F(RecompileTest, WhatAStreamHeldIsLost) {
+  sample_.builder.plan.options = "--router-profile - --ctx 24";
+  EXPECT_EQ(recompileLine(plan().table(), "plan.fb"),
+            "recompile the model for this version, with the options that moec "
+            "explain lists: no command can be suggested, since what --router-profile read from a stream "
+            "is not kept");
 }
 
 TEST_F(RecompileTest, RulesAreForTheMachineThatTheyName) {
   sample_.builder.plan.options =
-      "--target-file two.json --place 'blk.*=cpu1' --place 'prefill:*=cpu0'";
+      "--target 2x3090+xeon --vram-limit 8GiB --numa one --n-gpu-layers 3 "
+      "--place 'blk.*=cpu1' --place 'prefill:*=cpu0' --override-tensor x=CPU";
   OptionChange longer{"--ctx", "48"}, native{"--target", "native"};
   EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {&longer, 1}),
-            lead_ +
-                "moec compile MODEL --target-file two.json --place "
-                "'blk.*=cpu1' --place 'prefill:*=cpu0' --ctx 48 -o plan.fb");
+            lead_ + "moec compile MODEL --target 2x3090+xeon --vram-limit 8GiB "
+                    "--numa one --ctx 48 --place 'blk.*=cpu1' --place "
+                    "'prefill:*=cpu0' --override-tensor x=CPU "
+                    "--n-gpu-layers 3 -o plan.fb");
   EXPECT_EQ(recompileLine(plan().table(), "plan.fb", {&native, 1}),
-            lead_ + "moec compile MODEL --target native -o plan.fb");
+            lead_ + "moec compile MODEL -o plan.fb");
 }
 
 TEST_F(RecompileTest, OptionsThatCannotBeReadAreNone) {

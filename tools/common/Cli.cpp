@@ -5,6 +5,8 @@
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Temporaries.h"
 #include "runtime/base/Text.h"
+#include "tools/common/Help.h"
+#include "tools/common/Options.h"
 
 #include <algorithm>
 #include <climits>
@@ -12,10 +14,15 @@
 #include <new>
 #include <span>
 #include <sstream>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+using moert::OptionInfo;
+using moert::OptionKind;
 using moert::Status;
 using moert::StatusCode;
+using moert::suggest;
+using moert::Suggestion;
 
 namespace moetool {
 
@@ -44,8 +51,8 @@ Status caughtStatus() {
 
 /// With the values of arguments, where they have more than `most` bytes and the
 /// message has them whole, clipped.
-std::string withClipped(std::string message, std::span<char *const> arguments,
-                        size_t most) {
+std::string withClipped(std::string message,
+                        std::span<const std::string> arguments, size_t most) {
   for (std::string_view value : arguments) {
     if (size_t equals = value.find('=');
         value.starts_with("--") && equals != std::string_view::npos)
@@ -70,11 +77,55 @@ std::string withClipped(std::string message, std::span<char *const> arguments,
 }
 } // namespace
 
-Tool::Tool(std::string name, std::string description)
-    : app_(std::move(description), std::move(name)) {
+/// ", did you mean --ctx?", or "" where nothing known is near.
+static std::string didYouMean(const std::string &name,
+                              const std::vector<std::string> &known) {
+  auto meant = moert::closestMatch(name, known);
+  return meant ? ", did you mean " + *meant + "?" : "";
+}
+
+/// Columns for help: the terminal's, where that is one, up to a width that is
+/// easy to read.
+static size_t helpWidth() {
+  constexpr size_t kWidest = 100, kNarrowest = 48;
+  winsize size = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return kWidest;
+  return std::clamp<size_t>(size.ws_col, kNarrowest, kWidest);
+}
+
+namespace {
+/// CLI11 prints help in its own form; this is ours.
+class OurFormatter : public CLI::FormatterBase {
+public:
+  std::string make_help(const CLI::App *app, std::string,
+                        CLI::AppFormatMode) const override {
+    return helpText(*app, helpWidth());
+  }
+};
+
+constexpr OptionInfo kHelpTopic = {
+    .names = "command",
+    .kind = OptionKind::Text,
+    .metavar = "COMMAND",
+    .help = "The command to describe"};
+constexpr OptionInfo kHelpMan = {
+    .names = "--man", .help = "Print a man page, for man -l"};
+constexpr OptionInfo kHelpMarkdown = {
+    .names = "--markdown", .help = "Print the reference in Markdown"};
+constexpr OptionInfo kShellName = {.names = "shell",
+                                   .kind = OptionKind::Word,
+                                   .words = "bash|zsh|fish",
+                                   .isRequired = true,
+                                   .help = "The shell to print a script for"};
+} // namespace
+
+Tool::Tool(std::string name, std::string description,
+           std::span<const Spelling> spellings)
+    : app_(std::move(description), std::move(name)), spellings_(spellings) {
+  app_.formatter(std::make_shared<OurFormatter>());
   app_.set_version_flag("--version", app_.get_name() + " " MOE_VERSION);
   app_.footer(kExitCodeHelp);
-  app_.option_defaults()->always_capture_default();
   // Misspelt commands arrive as extras, so that the message can suggest one.
   app_.allow_extras();
 }
@@ -88,28 +139,74 @@ CLI::App *Tool::command(std::string name, std::string description,
   return command;
 }
 
+const CLI::App *Tool::findCommand(const std::string &name) const {
+  for (const CLI::App *command : app_.get_subcommands({}))
+    if (command->get_name() == name)
+      return command;
+  return nullptr;
+}
+
+void Tool::addHelpCommand() {
+  struct Options {
+    std::string topic;
+    bool man = false, markdown = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App *command =
+      this->command("help", "Describe the commands, or one", [this, options] {
+        const CLI::App *topic = &app_;
+        if (!options->topic.empty())
+          topic = findCommand(options->topic);
+        if (!topic)
+          return Status(StatusCode::Usage, unknownCommand(options->topic));
+        printText(options->man        ? manPage(app_)
+                  : options->markdown ? markdownReference(app_)
+                                      : topic->help());
+        return Status::ok();
+      });
+  addOption(*command, kHelpTopic, options->topic);
+  addOption(*command, kHelpMan, options->man);
+  addOption(*command, kHelpMarkdown, options->markdown);
+}
+
+void Tool::addCompletionsCommand() {
+  auto shell = std::make_shared<std::string>();
+  CLI::App *command = this->command(
+      "completions", "Print a script that completes commands and options",
+      [this, shell] {
+        printText(completionScript(app_, *shell == "bash"  ? Shell::Bash
+                                         : *shell == "zsh" ? Shell::Zsh
+                                                           : Shell::Fish));
+        return Status::ok();
+      });
+  addOption(*command, kShellName, *shell);
+}
+
+std::string Tool::unknownCommand(const std::string &word) const {
+  std::vector<std::string> known;
+  for (const CLI::App *sub : app_.get_subcommands({}))
+    known.push_back(sub->get_name());
+  return "unknown command " + moert::clipped(word) + didYouMean(word, known) +
+         "; " + suggest(Suggestion::ReadHelp, app_.get_name() + " --help");
+}
+
 std::string Tool::unknownArguments(const CLI::App &command) const {
   std::string word = command.remaining().front();
-  bool flag = word.size() > 1 && word[0] == '-';
+  bool isOption = word.size() > 1 && word[0] == '-';
+  if (!isOption && &command == &app_)
+    return unknownCommand(word);
   std::vector<std::string> known;
-  if (flag)
+  if (isOption)
     for (const CLI::Option *option : command.get_options())
       for (const std::string &name : option->get_lnames())
         known.push_back("--" + name);
-  else if (&command == &app_)
-    for (const CLI::App *sub : command.get_subcommands({}))
-      known.push_back(sub->get_name());
   std::string name = word.substr(0, word.find('='));
-  std::string message = (flag                ? "unknown option "
-                         : &command == &app_ ? "unknown command "
-                                             : "unexpected argument ") +
-                        moert::clipped(name);
-  if (auto meant = moert::closestMatch(name, known))
-    message += ", did you mean " + *meant + "?";
   std::string help = app_.get_name();
   if (&command != &app_)
     help += " " + command.get_name();
-  return message + "; for what there is" + moert::runLine(help + " --help");
+  return (isOption ? "unknown option " : "unexpected argument ") +
+         moert::clipped(name) + didYouMean(name, known) +
+         "; " + suggest(Suggestion::ReadHelp, help + " --help");
 }
 
 std::string Tool::parseFailure(const CLI::ParseError &error) const {
@@ -125,14 +222,23 @@ std::string Tool::parseFailure(const CLI::ParseError &error) const {
   return error.what();
 }
 
-Status Tool::run(int argc, char **argv) {
+Status Tool::run(std::vector<std::string> words) {
+  const CLI::App *command =
+      words.empty() ? nullptr : findCommand(words.front());
+  if (command) {
+    MOE_ASSIGN_OR_RETURN(
+        std::vector<std::string> ours,
+        withOurSpellings(*command, std::span(words).subspan(1), spellings_));
+    words.resize(1);
+    words.insert(words.end(), ours.begin(), ours.end());
+  }
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
-    app_.parse(argc, argv);
+    app_.parse(reversed);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() != 0)
-      return Status(
-          StatusCode::Usage,
-          withClipped(parseFailure(error), {argv, size_t(argc)}, kLongestWord));
+      return Status(StatusCode::Usage,
+                    withClipped(parseFailure(error), words, kLongestWord));
     std::ostringstream text; // --help and --version
     app_.exit(error, text, text);
     printText(text.str());
@@ -149,6 +255,9 @@ Status Tool::run(int argc, char **argv) {
 }
 
 int Tool::main(int argc, char **argv) {
+  addHelpCommand();
+  addCompletionsCommand();
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::set_terminate(endByException);
   Status status = claimStandardStreams();
   setCalledAs(argc > 0 ? argv[0] : "");
@@ -156,13 +265,13 @@ int Tool::main(int argc, char **argv) {
   moert::installCleanupHandlers();
   try {
     if (status.isOk())
-      status = run(argc, argv);
+      status = run(words);
   } catch (...) {
     status = caughtStatus();
   }
   if (!status.isOk())
-    status = Status(status.code(), withClipped(status.message(),
-                                               {argv, size_t(argc)}, PATH_MAX));
+    status = Status(status.code(),
+                    withClipped(status.message(), words, PATH_MAX));
   return finish(std::move(status));
 }
 

@@ -5,19 +5,25 @@
 
 #include "runtime/base/Status.h"
 #include "tools/common/Output.h"
+#include "tools/common/Spellings.h"
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace moetool {
 
 /// A tool's command line: sub-commands that each run to a Status. Handles help,
-/// version, misspelt commands and flags ("did you mean"), errors and
-/// exceptions, lost output and exit codes.
+/// version, man page and completions, other tools' spellings of options,
+/// misspelt commands and flags ("did you mean"), errors and exceptions, lost
+/// output and exit codes.
 class Tool {
 public:
-  Tool(std::string name, std::string description);
+  /// `spellings` are other names of the commands' options.
+  Tool(std::string name, std::string description,
+       std::span<const Spelling> spellings = {});
 
   /// Adds a sub-command; `run` is called after its options were parsed.
   CLI::App *command(std::string name, std::string description,
@@ -27,11 +33,16 @@ public:
   int main(int argc, char **argv);
 
 private:
-  moert::Status run(int argc, char **argv);
+  moert::Status run(std::vector<std::string> words);
+  const CLI::App *findCommand(const std::string &name) const;
+  void addHelpCommand();
+  void addCompletionsCommand();
+  std::string unknownCommand(const std::string &word) const;
   std::string unknownArguments(const CLI::App &command) const;
   std::string parseFailure(const CLI::ParseError &error) const;
 
   CLI::App app_;
+  std::span<const Spelling> spellings_;
   std::function<moert::Status()> chosen_;
 };
 

@@ -1,6 +1,7 @@
 // moec calibrate: measures this machine for `--target native`, GPUs included.
 #include "compiler/Machine/Targets/NativeTarget.h"
 #include "tools/moec/Commands.h"
+#include "tools/moec/Options.h"
 #include "tools/moec/PrintTarget.h"
 
 #include <memory>
@@ -74,16 +75,9 @@ void addCalibrateCommand(moetool::Tool &tool) {
       "Of a GPU, memory and link are measured and matrix rates computed from "
       "its clock and published figures",
       [flags] { return calibrate(*flags); });
-  command
-      ->add_option(
-          "-o,--output", flags->output,
-          "Write it here too (-: to standard output), to edit and pass "
-          "to compile --target-file")
-      ->type_name("FILE.json");
-  command->add_flag("--json", flags->json,
-                    "Print the description as --target-file takes it");
-  command->add_flag("--force", flags->force,
-                    "Measure once and store that, though the machine be busy");
+  moetool::addOption(*command, rows::calibrateOutput, flags->output);
+  moetool::addOption(*command, rows::calibrateJson, flags->json);
+  moetool::addOption(*command, rows::calibrateForce, flags->force);
 }
 
 } // namespace moec

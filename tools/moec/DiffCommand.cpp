@@ -1,6 +1,7 @@
 #include "compiler/Explain/Diff.h"
 #include "runtime/Plan.h"
 #include "tools/moec/Commands.h"
+#include "tools/moec/Options.h"
 
 #include <memory>
 
@@ -31,10 +32,9 @@ void addDiffCommand(moetool::Tool &tool) {
           moetool::printText(diffText(diff));
         return Status::ok();
       });
-  command->add_option("a", options->a, "A plan.fb that moec wrote")->required();
-  command->add_option("b", options->b, "Another")->required();
-  command->add_flag("--json", options->json,
-                    "One JSON object; each figure is an array of two");
+  moetool::addOption(*command, rows::planA, options->a);
+  moetool::addOption(*command, rows::planB, options->b);
+  moetool::addOption(*command, rows::json, options->json);
 }
 
 } // namespace moec

@@ -2,8 +2,8 @@
 #include "runtime/base/Page.h"
 #include "runtime/base/Text.h"
 #include "tools/common/Json.h"
-#include "tools/common/Numbers.h"
 #include "tools/moec/Commands.h"
+#include "tools/moec/Options.h"
 
 #include <algorithm>
 #include <memory>
@@ -73,22 +73,13 @@ void addDoctorCommand(moetool::Tool &tool) {
       "doctor",
       "Look at what may keep plans from running here, or from running well",
       [options] { return run(*options); });
-  command->add_option("plan", options->plan, "A plan that is to run here");
-  moetool::addRung(*command, options->rung.number);
-  moetool::addNumber(*command, "-c,--ctx", options->rung.context,
-                     "Tokens that the rung of a ladder has to hold", int64_t(0),
-                     int64_t(1) << 24);
-  command
-      ->add_option("--cuda", options->doctor.cudaLibrary,
-                   "NVIDIA's driver library")
-      ->capture_default_str();
-  command->add_option("--nvrtc", options->doctor.nvrtc,
-                      "NVIDIA's compiler of kernels");
-  command
-      ->add_option("--folder", options->doctor.folder,
-                   "Where plans and weights would be written")
-      ->capture_default_str();
-  command->add_flag("--json", options->json, "A list with one object each");
+  moetool::addOption(*command, rows::doctorPlan, options->plan);
+  moetool::addOption(*command, rows::rung, options->rung.number);
+  moetool::addOption(*command, rows::context, options->rung.context);
+  moetool::addOption(*command, rows::cuda, options->doctor.cudaLibrary);
+  moetool::addOption(*command, rows::nvrtc, options->doctor.nvrtc);
+  moetool::addOption(*command, rows::folder, options->doctor.folder);
+  moetool::addOption(*command, rows::json, options->json);
 }
 
 } // namespace moec

@@ -1,8 +1,8 @@
 #include "compiler/Explain/Explain.h"
 #include "runtime/base/InputSet.h"
 #include "runtime/base/OutputFile.h"
-#include "tools/common/Numbers.h"
 #include "tools/moec/Commands.h"
+#include "tools/moec/Options.h"
 
 #include <memory>
 
@@ -49,22 +49,11 @@ void addExplainCommand(moetool::Tool &tool) {
           moetool::printText(explainText(plan, options->full));
         return Status::ok();
       });
-  command->add_option("plan", options->plan, "The plan.fb that moec wrote")
-      ->required();
-  moetool::addRung(*command, options->rung);
-  CLI::Option *full = command->add_flag("--full", options->full,
-                                        "A row for every op of every layer");
-  CLI::Option *json = command
-                          ->add_flag("--json", options->json,
-                                     "One JSON object with all figures")
-                          ->excludes(full);
-  command
-      ->add_option("--html", options->html,
-                   "Write a page for a browser, which needs nothing else: "
-                   "memory, roofline, timelines and all ops in a table")
-      ->type_name("FILE")
-      ->excludes(full)
-      ->excludes(json);
+  moetool::addOption(*command, rows::plan, options->plan);
+  moetool::addOption(*command, rows::rung, options->rung);
+  moetool::addOption(*command, rows::full, options->full);
+  moetool::addOption(*command, rows::explainJson, options->json);
+  moetool::addOption(*command, rows::html, options->html);
 }
 
 } // namespace moec

@@ -1,7 +1,7 @@
 #include "compiler/Driver/Driver.h"
 #include "tools/common/Json.h"
-#include "tools/common/Numbers.h"
 #include "tools/moec/Commands.h"
+#include "tools/moec/Options.h"
 
 #include <memory>
 
@@ -26,8 +26,8 @@ void addInspectCommand(moetool::Tool &tool) {
         moetool::printText(text);
         return Status::ok();
       });
-  command->add_option("plan", paths->input, "The plan file")->required();
-  moetool::addRung(*command, paths->rung);
+  moetool::addOption(*command, rows::plan, paths->input);
+  moetool::addOption(*command, rows::rung, paths->rung);
 }
 
 void addAssembleCommand(moetool::Tool &tool) {
@@ -41,12 +41,9 @@ void addAssembleCommand(moetool::Tool &tool) {
           moetool::printDocument({{"output", paths->output}});
         return Status::ok();
       });
-  command->add_option("text", paths->input, "Text of the plan dialect")
-      ->required();
-  command->add_option("-o,--output", paths->output, "The plan file to write")
-      ->required();
-  command->add_flag("--json", paths->json,
-                    "Report as one JSON object on standard output");
+  moetool::addOption(*command, rows::planText, paths->input);
+  moetool::addOption(*command, rows::planOutput, paths->output);
+  moetool::addOption(*command, rows::json, paths->json);
 }
 
 } // namespace moec

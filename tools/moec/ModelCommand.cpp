@@ -2,6 +2,7 @@
 #include "compiler/Import/ModelCard.h"
 #include "runtime/text/ChatTemplate.h"
 #include "tools/moec/Commands.h"
+#include "tools/moec/Options.h"
 
 #include <memory>
 
@@ -60,16 +61,9 @@ void addModelCommand(moetool::Tool &tool) {
           moetool::printText(modelCardText(card));
         return Status::ok();
       });
-  command
-      ->add_option("model", options->model,
-                   "The GGUF file, or any part of a split one")
-      ->required();
-  CLI::Option *json =
-      command->add_flag("--json", options->json, "One JSON object");
-  command
-      ->add_flag("--template", options->chatTemplate,
-                 "The chat template instead, as the file has it")
-      ->excludes(json);
+  moetool::addOption(*command, rows::model, options->model);
+  moetool::addOption(*command, rows::json, options->json);
+  moetool::addOption(*command, rows::chatTemplate, options->chatTemplate);
 }
 
 } // namespace moec

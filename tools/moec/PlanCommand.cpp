@@ -5,7 +5,8 @@
 #include "runtime/base/Text.h"
 #include "tools/common/Json.h"
 #include "tools/moec/Commands.h"
-#include "tools/moec/ShapingOptions.h"
+#include "tools/moec/CompileOptions.h"
+#include "tools/moec/Options.h"
 
 #include <algorithm>
 #include <memory>
@@ -111,7 +112,9 @@ Status sharedFailure(std::span<const Row> rows) {
   return isMistake && isShared ? first : Status::ok();
 }
 
-Status run(const Options &options) {
+Status run(Options &options) {
+  if (options.targets.empty())
+    options.targets = {"native"};
   MOE_ASSIGN_OR_RETURN(std::vector<std::string> place,
                        readRules(options.request.place));
   // A misspelt name is no property of a machine.
@@ -159,15 +162,19 @@ void addPlanCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command(
       "plan", "Compare machines: does a model fit, how fast, what is slowest",
       [options] { return run(*options); });
-  command->add_option("models", options->models, "GGUF files")->required();
-  command
-      ->add_option("-t,--targets", options->targets,
-                   "Machines, as compile's --target, with commas between")
-      ->required()
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  addShapingOptions(*command, r);
-  command->add_flag("--json", options->json, "A list with one object each");
+  moetool::addOption(*command, rows::models, options->models);
+  moetool::addReader(
+      *command, rows::targets,
+      [options](const std::string &text) {
+        for (size_t at = 0; at <= text.size();) {
+          size_t end = std::min(text.find(',', at), text.size());
+          options->targets.push_back(text.substr(at, end - at));
+          at = end + 1;
+        }
+        return Status::ok();
+      });
+  addCompileOptions(*command, r, moert::kPredicts);
+  moetool::addOption(*command, rows::json, options->json);
 }
 
 } // namespace moec

@@ -4,6 +4,7 @@
 #include "runtime/base/Page.h"
 #include "tools/common/Json.h"
 #include "tools/moec/Commands.h"
+#include "tools/moec/Options.h"
 
 #include <fmt/ranges.h>
 #include <memory>
@@ -123,7 +124,7 @@ void addList(moetool::Tool &tool, const char *name, const char *description,
   auto json = std::make_shared<bool>(false);
   CLI::App *command =
       tool.command(name, description, [json, print] { return print(*json); });
-  command->add_flag("--json", *json, "One JSON list");
+  moetool::addOption(*command, rows::json, *json);
 }
 } // namespace
 

@@ -1,6 +1,7 @@
 #include "compiler/Machine/Targets/Target.h"
 #include "tools/common/Json.h"
 #include "tools/moec/Commands.h"
+#include "tools/moec/Options.h"
 #include "tools/moec/PrintTarget.h"
 
 #include <memory>
@@ -34,12 +35,8 @@ void addTargetsCommand(moetool::Tool &tool) {
           moetool::note("note: {}\n", note);
         return Status::ok();
       });
-  command->add_option("name", options->name,
-                      "A description, or several joined: 4090, 4090+xeon, "
-                      "native");
-  command->add_flag("--json", options->json,
-                    "As a file to edit and pass to compile --target-file; "
-                    "without a name, the names");
+  moetool::addOption(*command, rows::targetName, options->name);
+  moetool::addOption(*command, rows::targetJson, options->json);
 }
 
 } // namespace moec

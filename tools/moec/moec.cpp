@@ -3,30 +3,73 @@
 #include "tools/common/LlvmFailure.h"
 #include "tools/moec/Commands.h"
 
-#include <string_view>
-#include <utility>
+namespace {
+using moetool::kPositional;
 
-/// Options of compile and plan as llama.cpp spells them: letters after one dash
-/// that are no options of one letter each.
-static void spellOut(int argc, char **argv) {
-  static char names[][24] = {"--override-tensor", "--n-gpu-layers", "--cpu-moe",
-                             "--n-cpu-moe"};
-  static constexpr std::pair<std::string_view, int> shortNames[] = {
-      {"-ot", 0}, {"-ngl", 1}, {"-cmoe", 2}, {"-ncmoe", 3}};
-  if (argc < 2 || (std::string_view(argv[1]) != "compile" &&
-                   std::string_view(argv[1]) != "plan"))
-    return;
-  for (int i = 2; i < argc && std::string_view(argv[i]) != "--"; ++i)
-    for (auto [name, meant] : shortNames)
-      if (name == argv[i])
-        argv[i] = names[meant];
-}
+constexpr std::string_view kOneBatchSize =
+    "moec has one batch size, --ubatch: the most tokens of a prefill step";
+constexpr std::string_view kAttention =
+    "moec chooses attention kernels itself; there is nothing to switch on";
+constexpr std::string_view kCacheTypes =
+    "keys and values have one type: --kv-type f16 or --kv-type q8_0";
+constexpr std::string_view kSplits =
+    "name the GPUs with --target, as in 2x3090+xeon, and moec splits the model "
+    "between them; --place puts ops on a device";
+constexpr std::string_view kAtRunTime =
+    "this is decided when the plan runs: moert run --no-mmap";
+constexpr std::string_view kThreads =
+    "this is decided when the plan runs: moert run --threads N";
+
+/// As llama.cpp and ik_llama.cpp spell options of compile and plan.
+constexpr moetool::Spelling kSpellings[] = {
+    {"-m", kPositional},
+    {"--model", kPositional},
+    {"--ctx-size", "--ctx"},
+    {"-ub", "--ubatch"},
+    {"--ubatch-size", "--ubatch"},
+    {"-np", "--sequences"},
+    {"--parallel", "--sequences"},
+    {"-ot", "--override-tensor"},
+    {"-ngl", "--n-gpu-layers"},
+    {"--ngl", "--n-gpu-layers"},
+    {"--gpu-layers", "--n-gpu-layers"},
+    {"-cmoe", "--n-cpu-moe all"},
+    {"--cpu-moe", "--n-cpu-moe all"},
+    {"-ncmoe", "--n-cpu-moe"},
+    {"--print-rules", "--emit rules"},
+    {"-b", "", kOneBatchSize},
+    {"--batch-size", "", kOneBatchSize},
+    {"-fa", "", kAttention},
+    {"--flash-attn", "", kAttention},
+    {"-ctk", "", kCacheTypes},
+    {"-ctv", "", kCacheTypes},
+    {"--cache-type-k", "", kCacheTypes},
+    {"--cache-type-v", "", kCacheTypes},
+    {"-sm", "", kSplits},
+    {"--split-mode", "", kSplits},
+    {"-ts", "", kSplits},
+    {"--tensor-split", "", kSplits},
+    {"-mg", "", kSplits},
+    {"--main-gpu", "", kSplits},
+    {"-dev", "", kSplits},
+    {"--device", "", kSplits},
+    {"--mmap", "", kAtRunTime},
+    {"--no-mmap", "", kAtRunTime},
+    {"--mlock", "", kAtRunTime},
+    {"--threads", "", kThreads},
+    {"-rtr", "", "moec repacks weights when it compiles: --weights auto"},
+    {"--run-time-repack", "",
+     "moec repacks weights when it compiles: --weights auto"},
+    {"-fmoe", "", "moec fuses experts itself; there is nothing to switch on"},
+    {"-mla", "", "the form of latent attention is chosen by --mla auto"},
+};
+} // namespace
 
 int main(int argc, char **argv) {
-  spellOut(argc, argv);
   moetool::catchLlvmFailures();
   moetool::Tool tool(
-      "moec", "Compiles mixture-of-experts GGUF models into plans for moert.");
+      "moec", "Compile mixture-of-experts GGUF models into plans for moert",
+      kSpellings);
   moec::addCompileCommand(tool);
   moec::addPlanCommand(tool);
   moec::addDoctorCommand(tool);

@@ -70,11 +70,11 @@ Status checkRoom(const Engine &engine, const BatchedTest &test,
   OptionChange change{"--sequences", std::to_string(sequences)};
   return Status(
       StatusCode::DoesNotFit,
-      fmt::format("{} of {} need more than the plan's cache of {}; recompile "
-                  "for as many{}",
+      fmt::format("{} of {} need more than the plan's cache of {}; {}",
                   counted(sequences, "sequence"), counted(tokens, "token"),
                   int64_t(engine.pages()) * moek::kKvPage,
-                  recompileLine(plan, engine.plan().path(), {&change, 1})));
+                  recompileHint(Suggestion::MoreSequences, plan,
+                                engine.plan().path(), {&change, 1})));
 }
 
 struct Rates {

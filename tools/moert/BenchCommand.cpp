@@ -5,7 +5,6 @@
 #include "runtime/base/HostCpu.h"
 #include "runtime/device/cpu/Calibrate.h"
 #include "tools/common/Interrupt.h"
-#include "tools/common/Numbers.h"
 #include "tools/moert/BatchedBench.h"
 #include "tools/moert/BenchReport.h"
 #include "tools/moert/Commands.h"
@@ -146,7 +145,7 @@ std::vector<BenchResult> tests(const BenchFlags &flags) {
 
 /// "512,128" as two numbers above 0.
 StatusOr<std::pair<int32_t, int32_t>> parsePair(const std::string &text) {
-  auto numbers = moetool::parseNumbers(text, 1, kMostTokens);
+  auto numbers = parseNumbers(text, 1, kMostTokens);
   if (numbers && numbers->size() == 2)
     return std::pair((*numbers)[0], (*numbers)[1]);
   return Status(StatusCode::Usage, "-pg takes a prompt's and a text's length, "
@@ -275,62 +274,19 @@ void addBenchCommand(moetool::Tool &tool) {
       tool.command("bench", "Measure tokens per second as llama-bench does",
                    [flags] { return bench(*flags); });
   flags->engine.addPlan(*command);
-  auto addList = [&](const char *name, std::vector<int32_t> &list,
-                     const char *help, const char *group, int32_t most) {
-    moetool::addNumbers(*command, name, list, help, 0, most)
-        ->type_name("N,...")
-        ->group(group);
-  };
-  addList("-p,--n-prompt", flags->prompts, "Prompt lengths; 0 is none", "Tests",
-          kMostTokens);
-  addList("-n,--n-gen", flags->gens, "Generated tokens; 0 is none", "Tests",
-          kMostTokens);
-  addList("-d,--n-depth", flags->depths, "Tokens in the cache before", "Tests",
-          kMostTokens);
-  command
-      ->add_option("--pg", flags->pairTexts,
-                   "A prompt and then generated tokens, timed together (also "
-                   "-pg); may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("P,N")
-      ->group("Tests");
-  moetool::addNumbers(*command, "--parallel", flags->parallel,
-                      "So many sequences at once, each with a prompt and "
-                      "generated tokens, in llama.cpp's batched bench's "
-                      "columns; needs a plan compiled with --sequences",
-                      1, 1 << 10)
-      ->type_name("N,...")
-      ->group("Tests");
-  moetool::addNumber(*command, "-r,--repetitions", flags->repetitions,
-                     "Runs per test", 1, 1 << 20)
-      ->type_name("N")
-      ->group("Tests");
-  command
-      ->add_flag("--no-warmup", flags->noWarmup,
-                 "Leave out the run before each test that is not counted")
-      ->group("Tests");
-  command
-      ->add_flag("--no-limits", flags->noLimits,
-                 "Do not measure the machine's read bandwidth and int8 peak, "
-                 "which results are shown as fractions of")
-      ->group("Tests");
-  addList("-t,--threads", flags->threads,
-          "Worker threads; 0 is one per physical core", "Machine",
-          kMostThreads);
+  moetool::addOption(*command, rows::benchPrompts, flags->prompts);
+  moetool::addOption(*command, rows::benchGens, flags->gens);
+  moetool::addOption(*command, rows::benchDepths, flags->depths);
+  moetool::addOption(*command, rows::benchPairs, flags->pairTexts);
+  moetool::addOption(*command, rows::benchParallel, flags->parallel);
+  moetool::addOption(*command, rows::repetitions, flags->repetitions);
+  moetool::addOption(*command, rows::noWarmup, flags->noWarmup);
+  moetool::addOption(*command, rows::noLimits, flags->noLimits);
+  moetool::addOption(*command, rows::threadCounts, flags->threads);
   flags->engine.addPin(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
-  CLI::Option *format =
-      command
-          ->add_option("-o,--output", flags->output, "Format: md, json or csv")
-          ->check(CLI::IsMember({"md", "json", "csv"}))
-          ->type_name("FORMAT")
-          ->group("Output");
-  command
-      ->add_flag_callback(
-          "--json", [flags] { flags->output = "json"; }, "The same as -o json")
-      ->excludes(format)
-      ->group("Output");
+  moetool::addOption(*command, rows::benchFormat, flags->output);
 }
 
 } // namespace moert

@@ -2,7 +2,6 @@
 #include "runtime/PlanTokenizer.h"
 #include "runtime/base/Text.h"
 #include "tools/common/Interrupt.h"
-#include "tools/common/Numbers.h"
 #include "tools/moert/ChatPrompt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/LineReader.h"
@@ -300,25 +299,13 @@ void addChatCommand(moetool::Tool &tool) {
   flags->engine.addPlan(*command);
   flags->chat.add(*command);
   flags->limit =
-      moetool::addNumber(*command, "-n,--n-predict", flags->generate.maxTokens,
-                         "Tokens of an answer at most; -1 until it ends", -1,
-                         kMostTokens)
-          ->type_name("N")
-          ->group("Text");
-  command
-      ->add_option("--stop", flags->generate.stops,
-                   "End an answer before this string; may be given several "
-                   "times")
-      ->allow_extra_args(false)
-      ->type_name("STR")
-      ->group("Text");
+      moetool::addOption(*command, rows::maxAnswer, flags->generate.maxTokens);
+  moetool::addOption(*command, rows::stops, flags->generate.stops);
   addSampling(*command, flags->generate.sampler);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
-  command
-      ->add_flag("--stats", flags->stats, "Print statistics after each answer")
-      ->group("Output");
+  moetool::addOption(*command, rows::stats, flags->stats);
 }
 
 } // namespace moert

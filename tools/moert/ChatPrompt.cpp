@@ -1,4 +1,5 @@
 #include "tools/moert/ChatPrompt.h"
+#include "tools/moert/Options.h"
 
 #include "runtime/PlanTokenizer.h"
 #include "runtime/base/OutputFile.h"
@@ -20,34 +21,11 @@ constexpr std::string_view plainTemplate =
 constexpr uint64_t mostConversationBytes = uint64_t{64} << 20;
 
 void ChatFlags::add(CLI::App &command) {
-  command
-      .add_option("--system", system, "What the model is told before all else")
-      ->type_name("TEXT")
-      ->group("Chat");
-  command
-      .add_option("--messages", messagesFile,
-                  "The conversation so far: a JSON list of messages with role "
-                  "and content, or an object with that as messages, tools and "
-                  "other variables of the template; - is standard input")
-      ->type_name("FILE.json")
-      ->group("Chat");
-  command
-      .add_option("--template", templateFile,
-                  "A Jinja chat template in place of the model's")
-      ->type_name("FILE")
-      ->group("Chat");
-  command
-      .add_option("--think", think,
-                  "Reasoning: show it (dim on a terminal), hide it, ask the "
-                  "template to leave it off, or force it")
-      ->check(CLI::IsMember({"show", "hide", "off", "force"}))
-      ->capture_default_str()
-      ->group("Chat");
-  command
-      .add_flag("--no-special", noSpecial,
-                "Names of special tokens in what people write are ordinary "
-                "text")
-      ->group("Chat");
+  moetool::addOption(command, rows::system, system);
+  moetool::addOption(command, rows::messages, messagesFile);
+  moetool::addOption(command, rows::chatTemplate, templateFile);
+  moetool::addOption(command, rows::think, think);
+  moetool::addOption(command, rows::noSpecial, noSpecial);
 }
 
 StatusOr<Conversation> Conversation::load(const std::string &path) {

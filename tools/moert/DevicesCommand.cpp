@@ -9,6 +9,7 @@
 #include "tools/common/Json.h"
 #include "tools/common/Output.h"
 #include "tools/moert/Commands.h"
+#include "tools/moert/Options.h"
 
 #include <fmt/format.h>
 #include <memory>
@@ -116,12 +117,8 @@ void addDevicesCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command(
       "devices", "List this machine's CPU and GPUs, as plans can run on them",
       [flags] { return showDevices(*flags); });
-  command
-      ->add_option("--cuda", flags->cuda,
-                   "NVIDIA's driver, where the system "
-                   "does not find it")
-      ->type_name("LIBRARY");
-  command->add_flag("--json", flags->json, "Print a JSON object");
+  moetool::addOption(*command, rows::cuda, flags->cuda);
+  moetool::addOption(*command, rows::json, flags->json);
 }
 
 } // namespace moert

@@ -273,7 +273,7 @@ void addInfoCommand(moetool::Tool &tool) {
   flags->engine.addPlan(*command);
   flags->engine.addModel(*command);
   flags->engine.addRung(*command);
-  command->add_flag("--json", flags->json, "Print a JSON object");
+  moetool::addOption(*command, rows::json, flags->json);
 }
 
 } // namespace moert

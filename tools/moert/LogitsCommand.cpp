@@ -1,7 +1,6 @@
 // moert logits: what the model predicts after each of the given tokens.
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
-#include "tools/common/Numbers.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Npy.h"
 #include "tools/moert/Shared.h"
@@ -91,28 +90,11 @@ void addLogitsCommand(moetool::Tool &tool) {
       tool.command("logits", "Write the logits after every token to a file",
                    [flags] { return writeLogits(*flags); });
   flags->engine.addPlan(*command);
-  moetool::addNumbers(*command, "--tokens", flags->tokens,
-                      "Token ids, for example 3,10,17", 0,
-                      std::numeric_limits<int32_t>::max())
-      ->required()
-      ->type_name("IDS");
-  command
-      ->add_option("--out", flags->out,
-                   "NPY file to write (-: standard output): float32, shape "
-                   "[tokens, vocabulary]")
-      ->required()
-      ->type_name("X.npy");
-  command->add_flag("--step", flags->step,
-                    "Feed one token at a time through the decode phase "
-                    "instead of all at once");
-  command
-      ->add_option("--beside", flags->beside,
-                   "Feed one token at a time in steps with so many other "
-                   "sequences; the plan needs --sequences for them")
-      ->check(CLI::Range(0, 1024))
-      ->type_name("N");
-  command->add_flag("--json", flags->json,
-                    "Print a JSON object that describes the file");
+  moetool::addOption(*command, rows::tokens, flags->tokens);
+  moetool::addOption(*command, rows::logitsOutput, flags->out);
+  moetool::addOption(*command, rows::step, flags->step);
+  moetool::addOption(*command, rows::beside, flags->beside);
+  moetool::addOption(*command, rows::json, flags->json);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);

@@ -12,7 +12,6 @@
 #include "runtime/base/Text.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
-#include "tools/common/Numbers.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
 
@@ -139,18 +138,10 @@ void addPerplexityCommand(moetool::Tool &tool) {
                   "empty cache. The tokens\nof a window's second half are "
                   "scored; a rest shorter than a window is not used.");
   flags->engine.addPlan(*command);
-  command->add_option("--file", flags->file, "The text; - is standard input")
-      ->required()
-      ->type_name("F");
-  moetool::addNumber(*command, "--ctx", flags->window,
-                     "Tokens per window; 0 is 512, or the plan's context if "
-                     "that is less",
-                     0, kMostTokens)
-      ->type_name("N");
-  command->add_flag("--step", flags->step,
-                    "Feed one token at a time through the decode phase, as "
-                    "generation does");
-  command->add_flag("--json", flags->json, "Print a JSON object");
+  moetool::addOption(*command, rows::requiredTextFile, flags->file);
+  moetool::addOption(*command, rows::scoreWindow, flags->window);
+  moetool::addOption(*command, rows::step, flags->step);
+  moetool::addOption(*command, rows::json, flags->json);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command, /*withContext=*/false);
   flags->engine.addWeights(*command);

@@ -2,7 +2,6 @@
 #include "runtime/base/OutputFile.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
-#include "tools/common/Numbers.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Profile.h"
 #include "tools/moert/Shared.h"
@@ -97,35 +96,15 @@ void addProfileCommand(moetool::Tool &tool) {
       "profile", "Show where the time of a plan's instructions goes",
       [flags] { return profile(*flags); });
   flags->engine.addPlan(*command);
-  moetool::addNumber(*command, "-p,--n-prompt", flags->prompt,
-                     "Length of the prompt", 0, kMostTokens)
-      ->type_name("N")
-      ->group("Run");
-  moetool::addNumber(*command, "-n,--n-gen", flags->gen, "Tokens to generate",
-                     0, kMostTokens)
-      ->type_name("N")
-      ->group("Run");
-  moetool::addNumber(*command, "-d,--n-depth", flags->depth,
-                     "Tokens in the cache before", 0, kMostTokens)
-      ->type_name("N")
-      ->group("Run");
-  command
-      ->add_flag("--no-limits", flags->noLimits,
-                 "Do not measure the machine's read bandwidth and int8 peak")
-      ->group("Run");
+  moetool::addOption(*command, rows::profilePrompt, flags->prompt);
+  moetool::addOption(*command, rows::profileGen, flags->gen);
+  moetool::addOption(*command, rows::profileDepth, flags->depth);
+  moetool::addOption(*command, rows::noLimits, flags->noLimits);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
-  command
-      ->add_option(
-          "--trace", flags->trace,
-          "Write every instruction as Chrome trace JSON, for "
-          "chrome://tracing or Perfetto; to standard output for -, the report "
-          "then to standard error")
-      ->type_name("FILE.json")
-      ->group("Output");
-  command->add_flag("--json", flags->json, "Print a JSON object")
-      ->group("Output");
+  moetool::addOption(*command, rows::trace, flags->trace);
+  moetool::addOption(*command, rows::json, flags->json);
 }
 
 } // namespace moert

@@ -11,7 +11,6 @@
 #include "runtime/base/ReadInput.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
-#include "tools/common/Numbers.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/RouterProfile.h"
 #include "tools/moert/Shared.h"
@@ -188,25 +187,11 @@ void addProfileRouterCommand(moetool::Tool &tool) {
       "matters",
       [flags] { return profileRouter(*flags); });
   flags->engine.addPlan(*command);
-  command->add_option("--file", flags->file, "The text; - is standard input")
-      ->type_name("F");
-  moetool::addNumber(*command, "--random", flags->random,
-                     "Instead of a text, so many random tokens, those of moert "
-                     "bench: for a plan without a vocabulary, and to predict "
-                     "what bench measures",
-                     1, kMostTokens)
-      ->type_name("N");
-  command
-      ->add_option("-o,--output", flags->output,
-                   "Write the profile, a JSON file, there")
-      ->type_name("FILE");
-  moetool::addNumber(*command, "--ctx", flags->window,
-                     "Tokens of text before the cache is emptied; 0 is the "
-                     "plan's context",
-                     0, kMostTokens)
-      ->type_name("N");
-  command->add_flag("--json", flags->json,
-                    "Print the profile as one JSON object");
+  moetool::addOption(*command, rows::textFile, flags->file);
+  moetool::addOption(*command, rows::randomTokens, flags->random);
+  moetool::addOption(*command, rows::routerOutput, flags->output);
+  moetool::addOption(*command, rows::routerWindow, flags->window);
+  moetool::addOption(*command, rows::json, flags->json);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command, /*withContext=*/false);
   flags->engine.addWeights(*command);

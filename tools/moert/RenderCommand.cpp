@@ -3,6 +3,7 @@
 #include "runtime/base/ReadInput.h"
 #include "tools/moert/ChatPrompt.h"
 #include "tools/moert/Commands.h"
+#include "tools/moert/Options.h"
 
 #include <memory>
 
@@ -46,20 +47,9 @@ void addRenderCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command(
       "render", "Print the text that a chat template makes of messages",
       [flags] { return render(*flags); });
-  command->add_option("plan", flags->plan, "A plan, for its model's template")
-      ->type_name("PLAN.fb");
-  command
-      ->add_option("--template", flags->templateFile,
-                   "A Jinja template in place of a plan's; - is standard input")
-      ->type_name("FILE");
-  command
-      ->add_option("--input", flags->input,
-                   "A JSON object of the template's variables: messages, "
-                   "tools, add_generation_prompt, bos_token, eos_token, "
-                   "strftime_now (the clock, as \"YYYY-MM-DD HH:MM:SS\") and "
-                   "any other; - is standard input")
-      ->required()
-      ->type_name("FILE.json");
+  moetool::addOption(*command, rows::renderPlan, flags->plan);
+  moetool::addOption(*command, rows::renderTemplate, flags->templateFile);
+  moetool::addOption(*command, rows::renderInput, flags->input);
 }
 
 } // namespace moert

@@ -5,7 +5,6 @@
 #include "runtime/base/Text.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
-#include "tools/common/Numbers.h"
 #include "tools/moert/ChatPrompt.h"
 #include "tools/moert/Commands.h"
 #include "tools/moert/Shared.h"
@@ -62,17 +61,20 @@ void printStats(const GenerateStats &stats, int32_t known) {
 }
 
 /// Why a text is shorter than it would be; "" where nothing cut it.
-std::string cutNote(const GenerateStats &stats, const Engine &engine) {
+/// `wanted` are the tokens of the prompt and those that were asked for.
+std::string cutNote(const GenerateStats &stats, const Engine &engine,
+                    int64_t wanted) {
   if (stats.reason != StopReason::ContextFull)
     return "";
+  int64_t needed = std::max<int64_t>(engine.context() + int64_t(1), wanted);
   return fmt::format("the text ends because the context of {} is full{}",
                      moert::counted(engine.context(), "token"),
-                     engine.contextHint(int64_t(engine.context()) + 1));
+                     engine.contextHint(needed));
 }
 
 void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
-               const std::string &prompt, const std::string &text,
-               const std::string &reasoning) {
+               int64_t wanted, const std::string &prompt,
+               const std::string &text, const std::string &reasoning) {
   nlohmann::ordered_json object = {
       {"prompt", prompt},
       {"text", text},
@@ -87,7 +89,7 @@ void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
       {"threads", engine.threads()}};
   if (!reasoning.empty())
     object["reasoning"] = reasoning;
-  if (std::string note = cutNote(stats, engine); !note.empty())
+  if (std::string note = cutNote(stats, engine, wanted); !note.empty())
     object["note"] = note;
   moetool::printDocument(object);
 }
@@ -155,6 +157,9 @@ Status runPrompt(const RunFlags &flags) {
   MOE_ASSIGN_OR_RETURN(Sequence sequence,
                        earlierSequence(*engine, file, tokens));
   int32_t known = sequence.position();
+  // Without a number of tokens a run asks for none.
+  int64_t wanted =
+      int64_t(tokens.size()) + std::max(flags.generate.maxTokens, 0);
   sequence.setCancel(moetool::catchInterrupt());
 
   std::string text;
@@ -180,14 +185,15 @@ Status runPrompt(const RunFlags &flags) {
     text = printer.answer();
   }
   if (flags.json)
-    printJson(stats, *engine, known, prompt.text, text, printer.reasoning());
+    printJson(stats, *engine, known, wanted, prompt.text, text,
+              printer.reasoning());
   else
     moetool::print("\n");
   MOE_RETURN_IF_ERROR(moetool::flush());
   if (flags.stats || moetool::stderrIsTerminal() ||
       stats.reason == StopReason::Cancelled)
     printStats(stats, known);
-  if (std::string note = cutNote(stats, *engine); !note.empty())
+  if (std::string note = cutNote(stats, *engine, wanted); !note.empty())
     moetool::note("note: {}\n", note);
   if (!file.empty())
     MOE_RETURN_IF_ERROR(sequence.save(file));
@@ -203,64 +209,24 @@ void addRunCommand(moetool::Tool &tool) {
   CLI::App *command = tool.command("run", "Generate text after a prompt",
                                    [flags] { return runPrompt(*flags); });
   flags->engine.addPlan(*command);
-  command
-      ->add_option_function<std::string>(
-          "-p,--prompt",
-          [flags](const std::string &prompt) {
-            flags->prompt = prompt;
-            flags->hasPrompt = true;
-          },
-          "The prompt")
-      ->type_name("TEXT")
-      ->group("Text");
-  command
-      ->add_option("-f,--file", flags->promptFile,
-                   "Read the prompt from a file; - is standard input")
-      ->type_name("FILE")
-      ->group("Text");
-  moetool::addNumber(*command, "-n,--n-predict", flags->generate.maxTokens,
-                     "Tokens to generate at most; -1 until the text ends", -1,
-                     kMostTokens)
-      ->type_name("N")
-      ->group("Text");
-  command
-      ->add_option("--stop", flags->generate.stops,
-                   "End before this string; may be given several times")
-      ->allow_extra_args(false)
-      ->type_name("STR")
-      ->group("Text");
-  command
-      ->add_flag("--ignore-eos", flags->generate.ignoreEos,
-                 "Go on after the token that ends a text")
-      ->group("Text");
-  command
-      ->add_option("--session", flags->sessionFile,
-                   "Keep the text and its cache in this file: a later run with "
-                   "the same plan computes only what its prompt adds")
+  moetool::addOption(*command, rows::prompt, flags->prompt)
+      ->each([flags](const std::string &) { flags->hasPrompt = true; });
+  moetool::addOption(*command, rows::promptFile, flags->promptFile);
+  moetool::addOption(*command, rows::maxTokens, flags->generate.maxTokens);
+  moetool::addOption(*command, rows::stops, flags->generate.stops);
+  moetool::addOption(*command, rows::ignoreEos, flags->generate.ignoreEos);
+  moetool::addOption(*command, rows::session, flags->sessionFile)
       ->check([](const std::string &path) {
         return path == "-" ? "a session cannot be a stream" : "";
-      })
-      ->type_name("FILE")
-      ->group("Text");
-  command
-      ->add_flag(
-          "--chat", flags->isChat,
-          "The prompt is a message: the model's chat template makes text "
-          "of it")
-      ->group("Chat");
+      });
+  moetool::addOption(*command, rows::chat, flags->isChat);
   flags->chat.add(*command);
   addSampling(*command, flags->generate.sampler);
   flags->engine.addThreads(*command);
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
-  command
-      ->add_flag("--json", flags->json,
-                 "Print one JSON object with the text and the statistics")
-      ->group("Output");
-  command
-      ->add_flag("--stats", flags->stats,
-                 "Print statistics even where stderr is no terminal")
-      ->group("Output");
+  moetool::addOption(*command, rows::json, flags->json);
+  moetool::addOption(*command, rows::stats, flags->stats);
 }
 
 } // namespace moert

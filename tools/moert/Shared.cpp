@@ -1,14 +1,11 @@
 #include "tools/moert/Shared.h"
 
 #include "runtime/PlanAccess.h"
-#include "tools/common/Numbers.h"
 #include "tools/common/Progress.h"
 
 #include <fmt/format.h>
-#include <limits>
 #include <map>
 #include <optional>
-#include <type_traits>
 
 namespace moert {
 
@@ -65,80 +62,35 @@ std::string deferredExperts(const Plan &plan) {
 } // namespace
 
 void EngineFlags::addPlan(CLI::App &command) {
-  command.add_option("plan", plan, "The plan that moec compile wrote")
-      ->required()
-      ->type_name("PLAN.fb");
+  moetool::addOption(command, rows::plan, plan);
 }
 
 void EngineFlags::addModel(CLI::App &command) {
-  command
-      .add_option("--model", options.files.models,
-                  "Where the model file is now, if it was moved since it was "
-                  "compiled; once per part of a split model")
-      ->allow_extra_args(false)
-      ->type_name("PATH")
-      ->group("Machine");
-  command
-      .add_option("--weights-file", options.files.packed,
-                  "Where the weights file is now, if it was moved since it was "
-                  "written")
-      ->type_name("PATH")
-      ->group("Machine");
+  moetool::addOption(command, rows::model, options.files.models);
+  moetool::addOption(command, rows::weightsFile, options.files.packed);
 }
 
 void EngineFlags::addWeights(CLI::App &command) {
-  CLI::Option *copy =
-      command
-          .add_flag("--no-mmap", options.copyWeights,
-                    "Copy the weights into memory instead of mapping their "
-                    "files: slower to start, and faster after that on some "
-                    "machines")
-          ->group("Machine");
-  command
-      .add_flag("--allow-paging", options.allowPaging,
-                "Run although memory does not hold all weights; what it lacks "
-                "is read from the disk for every token")
-      ->excludes(copy)
-      ->group("Machine");
+  moetool::addOption(command, rows::noMmap, options.copyWeights);
+  moetool::addOption(command, rows::allowPaging, options.allowPaging);
   addModel(command);
 }
 
 void EngineFlags::addThreads(CLI::App &command) {
-  moetool::addNumber(command, "-t,--threads", options.threads,
-                     "Worker threads; 0 is one per physical core", 0,
-                     kMostThreads)
-      ->type_name("N")
-      ->group("Machine");
+  moetool::addOption(command, rows::threads, options.threads);
   addPin(command);
 }
 
 void EngineFlags::addPin(CLI::App &command) {
-  command
-      .add_flag("--pin", options.pin,
-                "Pin each worker thread to a core of its own, and with several "
-                "memory nodes let each read its own part of the weights (with "
-                "--no-mmap from its own memory); off by default: it gains "
-                "nothing where the cores are free, and two pinned programs "
-                "would share cores")
-      ->group("Machine");
-  command
-      .add_flag_callback(
-          "--no-numa", [this] { options.planNodes = false; },
-          "Leave workers and weights on any memory node, whatever the plan "
-          "says of several")
-      ->group("Machine");
+  moetool::addOption(command, rows::pin, options.pin);
+  moetool::addFlag(command, rows::noNuma,
+                   [this] { options.planNodes = false; });
 }
 
 void EngineFlags::addRung(CLI::App &command, bool withContext) {
-  moetool::addRung(command, options.rung.number);
+  moetool::addOption(command, rows::rung, options.rung.number);
   if (withContext)
-    moetool::addNumber(command, "-c,--ctx", options.rung.context,
-                       "Tokens that the plan has to hold: of a ladder, the "
-                       "smallest rung that does; 0 is the largest that memory "
-                       "has room for",
-                       int64_t(0), int64_t(kMostTokens))
-        ->type_name("N")
-        ->group("Machine");
+    moetool::addOption(command, rows::context, options.rung.context);
 }
 
 InputSet inputsOf(const Engine &engine) {
@@ -191,27 +143,13 @@ std::vector<int32_t> randomTokens(const Engine &engine, int32_t count) {
 }
 
 void addSampling(CLI::App &command, SamplerParams &sampler) {
-  auto add = [&]<class T>(const char *name, T &value,
-                          std::type_identity_t<T> most, const char *help) {
-    moetool::addNumber(command, name, value, help, T(0), most)
-        ->type_name("X")
-        ->group("Sampling");
-  };
-  constexpr float kLarge = 1e6f;
-  add("--temp", sampler.temperature, kLarge,
-      "Temperature; 0 always takes the most likely token");
-  add("--top-k", sampler.topK, std::numeric_limits<int32_t>::max(),
-      "Among the K most likely; 0 is all");
-  add("--top-p", sampler.topP, 1,
-      "Among the most likely that make up this probability; 1 is all");
-  add("--min-p", sampler.minP, 1,
-      "Among those at least this fraction as likely as the first; 0 is all");
-  add("--repeat-penalty", sampler.repetitionPenalty, kLarge,
-      "Divides the logits of recent tokens; 1 is off");
-  add("--repeat-last-n", sampler.repetitionWindow, 1 << 20,
-      "How many tokens are recent");
-  add("--seed", sampler.seed, std::numeric_limits<uint64_t>::max(),
-      "The same seed gives the same text");
+  moetool::addOption(command, rows::temperature, sampler.temperature);
+  moetool::addOption(command, rows::topK, sampler.topK);
+  moetool::addOption(command, rows::topP, sampler.topP);
+  moetool::addOption(command, rows::minP, sampler.minP);
+  moetool::addOption(command, rows::repeatPenalty, sampler.repetitionPenalty);
+  moetool::addOption(command, rows::repeatLast, sampler.repetitionWindow);
+  moetool::addOption(command, rows::seed, sampler.seed);
 }
 
 void ProgressLine::show(const std::string &text) {

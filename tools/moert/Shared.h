@@ -7,15 +7,13 @@
 #include "runtime/base/InputSet.h"
 #include "runtime/text/Sampler.h"
 #include "tools/common/Cli.h"
+#include "tools/moert/Options.h"
 
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace moert {
-
-/// Bounds of options: far above what is of use, and sums of two still fit.
-inline constexpr int32_t kMostTokens = 1 << 24, kMostThreads = 1 << 20;
 
 /// The plan to run and how: the arguments that most commands have.
 struct EngineFlags {

@@ -54,33 +54,14 @@ void addTokenizeCommand(moetool::Tool &tool) {
       tool.command("tokenize", "Print a text's token ids as a JSON list",
                    [flags] { return tokenize(*flags); });
   flags->engine.addPlan(*command);
-  command
-      ->add_option_function<std::string>(
-          "--text",
-          [flags](const std::string &text) {
-            flags->text = text;
-            flags->hasText = true;
-          },
-          "The text")
-      ->type_name("T");
-  command
-      ->add_option("--file", flags->file,
-                   "Read the text from a file; - is standard input")
-      ->type_name("F");
-  command->add_flag("--no-bos", flags->noBos,
-                    "Leave out the token that starts a text");
-  command->add_flag("--no-special", flags->noSpecial,
-                    "Names of special tokens are ordinary text");
-  command->add_flag("--pieces", flags->pieces,
-                    "Print the pieces into which the text is cut before its "
-                    "tokens are found, as a JSON list of strings");
-  command
-      ->add_option("--pre", flags->pre,
-                   "How text is cut into pieces, in place of what the plan "
-                   "says: qwen2, llama-bpe, gpt-4o, ...")
-      ->type_name("NAME");
-  command->add_flag_callback(
-      "--json", [] {}, "What it prints is JSON with or without this");
+  moetool::addOption(*command, rows::text, flags->text)
+      ->each([flags](const std::string &) { flags->hasText = true; });
+  moetool::addOption(*command, rows::textFile, flags->file);
+  moetool::addOption(*command, rows::noBos, flags->noBos);
+  moetool::addOption(*command, rows::specialAsText, flags->noSpecial);
+  moetool::addOption(*command, rows::pieces, flags->pieces);
+  moetool::addOption(*command, rows::pre, flags->pre);
+  moetool::addFlag(*command, rows::jsonAnyway, [] {});
 }
 
 } // namespace moert

@@ -105,11 +105,10 @@ void printText(const Plan &plan, const EngineOptions &options,
         return file.sampled > 0;
       })) {
     OptionChange full{"--checksums", "full"};
-    moetool::printText(
-        moetool::pasteable("to check every byte, recompile" +
-                           recompileLine(plan.table(), plan.path(), {&full, 1},
-                                         options.files.models) +
-                           "\n"));
+    moetool::printText(moetool::pasteable(
+        recompileHint(Suggestion::FullChecksums, plan.table(), plan.path(),
+                      {&full, 1}, options.files.models) +
+        "\n"));
   }
 }
 
@@ -120,8 +119,8 @@ std::string fixFor(const Plan &plan, const EngineOptions &options,
   for (const FileContent &file : content.files)
     if (!file.damaged.empty() && file.isModel)
       return "copy the file again";
-  return "recompile" +
-         recompileLine(plan.table(), plan.path(), {}, options.files.models);
+  return recompileHint(Suggestion::DamagedWeights, plan.table(), plan.path(), {},
+                       options.files.models);
 }
 
 /// Of a plan, or of each rung of a ladder. Other weights are to be found out
@@ -214,7 +213,7 @@ void addVerifyCommand(moetool::Tool &tool) {
       "was compiled, and name damaged weights",
       [flags] { return verify(*flags); });
   flags->engine.addPlan(*command);
-  command->add_flag("--json", flags->json, "Print a JSON object");
+  moetool::addOption(*command, rows::json, flags->json);
   flags->engine.addModel(*command);
 }
 

@@ -2,17 +2,72 @@
 
 #include "tools/moert/Commands.h"
 
-#include <string_view>
+namespace {
+using moetool::kDefault;
+using moetool::kPositional;
+
+constexpr std::string_view kByCompile =
+    "the plan decides this: compile with moec compile --target, --place or "
+    "--n-gpu-layers";
+constexpr std::string_view kUbatch =
+    "the plan decides this: compile with moec compile --ubatch";
+constexpr std::string_view kCacheTypes =
+    "the plan decides this: compile with moec compile --kv-type";
+constexpr std::string_view kAttention =
+    "moec chooses attention kernels itself; there is nothing to switch on";
+
+/// As llama.cpp spells options of run, chat and bench.
+constexpr moetool::Spelling kSpellings[] = {
+    {"-m", kPositional},
+    {"--temperature", "--temp"},
+    {"--ctx-size", "--ctx"},
+    {"--predict", "--n-predict"},
+    {"-s", "--seed"},
+    {"-sys", "--system"},
+    {"--system-prompt", "--system"},
+    {"--reverse-prompt", "--stop"},
+    {"--chat-template-file", "--template"},
+    {"--jinja", kDefault},
+    {"-cnv", kDefault},
+    {"--conversation", kDefault},
+    {"-pg", "--pg"},
+    {"--json", "--output json"},
+    {"-i", "", "moert chat PLAN.fb is a conversation"},
+    {"--interactive", "", "moert chat PLAN.fb is a conversation"},
+    {"-tb", "", "-t is the number of threads in all steps"},
+    {"--threads-batch", "", "-t is the number of threads in all steps"},
+    {"-b", "", kUbatch},
+    {"--batch-size", "", kUbatch},
+    {"-ub", "", kUbatch},
+    {"--ubatch-size", "", kUbatch},
+    {"-ctk", "", kCacheTypes},
+    {"-ctv", "", kCacheTypes},
+    {"--cache-type-k", "", kCacheTypes},
+    {"--cache-type-v", "", kCacheTypes},
+    {"-fa", "", kAttention},
+    {"--flash-attn", "", kAttention},
+    {"-ngl", "", kByCompile},
+    {"--ngl", "", kByCompile},
+    {"--gpu-layers", "", kByCompile},
+    {"--n-gpu-layers", "", kByCompile},
+    {"-ot", "", kByCompile},
+    {"--override-tensor", "", kByCompile},
+    {"-cmoe", "", kByCompile},
+    {"--cpu-moe", "", kByCompile},
+    {"-ncmoe", "", kByCompile},
+    {"--n-cpu-moe", "", kByCompile},
+    {"-sm", "", kByCompile},
+    {"-ts", "", kByCompile},
+    {"--tensor-split", "", kByCompile},
+    {"--mlock", "", "weights are mapped and stay in memory while it is free; "
+                    "--no-mmap copies them into memory"},
+};
+} // namespace
 
 int main(int argc, char **argv) {
-  // llama-bench's one flag of two letters; elsewhere it is -p with the text g.
-  static char pair[] = "--pg";
-  if (argc > 1 && std::string_view(argv[1]) == "bench")
-    for (int i = 2; i < argc; ++i)
-      if (std::string_view(argv[i]) == "-pg")
-        argv[i] = pair;
   moetool::Tool tool("moert",
-                     "Runs plans that moec compiled: text, logits, speed.");
+                     "Run plans that moec compiled: text, logits, speed",
+                     kSpellings);
   moert::addRunCommand(tool);
   moert::addChatCommand(tool);
   moert::addLogitsCommand(tool);

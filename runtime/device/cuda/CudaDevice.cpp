@@ -66,13 +66,13 @@ Status CudaDevice::checkRoom() const {
       StatusCode::DoesNotFit,
       fmt::format("{}: {} needs {} of device memory (weights {}, KV cache {} "
                   "for {}, activations {}, workspace {}) and {} for its "
-                  "driver, but {} of {} are free; end what else uses it, or "
-                  "compile for a shorter context{}",
+                  "driver, but {} of {} are free; end what else uses it, or {}",
                   plan_.path(), name(), bytes(need_.total()),
                   bytes(need_.weights), bytes(need_.kv), kvRoom(plan_.table()),
                   bytes(need_.activations), bytes(need_.workspace),
                   bytes(kForTheDriver), bytes(free), bytes(gpu_.memoryBytes),
-                  recompileLine(plan_.table(), plan_.path(), {&shorter, 1})));
+                  recompileHint(Suggestion::ShorterOnGpu, plan_.table(),
+                                plan_.path(), {&shorter, 1})));
 }
 
 StatusOr<CudaDevice::Memory> CudaDevice::allocate(uint64_t bytes) const {
@@ -90,10 +90,11 @@ Status CudaDevice::reserve() {
     return Status(
         StatusCode::WrongMachine,
         fmt::format("{}: {} is GPU number {} of the plan, and this machine has "
-                    "{}; recompile for it{}",
+                    "{}; {}",
                     plan_.path(), text(table().name()), ordinal_ + 1,
                     driver_->deviceCount(),
-                    recompileLine(plan_.table(), plan_.path(), {&native, 1})));
+                    recompileHint(Suggestion::ForThisMachine, plan_.table(),
+                                  plan_.path(), {&native, 1})));
   MOE_ASSIGN_OR_RETURN(gpu_, driver_->describe(ordinal_));
   MOE_ASSIGN_OR_RETURN(context_, CudaContext::retain(*driver_, gpu_.handle));
   MOE_ASSIGN_OR_RETURN(CudaContext::Use use, context_->use());

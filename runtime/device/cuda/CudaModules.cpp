@@ -70,10 +70,11 @@ StatusOr<CudaModules> CudaModules::load(const CudaDriver &driver,
     if (image.bytes.empty())
       return Status(StatusCode::WrongMachine,
                     fmt::format("{}: kernel {} is compiled for {}, and {} is "
-                                "sm_{}; compile for it{}",
+                                "sm_{}; {}",
                                 plan.path(), entry, archesOf(module), gpu.name,
                                 gpu.arch,
-                                recompileLine(table, plan.path(), {&arch, 1})));
+                                recompileHint(Suggestion::ForThisGpu, table,
+                                              plan.path(), {&arch, 1})));
     cu::Module handle = nullptr;
     cu::Result loaded = api.cuModuleLoadData(&handle, image.bytes.data());
     if (loaded == cu::kUnsupportedPtxVersion ||

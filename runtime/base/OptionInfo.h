@@ -1,0 +1,77 @@
+//===- OptionInfo.h - What a table says of an option ------------*- C++ -*-===//
+//
+// Options of the command-line tools are rows of tables: compiler/Driver/
+// Options.def has those of moec compile, tools/*/Options.def the others. Parsers,
+// help, man pages, completions and suggested commands are made from the rows.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_BASE_OPTIONINFO_H
+#define MOE_RUNTIME_BASE_OPTIONINFO_H
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+namespace moert {
+
+enum class OptionKind : uint8_t {
+  Flag,    ///< Has no value.
+  Word,    ///< One of OptionInfo::words.
+  Text,    ///< Any text.
+  Path,    ///< The path of a file or folder.
+  Number,  ///< A whole number from `least` to `most`, or one of `words`.
+  Real,    ///< A number from `least` to `most`.
+  Size,    ///< A number of bytes with its unit, such as 8GiB.
+  Texts,   ///< Any text; the option may be given several times.
+  Paths,   ///< A path; the option may be given several times.
+  Numbers, ///< Whole numbers from `least` to `most` with commas between.
+};
+
+/// How an option of moec compile is used beyond its parser; bits of
+/// OptionInfo::use.
+enum OptionUse : unsigned {
+  /// It shapes the plan: the plan file records it, and commands that make the
+  /// plan again have it.
+  kRecorded = 1,
+  /// moec plan has it too: it decides what fits and how fast it is.
+  kPredicts = 2,
+  /// It is about the devices of one machine: commands for another machine do
+  /// not have it.
+  kOfMachine = 4,
+  /// --emit moe, which writes the model as imported, refuses it.
+  kNotForGraph = 8,
+  /// It is about plan files: every --emit of a text refuses it.
+  kOfPlanFile = 16,
+};
+
+struct OptionInfo {
+  /// "-u,--ubatch": one-letter names, then the long name, at most one of each.
+  /// Without dashes: a positional argument.
+  std::string_view names;
+  OptionKind kind = OptionKind::Flag;
+  /// Of Word: "auto|pack|reference". Of Number: names of numbers, as in
+  /// "off=0|auto=-1"; they may lie outside `least` and `most`.
+  std::string_view words = "";
+  double least = 0;
+  double most = double(std::numeric_limits<int32_t>::max());
+  std::string_view metavar = ""; ///< "N"; "" for the kind's.
+  /// The value that help shows where none is given, if the default value itself
+  /// would not tell; "-" to show none.
+  std::string_view shownDefault = "";
+  std::string_view excludes = ""; ///< Long names with commas between.
+  std::string_view needs = "";    ///< A long name.
+  unsigned use = 0;               ///< Of OptionUse.
+  std::string_view group = "";    ///< Of help.
+  bool isRequired = false;
+  std::string_view help = "";
+};
+
+/// "--ubatch" of "-u,--ubatch".
+constexpr std::string_view longName(const OptionInfo &info) {
+  return info.names.substr(info.names.rfind(',') + 1);
+}
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_BASE_OPTIONINFO_H

@@ -1,0 +1,151 @@
+"""Compiles with each option of compiler/Driver/Options.def, provokes a suggestion, pastes it and compares.
+
+Usage: option_table.py FOLDER MODELS SOURCE
+"""
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import tools
+
+root, models, source = sys.argv[1:]
+MODEL = os.path.join(models, "tiny-kjv/tiny-kjv-q4_k_m.gguf")
+TABLE = os.path.join(source, "compiler/Driver/Options.def")
+RULES = """- match:
+    name: "^model\\\\.layers\\\\..*\\\\.mlp\\\\.experts$"
+  replace:
+    class: ktransformers.operators.experts.KTransformersExperts
+    kwargs:
+      prefill_device: "cpu"
+      generate_device: "cpu"
+- match:
+    name: "^model"
+  replace:
+    class: "default"
+    kwargs:
+      generate_device: "cuda:0"
+      prefill_device: "cuda:0"
+"""
+GPU = ["--target", "4090+xeon"]
+
+# A value for every option, not its default, and what else it needs.
+VALUES = {
+    "--target": ("xeon", []),
+    "--target-file": ("my machine.json", []),
+    "--vram-limit": ("4GiB", GPU),
+    "--dram-limit": ("8GiB", []),
+    "--numa": ("interleaved", ["--target", "xeon-2s"]),
+    "--gpu-arch": ("86,90", GPU),
+    "--nvrtc": (None, []),
+    "--ctx": ("100", []),
+    "--ladder": ("64,100", []),
+    "--kv-type": ("blk.0=f32,bf16", []),
+    "--sequences": ("3", []),
+    "--kv-budget": ("8MiB", []),
+    "--experts": ("4", []),
+    "--defer-experts": ("2", []),
+    "--router-profile": ("profile.json", ["--target", "4090:12MiB+xeon"]),
+    "--max-dropped-mass": ("0.25", ["--router-profile", "profile.json"]),
+    "--no-tokenizer": (None, []),
+    "--pre": ("gpt-2", []),
+    "--ubatch": ("16", []),
+    "--mla": ("none", []),
+    "--place": ("blk.1.ffn_experts=cpu0", GPU),
+    "--override-tensor": ("ffn_(up|down)_exps=CPU", GPU),
+    "--rules": ("rules.yaml", GPU),
+    "--n-cpu-moe": ("all", GPU),
+    "--n-gpu-layers": ("2", GPU),
+    "--stream-experts": ("64", GPU + ["--n-cpu-moe", "all"]),
+    "--allow-unmatched-rules": (None, GPU + ["--override-tensor", "nothing=CPU"]),
+    "--optimize-for": ("prefill", GPU),
+    "--typical-prompt": ("77", GPU),
+    "--weights": ("pack", []),
+    "--checksums": ("sampled", []),
+    "--output": ("other name.fb", []),
+    "--force": (None, []),
+    "--weights-file": ("elsewhere.weights", ["--weights", "pack"]),
+    "--emit": ("placed", []),
+    "--dump-phases": ("ir", []),
+    "--verbose": (None, []),
+    "--json": (None, []),
+}
+
+
+def rows():
+    """(long name, whether plans record it) of every row of the table."""
+    text = open(TABLE).read()
+    found = []
+    for row in re.split(r"\nMOE_(?:PASS_)?OPTION\(", text)[1:]:
+        names = re.search(r'\.names = "([^"]*)"', row).group(1)
+        uses = re.search(r"\.use = ([^,]*),", row)
+        found.append((names.split(",")[-1],
+                      bool(uses and re.search("kRecorded|MOE_", uses.group(1)))))
+    return found
+
+
+def compile_again(name, words):
+    """The plan of a command, and that of the command that another version of moert suggests."""
+    result = tools.run(["moec", "compile", MODEL, *words, "-o", "p.fb"], root)
+    assert result.code == 0, result
+    with open(os.path.join(root, "p.fb"), "rb") as file:
+        first = file.read()
+    tools.schema_version(os.path.join(root, "p.fb"), 1)
+    failed = tools.run(["moec", "explain", "p.fb"], root)
+    suggested = tools.hints(failed.err)
+    assert len(suggested) == 1, failed
+    command, has_model = suggested[0]
+    if has_model: # of weights that are all packed
+        command = command.replace(" MODEL ", f" {shlex.quote(MODEL)} ")
+    for default in ("--target native", "--ctx 0", "--ubatch 512", "auto"):
+        assert f" {default}" not in command or default in " ".join(words), command
+    pasted = tools.run(command, root)
+    assert pasted.code == 0, f"{command}\n{pasted}"
+    with open(os.path.join(root, "p.fb"), "rb") as file:
+        assert file.read() == first, f"{name}: another plan\n{command}"
+
+
+def kept_by_remedies(name, value, words):
+    """moec's own suggestions keep the option, whatever it is for."""
+    if name in ("--mla", "--weights", "--weights-file", "--nvrtc", "--output"):
+        return # the remedy changes the first two, and cannot keep what excludes them
+    given = [name] if value is None else [name, value]
+    if name == "--ladder": # a rung's remedy is a ladder with its context
+        return
+    failed = tools.run(["moec", "compile", MODEL, *words, *given, "--mla", "folded", "--weights", "reference",
+                        "-o", "r.fb"], root)
+    suggested = tools.hints(failed.err)
+    assert len(suggested) == 1, f"{name}: {failed}"
+    command = suggested[0][0]
+    assert f" {shlex.join(given)} " in command + " ", f"{name}: {command}"
+    assert tools.run(command, root).code == 0, command
+
+
+def prepare():
+    with open(os.path.join(root, "my machine.json"), "w") as file:
+        file.write(tools.run(["moec", "targets", "xeon", "--json"], root).out)
+    with open(os.path.join(root, "rules.yaml"), "w") as file:
+        file.write(RULES)
+    profile = os.path.join(os.path.dirname(os.path.abspath(__file__)), "router_profile.py")
+    with open(os.path.join(root, "profile.json"), "w") as file:
+        subprocess.run([sys.executable, profile], stdout=file, check=True)
+
+
+prepare()
+failures = []
+table = rows()
+assert len(table) > 30, table
+missing = [name for name, _ in table if name not in VALUES]
+assert not missing, f"give these options a value in {__file__}: {missing}"
+for name, is_recorded in table:
+    value, words = VALUES[name]
+    try:
+        if is_recorded:
+            compile_again(name, words + ([name] if value is None else [name, value]))
+        kept_by_remedies(name, value, words)
+    except AssertionError as error:
+        failures.append(f"{name}: {error}")
+print("\n\n".join(failures) or f"{len(table)} options")
+sys.exit(bool(failures))

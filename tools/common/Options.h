@@ -1,0 +1,58 @@
+//===- Options.h - Options of the tools from rows of tables -----*- C++ -*-===//
+
+#ifndef MOE_TOOLS_COMMON_OPTIONS_H
+#define MOE_TOOLS_COMMON_OPTIONS_H
+
+#include "runtime/base/OptionWord.h"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moetool {
+
+/// What an option's parser does with each value that is given. A failure's
+/// message follows the option's name.
+using ReadValue = std::function<moert::Status(const std::string &)>;
+
+/// An option whose values go to `read`; `shown` is the default that help shows,
+/// unless the row has another.
+CLI::Option *addReader(CLI::App &command, const moert::OptionInfo &info,
+                       ReadValue read, const std::string &shown = "");
+
+/// A flag that calls `set`.
+CLI::Option *addFlag(CLI::App &command, const moert::OptionInfo &info,
+                     std::function<void()> set);
+
+/// An option that is read into `value`, which holds the default.
+template <class T>
+CLI::Option *addOption(CLI::App &command, const moert::OptionInfo &info,
+                       T &value) {
+  using moert::optionWord;
+  using moert::parseOption;
+  if constexpr (std::is_same_v<T, bool>) {
+    return addFlag(command, info, [&value] { value = true; });
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    return addReader(command, info, [&value](const std::string &text) {
+      value.push_back(text);
+      return moert::Status::ok();
+    });
+  } else {
+    // A list that is given replaces the default's numbers.
+    return addReader(
+        command, info,
+        [&value, info, isFirst = true](const std::string &text) mutable {
+          if (isFirst && info.kind == moert::OptionKind::Numbers)
+            value = T();
+          isFirst = false;
+          return parseOption(info, text, value);
+        },
+        optionWord(info, value));
+  }
+}
+
+} // namespace moetool
+
+#endif // MOE_TOOLS_COMMON_OPTIONS_H
