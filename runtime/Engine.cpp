@@ -116,6 +116,15 @@ std::string Engine::contextHint(int64_t tokens) const {
   return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
 }
 
+OutputRule Engine::outputRule(bool force, std::string forceWord) const {
+  OutputRule rule(force, std::move(forceWord));
+  rule.addPlan(plan_);
+  // Where they are now, if that was said.
+  for (const std::string &path : weightPaths())
+    rule.addInput("the weights", path);
+  return rule;
+}
+
 Status Engine::createDevices(const EngineOptions &options,
                              DeviceOptions ofDevices) {
   auto create = [&]() -> Status {

@@ -74,7 +74,14 @@ StatusOr<Plan> Plan::read(const std::string &path) {
                       !(S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))))
     return load(path);
   constexpr uint64_t most = uint64_t(1) << 31; // as flatbuffers have it
-  MOE_ASSIGN_OR_RETURN(std::string bytes, readInput(path, most));
+  MOE_ASSIGN_OR_RETURN(
+      std::string bytes,
+      readInput(path, most, [&](std::string_view start) {
+        return checkForm({reinterpret_cast<const uint8_t *>(start.data()),
+                          start.size()},
+                         path)
+            .at(inputName(path));
+      }));
   return fromBytes(
       {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()},
       inputName(path));

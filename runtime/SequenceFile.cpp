@@ -74,6 +74,14 @@ Status damaged(std::string_view how) {
 } // namespace
 
 Status Sequence::save(const std::string &path) const {
+  MOE_ASSIGN_OR_RETURN(
+      OutputTarget target,
+      engine_->outputRule(/*force=*/false, /*forceWord=*/"")
+          .target(path, OutputKind::Session));
+  return save(std::move(target));
+}
+
+Status Sequence::save(OutputTarget target) const {
   const KvPages &pages = engine_->kvPages_;
   Header header;
   header.tokens = uint32_t(tokens_.size());
@@ -83,7 +91,8 @@ Status Sequence::save(const std::string &path) const {
   if (state_ != StatePool::kNone)
     header.stateBytes = engine_->states_->bytes();
   MOE_ASSIGN_OR_RETURN(OutputFile file,
-                       OutputFile::create(path, OutputFile::Content::Binary));
+                       OutputFile::create(std::move(target),
+                                          OutputFile::Content::Binary));
   Digest digest;
   auto write = [&](std::span<const uint8_t> part) {
     digest.add(part);
@@ -207,7 +216,12 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
 
 StatusOr<Sequence> Engine::restore(const std::string &path,
                                    SequenceOptions options) {
-  MOE_ASSIGN_OR_RETURN(std::string bytes, readInput(path));
+  // A sequence has at most the pages of the pool and one state.
+  uint64_t most = sizeof(Header) + sizeof(uint64_t) +
+                  uint64_t(context_) * sizeof(int32_t) +
+                  uint64_t(kvPagesOf(context_)) * kvPages_.bytes() +
+                  (states_ ? states_->bytes() : 0);
+  MOE_ASSIGN_OR_RETURN(std::string bytes, readInput(path, most));
   Sequence sequence(*this, options);
   MOE_RETURN_IF_ERROR(
       load({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()},

@@ -145,21 +145,24 @@ std::string textOf(mlir::ModuleOp module) {
 
 namespace {
 /// To a file or, for "-", to the report.
-Status writeText(std::string text, CompileReport &report) {
+Status writeText(std::string text, Emit emit, const moert::OutputRule &rule,
+                 CompileReport &report) {
   if (report.output == "-") {
     report.text = std::move(text);
     return Status::ok();
   }
-  return moert::writeOutput(report.output, text);
+  MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
+                       rule.target(report.output, outputKindOf(emit)));
+  return moert::writeOutput(std::move(target), text);
 }
 
 /// Builds and runs pipelines over one module, with one log for all of them.
 class PassRunner {
 public:
   PassRunner(mlir::ModuleOp module, const std::string &dumpFolder,
-             const moert::InputSet &inputs)
+             const moert::OutputRule &rule)
       : module_(module),
-        log_(module.getContext()), state_{inputs, "", dumpFolder, 0, {}} {}
+        log_(module.getContext()), state_{rule, "", dumpFolder, 0, {}} {}
 
   template <typename Build> Status run(Build build) {
     mlir::PassManager manager(module_.getContext());
@@ -182,10 +185,13 @@ private:
   Status dumpRemarks() const {
     if (state_.dumpFolder.empty())
       return Status::ok();
-    std::string text;
+    std::string text(moert::kRemarksHeader);
     for (const std::string &remark : log_.remarks())
       text += remark + "\n";
-    return moert::writeOutput(state_.dumpFolder + "/remarks.txt", text);
+    MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
+                         state_.rule.target(state_.dumpFolder + "/remarks.txt",
+                                            moert::OutputKind::Remarks));
+    return moert::writeOutput(std::move(target), text);
   }
 
   mlir::ModuleOp module_;
@@ -233,6 +239,21 @@ std::string outputOf(const CompileRequest &request) {
   if (!request.output.empty())
     return request.output;
   return request.emit == Emit::Fb ? "plan.fb" : "-";
+}
+
+moert::OutputKind outputKindOf(Emit emit) {
+  switch (emit) {
+  case Emit::Fb:
+  case Emit::Forecast:
+    return moert::OutputKind::Plan;
+  case Emit::Rules:
+    return moert::OutputKind::Rules;
+  case Emit::Moe:
+  case Emit::Placed:
+  case Emit::Plan:
+    break;
+  }
+  return moert::OutputKind::IrText;
 }
 
 Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
@@ -295,23 +316,42 @@ std::string withoutPacking(const CompileRequest &request, const Given &given) {
                                     : "write to another disk";
 }
 
-} // namespace
-
-Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
-                 const CompileRequest &request, const Given &given,
-                 CompileReport &report) {
-  PlaceWeightsOptions options;
-  MOE_ASSIGN_OR_RETURN(options.paths,
-                       PairPaths::resolve(report.output, request.weightsFile));
+/// The options refer to the arguments.
+StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
+                                           const Given &given) {
+  MOE_ASSIGN_OR_RETURN(
+      PairPaths paths,
+      PairPaths::resolve(outputOf(request), request.weightsFile));
+  PlaceWeightsOptions options{std::move(paths), given.rule};
   options.all = request.weights == "pack";
   options.progress = request.progress;
   options.withoutSpace = [&] { return withoutPacking(request, given); };
   if (request.checksums != "auto")
     options.checksums = request.checksums == "full";
+  return options;
+}
+
+} // namespace
+
+Status checkPair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+                 const CompileRequest &request, const Given &given) {
+  MOE_ASSIGN_OR_RETURN(PlaceWeightsOptions options,
+                       placeOptions(request, given));
+  return checkWeightsPlace(programs, options);
+}
+
+Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+                 const CompileRequest &request, const Given &given,
+                 CompileReport &report) {
+  MOE_ASSIGN_OR_RETURN(PlaceWeightsOptions options,
+                       placeOptions(request, given));
   MOE_ASSIGN_OR_RETURN(PlacedWeights placed, placeWeights(programs, options));
   MOE_ASSIGN_OR_RETURN(report.plan, serializePlan(programs));
+  MOE_ASSIGN_OR_RETURN(
+      moert::OutputTarget target,
+      given.rule.target(report.output, outputKindOf(request.emit)));
   MOE_ASSIGN_OR_RETURN(moert::OutputFile plan,
-                       startPlan(report.plan, report.output));
+                       startPlan(report.plan, std::move(target)));
   std::string before = weightsOfOldPlan(options.paths);
   if (placed.file) {
     report.packed = options.paths.weights;
@@ -321,7 +361,8 @@ Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
                            moert::shellPath(request.weightsFile));
   }
   MOE_RETURN_IF_ERROR(
-      commitPair(options.paths, std::move(plan), std::move(placed.file)));
+      commitPair(options.paths, given.rule, std::move(plan),
+                 std::move(placed.file)));
   std::error_code error;
   if (!before.empty() &&
       !std::filesystem::equivalent(before, report.packed, error))
@@ -352,7 +393,7 @@ Status compileKernels(mlir::plan::ProgramOp program,
 StatusOr<Lowered> lower(mlir::MLIRContext &context,
                         const CompileRequest &request, const Given &given,
                         std::optional<PassFailure> &failed) {
-  const auto &[model, target, inputs] = given;
+  const auto &[model, target, rule] = given;
   Lowered lowered;
   CompileReport &report = lowered.report;
   mlir::OwningOpRef<mlir::ModuleOp> &module = lowered.module;
@@ -362,7 +403,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
                           request.context ? request.context : kDefaultContext));
   report.notes = target.notes;
   if (request.emit == Emit::Moe) {
-    MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
+    MOE_RETURN_IF_ERROR(writeText(textOf(*module), request.emit, rule, report));
     return lowered;
   }
   if (usesGpu(target))
@@ -376,7 +417,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   MOE_RETURN_IF_ERROR(fillOptions(request, positions, options));
   if (!request.rulesFile.empty()) {
     MOE_ASSIGN_OR_RETURN(ModuleRules rules,
-                         readModuleRules(request.rulesFile,
+                         readModuleRules(*request.texts, request.rulesFile,
                                          model.architecture(),
                                          tensorsOf(*module), target,
                                          request.allowUnmatchedRules));
@@ -386,7 +427,8 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   }
   if (!request.routerProfile.empty()) {
     MOE_ASSIGN_OR_RETURN(RouterProfile profile,
-                         readRouterProfile(request.routerProfile,
+                         readRouterProfile(*request.texts,
+                                           request.routerProfile,
                                            request.maxDroppedMass, *module));
     if (request.maxDroppedMass > 0)
       for (int64_t count : profile.counts)
@@ -395,7 +437,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
     if (request.weights != "reference")
       setFrequencies(profile, *module);
   }
-  PassRunner runner(*module, request.dumpFolder, inputs);
+  PassRunner runner(*module, request.dumpFolder, rule);
   Status placed = runner.run([&](mlir::PassManager &manager) {
     mlir::moe::buildCompilePipeline(manager, options);
   });
@@ -411,7 +453,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
     std::ranges::move(notesOf(*module), std::back_inserter(report.notes));
     MOE_RETURN_IF_ERROR(writeText(
         request.emit == Emit::Rules ? placedRules(*module) : textOf(*module),
-        report));
+        request.emit, rule, report));
     return lowered;
   }
 
@@ -425,7 +467,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   if (request.verbose)
     report.remarks = collapseLayers(runner.log().remarks());
   if (request.emit == Emit::Plan) {
-    MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
+    MOE_RETURN_IF_ERROR(writeText(textOf(*module), request.emit, rule, report));
     return lowered;
   }
 
@@ -446,6 +488,7 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   MOE_ASSIGN_OR_RETURN(Lowered one, lower(context, request, given, failed));
   if (!one.program)
     return std::move(one.report);
+  MOE_RETURN_IF_ERROR(checkPair(one.program, request, given));
   MOE_RETURN_IF_ERROR(
       addTokenizer(one.program, given.model, request.tokenizer, request.pre));
   MOE_RETURN_IF_ERROR(compileKernels(one.program, request));

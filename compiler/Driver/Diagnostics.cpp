@@ -154,9 +154,10 @@ void PassLog::runAfterPass(mlir::Pass *pass, mlir::Operation *op) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   op->print(stream);
-  state_.dumpStatus = state_.inputs.refuse(path);
-  if (state_.dumpStatus.isOk())
-    state_.dumpStatus = moert::writeOutput(path, text);
+  auto target = state_.rule.target(path, moert::OutputKind::IrText);
+  state_.dumpStatus = target.isOk()
+                          ? moert::writeOutput(*std::move(target), text)
+                          : target.status();
 }
 
 void PassLog::runAfterPassFailed(mlir::Pass *pass, mlir::Operation *) {

@@ -6,10 +6,11 @@
 #include "compiler/Driver/Forecast.h"
 #include "compiler/Driver/Ladder.h"
 #include "compiler/Import/GgufFile.h"
-#include "runtime/base/Status.h"
+#include "runtime/base/InputTexts.h"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,10 @@ struct CompileRequest {
   std::string target = "native";
   std::string targetFile; ///< Instead of `target` when not empty.
   std::string output;     ///< "-": text to the report; "": that, or plan.fb.
+  bool force = false;     ///< Outputs replace files of other kinds too.
+  /// What was read for this request and is read for it, each input once.
+  std::shared_ptr<moert::InputTexts> texts =
+      std::make_shared<moert::InputTexts>();
   Emit emit = Emit::Fb;
   std::string dumpFolder; ///< IR after every pass, remarks; "" for none.
   bool verbose = false;   ///< CompileReport::remarks are wanted.
@@ -123,7 +128,7 @@ moert::StatusOr<std::string> inspectPlan(const std::string &path,
 
 /// Text of the plan dialect to a plan file; the inverse of inspectPlan.
 moert::Status assemblePlan(const std::string &textPath,
-                           const std::string &output);
+                           const std::string &output, bool force = false);
 
 } // namespace moec
 

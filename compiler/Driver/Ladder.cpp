@@ -244,6 +244,7 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
   });
   for (Lowered &rung : rungs)
     programs.push_back(rung.program);
+  MOE_RETURN_IF_ERROR(checkPair(programs, request, given));
   std::vector<std::vector<std::string>> notes, remarks;
   for (Lowered &rung : rungs) {
     // For its notes; the file has the vocabulary once.

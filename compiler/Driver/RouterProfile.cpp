@@ -4,7 +4,6 @@
 #include "dialects/moe/ExpertFrequencies.h"
 #include "dialects/moe/Moe.h"
 #include "mlir/IR/BuiltinAttributes.h"
-#include "runtime/base/ReadInput.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -119,12 +118,14 @@ Status otherModel(const std::string &path, const std::string &why) {
 
 } // namespace
 
-StatusOr<RouterProfile> readRouterProfile(const std::string &path,
+StatusOr<RouterProfile> readRouterProfile(moert::InputTexts &texts,
+                                          const std::string &path,
                                           double mostDropped,
                                           mlir::ModuleOp module) {
-  MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, kMostBytes));
-  MOE_ASSIGN_OR_RETURN(Json json, parseJson(path, text, /*depth=*/8));
-  JsonPlace root(path, text);
+  MOE_ASSIGN_OR_RETURN(const std::string *text,
+                       texts.read("the router profile", path, kMostBytes));
+  MOE_ASSIGN_OR_RETURN(Json json, parseJson(path, *text, /*depth=*/8));
+  JsonPlace root(path, *text);
   if (!json.is_object() || json.value("kind", Json()) != "moert router profile")
     return root.error("is no profile that moert profile-router wrote");
   auto layers = json.find("layers");

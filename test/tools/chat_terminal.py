@@ -20,6 +20,11 @@ PROMPT = "> "
 CTRL_C, CTRL_D, UP, LEFT, BACKSPACE = "\x03", "\x04", "\x1b[A", "\x1b[D", "\x7f"
 
 
+def pasted(text):
+    """As a terminal sends what is pasted, where it was asked to mark that."""
+    return f"\x1b[200~{text}\x1b[201~"
+
+
 class Terminal:
     """A command on a terminal of its own."""
 
@@ -129,16 +134,26 @@ def check_editing(checks, plan):
     chat.say("and God said")
     chat.say(UP + " unto him")
     assert checks.last_said(chat) == "and God said unto him", checks.last_said(chat)
-    # Lines pasted at once are one message, whether the last one ends or not.
-    chat.say("one\rtwo\rthree")
+    # Lines that are pasted are one message, to which more may be typed, whether the last line ends or not.
+    assert "\x1b[?2004h" in chat.shown and "\x1b[?2004l" in chat.shown
+    chat.say(pasted("one\rtwo\rthree"))
     assert checks.last_said(chat) == "one\ntwo\nthree", checks.last_said(chat)
-    chat.type("four\r\rfive")
-    time.sleep(0.5)
+    chat.type(pasted("four\r\rfive"))
+    chat.wait("five")
     chat.say(" six")
     assert checks.last_said(chat) == "four\n\nfive six", checks.last_said(chat)
+    chat.say(pasted("seven\reight\r"))
+    assert checks.last_said(chat) == "seven\neight", checks.last_said(chat)
+    # Lines that come at once and were not pasted are a message each.
+    before = len(checks.messages(chat))
+    chat.type("nine\r/stats\rten\r")
+    chat.wait(r"context: [\s\S]*ten\r\n[\s\S]*[\r\n]> $")
+    chat.wait_for_prompt()
+    said = [message["content"] for message in checks.messages(chat)[before:] if message["role"] == "user"]
+    assert said == ["nine", "ten"], said
     long = "\r".join(f"line {i} of it" for i in range(40))
     chat.say("/reset")
-    chat.say(long)
+    chat.say(pasted(long))
     assert checks.last_said(chat) == long.replace("\r", "\n"), checks.last_said(chat)
     # Lines typed slowly, joined by a person.
     chat.say("/reset")
@@ -173,6 +188,7 @@ def check_editing(checks, plan):
         chat = checks.chat(plan, "-n", "4", TERM=term)
         chat.say("and he")
         assert chat.end() == 0
+        assert term != "dumb" or "2004" not in chat.shown, chat.shown
 
 
 def check_turns(checks, plan):
@@ -222,6 +238,19 @@ def check_interrupts(checks, plan):
     chat.type(CTRL_C)
     shown = chat.wait_for_prompt()
     assert "taken back" in shown, shown
+    assert chat.end() == 0
+
+
+def check_typed_ahead(checks, plan):
+    """What is typed during an answer is a line each, as if it was typed after it."""
+    chat = checks.chat(plan, "-n", "24")
+    chat.type("In the beginning God created the heaven\r")
+    chat.wait(r"created the heaven\r\n.*\w")
+    chat.type("/stats\rand then\r")
+    chat.wait(r"context: [\s\S]*[\r\n]> $")
+    chat.wait_for_prompt()
+    said = [message["content"] for message in checks.messages(chat) if message["role"] == "user"]
+    assert said == ["In the beginning God created the heaven", "and then"], said
     assert chat.end() == 0
 
 
@@ -321,6 +350,7 @@ def main():
     check_reasoning(checks, fast)
     check_template(checks)
     check_interrupts(checks, slow)
+    check_typed_ahead(checks, slow)
     check_readme(checks, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     print("ok")
 

@@ -148,6 +148,15 @@ void setDim(bool dim) {
     standardOutput().write(dim ? "\033[2m" : "\033[22m");
 }
 
+void setBracketedPaste(bool on) {
+  const char *terminal = std::getenv("TERM");
+  if (!::isatty(STDOUT_FILENO) || !terminal ||
+      std::string_view(terminal) == "dumb")
+    return;
+  standardOutput().write(on ? "\033[?2004h" : "\033[?2004l");
+  standardOutput().flush();
+}
+
 void printJson(std::string_view json) {
   standardOutput().write(moert::terminalSafeJson(json));
 }

@@ -63,6 +63,10 @@ int finish(moert::Status status);
 /// colour is allowed.
 void setDim(bool dim);
 
+/// Asks the terminal on standard output to mark what is pasted, or not to any
+/// more. A terminal that is said to know no escapes is not asked.
+void setBracketedPaste(bool on);
+
 /// Whether stderr is a terminal that wants progress and colour is allowed
 /// (NO_COLOR unset).
 bool stderrIsTerminal();

@@ -5,6 +5,7 @@
 #include "runtime/Plan.h"
 #include "runtime/PlanAccess.h"
 #include "runtime/base/Text.h"
+#include "tools/common/Force.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
 #include "tools/common/Progress.h"
@@ -118,7 +119,7 @@ Status printSummary(const CompileReport &report) {
 Status run(Options &options) {
   MOE_RETURN_IF_ERROR(checkOptions(options));
   options.request.tokenizer = !options.noTokenizer;
-  MOE_ASSIGN_OR_RETURN(options.request.place, readRules(options.request.place));
+  MOE_ASSIGN_OR_RETURN(options.request.place, readRules(options.request.place, *options.request.texts));
   if (options.json)
     options.request.toolOptions = "--json";
   std::optional<moetool::Progress> progress;
@@ -251,6 +252,7 @@ void addCompileCommand(moetool::Tool &tool) {
 
   add("Output", "-o,--output", r.output,
       "File to write; -: standard output [plan.fb; text: -]");
+  moetool::addForce(*command, r.force)->group("Output");
   options->ofFiles.push_back(
       add("Output", "--weights-file", r.weightsFile,
           "Where to write packed weights, on another disk for example [beside "

@@ -113,7 +113,7 @@ Status sharedFailure(std::span<const Row> rows) {
 
 Status run(const Options &options) {
   MOE_ASSIGN_OR_RETURN(std::vector<std::string> place,
-                       readRules(options.request.place));
+                       readRules(options.request.place, *options.request.texts));
   // A misspelt name is no property of a machine.
   for (const std::string &target : options.targets)
     MOE_RETURN_IF_ERROR(

@@ -16,9 +16,6 @@ constexpr std::string_view plainTemplate =
     "{% for m in messages %}{% if m.role != 'assistant' and not loop.first %}"
     "{{ '\n' }}{% endif %}{{ m.content }}{% endfor %}";
 
-/// Conversations are text that people wrote.
-constexpr uint64_t mostConversationBytes = uint64_t{64} << 20;
-
 void ChatFlags::add(CLI::App &command) {
   command
       .add_option("--system", system, "What the model is told before all else")
@@ -52,7 +49,12 @@ void ChatFlags::add(CLI::App &command) {
 
 StatusOr<Conversation> Conversation::load(const std::string &path) {
   MOE_ASSIGN_OR_RETURN(std::string text,
-                       readInput(path, mostConversationBytes));
+                       readInput(path, kMostConversationBytes));
+  return parse(text, path);
+}
+
+StatusOr<Conversation> Conversation::parse(const std::string &text,
+                                           const std::string &path) {
   auto bad = [&](const char *what) {
     return Status(StatusCode::Usage,
                   inputName(path) + ": " + what +
@@ -89,7 +91,10 @@ StatusOr<Conversation> Conversation::load(const std::string &path) {
 StatusOr<Conversation> Conversation::create(const ChatFlags &flags) {
   Conversation result;
   if (!flags.messagesFile.empty()) {
-    MOE_ASSIGN_OR_RETURN(result, load(flags.messagesFile));
+    MOE_ASSIGN_OR_RETURN(const std::string *text,
+                         flags.texts->read("the messages", flags.messagesFile,
+                                           kMostConversationBytes));
+    MOE_ASSIGN_OR_RETURN(result, parse(*text, flags.messagesFile));
   }
   if (!flags.system.empty())
     result.setSystem(flags.system);
@@ -133,8 +138,8 @@ std::string Conversation::lastRole() const {
   return all.empty() ? "" : all.back()["role"].get<std::string>();
 }
 
-Status Conversation::save(const std::string &path) const {
-  return writeOutput(path, variables_.dump(2) + "\n");
+Status Conversation::save(OutputTarget target) const {
+  return writeOutput(std::move(target), variables_.dump(2) + "\n");
 }
 
 std::vector<std::pair<std::string, std::string>>
@@ -157,9 +162,10 @@ StatusOr<ChatPrompt> ChatPrompt::create(const Plan &plan,
     MOE_ASSIGN_OR_RETURN(ChatTemplate chat, planChatTemplate(plan));
     return ChatPrompt(std::move(chat), tokenizer, flags);
   }
-  MOE_ASSIGN_OR_RETURN(std::string source,
-                       readInput(flags.templateFile, mostConversationBytes));
-  StatusOr<ChatTemplate> chat = ChatTemplate::parse(source);
+  MOE_ASSIGN_OR_RETURN(const std::string *source,
+                       flags.texts->read(kTemplateRole, flags.templateFile,
+                                         kMostConversationBytes));
+  StatusOr<ChatTemplate> chat = ChatTemplate::parse(*source);
   if (!chat)
     return chat.status().at(inputName(flags.templateFile));
   return ChatPrompt(*std::move(chat), tokenizer, flags);

@@ -1,12 +1,12 @@
 #include "tools/moert/LineReader.h"
 
 #include "tools/common/Interrupt.h"
+#include "tools/common/Output.h"
 
 #include <cerrno>
 #include <clocale>
 #include <cstdio>
 #include <histedit.h>
-#include <poll.h>
 #include <unistd.h>
 
 namespace moert {
@@ -15,6 +15,21 @@ struct LineReader::Editor {
   EditLine *line = nullptr;
   History *history = nullptr;
   bool continues = false;
+  bool isPasting = false; ///< What comes is pasted, not typed.
+
+  static Editor &of(EditLine *line) {
+    Editor *editor = nullptr;
+    el_get(line, EL_CLIENTDATA, &editor);
+    return *editor;
+  }
+  static unsigned char beginPaste(EditLine *line, int) {
+    of(line).isPasting = true;
+    return CC_NORM;
+  }
+  static unsigned char endPaste(EditLine *line, int) {
+    of(line).isPasting = false;
+    return CC_NORM;
+  }
 
   ~Editor() {
     if (line)
@@ -41,23 +56,21 @@ LineReader::LineReader() : isTerminal_(::isatty(STDIN_FILENO)) {
   el_set(editor_->line, EL_CLIENTDATA, editor_.get());
   el_set(
       editor_->line, EL_PROMPT, +[](EditLine *line) {
-        Editor *editor = nullptr;
-        el_get(line, EL_CLIENTDATA, &editor);
         static char first[] = "> ", next[] = "| ";
-        return editor->continues ? next : first;
+        return Editor::of(line).continues ? next : first;
       });
   el_set(editor_->line, EL_EDITOR, "emacs");
   el_set(editor_->line, EL_HIST, history, editor_->history);
   el_set(editor_->line, EL_SIGNAL, 0);
+  el_set(editor_->line, EL_ADDFN, "begin-paste", "What follows is pasted",
+         &Editor::beginPaste);
+  el_set(editor_->line, EL_ADDFN, "end-paste", "What was pasted ends",
+         &Editor::endPaste);
+  el_set(editor_->line, EL_BIND, "\033[200~", "begin-paste", nullptr);
+  el_set(editor_->line, EL_BIND, "\033[201~", "end-paste", nullptr);
 }
 
 LineReader::~LineReader() = default;
-
-/// Whether a key is waiting: nobody types the next line that fast.
-bool LineReader::isMoreTyped() const {
-  pollfd input = {STDIN_FILENO, POLLIN, 0};
-  return ::poll(&input, 1, 30) > 0 && (input.revents & POLLIN);
-}
 
 LineReader::Event LineReader::readLine(std::string &line, bool continues) {
   line.clear();
@@ -89,8 +102,19 @@ LineReader::Event LineReader::readLine(std::string &line, bool continues) {
 }
 
 LineReader::Event LineReader::read(std::string &message) {
+  if (!editor_)
+    return readMessage(message);
+  moetool::setBracketedPaste(true);
+  Event event = readMessage(message);
+  moetool::setBracketedPaste(false);
+  editor_->isPasting = false; // a paste may have been interrupted
+  return event;
+}
+
+LineReader::Event LineReader::readMessage(std::string &message) {
   message.clear();
   std::string line;
+  bool wasPasted = false;
   Event event = readLine(line, false);
   if (event != Event::Message)
     return event;
@@ -99,7 +123,8 @@ LineReader::Event LineReader::read(std::string &message) {
     message = line;
   while (true) {
     bool isJoined = !isBlock && message.ends_with('\\');
-    bool isPasted = !isBlock && isTerminal_ && isMoreTyped();
+    bool isPasted = !isBlock && editor_ && editor_->isPasting;
+    wasPasted |= isPasted;
     if (!isBlock && !isJoined && !isPasted)
       break;
     if (isJoined)
@@ -113,6 +138,9 @@ LineReader::Event LineReader::read(std::string &message) {
       message += '\n';
     message += line;
   }
+  // A paste may end with a line's end, behind which nothing was typed.
+  if (wasPasted && message.ends_with('\n'))
+    message.pop_back();
   if (editor_ && !message.empty()) {
     HistEvent ignored;
     history(editor_->history, &ignored, H_ENTER, message.c_str());

@@ -10,9 +10,10 @@
 namespace moert {
 
 /// Reads messages from standard input: on a terminal with line editing and
-/// history (libedit), elsewhere a line each and without a prompt. Several lines
-/// that are pasted at once are one message, and so are lines between two lines
-/// of """, or with a backslash at their end.
+/// history (libedit), elsewhere a line each and without a prompt. Lines that
+/// are pasted are one message, where the terminal says what is pasted
+/// (bracketed paste); so are lines between two lines of """ and lines with a
+/// backslash at their end. Lines that were typed ahead are a message each.
 class LineReader {
 public:
   LineReader();
@@ -28,8 +29,8 @@ public:
 
 private:
   struct Editor;
+  Event readMessage(std::string &message);
   Event readLine(std::string &line, bool continues);
-  bool isMoreTyped() const;
 
   bool isTerminal_;
   std::unique_ptr<Editor> editor_;

@@ -13,7 +13,8 @@ struct RenderFlags {
   std::string plan, templateFile, input;
 };
 
-StatusOr<ChatTemplate> templateOf(const RenderFlags &flags, ChatInput &input) {
+StatusOr<ChatTemplate> templateOf(const RenderFlags &flags, InputTexts &texts,
+                                  ChatInput &input) {
   if (flags.plan.empty() == flags.templateFile.empty())
     return Status(StatusCode::Usage,
                   "give the template with either a plan or --template FILE");
@@ -23,9 +24,10 @@ StatusOr<ChatTemplate> templateOf(const RenderFlags &flags, ChatInput &input) {
     input.strings = tokenVariables(tokenizer);
     return planChatTemplate(plan);
   }
-  MOE_ASSIGN_OR_RETURN(std::string source,
-                       readInput(flags.templateFile, uint64_t{64} << 20));
-  StatusOr<ChatTemplate> chat = ChatTemplate::parse(source);
+  MOE_ASSIGN_OR_RETURN(
+      const std::string *source,
+      texts.read(kTemplateRole, flags.templateFile, kMostConversationBytes));
+  StatusOr<ChatTemplate> chat = ChatTemplate::parse(*source);
   if (!chat)
     return chat.status().at(inputName(flags.templateFile));
   return chat;
@@ -33,8 +35,12 @@ StatusOr<ChatTemplate> templateOf(const RenderFlags &flags, ChatInput &input) {
 
 Status render(const RenderFlags &flags) {
   ChatInput input;
-  MOE_ASSIGN_OR_RETURN(ChatTemplate chat, templateOf(flags, input));
-  MOE_ASSIGN_OR_RETURN(input.json, readInput(flags.input, uint64_t{64} << 20));
+  InputTexts texts;
+  MOE_ASSIGN_OR_RETURN(ChatTemplate chat, templateOf(flags, texts, input));
+  MOE_ASSIGN_OR_RETURN(
+      const std::string *variables,
+      texts.read("the messages", flags.input, kMostConversationBytes));
+  input.json = *variables;
   MOE_ASSIGN_OR_RETURN(std::string text, chat.render(input));
   moetool::printBytes(text);
   return Status::ok();

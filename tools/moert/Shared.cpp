@@ -141,14 +141,6 @@ void EngineFlags::addRung(CLI::App &command, bool withContext) {
         ->group("Machine");
 }
 
-InputSet inputsOf(const Engine &engine) {
-  InputSet inputs;
-  inputs.add("the plan", engine.plan().path());
-  for (const std::string &path : engine.weightPaths())
-    inputs.add("the weights", path);
-  return inputs;
-}
-
 StatusOr<std::unique_ptr<Engine>> EngineFlags::open() const {
   return open(options);
 }

@@ -4,7 +4,6 @@
 #define MOE_TOOLS_MOERT_SHARED_H
 
 #include "runtime/Engine.h"
-#include "runtime/base/InputSet.h"
 #include "runtime/text/Sampler.h"
 #include "tools/common/Cli.h"
 
@@ -37,9 +36,6 @@ struct EngineFlags {
   StatusOr<std::unique_ptr<Engine>> open() const;
   StatusOr<std::unique_ptr<Engine>> open(const EngineOptions &others) const;
 };
-
-/// The files that an engine reads: what must not be written to.
-InputSet inputsOf(const Engine &engine);
 
 /// Options of the sampler.
 void addSampling(CLI::App &command, SamplerParams &sampler);

@@ -429,8 +429,13 @@ StatusOr<TargetDesc> makeTarget(std::string name,
 }
 
 StatusOr<TargetDesc> loadTargetFile(const std::string &path) {
-  constexpr uint64_t most = 1 << 20;
-  MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, most));
+  MOE_ASSIGN_OR_RETURN(std::string text,
+                       moert::readInput(path, kMostTargetBytes));
+  return parseTarget(text, path);
+}
+
+StatusOr<TargetDesc> parseTarget(const std::string &text,
+                                 const std::string &path) {
   MOE_ASSIGN_OR_RETURN(std::vector<DeviceDesc> devices,
                        parseDevices(text, moert::inputName(path)));
   std::string name = moert::inputName(path);
