@@ -27,9 +27,18 @@ PLAN, WEIGHTS, IR, RULES, REMARKS, PAGE, TRACE, NPY, SESSION, CHAT, PROFILE, MOD
     "plan weights ir rules remarks page trace npy session chat profile model target other".split())
 
 
-def digest(path):
+def read_digest(path):
     with open(path, "rb") as file:
         return hashlib.blake2b(file.read(), digest_size=16).hexdigest()
+
+
+def digest(path, known={}):
+    """The same, read once for as long as the file's inode says that it did not change."""
+    info = os.stat(path)
+    key = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+    if key not in known:
+        known[key] = read_digest(path)
+    return known[key]
 
 
 def same(a, b):
@@ -325,7 +334,7 @@ def state(folder):
             if os.path.islink(full):
                 found[full] = ("link", os.readlink(full))
             elif os.path.isfile(full):
-                found[full] = ("file", digest(full), os.stat(full).st_ino)
+                found[full] = ("file", read_digest(full), os.stat(full).st_ino)
             else:
                 found[full] = ("other",)
     return found
@@ -344,13 +353,17 @@ class Sequence:
 
     def files(self, *kinds):
         """All names of files of these kinds, none for any."""
-        names = sorted(path for path, entry in state(".").items() if os.path.isfile(path) and os.path.getsize(path))
-        return [os.path.normpath(name) for name in names if not kinds or self.known.kind(name) in kinds]
+        return [name for name in self.names() if os.path.isfile(name) and os.path.getsize(name)
+                and (not kinds or self.known.kind(name) in kinds)]
+
+    @staticmethod
+    def names():
+        return sorted(os.path.normpath(os.path.join(path, name)) for path, _, names in os.walk(".") for name in names)
 
     def output(self):
         """A name that is there or not."""
         fresh = ["new.fb", "new.weights", "sub/new", "p.weights", "q.weights", "x", "x.weights", "s.bin", "dangling"]
-        there = [os.path.normpath(path) for path, entry in sorted(state(".").items()) if entry[0] != "other"]
+        there = [name for name in self.names() if name != "fifo"] + ["sub"]
         return self.random.choice(self.random.choice([fresh, there]))
 
     def command(self):
