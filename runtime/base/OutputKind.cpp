@@ -56,6 +56,28 @@ bool isAlias(std::string_view line) {
   return end > 1 && line.substr(end).starts_with(" = ");
 }
 
+/// Whether a line begins one of the ops that are outermost in IR text, such as
+/// "module {", "module @name" or "builtin.module"(): other text has their
+/// names, too.
+bool isOutermostOp(std::string_view line) {
+  for (std::string_view op :
+       {"module", "builtin.module", "\"builtin.module\"", "plan.program",
+        "\"plan.program\"", "func.func", "\"func.func\""}) {
+    if (!line.starts_with(op))
+      continue;
+    std::string_view rest = line.substr(op.size());
+    bool isApart = rest.starts_with(' ');
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    if (op.starts_with('"') ? rest.starts_with('(') || rest.starts_with('<')
+                            : rest.starts_with('{'))
+      return true;
+    for (std::string_view next : {"@", "attributes {", "private @", "public @"})
+      if (isApart && rest.starts_with(next))
+        return true;
+  }
+  return false;
+}
+
 /// By the first line that is no comment.
 bool isIrText(std::string_view start) {
   if (start.starts_with("ML\xefR"))
@@ -67,16 +89,7 @@ bool isIrText(std::string_view start) {
     line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
     if (line.empty() || line.starts_with("//"))
       continue;
-    if (isAlias(line))
-      return true;
-    for (std::string_view op :
-         {"module", "builtin.module", "\"builtin.module\"", "plan.program",
-          "\"plan.program\"", "func.func", "\"func.func\""})
-      if (line == op || (line.starts_with(op) &&
-                         std::string_view(" (<{").find(line[op.size()]) !=
-                             line.npos))
-        return true;
-    return false;
+    return isAlias(line) || isOutermostOp(line);
   }
   return false;
 }

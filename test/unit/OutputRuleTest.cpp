@@ -49,6 +49,8 @@ const char *const foreign[] = {
     "# module\nx = 1\n",
     "#define module 1\n",
     "modules are nice\n",
+    "module of mine\n",
+    "module mine;\nendmodule\n",
     "module.exports = {}\n",
     "<!doctype html>\n<title>Mine</title>\n",
     R"({"devices": [], "version": 2})",
