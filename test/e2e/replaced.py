@@ -375,8 +375,8 @@ class Sequence:
         models = [name for name in self.files(MODEL) if os.path.basename(os.path.realpath(name)) in self.setup.models
                   and all(os.path.isfile(part) and os.path.getsize(part) and self.known.kind(part) == MODEL
                           for part in self.setup.parts(name))]
-        rules = pick([None, None, *self.files(RULES), "mine.rules"])
-        rules = rules if rules and os.path.isfile(rules) else None
+        own = digest(os.path.join(self.setup.folder, "mine.rules"))
+        rules = pick([None, None, *self.files(RULES), *(name for name in self.files(OTHER) if digest(name) == own)])
         choices = []
         if models:
             model = pick(models)
