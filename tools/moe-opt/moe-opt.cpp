@@ -34,11 +34,12 @@ Status run(const std::string &input, const std::string &output,
     MOE_RETURN_IF_ERROR(moec::checkPlanText(moert::inputName(input), text));
   std::string result;
   llvm::raw_string_ostream stream(result);
+  // Passes print to standard output too, in order and with one error at most.
   failed = mlir::failed(mlir::MlirOptMain(
-      stream, llvm::MemoryBuffer::getMemBufferCopy(text, input), registry,
+      output == "-" ? static_cast<llvm::raw_ostream &>(llvm::outs()) : stream,
+      llvm::MemoryBuffer::getMemBufferCopy(text, input), registry,
       mlir::MlirOptMainConfig::createFromCLOptions()));
-  // Of a text in several parts, those without errors are shown.
-  if (failed && output != "-")
+  if (failed || output == "-")
     return Status::ok();
   return moert::writeOutput(std::move(target), result);
 }
