@@ -5,6 +5,7 @@
 #include "compiler/Driver/ModuleRules.h"
 #include "compiler/Driver/PlacedRules.h"
 #include "compiler/Driver/RouterProfile.h"
+#include "compiler/Import/PreTokenizerFit.h"
 #include "compiler/Import/TokenizerMetadata.h"
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "compiler/Serialize/KernelImages.h"
@@ -26,6 +27,7 @@
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/UserCache.h"
+#include "runtime/text/PreTokenizer.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <algorithm>
@@ -235,6 +237,40 @@ std::string outputOf(const CompileRequest &request) {
   return request.emit == Emit::Fb ? "plan.fb" : "-";
 }
 
+namespace {
+/// What to do about a tokenizer that there is no way to use.
+std::string idsAlone(CompileRequest request) {
+  request.tokenizer = false;
+  request.pre.clear();
+  return "; compile a plan that works on token ids alone" +
+         moert::runLine(commandLine(request));
+}
+
+/// What to do about a pre-tokenizer that is not supported: the one that its
+/// name misspells, or whose rules the vocabulary was made with.
+std::string otherRules(const CompileRequest &request, const GgufModel &model) {
+  std::string_view name = request.pre;
+  if (name.empty())
+    if (auto own = model.getString("tokenizer.ggml.pre"))
+      name = own->value_or("");
+  CompileRequest other = request;
+  if (auto meant = moert::PreTokenizer::meantName(name)) {
+    other.pre = *meant;
+    return moert::runLine(commandLine(other));
+  }
+  // Who names one may want the list.
+  std::string known =
+      request.pre.empty() ? "" : "; " + moert::PreTokenizer::knownNames();
+  std::optional<std::string_view> fits = fittingPreTokenizer(model);
+  if (!fits)
+    return known + idsAlone(request);
+  other.pre = *fits;
+  return fmt::format("{}; the vocabulary was made with the rules of {} or like "
+                     "ones, which cut no token of it{}",
+                     known, *fits, moert::runLine(commandLine(other)));
+}
+} // namespace
+
 Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
                       mlir::ModuleOp module) {
   if (!model.find("tokenizer.ggml.tokens"))
@@ -258,12 +294,9 @@ Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
                                 vocab.getInt()));
   if (status.isOk())
     return status;
-  CompileRequest idsAlone = request;
-  idsAlone.tokenizer = false;
-  return Status(
-      status.code(),
-      fmt::format("{}; compile a plan that works on token ids alone{}",
-                  status.message(), moert::runLine(commandLine(idsAlone))));
+  return Status(status.code(),
+                status.message() +
+                    (spec ? idsAlone(request) : otherRules(request, model)));
 }
 
 namespace {
