@@ -88,6 +88,10 @@ std::string runLine(std::string_view command) {
   return fmt::format("\n{}{}", kRunLead, command);
 }
 
+bool suggestsCommand(std::string_view line) {
+  return line.starts_with(kRunLead) || line.starts_with(kRunWithModelLead);
+}
+
 std::string withToolFolder(std::string_view message, std::string_view folder) {
   std::string result;
   while (!message.empty()) {

@@ -39,6 +39,9 @@ inline constexpr std::string_view kRunWithModelLead =
 /// The end of a message that suggests a command: "\n  run: <command>".
 std::string runLine(std::string_view command);
 
+/// Whether `line` is one of those, and for a person to paste.
+bool suggestsCommand(std::string_view line);
+
 /// `message` with the path `folder` ("" or ending in a slash) in front of the
 /// tool's name wherever a line suggests a command: programs that were started
 /// by a path may not be in the shell's.

@@ -57,7 +57,7 @@ void addModelCommand(moetool::Tool &tool) {
         if (options->json)
           moetool::printJson(modelCardJson(card));
         else
-          moetool::printText(modelCardText(card));
+          moetool::printText(moetool::pasteable(modelCardText(card)));
         return Status::ok();
       });
   command
