@@ -54,6 +54,7 @@ Status writeLogits(const LogitsFlags &flags) {
       moetool::checkJsonAlone(flags.json, flags.out, "--out", "logits"));
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
   MOE_RETURN_IF_ERROR(inputsOf(*engine).refuse(flags.out));
+  MOE_RETURN_IF_ERROR(checkSequences(*engine, "--beside", 1 + flags.beside));
   Sequence sequence = engine->sequence();
   sequence.setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(NpyWriter npy,

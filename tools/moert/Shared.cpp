@@ -1,6 +1,8 @@
 #include "tools/moert/Shared.h"
 
 #include "runtime/PlanAccess.h"
+#include "runtime/Recompile.h"
+#include "runtime/base/Text.h"
 #include "tools/common/Numbers.h"
 #include "tools/common/Progress.h"
 
@@ -180,6 +182,21 @@ EngineFlags::open(const EngineOptions &others) const {
       !cost.empty())
     moetool::note("note: {}\n", cost);
   return engine;
+}
+
+Status checkSequences(const Engine &engine, std::string_view option,
+                      int32_t wanted) {
+  const Plan &plan = engine.plan();
+  int32_t most = plan.table().sequences();
+  if (wanted <= most)
+    return Status::ok();
+  OptionChange change{"--sequences", std::to_string(wanted)};
+  return Status(
+      StatusCode::DoesNotFit,
+      fmt::format("{}: the plan decodes {} at a time, and {} are asked for; "
+                  "recompile for as many{}",
+                  option, counted(most, "sequence"), wanted,
+                  recompileLine(plan.table(), plan.path(), {&change, 1})));
 }
 
 std::vector<int32_t> randomTokens(const Engine &engine, int32_t count) {

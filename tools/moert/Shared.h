@@ -41,6 +41,12 @@ struct EngineFlags {
 /// The files that an engine reads: what must not be written to.
 InputSet inputsOf(const Engine &engine);
 
+/// Fails where the plan was compiled for fewer sequences that are decoded
+/// together than `option` asks for; the message has the command for a plan that
+/// does it.
+Status checkSequences(const Engine &engine, std::string_view option,
+                      int32_t wanted);
+
 /// Options of the sampler.
 void addSampling(CLI::App &command, SamplerParams &sampler);
 
