@@ -1,8 +1,9 @@
 //===- Output.h - Where the tools print -------------------------*- C++ -*-===//
 //
 // All that a tool says goes through these functions. Nothing that can drive a
-// terminal passes them (see terminalSafe), and what a full disk or a reader
-// that went away loses is noticed: finish() makes it exit code 4.
+// terminal passes them (see terminalSafe), and what a full disk loses is noticed:
+// finish() makes it exit code 4. A pipe whose reader has gone ends a command as it
+// ends others, without a message: exit code 141.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,15 +57,19 @@ moert::Status flush();
 
 /// The end of a command: flushes, prints the error if there is one and returns
 /// the exit code. An error keeps its own; a success whose output, on either
-/// stream, was lost is an error of code Io.
+/// stream, was lost is an error of code Io, or 141 where nobody reads it.
 int finish(moert::Status status);
 
 /// Starts or ends dim text on standard output, where that is a terminal and
 /// colour is allowed.
 void setDim(bool dim);
 
-/// Whether stderr is a terminal that wants progress and colour is allowed
-/// (NO_COLOR unset).
+/// Asks the terminal on standard output to mark what is pasted, between
+/// ESC [ 200 ~ and ESC [ 201 ~, or to stop doing so.
+void setBracketedPaste(bool bracketed);
+
+/// Whether stderr is a terminal that wants progress (TERM is not "dumb"), and
+/// colour is allowed (NO_COLOR unset).
 bool stderrIsTerminal();
 bool colourAllowed();
 
