@@ -1,15 +1,17 @@
 #include "compiler/Driver/RouterProfile.h"
 
-#include "compiler/Machine/Targets/JsonPlace.h"
 #include "dialects/moe/ExpertFrequencies.h"
 #include "dialects/moe/Moe.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "runtime/base/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
 
+using moert::JsonPlace;
+using moert::parseJson;
 using moert::Status;
 using moert::StatusCode;
 using moert::StatusOr;

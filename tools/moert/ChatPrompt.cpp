@@ -1,6 +1,7 @@
 #include "tools/moert/ChatPrompt.h"
 
 #include "runtime/PlanTokenizer.h"
+#include "runtime/base/JsonPlace.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
 
@@ -53,36 +54,33 @@ void ChatFlags::add(CLI::App &command) {
 StatusOr<Conversation> Conversation::load(const std::string &path) {
   MOE_ASSIGN_OR_RETURN(std::string text,
                        readInput(path, mostConversationBytes));
-  auto bad = [&](const char *what) {
-    return Status(StatusCode::Usage,
-                  inputName(path) + ": " + what +
-                      "; expected a JSON list of messages, as [{\"role\": "
-                      "\"user\", \"content\": \"Hello\"}]");
-  };
   // Deep nesting ends here, not in a stack that is used up.
-  size_t depth = 0;
-  Json json = Json::parse(
-      text,
-      [&](int level, Json::parse_event_t, Json &) {
-        depth = std::max(depth, static_cast<size_t>(level));
-        return level < 100;
-      },
-      false);
-  if (json.is_discarded())
-    return bad(depth >= 100 ? "is nested too deeply" : "is no JSON");
+  constexpr int mostNesting = 100;
+  std::string name = inputName(path);
+  MOE_ASSIGN_OR_RETURN(Json json, parseJson(name, text, mostNesting));
+  JsonPlace root(name, text);
+  auto bad = [](const JsonPlace &place, const char *what) {
+    return place.error(std::string(what) +
+                       "; expected a JSON list of messages, as [{\"role\": "
+                       "\"user\", \"content\": \"Hello\"}]");
+  };
+  bool isList = json.is_array();
   Conversation result;
-  if (json.is_array())
+  if (isList)
     result.variables_["messages"] = std::move(json);
   else if (json.is_object() && json.contains("messages"))
     result.variables_ = std::move(json);
   else
-    return bad("has no messages");
+    return bad(root, "has no messages");
+  JsonPlace place = isList ? root : root / "messages";
   if (!result.messages().is_array())
-    return bad("has messages that are no list");
-  for (const Json &message : result.messages())
+    return bad(place, "has messages that are no list");
+  for (size_t i = 0; i < result.messages().size(); ++i) {
+    const Json &message = result.messages()[i];
     if (!message.is_object() || !message.contains("role") ||
         !message["role"].is_string())
-      return bad("has a message without a role");
+      return bad(place / i, "has a message without a role");
+  }
   return result;
 }
 

@@ -1,5 +1,6 @@
 // moert render: the text that a chat template makes of a conversation.
 #include "runtime/PlanTokenizer.h"
+#include "runtime/base/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
 #include "tools/moert/ChatPrompt.h"
 #include "tools/moert/Commands.h"
@@ -31,10 +32,20 @@ StatusOr<ChatTemplate> templateOf(const RenderFlags &flags, ChatInput &input) {
   return chat;
 }
 
+/// As deep as a template may look.
+constexpr int mostNesting = 400;
+
 Status render(const RenderFlags &flags) {
   ChatInput input;
   MOE_ASSIGN_OR_RETURN(ChatTemplate chat, templateOf(flags, input));
   MOE_ASSIGN_OR_RETURN(input.json, readInput(flags.input, uint64_t{64} << 20));
+  // The template's own reader knows neither the file nor its lines.
+  std::string name = inputName(flags.input);
+  MOE_ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
+                       parseJson(name, input.json, mostNesting));
+  if (!variables.is_object())
+    return JsonPlace(name, input.json)
+        .error("is not a JSON object of the template's variables");
   MOE_ASSIGN_OR_RETURN(std::string text, chat.render(input));
   moetool::printBytes(text);
   return Status::ok();

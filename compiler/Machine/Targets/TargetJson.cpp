@@ -1,7 +1,7 @@
 #include "compiler/Machine/Targets/TargetJson.h"
 
-#include "compiler/Machine/Targets/JsonPlace.h"
 #include "compiler/Machine/Targets/TargetClasses.h"
+#include "runtime/base/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
 
@@ -9,6 +9,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
+using moert::JsonPlace;
+using moert::parseJson;
 using moert::Status;
 using moert::StatusCode;
 using moert::StatusOr;
