@@ -142,11 +142,10 @@ StatusOr<PreTokenizer> PreTokenizer::create(std::string_view name) {
   auto entry = std::ranges::find(table(), name, &Entry::name);
   if (entry == table().end()) {
     std::optional<std::string_view> meant = meantName(name);
-    return Status(StatusCode::Unsupported,
-                  fmt::format("pre-tokenizer {} is not supported{}",
-                              quoted(name),
-                              meant ? fmt::format("; did you mean {}?", *meant)
-                                    : ""));
+    return Status(
+        StatusCode::Unsupported,
+        fmt::format("pre-tokenizer {} is not supported{}", quoted(name),
+                    meant ? fmt::format("; did you mean {}?", *meant) : ""));
   }
 
   PreTokenizer result(entry->alphabet, entry->wholeWords, entry->bos);

@@ -12,16 +12,16 @@ TEST(Page, ProseIsWrapped) {
   Page page;
   std::string word(60, 'a');
   page.paragraph("  why  ", word + " " + word + "\nthe next line");
-  EXPECT_EQ(page.take(), "  why  " + word + "\n       " + word +
-                             "\n       the next line\n");
+  EXPECT_EQ(page.take(),
+            "  why  " + word + "\n       " + word + "\n       the next line\n");
 }
 
 TEST(Page, CommandsAreNot) {
   std::string command = "moec compile " + std::string(150, 'm') + ".gguf -o " +
                         std::string(150, 'p') + ".fb";
   Page page;
-  page.paragraph("  why  ", "it is for another machine; recompile it\n  run: " +
-                                command);
+  page.paragraph("  why  ",
+                 "it is for another machine; recompile it\n  run: " + command);
   EXPECT_EQ(page.take(), "  why  it is for another machine; recompile it\n"
                          "  run: " +
                              command + "\n");

@@ -1,9 +1,9 @@
 //===- Output.h - Where the tools print -------------------------*- C++ -*-===//
 //
 // All that a tool says goes through these functions. Nothing that can drive a
-// terminal passes them (see terminalSafe), and what a full disk loses is noticed:
-// finish() makes it exit code 4. A pipe whose reader has gone ends a command as it
-// ends others, without a message: exit code 141.
+// terminal passes them (see terminalSafe), and what a full disk loses is
+// noticed: finish() makes it exit code 4. A pipe whose reader has gone ends a
+// command as it ends others, without a message: exit code 141.
 //
 //===----------------------------------------------------------------------===//
 

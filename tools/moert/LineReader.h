@@ -10,10 +10,10 @@
 namespace moert {
 
 /// Reads messages from standard input: on a terminal with line editing and
-/// history (libedit), elsewhere a line each and without a prompt. Lines that are
-/// typed ahead are messages of their own. Several lines that are pasted, which
-/// the terminal marks, are one message, and so are lines between two lines of
-/// """, or with a backslash at their end.
+/// history (libedit), elsewhere a line each and without a prompt. Lines that
+/// are typed ahead are messages of their own. Several lines that are pasted,
+/// which the terminal marks, are one message, and so are lines between two lines
+/// of """, or with a backslash at their end.
 class LineReader {
 public:
   LineReader();
