@@ -78,9 +78,8 @@ struct CompileRequest {
   std::vector<int> gpuArchs;
   bool tokenizer = true; ///< Whether the plan file carries the vocabulary.
   std::string pre; ///< In place of the model's pre-tokenizer; "": its own.
-  /// By layer, as passes/moe/KvTypeRules.h says. auto: q8_0 on a CPU where
-  /// attention weights are quantised, otherwise f16. It alone moves logits by
-  /// 0.5 % in q8_0, 0.4 % in bf16, 0.1 % in f16, which costs what bf16 does.
+  /// By layer, as passes/moe/KvTypeRules.h says. auto is f16 for all layers; the
+  /// measurements behind that are in Passes.td (moe-choose-kv-types).
   std::string kvType = "auto";
   /// Words of the command line that mean nothing here: commands that messages
   /// suggest keep them.

@@ -39,9 +39,9 @@ std::vector<CLI::Option *> addShapingOptions(CLI::App &app, CompileRequest &r) {
   addNumber("Model", "-c,--ctx", r.context, 0, int64_t(1) << 24,
             "Context of a sequence in tokens; 0: the model's, at most 4096");
   add("Model", "--kv-type", r.kvType,
-      "Elements of the KV cache: f32, f16, bf16, q8_0, or auto, which is q8_0 "
-      "(8.5 bits) where a CPU has the layer's attention and its weights are "
-      "quantised, otherwise f16; blk.0-3=f16,q8_0 is another one for layers");
+      "Elements of the KV cache: f32, f16, bf16, q8_0 (8.5 bits), or auto, "
+      "which is f16; blk.0-3=f16,q8_0 is f16 for layers 0 to 3 and q8_0 for all "
+      "others");
   addNumber("Model", "--sequences", r.sequences, 1, moert::kMaxSequences,
             "Sequences that are decoded together at most; the cache holds a "
             "context of each");
