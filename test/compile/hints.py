@@ -329,17 +329,17 @@ def a_model_that_does_not_fit(here):
 
 @case
 def sequences_that_do_not_fit(here):
-    """A context of 163840 takes 5.7 GiB of the cache."""
+    """A context of 81920 takes 5.4 GiB of the cache."""
     tight = machine(here, "tight.json", 366)
-    long = ["--ctx", "163840", "-o", "p.fb"]
+    long = ["--ctx", "81920", "-o", "p.fb"]
     failed = here.fails(5, *V3, *tight, *long, "--sequences", "16")
     command = here.pastes(failed)
     count = int(re.search(r"--sequences (\d+)", command).group(1))
-    assert 1 < count < 16 and "--ctx 163840" in command, command
+    assert 1 < count < 16 and "--ctx 81920" in command, command
     here.fails(5, *V3, *tight, *long, "--sequences", str(count + 1))
     # Where not one of them fits, all can be shorter.
     command = here.pastes(here.fails(5, *V3, *machine(here, "tighter.json", 356), *long, "--sequences", "16"))
-    assert "--sequences 16" in command and "--ctx 163840" not in command, command
+    assert "--sequences 16" in command and "--ctx 81920" not in command, command
 
 
 @case
