@@ -279,11 +279,15 @@ std::vector<std::string> tensorsOf(mlir::ModuleOp module) {
   return texts;
 }
 
-/// Whether the plan's device list has what moert does not drive yet.
-bool usesGpu(const TargetDesc &target) {
-  return std::ranges::any_of(target.devices, [](const DeviceDesc &device) {
-    return device.kind == DeviceKind::Cuda;
-  });
+/// Whether a GPU of the target has something to do. moert runs a plan whose
+/// GPUs have nothing on machines without one.
+bool usesGpu(mlir::plan::ProgramOp program) {
+  return llvm::any_of(program.getBody().getOps<mlir::plan::DeviceOp>(),
+                      [](mlir::plan::DeviceOp device) {
+                        return device.getKind() ==
+                                   mlir::plan::DeviceKind::Cuda &&
+                               device.getArenaBytes() > 0;
+                      });
 }
 
 /// What to do on a disk without room for weights.
@@ -365,8 +369,6 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
     MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
     return lowered;
   }
-  if (usesGpu(target))
-    report.notes.emplace_back(moert::kGpuPlanNote);
   if (request.emit == Emit::Fb && request.tokenizer)
     MOE_RETURN_IF_ERROR(checkTokenizer(request, model, *module));
 
@@ -424,13 +426,15 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   }));
   if (request.verbose)
     report.remarks = collapseLayers(runner.log().remarks());
+  MOE_ASSIGN_OR_RETURN(std::vector<mlir::plan::ProgramOp> programs,
+                       programsOf(*module));
+  if (usesGpu(programs.front()))
+    report.notes.emplace_back(moert::kGpuPlanNote);
   if (request.emit == Emit::Plan) {
     MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
     return lowered;
   }
 
-  MOE_ASSIGN_OR_RETURN(std::vector<mlir::plan::ProgramOp> programs,
-                       programsOf(*module));
   if (request.emit == Emit::Forecast)
     report.forecast = forecastOf(programs.front());
   else

@@ -42,6 +42,14 @@ StatusOr<TargetDesc> wholeTargetOf(const CompileRequest &request) {
 
 StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
   MOE_ASSIGN_OR_RETURN(TargetDesc target, wholeTargetOf(request));
+  if (!request.gpuArchs.empty() &&
+      llvm::none_of(target.devices, [](const DeviceDesc &device) {
+        return device.kind == DeviceKind::Cuda;
+      }))
+    return Status(StatusCode::Usage,
+                  "target " + target.name +
+                      " has no GPU that kernels could be compiled for; leave "
+                      "--gpu-arch out");
   if (request.vramLimit)
     MOE_RETURN_IF_ERROR(
         limitMemory(target, DeviceKind::Cuda, uint64_t(request.vramLimit)));

@@ -11,7 +11,7 @@ namespace moec {
 
 namespace {
 /// Contexts and steps below these help nobody.
-constexpr int64_t kLeastContext = 256, kUsualUbatch = 512;
+constexpr int64_t kLeastContext = 256, kLeastUbatch = 64;
 
 constexpr int64_t kMiB = int64_t(1) << 20;
 
@@ -62,6 +62,23 @@ std::optional<Remedy> smallerCache(CompileRequest request, AskedContext context,
                 request};
 }
 
+/// As many tokens in a step of a prompt as fit, by halves: results stay what
+/// they are.
+std::optional<Remedy> shorterSteps(CompileRequest request, AskedContext context,
+                                   const Compiles &compiles,
+                                   const std::string &change) {
+  int64_t tokens = std::min(request.ubatch, context.tokens);
+  while (tokens > kLeastUbatch) {
+    tokens = std::max(tokens / 2, kLeastUbatch);
+    request.ubatch = tokens;
+    if (compiles(request))
+      return Remedy{fmt::format("{} {} in a step (--ubatch)", change,
+                                moert::counted(uint64_t(tokens), "token")),
+                    request};
+  }
+  return std::nullopt;
+}
+
 /// As many sequences of this context as fit.
 std::optional<Remedy> fewerSequences(CompileRequest request,
                                      const Compiles &compiles) {
@@ -81,6 +98,12 @@ std::optional<Remedy> fewerSequences(CompileRequest request,
                 request};
 }
 
+/// Whether no element of a cache is larger than by default.
+bool isDefaultOrLess(const std::string &kvType) {
+  return kvType == "auto" || kvType == "f16" || kvType == "bf16" ||
+         kvType == "q8_0";
+}
+
 std::optional<Remedy> lessMemory(const CompileRequest &request,
                                  AskedContext context,
                                  const Compiles &compiles) {
@@ -88,7 +111,7 @@ std::optional<Remedy> lessMemory(const CompileRequest &request,
   CompileRequest least = request;
   least.mla = "auto";
   least.kvType = "q8_0";
-  least.ubatch = std::min(request.ubatch, kUsualUbatch);
+  least.ubatch = std::min(request.ubatch, kLeastUbatch);
   least.context = std::min(context.tokens, kLeastContext);
   least.sequences = 1;
   least.kvBudget = 0;
@@ -105,15 +128,25 @@ std::optional<Remedy> lessMemory(const CompileRequest &request,
   if (hasBudget && request.kvBudget < context.cacheBytes)
     found = with("give it room for one",
                  [&](CompileRequest &r) { r.kvBudget = context.cacheBytes; });
-  if (!found && request.kvType != "q8_0")
-    found = with("it fits with a cache of 8 bits",
-                 [](CompileRequest &r) { r.kvType = "q8_0"; });
+  // What costs least comes first: nothing, then bits of an unusual cache, then
+  // speed of prompts, then fidelity, then what the user wants to do.
   if (!found && request.mla != "auto")
     found = with("it fits with another form of attention",
                  [](CompileRequest &r) { r.mla = "auto"; });
-  if (!found && request.ubatch > kUsualUbatch)
-    found = with("it fits with fewer tokens in a step",
-                 [](CompileRequest &r) { r.ubatch = kUsualUbatch; });
+  if (!found && !isDefaultOrLess(request.kvType))
+    found = with("it fits with a cache of 16 bits",
+                 [](CompileRequest &r) { r.kvType = "auto"; });
+  if (!found)
+    found = shorterSteps(request, context, compiles, "it fits with");
+  CompileRequest small = request;
+  small.kvType = "q8_0";
+  if (!found && request.kvType != "q8_0") {
+    found = with("it fits with a cache of 8 bits",
+                 [](CompileRequest &r) { r.kvType = "q8_0"; });
+    if (!found)
+      found = shorterSteps(small, context, compiles,
+                           "it fits with a cache of 8 bits and");
+  }
   if (!found && hasBudget && request.kvBudget > context.cacheBytes)
     found = smallerCache(request, context, compiles);
   if (!found && !hasBudget && request.sequences > 1)

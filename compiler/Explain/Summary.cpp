@@ -101,7 +101,8 @@ void ExplainSummary::addNotes(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.notes()); ++i)
     notes.push_back(text(plan.notes()->Get(i)));
   for (uint32_t i = 0; i < count(plan.devices()); ++i)
-    if (plan.devices()->Get(i)->kind() == fb::DeviceKind::Cuda) {
+    if (plan.devices()->Get(i)->kind() == fb::DeviceKind::Cuda &&
+        plan.devices()->Get(i)->arena_bytes() > 0) {
       notes.push_back(moert::kGpuPlanNote);
       return;
     }
