@@ -46,10 +46,11 @@ StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
       llvm::none_of(target.devices, [](const DeviceDesc &device) {
         return device.kind == DeviceKind::Cuda;
       }))
-    return Status(StatusCode::Usage,
-                  "target " + target.name +
-                      " has no GPU that kernels could be compiled for; leave "
-                      "--gpu-arch out");
+    return moert::Status(
+        moert::StatusCode::Usage,
+        "target " + target.name +
+            " has no GPU that kernels could be compiled for; leave "
+            "--gpu-arch out");
   if (request.vramLimit)
     MOE_RETURN_IF_ERROR(
         limitMemory(target, DeviceKind::Cuda, uint64_t(request.vramLimit)));

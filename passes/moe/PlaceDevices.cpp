@@ -313,7 +313,7 @@ private:
                            isFull
                                ? "there is memory left for no more than " + part
                                : "with more than " + part +
-                                     " there a request would take longer");
+                                     " there a request would take no less");
       seconds.rejectDevice(sliced.first, ofRest, ofFirst,
                            isFull
                                ? "there is memory left for as many on " + device

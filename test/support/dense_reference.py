@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Gemma 2 and 3 in float64, as arXiv 2408.00118 and 2503.19786 define them, and small random models of both.
+"""Gemma 2 and 3 in float64, as arXiv 2408.00118 and 2503.19786 define them, and Llama without experts (arXiv 2307.09288);
+and small random models of the former two.
 
-  gemma_reference.py make gemma2|gemma3 OUT.gguf
-  gemma_reference.py logits MODEL.gguf ID,ID,... OUT.npy [--greedy N]
+  dense_reference.py make gemma2|gemma3 OUT.gguf
+  dense_reference.py logits MODEL.gguf ID,ID,... OUT.npy [--greedy N]
 
 make draws a model from a fixed seed: widths that are no multiple of 32, heads that are not hidden size / heads, a window
 shorter than the prompt, caps that bend what they cap, norms far from 1. logits saves [tokens, vocab] of any file of these
@@ -96,6 +97,10 @@ def gelu(x):
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
 def capped(x, cap):
     return cap * np.tanh(x / cap) if cap else x
 
@@ -117,10 +122,10 @@ class Reference:
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps) * self.w(name)
 
     def windowed(self, layer):
-        return layer % 2 == 0 if self.arch == "gemma2" else layer % 6 != 5
+        return {"gemma2": layer % 2 == 0, "gemma3": layer % 6 != 5}.get(self.arch, False)
 
     def rotate(self, x, layer):
-        """x [tokens, heads, size]: elements i and i + size / 2 turn together."""
+        """x [tokens, heads, size]: elements i and i + size / 2 turn together; in files of Llama neighbours."""
         base, factor = self.keys.get("rope.freq_base", 1e4), 1
         if self.arch == "gemma3":
             if self.windowed(layer):
@@ -129,12 +134,16 @@ class Reference:
                 factor = self.keys["rope.scaling.factor"]
         half = x.shape[-1] // 2
         angles = np.arange(len(x))[:, None] / factor * base**(-np.arange(half) / half)
-        turned = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angles)[:, None]
+        first, second = (x[..., 0::2], x[..., 1::2]) if self.arch == "llama" else (x[..., :half], x[..., half:])
+        turned = (first + 1j * second) * np.exp(1j * angles)[:, None]
+        if self.arch == "llama":
+            return np.stack((turned.real, turned.imag), -1).reshape(x.shape)
         return np.concatenate((turned.real, turned.imag), -1)
 
     def attention(self, layer, x):
         block, keys = f"blk.{layer}.", self.keys
-        heads, kv_heads, size = keys["attention.head_count"], keys["attention.head_count_kv"], keys["attention.key_length"]
+        heads, kv_heads = keys["attention.head_count"], keys["attention.head_count_kv"]
+        size = keys.get("attention.key_length", x.shape[-1] // heads)
         q = (x @ self.w(block + "attn_q").T).reshape(len(x), heads, size)
         k = (x @ self.w(block + "attn_k").T).reshape(len(x), kv_heads, size)
         v = (x @ self.w(block + "attn_v").T).reshape(len(x), kv_heads, -1)
@@ -142,7 +151,7 @@ class Reference:
             q, k = self.norm(q, block + "attn_q_norm"), self.norm(k, block + "attn_k_norm")
         q, k = self.rotate(q, layer), self.rotate(k, layer)
         # What scores are divided by is a number of its own in the papers' code; 27B models have another.
-        of_width = self.layers == {"gemma2": 46, "gemma3": 62}[self.arch]
+        of_width = self.layers == {"gemma2": 46, "gemma3": 62}.get(self.arch)
         scale = (x.shape[-1] / heads if of_width else size)**-0.5
         shared = np.repeat(np.arange(kv_heads), heads // kv_heads)
         scores = capped(np.einsum("thd,shd->hts", q, k[:, shared]) * scale, keys.get("attn_logit_softcapping", 0))
@@ -155,17 +164,19 @@ class Reference:
 
     def ffn(self, layer, x):
         gate, up, down = (self.w(f"blk.{layer}.ffn_{name}") for name in ("gate", "up", "down"))
-        return (gelu(x @ gate.T) * (x @ up.T)) @ down.T
+        activation = silu if self.arch == "llama" else gelu
+        return (activation(x @ gate.T) * (x @ up.T)) @ down.T
 
     def logits(self, ids):
         table = self.w("token_embd")
-        x = table[ids] * np.sqrt(table.shape[1])
+        gemma = self.arch != "llama"
+        x = table[ids] * (np.sqrt(table.shape[1]) if gemma else 1)
         for layer in range(self.layers):
             block = f"blk.{layer}."
             y = self.attention(layer, self.norm(x, block + "attn_norm"))
-            x = x + self.norm(y, block + "post_attention_norm")
+            x = x + (self.norm(y, block + "post_attention_norm") if gemma else y)
             y = self.ffn(layer, self.norm(x, block + "ffn_norm"))
-            x = x + self.norm(y, block + "post_ffw_norm")
+            x = x + (self.norm(y, block + "post_ffw_norm") if gemma else y)
         head = self.w("output") if "output.weight" in self.tensors else table
         return capped(self.norm(x, "output_norm") @ head.T, self.keys.get("final_logit_softcapping", 0))
 
