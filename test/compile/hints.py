@@ -309,7 +309,12 @@ def a_model_that_does_not_fit(here):
     # 352 GiB of weights and 343 GiB of them placed; the rest is the cache's.
     tight = machine(here, f"tight {ODD}.json", 366)
     failed = here.fails(5, *V3, *tight, "--ctx", "163840", "--kv-type", "f32", *output)
-    assert "; it fits with a cache of 8 bits\n" in failed.err, failed
+    assert "; it fits with a cache of 16 bits\n" in failed.err, failed
+    command = here.pastes(failed)
+    assert "--kv-type" not in command and "--ctx 163840" in command, command
+    # 10.7 GiB of f16 do not fit, and 5.7 of q8_0 do.
+    failed = here.fails(5, *V3, *machine(here, "less.json", 360), "--ctx", "163840", *output)
+    assert "; it fits with a cache of 8 bits" in failed.err, failed
     command = here.pastes(failed)
     assert "--kv-type q8_0" in command and "--ctx 163840" in command, command
     assert "--verbose" in command and "--dump-phases ir" in command, command
@@ -323,7 +328,8 @@ def a_model_that_does_not_fit(here):
     # Not much more would fit.
     here.fails(5, *V3, *tighter, "--ctx", str(ctx + ctx // 8), *output)
     command = here.pastes(here.fails(5, *V3, *tighter, "--ctx", "65536", "--ubatch", "65536", *output))
-    assert "--ubatch" not in command and "--ctx 65536" in command, command
+    ubatch = int(re.search(r"--ubatch (\d+)", command).group(1))
+    assert 64 <= ubatch < 65536 and "--ctx 65536" in command, command
     here.suggests_nothing(here.fails(5, *V3, *machine(here, "small.json", 64), *output))
 
 
