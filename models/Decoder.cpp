@@ -68,12 +68,13 @@ StatusOr<Value> beginForward(ModelBuilder &model, const Decoder &decoder) {
   Value ids = model.begin("forward", model.tokenIds(), hidden);
   MOE_ASSIGN_OR_RETURN(
       Value table, model.weight("token_embd", {decoder.vocab, decoder.hidden}));
-  return model.create<moe::EmbeddingOp>("token_embd", hidden, ids, table)
-      .getResult();
+  Value x = model.create<moe::EmbeddingOp>("token_embd", hidden, ids, table);
+  return decoder.embeddingScale == 1
+             ? x
+             : model.scale(x, "token_embd_scale", decoder.embeddingScale);
 }
 
-Status endForward(ModelBuilder &model, const Decoder &decoder, Value x,
-                  double softcap) {
+Status endForward(ModelBuilder &model, const Decoder &decoder, Value x) {
   model.end(x);
   mlir::Type logits = model.rows(decoder.vocab);
   x = model.begin("logits", x.getType(), logits);
@@ -86,27 +87,44 @@ Status endForward(ModelBuilder &model, const Decoder &decoder, Value x,
                                     {decoder.vocab, decoder.hidden}));
   x = model.create<moe::LmHeadOp>("output", logits, x, head);
   MOE_ASSIGN_OR_RETURN(x, model.scaled(x, "output", "output", /*alone=*/true));
-  model.end(softcap > 0 ? model.scale(x, "output_softcap", 1, softcap) : x);
+  model.end(decoder.softcap > 0
+                ? model.scale(x, "output_softcap", 1, decoder.softcap)
+                : x);
   return Status::ok();
+}
+
+StatusOr<Value> addNormed(ModelBuilder &model, const Decoder &decoder,
+                          const std::string &block, Value x, Value y,
+                          const char *norm, const char *add) {
+  MOE_ASSIGN_OR_RETURN(y, model.rmsNorm(y, block + norm, decoder.eps));
+  return model.create<moe::AddOp>(block + add, x, y).getResult();
 }
 
 Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
                     const DecoderParts &parts) {
   MOE_ASSIGN_OR_RETURN(Value x, beginForward(model, decoder));
+  auto add = [&](const std::string &block, Value y, const char *norm,
+                 const char *label) -> StatusOr<Value> {
+    if (decoder.normsResults)
+      return addNormed(model, decoder, block, x, y, norm, label);
+    return model.create<moe::AddOp>(block + label, x, y).getResult();
+  };
   for (int64_t layer = 0; layer < decoder.layers; ++layer) {
     const std::string &block = model.beginLayer(layer);
     MOE_ASSIGN_OR_RETURN(Value normed,
                          model.rmsNorm(x, block + "attn_norm", decoder.eps));
     MOE_ASSIGN_OR_RETURN(Value mixed, parts.attention(layer, block, normed));
-    x = model.create<moe::AddOp>(block + "attn_add", x, mixed);
-    bool other = model.has(block + "post_attention_norm") &&
+    MOE_ASSIGN_OR_RETURN(x,
+                         add(block, mixed, "post_attention_norm", "attn_add"));
+    bool other = !decoder.normsResults &&
+                 model.has(block + "post_attention_norm") &&
                  !model.has(block + "ffn_norm");
     MOE_ASSIGN_OR_RETURN(
         normed,
         model.rmsNorm(x, block + (other ? "post_attention_norm" : "ffn_norm"),
                       decoder.eps));
     MOE_ASSIGN_OR_RETURN(mixed, parts.feedForward(layer, block, normed));
-    x = model.create<moe::AddOp>(block + "ffn_add", x, mixed);
+    MOE_ASSIGN_OR_RETURN(x, add(block, mixed, "post_ffw_norm", "ffn_add"));
   }
   model.endLayers();
   return endForward(model, decoder, x);

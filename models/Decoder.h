@@ -13,6 +13,11 @@ struct Decoder {
   int64_t layers = 0; ///< That are run.
   int64_t blocks = 0; ///< In the file: with those that predict further ahead.
   double eps = 0;     ///< Of every RMS norm.
+  /// The factor of embedded rows, by which Gemma makes up for small embeddings.
+  double embeddingScale = 1;
+  /// Results of attention and feed-forward are normed before they are added.
+  bool normsResults = false;
+  double softcap = 0; ///< c in c * tanh(logits / c); 0 leaves logits alone.
 };
 
 /// Reads the keys that every architecture has, notes them in the model's facts,
@@ -27,18 +32,25 @@ struct DecoderParts {
   Part attention, feedForward;
 };
 
-/// Begins @forward: rows [T, hidden] of token_embd.
+/// Begins @forward: rows [T, hidden] of token_embd, times embeddingScale.
 moert::StatusOr<mlir::Value> beginForward(ModelBuilder &model,
                                           const Decoder &decoder);
 
 /// Ends @forward with `x`. @logits: output_norm and output, or the embedding's
-/// table where the file has no output; with a `softcap` c c * tanh(logits / c).
+/// table where the file has no output; then the softcap.
 moert::Status endForward(ModelBuilder &model, const Decoder &decoder,
-                         mlir::Value x, double softcap = 0);
+                         mlir::Value x);
+
+/// x + norm(y), with the weight `block``norm`; the sum is labelled `add`.
+moert::StatusOr<mlir::Value>
+addNormed(ModelBuilder &model, const Decoder &decoder, const std::string &block,
+          mlir::Value x, mlir::Value y, const char *norm, const char *add);
 
 /// @forward: embedding, then x += attention(attn_norm(x)) and
 /// x += feedForward(ffn_norm(x)) per layer; some files call the latter norm
-/// post_attention_norm. @logits as endForward().
+/// post_attention_norm. With normsResults it is
+/// x += post_attention_norm(attention(attn_norm(x))) and
+/// x += post_ffw_norm(feedForward(ffn_norm(x))). @logits as endForward().
 moert::Status buildDecoder(ModelBuilder &model, const Decoder &decoder,
                            const DecoderParts &parts);
 

@@ -13,6 +13,7 @@ StatusOr<FeedForward> readFeedForward(ModelBuilder &model,
                                       bool mayBeDense) {
   const HyperParams &params = model.params();
   FeedForward config;
+  config.activation = defaults.activation;
   int64_t experts = 1;
   if (mayBeDense) {
     MOE_ASSIGN_OR_RETURN(experts,
@@ -39,7 +40,8 @@ StatusOr<Value> buildFeedForward(ModelBuilder &model, const FeedForward &config,
                                  int64_t layer, const std::string &block,
                                  Value x) {
   return layer < config.denseLayers
-             ? model.ffn(x, block, "", config.denseInner, block + "ffn")
+             ? model.ffn(x, block, "", config.denseInner, block + "ffn",
+                         config.activation)
              : buildRoutedExperts(model, config.experts, block, x);
 }
 

@@ -12,10 +12,13 @@ namespace moec {
 struct FeedForward {
   int64_t denseLayers = 0, denseInner = 0;
   RoutedExperts experts; ///< Of the others.
+  mlir::moe::Activation activation =
+      mlir::moe::Activation::Silu; ///< Of one FFN.
 };
 
 /// The keys leading_dense_block_count, feed_forward_length and expert_*, noted
 /// in the model's facts. `mayBeDense`: without expert_count no layer is routed.
+/// The activation of `defaults` is that of dense layers too.
 moert::StatusOr<FeedForward> readFeedForward(ModelBuilder &model,
                                              const Decoder &decoder,
                                              const RoutedExperts &defaults,

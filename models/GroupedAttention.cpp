@@ -114,7 +114,7 @@ StatusOr<Value> buildMixture(ModelBuilder &model, const GroupedAttention &a,
       block + "attention", model.rows(a.heads * a.value), q, kv, sinks,
       uint64_t(a.heads), uint64_t(a.kvHeads), uint64_t(a.key),
       uint64_t(a.value), llvm::APFloat(a.scale),
-      uint64_t(windowed ? a.window : 0), llvm::APFloat(0.0));
+      uint64_t(windowed ? a.window : 0), llvm::APFloat(a.softcap));
   if (gate)
     mixed = model.create<moe::SigmoidMulOp>(block + "attention_gate",
                                             mixed.getType(), mixed, gate);

@@ -16,6 +16,7 @@ struct GroupedAttention {
   double eps = 0;     ///< Of norms of queries and keys.
   int64_t window = 0; ///< Of layers with one, in tokens; 0: none has.
   double scale = 0;   ///< Of scores.
+  double softcap = 0; ///< c in c * tanh(score / c); 0 leaves scores alone.
   /// Values are normed, without a weight, and are what attn_k makes in layers
   /// without attn_v.
   bool normedValues = false;

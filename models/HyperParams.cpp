@@ -77,6 +77,15 @@ StatusOr<bool> HyperParams::flagOfLayer(std::string_view name,
   return value != 0;
 }
 
+StatusOr<bool> HyperParams::inPeriod(std::string_view name, int64_t layer,
+                                     int64_t period) const {
+  const GgufValue *found = model_.find(key(name));
+  if (found && std::holds_alternative<GgufArray>(found->data))
+    return flagOfLayer(name, layer);
+  MOE_ASSIGN_OR_RETURN(period, integer(name, 1, INT32_MAX, period));
+  return layer % period < period - 1;
+}
+
 StatusOr<double> HyperParams::real(std::string_view name,
                                    std::optional<double> fallback) const {
   MOE_ASSIGN_OR_RETURN(std::optional<double> value, model_.getFloat(key(name)));

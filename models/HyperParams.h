@@ -24,6 +24,11 @@ public:
                                    int64_t low, int64_t high) const;
   /// One of an array of flags, one for each layer.
   moert::StatusOr<bool> flagOfLayer(std::string_view name, int64_t layer) const;
+  /// The flag of a layer, where the key has an array of one for each; otherwise
+  /// whether the layer is not the last of every `period`, for which the key may
+  /// have another number.
+  moert::StatusOr<bool> inPeriod(std::string_view name, int64_t layer,
+                                 int64_t period) const;
   /// A finite number above zero, or from zero with `zeroToo`, also as a float,
   /// which is what kernels take.
   moert::StatusOr<double> positive(std::string_view name,

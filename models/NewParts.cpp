@@ -101,7 +101,8 @@ constexpr std::string_view kTensors[] = {"ssm_a",
                                          "token_embd"};
 
 /// Of keys, without the architecture.
-constexpr std::string_view kKeys[] = {"ssm.conv_kernel",
+constexpr std::string_view kKeys[] = {"attn_logit_softcapping",
+                                      "ssm.conv_kernel",
                                       "ssm.group_count",
                                       "ssm.inner_size",
                                       "ssm.state_size",

@@ -90,8 +90,10 @@ StatusOr<Rope> readRope(ModelBuilder &model, const RopeTraits &traits,
   if (base <= 1)
     return params.error(StatusCode::InvalidFile, frequency,
                         fmt::format("is {}, expected more than 1", base));
-  MOE_ASSIGN_OR_RETURN(std::string type,
-                       params.text("rope.scaling.type", "none"));
+  std::string type = "none";
+  if (traits.scaled) {
+    MOE_ASSIGN_OR_RETURN(type, params.text("rope.scaling.type", "none"));
+  }
   Rope rope;
   double factor = 1, fast = 32, slow = 1, magnitude = 1;
   int64_t original = 0;

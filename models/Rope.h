@@ -26,6 +26,8 @@ struct RopeTraits {
   /// Of the keys rope.dimension_count and freq_base: layers with a window may
   /// have their own, which end in "_swa" and rope_freqs does not divide.
   const char *suffix = "";
+  /// Whether the keys rope.scaling.* and the tensors that replace them apply.
+  bool scaled = true;
 };
 
 /// The keys rope.dimension_count (without which it is `headDim`, if that is

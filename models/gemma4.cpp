@@ -31,8 +31,7 @@ public:
   Status build() {
     MOE_RETURN_IF_ERROR(read());
     MOE_ASSIGN_OR_RETURN(Value x, beginForward(model, decoder));
-    ids = x.getDefiningOp<moe::EmbeddingOp>().getTokens();
-    x = model.scale(x, "token_embd_scale", std::sqrt(double(decoder.hidden)));
+    ids = x.getDefiningOp()->getBlock()->getArgument(0);
     embedded = x;
     if (perLayer > 0)
       MOE_RETURN_IF_ERROR(loadPerLayer());
@@ -46,13 +45,14 @@ public:
       MOE_ASSIGN_OR_RETURN(x, scaleOutput(x));
     }
     model.endLayers();
-    return endForward(model, decoder, x, softcap);
+    return endForward(model, decoder, x);
   }
 
 private:
   Status read() {
     const HyperParams &params = model.params();
     MOE_ASSIGN_OR_RETURN(decoder, readDecoder(model));
+    decoder.embeddingScale = std::sqrt(double(decoder.hidden));
     MOE_ASSIGN_OR_RETURN(
         window, params.integer("attention.sliding_window", 1, INT32_MAX));
     MOE_ASSIGN_OR_RETURN(full, readHeads(/*windowed=*/false));
@@ -65,7 +65,7 @@ private:
     MOE_ASSIGN_OR_RETURN(
         perLayer,
         params.integer("embedding_length_per_layer_input", 0, kMostSize, 0));
-    MOE_ASSIGN_OR_RETURN(softcap,
+    MOE_ASSIGN_OR_RETURN(decoder.softcap,
                          params.positive("final_logit_softcapping", 0.0, true));
     MOE_ASSIGN_OR_RETURN(int64_t count,
                          params.integer("expert_count", 0, kMostSize, 0));
@@ -118,13 +118,6 @@ private:
     return a;
   }
 
-  /// x += norm(y).
-  StatusOr<Value> addNormed(Value x, Value y, const std::string &norm,
-                            const char *add) {
-    MOE_ASSIGN_OR_RETURN(y, model.rmsNorm(y, block + norm, decoder.eps));
-    return model.create<moe::AddOp>(block + add, x, y).getResult();
-  }
-
   StatusOr<Value> attend(int64_t layer, Value x) {
     MOE_ASSIGN_OR_RETURN(
         bool windowed,
@@ -147,7 +140,8 @@ private:
     }
     MOE_ASSIGN_OR_RETURN(Value mixed, buildMixture(model, a, block, q, cache,
                                                    decoder.hidden, windowed));
-    return addNormed(x, mixed, "post_attention_norm", "attn_add");
+    return addNormed(model, decoder, block, x, mixed, "post_attention_norm",
+                     "attn_add");
   }
 
   StatusOr<Value> feedForward(int64_t layer, Value x) {
@@ -161,7 +155,7 @@ private:
     if (experts.experts > 0 && model.has(block + "ffn_gate_inp")) {
       MOE_ASSIGN_OR_RETURN(y, addExperts(x, y));
     }
-    return addNormed(x, y, "post_ffw_norm", "ffn_add");
+    return addNormed(model, decoder, block, x, y, "post_ffw_norm", "ffn_add");
   }
 
   /// Dense and routed FFN, each normed. The router's own norm has a weight
@@ -181,7 +175,8 @@ private:
                          buildRoutedExperts(model, experts, block, h, routed));
     MOE_ASSIGN_OR_RETURN(
         dense, model.rmsNorm(dense, block + "post_ffw_norm_1", decoder.eps));
-    return addNormed(dense, mixed, "post_ffw_norm_2", "ffn_experts_add");
+    return addNormed(model, decoder, block, dense, mixed, "post_ffw_norm_2",
+                     "ffn_experts_add");
   }
 
   Status loadPerLayer() {
@@ -219,7 +214,7 @@ private:
         block + "per_layer_gate", gate, sum, moe::Activation::Gelu);
     MOE_ASSIGN_OR_RETURN(Value y,
                          model.linear(gated, block + "proj", decoder.hidden));
-    return addNormed(x, y, "post_norm", "per_layer_out");
+    return addNormed(model, decoder, block, x, y, "post_norm", "per_layer_out");
   }
 
   StatusOr<Value> scaleOutput(Value x) {
@@ -241,7 +236,6 @@ private:
   RoutedExperts experts;
   int64_t window = 0, ownCaches = 0;
   int64_t perLayer = 0; ///< Columns of a layer's further embedding; 0: none.
-  double softcap = 0;
   std::string block;
   Value ids, embedded, table, projection, projectionNorm;
   /// The last of layers without and with a window, and its heads.

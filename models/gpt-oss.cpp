@@ -13,7 +13,7 @@ namespace moec {
 moert::Status buildGptOss(ModelBuilder &model) {
   TransformerTraits traits;
   traits.rope.rounded = false;
-  traits.windows = true;
+  traits.windows.period = 2;
   traits.experts.scoring = mlir::moe::Scoring::SoftmaxTopK;
   traits.experts.activation = mlir::moe::Activation::ClampedSwiglu;
   return buildTransformer(model, traits);

@@ -289,10 +289,11 @@ private:
         file.kind() == fb::FileKind::Model
             ? fmt::format("{} is damaged; copy it again",
                           printable(text(file.path())))
-            : fmt::format("{}, or the model that it was made from, is damaged; "
-                          "{}",
-                          printable(text(file.path())),
-                          recompileHint(Suggestion::DamagedModel, plan_, path_));
+            : fmt::format(
+                  "{}, or the model that it was made from, is damaged; "
+                  "{}",
+                  printable(text(file.path())),
+                  recompileHint(Suggestion::DamagedModel, plan_, path_));
     return invalidPlan(
         "{}: {}{} holds values that are not finite in {} of {}, the first in "
         "row {} (found in {}): {}",

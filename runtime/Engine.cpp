@@ -12,6 +12,15 @@
 
 namespace moert {
 
+/// What keeps the plan from running. Where its GPU is missing, that is it: all
+/// else would have to be mended in vain.
+static Status orMissingGpu(const Plan &plan, Status status) {
+  if (status.isOk())
+    return status;
+  Status gpus = checkGpus(plan);
+  return gpus.isOk() ? status : gpus;
+}
+
 StatusOr<std::unique_ptr<Engine>>
 Engine::withFiles(Plan plan, const EngineOptions &options) {
   MOE_ASSIGN_OR_RETURN(int threads,
@@ -21,12 +30,17 @@ Engine::withFiles(Plan plan, const EngineOptions &options) {
                         .allowPaging = options.allowPaging,
                         .systemRoot = options.systemRoot,
                         .models = options.files.models};
-  MOE_ASSIGN_OR_RETURN(RungChoice rung, takeRung(plan, options.rung, machine));
-  MOE_RETURN_IF_ERROR(plan.checkMachine(options.files.models));
+  StatusOr<RungChoice> rung = takeRung(plan, options.rung, machine);
+  if (!rung)
+    return orMissingGpu(plan, rung.status());
+  MOE_RETURN_IF_ERROR(
+      orMissingGpu(plan, plan.checkMachine(options.files.models)));
   std::unique_ptr<Engine> engine(new Engine(std::move(plan)));
-  engine->rungNote_ = std::move(rung.why);
-  MOE_ASSIGN_OR_RETURN(engine->files_,
-                       WeightFiles::open(engine->plan_, options.files));
+  engine->rungNote_ = std::move(rung->why);
+  auto files = WeightFiles::open(engine->plan_, options.files);
+  if (!files)
+    return orMissingGpu(engine->plan_, files.status());
+  engine->files_ = *std::move(files);
   return engine;
 }
 
@@ -79,7 +93,8 @@ Status Engine::prepare(const EngineOptions &options) {
     use.copyWeights = false;
     memory_ = fitOf(false);
   }
-  MOE_RETURN_IF_ERROR(checkFit(plan_, memory_, options.allowPaging));
+  MOE_RETURN_IF_ERROR(
+      orMissingGpu(plan_, checkFit(plan_, memory_, options.allowPaging)));
   nodeNote_ = std::move(use.note);
   // Only a worker that stays where it is has memory of its own.
   DeviceOptions devices;
@@ -114,6 +129,15 @@ std::string Engine::contextHint(int64_t tokens) const {
                          number, counted(plan_.rung(number).context(), "token"),
                          number);
   return moert::contextHint(plan_.table(), plan_.path(), tokens, modelPaths_);
+}
+
+OutputRule Engine::outputRule(bool force, std::string forceWord) const {
+  OutputRule rule(force, std::move(forceWord));
+  rule.addPlan(plan_);
+  // Where they are now, if that was said.
+  for (const std::string &path : weightPaths())
+    rule.addInput("the weights", path);
+  return rule;
 }
 
 Status Engine::createDevices(const EngineOptions &options,

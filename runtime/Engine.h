@@ -15,6 +15,7 @@
 #include "runtime/KvPool.h"
 #include "runtime/Ladder.h"
 #include "runtime/MemoryFit.h"
+#include "runtime/OutputRule.h"
 #include "runtime/Plan.h"
 #include "runtime/Sequence.h"
 #include "runtime/StatePool.h"
@@ -152,6 +153,10 @@ public:
 
   /// The files that weights are read from.
   std::vector<std::string> weightPaths() const { return files_->paths(); }
+  /// What outputs of this process may replace: not the plan, nor a file that
+  /// any of its rungs needs.
+  OutputRule outputRule(bool force = false,
+                        std::string forceWord = "--force") const;
   /// What it takes of the machine's memory.
   const MemoryFit &fit() const { return memory_; }
   /// Pages of the cache: all, and those that no sequence holds.

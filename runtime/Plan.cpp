@@ -49,13 +49,13 @@ Status checkVersion(const fb::Plan &plan, const std::string &path) {
     return Status::ok();
   // A ladder's rungs say how they were made.
   const fb::Plan &made = count(plan.rungs()) > 0 ? *plan.rungs()->Get(0) : plan;
-  return Status(StatusCode::WrongMachine,
-                fmt::format("has schema version {} (written by {}), this moert "
-                            "reads version {}; {}",
-                            plan.schema_version(),
-                            quoted(text(plan.compiler())), kSchemaVersion,
-                            recompileHint(Suggestion::ForThisVersion, made,
-                                          path)));
+  return Status(
+      StatusCode::WrongMachine,
+      fmt::format("has schema version {} (written by {}), this moert "
+                  "reads version {}; {}",
+                  plan.schema_version(), quoted(text(plan.compiler())),
+                  kSchemaVersion,
+                  recompileHint(Suggestion::ForThisVersion, made, path)));
 }
 } // namespace
 
@@ -74,7 +74,13 @@ StatusOr<Plan> Plan::read(const std::string &path) {
                       !(S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))))
     return load(path);
   constexpr uint64_t most = uint64_t(1) << 31; // as flatbuffers have it
-  MOE_ASSIGN_OR_RETURN(std::string bytes, readInput(path, most));
+  MOE_ASSIGN_OR_RETURN(
+      std::string bytes, readInput(path, most, [&](std::string_view start) {
+        return checkForm({reinterpret_cast<const uint8_t *>(start.data()),
+                          start.size()},
+                         path)
+            .at(inputName(path));
+      }));
   return fromBytes(
       {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()},
       inputName(path));
@@ -147,11 +153,10 @@ Status Plan::checkMachine(std::span<const std::string> modelPaths) const {
   const fb::Plan &plan = table();
   auto wrong = [&](std::string message) {
     OptionChange native{"--target", "native"};
-    return Status(
-        StatusCode::WrongMachine,
-        fmt::format("{}: {}; {}", path_, message,
-                    recompileHint(Suggestion::ForThisMachine, plan, path_,
-                                  {&native, 1}, modelPaths)));
+    return Status(StatusCode::WrongMachine,
+                  fmt::format("{}: {}; {}", path_, message,
+                              recompileHint(Suggestion::ForThisMachine, plan,
+                                            path_, {&native, 1}, modelPaths)));
   };
   for (uint32_t i = 0; i < count(plan.devices()); ++i) {
     const fb::Device *device = plan.devices()->Get(i);

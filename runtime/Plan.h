@@ -30,7 +30,7 @@ struct Plan;
 struct Tokenizer;
 } // namespace fb
 
-/// For people who make or read a plan that puts ops on a GPU.
+/// For people who make or read a plan whose GPUs have something to do.
 inline constexpr std::string_view kGpuPlanNote =
     "this plan needs a GPU and its driver where it is run";
 

@@ -1,6 +1,9 @@
 #include "runtime/PlanTokenizer.h"
 
 #include "runtime/PlanAccess.h"
+#include "runtime/text/PreTokenizer.h"
+
+#include <fmt/format.h>
 
 namespace moert {
 
@@ -46,8 +49,13 @@ StatusOr<Tokenizer> planTokenizer(const Plan &plan,
   spec.pad = optionalId(table->pad());
   spec.addBos = table->add_bos();
   spec.addEos = table->add_eos();
-  if (!preOverride.empty())
+  if (!preOverride.empty()) {
+    Status known = PreTokenizer::create(preOverride).status();
+    if (!known)
+      return Status(known.code(), fmt::format("--pre: {}; {}", known.message(),
+                                              PreTokenizer::knownNames()));
     spec.pre = preOverride;
+  }
   StatusOr<Tokenizer> tokenizer = Tokenizer::create(spec);
   if (!tokenizer)
     return tokenizer.status().at(plan.path());

@@ -2,6 +2,7 @@
 
 #include "kernels/KvCache.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/PlanFiles.h"
 #include "runtime/States.h"
 #include "runtime/base/OptionInfo.h"
 #include "runtime/base/ShellCommand.h"
@@ -176,16 +177,23 @@ OptionChange budgetOf(const fb::Plan &plan, int64_t pages) {
                                   uint64_t(stateBytes(plan)))};
 }
 
-/// The weights file of a plan, unless it is the one beside it that moec names.
+/// The weights file of a plan, unless it is the one beside it that moec names,
+/// or another plan's: a copy of a plan has the weights of the original.
 std::string otherWeights(const fb::Plan &plan, std::string_view planPath) {
   stdfs::path usual = stdfs::path(planPath).filename();
   if (usual.extension() == ".fb")
     usual.replace_extension();
   usual += ".weights";
-  for (uint32_t i = 0; i < count(plan.files()); ++i)
-    if (const fb::File &file = *plan.files()->Get(i);
-        file.kind() == fb::FileKind::Packed && text(file.path()) != usual)
-      return fromHere(planPath, text(file.path()));
+  for (uint32_t i = 0; i < count(plan.files()); ++i) {
+    const fb::File &file = *plan.files()->Get(i);
+    if (file.kind() != fb::FileKind::Packed || text(file.path()) == usual)
+      continue;
+    std::string path = fromHere(planPath, text(file.path()));
+    auto header = weightsHeader(path);
+    bool isOfAnother =
+        header && !otherOwner(*header, path, std::string(planPath)).empty();
+    return isOfAnother ? "" : path;
+  }
   return "";
 }
 } // namespace
@@ -208,10 +216,10 @@ std::string recompileHint(Suggestion suggestion, const fb::Plan &plan,
                        "command can be suggested, since {}",
                        suggestionText(suggestion), lost);
   std::string model = modelPath(plan, planPath, modelPaths);
-  std::string command = fmt::format(
-      "{}\n{}moec compile {}", suggestionText(suggestion),
-      model.empty() ? kRunWithModelLead : kRunLead,
-      model.empty() ? "MODEL" : shellPath(model));
+  std::string command =
+      fmt::format("{}\n{}moec compile {}", suggestionText(suggestion),
+                  model.empty() ? kRunWithModelLead : kRunLead,
+                  model.empty() ? "MODEL" : shellPath(model));
   for (const OptionChange &option : options) {
     command += fmt::format(" {}", option.name);
     if (OptionKind kind = findRow(option.name)->info.kind;

@@ -23,13 +23,14 @@ struct OptionChange {
   std::string value;
 };
 
-/// The end of a message: the suggestion's text, and a line with the command that
-/// makes a plan again, with the options that shaped it (Plan.options) but for
-/// `changes`, and without those at their defaults. It works from the current
-/// folder: `planPath` is how the plan was opened, `modelPaths` are the user's
-/// --model. Where the model file is neither given nor where the plan says, MODEL
-/// stands for it. Where a file that the options name is gone, or was a stream,
-/// it says so in place of the line. `plan` needs no verification beyond
+/// The end of a message: the suggestion's text, and a line with the command
+/// that makes a plan again, with the options that shaped it (Plan.options) but
+/// for `changes`, and without those at their defaults. It works from the
+/// current folder: `planPath` is how the plan was opened, `modelPaths` are the
+/// user's
+/// --model. Where the model file is neither given nor where the plan says,
+/// MODEL stands for it. Where a file that the options name is gone, or was a
+/// stream, it says so in place of the line. `plan` needs no verification beyond
 /// flatbuffers'.
 std::string recompileHint(Suggestion suggestion, const fb::Plan &plan,
                           std::string_view planPath,
@@ -50,8 +51,8 @@ std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
                        uint64_t rest, uint64_t weights, uint64_t available,
                        std::span<const std::string> modelPaths = {});
 
-/// The end of a message about a model that was given as a plan: the command that
-/// compiles it for this machine, into the current folder.
+/// The end of a message about a model that was given as a plan: the command
+/// that compiles it for this machine, into the current folder.
 std::string compileHint(const std::string &modelPath);
 
 } // namespace moert

@@ -4,7 +4,7 @@
 #define MOE_RUNTIME_SEQUENCE_H
 
 #include "runtime/StatePool.h"
-#include "runtime/base/Status.h"
+#include "runtime/base/OutputTarget.h"
 
 #include <atomic>
 #include <cstdint>
@@ -45,6 +45,9 @@ public:
 
   /// Writes tokens and cache to a file that Engine::restore() reads. Fails as
   /// OutputFile does.
+  Status save(OutputTarget target) const;
+  /// The same by Engine::outputRule(): an earlier session is replaced, and no
+  /// other file.
   Status save(const std::string &path) const;
 
   /// When set by another thread or a signal handler, steps of this sequence end

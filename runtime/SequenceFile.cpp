@@ -74,6 +74,13 @@ Status damaged(std::string_view how) {
 } // namespace
 
 Status Sequence::save(const std::string &path) const {
+  MOE_ASSIGN_OR_RETURN(OutputTarget target,
+                       engine_->outputRule(/*force=*/false, /*forceWord=*/"")
+                           .target(path, OutputKind::Session));
+  return save(std::move(target));
+}
+
+Status Sequence::save(OutputTarget target) const {
   const KvPages &pages = engine_->kvPages_;
   Header header;
   header.tokens = uint32_t(tokens_.size());
@@ -82,8 +89,9 @@ Status Sequence::save(const std::string &path) const {
   header.pages = pages_.size();
   if (state_ != StatePool::kNone)
     header.stateBytes = engine_->states_->bytes();
-  MOE_ASSIGN_OR_RETURN(OutputFile file,
-                       OutputFile::create(path, OutputFile::Content::Binary));
+  MOE_ASSIGN_OR_RETURN(
+      OutputFile file,
+      OutputFile::create(std::move(target), OutputFile::Content::Binary));
   Digest digest;
   auto write = [&](std::span<const uint8_t> part) {
     digest.add(part);
@@ -108,28 +116,36 @@ Status Sequence::save(const std::string &path) const {
   return file.commit();
 }
 
-Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
+/// Fails where `bytes` do not begin with the header of a sequence that was
+/// saved with this plan, whose pages of all caches have `pageBytes`.
+static Status checkHeader(std::span<const uint8_t> bytes, const Plan &plan,
+                          uint64_t pageBytes) {
   if (bytes.size() < sizeof(Header) ||
       std::memcmp(bytes.data(), Header().magic, sizeof(Header::magic)) != 0)
     return invalidPlan("is no saved sequence of moert");
-  Reader reader(bytes);
-  auto header = reader.take<Header>();
+  auto header = Reader(bytes).take<Header>();
   if (header.version != Header().version)
     return Status(StatusCode::WrongMachine,
                   fmt::format("has version {}, this moert reads version {}; "
                               "start the text again",
                               header.version, Header().version));
-  if (header.plan != plan_.fingerprint() ||
-      header.pageBytes != kvPages_.bytes())
-    return Status(StatusCode::WrongMachine,
-                  plan_.chosen() == 0
-                      ? fmt::format("was saved with another plan than {}; use "
-                                    "that plan, or start the text again",
-                                    plan_.path())
-                      : fmt::format("was saved with another plan or rung than "
-                                    "{} of {}; use that (--rung), or start the "
-                                    "text again",
-                                    plan_.rungName(), plan_.path()));
+  if (header.plan == plan.fingerprint() && header.pageBytes == pageBytes)
+    return Status::ok();
+  return Status(StatusCode::WrongMachine,
+                plan.chosen() == 0
+                    ? fmt::format("was saved with another plan than {}; use "
+                                  "that plan, or start the text again",
+                                  plan.path())
+                    : fmt::format("was saved with another plan or rung than "
+                                  "{} of {}; use that (--rung), or start the "
+                                  "text again",
+                                  plan.rungName(), plan.path()));
+}
+
+Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
+  MOE_RETURN_IF_ERROR(checkHeader(bytes, plan_, kvPages_.bytes()));
+  Reader reader(bytes);
+  auto header = reader.take<Header>();
   uint64_t pages =
       (uint64_t(header.tokens) + moek::kKvPage - 1) / moek::kKvPage;
   uint64_t stateBytes = states_ ? states_->bytes() : 0;
@@ -207,7 +223,21 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
 
 StatusOr<Sequence> Engine::restore(const std::string &path,
                                    SequenceOptions options) {
-  MOE_ASSIGN_OR_RETURN(std::string bytes, readInput(path));
+  // A sequence has at most the pages of the pool and one state.
+  uint64_t most = sizeof(Header) + sizeof(uint64_t) +
+                  uint64_t(context_) * sizeof(int32_t) +
+                  uint64_t(kvPagesOf(context_)) * kvPages_.bytes() +
+                  (states_ ? states_->bytes() : 0);
+  // Another plan's may be longer: what it is comes first.
+  auto checkStart = [&](std::string_view start) {
+    return checkHeader(
+               {reinterpret_cast<const uint8_t *>(start.data()), start.size()},
+               plan_, kvPages_.bytes())
+        .at(inputName(path));
+  };
+  constexpr uint64_t kStart = uint64_t(1) << 16; // that checkStart sees
+  MOE_ASSIGN_OR_RETURN(std::string bytes,
+                       readInput(path, std::max(most, kStart), checkStart));
   Sequence sequence(*this, options);
   MOE_RETURN_IF_ERROR(
       load({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()},

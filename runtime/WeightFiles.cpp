@@ -2,6 +2,7 @@
 
 #include "kernels/Layout.h"
 #include "runtime/PlanAccess.h"
+#include "runtime/PlanFiles.h"
 #include "runtime/Recompile.h"
 #include "runtime/base/Topology.h"
 #include "runtime/schema/WeightsFile.h"
@@ -27,34 +28,6 @@ Status checkPath(const stdfs::path &path) {
                          "absolute",
                          moert::quoted(path.string()));
   return Status::ok();
-}
-
-/// Where a relative path may lead: beside the plan, and beside what it is a
-/// link to.
-std::vector<stdfs::path> placesOf(const std::string &planPath,
-                                  const stdfs::path &recorded) {
-  // An absolute path replaces what it is appended to.
-  std::vector<stdfs::path> places = {stdfs::path(planPath).parent_path() /
-                                     recorded};
-  std::error_code error;
-  if (recorded.is_relative() && stdfs::is_symlink(planPath, error))
-    if (stdfs::path target = stdfs::canonical(planPath, error); !error)
-      places.push_back(target.parent_path() / recorded);
-  return places;
-}
-
-/// The names that the weights file `path` may have while it is replaced.
-std::vector<stdfs::path> stagedNames(const stdfs::path &path,
-                                     std::string_view headerHash) {
-  std::vector<stdfs::path> names = {stagedWeights(path, headerHash)};
-  std::error_code error;
-  if (stdfs::is_symlink(path, error))
-    // What it leads to need not be there.
-    if (stdfs::path target = stdfs::read_symlink(path, error); !error)
-      names.push_back(stagedWeights(
-          stdfs::weakly_canonical(path.parent_path() / target, error),
-          headerHash));
-  return names;
 }
 
 /// Takes the override meant for `file` from `paths`, if any.

@@ -107,8 +107,10 @@ moert_status moert_sequence_rewind(moert_sequence *sequence, int32_t position);
 moert_status moert_sequence_fork(moert_sequence *sequence,
                                  moert_sequence **fork);
 
-/* Writes tokens and cache to a file, and reads them back with the same plan:
- * INVALID_FILE for a damaged file, WRONG_MACHINE for another plan's. */
+/* Writes tokens and cache to a file, and reads them back with the same plan.
+ * Saving replaces an earlier saved sequence or an empty file; for any other
+ * file it fails with USAGE. Restoring fails with INVALID_FILE for a damaged
+ * file and with WRONG_MACHINE for another plan's. */
 moert_status moert_sequence_save(moert_sequence *sequence, const char *path);
 moert_status moert_sequence_restore(moert_engine *engine, const char *path,
                                     const moert_sequence_options *options,

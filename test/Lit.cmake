@@ -21,8 +21,8 @@ add_test(NAME lit-nightly
 set_tests_properties(lit-nightly PROPERTIES LABELS nightly TIMEOUT 3600)
 
 # What lit runs briefly, at length: every string of a model and a plan hostile,
-# kills and failures at each system call of a recompilation, and runs beside
-# recompilations.
+# kills and failures at each system call of a recompilation, runs beside
+# recompilations, and random sequences of commands.
 add_test(NAME escapes-nightly
   COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/tools/escapes.py --bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
     --model ${PROJECT_SOURCE_DIR}/models/tiny-kjv/tiny-kjv-q4_k_m.gguf --work ${CMAKE_CURRENT_BINARY_DIR}/escapes)
@@ -41,3 +41,7 @@ add_test(NAME pair-race-nightly
     --work ${CMAKE_CURRENT_BINARY_DIR}/pair-race --runs 1000 --compilers 2
     --first "--target native --weights pack --mla factored" --second "--target native --weights pack --mla folded")
 set_tests_properties(pair-race-nightly PROPERTIES LABELS nightly TIMEOUT 3600)
+add_test(NAME replaced-nightly
+  COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/e2e/replaced.py --bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}
+    --data ${CMAKE_CURRENT_SOURCE_DIR}/data/unit --work ${CMAKE_CURRENT_BINARY_DIR}/replaced --sequences 500 --seed 2)
+set_tests_properties(replaced-nightly PROPERTIES LABELS nightly TIMEOUT 3600)

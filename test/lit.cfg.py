@@ -1,6 +1,7 @@
 """Tests of what the tools print: dialects, passes, models, compile, e2e."""
 import ctypes
 import glob
+import importlib.util
 import mmap
 import json
 import os
@@ -76,11 +77,22 @@ def has_gguf():
         return False
 
 
+# Whether a model of tools/get-model.sh is in the build folder, or could be fetched
+# into it just now.
+def fetches(name):
+    return subprocess.run([config.source_dir + "/tools/get-model.sh", name, config.build_dir + "/fetched"],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
 # What takes minutes: `ctest -L nightly`.
 if lit_config.params.get("nightly"):
     config.available_features.add("nightly")
     if has_gguf():
         config.available_features.add("gguf-python")
+    # The PyPI package xllamacpp, which brings llama.cpp to compare with.
+    if importlib.util.find_spec("xllamacpp"):
+        config.available_features.add("xllamacpp")
+        config.available_features.update(filter(fetches, ("smollm2", "gemma3")))
 
 # Where there may be a GPU, what is measured depends on it.
 if os.path.exists("/dev/nvidiactl"):
@@ -129,6 +141,7 @@ if config.sanitized:
 config.substitutions += [
     # The tools, for a test's own script.
     ("%bin", config.bin_dir),
+    ("%fetched", config.build_dir + "/fetched"),
     ("%data", config.source_dir + "/test/data"),
     ("%models", config.source_dir + "/models"),
     ("%nvrtc", nvrtc or "no-nvrtc"),

@@ -81,7 +81,8 @@ void writeCached(const std::string &folder, const std::string &path,
                   image.sharedBytes, image.cubin.size(), image.ptx.size());
   text += image.cubin;
   text += image.ptx;
-  (void)moert::writeOutput(path, text, moert::OutputFile::Content::Binary);
+  (void)moert::writeOutput(moert::OutputTarget::ofCache(path), text,
+                           moert::OutputFile::Content::Binary);
 }
 
 std::vector<std::string> optionsOf(const moek::cuda::KernelSpec &spec) {

@@ -103,8 +103,8 @@ StatusOr<Nvrtc> Nvrtc::openAmong(const std::vector<std::string> &libraries) {
             moert::suggest(
                 moert::Suggestion::InstallNvrtc,
                 "python3 -m pip install --no-deps --target " +
-                moert::shellPath(moert::userCacheFolder() + "/nvrtc") +
-                " nvidia-cuda-nvrtc"));
+                    moert::shellPath(moert::userCacheFolder() + "/nvrtc") +
+                    " nvidia-cuda-nvrtc"));
   return from(std::move(api), "libnvrtc");
 }
 

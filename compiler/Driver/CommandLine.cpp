@@ -2,7 +2,6 @@
 
 #include "compiler/Serialize/WeightsWriter.h"
 #include "runtime/base/OptionWord.h"
-#include "runtime/base/ShellCommand.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -92,7 +91,8 @@ bool hasName(std::string_view list, std::string_view name) {
 
 /// Calls `add(info, value)` for every value of every option that the request
 /// sets and no other that it sets excludes.
-template <class Add> void visitSetOptions(const CompileRequest &request, Add add) {
+template <class Add>
+void visitSetOptions(const CompileRequest &request, Add add) {
   const CompileRequest defaults;
   std::vector<OptionInfo> set;
   visitOptions([&](const OptionInfo &info, auto member) {
@@ -114,35 +114,55 @@ template <class Add> void visitSetOptions(const CompileRequest &request, Add add
 
 std::string commandLine(const CompileRequest &request) {
   std::string line = "moec compile " + moert::shellPath(request.model);
-  visitSetOptions(request, [&](const OptionInfo &info, const std::string &value) {
-    if (longName(info) == longName(options::output))
-      return; // comes last
-    line += " " + std::string(longName(info));
-    if (info.kind != OptionKind::Flag)
-      line += " " + shellValue(info, value);
-  });
+  visitSetOptions(request,
+                  [&](const OptionInfo &info, const std::string &value) {
+                    if (longName(info) == longName(options::output))
+                      return; // comes last
+                    line += " " + std::string(longName(info));
+                    if (info.kind != OptionKind::Flag)
+                      line += " " + shellValue(info, value);
+                  });
   if (!request.output.empty())
     line += " -o " + shellValue(options::output, request.output);
   return line;
 }
 
+bool canRunAgain(const CompileRequest &request) {
+  bool readsStream = false;
+  visitSetOptions(
+      request, [&](const OptionInfo &info, const std::string &value) {
+        std::error_code ignored;
+        readsStream |= info.kind == OptionKind::Path &&
+                       (info.use & moert::kRecorded) &&
+                       !std::filesystem::is_regular_file(value, ignored);
+      });
+  return !readsStream;
+}
+
+std::string requestLine(moert::Suggestion suggestion,
+                        const CompileRequest &request) {
+  return canRunAgain(request) ? moert::runLine(suggestion, commandLine(request))
+                              : std::string();
+}
+
 StatusOr<std::string> recordedOptions(const CompileRequest &request) {
   std::vector<std::string> words;
   moert::Status status;
-  visitSetOptions(request, [&](const OptionInfo &info, const std::string &value) {
-    if (!(info.use & moert::kRecorded))
-      return;
-    words.push_back(std::string(longName(info)));
-    if (info.kind == OptionKind::Flag)
-      return;
-    StatusOr<std::string> recorded = info.kind == OptionKind::Path
-                                         ? recordedFile(value, request)
-                                         : StatusOr<std::string>(value);
-    if (recorded)
-      words.push_back(moert::shellWord(*recorded));
-    else
-      status = recorded.status();
-  });
+  visitSetOptions(
+      request, [&](const OptionInfo &info, const std::string &value) {
+        if (!(info.use & moert::kRecorded))
+          return;
+        words.push_back(std::string(longName(info)));
+        if (info.kind == OptionKind::Flag)
+          return;
+        StatusOr<std::string> recorded = info.kind == OptionKind::Path
+                                             ? recordedFile(value, request)
+                                             : StatusOr<std::string>(value);
+        if (recorded)
+          words.push_back(moert::shellWord(*recorded));
+        else
+          status = recorded.status();
+      });
   MOE_RETURN_IF_ERROR(status);
   return fmt::format("{}", fmt::join(words, " "));
 }

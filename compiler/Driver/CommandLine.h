@@ -5,6 +5,7 @@
 
 #include "compiler/Driver/Driver.h"
 #include "compiler/Driver/OptionTable.h"
+#include "runtime/base/ShellCommand.h"
 
 namespace moec {
 
@@ -29,10 +30,18 @@ std::string optionWord(const moert::OptionInfo &info,
 /// option that is not at its default.
 std::string commandLine(const CompileRequest &request);
 
-/// The options that shaped a plan (kRecorded) and are not at their defaults, for
-/// the plan file: words for a shell, from which moert makes the command that
-/// compiles the plan again (runtime/Recompile.h). Paths are recorded as those of
-/// model files are; a stream, which cannot be read again, as "-".
+/// The line of a message that suggests the request's command (runtime/base/
+/// ShellCommand.h); "" where that would read a stream, which has been read.
+std::string requestLine(moert::Suggestion suggestion,
+                        const CompileRequest &request);
+
+/// Whether the command can be pasted: no input of it is a stream.
+bool canRunAgain(const CompileRequest &request);
+
+/// The options that shaped a plan (kRecorded) and are not at their defaults,
+/// for the plan file: words for a shell, from which moert makes the command
+/// that compiles the plan again (runtime/Recompile.h). Paths are recorded as
+/// those of model files are; a stream, which cannot be read again, as "-".
 moert::StatusOr<std::string> recordedOptions(const CompileRequest &request);
 
 /// Where the request's plan goes.

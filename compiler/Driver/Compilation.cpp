@@ -5,6 +5,7 @@
 #include "compiler/Driver/ModuleRules.h"
 #include "compiler/Driver/PlacedRules.h"
 #include "compiler/Driver/RouterProfile.h"
+#include "compiler/Import/PreTokenizerFit.h"
 #include "compiler/Import/TokenizerMetadata.h"
 #include "compiler/Machine/Targets/TargetAttr.h"
 #include "compiler/Serialize/KernelImages.h"
@@ -27,6 +28,7 @@
 #include "runtime/base/ShellCommand.h"
 #include "runtime/base/Text.h"
 #include "runtime/base/UserCache.h"
+#include "runtime/text/PreTokenizer.h"
 #include "runtime/text/Tokenizer.h"
 
 #include <algorithm>
@@ -52,18 +54,18 @@ void loadDialects(mlir::MLIRContext &context) {
 }
 
 namespace {
-/// Sets an option of the pipeline from the user's; a Usage error for a word that
-/// is none of the option's.
+/// Sets an option of the pipeline from the user's; a Usage error for a word
+/// that is none of the option's.
 template <class T, class Given>
 Status setOption(mlir::moe::PipelineOption<T> &option,
                  const moert::OptionInfo &info, const Given &given) {
   if constexpr (std::is_enum_v<T>) {
     if (mlir::failed(option.setWord(given)))
-      return Status(
-          StatusCode::Usage,
-          fmt::format("{}: expected one of {}; found {}", longName(info),
-                      fmt::join(moert::wordsOf(info), ", "),
-                      moert::quoted(given)));
+      return Status(StatusCode::Usage,
+                    fmt::format("{}: expected one of {}; found {}",
+                                longName(info),
+                                fmt::join(moert::wordsOf(info), ", "),
+                                moert::quoted(given)));
   } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
     for (const std::string &value : given)
       option.push_back(value);
@@ -115,21 +117,24 @@ std::string textOf(mlir::ModuleOp module) {
 
 namespace {
 /// To a file or, for "-", to the report.
-Status writeText(std::string text, CompileReport &report) {
+Status writeText(std::string text, Emit emit, const moert::OutputRule &rule,
+                 CompileReport &report) {
   if (report.output == "-") {
     report.text = std::move(text);
     return Status::ok();
   }
-  return moert::writeOutput(report.output, text);
+  MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
+                       rule.target(report.output, outputKindOf(emit)));
+  return moert::writeOutput(std::move(target), text);
 }
 
 /// Builds and runs pipelines over one module, with one log for all of them.
 class PassRunner {
 public:
   PassRunner(mlir::ModuleOp module, const std::string &dumpFolder,
-             const moert::InputSet &inputs)
+             const moert::OutputRule &rule)
       : module_(module),
-        log_(module.getContext()), state_{inputs, "", dumpFolder, 0, {}} {}
+        log_(module.getContext()), state_{rule, "", dumpFolder, 0, {}} {}
 
   template <typename Build> Status run(Build build) {
     mlir::PassManager manager(module_.getContext());
@@ -152,10 +157,13 @@ private:
   Status dumpRemarks() const {
     if (state_.dumpFolder.empty())
       return Status::ok();
-    std::string text;
+    std::string text(moert::kRemarksHeader);
     for (const std::string &remark : log_.remarks())
       text += remark + "\n";
-    return moert::writeOutput(state_.dumpFolder + "/remarks.txt", text);
+    MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
+                         state_.rule.target(state_.dumpFolder + "/remarks.txt",
+                                            moert::OutputKind::Remarks));
+    return moert::writeOutput(std::move(target), text);
   }
 
   mlir::ModuleOp module_;
@@ -205,6 +213,56 @@ std::string outputOf(const CompileRequest &request) {
   return request.emit == Emit::Fb ? "plan.fb" : "-";
 }
 
+moert::OutputKind outputKindOf(Emit emit) {
+  switch (emit) {
+  case Emit::Fb:
+  case Emit::Forecast:
+    return moert::OutputKind::Plan;
+  case Emit::Rules:
+    return moert::OutputKind::Rules;
+  case Emit::Moe:
+  case Emit::Placed:
+  case Emit::Plan:
+    break;
+  }
+  return moert::OutputKind::IrText;
+}
+
+namespace {
+/// What to do about a tokenizer that there is no way to use.
+std::string idsAlone(CompileRequest request) {
+  request.noTokenizer = true;
+  request.pre.clear();
+  using enum moert::Suggestion;
+  return "; " + moert::suggestionText(TokenIdsAlone) +
+         requestLine(TokenIdsAlone, request);
+}
+
+/// What to do about a pre-tokenizer that is not supported: the one that its
+/// name misspells, or whose rules the vocabulary was made with.
+std::string otherRules(const CompileRequest &request, const GgufModel &model) {
+  std::string_view name = request.pre;
+  if (name.empty())
+    if (auto own = model.getString("tokenizer.ggml.pre"))
+      name = own->value_or("");
+  CompileRequest other = request;
+  if (auto meant = moert::PreTokenizer::meantName(name)) {
+    other.pre = *meant;
+    return requestLine(moert::Suggestion::MeantPreTokenizer, other);
+  }
+  // Who names one may want the list.
+  std::string known =
+      request.pre.empty() ? "" : "; " + moert::PreTokenizer::knownNames();
+  std::optional<std::string_view> fits = fittingPreTokenizer(model);
+  if (!fits)
+    return known + idsAlone(request);
+  other.pre = *fits;
+  using enum moert::Suggestion;
+  return known + "; " + moert::suggestionText(FittingPreTokenizer, *fits) +
+         requestLine(FittingPreTokenizer, other);
+}
+} // namespace
+
 Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
                       mlir::ModuleOp module) {
   if (!model.find("tokenizer.ggml.tokens"))
@@ -228,14 +286,9 @@ Status checkTokenizer(const CompileRequest &request, const GgufModel &model,
                                 vocab.getInt()));
   if (status.isOk())
     return status;
-  CompileRequest idsAlone = request;
-  idsAlone.noTokenizer = true;
-  idsAlone.pre.clear();
-  return Status(
-      status.code(),
-      fmt::format("{}; {}", status.message(),
-                  moert::suggest(moert::Suggestion::TokenIdsAlone,
-                                 commandLine(idsAlone))));
+  return Status(status.code(),
+                status.message() +
+                    (spec ? idsAlone(request) : otherRules(request, model)));
 }
 
 namespace {
@@ -251,40 +304,63 @@ std::vector<std::string> tensorsOf(mlir::ModuleOp module) {
   return texts;
 }
 
-/// Whether the plan's device list has what moert does not drive yet.
-bool usesGpu(const TargetDesc &target) {
-  return std::ranges::any_of(target.devices, [](const DeviceDesc &device) {
-    return device.kind == DeviceKind::Cuda;
-  });
+/// Whether a GPU of the target has something to do. moert runs a plan whose
+/// GPUs have nothing on machines without one.
+bool usesGpu(mlir::plan::ProgramOp program) {
+  return llvm::any_of(program.getBody().getOps<mlir::plan::DeviceOp>(),
+                      [](mlir::plan::DeviceOp device) {
+                        return device.getKind() ==
+                                   mlir::plan::DeviceKind::Cuda &&
+                               device.getArenaBytes() > 0;
+                      });
 }
 
 /// What to do on a disk without room for weights.
 std::string withoutPacking(const CompileRequest &request, const Given &given) {
   CompileRequest reference = request;
   reference.weights = "reference";
-  return compiles(reference, given)
-             ? moert::suggest(moert::Suggestion::WithoutPacking,
-                              commandLine(reference))
-             : "write to another disk";
+  using enum moert::Suggestion;
+  return compiles(reference, given) ? moert::suggestionText(WithoutPacking) +
+                                          requestLine(WithoutPacking, reference)
+                                    : "write to another disk";
 }
 
-} // namespace
-
-Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
-                 const CompileRequest &request, const Given &given,
-                 CompileReport &report) {
-  PlaceWeightsOptions options;
-  MOE_ASSIGN_OR_RETURN(options.paths,
-                       PairPaths::resolve(report.output, request.weightsFile));
+/// The options refer to the arguments.
+StatusOr<PlaceWeightsOptions> placeOptions(const CompileRequest &request,
+                                           const Given &given) {
+  MOE_ASSIGN_OR_RETURN(
+      PairPaths paths,
+      PairPaths::resolve(outputOf(request), request.weightsFile));
+  PlaceWeightsOptions options{std::move(paths), given.rule};
   options.all = request.weights == "pack";
   options.progress = request.progress;
   options.withoutSpace = [&] { return withoutPacking(request, given); };
   if (request.checksums != "auto")
     options.checksums = request.checksums == "full";
+  return options;
+}
+
+} // namespace
+
+Status checkPair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+                 const CompileRequest &request, const Given &given) {
+  MOE_ASSIGN_OR_RETURN(PlaceWeightsOptions options,
+                       placeOptions(request, given));
+  return checkWeightsPlace(programs, options);
+}
+
+Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+                 const CompileRequest &request, const Given &given,
+                 CompileReport &report) {
+  MOE_ASSIGN_OR_RETURN(PlaceWeightsOptions options,
+                       placeOptions(request, given));
   MOE_ASSIGN_OR_RETURN(PlacedWeights placed, placeWeights(programs, options));
   MOE_ASSIGN_OR_RETURN(report.plan, serializePlan(programs));
+  MOE_ASSIGN_OR_RETURN(
+      moert::OutputTarget target,
+      given.rule.target(report.output, outputKindOf(request.emit)));
   MOE_ASSIGN_OR_RETURN(moert::OutputFile plan,
-                       startPlan(report.plan, report.output));
+                       startPlan(report.plan, std::move(target)));
   std::string before = weightsOfOldPlan(options.paths);
   if (placed.file) {
     report.packed = options.paths.weights;
@@ -293,8 +369,8 @@ Status writePair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
     report.notes.push_back("nothing was packed, so there is no " +
                            moert::shellPath(request.weightsFile));
   }
-  MOE_RETURN_IF_ERROR(
-      commitPair(options.paths, std::move(plan), std::move(placed.file)));
+  MOE_RETURN_IF_ERROR(commitPair(options.paths, given.rule, std::move(plan),
+                                 std::move(placed.file)));
   std::error_code error;
   if (!before.empty() &&
       !std::filesystem::equivalent(before, report.packed, error))
@@ -325,7 +401,7 @@ Status compileKernels(mlir::plan::ProgramOp program,
 StatusOr<Lowered> lower(mlir::MLIRContext &context,
                         const CompileRequest &request, const Given &given,
                         std::optional<PassFailure> &failed) {
-  const auto &[model, target, inputs] = given;
+  const auto &[model, target, rule] = given;
   Lowered lowered;
   CompileReport &report = lowered.report;
   mlir::OwningOpRef<mlir::ModuleOp> &module = lowered.module;
@@ -335,11 +411,9 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
                           request.context ? request.context : kDefaultContext));
   report.notes = target.notes;
   if (request.emit == Emit::Moe) {
-    MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
+    MOE_RETURN_IF_ERROR(writeText(textOf(*module), request.emit, rule, report));
     return lowered;
   }
-  if (usesGpu(target))
-    report.notes.emplace_back(moert::kGpuPlanNote);
   if (request.emit == Emit::Fb && !request.noTokenizer)
     MOE_RETURN_IF_ERROR(checkTokenizer(request, model, *module));
 
@@ -349,7 +423,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   MOE_RETURN_IF_ERROR(fillOptions(request, positions, options));
   if (!request.rulesFile.empty()) {
     MOE_ASSIGN_OR_RETURN(ModuleRules rules,
-                         readModuleRules(request.rulesFile,
+                         readModuleRules(*request.texts, request.rulesFile,
                                          model.architecture(),
                                          tensorsOf(*module), target,
                                          request.allowUnmatchedRules));
@@ -359,7 +433,8 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   }
   if (!request.routerProfile.empty()) {
     MOE_ASSIGN_OR_RETURN(RouterProfile profile,
-                         readRouterProfile(request.routerProfile,
+                         readRouterProfile(*request.texts,
+                                           request.routerProfile,
                                            request.maxDroppedMass, *module));
     if (request.maxDroppedMass > 0)
       for (int64_t count : profile.counts)
@@ -368,7 +443,7 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
     if (request.weights != "reference")
       setFrequencies(profile, *module);
   }
-  PassRunner runner(*module, request.dumpFolder, inputs);
+  PassRunner runner(*module, request.dumpFolder, rule);
   Status placed = runner.run([&](mlir::PassManager &manager) {
     mlir::moe::buildCompilePipeline(manager, options);
   });
@@ -384,12 +459,11 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
     std::ranges::move(notesOf(*module), std::back_inserter(report.notes));
     MOE_RETURN_IF_ERROR(writeText(
         request.emit == Emit::Rules ? placedRules(*module) : textOf(*module),
-        report));
+        request.emit, rule, report));
     return lowered;
   }
 
-  MOE_ASSIGN_OR_RETURN(std::string userOptions,
-                       recordedOptions(request));
+  MOE_ASSIGN_OR_RETURN(std::string userOptions, recordedOptions(request));
   MOE_RETURN_IF_ERROR(runner.run([&](mlir::PassManager &manager) {
     mlir::plan::PlanPipelineOptions options;
     options.userOptions = userOptions;
@@ -397,13 +471,15 @@ StatusOr<Lowered> lower(mlir::MLIRContext &context,
   }));
   if (request.verbose)
     report.remarks = collapseLayers(runner.log().remarks());
+  MOE_ASSIGN_OR_RETURN(std::vector<mlir::plan::ProgramOp> programs,
+                       programsOf(*module));
+  if (usesGpu(programs.front()))
+    report.notes.emplace_back(moert::kGpuPlanNote);
   if (request.emit == Emit::Plan) {
-    MOE_RETURN_IF_ERROR(writeText(textOf(*module), report));
+    MOE_RETURN_IF_ERROR(writeText(textOf(*module), request.emit, rule, report));
     return lowered;
   }
 
-  MOE_ASSIGN_OR_RETURN(std::vector<mlir::plan::ProgramOp> programs,
-                       programsOf(*module));
   if (request.emit == Emit::Forecast)
     report.forecast = forecastOf(programs.front());
   else
@@ -419,8 +495,9 @@ StatusOr<CompileReport> compileFor(const CompileRequest &request,
   MOE_ASSIGN_OR_RETURN(Lowered one, lower(context, request, given, failed));
   if (!one.program)
     return std::move(one.report);
-  MOE_RETURN_IF_ERROR(
-      addTokenizer(one.program, given.model, !request.noTokenizer, request.pre));
+  MOE_RETURN_IF_ERROR(checkPair(one.program, request, given));
+  MOE_RETURN_IF_ERROR(addTokenizer(one.program, given.model,
+                                   !request.noTokenizer, request.pre));
   MOE_RETURN_IF_ERROR(compileKernels(one.program, request));
   MOE_RETURN_IF_ERROR(writePair(one.program, request, given, one.report));
   std::ranges::move(notesOf(one.program), std::back_inserter(one.report.notes));

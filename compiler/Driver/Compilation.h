@@ -13,7 +13,7 @@
 #include "dialects/plan/Plan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "runtime/base/InputSet.h"
+#include "runtime/OutputRule.h"
 
 namespace moec {
 
@@ -21,7 +21,7 @@ namespace moec {
 struct Given {
   const GgufModel &model;
   TargetDesc target;
-  const moert::InputSet &inputs; ///< What must not be written to.
+  const moert::OutputRule &rule; ///< What outputs may replace.
 };
 
 /// What made a pass fail, and the context that it was asked for.
@@ -53,6 +53,9 @@ std::vector<std::string> notesOf(mlir::plan::ProgramOp program);
 /// Where a request's result goes.
 std::string outputOf(const CompileRequest &request);
 
+/// What is written there.
+moert::OutputKind outputKindOf(Emit emit);
+
 moert::Status makeFolder(const std::string &path);
 
 /// Does with the vocabulary what moert will do, before hours of packing. A file
@@ -66,6 +69,12 @@ moert::StatusOr<Lowered> lower(mlir::MLIRContext &context,
                                const CompileRequest &request,
                                const Given &given,
                                std::optional<PassFailure> &failed);
+
+/// Whether there is room for the weights that writePair() would write, and
+/// whether they may be where they would be: before kernels are compiled, which
+/// takes long too.
+moert::Status checkPair(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+                        const CompileRequest &request, const Given &given);
 
 /// Compiles what GPUs of the plan run.
 moert::Status compileKernels(mlir::plan::ProgramOp program,

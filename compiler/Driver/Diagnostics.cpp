@@ -24,6 +24,7 @@ std::optional<StatusCode> userFailureOf(std::string_view pass) {
   static constexpr std::pair<std::string_view, StatusCode> meanings[] = {
       {"moe-choose-kv-types", StatusCode::Usage},
       {"moe-size-caches", StatusCode::DoesNotFit},
+      {"moe-choose-nodes", StatusCode::Usage},
       {"moe-absorb-mla", StatusCode::Usage},
       {"moe-reduce-experts", StatusCode::Usage},
       {"moe-defer-experts", StatusCode::Usage},
@@ -154,9 +155,10 @@ void PassLog::runAfterPass(mlir::Pass *pass, mlir::Operation *op) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   op->print(stream);
-  state_.dumpStatus = state_.inputs.refuse(path);
-  if (state_.dumpStatus.isOk())
-    state_.dumpStatus = moert::writeOutput(path, text);
+  auto target = state_.rule.target(path, moert::OutputKind::IrText);
+  state_.dumpStatus = target.isOk()
+                          ? moert::writeOutput(*std::move(target), text)
+                          : target.status();
 }
 
 void PassLog::runAfterPassFailed(mlir::Pass *pass, mlir::Operation *) {

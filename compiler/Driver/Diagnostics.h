@@ -5,7 +5,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassInstrumentation.h"
-#include "runtime/base/InputSet.h"
+#include "runtime/OutputRule.h"
 
 #include <string>
 #include <vector>
@@ -62,7 +62,7 @@ class PassLog : public mlir::PassInstrumentation {
 public:
   /// `state` outlives the pass manager that owns the instrumentation.
   struct State {
-    const moert::InputSet &inputs; ///< Not to be written to.
+    const moert::OutputRule &rule; ///< What dumps may replace.
     std::string failedPass;
     std::string dumpFolder; ///< Empty for no dumps; exists.
     unsigned passes = 0;

@@ -17,22 +17,32 @@ using moert::StatusOr;
 namespace moec {
 
 namespace {
-/// What must not be written to.
-moert::InputSet inputsOf(const CompileRequest &request,
+/// What the outputs of a request may replace.
+moert::OutputRule ruleOf(const CompileRequest &request,
                          const GgufModel &model) {
-  moert::InputSet inputs;
+  moert::OutputRule rule(request.force);
   for (const std::string &path : model.paths())
-    inputs.add("the model", path);
-  if (!request.targetFile.empty())
-    inputs.add("the target file", request.targetFile);
-  if (!request.routerProfile.empty())
-    inputs.add("the router profile", request.routerProfile);
-  return inputs;
+    rule.addInput("the model", path);
+  for (const auto &[role, path] :
+       {std::pair("the target file", request.targetFile),
+        std::pair("the router profile", request.routerProfile),
+        std::pair("the file of rules", request.rulesFile),
+        std::pair("the compiler of kernels", request.nvrtc)})
+    if (!path.empty())
+      rule.addInput(role, path);
+  for (const moert::InputTexts::Text &text : request.texts->all())
+    rule.addInput(text.role, text.path);
+  return rule;
 }
 
 StatusOr<TargetDesc> wholeTargetOf(const CompileRequest &request) {
-  if (!request.targetFile.empty())
-    return loadTargetFile(request.targetFile);
+  if (!request.targetFile.empty()) {
+    MOE_ASSIGN_OR_RETURN(const std::string *text,
+                         request.texts->read("the target file",
+                                             request.targetFile,
+                                             kMostTargetBytes));
+    return parseTarget(*text, request.targetFile);
+  }
   StatusOr<TargetDesc> target =
       resolveTarget(request.target, request.measuring);
   if (request.measuring)
@@ -42,6 +52,15 @@ StatusOr<TargetDesc> wholeTargetOf(const CompileRequest &request) {
 
 StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
   MOE_ASSIGN_OR_RETURN(TargetDesc target, wholeTargetOf(request));
+  if (!request.gpuArchs.empty() &&
+      llvm::none_of(target.devices, [](const DeviceDesc &device) {
+        return device.kind == DeviceKind::Cuda;
+      }))
+    return moert::Status(
+        moert::StatusCode::Usage,
+        "target " + target.name +
+            " has no GPU that kernels could be compiled for; leave "
+            "--gpu-arch out");
   if (request.vramLimit)
     MOE_RETURN_IF_ERROR(
         limitMemory(target, DeviceKind::Cuda, uint64_t(request.vramLimit)));
@@ -54,13 +73,15 @@ StatusOr<TargetDesc> targetOf(const CompileRequest &request) {
 
 StatusOr<CompileReport> compileModel(const CompileRequest &request) {
   MOE_ASSIGN_OR_RETURN(GgufModel model, GgufModel::open(request.model));
-  moert::InputSet inputs = inputsOf(request, model);
-  MOE_RETURN_IF_ERROR(inputs.refuse(outputOf(request)));
+  const moert::OutputRule rule = ruleOf(request, model);
+  if (request.emit != Emit::Forecast)
+    MOE_RETURN_IF_ERROR(
+        rule.target(outputOf(request), outputKindOf(request.emit)).status());
   MOE_ASSIGN_OR_RETURN(TargetDesc target, targetOf(request));
   if (!request.dumpFolder.empty())
     MOE_RETURN_IF_ERROR(makeFolder(request.dumpFolder));
 
-  const Given given{model, std::move(target), inputs};
+  const Given given{model, std::move(target), rule};
   if (!request.ladder.empty())
     return compileLadder(request, given);
   std::optional<PassFailure> failed;
@@ -73,10 +94,8 @@ StatusOr<CompileReport> compileModel(const CompileRequest &request) {
       [&](const CompileRequest &near) { return compiles(near, given); });
   if (!remedy)
     return report;
-  failure.fix = remedy->change;
-  return Status(failure.code, failure.status().message() +
-                                  moert::runLine(moert::Suggestion::NearestRequest,
-                                                 commandLine(remedy->request)));
+  failure.fix = remedy->change();
+  return Status(failure.code, failure.status().message() + remedy->line());
 }
 
 StatusOr<std::vector<std::string>> checkModel(const GgufModel &model) {
@@ -104,15 +123,16 @@ StatusOr<std::string> inspectPlan(const std::string &path, uint32_t rung) {
   return textOf(*module);
 }
 
-Status assemblePlan(const std::string &textPath, const std::string &output) {
+Status assemblePlan(const std::string &textPath, const std::string &output,
+                    bool force) {
   mlir::MLIRContext context;
   loadDialects(context);
   DiagnosticLog log(&context);
-  moert::InputSet inputs;
-  inputs.add("the text", textPath);
-  MOE_RETURN_IF_ERROR(inputs.refuse(output));
-  constexpr uint64_t most = uint64_t(4) << 30; // several times a plan's limit
-  MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(textPath, most));
+  moert::OutputRule rule(force);
+  rule.addInput("the text", textPath);
+  MOE_RETURN_IF_ERROR(rule.target(output, moert::OutputKind::Plan).status());
+  MOE_ASSIGN_OR_RETURN(std::string text,
+                       moert::readInput(textPath, moert::kMostTextBytes));
   std::string name = moert::inputName(textPath);
   MOE_RETURN_IF_ERROR(checkPlanText(name, text));
   auto module = mlir::parseSourceString<mlir::ModuleOp>(
@@ -121,7 +141,13 @@ Status assemblePlan(const std::string &textPath, const std::string &output) {
     return log.parseFailure(name);
   MOE_ASSIGN_OR_RETURN(std::vector<mlir::plan::ProgramOp> programs,
                        programsOf(*module));
-  return writePlan(programs, output);
+  for (mlir::plan::ProgramOp program : programs)
+    for (auto file : program.getBody().getOps<mlir::plan::FileOp>())
+      rule.addNeededFile("a file that the plan needs,", output,
+                         file.getPath().str());
+  MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
+                       rule.target(output, moert::OutputKind::Plan));
+  return writePlan(programs, std::move(target));
 }
 
 } // namespace moec

@@ -6,10 +6,11 @@
 #include "compiler/Driver/Forecast.h"
 #include "compiler/Driver/Ladder.h"
 #include "compiler/Import/GgufFile.h"
-#include "runtime/base/Status.h"
+#include "runtime/base/InputTexts.h"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct CompileRequest {
   std::string model;
 #define MOE_OPTION(field, Type, fallback, ...) Type field = fallback;
 #include "compiler/Driver/Options.def"
+  /// What was read for this request and is read for it, each input once.
+  std::shared_ptr<moert::InputTexts> texts =
+      std::make_shared<moert::InputTexts>();
   /// Called with what takes long (packing weights), and the bytes of it done so
   /// far and in all; false gives up. May be empty.
   std::function<bool(const char *what, uint64_t done, uint64_t total)> progress;
@@ -70,7 +74,7 @@ moert::StatusOr<std::string> inspectPlan(const std::string &path,
 
 /// Text of the plan dialect to a plan file; the inverse of inspectPlan.
 moert::Status assemblePlan(const std::string &textPath,
-                           const std::string &output);
+                           const std::string &output, bool force = false);
 
 } // namespace moec
 

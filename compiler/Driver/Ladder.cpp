@@ -152,7 +152,7 @@ std::optional<Remedy> mendRung(const CompileRequest &request, size_t index,
   }
   if (index == 0 || failed.failure.code != StatusCode::DoesNotFit)
     return std::nullopt;
-  Remedy without{"it fits without this rung", request};
+  Remedy without{moert::Suggestion::FitsWithoutRung, request, ""};
   without.request.ladder = withoutFrom(request.ladder, index);
   return without;
 }
@@ -180,11 +180,10 @@ Status rungFailure(const CompileRequest &request, size_t index,
   }
   if (!where || !compiles(fixed, *where))
     return Status(status).at(place);
-  failed->failure.fix = remedy->change;
+  failed->failure.fix = remedy->change();
   return Status(status.code(), place + ": " +
                                    failed->failure.status().message() +
-                                   moert::runLine(moert::Suggestion::NearestRequest,
-                                                  commandLine(fixed)));
+                                   remedy->line());
 }
 
 /// What is said of every rung once, the rest with the rung's number.
@@ -245,6 +244,7 @@ StatusOr<CompileReport> compileLadder(const CompileRequest &request,
   });
   for (Lowered &rung : rungs)
     programs.push_back(rung.program);
+  MOE_RETURN_IF_ERROR(checkPair(programs, request, given));
   std::vector<std::vector<std::string>> notes, remarks;
   for (Lowered &rung : rungs) {
     // For its notes; the file has the vocabulary once.

@@ -3,7 +3,6 @@
 #include "compiler/Driver/ModuleNames.h"
 #include "llvm/ADT/StringRef.h"
 #include "passes/moe/NamePattern.h"
-#include "runtime/base/ReadInput.h"
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Text.h"
 
@@ -187,9 +186,11 @@ public:
       : path(path), document(path), architecture(architecture), target(target) {
   }
 
-  StatusOr<ModuleRules> read(const Names &tensors, bool allowUnmatched) {
-    MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, kMostBytes));
-    MOE_RETURN_IF_ERROR(document.load(text));
+  StatusOr<ModuleRules> read(moert::InputTexts &texts, const Names &tensors,
+                             bool allowUnmatched) {
+    MOE_ASSIGN_OR_RETURN(const std::string *text,
+                         texts.read("the file of rules", path, kMostBytes));
+    MOE_RETURN_IF_ERROR(document.load(*text));
     const yaml_node_t *root = document.root();
     if (!root || root->type != YAML_SEQUENCE_NODE)
       return document.error(1, "is no list of rules; each begins with \"- "
@@ -458,12 +459,12 @@ private:
 
 } // namespace
 
-StatusOr<ModuleRules> readModuleRules(const std::string &path,
-                                      std::string_view architecture,
-                                      const Names &tensors,
-                                      const TargetDesc &target,
-                                      bool allowUnmatched) {
-  return Reader(path, architecture, target).read(tensors, allowUnmatched);
+StatusOr<ModuleRules>
+readModuleRules(moert::InputTexts &texts, const std::string &path,
+                std::string_view architecture, const Names &tensors,
+                const TargetDesc &target, bool allowUnmatched) {
+  return Reader(path, architecture, target)
+      .read(texts, tensors, allowUnmatched);
 }
 
 } // namespace moec

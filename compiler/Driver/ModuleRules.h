@@ -13,7 +13,7 @@
 #define MOE_COMPILER_DRIVER_MODULERULES_H
 
 #include "compiler/Machine/Targets/Target.h"
-#include "runtime/base/Status.h"
+#include "runtime/base/InputTexts.h"
 
 #include <string>
 #include <string_view>
@@ -27,13 +27,14 @@ struct ModuleRules {
   std::vector<std::string> notes; ///< What the file asks for and is not done.
 };
 
-/// What the rules of a file say of `tensors` of `architecture`. InvalidFile,
-/// with file and line, for what is no such rule, for a device that `target`
-/// does not have, for an operator on a device that it is not for, and for a
-/// rule that matches nothing or nothing that is left; with `allowUnmatched` the
-/// last two are notes.
+/// What the rules of a file, read through `texts`, say of `tensors` of
+/// `architecture`. InvalidFile, with file and line, for what is no such rule,
+/// for a device that `target` does not have, for an operator on a device that
+/// it is not for, and for a rule that matches nothing or nothing that is left;
+/// with `allowUnmatched` the last two are notes.
 moert::StatusOr<ModuleRules>
-readModuleRules(const std::string &path, std::string_view architecture,
+readModuleRules(moert::InputTexts &texts, const std::string &path,
+                std::string_view architecture,
                 const std::vector<std::string> &tensors,
                 const TargetDesc &target, bool allowUnmatched);
 

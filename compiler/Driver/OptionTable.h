@@ -8,7 +8,8 @@
 
 namespace moec {
 
-/// What Options.def says of each option, by the name of CompileRequest's member.
+/// What Options.def says of each option, by the name of CompileRequest's
+/// member.
 namespace options {
 using namespace moert;
 #define MOE_OPTION(field, Type, fallback, ...)                                 \

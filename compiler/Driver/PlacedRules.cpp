@@ -5,7 +5,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/moe/StreamExperts.h"
 #include "passes/moe/Support.h"
-#include "runtime/base/ReadInput.h"
+#include "runtime/base/OutputKind.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -109,7 +109,7 @@ std::string placedRules(ModuleOp module) {
       if (isFirst)
         where += ":" + std::to_string(slice.getCount());
     });
-  std::string text;
+  std::string text(moert::kRulesHeader);
   auto add = [&](StringAttr part, const std::map<int64_t, Placed> &layers) {
     // Of a part some layers may have no slice.
     size_t all = std::max(layers.size(), parts.lookup(part).size());
@@ -146,7 +146,7 @@ std::string placedRules(ModuleOp module) {
 }
 
 moert::StatusOr<std::vector<std::string>>
-readRules(const std::vector<std::string> &rules) {
+readRules(const std::vector<std::string> &rules, moert::InputTexts &texts) {
   std::vector<std::string> all;
   for (const std::string &rule : rules) {
     if (!rule.starts_with('@')) {
@@ -154,10 +154,11 @@ readRules(const std::vector<std::string> &rules) {
       continue;
     }
     constexpr uint64_t most = 1 << 20;
-    MOE_ASSIGN_OR_RETURN(std::string text,
-                         moert::readInput(rule.substr(1), most));
+    MOE_ASSIGN_OR_RETURN(
+        const std::string *text,
+        texts.read("the placement rules", rule.substr(1), most));
     SmallVector<StringRef> lines;
-    StringRef(text).split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+    StringRef(*text).split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
     for (StringRef line : lines)
       if (line = line.trim(); !line.empty() && line.front() != '#')
         all.push_back(line.str());

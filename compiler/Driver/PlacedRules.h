@@ -4,21 +4,22 @@
 #define MOE_COMPILER_DRIVER_PLACEDRULES_H
 
 #include "mlir/IR/BuiltinOps.h"
-#include "runtime/base/Status.h"
+#include "runtime/base/InputTexts.h"
 
 #include <string>
 #include <vector>
 
 namespace moec {
 
-/// The devices of a placed module as rules of --place, a line each, that put
-/// every op where it is. Layers that are alike share a rule.
+/// The devices of a placed module as rules of --place, a line each below one
+/// that says what they are; the rules put every op where it is. Layers that are
+/// alike share a rule.
 std::string placedRules(mlir::ModuleOp module);
 
 /// Rules with each "@FILE" replaced by those of its lines; what follows a "#"
-/// at the beginning of a line is a comment.
+/// at the beginning of a line is a comment. The files are read through `texts`.
 moert::StatusOr<std::vector<std::string>>
-readRules(const std::vector<std::string> &rules);
+readRules(const std::vector<std::string> &rules, moert::InputTexts &texts);
 
 } // namespace moec
 

@@ -1,5 +1,6 @@
 #include "compiler/Driver/Remedy.h"
 
+#include "compiler/Driver/CommandLine.h"
 #include "runtime/base/Text.h"
 
 #include <algorithm>
@@ -11,10 +12,11 @@ namespace moec {
 
 namespace {
 /// Contexts and steps below these help nobody.
-constexpr int64_t kLeastContext = 256, kUsualUbatch = 512;
+constexpr int64_t kLeastContext = 256, kLeastUbatch = 64;
 
 constexpr int64_t kMiB = int64_t(1) << 20;
 
+using moert::Suggestion;
 using Compiles = std::function<bool(const CompileRequest &)>;
 
 /// The largest context that fits, to a sixteenth, in five to some fifteen
@@ -36,8 +38,8 @@ std::optional<Remedy> smallerContext(CompileRequest request, int64_t context,
     if (fits(good + step))
       good += step;
   request.context = good;
-  return Remedy{"it fits with a context of " + moert::counted(good, "token"),
-                request};
+  return Remedy{Suggestion::FitsContext, request,
+                moert::counted(uint64_t(good), "token")};
 }
 
 /// The largest budget for the cache that fits, at least a context's, to a
@@ -57,9 +59,24 @@ std::optional<Remedy> smallerCache(CompileRequest request, AskedContext context,
   }
   good = std::max(good / kMiB * kMiB, context.cacheBytes);
   request.kvBudget = good;
-  return Remedy{fmt::format("it fits with a cache of {}",
-                            moert::humanBytes(double(good))),
-                request};
+  return Remedy{Suggestion::FitsCache, request,
+                moert::humanBytes(double(good))};
+}
+
+/// As many tokens in a step of a prompt as fit, by halves: results stay what
+/// they are.
+std::optional<Remedy> shorterSteps(CompileRequest request, AskedContext context,
+                                   const Compiles &compiles,
+                                   Suggestion suggestion) {
+  int64_t tokens = std::min(request.ubatch, context.tokens);
+  while (tokens > kLeastUbatch) {
+    tokens = std::max(tokens / 2, kLeastUbatch);
+    request.ubatch = tokens;
+    if (compiles(request))
+      return Remedy{suggestion, request,
+                    moert::counted(uint64_t(tokens), "token")};
+  }
+  return std::nullopt;
 }
 
 /// As many sequences of this context as fit.
@@ -77,8 +94,14 @@ std::optional<Remedy> fewerSequences(CompileRequest request,
   if (good == 0)
     return std::nullopt;
   request.sequences = good;
-  return Remedy{"it fits with " + moert::counted(uint64_t(good), "sequence"),
-                request};
+  return Remedy{Suggestion::FitsSequences, request,
+                moert::counted(uint64_t(good), "sequence")};
+}
+
+/// Whether no element of a cache is larger than by default.
+bool isDefaultOrLess(const std::string &kvType) {
+  return kvType == "auto" || kvType == "f16" || kvType == "bf16" ||
+         kvType == "q8_0";
 }
 
 std::optional<Remedy> lessMemory(const CompileRequest &request,
@@ -88,32 +111,42 @@ std::optional<Remedy> lessMemory(const CompileRequest &request,
   CompileRequest least = request;
   least.mla = "auto";
   least.kvType = "q8_0";
-  least.ubatch = std::min(request.ubatch, kUsualUbatch);
+  least.ubatch = std::min(request.ubatch, kLeastUbatch);
   least.context = std::min(context.tokens, kLeastContext);
   least.sequences = 1;
   least.kvBudget = 0;
   if (!compiles(least))
     return std::nullopt;
 
-  auto with = [&](std::string change, auto edit) -> std::optional<Remedy> {
-    Remedy remedy{std::move(change), request};
+  auto with = [&](Suggestion suggestion, auto edit) -> std::optional<Remedy> {
+    Remedy remedy{suggestion, request, ""};
     edit(remedy.request);
     return compiles(remedy.request) ? std::optional(remedy) : std::nullopt;
   };
   std::optional<Remedy> found;
   bool hasBudget = request.kvBudget > 0;
   if (hasBudget && request.kvBudget < context.cacheBytes)
-    found = with("give it room for one",
+    found = with(Suggestion::RoomForOne,
                  [&](CompileRequest &r) { r.kvBudget = context.cacheBytes; });
-  if (!found && request.kvType != "q8_0")
-    found = with("it fits with a cache of 8 bits",
-                 [](CompileRequest &r) { r.kvType = "q8_0"; });
+  // What costs least comes first: nothing, then bits of an unusual cache, then
+  // speed of prompts, then fidelity, then what the user wants to do.
   if (!found && request.mla != "auto")
-    found = with("it fits with another form of attention",
+    found = with(Suggestion::FitsOtherForm,
                  [](CompileRequest &r) { r.mla = "auto"; });
-  if (!found && request.ubatch > kUsualUbatch)
-    found = with("it fits with fewer tokens in a step",
-                 [](CompileRequest &r) { r.ubatch = kUsualUbatch; });
+  if (!found && !isDefaultOrLess(request.kvType))
+    found = with(Suggestion::Fits16Bits,
+                 [](CompileRequest &r) { r.kvType = "auto"; });
+  if (!found)
+    found = shorterSteps(request, context, compiles, Suggestion::FitsSteps);
+  CompileRequest small = request;
+  small.kvType = "q8_0";
+  if (!found && request.kvType != "q8_0") {
+    found = with(Suggestion::Fits8Bits,
+                 [](CompileRequest &r) { r.kvType = "q8_0"; });
+    if (!found)
+      found =
+          shorterSteps(small, context, compiles, Suggestion::Fits8BitsAndSteps);
+  }
   if (!found && hasBudget && request.kvBudget > context.cacheBytes)
     found = smallerCache(request, context, compiles);
   if (!found && !hasBudget && request.sequences > 1)
@@ -132,13 +165,17 @@ std::optional<Remedy> lessMemory(const CompileRequest &request,
 }
 } // namespace
 
+std::string Remedy::line() const {
+  return requestLine(suggestion, request);
+}
+
 std::optional<Remedy> findRemedy(const CompileRequest &request, StatusCode code,
                                  AskedContext context,
                                  const Compiles &compiles) {
   if (code == StatusCode::DoesNotFit)
     return lessMemory(request, context, compiles);
   if (code == StatusCode::Usage && request.mla == "folded") {
-    Remedy remedy{"use the factored form", request};
+    Remedy remedy{Suggestion::FactoredForm, request, ""};
     remedy.request.mla = "factored";
     if (compiles(remedy.request))
       return remedy;

@@ -5,6 +5,7 @@
 
 #include "compiler/Driver/Diagnostics.h"
 #include "compiler/Driver/Driver.h"
+#include "runtime/base/ShellCommand.h"
 
 #include <cstdint>
 #include <functional>
@@ -14,8 +15,14 @@ namespace moec {
 
 /// A request near one that failed.
 struct Remedy {
-  std::string change; ///< "use the factored form"
+  moert::Suggestion suggestion; ///< What is changed.
   CompileRequest request;
+  std::string detail; ///< In place of {} in the suggestion's text.
+
+  /// "it fits with a context of 512 tokens"
+  std::string change() const { return suggestionText(suggestion, detail); }
+  /// The line with the command.
+  std::string line() const;
 };
 
 /// What --ctx came to.

@@ -1,15 +1,16 @@
 #include "compiler/Driver/RouterProfile.h"
 
-#include "compiler/Machine/Targets/JsonPlace.h"
 #include "dialects/moe/ExpertFrequencies.h"
 #include "dialects/moe/Moe.h"
 #include "mlir/IR/BuiltinAttributes.h"
-#include "runtime/base/ReadInput.h"
+#include "runtime/base/JsonPlace.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
 
+using moert::JsonPlace;
+using moert::parseJson;
 using moert::Status;
 using moert::StatusCode;
 using moert::StatusOr;
@@ -119,12 +120,14 @@ Status otherModel(const std::string &path, const std::string &why) {
 
 } // namespace
 
-StatusOr<RouterProfile> readRouterProfile(const std::string &path,
+StatusOr<RouterProfile> readRouterProfile(moert::InputTexts &texts,
+                                          const std::string &path,
                                           double mostDropped,
                                           mlir::ModuleOp module) {
-  MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, kMostBytes));
-  MOE_ASSIGN_OR_RETURN(Json json, parseJson(path, text, /*depth=*/8));
-  JsonPlace root(path, text);
+  MOE_ASSIGN_OR_RETURN(const std::string *text,
+                       texts.read("the router profile", path, kMostBytes));
+  MOE_ASSIGN_OR_RETURN(Json json, parseJson(path, *text, /*depth=*/8));
+  JsonPlace root(path, *text);
   if (!json.is_object() || json.value("kind", Json()) != "moert router profile")
     return root.error("is no profile that moert profile-router wrote");
   auto layers = json.find("layers");

@@ -13,7 +13,7 @@
 #define MOE_COMPILER_DRIVER_ROUTERPROFILE_H
 
 #include "mlir/IR/BuiltinOps.h"
-#include "runtime/base/Status.h"
+#include "runtime/base/InputTexts.h"
 
 #include <cstdint>
 #include <map>
@@ -30,10 +30,11 @@ struct RouterProfile {
   std::map<int64_t, std::vector<float>> frequencies;
 };
 
-/// Of `module`, a model's graph, as the profile in `path` has it. Fails with
-/// Usage for a profile of another model, with InvalidFile, file, line and
-/// column for one that is none.
-moert::StatusOr<RouterProfile> readRouterProfile(const std::string &path,
+/// Of `module`, a model's graph, as the profile in `path`, read through
+/// `texts`, has it. Fails with Usage for a profile of another model, with
+/// InvalidFile, file, line and column for one that is none.
+moert::StatusOr<RouterProfile> readRouterProfile(moert::InputTexts &texts,
+                                                 const std::string &path,
                                                  double mostDropped,
                                                  mlir::ModuleOp module);
 

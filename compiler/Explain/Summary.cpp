@@ -100,8 +100,11 @@ ExplainSummary::ExplainSummary(const fb::Plan &plan) {
 void ExplainSummary::addNotes(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.notes()); ++i)
     notes.push_back(text(plan.notes()->Get(i)));
+  // A GPU without any bytes has no work.
   for (uint32_t i = 0; i < count(plan.devices()); ++i)
-    if (plan.devices()->Get(i)->kind() == fb::DeviceKind::Cuda) {
+    if (const fb::Device &device = *plan.devices()->Get(i);
+        device.kind() == fb::DeviceKind::Cuda &&
+        device.arena_bytes() + device.weight_bytes() + device.kv_bytes() > 0) {
       notes.push_back(moert::kGpuPlanNote);
       return;
     }

@@ -100,15 +100,8 @@ void expertsGroup(Page &page, const ModelCard::Experts &experts) {
 void verdictGroup(Page &page, const ModelCard::Verdict &verdict) {
   page.group("moec compile");
   page.line("compiles", verdict.refusal.empty() ? "yes" : "no");
-  // Commands that mend it stay on a line of their own, to paste.
-  for (std::string_view rest = verdict.refusal; !rest.empty();) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    if (line.data() == verdict.refusal.data())
-      page.paragraph("  why              ", line);
-    else
-      page.line("", line);
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-  }
+  if (!verdict.refusal.empty())
+    page.paragraph("  why              ", verdict.refusal);
   for (const std::string &note : verdict.notes)
     page.paragraph("  note             ", note);
 }

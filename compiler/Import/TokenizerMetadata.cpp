@@ -224,11 +224,17 @@ StatusOr<TokenizerSpec> tokenizerSpecFromGguf(const GgufModel &model,
   BosDefault bosDefault = isSentencePiece ? BosDefault::On : BosDefault::Off;
   if (spec.model == "gpt2" || spec.model == "gemma4") {
     StatusOr<PreTokenizer> preTokenizer = PreTokenizer::create(spec.pre);
+    if (!preTokenizer && !preOverride.empty())
+      return Status(preTokenizer.status().code(),
+                    "--pre: " + preTokenizer.status().message());
     if (!preTokenizer)
       return keyError(model, "tokenizer.ggml.pre",
                       preTokenizer.status().message(),
                       preTokenizer.status().code());
     bosDefault = preTokenizer->bosDefault();
+    // Files of such tokenizers name either model.
+    if (preTokenizer->alphabet() == Alphabet::Characters)
+      spec.model = "gemma4";
   }
   spec.addBos = addBos.value_or(bosDefault == BosDefault::On && spec.bos) &&
                 bosDefault != BosDefault::Never;

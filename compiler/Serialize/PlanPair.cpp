@@ -1,9 +1,7 @@
 #include "compiler/Serialize/PlanPair.h"
 
-#include "runtime/Plan.h"
 #include "runtime/PlanAccess.h"
-#include "runtime/base/InputFile.h"
-#include "runtime/base/ShellCommand.h"
+#include "runtime/PlanFiles.h"
 #include "runtime/schema/WeightsFile.h"
 
 #include <algorithm>
@@ -17,7 +15,10 @@
 #include <unistd.h>
 #include <vector>
 
+using moert::folderOf;
+using moert::isSameFile;
 using moert::OutputPlace;
+using moert::OutputTarget;
 using moert::Status;
 using moert::StatusCode;
 using moert::StatusOr;
@@ -32,20 +33,10 @@ Status ioError(const std::string &path, const char *what, int error) {
                 path + ": " + what + ": " + std::strerror(error));
 }
 
-stdfs::path folderOf(const std::string &path) {
-  stdfs::path folder = stdfs::path(path).parent_path();
-  return folder.empty() ? stdfs::path(".") : folder;
-}
-
 /// In full and without links, so that names of one place are equal.
 stdfs::path resolved(const stdfs::path &path) {
   std::error_code error;
   return stdfs::weakly_canonical(stdfs::absolute(path, error), error);
-}
-
-bool sameFile(const stdfs::path &a, const stdfs::path &b) {
-  std::error_code error;
-  return stdfs::equivalent(a, b, error);
 }
 
 Status renameFile(const std::string &from, const std::string &to) {
@@ -114,87 +105,13 @@ private:
 };
 
 //===----------------------------------------------------------------------===//
-// Whose weights file?
-//===----------------------------------------------------------------------===//
-
-/// The text at the beginning of a weights file; "" for any other file.
-std::string headerOf(const stdfs::path &path) {
-  std::error_code error;
-  if (!stdfs::is_regular_file(path, error))
-    return "";
-  auto file = moert::InputFile::open(path);
-  std::string text(file ? std::min<uint64_t>(file->size(), 4096) : 0, '\0');
-  if (!file || !file->readAt(0, text.data(), text.size()).isOk() ||
-      !text.starts_with(moert::kWeightsMagic))
-    return "";
-  return text;
-}
-
-/// The plan that a header says the weights are of; "" if it does not.
-std::string ownerIn(const std::string &header) {
-  size_t second = header.find('\n') + 1;
-  size_t end = header.find('\n', second);
-  std::string_view line = std::string_view(header).substr(second, end - second);
-  return end != header.npos && line.starts_with("plan ")
-             ? std::string(line.substr(5))
-             : "";
-}
-
-/// The packed file of a plan, one for all rungs of a ladder; null without one.
-const moert::fb::File *packedOf(const moert::Plan &plan) {
-  for (uint32_t rung = 0; rung <= plan.rungs(); ++rung) {
-    const moert::fb::Plan &table = plan.rung(rung);
-    for (uint32_t i = 0; i < moert::count(table.files()); ++i)
-      if (table.files()->Get(i)->kind() == moert::fb::FileKind::Packed)
-        return table.files()->Get(i);
-  }
-  return nullptr;
-}
-
-stdfs::path placeOf(const moert::fb::File &file, const std::string &plan) {
-  return folderOf(plan) / std::string(moert::text(file.path()));
-}
-
-/// The plan at another path that a header says the weights are of, if there is
-/// one; else "".
-stdfs::path otherOwner(const std::string &header, const PairPaths &paths) {
-  std::string owner = ownerIn(header);
-  stdfs::path other = folderOf(paths.weights) / owner;
-  std::error_code error;
-  bool isOther = !owner.empty() && stdfs::exists(other, error) &&
-                 !sameFile(other, paths.plan);
-  return isOther ? other : stdfs::path();
-}
-
-Status checkReplaceable(const PairPaths &paths) {
-  std::error_code error;
-  if (!stdfs::exists(paths.weights, error))
-    return Status::ok();
-  auto refuse = [&](const std::string &what) {
-    return Status(StatusCode::Usage,
-                  paths.weights + ": " + what +
-                      "; write elsewhere with -o or --weights-file");
-  };
-  std::string header = headerOf(paths.weights);
-  if (header.empty())
-    return refuse("is no weights file of moec and would be replaced");
-  stdfs::path other = otherOwner(header, paths);
-  if (other.empty())
-    return Status::ok();
-  // A plan that was since compiled to use none, or others, has no use for it.
-  auto plan = moert::Plan::load(other);
-  if (plan) {
-    const moert::fb::File *packed = packedOf(*plan);
-    if (!packed || !sameFile(placeOf(*packed, other), paths.weights))
-      return Status::ok();
-  }
-  return refuse("holds the weights of " + moert::shellPath(other.string()) +
-                ", which could not run without them");
-}
-
-//===----------------------------------------------------------------------===//
 // What killed compilations left
 //===----------------------------------------------------------------------===//
+
+/// Where the plan of `paths` has a file.
+stdfs::path placeIn(const PairPaths &paths, const moert::fb::File &file) {
+  return folderOf(paths.plan) / std::string(moert::text(file.path()));
+}
 
 bool isStagedName(const std::string &name, const std::string &weights) {
   return name.size() == weights.size() + 1 + moert::kStagedDigits &&
@@ -203,8 +120,14 @@ bool isStagedName(const std::string &name, const std::string &weights) {
              name.npos;
 }
 
+StatusOr<OutputTarget> weightsTarget(const PairPaths &paths,
+                                     const moert::OutputRule &rule) {
+  return rule.target(paths.weights, moert::OutputKind::Weights, paths.plan);
+}
+
 /// Under the lock, when nobody is between two renames.
-Status finishInterrupted(const PairPaths &paths) {
+Status finishInterrupted(const PairPaths &paths,
+                         const moert::OutputRule &rule) {
   std::error_code error;
   std::string needed;
   if (stdfs::exists(paths.plan, error)) {
@@ -212,9 +135,8 @@ Status finishInterrupted(const PairPaths &paths) {
     // Which weights a plan of another version needs is not known.
     if (!plan)
       return Status::ok();
-    const moert::fb::File *packed = packedOf(*plan);
-    if (packed &&
-        resolved(placeOf(*packed, paths.plan)) == resolved(paths.weights))
+    const moert::fb::File *packed = moert::packedFileOf(*plan);
+    if (packed && resolved(placeIn(paths, *packed)) == resolved(paths.weights))
       needed = moert::stagedWeights(paths.weights,
                                     moert::text(packed->header_hash()));
   }
@@ -223,13 +145,14 @@ Status finishInterrupted(const PairPaths &paths) {
   for (stdfs::directory_iterator entry(folderOf(paths.weights), error), end;
        !error && entry != end; entry.increment(error))
     if (isStagedName(entry->path().filename(), name))
-      if (std::string header = headerOf(entry->path());
-          !header.empty() && otherOwner(header, paths).empty())
+      if (auto header = moert::weightsHeader(entry->path());
+          header && !header->empty() &&
+          moert::otherOwner(*header, paths.weights, paths.plan).empty())
         staged.push_back(entry->path());
   for (const std::string &path : staged)
     if (stdfs::path(path).filename() != stdfs::path(needed).filename())
       ::unlink(path.c_str());
-    else if (checkReplaceable(paths).isOk())
+    else if (weightsTarget(paths, rule).isOk())
       MOE_RETURN_IF_ERROR(renameFile(path, paths.weights));
   return Status::ok();
 }
@@ -260,7 +183,7 @@ StatusOr<PairPaths> PairPaths::resolve(const std::string &plan,
                   given.string() + ": weights are not written in order, so "
                                    "that they need a regular file");
   paths.weights = place.path;
-  if (paths.weights == paths.plan || sameFile(paths.weights, paths.plan))
+  if (paths.weights == paths.plan || isSameFile(paths.weights, paths.plan))
     return Status(StatusCode::Usage,
                   paths.plan + ": the plan and its weights are two files; give "
                                "another name with --weights-file");
@@ -279,35 +202,39 @@ StatusOr<PairPaths> PairPaths::resolve(const std::string &plan,
   if (!relative.empty() && *relative.begin() != "..")
     paths.recorded = relative;
   // As seen from the weights file itself.
-  bool together = sameFile(folderOf(paths.weights), planFolder);
+  bool together = isSameFile(folderOf(paths.weights), planFolder);
   paths.owner = together ? planName : planFolder / planName;
   return paths;
 }
 
-Status preparePair(const PairPaths &paths) {
+StatusOr<OutputTarget> preparePair(const PairPaths &paths,
+                                   const moert::OutputRule &rule) {
   MOE_ASSIGN_OR_RETURN(PairLock lock, PairLock::take(paths));
-  MOE_RETURN_IF_ERROR(finishInterrupted(paths));
-  return checkReplaceable(paths);
+  MOE_RETURN_IF_ERROR(finishInterrupted(paths, rule));
+  return weightsTarget(paths, rule);
 }
 
-Status commitPair(const PairPaths &paths, moert::OutputFile plan,
-                  std::optional<NewWeights> weights) {
+Status commitPair(const PairPaths &paths, const moert::OutputRule &rule,
+                  moert::OutputFile plan, std::optional<NewWeights> weights) {
   if (paths.weights.empty())
     return plan.commit();
   // Not under the lock: this may take minutes.
   if (weights)
     MOE_RETURN_IF_ERROR(weights->file.flush());
   MOE_ASSIGN_OR_RETURN(PairLock lock, PairLock::take(paths));
-  MOE_RETURN_IF_ERROR(finishInterrupted(paths));
+  MOE_RETURN_IF_ERROR(finishInterrupted(paths, rule));
   if (!weights)
     return plan.commit();
-  MOE_RETURN_IF_ERROR(checkReplaceable(paths));
+  MOE_RETURN_IF_ERROR(weights->file.recheck());
   const std::string &hash = weights->headerHash;
   std::string staged = moert::stagedWeights(paths.weights, hash);
   std::error_code error;
-  if (stdfs::exists(staged, error) && headerOf(staged).empty())
-    return Status(StatusCode::Usage,
-                  staged + ": is in the way; move this file elsewhere");
+  if (stdfs::exists(staged, error)) {
+    MOE_ASSIGN_OR_RETURN(std::string header, moert::weightsHeader(staged));
+    if (header.empty())
+      return Status(StatusCode::Usage,
+                    staged + ": is in the way; move this file elsewhere");
+  }
   Status status = weights->file.commitAs(staged);
   if (status.isOk())
     status = plan.commit();
@@ -324,10 +251,10 @@ Status commitPair(const PairPaths &paths, moert::OutputFile plan,
 
 std::string weightsOfOldPlan(const PairPaths &paths) {
   auto plan = moert::Plan::load(paths.plan);
-  const moert::fb::File *packed = plan ? packedOf(*plan) : nullptr;
+  const moert::fb::File *packed = plan ? moert::packedFileOf(*plan) : nullptr;
   if (!packed)
     return "";
-  stdfs::path place = placeOf(*packed, paths.plan);
+  stdfs::path place = placeIn(paths, *packed);
   std::error_code error;
   return stdfs::exists(place, error) ? place.string() : "";
 }

@@ -10,6 +10,7 @@
 #ifndef MOE_COMPILER_SERIALIZE_PLANPAIR_H
 #define MOE_COMPILER_SERIALIZE_PLANPAIR_H
 
+#include "runtime/OutputRule.h"
 #include "runtime/base/OutputFile.h"
 
 #include <optional>
@@ -39,19 +40,21 @@ struct PairPaths {
 };
 
 /// Before anything is written: completes what a killed compilation of the same
-/// pair left undone and removes what it left behind. Fails with Usage where
-/// `paths.weights` is another plan's weights file or none of ours.
-moert::Status preparePair(const PairPaths &paths);
+/// pair left undone and removes what it left behind. Gives where to write
+/// `paths.weights`, if `rule` allows it.
+moert::StatusOr<moert::OutputTarget> preparePair(const PairPaths &paths,
+                                                 const moert::OutputRule &rule);
 
 /// A weights file that is written but for its name.
 struct NewWeights {
-  moert::OutputFile file; ///< Created for PairPaths::weights.
+  moert::OutputFile file; ///< Created for what preparePair() gave.
   std::string headerHash;
 };
 
 /// Gives a plan, and its weights if it has some, their names. Fails with Io and
 /// as preparePair does; then the pair is the old or the new one.
-moert::Status commitPair(const PairPaths &paths, moert::OutputFile plan,
+moert::Status commitPair(const PairPaths &paths, const moert::OutputRule &rule,
+                         moert::OutputFile plan,
                          std::optional<NewWeights> weights);
 
 /// The weights file of the plan at `paths.plan` as it is now; "" if it has none

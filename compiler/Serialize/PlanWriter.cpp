@@ -403,17 +403,20 @@ serializePlan(ArrayRef<plan::ProgramOp> programs) {
 }
 
 moert::StatusOr<moert::OutputFile> startPlan(std::span<const uint8_t> bytes,
-                                             const std::string &path) {
+                                             moert::OutputTarget target) {
   MOE_ASSIGN_OR_RETURN(
       moert::OutputFile file,
-      moert::OutputFile::create(path, moert::OutputFile::Content::Binary));
+      moert::OutputFile::create(std::move(target),
+                                moert::OutputFile::Content::Binary));
   MOE_RETURN_IF_ERROR(file.write(bytes.data(), bytes.size()));
   return file;
 }
 
-Status writePlan(ArrayRef<plan::ProgramOp> programs, const std::string &path) {
+Status writePlan(ArrayRef<plan::ProgramOp> programs,
+                 moert::OutputTarget target) {
   MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes, serializePlan(programs));
-  MOE_ASSIGN_OR_RETURN(moert::OutputFile file, startPlan(bytes, path));
+  MOE_ASSIGN_OR_RETURN(moert::OutputFile file,
+                       startPlan(bytes, std::move(target)));
   return file.commit();
 }
 

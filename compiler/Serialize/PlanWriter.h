@@ -26,14 +26,15 @@ namespace moec {
 moert::StatusOr<std::vector<uint8_t>>
 serializePlan(llvm::ArrayRef<mlir::plan::ProgramOp> programs);
 
-/// Writes them to a file that still has to be committed. Fails with Io.
+/// Writes them to a file that still has to be committed. Fails as OutputFile
+/// does.
 moert::StatusOr<moert::OutputFile> startPlan(std::span<const uint8_t> bytes,
-                                             const std::string &path);
+                                             moert::OutputTarget target);
 
-/// Serialises to `path`: beside it first, then renamed, so that a failure
-/// leaves neither a partial nor a damaged plan. Fails with Io.
+/// Serialises to a temporary file and renames it, so that a failure leaves
+/// neither a partial nor a damaged plan. Fails as OutputFile does.
 moert::Status writePlan(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
-                        const std::string &path);
+                        moert::OutputTarget target);
 
 } // namespace moec
 

@@ -78,24 +78,33 @@ public:
   Packer(ArrayRef<plan::ProgramOp> programs, const PlaceWeightsOptions &options)
       : programs(programs), options(options) {}
 
-  StatusOr<PlacedWeights> run() {
+  /// Where the file will be; none where there is nothing to write.
+  StatusOr<std::optional<moert::OutputTarget>> prepare() {
     collect();
     if (entries.empty())
-      return PlacedWeights();
+      return std::optional<moert::OutputTarget>();
     if (options.paths.weights.empty())
       return Status(StatusCode::Usage,
                     "the plan goes to a stream, beside which no weights file "
                     "can lie; name one with --weights-file, or use "
                     "--weights=reference");
-    MOE_RETURN_IF_ERROR(preparePair(options.paths));
+    MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
+                         preparePair(options.paths, options.rule));
     layOut();
-    const std::string &path = options.paths.weights;
-    MOE_RETURN_IF_ERROR(requireSpace(path, file.bytes, options.withoutSpace));
+    MOE_RETURN_IF_ERROR(
+        requireSpace(options.paths.weights, file.bytes, options.withoutSpace));
+    return std::optional(std::move(target));
+  }
+
+  StatusOr<PlacedWeights> run() {
+    MOE_ASSIGN_OR_RETURN(std::optional<moert::OutputTarget> target, prepare());
+    if (!target)
+      return PlacedWeights();
     for (auto [entry, weight] : llvm::zip(entries, file.weights)) {
       MOE_ASSIGN_OR_RETURN(weight.source, sourceOf(entry));
     }
     MOE_ASSIGN_OR_RETURN(moert::OutputFile output,
-                         moert::OutputFile::create(path));
+                         moert::OutputFile::create(*std::move(target)));
     MOE_ASSIGN_OR_RETURN(
         PackedHashes hashes,
         writePackedFile(file, output,
@@ -503,6 +512,11 @@ Status identifyModels(std::vector<ModelWeights> &files, bool isPacked,
 }
 
 } // namespace
+
+Status checkWeightsPlace(ArrayRef<plan::ProgramOp> programs,
+                         const PlaceWeightsOptions &options) {
+  return Packer(programs, options).prepare().status();
+}
 
 StatusOr<PlacedWeights> placeWeights(ArrayRef<plan::ProgramOp> programs,
                                      const PlaceWeightsOptions &options) {

@@ -20,6 +20,7 @@ moert::StatusOr<std::string> recordedPath(const std::string &file,
 
 struct PlaceWeightsOptions {
   PairPaths paths;
+  const moert::OutputRule &rule; ///< What the weights file may replace.
   /// Copy every weight, so that the model file is not needed any more; else
   /// only weights that are computed or in another layout are written.
   bool all = false;
@@ -44,6 +45,10 @@ struct PlacedWeights {
   std::optional<NewWeights> file; ///< To be committed with the plan.
   uint64_t bytes = 0;             ///< Of it.
 };
+
+/// Whether placeWeights() can begin: fails as it does before its first byte.
+moert::Status checkWeightsPlace(llvm::ArrayRef<mlir::plan::ProgramOp> programs,
+                                const PlaceWeightsOptions &options);
 
 /// The last step before a plan is written; file paths of the program are those
 /// by which the model was opened.

@@ -181,10 +181,12 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
     if (failed(target))
       return signalPassFailure();
     formInDecode.clear();
+    bool any = false;
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
       SmallVector<MlaAttentionOp> attentions;
       function.walk([&](MlaAttentionOp op) { attentions.push_back(op); });
       situations.clear();
+      any |= !attentions.empty();
       for (MlaAttentionOp op : attentions) {
         const moec::DeviceDesc &device = deviceFor(op, *target);
         op->removeAttr(kDeviceAttr); // Placement decides anew.
@@ -196,6 +198,13 @@ struct AbsorbMla : moe::impl::AbsorbMlaPassBase<AbsorbMla> {
         if (readsCache(op) && !isa<MlaAttentionOp>(op))
           op->removeAttr(kDeviceAttr);
       });
+    }
+    if (!any && mla != MlaForm::Auto && mla != MlaForm::Unset) {
+      (void)userError(getOperation(),
+                      "attention is to have the form " + formName(mla) +
+                          ", but the model has no latent attention (MLA)",
+                      "compile without --mla");
+      signalPassFailure();
     }
   }
 

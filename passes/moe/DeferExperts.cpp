@@ -66,8 +66,9 @@ private:
         continue;
       return userError(
           op,
-          Twine(deferExperts) + " of a token's experts are to be deferred, but " +
-              labelOf(op) + " uses " + Twine(used),
+          Twine(deferExperts) +
+              " of a token's experts are to be deferred, but " + labelOf(op) +
+              " uses " + Twine(used),
           used > 1 ? "give a number from 1 to " + Twine(used - 1)
                    : Twine("a token needs two experts in every layer but the "
                            "last"));
@@ -131,7 +132,8 @@ private:
       split->setAttr(kDeviceAttr, device);
     setLabel(split, op, number > 1 ? "choices" + Twine(number) : "choices");
     appendReason(split, "Of " + Twine(usedExperts(op)) + " experts " +
-                            Twine(deferExperts) + " are added one layer later.");
+                            Twine(deferExperts) +
+                            " are added one layer later.");
     return split;
   }
 

@@ -109,6 +109,14 @@ bool gateFitsUp(Value gate, Value up, const moec::DeviceDesc &device,
   return gateGemm && upGemm && shareActivation(*gateGemm, *upGemm);
 }
 
+template <typename Op>
+bool canFuse(Op op, OpCode fused, const moec::DeviceDesc &device) {
+  PhaseAttr phase = phaseOf(op);
+  // A limit needs both factors.
+  return phase && op.getLimit().isZero() && chooseKernel(fused, device.isa) &&
+         gateFitsUp(op.getGate(), op.getUp(), device, phase);
+}
+
 struct Fuse : moe::impl::FusePassBase<Fuse> {
   using FusePassBase::FusePassBase;
 
@@ -119,11 +127,17 @@ struct Fuse : moe::impl::FusePassBase<Fuse> {
       return signalPassFailure();
 
     module.walk([&](Operation *op) {
+      auto name = op->getAttrOfType<StringAttr>(kDeviceAttr);
+      const moec::DeviceDesc *device =
+          name ? target->find(std::string_view(name.getValue()))
+               : &target->host();
+      if (!device || !canFuseGateUp(op, *device))
+        return;
       if (auto ffn = dyn_cast<FfnOp>(op))
-        fuseGateUp(ffn, OpCode::GateUp, *target);
-      else if (auto experts = dyn_cast<ExpertsOp>(op);
-               experts && !experts.hasScales())
-        fuseGateUp(experts, OpCode::ExpertsGateUp, *target);
+        ffn.setFused(true);
+      else
+        cast<ExpertsOp>(op).setFused(true);
+      ++numGateUp;
     });
 
     RewritePatternSet patterns(&getContext());
@@ -137,22 +151,14 @@ struct Fuse : moe::impl::FusePassBase<Fuse> {
             applyPatternsAndFoldGreedily(module, std::move(patterns), config)))
       signalPassFailure();
   }
-
-private:
-  template <typename Op>
-  void fuseGateUp(Op op, OpCode fused, const moec::TargetDesc &target) {
-    PhaseAttr phase = phaseOf(op);
-    auto name = op->template getAttrOfType<StringAttr>(kDeviceAttr);
-    const moec::DeviceDesc *device =
-        name ? target.find(std::string_view(name.getValue())) : &target.host();
-    // A limit needs both factors.
-    if (!phase || !device || !op.getLimit().isZero() ||
-        !chooseKernel(fused, device->isa) ||
-        !gateFitsUp(op.getGate(), op.getUp(), *device, phase))
-      return;
-    op.setFused(true);
-    ++numGateUp;
-  }
 };
 
 } // namespace
+
+bool moe::canFuseGateUp(Operation *op, const moec::DeviceDesc &device) {
+  if (auto ffn = dyn_cast<FfnOp>(op))
+    return canFuse(ffn, OpCode::GateUp, device);
+  auto experts = dyn_cast<ExpertsOp>(op);
+  return experts && !experts.hasScales() &&
+         canFuse(experts, OpCode::ExpertsGateUp, device);
+}

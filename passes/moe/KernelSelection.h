@@ -26,6 +26,10 @@ moek::Encoding encodingOn(moek::Isa isa, int64_t maxTokens);
 /// null.
 const moek::KernelInfo *chooseKernel(moek::OpCode op, moek::Isa isa);
 
+/// Whether one kernel of the device does gate, up and activation of `op`, a
+/// moe.ffn or moe.experts. moe-fuse asks for the device that the op has.
+bool canFuseGateUp(Operation *op, const moec::DeviceDesc &device);
+
 /// The gemm for a weight of `format` in `layout` whose token range holds
 /// maxTokens, the most that a step has: of the best instruction set, unless
 /// another is known to be clearly faster with them. Null if there is none.

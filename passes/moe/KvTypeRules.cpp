@@ -89,9 +89,3 @@ const KvTypeRule &KvTypeRules::of(int64_t layer) const {
       return rule;
   return rest_;
 }
-
-bool KvTypeRules::hasAuto() const {
-  return !rest_.type || llvm::any_of(named_, [](const KvTypeRule &rule) {
-    return !rule.type;
-  });
-}

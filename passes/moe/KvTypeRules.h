@@ -41,8 +41,6 @@ public:
   const KvTypeRule &of(int64_t layer) const;
   /// The rules that name layers, in the user's order.
   llvm::ArrayRef<KvTypeRule> named() const { return named_; }
-  /// Whether some layer's type is left to the compiler.
-  bool hasAuto() const;
 
 private:
   llvm::SmallVector<KvTypeRule> named_;

@@ -42,10 +42,14 @@ def SpecializePhasesPass : Moe_Pass<"moe-specialize-phases"> {
 def ChooseKvTypesPass : Moe_Pass<"moe-choose-kv-types"> {
   let summary = "of what elements each layer's cache is";
   let description = [{
-    KvTypeRules.h says how `kv-type` is written. `auto` takes q8_0 where attention is
-    on a CPU and its weights, or where it has none those that made keys and values,
-    have at most 8 bits (less is lost to the cache than was to them), otherwise f16. The device is the one that moe-foresee-devices
-    noted, without it the target's first, where attention goes if it fits.
+    KvTypeRules.h says how `kv-type` is written. `auto` takes f16 for every layer and
+    device. q8_0 takes about half the memory, and where it was measured it cost
+    more than weights of few bits hide: the mean divergence (KL) of a plan's logits
+    from the model's in float64 is with q8_0 1.4 times what it is with f16 on
+    SmolLM2-135M (3 heads of 64, 30 layers, Q4_1; 3.9e-3 against 2.7e-3), 2 times
+    on Gemma 3 270M (1 head of 256, 18 layers, Q4_K_M; 5.2e-3 against 2.6e-3), and
+    the median 1.5 times on tiny-kjv (latents of 288, 4 layers, Q4_K_M to Q2_K;
+    7e-5 against 4.5e-5). f32 is at most 7 % closer than f16.
 
     Invariant: a layer's `!moe.kv` has the element of the last rule for the layer,
     the same in every phase; every rule is for some layer.

@@ -2,7 +2,6 @@
 
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "passes/moe/KvTypeRules.h"
 #include "passes/moe/Passes.h"
 #include "passes/moe/ReduceExperts.h"
 #include "passes/moe/StreamExperts.h"
@@ -15,9 +14,8 @@ static void copyOption(T &to, const PipelineOption<U> &from) {
   to = from;
 }
 /// The pass copies the list when it is made.
-static void
-copyOption(ArrayRef<std::string> &to,
-           const PipelineOption<std::vector<std::string>> &from) {
+static void copyOption(ArrayRef<std::string> &to,
+                       const PipelineOption<std::vector<std::string>> &from) {
   if (!from.empty())
     to = ArrayRef(&*from.begin(), from.size());
 }
@@ -61,15 +59,11 @@ static void addPlacement(OpPassManager &manager,
 }
 
 /// Whether something that placement counts is decided by device: the form of
-/// attention, how W_UK lies, or elements of the cache.
+/// attention, or how W_UK lies.
 static bool dependsOnDevices(const CompileOptions &options) {
-  auto rules =
-      KvTypeRules::parse(options.kvType, [](const Twine &, const Twine &) {});
-  if (failed(rules)) // moe-choose-kv-types says so.
-    return false;
   bool transposes = options.mla == MlaForm::Factored &&
                     options.weights != WeightsMode::Reference;
-  return options.mla == MlaForm::Auto || transposes || rules->hasAuto();
+  return options.mla == MlaForm::Auto || transposes;
 }
 
 void moe::buildCompilePipeline(OpPassManager &manager,

@@ -29,29 +29,30 @@ inline llvm::StringRef argumentOf(const moert::OptionInfo &info) {
 /// value that the row says.
 template <class T>
 struct PipelineOption : mlir::detail::PassOptions::Option<T> {
-  PipelineOption(mlir::detail::PassOptions &parent, const moert::OptionInfo &info,
-                 T fallback)
-      : mlir::detail::PassOptions::Option<T>(parent, argumentOf(info),
-                                       llvm::cl::desc(info.help),
-                                       llvm::cl::init(std::move(fallback))) {}
+  PipelineOption(mlir::detail::PassOptions &parent,
+                 const moert::OptionInfo &info, T fallback)
+      : mlir::detail::PassOptions::Option<T>(
+            parent, argumentOf(info), llvm::cl::desc(info.help),
+            llvm::cl::init(std::move(fallback))) {}
   using mlir::detail::PassOptions::Option<T>::operator=;
 };
 template <class T>
-struct PipelineOption<std::vector<T>> : mlir::detail::PassOptions::ListOption<T> {
-  PipelineOption(mlir::detail::PassOptions &parent, const moert::OptionInfo &info,
-                 std::vector<T>)
+struct PipelineOption<std::vector<T>>
+    : mlir::detail::PassOptions::ListOption<T> {
+  PipelineOption(mlir::detail::PassOptions &parent,
+                 const moert::OptionInfo &info, std::vector<T>)
       : mlir::detail::PassOptions::ListOption<T>(parent, argumentOf(info),
-                                           llvm::cl::desc(info.help)) {}
+                                                 llvm::cl::desc(info.help)) {}
 };
 /// An option whose words stand for values of an enumeration.
 template <class T>
-  requires std::is_enum_v<T>
+requires std::is_enum_v<T>
 struct PipelineOption<T> : mlir::detail::PassOptions::Option<T> {
-  PipelineOption(mlir::detail::PassOptions &parent, const moert::OptionInfo &info,
-                 llvm::StringRef fallback)
+  PipelineOption(mlir::detail::PassOptions &parent,
+                 const moert::OptionInfo &info, llvm::StringRef fallback)
       : mlir::detail::PassOptions::Option<T>(parent, argumentOf(info),
-                                       llvm::cl::desc(info.help),
-                                       valuesOf(T())) {
+                                             llvm::cl::desc(info.help),
+                                             valuesOf(T())) {
     (void)setWord(fallback);
   }
   /// Fails for a word that stands for no value.

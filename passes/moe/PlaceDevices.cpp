@@ -83,8 +83,7 @@ struct PlaceDevices : moe::impl::PlaceDevicesPassBase<PlaceDevices> {
     record(problem, beside ? besideSlots : *target, times, used, choice);
     report(module, *target, problem, times, used, choice);
     for (const ExpertSplit &split : choice.splits)
-      divide(problem, *target, split,
-             target->devices[choice.assignment[split.group]]);
+      divide(problem, *target, split, choice);
   }
 
 private:
@@ -260,9 +259,10 @@ private:
                        formatCapacity(double(use.total())) + " of " +
                        formatCapacity(double(device.budgetBytes())) + " (" +
                        describe(use, kvRows);
+    // A limit that the user set, or what is left to the system.
     if (device.reservedBytes)
       text += "; " + formatCapacity(double(device.reservedBytes)) +
-              " are left to the system";
+              " more are not to be used";
     return text + ")";
   }
 
@@ -289,8 +289,15 @@ private:
 
   /// The experts of a layer, which have the device of those that stay.
   void divide(const PlacementProblem &problem, const moec::TargetDesc &target,
-              const ExpertSplit &split, const moec::DeviceDesc &ofRest) {
+              const ExpertSplit &split, const Choice &choice) {
     const moec::DeviceDesc &ofFirst = target.devices[split.device];
+    const moec::DeviceDesc &ofRest =
+        target.devices[choice.assignment[split.group]];
+    // Without memory for one more expert, memory is why there are no more.
+    const int64_t each =
+        problem.groups()[split.group].weightBytes / split.experts;
+    const bool isFull = choice.use[split.device].total() + each >
+                        int64_t(ofFirst.budgetBytes());
     const std::string &device = ofFirst.name;
     std::string part = std::to_string(split.count()) + " of " +
                        std::to_string(split.experts) + " experts";
@@ -303,9 +310,15 @@ private:
            {sliced.first.getOperation(), sliced.rest.getOperation()})
         op->removeAttr(kRejectedAttr);
       seconds.rejectDevice(sliced.rest, ofFirst, ofRest,
-                           "there is memory left for no more than " + part);
+                           isFull
+                               ? "there is memory left for no more than " + part
+                               : "with more than " + part +
+                                     " there a request would take no less");
       seconds.rejectDevice(sliced.first, ofRest, ofFirst,
-                           "there is memory left for as many on " + device);
+                           isFull
+                               ? "there is memory left for as many on " + device
+                               : "with fewer of them on " + device +
+                                     " a request would take longer");
       auto place = [&](Operation *op, const Twine &why) {
         op->setAttr(kDeviceAttr, StringAttr::get(op->getContext(), device));
         op->removeAttr(kReasonAttr);
@@ -316,8 +329,10 @@ private:
           part +
               (areHot ? ", those that the router profile has used most" : "") +
               ", which " + formatPercent(split.share) +
-              " of the choices are expected to be of: there is memory left "
-              "for as many.");
+              " of the choices are expected to be of: " +
+              (isFull ? "there is memory left for as many."
+                      : "with more or fewer of them there a request would "
+                        "take longer."));
       place(sliced.sum, "what both devices' experts have made, added up.");
       numGpu += 2;
     }

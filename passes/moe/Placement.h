@@ -126,9 +126,8 @@ private:
   };
   struct OpMemory {
     int group;
-    int64_t inside;
-    SmallVector<int64_t, 3> scratch;       ///< By device.
-    int64_t sumBytes = 0, choiceBytes = 0; ///< Of experts: result, ids.
+    SmallVector<int64_t, 3> inside, scratch; ///< By device.
+    int64_t sumBytes = 0, choiceBytes = 0;   ///< Of experts: result, ids.
   };
   struct FunctionMemory {
     std::vector<ValueMemory> values;

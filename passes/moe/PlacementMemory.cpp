@@ -3,8 +3,10 @@
 #include "kernels/Activation.h"
 #include "kernels/Arguments.h"
 #include "kernels/KvCache.h"
+#include "kernels/Registry.h"
 #include "kernels/Scratch.h"
 #include "kernels/cuda/Launch.h"
+#include "passes/moe/KernelSelection.h"
 #include "passes/moe/Placement.h"
 #include "passes/moe/SliceExperts.h"
 #include "passes/moe/Support.h"
@@ -16,24 +18,57 @@ using namespace mlir::moe;
 
 namespace {
 
-/// Bytes of the buffers between an op's own instructions: what its gemms read,
-/// encoded, and what they write.
-int64_t innerBytes(Operation *op, int64_t tokens) {
+/// Whether rows of a weight are blocks of codes, which gemms multiply with rows
+/// of codes.
+bool hasBlocks(Value weight) {
+  std::optional<moek::Format> format =
+      getFormat(cast<RankedTensorType>(weight.getType()).getElementType());
+  return format && moek::formatInfo(*format).blockElements > 1;
+}
+
+/// Most bytes of buffers between an op's own instructions that are in use at a
+/// time: what its gemms read, encoded, and what they write. The gemms that read
+/// the op's input come first; what they wrote becomes one row for each slot,
+/// which the last gemm reads. Results are counted as values.
+int64_t innerBytes(Operation *op, const PhaseAttr &phase,
+                   const moec::DeviceDesc &device) {
+  int64_t tokens = phase.getMaxTokens();
+  // Scores of all entries of the cache.
+  if (auto choose = dyn_cast<ChooseEntriesOp>(op))
+    return tokens * 4 *
+           std::max<int64_t>(1, phase.getContextLength() / choose.getRatio());
   auto lowerable = dyn_cast<LowerableOpInterface>(op);
   if (!lowerable)
     return 0;
   int64_t slots = tokens;
   if (auto experts = dyn_cast<ExpertsOp>(op))
     slots *= cast<RankedTensorType>(experts.getIds().getType()).getDimSize(1);
-  int64_t bytes = 0;
+  const bool fuses = canFuseGateUp(op, device);
+  int64_t encoded = 0, written = 0, most = 0;
   for (const PlanStep &step : lowerable.getPlanSteps())
     for (Value weight : step.gemmWeights) {
       ArrayRef<int64_t> shape =
           cast<RankedTensorType>(weight.getType()).getShape();
       int64_t rows = shape[shape.size() - 2], cols = shape.back();
-      bytes += slots * (rows * 4 + moek::a8RowBytes(cols));
+      if (step.activation == ActivationSource::Inner) {
+        // Floats, and then their codes, where the gemm reads those.
+        int64_t floats = slots * cols * 4,
+                codes = slots * moek::a8RowBytes(cols);
+        bool readsCodes = hasBlocks(weight);
+        most = std::max(most, floats + (readsCodes ? codes : 0));
+        encoded = 0;
+        written = readsCodes ? codes : floats;
+      } else {
+        // Other ops that read the input share its codes.
+        encoded = std::max(encoded, tokens * moek::a8RowBytes(cols));
+      }
+      if (fuses && step.activation == ActivationSource::Input)
+        written = slots * rows * 4; // Of gate and up together.
+      else if (!isa<LmHeadOp>(op))
+        written += slots * rows * 4;
+      most = std::max(most, encoded + written);
     }
-  return bytes;
+  return most;
 }
 
 /// Of an op that is not lowered yet, as kernels/Arguments.h asks for them:
@@ -165,14 +200,16 @@ void PlacementProblem::addMemory(func::FuncOp function) {
   for (Value argument : body.getArguments())
     addValue(argument, -1, 0);
   for (Operation &op : body) {
-    OpMemory known{groupOf(&op), innerBytes(&op, tokens), {}, 0, 0};
+    OpMemory known{groupOf(&op), {}, {}, 0, 0};
     for (Value result : op.getResults())
       addValue(result, known.group, order[&op]);
     int64_t worker = scratchBytes(&op);
-    for (auto [device, context] : llvm::zip_equal(target.devices, contexts))
+    for (auto [device, context] : llvm::zip_equal(target.devices, contexts)) {
+      known.inside.push_back(innerBytes(&op, phase, device));
       known.scratch.push_back(device.kind == moec::DeviceKind::Cpu
                                   ? worker * int64_t(device.cores)
                                   : workspaceBytes(&op, context));
+    }
     if (isa<ExpertsOp>(op)) {
       known.sumBytes = bytesOf(op.getResult(0), tokens);
       known.choiceBytes = bytesOf(op.getOperand(1), tokens);
@@ -216,8 +253,7 @@ PlacementProblem::memoryUse(const Assignment &assignment,
   return use;
 }
 
-/// Activations are those alive at the worst op, plus its own buffers as if all
-/// of them lived through it: at least what plan-allocate will need.
+/// Activations are those alive at the worst op, plus its own buffers.
 void PlacementProblem::addFunction(const FunctionMemory &function,
                                    const Assignment &assignment,
                                    ArrayRef<const ExpertSplit *> splitOf,
@@ -260,12 +296,13 @@ void PlacementProblem::addFunction(const FunctionMemory &function,
       use[device].scratch = std::max(use[device].scratch, scratch);
     };
     int device = deviceOf(op.group);
-    addInside(device, op.inside, op.scratch[device]);
+    addInside(device, op.inside[device], op.scratch[device]);
     if (const ExpertSplit *split = op.group < 0 ? nullptr : splitOf[op.group]) {
       // Both sums and the lists of slots, on either.
       int64_t sums =
           op.sumBytes + 2 * op.choiceBytes + 4 * (split->experts + 1);
-      addInside(split->device, op.inside + 2 * sums, op.scratch[split->device]);
+      addInside(split->device, op.inside[split->device] + 2 * sums,
+                op.scratch[split->device]);
       addInside(device, 2 * sums, op.scratch[device]);
       // The rest's sum, if no other value is copied between the two.
       for (int end : {device, split->device})

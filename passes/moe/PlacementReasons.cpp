@@ -37,9 +37,13 @@ std::string PlacementReasons::of(int index) {
     os << ".";
     return text;
   }
-  os << ", " << seconds(index, own) << " there instead of "
-     << seconds(index, other) << " on " << target.devices[other].name << "; "
-     << verdictOn(search.unitOf(index), other) << ".";
+  std::string here = seconds(index, own), there = seconds(index, other);
+  if (here == there && here == formatSeconds(0))
+    os << ", next to no time on either device; ";
+  else
+    os << ", " << here << " there instead of " << there << " on "
+       << target.devices[other].name << "; ";
+  os << verdictOn(search.unitOf(index), other) << ".";
   return text;
 }
 

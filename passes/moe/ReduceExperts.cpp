@@ -24,7 +24,9 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     // All routers are checked before any is changed.
+    bool any = false;
     WalkResult checked = module.walk([&](RouterOp router) {
+      any = true;
       int64_t count = countOf(router);
       if (count >= 1 && uint64_t(count) <= router.getTopK())
         return WalkResult::advance();
@@ -38,6 +40,13 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
     });
     if (checked.wasInterrupted())
       return signalPassFailure();
+    if (!any) {
+      (void)userError(module,
+                      "a number of experts per token is asked for, but no "
+                      "layer of the model chooses among experts",
+                      "compile without --experts");
+      return signalPassFailure();
+    }
 
     int64_t least = 0, most = 0;
     module.walk([&](RouterOp router) {

@@ -35,8 +35,8 @@ void InputSet::add(std::string role, const std::string &path) {
                        path == "-" ? "standard input" : path});
 }
 
-Status InputSet::refuse(const std::string &output) const {
-  MOE_ASSIGN_OR_RETURN(OutputPlace place, OutputPlace::find(output));
+Status InputSet::refuse(const std::string &output,
+                        const OutputPlace &place) const {
   std::optional<Identity> identity = identityOf(place);
   if (!identity)
     return Status::ok();

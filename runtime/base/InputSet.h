@@ -21,9 +21,9 @@ public:
   /// be lost.
   void add(std::string role, const std::string &path);
 
-  /// Usage, naming both, where writing to `output` (as OutputFile::create takes
-  /// it) would replace one of them; and what OutputPlace::find fails with.
-  Status refuse(const std::string &output) const;
+  /// Usage, naming both, where writing to `output`, which leads to `place`,
+  /// would destroy one of them.
+  Status refuse(const std::string &output, const OutputPlace &place) const;
 
 private:
   struct Identity {

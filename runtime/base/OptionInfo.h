@@ -1,8 +1,9 @@
 //===- OptionInfo.h - What a table says of an option ------------*- C++ -*-===//
 //
 // Options of the command-line tools are rows of tables: compiler/Driver/
-// Options.def has those of moec compile, tools/*/Options.def the others. Parsers,
-// help, man pages, completions and suggested commands are made from the rows.
+// Options.def has those of moec compile, tools/*/Options.def the others.
+// Parsers, help, man pages, completions and suggested commands are made from
+// the rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -66,6 +67,14 @@ struct OptionInfo {
   bool isRequired = false;
   std::string_view help = "";
 };
+
+/// What --force does in every command that writes a file
+/// (runtime/OutputRule.h).
+inline constexpr std::string_view kForceHelp =
+    "Let an output replace a file of another kind. Without it an output "
+    "replaces only an empty file or one of the kind that it writes; a file "
+    "that "
+    "the command reads or that a plan needs is never replaced";
 
 /// "--ubatch" of "-u,--ubatch".
 constexpr std::string_view longName(const OptionInfo &info) {

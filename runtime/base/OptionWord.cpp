@@ -58,9 +58,9 @@ std::vector<NamedValue> namedValues(const OptionInfo &info) {
     std::string_view word = rest.substr(0, rest.find('|'));
     rest.remove_prefix(std::min(word.size() + 1, rest.size()));
     size_t equals = word.find('=');
-    values.push_back(
-        {word.substr(0, equals),
-         equals == word.npos ? std::string_view() : word.substr(equals + 1)});
+    values.push_back({word.substr(0, equals), equals == word.npos
+                                                  ? std::string_view()
+                                                  : word.substr(equals + 1)});
   }
   return values;
 }

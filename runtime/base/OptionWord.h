@@ -35,7 +35,8 @@ template <class T>
 Status parseOption(const OptionInfo &info, std::string_view text, T &value);
 
 /// The inverse of parseOption().
-template <class T> std::string optionWord(const OptionInfo &info, const T &value);
+template <class T>
+std::string optionWord(const OptionInfo &info, const T &value);
 
 /// The words of `info.words` that stand for a value: "auto", "pack", ...
 std::vector<std::string_view> wordsOf(const OptionInfo &info);

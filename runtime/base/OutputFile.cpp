@@ -36,11 +36,11 @@ Status OutputFile::failure(const char *what) const {
                 path_ + ": " + what + ": " + std::strerror(errno));
 }
 
-StatusOr<OutputFile> OutputFile::create(const std::string &path,
-                                        Content content) {
-  OutputFile file;
+StatusOr<OutputFile> OutputFile::create(OutputTarget target, Content content) {
+  OutputFile file(std::move(target));
+  const std::string &path = file.target_.path();
   file.path_ = path == "-" ? "standard output" : path;
-  MOE_ASSIGN_OR_RETURN(file.place_, OutputPlace::find(path));
+  MOE_ASSIGN_OR_RETURN(file.place_, file.target_.check());
   MOE_RETURN_IF_ERROR(file.place_.isStream() ? file.openStream()
                                              : file.openTemporary());
   if (content == Content::Binary && ::isatty(file.fd_))
@@ -101,11 +101,13 @@ Status OutputFile::openTemporary() {
   return failure("cannot write");
 }
 
-OutputFile::OutputFile(OutputFile &&other) noexcept {
+OutputFile::OutputFile(OutputFile &&other) noexcept
+    : OutputFile(other.target_) {
   *this = std::move(other);
 }
 
 OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
+  std::swap(target_, other.target_);
   std::swap(path_, other.path_);
   std::swap(place_, other.place_);
   std::swap(temporary_, other.temporary_);
@@ -188,6 +190,7 @@ Status OutputFile::replace(const std::string &path) {
       return Status(StatusCode::Io,
                     path_ + ": is no regular file any more, and stays as it "
                             "is");
+    MOE_RETURN_IF_ERROR(recheck());
     handDown(old, fd_);
   }
   MOE_RETURN_IF_ERROR(flush());
@@ -212,9 +215,10 @@ Status flushFolder(const std::string &folder) {
                 folder + ": cannot write: " + std::strerror(error));
 }
 
-Status writeOutput(const std::string &path, std::string_view bytes,
+Status writeOutput(OutputTarget target, std::string_view bytes,
                    OutputFile::Content content) {
-  MOE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path, content));
+  MOE_ASSIGN_OR_RETURN(OutputFile file,
+                       OutputFile::create(std::move(target), content));
   MOE_RETURN_IF_ERROR(file.write(bytes.data(), bytes.size()));
   return file.commit();
 }

@@ -3,7 +3,7 @@
 #ifndef MOE_RUNTIME_BASE_OUTPUTFILE_H
 #define MOE_RUNTIME_BASE_OUTPUTFILE_H
 
-#include "runtime/base/OutputPlace.h"
+#include "runtime/base/OutputTarget.h"
 #include "runtime/base/Temporaries.h"
 
 #include <cstddef>
@@ -29,10 +29,10 @@ class OutputFile {
 public:
   enum class Content { Text, Binary };
 
-  /// Fails with Io, naming `path`; with Usage for binary content that would go
-  /// to a terminal; with Cancelled where a signal ends the wait for a FIFO's
-  /// reader.
-  static StatusOr<OutputFile> create(const std::string &path,
+  /// Fails with Io, naming the path; with Usage where the target's rule forbids
+  /// the output, and for binary content that would go to a terminal; with
+  /// Cancelled where a signal ends the wait for a FIFO's reader.
+  static StatusOr<OutputFile> create(OutputTarget target,
                                      Content content = Content::Text);
 
   OutputFile(OutputFile &&other) noexcept;
@@ -51,7 +51,11 @@ public:
   const std::string &temporary() const { return temporary_; }
   /// Waits until the disk has what was written.
   Status flush() const;
-  /// Flushes to the disk and gives the file its name, durably.
+  /// Whether the target's rule still allows the output, as what is there may
+  /// have changed since create().
+  Status recheck() const { return target_.check().status(); }
+  /// Flushes to the disk and gives the file its name, durably. Fails as
+  /// recheck() does.
   Status commit();
   /// The same with another name in the folder than that it was created for.
   Status commitAs(const std::string &path);
@@ -60,12 +64,13 @@ public:
   bool isCommitted() const { return committed_; }
 
 private:
-  OutputFile() = default;
+  explicit OutputFile(OutputTarget target) : target_(std::move(target)) {}
   Status openStream();
   Status openTemporary();
   Status replace(const std::string &path);
   Status failure(const char *what) const;
 
+  OutputTarget target_;
   std::string path_; ///< As given, for messages.
   OutputPlace place_;
   std::string temporary_; ///< "" for a stream.
@@ -78,7 +83,7 @@ private:
 Status flushFolder(const std::string &folder);
 
 /// Creates an output, writes all of it and commits it.
-Status writeOutput(const std::string &path, std::string_view bytes,
+Status writeOutput(OutputTarget target, std::string_view bytes,
                    OutputFile::Content content = OutputFile::Content::Text);
 
 } // namespace moert

@@ -1,5 +1,7 @@
 #include "runtime/base/Page.h"
 
+#include "runtime/base/ShellCommand.h"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -50,17 +52,26 @@ void Page::paragraph(std::string_view lead, std::string_view text) {
   size_t width = lineWidth - std::min<size_t>(lead.size(), 40);
   std::string margin(lead);
   do {
-    std::string_view part = text.substr(0, width);
-    if (part.size() < text.size() && text[width] != ' ')
-      if (size_t space = part.rfind(' ');
-          space != std::string_view::npos && space > 0)
-        part = part.substr(0, space);
-    text.remove_prefix(part.size());
-    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-    text_ += margin;
-    text_ += part;
-    text_ += '\n';
-    margin.assign(lead.size(), ' ');
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (suggestsCommand(line)) {
+      text_ += line;
+      text_ += '\n';
+      continue;
+    }
+    do {
+      std::string_view part = line.substr(0, width);
+      if (part.size() < line.size() && line[width] != ' ')
+        if (size_t space = part.rfind(' ');
+            space != std::string_view::npos && space > 0)
+          part = part.substr(0, space);
+      line.remove_prefix(part.size());
+      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+      text_ += margin;
+      text_ += part;
+      text_ += '\n';
+      margin.assign(lead.size(), ' ');
+    } while (!line.empty());
   } while (!text.empty());
 }
 

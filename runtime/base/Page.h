@@ -32,7 +32,8 @@ public:
              const std::vector<std::vector<std::string>> &rows);
 
   /// `text` broken at spaces to 118 columns, behind a `lead` that the further
-  /// lines are indented by. Longer words are broken where the line ends.
+  /// lines are indented by. Longer words are broken where the line ends. Lines
+  /// that suggest a command (ShellCommand.h) stay as they are, to paste.
   void paragraph(std::string_view lead, std::string_view text);
 
   std::string take() { return std::move(text_); }

@@ -13,7 +13,9 @@ std::string inputName(const std::string &path) {
   return path == "-" ? "standard input" : path;
 }
 
-StatusOr<std::string> readInput(const std::string &path, uint64_t most) {
+StatusOr<std::string>
+readInput(const std::string &path, uint64_t most,
+          const std::function<Status(std::string_view)> &checkStart) {
   auto ioError = [&](const char *what) {
     return Status(StatusCode::Io,
                   inputName(path) + ": " + what + ": " + std::strerror(errno));
@@ -25,6 +27,7 @@ StatusOr<std::string> readInput(const std::string &path, uint64_t most) {
   std::string text;
   constexpr size_t piece = size_t(1) << 16;
   Status status;
+  bool isChecked = !checkStart;
   for (size_t size = 0;;) {
     text.resize(size + piece);
     ssize_t got = ::read(fd, text.data() + size, piece);
@@ -39,6 +42,10 @@ StatusOr<std::string> readInput(const std::string &path, uint64_t most) {
                                                    humanBytes(double(most)) +
                                                    ", too long for what it "
                                                    "should be");
+    if (!isChecked && status.isOk() && (size >= piece || got == 0)) {
+      isChecked = true;
+      status = checkStart(text);
+    }
     if (got <= 0 || !status.isOk())
       break;
   }

@@ -103,13 +103,18 @@ std::string suggest(Suggestion suggestion, std::string_view command) {
   return suggestionText(suggestion) + runLine(suggestion, command);
 }
 
+bool suggestsCommand(std::string_view line) {
+  return line.starts_with(kRunLead) || line.starts_with(kRunWithModelLead) ||
+         line.starts_with(kNextLead);
+}
+
 std::string withToolFolder(std::string_view message, std::string_view folder) {
   std::string result;
   while (!message.empty()) {
     size_t length = std::min(message.find('\n'), message.size() - 1) + 1;
     std::string_view line = message.substr(0, length);
     message.remove_prefix(length);
-    for (std::string_view lead : {kRunLead, kRunWithModelLead})
+    for (std::string_view lead : {kRunLead, kRunWithModelLead, kNextLead})
       if (line.starts_with(lead)) {
         result += lead;
         result += folder.empty() ? "" : shellPath(folder);

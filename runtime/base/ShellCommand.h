@@ -35,6 +35,9 @@ inline constexpr std::string_view kRunLead = "  run: ";
 inline constexpr std::string_view kRunWithModelLead =
     "  run, with the GGUF file for MODEL: ";
 
+/// What comes before the command that a user runs next, on a line of its own.
+inline constexpr std::string_view kNextLead = "next: ";
+
 /// Why a message suggests a command: the rows of Suggestions.def.
 enum class Suggestion {
 #define MOE_SUGGESTION(name, text) name,
@@ -50,6 +53,9 @@ std::string runLine(Suggestion suggestion, std::string_view command);
 
 /// The text and the line: "recompile for this machine\n  run: <command>".
 std::string suggest(Suggestion suggestion, std::string_view command);
+
+/// Whether `line` is one of those, and for a person to paste.
+bool suggestsCommand(std::string_view line);
 
 /// `message` with the path `folder` ("" or ending in a slash) in front of the
 /// tool's name wherever a line suggests a command: programs that were started

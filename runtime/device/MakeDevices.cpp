@@ -1,7 +1,10 @@
 #include "runtime/device/MakeDevices.h"
 
 #include "runtime/PlanAccess.h"
+#include "runtime/PlanWeights.h"
 #include "runtime/Recompile.h"
+#include "runtime/base/HostCpu.h"
+#include "runtime/base/Text.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/device/cuda/CudaDevice.h"
 
@@ -45,22 +48,39 @@ std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
   return lists;
 }
 
+/// What runs the plan's model here without its GPUs.
+static std::string withoutGpu(const Plan &plan) {
+  double weights = double(weightBytes(plan));
+  double memory = double(hostMemoryLimit().bytes);
+  if (weights > memory)
+    return fmt::format("use another machine: without the GPU, the model's "
+                       "weights of {} are more than this machine's {} of "
+                       "memory",
+                       humanBytes(weights), humanBytes(memory));
+  OptionChange native{"--target", "native"};
+  return recompileHint(Suggestion::ForThisMachine, plan.table(), plan.path(),
+                       {&native, 1});
+}
+
 /// For device number `gpu`.
 static StatusOr<std::shared_ptr<const CudaDriver>>
 openDriver(const Plan &plan, uint32_t gpu, const std::string &library) {
   StatusOr<CudaDriver> driver = CudaDriver::load(library);
   if (driver)
     return std::make_shared<const CudaDriver>(*std::move(driver));
-  OptionChange native{"--target", "native"};
-  Status status(
-      driver.status().code(),
-      fmt::format("{}; install NVIDIA's driver, or {}",
-                  driver.status().message(),
-                  recompileHint(Suggestion::ForThisMachine, plan.table(),
-                                plan.path(), {&native, 1})));
+  Status status(driver.status().code(),
+                fmt::format("{}; install NVIDIA's driver, or {}",
+                            driver.status().message(), withoutGpu(plan)));
   return std::move(status).at(
       fmt::format("{}: {} is a GPU", plan.path(),
                   text(plan.table().devices()->Get(gpu)->name())));
+}
+
+Status checkGpus(const Plan &plan) {
+  for (uint32_t i = 0; i < count(plan.table().devices()); ++i)
+    if (!isCpu(plan.table(), i))
+      return openDriver(plan, i, DeviceOptions().cudaLibrary).status();
+  return Status::ok();
 }
 
 StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,

@@ -37,6 +37,9 @@ struct DeviceOptions {
 
 using DeviceList = std::vector<std::unique_ptr<Device>>;
 
+/// WrongMachine where the plan has a GPU and there is no driver for it.
+Status checkGpus(const Plan &plan);
+
 /// Those of `plan`, in its order, with nothing reserved. `plan` and `files`
 /// outlive them. A plan's GPUs are the driver's, in its order. WrongMachine
 /// where there is no driver for them.

@@ -31,9 +31,6 @@
 
 namespace moert {
 
-/// What words are made of before the first merge.
-enum class Alphabet : uint8_t { Bytes, Characters };
-
 class BpeModel {
 public:
   /// `spec.model` is gpt2, gemma4 or llama. Fails with InvalidFile for a merge

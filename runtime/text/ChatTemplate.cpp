@@ -39,12 +39,13 @@ StatusOr<std::string> ChatTemplate::render(const ChatInput &input) const {
   jinja::Heap heap(jinja::Limits{});
   jinja::Result variables = jinja::parseJson(heap, input.json);
   if (!variables)
-    return Status(StatusCode::Usage, "the input of the chat template is no "
-                                     "JSON: " +
-                                         variables.status().message());
+    return Status(StatusCode::InvalidFile, "the input of the chat template is "
+                                           "no JSON: " +
+                                               variables.status().message());
   if (!variables->is(jinja::Kind::Dict))
-    return Status(StatusCode::Usage, "the input of the chat template is not a "
-                                     "JSON object of variables");
+    return Status(StatusCode::InvalidFile,
+                  "the input of the chat template is not a JSON object of "
+                  "variables");
   jinja::Scope *names = heap.make<jinja::Scope>(nullptr);
   // Templates ask for these without asking whether they are defined.
   names->set("tools", jinja::Value::none());

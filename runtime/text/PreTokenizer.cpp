@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <span>
@@ -20,6 +21,7 @@ namespace {
 
 struct Entry {
   std::string_view name;
+  Alphabet alphabet;
   WholeWords wholeWords;
   BosDefault bos;
   std::span<const char *const> passes;
@@ -28,8 +30,9 @@ struct Entry {
 std::span<const Entry> table() {
   // Each entry's passes live in a constant of their own, because an array of
   // structures cannot hold arrays of different lengths.
-#define MOE_PRETOKENIZER(name, wholeWords, bos, ...)                           \
-  Entry{name, WholeWords::wholeWords, BosDefault::bos, [] {                    \
+#define MOE_PRETOKENIZER(name, alphabet, wholeWords, bos, ...)                 \
+  Entry{name, Alphabet::alphabet, WholeWords::wholeWords, BosDefault::bos,     \
+        [] {                                                                   \
           static constexpr const char *passes[] = {__VA_ARGS__};               \
           return std::span<const char *const>(passes);                         \
         }()},
@@ -58,13 +61,18 @@ std::string spellOutWhiteSpace(std::string_view expression) {
   return result;
 }
 
-std::string_view nearestName(std::string_view name) {
-  return std::ranges::min(table(), {},
-                          [&](const Entry &entry) {
-                            // A name that a file gives may be of any length.
-                            return editDistance(name.substr(0, 64), entry.name);
-                          })
-      .name;
+std::string lower(std::string_view name) {
+  std::string result(name);
+  std::ranges::transform(result, result.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return result;
+}
+
+std::string digitsOf(std::string_view name) {
+  std::string digits(name);
+  std::erase_if(digits, [](char c) { return c < '0' || c > '9'; });
+  return digits;
 }
 
 std::string pcreMessage(int code) {
@@ -100,8 +108,9 @@ struct PreTokenizer::Scratch::State {
 PreTokenizer::Scratch::Scratch() : state_(std::make_unique<State>()) {}
 PreTokenizer::Scratch::~Scratch() = default;
 
-PreTokenizer::PreTokenizer(WholeWords wholeWords, BosDefault bos)
-    : wholeWords_(wholeWords), bos_(bos) {}
+PreTokenizer::PreTokenizer(Alphabet alphabet, WholeWords wholeWords,
+                           BosDefault bos)
+    : alphabet_(alphabet), wholeWords_(wholeWords), bos_(bos) {}
 PreTokenizer::PreTokenizer(PreTokenizer &&) noexcept = default;
 PreTokenizer &PreTokenizer::operator=(PreTokenizer &&) noexcept = default;
 PreTokenizer::~PreTokenizer() = default;
@@ -113,17 +122,33 @@ std::vector<std::string_view> PreTokenizer::supportedNames() {
   return names;
 }
 
+std::string PreTokenizer::knownNames() {
+  return fmt::format("known are {}", fmt::join(supportedNames(), ", "));
+}
+
+std::optional<std::string_view> PreTokenizer::meantName(std::string_view name) {
+  constexpr size_t mostEdits = 2;
+  std::vector<std::string> sameVersion;
+  for (const Entry &entry : table())
+    if (digitsOf(entry.name) == digitsOf(name))
+      sameVersion.emplace_back(entry.name);
+  std::optional<std::string> match = closestMatch(name, sameVersion);
+  if (!match || editDistance(lower(name), *match) > mostEdits)
+    return std::nullopt;
+  return std::ranges::find(table(), *match, &Entry::name)->name;
+}
+
 StatusOr<PreTokenizer> PreTokenizer::create(std::string_view name) {
   auto entry = std::ranges::find(table(), name, &Entry::name);
-  if (entry == table().end())
-    return Status(StatusCode::Unsupported,
-                  fmt::format("pre-tokenizer {} is not supported; the nearest "
-                              "by name is {}; choose one with --pre NAME among "
-                              "{}",
-                              quoted(name), nearestName(name),
-                              fmt::join(supportedNames(), ", ")));
+  if (entry == table().end()) {
+    std::optional<std::string_view> meant = meantName(name);
+    return Status(
+        StatusCode::Unsupported,
+        fmt::format("pre-tokenizer {} is not supported{}", quoted(name),
+                    meant ? fmt::format("; did you mean {}?", *meant) : ""));
+  }
 
-  PreTokenizer result(entry->wholeWords, entry->bos);
+  PreTokenizer result(entry->alphabet, entry->wholeWords, entry->bos);
   for (const char *expression : entry->passes) {
     std::string pattern = spellOutWhiteSpace(expression);
     int error = 0;

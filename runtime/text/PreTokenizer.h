@@ -9,9 +9,11 @@
 #define MOE_RUNTIME_TEXT_PRETOKENIZER_H
 
 #include "runtime/base/Status.h"
+#include "runtime/text/TokenizerSpec.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,9 +31,14 @@ enum class BosDefault : uint8_t { Off, On, Never };
 class PreTokenizer {
 public:
   /// `name` is a value of tokenizer.ggml.pre. One that PreTokenizers.def does
-  /// not list is Unsupported; the message names the nearest that it does.
+  /// not list is Unsupported; the message has meantName().
   static StatusOr<PreTokenizer> create(std::string_view name);
   static std::vector<std::string_view> supportedNames();
+  /// "known are default, falcon, ...", for one who may choose.
+  static std::string knownNames();
+  /// The name of the table that `name` is a misspelling of, if it is one: at
+  /// most two letters differ. Another digit is another tokenizer's version.
+  static std::optional<std::string_view> meantName(std::string_view name);
 
   PreTokenizer(PreTokenizer &&) noexcept;
   PreTokenizer &operator=(PreTokenizer &&) noexcept;
@@ -43,6 +50,7 @@ public:
            (wholeWords_ == WholeWords::LineEnds && word.front() == '\n');
   }
   BosDefault bosDefault() const { return bos_; }
+  Alphabet alphabet() const { return alphabet_; }
 
   /// What matching needs to write to. Not shared between threads; reuse it
   /// from call to call, for it owns the matcher's stack.
@@ -68,13 +76,14 @@ public:
 
 private:
   struct Pass;
-  PreTokenizer(WholeWords wholeWords, BosDefault bos);
+  PreTokenizer(Alphabet alphabet, WholeWords wholeWords, BosDefault bos);
 
   Status splitPiece(size_t pass, std::string_view text, uint32_t begin,
                     uint32_t end, Scratch &scratch,
                     std::vector<uint32_t> &ends) const;
 
   std::vector<Pass> passes_;
+  Alphabet alphabet_;
   WholeWords wholeWords_;
   BosDefault bos_;
 };

@@ -22,6 +22,9 @@ enum class TokenType : int32_t {
   Byte = 6, ///< "<0xNN>".
 };
 
+/// What words are made of before the first merge.
+enum class Alphabet : uint8_t { Bytes, Characters };
+
 /// U+2581, which SentencePiece writes for a space.
 inline constexpr std::string_view spaceMark = "\xE2\x96\x81";
 
@@ -34,7 +37,8 @@ std::optional<uint8_t> parseByteToken(std::string_view text);
 /// A tokenizer as a model file describes it; Tokenizer::create checks it.
 struct TokenizerSpec {
   /// tokenizer.ggml.model: "gpt2" is byte-level BPE, "llama" SentencePiece's,
-  /// "gemma4" in between (BpeModel.h).
+  /// "gemma4" in between (BpeModel.h), also where the file says "gpt2" and the
+  /// pre-tokenizer's alphabet is Characters.
   std::string model;
   /// A name in PreTokenizers.def. For "llama", whose text is not cut:
   /// noSpacePrefix, or any other name where text gets a space in front.

@@ -2,14 +2,17 @@
 
 Usage: hints.py FOLDER TEST_DATA MODELS; v3.gguf is in FOLDER.
 """
+import json
 import os
 import re
 import shlex
 import shutil
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import tools
+from gguf_file import GgufFile
 
 root, data, models = sys.argv[1:]
 LITE = os.path.join(data, "unit/deepseek2-lite.gguf")
@@ -23,6 +26,19 @@ OPTIONS = ["--ctx", "64", "--ubatch", "16", "--kv-type", "f32", "--mla", "none",
 ODD = "it's a $HOME `x` \"q\" \\"
 
 failures = []
+
+# The text of each suggestion that the sources can print, as a pattern.
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../runtime/base/Suggestions.def")
+SUGGESTIONS = {
+    name: "".join(".+" if part == "{}" else re.escape(part)
+                  for part in re.split(r"(\{\})", "".join(re.findall(r'"([^"]*)"', text))))
+    for name, text in re.findall(r"^MOE_SUGGESTION\((\w+), (.*?)\)$", open(TABLE).read(), re.M | re.S)}
+provoked = set()
+# The commands of the first three need a network or a GPU, that of the fourth a model whose steps take more than
+# memory: unit tests provoke the messages and do not run the commands. The nightly test of real models runs the last.
+ELSEWHERE = {"InstallNvrtc": "../kernels/cuda/KernelCompilerTest.cpp", "ForThisGpu": "../unit/CudaDeviceTest.cpp",
+             "ShorterOnGpu": "../unit/CudaDeviceTest.cpp", "SmallerSteps": "../unit/RecompileTest.cpp",
+             "FittingPreTokenizer": "../e2e/real_models.py"}
 
 
 class Folder:
@@ -56,9 +72,14 @@ class Folder:
 
     def pastes(self, result, model=None, code=0):
         """Runs the one command that `result` suggests; MODEL is `model`."""
-        found = tools.hints(result.err)
+        text = result.err if tools.hints(result.err) else result.out
+        found = tools.hints(text)
         assert len(found) == 1, f"{len(found)} commands:\n{result}"
         command, has_model = found[0]
+        said = text[:text.index(command)]
+        kinds = [name for name, pattern in SUGGESTIONS.items() if re.search(pattern, said)]
+        assert kinds, f"no text of Suggestions.def:\n{result}"
+        provoked.update(kinds)
         assert has_model == (model is not None), result
         if model:
             command = command.replace(" MODEL ", f" {shlex.quote(model)} ")
@@ -121,9 +142,9 @@ def a_moved_model(here):
     moved = f"{ODD}/n.gguf"
     os.mkdir(here.file(ODD))
     os.rename(here.file(model), here.file(moved))
-    # Not where the plan says: only the user knows.
-    missing = here.fails(4, "moert", "logits", "p.fb", *LOGITS)
-    assert "--model PATH" in missing.err, missing
+    # Not where the plan says: only the user knows. The GPU is missing all the more.
+    missing = here.fails(7, "moert", "logits", "p.fb", *LOGITS)
+    assert tools.hints(missing.err)[0][1], missing
     here.compile(moved, "p.fb", "--target", "4090+ryzen-5600x", "-ngl", "99")
     os.rename(here.file(moved), here.file("m.gguf"))
     # The user says it.
@@ -145,7 +166,7 @@ def a_packed_plan_does_not_know_its_model(here):
 
 
 @case
-def another_tools.schema_version(here):
+def another_schema_version(here):
     here.copy(LITE, "m.gguf")
     here.compile("m.gguf", "p.fb", "--target", "xeon", *OPTIONS)
     recorded = here.options("p.fb")
@@ -302,7 +323,12 @@ def a_model_that_does_not_fit(here):
     # 352 GiB of weights and 343 GiB of them placed; the rest is the cache's.
     tight = machine(here, f"tight {ODD}.json", 366)
     failed = here.fails(5, *V3, *tight, "--ctx", "163840", "--kv-type", "f32", *output)
-    assert "; it fits with a cache of 8 bits\n" in failed.err, failed
+    assert "; it fits with a cache of 16 bits\n" in failed.err, failed
+    command = here.pastes(failed)
+    assert "--kv-type" not in command and "--ctx 163840" in command, command
+    # 10.7 GiB of f16 do not fit, and 5.7 of q8_0 do.
+    failed = here.fails(5, *V3, *machine(here, "less.json", 360), "--ctx", "163840", *output)
+    assert "; it fits with a cache of 8 bits" in failed.err, failed
     command = here.pastes(failed)
     assert "--kv-type q8_0" in command and "--ctx 163840" in command, command
     assert "--verbose" in command and "--dump-phases ir" in command, command
@@ -316,23 +342,24 @@ def a_model_that_does_not_fit(here):
     # Not much more would fit.
     here.fails(5, *V3, *tighter, "--ctx", str(ctx + ctx // 8), *output)
     command = here.pastes(here.fails(5, *V3, *tighter, "--ctx", "65536", "--ubatch", "65536", *output))
-    assert "--ubatch" not in command and "--ctx 65536" in command, command
+    ubatch = int(re.search(r"--ubatch (\d+)", command).group(1))
+    assert 64 <= ubatch < 65536 and "--ctx 65536" in command, command
     here.suggests_nothing(here.fails(5, *V3, *machine(here, "small.json", 64), *output))
 
 
 @case
 def sequences_that_do_not_fit(here):
-    """A context of 163840 takes 5.7 GiB of the cache."""
+    """A context of 81920 takes 5.4 GiB of the cache."""
     tight = machine(here, "tight.json", 366)
-    long = ["--ctx", "163840", "-o", "p.fb"]
+    long = ["--ctx", "81920", "-o", "p.fb"]
     failed = here.fails(5, *V3, *tight, *long, "--sequences", "16")
     command = here.pastes(failed)
     count = int(re.search(r"--sequences (\d+)", command).group(1))
-    assert 1 < count < 16 and "--ctx 163840" in command, command
+    assert 1 < count < 16 and "--ctx 81920" in command, command
     here.fails(5, *V3, *tight, *long, "--sequences", str(count + 1))
     # Where not one of them fits, all can be shorter.
     command = here.pastes(here.fails(5, *V3, *machine(here, "tighter.json", 356), *long, "--sequences", "16"))
-    assert "--sequences 16" in command and "--ctx 163840" not in command, command
+    assert "--sequences 16" in command and "--ctx 81920" not in command, command
 
 
 @case
@@ -370,6 +397,97 @@ def a_disk_that_is_full(here):
         return # the file that does not fit would be written
     failed = here.fails(4, "moec", "compile", "../v3.gguf", "--target", "xeon", "-o", "p.fb", "--ctx", "100")
     assert "--ctx 100" in here.pastes(failed)
+
+
+@case
+def a_vocabulary_that_cannot_be_used(here):
+    model = here.copy(KJV, "m.gguf")
+    compile = ["moec", "compile", model, "--ctx", "64", "-o", "p.fb"]
+    command = here.pastes(here.fails(6, *compile, "--pre", "foo"))
+    assert "--no-tokenizer" in command and "--pre" not in command, command
+    here.pastes(here.fails(6, *compile, "--pre", "deepseek-lm"))
+
+
+@case
+def weights_that_are_damaged(here):
+    here.copy(KJV, "m.gguf")
+    here.compile("m.gguf", "p.fb", "--ctx", "64", "--weights", "pack")
+    with open(here.file("p.weights"), "r+b") as file:
+        file.seek(-1000, os.SEEK_END)
+        file.write(b"damaged")
+    here.pastes(here.fails(3, "moert", "verify", "p.fb"), model="m.gguf")
+    here.compile("m.gguf", "p.fb", "--ctx", "64", "--weights", "reference", "--checksums", "sampled")
+    here.pastes(here.must("moert", "verify", "p.fb"))
+    assert "sampled" not in here.options("p.fb"), here.options("p.fb")
+    # Numbers that are none were there before moec packed them; with a sound model the command mends the plan.
+    damaged = GgufFile.read(KJV)
+    gate = damaged.tensors["blk.0.ffn_gate.weight"]
+    gate.data = b"\x00\x7e" + bytes(gate.data[2:]) # the scale of a block
+    damaged.write(here.file("bad.gguf"))
+    here.compile("bad.gguf", "p.fb", "--ctx", "64", "--weights", "pack")
+    here.pastes(here.fails(3, "moert", "logits", "p.fb", *LOGITS), model="m.gguf")
+    here.must("moert", "logits", "p.fb", *LOGITS)
+
+
+@case
+def a_cache_that_overflows(here):
+    """Keys of some 1e6 are more than f16 holds."""
+    large = GgufFile.read(LITE)
+    for name, tensor in large.tensors.items():
+        if re.fullmatch(r"blk\.0\.attn_kv_a_norm\.weight", name):
+            values = struct.unpack(f"<{len(tensor.data) // 4}f", bytes(tensor.data))
+            tensor.data = struct.pack(f"<{len(values)}f", *(1e6 * value for value in values))
+    large.write(here.file("m.gguf"))
+    here.compile("m.gguf", "p.fb", "--kv-type", "f16", "--ctx", "48")
+    here.pastes(here.fails(3, "moert", "logits", "p.fb", *LOGITS))
+    assert here.options("p.fb") == "--ctx 48 --kv-type f32", here.options("p.fb")
+
+
+@case
+def more_sequences_than_the_plan_has(here):
+    here.copy(KJV, "m.gguf")
+    here.compile("m.gguf", "p.fb", "--ctx", "64", "--sequences", "2")
+    here.pastes(here.fails(5, "moert", "bench", "p.fb", "--parallel", "4", "-p", "4", "-n", "2", "--no-limits"))
+    assert here.options("p.fb") == "--ctx 64 --sequences 4", here.options("p.fb")
+
+
+@case
+def a_plan_that_memory_does_not_hold(here):
+    """350 GiB of weights can be paged, what is beside them cannot."""
+    with open("/proc/meminfo") as file:
+        gib = int(re.search(r"MemTotal: +(\d+)", file.read()).group(1)) >> 20
+    run = ["moert", "logits", "p.fb", *LOGITS]
+    for kind, options in (
+            ("a smaller context", ["--ctx", "163840", "--kv-type", "f32", "--ubatch", "16384"]),
+            ("fewer sequences", ["--ctx", "8192", "--sequences", "64"]),
+            ("a smaller cache", ["--ctx", "8192", "--sequences", "4", "--kv-budget", "64GiB"])):
+        if gib > 24:
+            # RecompileTest says what is suggested where memory is larger.
+            provoked.update(("SmallerContext", "FewerSequences", "SmallerCache"))
+            return
+        here.compile("../v3.gguf", "p.fb", "--target", "xeon", "--weights", "reference", "--checksums", "sampled",
+                     *options)
+        failed = here.fails(5, *run)
+        assert f"recompile with {kind}" in failed.err, failed
+        here.pastes(failed)
+
+
+@case
+def another_form_of_attention_that_fits(here):
+    """W_UK multiplied into W_Q is some 4 GiB more of weights."""
+    failed = here.fails(5, "moec", "compile", "../v3.gguf", *machine(here, "m.json", 356), "--ctx", "4096",
+                        "--mla", "folded", "--emit", "placed", "-o", "placed.mlir")
+    command = here.pastes(failed)
+    assert "--mla" not in command and "--ctx 4096" in command, command
+
+
+@case
+def a_rung_that_does_not_fit(here):
+    here.copy(KJV, "m.gguf")
+    command = here.pastes(here.fails(5, "moec", "compile", "m.gguf", "--target", "xeon", "-w", "reference",
+                                     "--ubatch", "64", "--kv-type", "q8_0", "--dram-limit", "22MiB",
+                                     "--ladder", "64,80,512", "-o", "p.fb"))
+    assert "--ladder 64,80 " in command, command
 
 
 @case
@@ -424,5 +542,14 @@ for function in CASES:
     except AssertionError as error:
         failures.append(f"{name}: {error}")
 
-print("\n\n".join(failures) or f"{len(CASES)} cases")
+for name in sorted(set(SUGGESTIONS) - provoked - set(ELSEWHERE)):
+    failures.append(f"no case provokes {name}: {SUGGESTIONS[name]}")
+for name, test in ELSEWHERE.items():
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), test)) as file:
+        # Strings of C++ may be in several parts.
+        text = re.sub(r'"\s*"', "", file.read())
+    if not re.search(SUGGESTIONS[name].split(".+")[0], text):
+        failures.append(f"{test} does not provoke {name}")
+
+print("\n\n".join(failures) or f"{len(CASES)} cases, {len(SUGGESTIONS)} suggestions")
 sys.exit(bool(failures))

@@ -31,7 +31,7 @@ RULES = """- match:
 """
 GPU = ["--target", "4090+xeon"]
 
-# A value for every option, not its default, and what else it needs.
+# A value for each option that usual_value() has none for, not its default, and what else it needs.
 VALUES = {
     "--target": ("xeon", []),
     "--target-file": ("my machine.json", []),
@@ -43,13 +43,11 @@ VALUES = {
     "--ctx": ("100", []),
     "--ladder": ("64,100", []),
     "--kv-type": ("blk.0=f32,bf16", []),
-    "--sequences": ("3", []),
     "--kv-budget": ("8MiB", []),
     "--experts": ("4", []),
     "--defer-experts": ("2", []),
     "--router-profile": ("profile.json", ["--target", "4090:12MiB+xeon"]),
     "--max-dropped-mass": ("0.25", ["--router-profile", "profile.json"]),
-    "--no-tokenizer": (None, []),
     "--pre": ("gpt-2", []),
     "--ubatch": ("16", []),
     "--mla": ("none", []),
@@ -58,31 +56,42 @@ VALUES = {
     "--rules": ("rules.yaml", GPU),
     "--n-cpu-moe": ("all", GPU),
     "--n-gpu-layers": ("2", GPU),
-    "--stream-experts": ("64", GPU + ["--n-cpu-moe", "all"]),
+    "--stream-experts": ("64", GPU + ["--n-cpu-moe", "all", "--n-gpu-layers", "99"]),
     "--allow-unmatched-rules": (None, GPU + ["--override-tensor", "nothing=CPU"]),
     "--optimize-for": ("prefill", GPU),
-    "--typical-prompt": ("77", GPU),
     "--weights": ("pack", []),
-    "--checksums": ("sampled", []),
     "--output": ("other name.fb", []),
-    "--force": (None, []),
     "--weights-file": ("elsewhere.weights", ["--weights", "pack"]),
     "--emit": ("placed", []),
     "--dump-phases": ("ir", []),
-    "--verbose": (None, []),
-    "--json": (None, []),
 }
 
 
+def usual_value(row):
+    """A value of an option that needs no other: (value,) or, of a flag, (None,); None for other kinds."""
+    field = lambda name: (re.search(rf'\.{name} = "?([^",]*)', row) or [None, ""])[1]
+    kind = field("kind")
+    if not kind:
+        return (None,)
+    if kind.endswith("Word"):
+        return (field("words").split("|")[-1],)
+    if kind.endswith("Number"):
+        return (str(int(field("least") or 0) + 1),)
+    return ("1MiB",) if kind.endswith("Size") else None
+
+
 def rows():
-    """(long name, whether plans record it) of every row of the table."""
-    text = open(TABLE).read()
+    """(long name, whether plans record it, (value, what it needs)) of every row of the table."""
+    with open(TABLE) as file:
+        text = file.read()
     found = []
     for row in re.split(r"\nMOE_(?:PASS_)?OPTION\(", text)[1:]:
-        names = re.search(r'\.names = "([^"]*)"', row).group(1)
+        name = re.search(r'\.names = "([^"]*)"', row).group(1).split(",")[-1]
         uses = re.search(r"\.use = ([^,]*),", row)
-        found.append((names.split(",")[-1],
-                      bool(uses and re.search("kRecorded|MOE_", uses.group(1)))))
+        usual = usual_value(row)
+        value = VALUES.get(name) or (usual and (*usual, []))
+        assert value, f"{name}: give it a value in {__file__}"
+        found.append((name, bool(uses and re.search("kRecorded|MOE_", uses.group(1))), value))
     return found
 
 
@@ -115,7 +124,7 @@ def kept_by_remedies(name, value, words):
     if name == "--ladder": # a rung's remedy is a ladder with its context
         return
     failed = tools.run(["moec", "compile", MODEL, *words, *given, "--mla", "folded", "--weights", "reference",
-                        "-o", "r.fb"], root)
+                        "-o", f"remedy{name}"], root)
     suggested = tools.hints(failed.err)
     assert len(suggested) == 1, f"{name}: {failed}"
     command = suggested[0][0]
@@ -137,10 +146,7 @@ prepare()
 failures = []
 table = rows()
 assert len(table) > 30, table
-missing = [name for name, _ in table if name not in VALUES]
-assert not missing, f"give these options a value in {__file__}: {missing}"
-for name, is_recorded in table:
-    value, words = VALUES[name]
+for name, is_recorded, (value, words) in table:
     try:
         if is_recorded:
             compile_again(name, words + ([name] if value is None else [name, value]))

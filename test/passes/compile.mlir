@@ -6,10 +6,9 @@
 // RUN: moe-opt %s -moe-compile="%{options}" -moe-plan | FileCheck %s --check-prefix=PLAN
 // What depends on no device needs no foreseeing.
 // RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
-// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
-// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=none kv-type=blk.0=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
-// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=none kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
-// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored weights=reference kv-type=f16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=none" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored weights=reference" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
 // FORESEEN: moe-foresee-devices
 // FIXED-NOT: moe-foresee-devices
 // FIXED: moe-choose-kv-types
@@ -25,9 +24,8 @@
   {name = "cpu0", kind = "cpu", isa = "avx512", cores = 4 : i64, memory_bytes = 67108864 : i64, read_bps = 2.2e9 : f64, int8_ops = 7.4e10 : f64, float_ops = 2.2e10 : f64}]}
 
 // The form is the best for the device that attention gets, not for the first.
-// So are the elements of the layer's cache.
 // SMALL-LABEL: func.func @decode
-// SMALL: moe.mla_latent {{.*}} -> !moe.kv<96, q8_0>
+// SMALL: moe.mla_latent {{.*}} -> !moe.kv<96, f16>
 // SMALL: moe.device = "cpu0"{{.*}}#moe.label<"attention.latent", layer = 0>, moe.reason = "MLA form factored: {{.*}} on cpu0 for 1 token
 // SMALL-LABEL: func.func @prefill
 // SMALL: moe.device = "cpu0"{{.*}}#moe.label<"attention.latent", layer = 0>, moe.reason = "MLA form factored: {{.*}} on cpu0 for 16 tokens

@@ -5,7 +5,7 @@
 
 // Weights that no context makes fit.
 // CHECK: error: the model does not fit xeon
-// CHECK-NEXT: cpu0: {{.*}} of 300.0 KiB (576.0 KiB of weights, 0 B of KV cache for 1024 positions, {{.*}}; 100.0 KiB are left to the system)
+// CHECK-NEXT: cpu0: {{.*}} of 300.0 KiB (576.0 KiB of weights, 0 B of KV cache for 1024 positions, {{.*}}; 100.0 KiB more are not to be used)
 // CHECK: note: use a target with more memory, or a model file with fewer bits per weight
 module attributes {moe.target = #target} {
 func.func @decode(%x: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {moe.phase = #moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 1024>} {

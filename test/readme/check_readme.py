@@ -117,7 +117,7 @@ def help_of(tool, command=None):
 
 
 def commands_of(tool):
-    listed = help_of(tool).split("Subcommands:")[1]
+    listed = help_of(tool).split("\nCommands:\n")[1].split("\n\n")[0]
     return set(re.findall(r"^  ([\w-]+)", listed, re.MULTILINE))
 
 

@@ -9,6 +9,7 @@
 //   FAULT_COUNT  a file that receives the number of calls, at the end
 //   FAULT_LOG    a file that receives "sync PATH" and "rename FROM TO" of those
 //                that succeeded, in order, at the end
+//   FAULT_FREE   the bytes that every disk is said to have free
 // Opening a file to read it counts too, as compilations read what they replace.
 //
 //===----------------------------------------------------------------------===//
@@ -26,6 +27,7 @@
 #include <mutex>
 #include <string>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace {
@@ -140,6 +142,12 @@ mode_t modeOf(int flags, va_list list) {
 } // namespace
 
 extern "C" {
+int statvfs(const char *path, struct statvfs *info) {
+  int failed = real<int(const char *, struct statvfs *)>("statvfs")(path, info);
+  if (std::string bytes = variable("FAULT_FREE"); !failed && !bytes.empty())
+    info->f_bavail = std::strtoull(bytes.c_str(), nullptr, 10) / info->f_frsize;
+  return failed;
+}
 
 int open(const char *path, int flags, ...) {
   va_list list;

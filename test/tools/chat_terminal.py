@@ -20,6 +20,11 @@ PROMPT = "> "
 CTRL_C, CTRL_D, UP, LEFT, BACKSPACE = "\x03", "\x04", "\x1b[A", "\x1b[D", "\x7f"
 
 
+def paste(text):
+    """As a terminal sends it that was asked to mark pastes."""
+    return f"\x1b[200~{text}\x1b[201~"
+
+
 class Terminal:
     """A command on a terminal of its own."""
 
@@ -28,7 +33,8 @@ class Terminal:
         if self.pid == 0:
             os.chdir(folder)
             os.execvpe(command[0], command, environment)
-        self.shown, self.told = "", 0
+        # What came, and that without what marks pastes.
+        self.raw, self.shown, self.told = "", "", 0
 
     def type(self, keys):
         self.told = len(self.shown)
@@ -42,7 +48,8 @@ class Terminal:
             data = os.read(self.fd, 65536)
         except OSError:
             return False
-        self.shown += data.decode(errors="replace")
+        self.raw += data.decode(errors="replace")
+        self.shown = re.sub(r"\x1b\[\?2004[hl]", "", self.raw)
         return bool(data)
 
     def wait(self, pattern, seconds=60):
@@ -129,17 +136,27 @@ def check_editing(checks, plan):
     chat.say("and God said")
     chat.say(UP + " unto him")
     assert checks.last_said(chat) == "and God said unto him", checks.last_said(chat)
-    # Lines pasted at once are one message, whether the last one ends or not.
-    chat.say("one\rtwo\rthree")
+    # Lines that are pasted are one message, with what is typed before and after.
+    assert "\x1b[?2004h" in chat.raw, "pastes are not marked"
+    chat.say(paste("one\rtwo\rthree"))
     assert checks.last_said(chat) == "one\ntwo\nthree", checks.last_said(chat)
-    chat.type("four\r\rfive")
+    chat.type("and " + paste("four\r\rfive"))
     time.sleep(0.5)
     chat.say(" six")
-    assert checks.last_said(chat) == "four\n\nfive six", checks.last_said(chat)
+    assert checks.last_said(chat) == "and four\n\nfive six", checks.last_said(chat)
+    chat.say(paste("if a:\n\tpass") + LEFT * 4 + BACKSPACE)
+    assert checks.last_said(chat) == "if a:\npass", checks.last_said(chat)
     long = "\r".join(f"line {i} of it" for i in range(40))
     chat.say("/reset")
-    chat.say(long)
+    chat.say(paste(long))
     assert checks.last_said(chat) == long.replace("\r", "\n"), checks.last_said(chat)
+    # Lines that are typed are messages and commands, however fast.
+    chat.say("/reset")
+    chat.type("/stats\rone\r/stats\rtwo\r")
+    chat.wait(r"(?s)(context:.*){2}two")
+    chat.wait_for_prompt()
+    said = [message["content"] for message in checks.messages(chat) if message["role"] == "user"]
+    assert said == ["one", "two"], said
     # Lines typed slowly, joined by a person.
     chat.say("/reset")
     chat.type("first\\\r")
@@ -172,7 +189,12 @@ def check_editing(checks, plan):
     for term in ("dumb", "nosuchterminal"):
         chat = checks.chat(plan, "-n", "4", TERM=term)
         chat.say("and he")
+        chat.type("one\rtwo\r")
+        chat.wait("two")
+        chat.wait_for_prompt()
+        assert checks.last_said(chat) == "two", checks.last_said(chat)
         assert chat.end() == 0
+        assert term != "dumb" or "\x1b" not in chat.raw, chat.raw
 
 
 def check_turns(checks, plan):
@@ -222,6 +244,16 @@ def check_interrupts(checks, plan):
     chat.type(CTRL_C)
     shown = chat.wait_for_prompt()
     assert "taken back" in shown, shown
+    assert chat.end() == 0
+    # What is typed during an answer waits for its end, line by line.
+    chat = checks.chat(plan, "-n", "30")
+    chat.type("In the beginning God created the heaven\r")
+    chat.wait(r"created the heaven\r\n.*\w")
+    chat.type("/stats\rand the earth\r")
+    chat.wait(r"(?s)were known.*> .*the earth")
+    chat.wait_for_prompt()
+    said = [message["content"] for message in checks.messages(chat) if message["role"] == "user"]
+    assert said == ["In the beginning God created the heaven", "and the earth"], said
     assert chat.end() == 0
 
 

@@ -233,7 +233,7 @@ TEST_P(CudaDeviceTest, NoDriver) {
   EXPECT_EQ(one.status().code(), StatusCode::WrongMachine);
   EXPECT_THAT(one.status().message(),
               AllOf(HasSubstr("gpu0 is a GPU: this machine has no CUDA driver"),
-                    HasSubstr("--target native")));
+                    HasSubstr("recompile for this machine\n  run")));
 }
 
 TEST_P(CudaDeviceTest, TooLittleMemoryIsSaidBeforeAnythingIsAllocated) {
@@ -245,6 +245,7 @@ TEST_P(CudaDeviceTest, TooLittleMemoryIsSaidBeforeAnythingIsAllocated) {
   EXPECT_THAT(failureOf(path, StatusCode::DoesNotFit),
               AllOf(HasSubstr("gpu0 (Software GPU) needs"),
                     HasSubstr("of 640.00 MiB are free"),
+                    HasSubstr("or compile for a shorter context\n  run"),
                     HasSubstr("--ctx 12")));
   EXPECT_EQ(softcuda::totals().allocations, 0u);
 }

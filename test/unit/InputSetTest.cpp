@@ -2,6 +2,7 @@
 
 #include "runtime/base/InputSet.h"
 
+#include "runtime/base/InputTexts.h"
 #include "runtime/base/ReadInput.h"
 #include "test/support/TempDir.h"
 
@@ -19,20 +20,27 @@ namespace stdfs = std::filesystem;
 
 namespace {
 
+/// What InputSet says of an output by its path.
+moert::Status refuse(const InputSet &inputs, const std::string &output) {
+  MOE_ASSIGN_OR_RETURN(moert::OutputPlace place,
+                       moert::OutputPlace::find(output));
+  return inputs.refuse(output, place);
+}
+
 class InputSetTest : public ::testing::Test {
 protected:
   InputSetTest() { inputs_.add("the model", folder_.write("m.gguf", "bytes")); }
   std::string file(std::string_view name) const { return folder_.file(name); }
 
   void expectRefused(const std::string &output) {
-    moert::Status status = inputs_.refuse(output);
+    moert::Status status = refuse(inputs_, output);
     EXPECT_EQ(status.code(), StatusCode::Usage) << output;
     EXPECT_EQ(status.message(), output +
                                     ": writing there would destroy the model " +
                                     file("m.gguf") + "; choose another output");
   }
   void expectAllowed(const std::string &output) {
-    moert::Status status = inputs_.refuse(output);
+    moert::Status status = refuse(inputs_, output);
     EXPECT_TRUE(status.isOk()) << status.message();
   }
 
@@ -66,8 +74,8 @@ TEST_F(InputSetTest, LetsEverythingElseBe) {
 }
 
 TEST_F(InputSetTest, SaysWhatCannotBeWritten) {
-  EXPECT_EQ(inputs_.refuse(file("missing/x")).code(), StatusCode::Io);
-  EXPECT_EQ(inputs_.refuse("").code(), StatusCode::Usage);
+  EXPECT_EQ(refuse(inputs_, file("missing/x")).code(), StatusCode::Io);
+  EXPECT_EQ(refuse(inputs_, "").code(), StatusCode::Usage);
 }
 
 // Two outputs of one command, of which neither exists.
@@ -75,8 +83,8 @@ TEST_F(InputSetTest, KnowsAFileThatDoesNotExistYet) {
   stdfs::create_symlink("plan.weights", file("plan.fb"));
   InputSet outputs;
   outputs.add("the plan", file("plan.fb"));
-  EXPECT_EQ(outputs.refuse(file("plan.weights")).code(), StatusCode::Usage);
-  EXPECT_TRUE(outputs.refuse(file("plan.weight")).isOk());
+  EXPECT_EQ(refuse(outputs, file("plan.weights")).code(), StatusCode::Usage);
+  EXPECT_TRUE(refuse(outputs, file("plan.weight")).isOk());
 }
 
 TEST_F(InputSetTest, KnowsWhatStandardInputIs) {
@@ -88,7 +96,7 @@ TEST_F(InputSetTest, KnowsWhatStandardInputIs) {
   ::dup2(before, STDIN_FILENO);
   ::close(before);
   ::close(fd);
-  EXPECT_EQ(inputs.refuse(file("m.gguf")).message(),
+  EXPECT_EQ(refuse(inputs, file("m.gguf")).message(),
             file("m.gguf") + ": writing there would destroy the text standard "
                              "input; choose another output");
 }
@@ -106,6 +114,52 @@ TEST(ReadInputTest, ReadsFilesAndFifosOnce) {
   read = moert::readInput(fifo, text.size());
   ASSERT_TRUE(read.isOk()) << read.status().message();
   EXPECT_EQ(*read, text);
+}
+
+// A pipe that is asked for twice, as by two targets of moec plan.
+TEST(InputTextsTest, ReadsAStreamOnceAndKeepsIt) {
+  moetest::TempDir folder;
+  std::string fifo = folder.file("fifo");
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  std::jthread writer([&] { std::ofstream(fifo) << "text"; });
+  moert::InputTexts texts;
+  for (int i = 0; i < 2; ++i) {
+    auto text = texts.read("the profile", fifo, 100);
+    ASSERT_TRUE(text.isOk()) << text.status().message();
+    EXPECT_EQ(**text, "text");
+  }
+  stdfs::create_symlink("fifo", folder.file("link"));
+  moert::Status other =
+      texts.read("the rules", folder.file("link"), 100).status();
+  EXPECT_EQ(other.code(), StatusCode::Usage);
+  EXPECT_EQ(other.message(), folder.file("link") +
+                                 ": is read as the profile already and has "
+                                 "its bytes only once; give the rules as a "
+                                 "file");
+}
+
+// A file that changes meanwhile: the parts of a command see one text. In
+// another role it is read again, as a file has its bytes still.
+TEST(InputTextsTest, KeepsFilesToo) {
+  moetest::TempDir folder;
+  moert::InputTexts texts;
+  std::string file = folder.write("file", "old");
+  ASSERT_TRUE(texts.read("the profile", file, 100).isOk());
+  folder.write("file", "new");
+  EXPECT_EQ(**texts.read("the profile", file, 100), "old");
+  EXPECT_EQ(**texts.read("the rules", file, 100), "new");
+}
+
+// Before memory is full of it.
+TEST(ReadInputTest, RefusesAnEndlessDeviceByItsStart) {
+  auto isText = [](std::string_view start) {
+    return start.starts_with('\0')
+               ? moert::Status(StatusCode::InvalidFile, "no")
+               : moert::Status::ok();
+  };
+  EXPECT_EQ(
+      moert::readInput("/dev/zero", UINT64_MAX, isText).status().message(),
+      "no");
 }
 
 TEST(ReadInputTest, SaysWhatCannotBeRead) {

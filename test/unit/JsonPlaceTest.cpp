@@ -1,15 +1,15 @@
-#include "compiler/Machine/Targets/JsonPlace.h"
+#include "runtime/base/JsonPlace.h"
 
 #include "compiler/Machine/Targets/TargetJson.h"
 
 #include <gtest/gtest.h>
 
-using moec::JsonPlace;
+using moert::JsonPlace;
 
 namespace {
 
 std::string errorOf(std::string_view json, int depth = 4) {
-  auto parsed = moec::parseJson("f.json", json, depth);
+  auto parsed = moert::parseJson("f.json", json, depth);
   return parsed.isOk() ? "" : std::string(parsed.status().message());
 }
 
@@ -49,7 +49,7 @@ TEST(JsonPlace, FindsKeysAndElements) {
                           " /* d */ \"list\": [ {\"q\":1.5e3 , \"r\":2},\n"
                           "   {\"n\" : 4, \"z\\u0061\": [ ] , \"k\":{}, "
                           "\"l\":-1}]}";
-  ASSERT_TRUE(moec::parseJson("g", text, 4).isOk());
+  ASSERT_TRUE(moert::parseJson("g", text, 4).isOk());
   JsonPlace root("g", text);
   auto at = [](const JsonPlace &place) {
     return std::string(place.error("m").message());

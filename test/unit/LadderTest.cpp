@@ -436,16 +436,19 @@ TEST(LadderHintTest, KeepTheLadder) {
            recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb"));
   OptionChange longer{"--ctx", "300"};
   expectIn("--vram-limit 20GiB --ladder 24@8GiB,100@8GiB,100,300 -o plan.fb",
-           recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb", {&longer, 1}));
+           recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb",
+                         {&longer, 1}));
   // Limits are those of another machine's GPUs.
   OptionChange native{"--target", "native"};
   expectIn("moec compile MODEL --ladder 24,100 -o plan.fb",
-           recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb", {&native, 1}));
+           recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb",
+                         {&native, 1}));
   ladder.rung(0).options = "--target 4090+xeon --ladder 24@8GiB,24@16GiB";
   plan = Plan::fromBytes(ladder.bytes(), "plan.fb");
   plan->choose(1);
   expectIn("moec compile MODEL --ctx 24 -o plan.fb",
-           recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb", {&native, 1}));
+           recompileHint(Suggestion::LargerContext, plan->table(), "plan.fb",
+                         {&native, 1}));
 }
 
 } // namespace

@@ -73,7 +73,7 @@ TEST_F(MoertChatTest, AChatIsItsTemplatesText) {
   EXPECT_EQ(Json::parse(chat.out)["prompt"], "the</s>");
   for (const char *bad : {"{", "3", "[1]", "{\"a\": 1}"}) {
     chat = moert(run + "--messages " + file("bad.json", bad));
-    EXPECT_EQ(chat.exitCode, 2) << bad;
+    EXPECT_EQ(chat.exitCode, 3) << bad;
     EXPECT_NE(chat.err.find("bad.json"), std::string::npos) << chat.err;
   }
   EXPECT_EQ(moert(run + "--chat").exitCode, 2);
@@ -114,9 +114,9 @@ TEST_F(MoertChatTest, PiecesAreAJsonList) {
             "[\"the\",\" 12\",\"</\",\"s\",\">\",\"x\"]\n");
   EXPECT_EQ(moert(pieces + " --pre qwen2").out,
             "[\"the\",\" \",\"1\",\"2\",\"</s>\",\"x\"]\n");
-  Result result = moert(pieces + " --pre qwen3");
+  Result result = moert(pieces + " --pre qwen-2");
   EXPECT_EQ(result.exitCode, 6);
-  EXPECT_NE(result.err.find("the nearest by name is qwen2"), std::string::npos);
+  EXPECT_NE(result.err.find("did you mean qwen2?"), std::string::npos);
 }
 
 TEST_F(MoertChatTest, ATurnEvaluatesWhatIsNew) {

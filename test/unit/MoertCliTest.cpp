@@ -406,7 +406,7 @@ TEST_F(MoertCliTest, MistakesSuggestTheFix) {
     int exitCode;
     const char *message;
   } cases[] = {
-      {"", 2, "Subcommands"},
+      {"", 2, "Commands:"},
       {"perplexty " + plan_, 2, "did you mean perplexity?"},
       {"run " + plan_ + " --treads 2 -p x", 2, "did you mean --threads?"},
       {"run", 2, "plan is required"},
@@ -484,8 +484,8 @@ TEST_F(LongRunTest, CtrlCPrintsStatisticsAndExits130) {
 
 TEST_F(LongRunTest, AReaderThatGoesAwayEndsIt) {
   Result result = disturbed([](pid_t) {}, /*readOn=*/false);
-  EXPECT_EQ(result.exitCode, 4) << result.err;
-  EXPECT_EQ(result.err, "error: standard output: Broken pipe\n");
+  EXPECT_EQ(result.exitCode, 141) << result.err;
+  EXPECT_EQ(result.err, "");
 }
 
 TEST_F(LongRunTest, TruncatedWeightsAreAnErrorNotASignal) {

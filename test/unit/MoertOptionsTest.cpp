@@ -89,7 +89,7 @@ TEST_F(MoertCliTest, ContradictionsAreRefused) {
       {"tokenize " + plan_ + " --text x --file y", "either --text T or"},
       {"bench " + plan_ + " -p 0 -n 0", "nothing to measure"},
       {"profile " + plan_ + " -p 0 -n 0", "nothing to measure"},
-      {"bench " + plan_ + " -o csv --json", "--json"},
+      {"bench " + plan_ + " -o csv --json", "--output was given 2 times"},
       // Two documents on one stream.
       {"logits " + plan_ + " --tokens 3 --json --out -",
        "--json and the logits"},

@@ -46,9 +46,16 @@ struct stat statOf(const std::string &path) {
   return info;
 }
 
+/// An output that may replace whatever is at `path`.
+moert::StatusOr<OutputFile>
+createAnywhere(const std::string &path,
+               OutputFile::Content content = OutputFile::Content::Text) {
+  return OutputFile::create(moert::OutputTarget::ofCache(path), content);
+}
+
 /// Creates, writes `text`, commits.
 moert::Status writeTo(const std::string &path, const std::string &text) {
-  MOE_ASSIGN_OR_RETURN(OutputFile file, OutputFile::create(path));
+  MOE_ASSIGN_OR_RETURN(OutputFile file, createAnywhere(path));
   MOE_RETURN_IF_ERROR(file.write(text.data(), text.size()));
   return file.commit();
 }
@@ -90,7 +97,7 @@ protected:
 TEST_F(OutputFileTest, AppearsAtCommit) {
   std::string path = write("out", "old");
   {
-    auto file = OutputFile::create(path);
+    auto file = createAnywhere(path);
     ASSERT_TRUE(file.isOk()) << file.status().message();
     EXPECT_TRUE(file->write("new", 3).isOk());
     EXPECT_EQ(contentOf(path), "old");
@@ -106,7 +113,7 @@ TEST_F(OutputFileTest, AppearsAtCommit) {
 TEST_F(OutputFileTest, CommitsUnderAnotherName) {
   std::string path = write("out", "old");
   ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
-  auto output = OutputFile::create(path);
+  auto output = createAnywhere(path);
   ASSERT_TRUE(output.isOk()) << output.status().message();
   EXPECT_TRUE(output->write("new", 3).isOk());
   EXPECT_TRUE(output->flush().isOk());
@@ -121,7 +128,7 @@ TEST_F(OutputFileTest, CommitsUnderAnotherName) {
 
 TEST_F(OutputFileTest, AnExceptionRemovesTheTemporary) {
   try {
-    auto file = OutputFile::create(this->file("out"));
+    auto file = createAnywhere(this->file("out"));
     ASSERT_TRUE(file.isOk()) << file.status().message();
     EXPECT_EQ(entries(folder_.path()), 1u);
     throw std::runtime_error("no memory");
@@ -131,7 +138,7 @@ TEST_F(OutputFileTest, AnExceptionRemovesTheTemporary) {
 }
 
 TEST_F(OutputFileTest, ThreadsWriteTheirParts) {
-  auto file = OutputFile::create(this->file("out"));
+  auto file = createAnywhere(this->file("out"));
   ASSERT_TRUE(file.isOk()) << file.status().message();
   constexpr size_t kPart = 100000;
   EXPECT_TRUE(file->reserve(4 * kPart).isOk());
@@ -151,14 +158,14 @@ TEST_F(OutputFileTest, ThreadsWriteTheirParts) {
 }
 
 TEST_F(OutputFileTest, ReserveTellsOfAFullDisk) {
-  auto file = OutputFile::create(this->file("out"));
+  auto file = createAnywhere(this->file("out"));
   ASSERT_TRUE(file.isOk()) << file.status().message();
   expectFailure(file->reserve(uint64_t(1) << 60), StatusCode::Io,
                 "out: cannot reserve space: ");
 }
 
 TEST_F(OutputFileTest, TemporariesAreRecognisablyOurs) {
-  auto file = OutputFile::create(this->file("out"));
+  auto file = createAnywhere(this->file("out"));
   ASSERT_TRUE(file.isOk()) << file.status().message();
   std::string name =
       stdfs::directory_iterator(folder_.path())->path().filename().string();
@@ -213,7 +220,7 @@ TEST_F(OutputFileTest, RemovesWhatAKilledWriterLeftAndNothingElse) {
   ::close(fd);
 
   // A second writer in this process takes the first for a live one.
-  auto first = OutputFile::create(file("out"));
+  auto first = createAnywhere(file("out"));
   ASSERT_TRUE(first.isOk()) << first.status().message();
   EXPECT_TRUE(first->write("first", 5).isOk());
   expectWritten(file("out"), "second");
@@ -322,7 +329,7 @@ TEST_F(OutputFileTest, WritesToACharacterDevice) {
   ::close(fd);
   expectWritten(path, "text");
   EXPECT_TRUE(S_ISCHR(statOf(path).st_mode));
-  auto file = OutputFile::create(path);
+  auto file = createAnywhere(path);
   ASSERT_TRUE(file.isOk()) << file.status().message();
   EXPECT_TRUE(file->reserve(100).isOk());
   expectFailure(file->writeAt(0, "x", 1), StatusCode::Usage, "null: ");
@@ -355,7 +362,7 @@ TEST_F(OutputFileTest, RefusesFoldersSocketsAndBlockDevices) {
 }
 
 TEST_F(OutputFileTest, DoesNotReplaceWhatBecameAFifoMeanwhile) {
-  auto output = OutputFile::create(file("out"));
+  auto output = createAnywhere(file("out"));
   ASSERT_TRUE(output.isOk()) << output.status().message();
   ASSERT_EQ(::mkfifo(file("out").c_str(), 0600), 0);
   expectFailure(output->commit(), StatusCode::Io, "out: is no regular file");
@@ -388,9 +395,9 @@ TEST_F(OutputFileTest, RefusesBinaryToATerminal) {
   if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0)
     GTEST_SKIP() << "no terminals";
   std::string path = ::ptsname(terminal);
-  expectFailure(OutputFile::create(path, OutputFile::Content::Binary).status(),
+  expectFailure(createAnywhere(path, OutputFile::Content::Binary).status(),
                 StatusCode::Usage, path + ": is a terminal");
-  EXPECT_TRUE(OutputFile::create(path, OutputFile::Content::Text).isOk());
+  EXPECT_TRUE(createAnywhere(path, OutputFile::Content::Text).isOk());
   ::close(terminal);
 }
 
@@ -402,14 +409,14 @@ TEST_P(OutputFileSignalTest, RemovesTemporariesAndEndsTheProcess) {
   std::string bystander = write(".out.moe-tmp", "a user's");
   int status = inChild([&] {
     moert::installCleanupHandlers();
-    auto first = OutputFile::create(file("out"));
-    auto second = OutputFile::create(file("second"));
+    auto first = createAnywhere(file("out"));
+    auto second = createAnywhere(file("second"));
     ASSERT_TRUE(first.isOk() && second.isOk());
     OutputFile moved = *std::move(first);
     // What has the name of one that is gone is not ours.
     std::string gone;
     {
-      auto third = OutputFile::create(file("third"));
+      auto third = createAnywhere(file("third"));
       for (const auto &entry : stdfs::directory_iterator(folder_.path()))
         if (entry.path().filename().string().starts_with(".third"))
           gone = entry.path();
@@ -432,7 +439,7 @@ TEST_P(OutputFileSignalTest, AnIgnoredSignalStaysIgnored) {
   int status = inChild([&] {
     std::signal(GetParam(), SIG_IGN);
     moert::installCleanupHandlers();
-    auto output = OutputFile::create(file("out"));
+    auto output = createAnywhere(file("out"));
     ASSERT_TRUE(output.isOk());
     ::raise(GetParam());
     EXPECT_TRUE(output->commit().isOk());
@@ -446,7 +453,7 @@ TEST_F(OutputFileTest, TheSecondCtrlCRemovesTemporariesToo) {
   int status = inChild([&] {
     moert::installCleanupHandlers();
     const std::atomic<bool> *interrupted = moetool::catchInterrupt();
-    auto output = OutputFile::create(file("out"));
+    auto output = createAnywhere(file("out"));
     ASSERT_TRUE(output.isOk());
     ::raise(SIGINT);
     EXPECT_TRUE(*interrupted);

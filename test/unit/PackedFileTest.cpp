@@ -139,8 +139,9 @@ struct PackedFileTest : testing::Test {
 
   /// Writes the file, but for its header, and gives it its name.
   moert::StatusOr<PackedHashes> write(const moert::PiecesOptions &options) {
-    MOE_ASSIGN_OR_RETURN(moert::OutputFile output,
-                         moert::OutputFile::create(path));
+    MOE_ASSIGN_OR_RETURN(
+        moert::OutputFile output,
+        moert::OutputFile::create(moert::OutputTarget::ofCache(path)));
     MOE_ASSIGN_OR_RETURN(PackedHashes hashes,
                          writePackedFile(file, output, options));
     MOE_RETURN_IF_ERROR(output.commit());

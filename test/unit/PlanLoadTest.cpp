@@ -49,7 +49,7 @@ TEST(PlanLoadTest, FilesThatAreNoPlan) {
   expectFailure(Plan::load(folder.write("empty.fb", "")),
                 StatusCode::InvalidFile, "holds 0 bytes");
   expectFailure(Plan::load(folder.write("model.gguf", "GGUF\x03\0\0\0\0\0")),
-                StatusCode::Usage, "model.gguf --target native -o model.fb");
+                StatusCode::Usage, "model.gguf -o model.fb");
   expectFailure(fromText("<!DOCTYPE html><html><body>404</body></html>"),
                 StatusCode::InvalidFile, "bytes 4 to 7 are \"CTYP\"");
   expectFailure(fromText("MOEPMOE"), StatusCode::InvalidFile, "holds 7 bytes");
@@ -102,7 +102,8 @@ TEST(PlanLoadTest, OtherSchemaVersions) {
   for (unsigned older : {0u, kSchemaVersion - 1}) {
     sample.builder.plan.schema_version = older;
     expectFailure(Plan::fromBytes(sample.builder.bytes(), "plan.fb"),
-                  StatusCode::WrongMachine, "for this version\n  run, with the GGUF");
+                  StatusCode::WrongMachine,
+                  "for this version\n  run, with the GGUF");
   }
 }
 

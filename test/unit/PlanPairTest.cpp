@@ -70,8 +70,15 @@ struct PlanPairTest : testing::Test {
     return *paths;
   }
 
-  OutputFile file(const std::string &path, const std::string &content) {
-    auto file = OutputFile::create(path);
+  /// To be committed at `path` by the rule.
+  OutputFile file(const PairPaths &paths, const std::string &path,
+                  const std::string &content) {
+    auto target =
+        path == paths.plan
+            ? rule.target(path, moert::OutputKind::Plan)
+            : rule.target(path, moert::OutputKind::Weights, paths.plan);
+    EXPECT_TRUE(target.isOk()) << target.status().message();
+    auto file = OutputFile::create(*std::move(target));
     EXPECT_TRUE(file.isOk()) << file.status().message();
     EXPECT_TRUE(file->write(content.data(), content.size()).isOk());
     return *std::move(file);
@@ -79,12 +86,14 @@ struct PlanPairTest : testing::Test {
 
   /// What a compilation to `paths` does; no weights for tag "".
   Status compile(const PairPaths &paths, const std::string &tag) {
-    MOE_RETURN_IF_ERROR(preparePair(paths));
+    MOE_RETURN_IF_ERROR(preparePair(paths, rule).status());
     std::string weights = tag.empty() ? "" : weightsText(paths.owner, tag);
     std::optional<NewWeights> output;
     if (!weights.empty())
-      output.emplace(NewWeights{file(paths.weights, weights), hashOf(weights)});
-    return commitPair(paths, file(paths.plan, planText(paths, weights)),
+      output.emplace(
+          NewWeights{file(paths, paths.weights, weights), hashOf(weights)});
+    return commitPair(paths, rule,
+                      file(paths, paths.plan, planText(paths, weights)),
                       std::move(output));
   }
 
@@ -96,6 +105,7 @@ struct PlanPairTest : testing::Test {
   }
 
   moetest::TempDir dir;
+  moert::OutputRule rule;
 };
 
 TEST_F(PlanPairTest, NamesAreOfOnePlan) {
@@ -163,12 +173,31 @@ TEST_F(PlanPairTest, ForeignFilesAreNotReplaced) {
   dir.write("p.weights", "my training data");
   Status status = compile(resolve("p.fb"), "a");
   EXPECT_EQ(status.code(), StatusCode::Usage);
-  EXPECT_THAT(status.message(), HasSubstr("p.weights: is no weights file of "
-                                          "moec and would be replaced; write "
-                                          "elsewhere with -o or "
-                                          "--weights-file"));
+  EXPECT_THAT(
+      status.message(),
+      HasSubstr("p.weights: is no file that moec or moert wrote, and a "
+                "weights file would replace it; write elsewhere with -o "
+                "or --weights-file, or replace it with --force"));
   EXPECT_EQ(contentOf(dir.file("p.weights")), "my training data");
   EXPECT_EQ(folder(), (std::set<std::string>{"p.weights"}));
+}
+
+// What cannot be read may be anything. Who may read everything, as root, meets
+// this where no more files can be opened.
+TEST_F(PlanPairTest, WhatCannotBeLookedAtIsNotReplaced) {
+  ASSERT_TRUE(compile(resolve("p.fb"), "a").isOk());
+  PairPaths paths = resolve("p.fb");
+  std::vector<int> taken;
+  for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;)
+    taken.push_back(fd);
+  Status status =
+      rule.target(paths.weights, moert::OutputKind::Weights, paths.plan)
+          .status();
+  for (int fd : taken)
+    ::close(fd);
+  EXPECT_EQ(status.code(), StatusCode::Io);
+  EXPECT_THAT(status.message(),
+              HasSubstr("p.weights: cannot open: Too many open files"));
 }
 
 TEST_F(PlanPairTest, AnotherPlansWeightsAreNotReplaced) {
@@ -190,13 +219,14 @@ TEST_F(PlanPairTest, AnotherPlansWeightsAreNotReplaced) {
 // Packing takes hours, in which another plan may take the name.
 TEST_F(PlanPairTest, WhatBecameAnotherPlansMeanwhileIsNotReplaced) {
   PairPaths paths = resolve("s");
-  ASSERT_TRUE(preparePair(paths).isOk());
+  ASSERT_TRUE(preparePair(paths, rule).isOk());
   std::string weights = weightsText("s", "b");
-  OutputFile plan = file(paths.plan, planText(paths, weights));
+  OutputFile plan = file(paths, paths.plan, planText(paths, weights));
   std::optional<NewWeights> output;
-  output.emplace(NewWeights{file(paths.weights, weights), hashOf(weights)});
+  output.emplace(
+      NewWeights{file(paths, paths.weights, weights), hashOf(weights)});
   ASSERT_TRUE(compile(resolve("s.fb"), "a").isOk());
-  Status status = commitPair(paths, std::move(plan), std::move(output));
+  Status status = commitPair(paths, rule, std::move(plan), std::move(output));
   EXPECT_EQ(status.code(), StatusCode::Usage) << status.message();
   EXPECT_EQ(contentOf(dir.file("s.weights")), weightsText("s.fb", "a"));
   EXPECT_FALSE(stdfs::exists(paths.plan));
@@ -210,7 +240,7 @@ TEST_F(PlanPairTest, CompletesWhatAKilledCompilationBegan) {
   dir.write("p.fb", planText(paths, fresh));
   stdfs::path staged = moert::stagedWeights("p.weights", hashOf(fresh));
   dir.write(staged.string(), fresh);
-  ASSERT_TRUE(preparePair(paths).isOk());
+  ASSERT_TRUE(preparePair(paths, rule).isOk());
   EXPECT_EQ(contentOf(paths.weights), fresh);
   EXPECT_EQ(folder(), (std::set<std::string>{"p.fb", "p.weights"}));
 }
@@ -218,15 +248,16 @@ TEST_F(PlanPairTest, CompletesWhatAKilledCompilationBegan) {
 // Another compilation of this plan was killed after ours had begun.
 TEST_F(PlanPairTest, WhatWasKilledMeanwhileIsClearedUp) {
   PairPaths paths = resolve("p.fb");
-  ASSERT_TRUE(preparePair(paths).isOk());
+  ASSERT_TRUE(preparePair(paths, rule).isOk());
   std::string weights = weightsText("p.fb", "ours"),
               killed = weightsText("p.fb", "killed");
-  OutputFile plan = file(paths.plan, planText(paths, weights));
+  OutputFile plan = file(paths, paths.plan, planText(paths, weights));
   std::optional<NewWeights> output;
-  output.emplace(NewWeights{file(paths.weights, weights), hashOf(weights)});
+  output.emplace(
+      NewWeights{file(paths, paths.weights, weights), hashOf(weights)});
   dir.write("p.fb", planText(paths, killed));
   dir.write(moert::stagedWeights("p.weights", hashOf(killed)), killed);
-  Status status = commitPair(paths, std::move(plan), std::move(output));
+  Status status = commitPair(paths, rule, std::move(plan), std::move(output));
   EXPECT_TRUE(status.isOk()) << status.message();
   EXPECT_EQ(contentOf(paths.weights), weights);
   EXPECT_EQ(folder(), (std::set<std::string>{"p.fb", "p.weights"}));
@@ -261,7 +292,7 @@ TEST_F(PlanPairTest, WhatAPlanThatCannotBeReadMayNeedIsKept) {
   std::string staged = moert::stagedWeights("p.weights", hashOf(fresh));
   dir.write(staged, fresh);
   dir.write("p.fb", "of tomorrow");
-  ASSERT_TRUE(preparePair(paths).isOk());
+  ASSERT_TRUE(preparePair(paths, rule).isOk());
   EXPECT_EQ(folder(), (std::set<std::string>{"p.fb", staged}));
 }
 
@@ -284,11 +315,12 @@ TEST_F(PlanPairTest, AFileInTheWayIsNotReplaced) {
 TEST_F(PlanPairTest, AFailureLeavesNothing) {
   PairPaths paths = resolve("p.fb");
   std::string weights = weightsText("p.fb", "a");
-  OutputFile plan = file(paths.plan, planText(paths, weights));
+  OutputFile plan = file(paths, paths.plan, planText(paths, weights));
   std::optional<NewWeights> output;
-  output.emplace(NewWeights{file(paths.weights, weights), hashOf(weights)});
+  output.emplace(
+      NewWeights{file(paths, paths.weights, weights), hashOf(weights)});
   stdfs::create_directory(paths.plan);
-  Status status = commitPair(paths, std::move(plan), std::move(output));
+  Status status = commitPair(paths, rule, std::move(plan), std::move(output));
   EXPECT_EQ(status.code(), StatusCode::Io);
   EXPECT_EQ(folder(), (std::set<std::string>{"p.fb"}));
 }

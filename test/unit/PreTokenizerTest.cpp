@@ -2,6 +2,7 @@
 
 #include "runtime/text/PreTokenizer.h"
 
+#include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,42 +60,80 @@ TEST(PreTokenizer, CutsAsPublished) {
   }
 }
 
-TEST(PreTokenizer, EveryNameHasExpectationsOrIsDefault) {
-  const std::set<std::string_view> golden = {
-      "llama3",     "llama-v3", "chatglm-bpe", "deepseek-r1-qwen",
-      "minimax-m2", "gpt-4o",   "tekken"};
-  for (std::string_view name : PreTokenizer::supportedNames()) {
-    bool tested =
-        std::ranges::any_of(expectations, [&](const Expectation &expectation) {
-          return expectation.preTokenizer == name;
-        });
-    EXPECT_TRUE(tested || golden.contains(name) || name == "default") << name;
-  }
+// Words that llama.cpp's ids confirm, for every name:
+// test/tools/pretokenizers.py.
+TEST(PreTokenizer, GoldenWordsOfEveryName) {
+  std::ifstream file(MOE_TEST_DATA "/vocab/words.json");
+  nlohmann::json golden = nlohmann::json::parse(file);
+  std::set<std::string> tested;
+  for (const nlohmann::json &rules : golden["rules"])
+    for (const std::string name : rules["names"]) {
+      PreTokenizer preTokenizer = make(name);
+      size_t confirmed = 0;
+      for (size_t i = 0; i < golden["texts"].size(); ++i) {
+        const nlohmann::json &sizes = rules["words"][i];
+        if (!sizes.is_array())
+          continue; // llama.cpp approximates the rules.
+        ++confirmed;
+        std::vector<size_t> found;
+        for (const std::string &word :
+             split(preTokenizer, golden["texts"][i].get<std::string>()))
+          found.push_back(word.size());
+        EXPECT_EQ(found, sizes.get<std::vector<size_t>>())
+            << name << ": " << golden["texts"][i];
+      }
+      EXPECT_GE(confirmed, 15u) << name;
+      tested.insert(name);
+    }
+  for (std::string_view name : PreTokenizer::supportedNames())
+    EXPECT_TRUE(tested.contains(std::string(name))) << name;
 }
 
-TEST(PreTokenizer, DefaultIsGpt2) {
-  std::string_view text = "I'm 123 years  old\n";
-  EXPECT_EQ(split(make("default"), text), split(make("gpt-2"), text));
+// superbpe's cuts, (?=(\d{3})+(?!\d)) within numbers, in linear time.
+TEST(PreTokenizer, NumbersAreCountedFromTheRight) {
+  using Words = std::vector<std::string>;
+  PreTokenizer superbpe = make("superbpe"), tinyAya = make("tiny_aya");
+  EXPECT_EQ(split(superbpe, "1234567 a12 123"),
+            (Words{"1", "234", "567", " a", "12", " ", "123"}));
+  EXPECT_EQ(split(superbpe, "1234\u00BD5"), (Words{"1", "234\u00BD5"}));
+  EXPECT_EQ(split(superbpe, "12\u00BD1234\u00BD\u00BD123456"),
+            (Words{"12\u00BD1", "234\u00BD\u00BD", "123", "456"}));
+  EXPECT_EQ(split(superbpe, "\u00BD123\u00BD12"),
+            (Words{"\u00BD", "123\u00BD12"}));
+  // A number that a letter follows is counted from the left.
+  EXPECT_EQ(split(tinyAya, "1234 1234a \t\t4567"),
+            (Words{"1", "234", " ", "123", "4", "a", " \t\t", "4", "567"}));
 }
 
 TEST(PreTokenizer, WordsTakenWhole) {
+  const std::set<std::string_view> all = {"falcon-h1",
+                                          "falcon3",
+                                          "glm4",
+                                          "glm5",
+                                          "granite-embed-multi-97m",
+                                          "jina-v5-nano",
+                                          "lfm2",
+                                          "llama-bpe",
+                                          "llama-v3",
+                                          "llama3",
+                                          "midm-2.0",
+                                          "minicpm5",
+                                          "pixtral",
+                                          "tekken",
+                                          "youtu"};
   for (std::string_view name : PreTokenizer::supportedNames()) {
-    bool all = name == "llama-bpe" || name == "llama3" || name == "llama-v3" ||
-               name == "tekken";
-    EXPECT_EQ(make(name).takesWhole("word"), all) << name;
-    EXPECT_EQ(make(name).takesWhole("\n\n"), all || name == "gemma4") << name;
+    PreTokenizer preTokenizer = make(name);
+    bool lines = name == "gemma4" || name == "granite-embed-multi-311m";
+    EXPECT_EQ(preTokenizer.takesWhole("word"), all.contains(name)) << name;
+    EXPECT_EQ(preTokenizer.takesWhole("\n\n"), all.contains(name) || lines)
+        << name;
   }
 }
 
 TEST(PreTokenizer, BosWhereTheFileDoesNotSay) {
-  for (std::string_view name : PreTokenizer::supportedNames()) {
-    BosDefault expected = BosDefault::Off;
-    if (name.starts_with("llama") || name == "tekken" || name == "gemma4")
-      expected = BosDefault::On;
-    if (name == "glm4" || name == "chatglm-bpe")
-      expected = BosDefault::Never;
-    EXPECT_EQ(make(name).bosDefault(), expected) << name;
-  }
+  EXPECT_EQ(make("smollm").bosDefault(), BosDefault::Off);
+  EXPECT_EQ(make("llama-bpe").bosDefault(), BosDefault::On);
+  EXPECT_EQ(make("glm4").bosDefault(), BosDefault::Never);
 }
 
 // Splits that two other regular-expression engines agree on.
@@ -116,16 +155,29 @@ TEST(PreTokenizer, GoldenSplits) {
   }
 }
 
-TEST(PreTokenizer, UnknownNameListsTheKnown) {
-  StatusOr<PreTokenizer> result = PreTokenizer::create("deepsek-llm");
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.status().code(), StatusCode::Unsupported);
-  EXPECT_THAT(
-      result.status().message(),
-      testing::AllOf(testing::HasSubstr("\"deepsek-llm\""),
-                     testing::HasSubstr("the nearest by name is deepseek-llm;"),
-                     testing::HasSubstr("--pre NAME"),
-                     testing::HasSubstr("llama-bpe")));
+TEST(PreTokenizer, AMisspeltNameIsAnswered) {
+  for (auto [name, meant] : {std::pair{"deepsek-llm", "deepseek-llm"},
+                             {"smolm", "smollm"},
+                             {"SmolLM", "smollm"},
+                             {"gpt2", "gpt-2"}}) {
+    StatusOr<PreTokenizer> result = PreTokenizer::create(name);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.status().code(), StatusCode::Unsupported);
+    EXPECT_EQ(result.status().message(),
+              fmt::format("pre-tokenizer \"{}\" is not supported; did you mean "
+                          "{}?",
+                          name, meant));
+  }
+}
+
+// Another digit is another version, whose rules may be quite different.
+TEST(PreTokenizer, ANameThatIsNoMisspellingHasNoSuggestion) {
+  for (std::string_view name : {"foo", "", "qwen3", "gemma5", "x-llama"})
+    EXPECT_EQ(PreTokenizer::create(name).status().message(),
+              fmt::format("pre-tokenizer \"{}\" is not supported", name));
+  EXPECT_THAT(PreTokenizer::knownNames(),
+              testing::AllOf(testing::StartsWith("known are default, "),
+                             testing::HasSubstr(", llama-bpe, ")));
 }
 
 TEST(PreTokenizer, EmptyTextHasNoWords) {
@@ -134,14 +186,28 @@ TEST(PreTokenizer, EmptyTextHasNoWords) {
 
 // Runs of one character must take linear time and a flat stack: a quadratic
 // expression would take minutes here, a recursive one would end the process.
+// One name of each set of rules.
+std::vector<std::string_view> namesOfRules() {
+  std::map<std::vector<std::string_view>, std::string_view> names;
+#define MOE_PRETOKENIZER(name, alphabet, wholeWords, bos, ...)                 \
+  names.try_emplace({__VA_ARGS__}, name);
+#include "runtime/text/PreTokenizers.def"
+  std::vector<std::string_view> result;
+  for (const auto &[rules, name] : names)
+    result.push_back(name);
+  return result;
+}
+
 class LongRun : public testing::TestWithParam<std::string_view> {};
 
 TEST_P(LongRun, IsCutInLinearTime) {
   PreTokenizer preTokenizer = make(GetParam());
   constexpr size_t length = 1 << 18;
   for (std::string_view unit :
-       {" ", "a", "A", "\n", "\t", "=", "1", "'", "\x01", "\u00E9", "\u6F22",
-        "\u0301", "\u02B0", "\u00B2", "\U0001F999"}) {
+       {" ",      "a",      "A",          "\n",      "\t",       "=",
+        "1",      "'",      "\x01",       "\u00E9",  "\u6F22",   "\u0301",
+        "\u02B0", "\u00B2", "\U0001F999", "1\u00BD", "12\u00BD", "1a",
+        " a",     "a.",     "\r\n"}) {
     for (std::string_view tail : {"5", "x", "\n"}) {
       std::string text;
       text.reserve(length + unit.size() + tail.size());
@@ -154,10 +220,11 @@ TEST_P(LongRun, IsCutInLinearTime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, LongRun, testing::ValuesIn(PreTokenizer::supportedNames()),
+    All, LongRun, testing::ValuesIn(namesOfRules()),
     [](const testing::TestParamInfo<std::string_view> &info) {
       std::string name(info.param);
-      std::ranges::replace(name, '-', '_');
+      std::ranges::replace_if(
+          name, [](char c) { return c == '-' || c == '.'; }, '_');
       return name;
     });
 

@@ -57,13 +57,22 @@ TEST(ShellCommand, LinesSplitIntoTheWordsTheyWereMadeOf) {
 }
 
 TEST(ShellCommand, ToolsAreWhereTheyWereCalled) {
-  std::string message = "moec failed" + runLine("moec compile a.gguf");
-  EXPECT_EQ(message, "moec failed\n  run: moec compile a.gguf");
+  std::string message =
+      "x is a model; " + suggest(Suggestion::CompileFirst, "moec compile x");
+  EXPECT_EQ(message,
+            "x is a model; compile it first\n  run: moec compile x");
   EXPECT_EQ(withToolFolder(message, ""), message);
   EXPECT_EQ(withToolFolder(message, "build/bin/"),
-            "moec failed\n  run: build/bin/moec compile a.gguf");
+            "x is a model; compile it first\n  run: build/bin/moec compile x");
+  EXPECT_EQ(withToolFolder("done\nnext: moert chat x.fb\n", "bin/"),
+            "done\nnext: bin/moert chat x.fb\n");
   EXPECT_EQ(withToolFolder(std::string(kRunWithModelLead) + "moec\nx", "a b/"),
             std::string(kRunWithModelLead) + "'a b/'moec\nx");
+}
+
+TEST(ShellCommand, SuggestionsHaveADetailInPlaceOfBraces) {
+  EXPECT_EQ(suggestionText(Suggestion::FitsContext, "512 tokens"),
+            "it fits with a context of 512 tokens");
 }
 
 } // namespace

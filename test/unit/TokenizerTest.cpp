@@ -280,7 +280,8 @@ TEST(Tokenizer, ContradictionsNameTheKey) {
   auto unsupported = StatusCode::Unsupported, invalid = StatusCode::InvalidFile;
   expectError([](Spec &s) { s.model = "bert"; }, unsupported,
               "\"bert\" is not supported; supported are gpt2");
-  expectError([](Spec &s) { s.pre = "teken"; }, unsupported, "is tekken;");
+  expectError([](Spec &s) { s.pre = "teken"; }, unsupported,
+              "did you mean tekken?");
   expectError([](Spec &s) { s.model = "llama"; }, invalid,
               "tokenizer.ggml.scores is missing");
   expectError([](Spec &s) { s.model = "llama", s.scores.assign(8, NAN); },

@@ -70,8 +70,9 @@ protected:
 TEST_F(WeightFilesTest, Missing) {
   std::filesystem::remove(folder_.file("plan.weights"));
   expect(open(), StatusCode::Io, "plan.weights: cannot open: No such file");
-  expect(open(), StatusCode::Io,
-         "recompile the model\n  run, with the GGUF file for MODEL: moec compile");
+  expect(
+      open(), StatusCode::Io,
+      "recompile the model\n  run, with the GGUF file for MODEL: moec compile");
 }
 
 TEST_F(WeightFilesTest, ShorterLongerAndOther) {

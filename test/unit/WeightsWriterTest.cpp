@@ -70,9 +70,10 @@ struct WeightsWriter : testing::Test {
   }
   /// Writes the pair and returns the size of its weights file.
   moert::StatusOr<uint64_t> place(bool all) {
-    moec::PlaceWeightsOptions options;
-    MOE_ASSIGN_OR_RETURN(options.paths,
+    MOE_ASSIGN_OR_RETURN(moec::PairPaths paths,
                          moec::PairPaths::resolve(dir.file(planName), ""));
+    moert::OutputRule rule;
+    moec::PlaceWeightsOptions options{std::move(paths), rule};
     options.all = all;
     options.checksums = checksums;
     options.progress = progress;
@@ -80,9 +81,12 @@ struct WeightsWriter : testing::Test {
                          moec::placeWeights(program(), options));
     MOE_ASSIGN_OR_RETURN(std::vector<uint8_t> bytes,
                          moec::serializePlan(program()));
+    MOE_ASSIGN_OR_RETURN(
+        moert::OutputTarget target,
+        rule.target(options.paths.plan, moert::OutputKind::Plan));
     MOE_ASSIGN_OR_RETURN(moert::OutputFile plan,
-                         moec::startPlan(bytes, options.paths.plan));
-    MOE_RETURN_IF_ERROR(moec::commitPair(options.paths, std::move(plan),
+                         moec::startPlan(bytes, std::move(target)));
+    MOE_RETURN_IF_ERROR(moec::commitPair(options.paths, rule, std::move(plan),
                                          std::move(placed.file)));
     return placed.bytes;
   }

@@ -104,13 +104,12 @@ public:
   }
 };
 
-constexpr OptionInfo kHelpTopic = {
-    .names = "command",
-    .kind = OptionKind::Text,
-    .metavar = "COMMAND",
-    .help = "The command to describe"};
-constexpr OptionInfo kHelpMan = {
-    .names = "--man", .help = "Print a man page, for man -l"};
+constexpr OptionInfo kHelpTopic = {.names = "command",
+                                   .kind = OptionKind::Text,
+                                   .metavar = "COMMAND",
+                                   .help = "The command to describe"};
+constexpr OptionInfo kHelpMan = {.names = "--man",
+                                 .help = "Print a man page, for man -l"};
 constexpr OptionInfo kHelpMarkdown = {
     .names = "--markdown", .help = "Print the reference in Markdown"};
 constexpr OptionInfo kShellName = {.names = "shell",
@@ -126,6 +125,8 @@ Tool::Tool(std::string name, std::string description,
   app_.formatter(std::make_shared<OurFormatter>());
   app_.set_version_flag("--version", app_.get_name() + " " MOE_VERSION);
   app_.footer(kExitCodeHelp);
+  // One command; what follows it may have the name of another.
+  app_.require_subcommand(0, 1);
   // Misspelt commands arrive as extras, so that the message can suggest one.
   app_.allow_extras();
 }
@@ -161,7 +162,7 @@ void Tool::addHelpCommand() {
           return Status(StatusCode::Usage, unknownCommand(options->topic));
         printText(options->man        ? manPage(app_)
                   : options->markdown ? markdownReference(app_)
-                                      : topic->help());
+                                      : helpText(*topic, helpWidth()));
         return Status::ok();
       });
   addOption(*command, kHelpTopic, options->topic);
@@ -205,8 +206,8 @@ std::string Tool::unknownArguments(const CLI::App &command) const {
   if (&command != &app_)
     help += " " + command.get_name();
   return (isOption ? "unknown option " : "unexpected argument ") +
-         moert::clipped(name) + didYouMean(name, known) +
-         "; " + suggest(Suggestion::ReadHelp, help + " --help");
+         moert::clipped(name) + didYouMean(name, known) + "; " +
+         suggest(Suggestion::ReadHelp, help + " --help");
 }
 
 std::string Tool::parseFailure(const CLI::ParseError &error) const {
@@ -222,7 +223,11 @@ std::string Tool::parseFailure(const CLI::ParseError &error) const {
   return error.what();
 }
 
-Status Tool::run(std::vector<std::string> words) {
+Status Tool::run(std::vector<std::string> words, const Prepare &prepare) {
+  bool isCommand = !words.empty() && findCommand(words.front());
+  if (prepare && !isCommand) {
+    MOE_ASSIGN_OR_RETURN(words, prepare(std::move(words)));
+  }
   const CLI::App *command =
       words.empty() ? nullptr : findCommand(words.front());
   if (command) {
@@ -254,7 +259,7 @@ Status Tool::run(std::vector<std::string> words) {
   return chosen_();
 }
 
-int Tool::main(int argc, char **argv) {
+int Tool::main(int argc, char **argv, const Prepare &prepare) {
   addHelpCommand();
   addCompletionsCommand();
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
@@ -265,13 +270,13 @@ int Tool::main(int argc, char **argv) {
   moert::installCleanupHandlers();
   try {
     if (status.isOk())
-      status = run(words);
+      status = run(words, prepare);
   } catch (...) {
     status = caughtStatus();
   }
   if (!status.isOk())
-    status = Status(status.code(),
-                    withClipped(status.message(), words, PATH_MAX));
+    status =
+        Status(status.code(), withClipped(status.message(), words, PATH_MAX));
   return finish(std::move(status));
 }
 

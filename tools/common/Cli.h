@@ -29,11 +29,15 @@ public:
   CLI::App *command(std::string name, std::string description,
                     std::function<moert::Status()> run);
 
+  /// What is made of the arguments before they are parsed.
+  using Prepare = std::function<moert::StatusOr<std::vector<std::string>>(
+      std::vector<std::string>)>;
+
   /// Parses, runs the chosen command and returns the process exit code.
-  int main(int argc, char **argv);
+  int main(int argc, char **argv, const Prepare &prepare = {});
 
 private:
-  moert::Status run(std::vector<std::string> words);
+  moert::Status run(std::vector<std::string> words, const Prepare &prepare);
   const CLI::App *findCommand(const std::string &name) const;
   void addHelpCommand();
   void addCompletionsCommand();

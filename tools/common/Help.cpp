@@ -73,7 +73,8 @@ std::vector<Entry> entriesOf(const CLI::App &app) {
 std::vector<std::string> groupsOf(const std::vector<Entry> &entries) {
   std::vector<std::string> groups;
   for (const Entry &entry : entries)
-    if (!entry.isPositional && std::ranges::find(groups, entry.group) == groups.end())
+    if (!entry.isPositional &&
+        std::ranges::find(groups, entry.group) == groups.end())
       groups.push_back(entry.group);
   // What all commands have comes last.
   auto common = std::ranges::find(groups, "Options");
@@ -82,8 +83,8 @@ std::vector<std::string> groupsOf(const std::vector<Entry> &entries) {
   return groups;
 }
 
-/// Appends `text`, broken at spaces, behind `indent` columns; the first line goes
-/// on where `column` is.
+/// Appends `text`, broken at spaces, behind `indent` columns; the first line
+/// goes on where `column` is.
 void wrap(std::string &out, std::string_view text, size_t indent, size_t column,
           size_t width) {
   bool isFirst = true;
@@ -118,12 +119,18 @@ void addRow(std::string &out, const std::string &name, std::string_view text,
   wrap(out, text, kIndent, kIndent, width);
 }
 
+/// Commands without a footer have the tool's, which is shown once.
+bool hasOwnFooter(const CLI::App &command) {
+  return command.get_footer() != command.get_parent()->get_footer();
+}
+
 std::vector<const CLI::App *> commandsOf(const CLI::App &app) {
   return app.get_subcommands([](const CLI::App *) { return true; });
 }
 
 std::string usageOf(const CLI::App &app) {
-  std::string usage = app.get_parent() ? app.get_parent()->get_name() + " " : "";
+  std::string usage =
+      app.get_parent() ? app.get_parent()->get_name() + " " : "";
   usage += app.get_name();
   if (!commandsOf(app).empty())
     return usage + " COMMAND [OPTIONS]";
@@ -162,7 +169,9 @@ std::string markdown(std::string_view text) {
   return result;
 }
 
-std::string describe(const CLI::App &app) { return app.get_description() + "."; }
+std::string describe(const CLI::App &app) {
+  return app.get_description() + ".";
+}
 } // namespace
 
 std::string helpText(const CLI::App &app, size_t width) {
@@ -204,7 +213,8 @@ std::string manPage(const CLI::App &tool) {
                                 roff(tool.get_description()), name);
   auto addEntries = [&](const std::vector<Entry> &entries) {
     for (const Entry &entry : entries)
-      out += fmt::format(".TP\n.B {}\n{}\n", roff(entry.names), roff(entry.text));
+      out +=
+          fmt::format(".TP\n.B {}\n{}\n", roff(entry.names), roff(entry.text));
   };
   for (const CLI::App *command : commandsOf(tool)) {
     out += fmt::format(".SH {}\n{}\n.PP\n.B {}\n", roff(command->get_name()),
@@ -215,7 +225,7 @@ std::string manPage(const CLI::App &tool) {
              entry.shortNames[0] == "-h";
     });
     addEntries(entries);
-    if (!command->get_footer().empty())
+    if (hasOwnFooter(*command))
       out += fmt::format(".PP\n{}\n", roff(command->get_footer()));
   }
   out += ".SH OPTIONS\n";
@@ -225,12 +235,13 @@ std::string manPage(const CLI::App &tool) {
 }
 
 std::string markdownReference(const CLI::App &tool) {
-  std::string out = fmt::format("## {}\n\n{}\n", tool.get_name(), describe(tool));
+  std::string out =
+      fmt::format("# {}\n\n{}\n", tool.get_name(), describe(tool));
   for (const CLI::App *command : commandsOf(tool)) {
-    out += fmt::format("\n### {} {}\n\n", tool.get_name(), command->get_name());
+    out += fmt::format("\n## {} {}\n\n", tool.get_name(), command->get_name());
     wrap(out, markdown(describe(*command)), 0, 0, 120);
     out += fmt::format("\n    {}\n", usageOf(*command));
-    if (!command->get_footer().empty()) {
+    if (hasOwnFooter(*command)) {
       out += '\n';
       std::string footer = command->get_footer();
       std::ranges::replace(footer, '\n', ' ');
@@ -253,6 +264,10 @@ std::string markdownReference(const CLI::App &tool) {
           add(entry);
     }
   }
+  std::string codes = tool.get_footer();
+  std::ranges::replace(codes, '\n', ' ');
+  out += '\n';
+  wrap(out, markdown(codes), 0, 0, 120);
   return out;
 }
 
@@ -282,16 +297,17 @@ std::string pattern(const Entry &entry) {
 
 std::string bashScript(const CLI::App &tool) {
   std::string name = tool.get_name();
-  std::string out = fmt::format(
-      "_{0}() {{\n"
-      "  local word=${{COMP_WORDS[COMP_CWORD]}} last=${{COMP_WORDS[COMP_CWORD-1]}}\n"
-      "  COMPREPLY=()\n"
-      "  if [ \"$COMP_CWORD\" = 1 ]; then\n"
-      "    COMPREPLY=($(compgen -W '{1}' -- \"$word\"))\n"
-      "    return\n"
-      "  fi\n"
-      "  case \"${{COMP_WORDS[1]}}\" in\n",
-      name, fmt::join(commandNames(tool), " "));
+  std::string out =
+      fmt::format("_{0}() {{\n"
+                  "  local word=${{COMP_WORDS[COMP_CWORD]}} "
+                  "last=${{COMP_WORDS[COMP_CWORD-1]}}\n"
+                  "  COMPREPLY=()\n"
+                  "  if [ \"$COMP_CWORD\" = 1 ]; then\n"
+                  "    COMPREPLY=($(compgen -W '{1}' -- \"$word\"))\n"
+                  "    return\n"
+                  "  fi\n"
+                  "  case \"${{COMP_WORDS[1]}}\" in\n",
+                  name, fmt::join(commandNames(tool), " "));
   for (const CLI::App *command : commandsOf(tool)) {
     out += fmt::format("  {})\n    case \"$last\" in\n", command->get_name());
     for (const Entry &entry : entriesOf(*command)) {
@@ -303,11 +319,13 @@ std::string bashScript(const CLI::App &tool) {
                                "\"$word\")); return ;;\n",
                                pattern(entry), fmt::join(entry.words, " "));
     }
-    out += fmt::format("    esac\n    [[ $word == -* ]] && COMPREPLY=($(compgen "
-                       "-W '{}' -- \"$word\")) ;;\n",
-                       fmt::join(namesOf(*command), " "));
+    out +=
+        fmt::format("    esac\n    [[ $word == -* ]] && COMPREPLY=($(compgen "
+                    "-W '{}' -- \"$word\")) ;;\n",
+                    fmt::join(namesOf(*command), " "));
   }
-  return out + fmt::format("  esac\n}}\ncomplete -o default -F _{0} {0}\n", name);
+  return out +
+         fmt::format("  esac\n}}\ncomplete -o default -F _{0} {0}\n", name);
 }
 
 std::string fishScript(const CLI::App &tool) {
@@ -315,14 +333,15 @@ std::string fishScript(const CLI::App &tool) {
   auto quoted = [](std::string_view text) {
     std::string result = "'";
     for (char c : text)
-      result += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+      result +=
+          c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
     return result + "'";
   };
   std::string out;
   for (const CLI::App *command : commandsOf(tool)) {
-    out += fmt::format("complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n",
-                       name, command->get_name(),
-                       quoted(command->get_description()));
+    out += fmt::format(
+        "complete -c {} -n __fish_use_subcommand -f -a {} -d {}\n", name,
+        command->get_name(), quoted(command->get_description()));
     for (const Entry &entry : entriesOf(*command)) {
       if (entry.isPositional)
         continue;

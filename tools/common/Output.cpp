@@ -66,6 +66,13 @@ public:
                                                     std::strerror(error_));
   }
 
+  /// Whether it is a pipe whose reader has what it wanted, as head(1) has.
+  bool isLeft() const {
+    pollfd writable = {fd_, POLLOUT, 0};
+    return error_ == EPIPE ||
+           (::poll(&writable, 1, 0) == 1 && (writable.revents & POLLERR));
+  }
+
 private:
   int fd_;
   const char *name_;
@@ -91,6 +98,12 @@ StandardStream &standardError() {
 std::string &toolFolder() {
   static std::string folder;
   return folder;
+}
+
+/// Whether escape sequences mean something to a terminal here.
+bool hasEscapes() {
+  const char *term = std::getenv("TERM");
+  return term && *term && std::string_view(term) != "dumb";
 }
 
 /// What the program itself says may drive the terminal.
@@ -128,6 +141,10 @@ void setCalledAs(std::string_view argv0) {
     toolFolder() = folder;
 }
 
+std::string toolPath(std::string_view name) {
+  return toolFolder() + std::string(name);
+}
+
 std::string pasteable(std::string_view message) {
   return moert::withToolFolder(message, toolFolder());
 }
@@ -162,22 +179,40 @@ Status flush() {
 }
 
 int finish(Status status) {
+  // What a shell reports of a program that a pipe without a reader has ended.
+  constexpr int leftCode = 128 + SIGPIPE;
   standardOutput().close();
+  // A command that ends because nobody reads on fails with the stream's error.
+  bool isOfOutput = status.code() == StatusCode::Io &&
+                    status.message().starts_with("standard output: ");
+  bool isLost = !standardOutput().status().isOk();
+  if ((isOfOutput || (status.isOk() && isLost)) && standardOutput().isLeft())
+    return leftCode;
   if (status.isOk())
     status = standardOutput().status();
   if (!status.isOk())
     printError(status.message());
   standardError().close();
+  if (status.isOk() && !standardError().status().isOk() &&
+      standardError().isLeft())
+    return leftCode;
   if (status.isOk())
     status = standardError().status();
   return moert::exitCode(status.code());
 }
 
-bool stderrIsTerminal() { return ::isatty(STDERR_FILENO) == 1; }
+bool stderrIsTerminal() { return ::isatty(STDERR_FILENO) == 1 && hasEscapes(); }
 
 bool colourAllowed() {
   const char *noColor = std::getenv("NO_COLOR");
   return stderrIsTerminal() && (!noColor || !*noColor);
+}
+
+void setBracketedPaste(bool bracketed) {
+  if (::isatty(STDOUT_FILENO) != 1 || !hasEscapes())
+    return;
+  standardOutput().write(bracketed ? "\033[?2004h" : "\033[?2004l");
+  standardOutput().flush();
 }
 
 void printError(std::string_view message) {

@@ -1,14 +1,16 @@
 //===- Output.h - Where the tools print -------------------------*- C++ -*-===//
 //
 // All that a tool says goes through these functions. Nothing that can drive a
-// terminal passes them (see terminalSafe), and what a full disk or a reader
-// that went away loses is noticed: finish() makes it exit code 4.
+// terminal passes them (see terminalSafe), and what a full disk loses is
+// noticed: finish() makes it exit code 4. A pipe whose reader has gone ends a
+// command as it ends others, without a message: exit code 141.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOE_TOOLS_COMMON_OUTPUT_H
 #define MOE_TOOLS_COMMON_OUTPUT_H
 
+#include "runtime/base/ShellCommand.h"
 #include "runtime/base/Status.h"
 
 #include <fmt/format.h>
@@ -25,6 +27,9 @@ moert::Status claimStandardStreams();
 /// `argv0` is how this process was called: a path makes the commands that
 /// errors and notes suggest paths in the same folder.
 void setCalledAs(std::string_view argv0);
+/// How to call the tool `name`: its path, where it is in the folder from which
+/// this process was called by a path, else its name.
+std::string toolPath(std::string_view name);
 /// `message` with such commands; see runtime/base/ShellCommand.h.
 std::string pasteable(std::string_view message);
 
@@ -38,6 +43,11 @@ void printBytes(std::string_view bytes);
 void printJson(std::string_view json);
 /// Text on standard error, at once: errors, notes and statistics.
 void noteText(std::string_view text);
+
+/// Suggests, on standard error, the command that a user runs next.
+inline void noteNext(std::string_view command) {
+  noteText(fmt::format("{}{}\n", moert::kNextLead, command));
+}
 
 /// Formatted text on standard output, as fmt::print.
 template <typename... Args>
@@ -56,15 +66,19 @@ moert::Status flush();
 
 /// The end of a command: flushes, prints the error if there is one and returns
 /// the exit code. An error keeps its own; a success whose output, on either
-/// stream, was lost is an error of code Io.
+/// stream, was lost is an error of code Io, or 141 where nobody reads it.
 int finish(moert::Status status);
 
 /// Starts or ends dim text on standard output, where that is a terminal and
 /// colour is allowed.
 void setDim(bool dim);
 
-/// Whether stderr is a terminal that wants progress and colour is allowed
-/// (NO_COLOR unset).
+/// Asks the terminal on standard output to mark what is pasted, between
+/// ESC [ 200 ~ and ESC [ 201 ~, or to stop doing so.
+void setBracketedPaste(bool bracketed);
+
+/// Whether stderr is a terminal that wants progress (TERM is not "dumb"), and
+/// colour is allowed (NO_COLOR unset).
 bool stderrIsTerminal();
 bool colourAllowed();
 

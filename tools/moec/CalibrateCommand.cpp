@@ -1,10 +1,12 @@
 // moec calibrate: measures this machine for `--target native`, GPUs included.
 #include "compiler/Machine/Targets/NativeTarget.h"
+#include "runtime/OutputRule.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/Options.h"
 #include "tools/moec/PrintTarget.h"
 
 #include <memory>
+#include <optional>
 
 using moert::Status;
 
@@ -17,6 +19,12 @@ struct CalibrateFlags {
 };
 
 Status calibrate(const CalibrateFlags &flags) {
+  std::optional<moert::OutputTarget> file;
+  if (!flags.output.empty() && flags.output != "-") {
+    MOE_ASSIGN_OR_RETURN(file,
+                         moert::OutputRule(flags.force)
+                             .target(flags.output, moert::OutputKind::Target));
+  }
   MOE_ASSIGN_OR_RETURN(
       Calibration calibration,
       calibrateNative(
@@ -42,8 +50,8 @@ Status calibrate(const CalibrateFlags &flags) {
     printTarget(target);
   for (const std::string &note : target.notes)
     moetool::note("note: {}\n", note);
-  if (!flags.output.empty() && flags.output != "-") {
-    MOE_RETURN_IF_ERROR(saveTargetFile(flags.output, target));
+  if (file) {
+    MOE_RETURN_IF_ERROR(saveTargetFile(*file, target));
     tell(fmt::format("written to {}\n", flags.output));
   }
   if (!calibration.disturbance.isQuiet()) {

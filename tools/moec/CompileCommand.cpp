@@ -7,9 +7,9 @@
 #include "runtime/base/Text.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
+#include "tools/common/Options.h"
 #include "tools/common/Progress.h"
 #include "tools/moec/Commands.h"
-#include "tools/common/Options.h"
 #include "tools/moec/CompileOptions.h"
 #include "tools/moec/Options.h"
 
@@ -117,9 +117,35 @@ Status printSummary(const CompileReport &report) {
   return Status::ok();
 }
 
+/// A plan for this machine is talked to, given a text where it has no chat
+/// template, or measured where it works on token ids alone. One for another
+/// machine is explained.
+Status noteNextStep(const CompileRequest &request,
+                    const CompileReport &report) {
+  if (report.output == "-")
+    return Status::ok();
+  MOE_ASSIGN_OR_RETURN(moert::Plan plan,
+                       moert::Plan::fromBytes(report.plan, report.output));
+  std::string path = moert::shellPath(report.output);
+  const moert::fb::Tokenizer *tokenizer = plan.tokenizer();
+  bool isForThisMachine =
+      request.target == "native" && request.targetFile.empty();
+  if (!isForThisMachine || !plan.checkMachine())
+    moetool::noteNext("moec explain " + path);
+  else if (!tokenizer)
+    moetool::noteNext("moert bench " + path);
+  else if (moert::text(tokenizer->chat_template()).empty())
+    moetool::noteNext("moert run " + path + " -p 'Once upon a time'");
+  else
+    moetool::noteNext("moert chat " + path);
+  return Status::ok();
+}
+
 Status run(Options &options) {
   MOE_RETURN_IF_ERROR(checkOptions(options));
-  MOE_ASSIGN_OR_RETURN(options.request.place, readRules(options.request.place));
+  MOE_ASSIGN_OR_RETURN(
+      options.request.place,
+      readRules(options.request.place, *options.request.texts));
   std::optional<moetool::Progress> progress;
   std::string current; // what it shows
   // From the first bytes on there is something to clean up.
@@ -159,15 +185,17 @@ Status run(Options &options) {
   else
     moetool::note("wrote {} and {} ({})\n", report.output, report.packed,
                   moert::humanBytes(double(report.packedBytes)));
-  return Status::ok();
+  return noteNextStep(options.request, report);
 }
 } // namespace
 
 void addCompileCommand(moetool::Tool &tool) {
   auto options = std::make_shared<Options>();
-  CLI::App *command =
-      tool.command("compile", "Compile a GGUF model into a plan",
-                   [options] { return run(*options); });
+  CLI::App *command = tool.command(
+      "compile",
+      "Compile a GGUF model into a plan; without options, for this "
+      "machine and into plan.fb",
+      [options] { return run(*options); });
   moetool::addOption(*command, rows::model, options->request.model);
   options->given = addCompileOptions(*command, options->request);
 }

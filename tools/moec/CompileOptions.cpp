@@ -21,7 +21,8 @@ static Status parseOption(const OptionInfo &info, std::string_view text,
                           Emit &emit) {
   std::string word;
   MOE_RETURN_IF_ERROR(moert::parseOption(info, text, word));
-  for (Emit known : {Emit::Moe, Emit::Placed, Emit::Plan, Emit::Rules, Emit::Fb})
+  for (Emit known :
+       {Emit::Moe, Emit::Placed, Emit::Plan, Emit::Rules, Emit::Fb})
     if (nameOf(known) == word)
       emit = known;
   return Status::ok();

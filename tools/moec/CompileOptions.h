@@ -12,10 +12,11 @@
 namespace moec {
 
 /// The options of a command, each with the row that it was made from.
-using OptionList = std::vector<std::pair<const CLI::Option *, moert::OptionInfo>>;
+using OptionList =
+    std::vector<std::pair<const CLI::Option *, moert::OptionInfo>>;
 
-/// Adds the options of Options.def that have one of the bits `use`, or all for 0,
-/// to a command; parsing fills `request`.
+/// Adds the options of Options.def that have one of the bits `use`, or all for
+/// 0, to a command; parsing fills `request`.
 OptionList addCompileOptions(CLI::App &command, CompileRequest &request,
                              unsigned use = 0);
 

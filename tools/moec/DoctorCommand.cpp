@@ -33,14 +33,17 @@ void printJson(const std::vector<Finding> &findings) {
 
 void printText(const std::vector<Finding> &findings) {
   moert::Page page;
+  size_t widest = 16;
+  for (const Finding &finding : findings)
+    widest = std::max(widest, finding.check.size());
   for (const Finding &finding : findings) {
-    page.paragraph(
-        fmt::format("{:7} {:16} ", nameOf(finding.level), finding.check),
-        finding.value);
+    std::string lead = fmt::format("{:7} {:{}}  ", nameOf(finding.level),
+                                   finding.check, widest);
+    page.paragraph(lead, finding.value);
     if (!finding.hint.empty())
-      page.paragraph(std::string(27, ' '), finding.hint);
+      page.paragraph(std::string(lead.size() + 2, ' '), finding.hint);
   }
-  moetool::printText(page.take());
+  moetool::printText(moetool::pasteable(page.take()));
 }
 
 Status run(const Options &options) {

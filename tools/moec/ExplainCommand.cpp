@@ -1,6 +1,7 @@
 #include "compiler/Explain/Explain.h"
-#include "runtime/base/InputSet.h"
+#include "runtime/OutputRule.h"
 #include "runtime/base/OutputFile.h"
+#include "tools/common/Force.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/Options.h"
 
@@ -16,17 +17,16 @@ struct Options {
   uint32_t rung = 0;
   bool full = false;
   bool json = false;
+  bool force = false;
 };
 
 Status writePage(const moert::Plan &plan, const Options &options) {
-  moert::InputSet inputs;
-  inputs.add("the plan", options.plan);
-  MOE_RETURN_IF_ERROR(inputs.refuse(options.html));
-  MOE_ASSIGN_OR_RETURN(moert::OutputFile file,
-                       moert::OutputFile::create(options.html));
-  std::string page = explainHtml(plan);
-  MOE_RETURN_IF_ERROR(file.write(page.data(), page.size()));
-  return file.commit();
+  moert::OutputRule rule(options.force);
+  rule.addInput("the plan", options.plan); // which may be standard input
+  rule.addPlan(plan);
+  MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
+                       rule.target(options.html, moert::OutputKind::Page));
+  return moert::writeOutput(std::move(target), explainHtml(plan));
 }
 } // namespace
 
@@ -54,6 +54,7 @@ void addExplainCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::full, options->full);
   moetool::addOption(*command, rows::explainJson, options->json);
   moetool::addOption(*command, rows::html, options->html);
+  moetool::addForce(*command, options->force);
 }
 
 } // namespace moec

@@ -1,4 +1,5 @@
 #include "compiler/Driver/Driver.h"
+#include "tools/common/Force.h"
 #include "tools/common/Json.h"
 #include "tools/moec/Commands.h"
 #include "tools/moec/Options.h"
@@ -13,7 +14,7 @@ namespace {
 struct Paths {
   std::string input, output;
   uint32_t rung = 0;
-  bool json = false;
+  bool json = false, force = false;
 };
 } // namespace
 
@@ -36,13 +37,15 @@ void addAssembleCommand(moetool::Tool &tool) {
       "assemble", "Turn the text that inspect prints into a plan", [paths] {
         MOE_RETURN_IF_ERROR(
             moetool::checkJsonAlone(paths->json, paths->output, "-o", "plan"));
-        MOE_RETURN_IF_ERROR(assemblePlan(paths->input, paths->output));
+        MOE_RETURN_IF_ERROR(
+            assemblePlan(paths->input, paths->output, paths->force));
         if (paths->json)
           moetool::printDocument({{"output", paths->output}});
         return Status::ok();
       });
   moetool::addOption(*command, rows::planText, paths->input);
   moetool::addOption(*command, rows::planOutput, paths->output);
+  moetool::addForce(*command, paths->force);
   moetool::addOption(*command, rows::json, paths->json);
 }
 

@@ -55,10 +55,13 @@ void addModelCommand(moetool::Tool &tool) {
           return printTemplate(model);
         MOE_ASSIGN_OR_RETURN(ModelCard card, makeModelCard(model));
         card.verdict = verdictOf(model);
-        if (options->json)
+        if (options->json) {
           moetool::printJson(modelCardJson(card));
-        else
-          moetool::printText(modelCardText(card));
+          return Status::ok();
+        }
+        moetool::printText(moetool::pasteable(modelCardText(card)));
+        if (card.verdict->refusal.empty())
+          moetool::noteNext("moec plan " + moert::shellPath(options->model));
         return Status::ok();
       });
   moetool::addOption(*command, rows::model, options->model);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 
 using moert::Status;
@@ -115,14 +116,15 @@ Status sharedFailure(std::span<const Row> rows) {
 Status run(Options &options) {
   if (options.targets.empty())
     options.targets = {"native"};
-  MOE_ASSIGN_OR_RETURN(std::vector<std::string> place,
-                       readRules(options.request.place));
+  MOE_ASSIGN_OR_RETURN(
+      std::vector<std::string> place,
+      readRules(options.request.place, *options.request.texts));
   // A misspelt name is no property of a machine.
   for (const std::string &target : options.targets)
     MOE_RETURN_IF_ERROR(
         resolveTarget(target, options.request.measuring).status());
   std::vector<Row> rows;
-  bool anyFits = false;
+  std::optional<CompileRequest> fitting; // the first that does
   Status failed;
   for (const std::string &model : options.models) {
     for (const std::string &target : options.targets) {
@@ -136,7 +138,8 @@ Status run(Options &options) {
         return report.status();
       rows.push_back({model, target, report.status(),
                       report ? *report->forecast : Forecast()});
-      anyFits |= report.isOk();
+      if (report && !fitting)
+        fitting = std::move(request);
       if (!report)
         failed = Status(report.status().code(),
                         "none of these models fits any of these machines");
@@ -152,7 +155,12 @@ Status run(Options &options) {
   } else {
     printTable(rows);
   }
-  return anyFits ? Status::ok() : failed;
+  if (!fitting)
+    return failed;
+  fitting->emit = Emit::Fb;
+  if (!options.json && canRunAgain(*fitting))
+    moetool::noteNext(commandLine(*fitting));
+  return Status::ok();
 }
 } // namespace
 
@@ -163,16 +171,15 @@ void addPlanCommand(moetool::Tool &tool) {
       "plan", "Compare machines: does a model fit, how fast, what is slowest",
       [options] { return run(*options); });
   moetool::addOption(*command, rows::models, options->models);
-  moetool::addReader(
-      *command, rows::targets,
-      [options](const std::string &text) {
-        for (size_t at = 0; at <= text.size();) {
-          size_t end = std::min(text.find(',', at), text.size());
-          options->targets.push_back(text.substr(at, end - at));
-          at = end + 1;
-        }
-        return Status::ok();
-      });
+  moetool::addReader(*command, rows::targets,
+                     [options](const std::string &text) {
+                       for (size_t at = 0; at <= text.size();) {
+                         size_t end = std::min(text.find(',', at), text.size());
+                         options->targets.push_back(text.substr(at, end - at));
+                         at = end + 1;
+                       }
+                       return Status::ok();
+                     });
   addCompileOptions(*command, r, moert::kPredicts);
   moetool::addOption(*command, rows::json, options->json);
 }

@@ -11,6 +11,7 @@
 #include "tools/moert/ExpertShares.h"
 #include "tools/moert/Shared.h"
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <memory>
@@ -230,6 +231,11 @@ Status bench(BenchFlags flags) {
     if (!flags.parallel.empty()) {
       BatchedTest test{flags.prompts.front(), flags.gens.front(),
                        flags.repetitions, flags.noWarmup};
+      // More than the plan's take turns, but one after the other is no
+      // measurement of several.
+      if (engine->batch() < 2)
+        MOE_RETURN_IF_ERROR(checkSequences(
+            *engine, "--parallel", *std::ranges::max_element(flags.parallel)));
       for (int32_t sequences : flags.parallel) {
         MOE_ASSIGN_OR_RETURN(BatchedResult result,
                              runBatched(*engine, test, sequences,

@@ -27,7 +27,9 @@ constexpr int32_t kPlainAnswer = 100;
 constexpr const char *kHelp =
     "/system TEXT   what the model is told before all else; starts anew\n"
     "/reset         starts anew, with the same system message\n"
-    "/save FILE     writes the conversation as JSON, for /load and --messages\n"
+    "/save FILE     writes the conversation as JSON, for /load and "
+    "--messages;\n"
+    "               /save --force FILE replaces a file of another kind, too\n"
     "/load FILE     goes on with a conversation\n"
     "/stats         speed and length of the last answer, room left\n"
     "/think MODE    reasoning: show, hide, off or force\n"
@@ -58,6 +60,7 @@ private:
                                           std::string_view text) const;
   void remember(std::string text, size_t promptBytes, size_t promptTokens);
   void showStats() const;
+  Status save(std::string argument) const;
 
   Engine &engine_;
   const Tokenizer &tokenizer_;
@@ -175,6 +178,20 @@ Status Chat::answer() {
   return Status::ok();
 }
 
+/// A conversation that was read may be saved where it was, as it goes on.
+Status Chat::save(std::string argument) const {
+  constexpr std::string_view force = "--force ";
+  bool forced = argument.starts_with(force);
+  if (forced)
+    argument.erase(0, force.size());
+  OutputRule rule = engine_.outputRule(forced, "/save --force FILE");
+  if (!flags_.chat.templateFile.empty())
+    rule.addInput(kTemplateRole, flags_.chat.templateFile);
+  MOE_ASSIGN_OR_RETURN(OutputTarget target,
+                       rule.target(argument, OutputKind::Conversation));
+  return conversation_.save(std::move(target));
+}
+
 bool Chat::command(std::string_view line) {
   size_t space = std::min(line.find(' '), line.size());
   std::string_view name = line.substr(0, space);
@@ -197,9 +214,7 @@ bool Chat::command(std::string_view line) {
     if (argument.empty()) {
       status = Status(StatusCode::Usage, std::string(name) + " FILE");
     } else if (name == "/save") {
-      status = inputsOf(engine_).refuse(argument);
-      if (status)
-        status = conversation_.save(argument);
+      status = save(argument);
     } else {
       StatusOr<Conversation> loaded = Conversation::load(argument);
       status = loaded.status();

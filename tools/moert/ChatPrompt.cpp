@@ -1,9 +1,10 @@
 #include "tools/moert/ChatPrompt.h"
-#include "tools/moert/Options.h"
 
 #include "runtime/PlanTokenizer.h"
+#include "runtime/base/JsonPlace.h"
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/ReadInput.h"
+#include "tools/moert/Options.h"
 
 namespace moert {
 
@@ -17,9 +18,6 @@ constexpr std::string_view plainTemplate =
     "{% for m in messages %}{% if m.role != 'assistant' and not loop.first %}"
     "{{ '\n' }}{% endif %}{{ m.content }}{% endfor %}";
 
-/// Conversations are text that people wrote.
-constexpr uint64_t mostConversationBytes = uint64_t{64} << 20;
-
 void ChatFlags::add(CLI::App &command) {
   moetool::addOption(command, rows::system, system);
   moetool::addOption(command, rows::messages, messagesFile);
@@ -30,44 +28,49 @@ void ChatFlags::add(CLI::App &command) {
 
 StatusOr<Conversation> Conversation::load(const std::string &path) {
   MOE_ASSIGN_OR_RETURN(std::string text,
-                       readInput(path, mostConversationBytes));
-  auto bad = [&](const char *what) {
-    return Status(StatusCode::Usage,
-                  inputName(path) + ": " + what +
-                      "; expected a JSON list of messages, as [{\"role\": "
-                      "\"user\", \"content\": \"Hello\"}]");
-  };
+                       readInput(path, kMostConversationBytes));
+  return parse(text, path);
+}
+
+StatusOr<Conversation> Conversation::parse(const std::string &text,
+                                           const std::string &path) {
   // Deep nesting ends here, not in a stack that is used up.
-  size_t depth = 0;
-  Json json = Json::parse(
-      text,
-      [&](int level, Json::parse_event_t, Json &) {
-        depth = std::max(depth, static_cast<size_t>(level));
-        return level < 100;
-      },
-      false);
-  if (json.is_discarded())
-    return bad(depth >= 100 ? "is nested too deeply" : "is no JSON");
+  constexpr int mostNesting = 100;
+  std::string name = inputName(path);
+  MOE_ASSIGN_OR_RETURN(Json json, parseJson(name, text, mostNesting));
+  JsonPlace root(name, text);
+  auto bad = [](const JsonPlace &place, const char *what) {
+    return place.error(std::string(what) +
+                       "; expected a JSON list of messages, as [{\"role\": "
+                       "\"user\", \"content\": \"Hello\"}]");
+  };
+  bool isList = json.is_array();
   Conversation result;
-  if (json.is_array())
+  if (isList)
     result.variables_["messages"] = std::move(json);
   else if (json.is_object() && json.contains("messages"))
     result.variables_ = std::move(json);
   else
-    return bad("has no messages");
+    return bad(root, "has no messages");
+  JsonPlace place = isList ? root : root / "messages";
   if (!result.messages().is_array())
-    return bad("has messages that are no list");
-  for (const Json &message : result.messages())
+    return bad(place, "has messages that are no list");
+  for (size_t i = 0; i < result.messages().size(); ++i) {
+    const Json &message = result.messages()[i];
     if (!message.is_object() || !message.contains("role") ||
         !message["role"].is_string())
-      return bad("has a message without a role");
+      return bad(place / i, "has a message without a role");
+  }
   return result;
 }
 
 StatusOr<Conversation> Conversation::create(const ChatFlags &flags) {
   Conversation result;
   if (!flags.messagesFile.empty()) {
-    MOE_ASSIGN_OR_RETURN(result, load(flags.messagesFile));
+    MOE_ASSIGN_OR_RETURN(const std::string *text,
+                         flags.texts->read("the messages", flags.messagesFile,
+                                           kMostConversationBytes));
+    MOE_ASSIGN_OR_RETURN(result, parse(*text, flags.messagesFile));
   }
   if (!flags.system.empty())
     result.setSystem(flags.system);
@@ -111,8 +114,8 @@ std::string Conversation::lastRole() const {
   return all.empty() ? "" : all.back()["role"].get<std::string>();
 }
 
-Status Conversation::save(const std::string &path) const {
-  return writeOutput(path, variables_.dump(2) + "\n");
+Status Conversation::save(OutputTarget target) const {
+  return writeOutput(std::move(target), variables_.dump(2) + "\n");
 }
 
 std::vector<std::pair<std::string, std::string>>
@@ -135,9 +138,10 @@ StatusOr<ChatPrompt> ChatPrompt::create(const Plan &plan,
     MOE_ASSIGN_OR_RETURN(ChatTemplate chat, planChatTemplate(plan));
     return ChatPrompt(std::move(chat), tokenizer, flags);
   }
-  MOE_ASSIGN_OR_RETURN(std::string source,
-                       readInput(flags.templateFile, mostConversationBytes));
-  StatusOr<ChatTemplate> chat = ChatTemplate::parse(source);
+  MOE_ASSIGN_OR_RETURN(const std::string *source,
+                       flags.texts->read(kTemplateRole, flags.templateFile,
+                                         kMostConversationBytes));
+  StatusOr<ChatTemplate> chat = ChatTemplate::parse(*source);
   if (!chat)
     return chat.status().at(inputName(flags.templateFile));
   return ChatPrompt(*std::move(chat), tokenizer, flags);

@@ -5,14 +5,21 @@
 
 #include "runtime/Generate.h"
 #include "runtime/Plan.h"
+#include "runtime/base/InputTexts.h"
+#include "runtime/base/OutputTarget.h"
 #include "runtime/text/ChatTemplate.h"
 #include "runtime/text/Reasoning.h"
 #include "tools/common/Cli.h"
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 namespace moert {
+
+/// Conversations and their templates are text that people wrote.
+inline constexpr uint64_t kMostConversationBytes = uint64_t{64} << 20;
+inline constexpr const char *kTemplateRole = "the chat template";
 
 /// The options that `run --chat` and `chat` share.
 struct ChatFlags {
@@ -21,6 +28,9 @@ struct ChatFlags {
   bool noSpecial = false;
   /// Not an option: messages are text that the model goes on with.
   bool isPlain = false;
+  /// Every file and stream of the command line is read once, also where each
+  /// answer asks for it.
+  std::shared_ptr<InputTexts> texts = std::make_shared<InputTexts>();
 
   void add(CLI::App &command);
 };
@@ -40,7 +50,7 @@ public:
   /// "" for an empty conversation.
   std::string lastRole() const;
 
-  Status save(const std::string &path) const;
+  Status save(OutputTarget target) const;
   /// A list of messages, or an object that has it among other variables.
   static StatusOr<Conversation> load(const std::string &path);
 
@@ -48,6 +58,9 @@ public:
   const nlohmann::ordered_json &variables() const { return variables_; }
 
 private:
+  static StatusOr<Conversation> parse(const std::string &text,
+                                      const std::string &path);
+
   nlohmann::ordered_json variables_ = {
       {"messages", nlohmann::ordered_json::array()}};
 };

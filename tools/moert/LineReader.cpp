@@ -1,12 +1,13 @@
 #include "tools/moert/LineReader.h"
 
 #include "tools/common/Interrupt.h"
+#include "tools/common/Output.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <clocale>
 #include <cstdio>
 #include <histedit.h>
-#include <poll.h>
 #include <unistd.h>
 
 namespace moert {
@@ -15,6 +16,13 @@ struct LineReader::Editor {
   EditLine *line = nullptr;
   History *history = nullptr;
   bool continues = false;
+  /// What was pasted and is not in a line yet.
+  std::wstring pasted;
+
+  /// Reads to the end of a paste.
+  void readPaste();
+  /// Puts the first line of what was pasted into the line; what to do next.
+  unsigned char insertPasted();
 
   ~Editor() {
     if (line)
@@ -23,6 +31,41 @@ struct LineReader::Editor {
       history_end(history);
   }
 };
+
+namespace {
+/// What a terminal sends around a paste; see setBracketedPaste().
+constexpr char kPasteBegins[] = "\033[200~";
+constexpr std::wstring_view kPasteEnds = L"\033[201~";
+constexpr size_t kMostPasted = size_t{64} << 20;
+} // namespace
+
+void LineReader::Editor::readPaste() {
+  wchar_t c = 0;
+  while (pasted.size() < kMostPasted && el_wgetc(line, &c) == 1) {
+    pasted += c == L'\r' ? L'\n' : c;
+    if (pasted.ends_with(kPasteEnds)) {
+      pasted.resize(pasted.size() - kPasteEnds.size());
+      return;
+    }
+  }
+}
+
+unsigned char LineReader::Editor::insertPasted() {
+  size_t length = std::min(pasted.find(L'\n'), pasted.size());
+  bool endsLine = length < pasted.size();
+  if (endsLine) {
+    // What stands behind the cursor goes behind the paste's last line.
+    const LineInfoW *info = el_wline(line);
+    std::wstring rest(info->cursor, info->lastchar);
+    el_cursor(line, int(rest.size()));
+    el_wdeletestr(line, int(rest.size()));
+    pasted += rest;
+    el_push(line, "\n");
+  }
+  el_winsertstr(line, pasted.substr(0, length).c_str());
+  pasted.erase(0, length + endsLine);
+  return CC_REFRESH;
+}
 
 LineReader::LineReader() : isTerminal_(::isatty(STDIN_FILENO)) {
   if (!isTerminal_)
@@ -49,15 +92,19 @@ LineReader::LineReader() : isTerminal_(::isatty(STDIN_FILENO)) {
   el_set(editor_->line, EL_EDITOR, "emacs");
   el_set(editor_->line, EL_HIST, history, editor_->history);
   el_set(editor_->line, EL_SIGNAL, 0);
+  el_set(
+      editor_->line, EL_ADDFN, "moert-paste", "Insert what is pasted",
+      +[](EditLine *line, int) -> unsigned char {
+        Editor *editor = nullptr;
+        el_get(line, EL_CLIENTDATA, &editor);
+        if (editor->pasted.empty())
+          editor->readPaste();
+        return editor->insertPasted();
+      });
+  el_set(editor_->line, EL_BIND, kPasteBegins, "moert-paste", nullptr);
 }
 
 LineReader::~LineReader() = default;
-
-/// Whether a key is waiting: nobody types the next line that fast.
-bool LineReader::isMoreTyped() const {
-  pollfd input = {STDIN_FILENO, POLLIN, 0};
-  return ::poll(&input, 1, 30) > 0 && (input.revents & POLLIN);
-}
 
 LineReader::Event LineReader::readLine(std::string &line, bool continues) {
   line.clear();
@@ -65,9 +112,16 @@ LineReader::Event LineReader::readLine(std::string &line, bool continues) {
     editor_->continues = continues;
     int count = 0;
     errno = 0;
+    moetool::setBracketedPaste(true);
+    // The next line of a paste is put into the line as its first was.
+    if (!editor_->pasted.empty())
+      el_push(editor_->line, kPasteBegins);
     const char *text = el_gets(editor_->line, &count);
-    if (moetool::takeInterrupt())
+    moetool::setBracketedPaste(false);
+    if (moetool::takeInterrupt()) {
+      editor_->pasted.clear();
       return Event::Interrupted;
+    }
     if (!text || count <= 0)
       return errno == EINTR ? Event::Interrupted : Event::End;
     line.assign(text, static_cast<size_t>(count));
@@ -99,7 +153,7 @@ LineReader::Event LineReader::read(std::string &message) {
     message = line;
   while (true) {
     bool isJoined = !isBlock && message.ends_with('\\');
-    bool isPasted = !isBlock && isTerminal_ && isMoreTyped();
+    bool isPasted = !isBlock && editor_ && !editor_->pasted.empty();
     if (!isBlock && !isJoined && !isPasted)
       break;
     if (isJoined)

@@ -10,9 +10,10 @@
 namespace moert {
 
 /// Reads messages from standard input: on a terminal with line editing and
-/// history (libedit), elsewhere a line each and without a prompt. Several lines
-/// that are pasted at once are one message, and so are lines between two lines
-/// of """, or with a backslash at their end.
+/// history (libedit), elsewhere a line each and without a prompt. Lines that
+/// are typed ahead are messages of their own. Several lines that are pasted,
+/// which the terminal marks, are one message, and so are lines between two
+/// lines of """, or with a backslash at their end.
 class LineReader {
 public:
   LineReader();
@@ -29,7 +30,6 @@ public:
 private:
   struct Editor;
   Event readLine(std::string &line, bool continues);
-  bool isMoreTyped() const;
 
   bool isTerminal_;
   std::unique_ptr<Editor> editor_;

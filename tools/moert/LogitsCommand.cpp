@@ -1,4 +1,5 @@
 // moert logits: what the model predicts after each of the given tokens.
+#include "tools/common/Force.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
 #include "tools/moert/Commands.h"
@@ -16,7 +17,7 @@ namespace {
 struct LogitsFlags {
   EngineFlags engine;
   std::vector<int32_t> tokens;
-  bool step = false, json = false;
+  bool step = false, json = false, force = false;
   int32_t beside = 0;
   std::string out;
 };
@@ -52,11 +53,14 @@ Status writeLogits(const LogitsFlags &flags) {
   MOE_RETURN_IF_ERROR(
       moetool::checkJsonAlone(flags.json, flags.out, "--out", "logits"));
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
-  MOE_RETURN_IF_ERROR(inputsOf(*engine).refuse(flags.out));
+  MOE_ASSIGN_OR_RETURN(
+      OutputTarget target,
+      engine->outputRule(flags.force).target(flags.out, OutputKind::Array));
+  MOE_RETURN_IF_ERROR(checkSequences(*engine, "--beside", 1 + flags.beside));
   Sequence sequence = engine->sequence();
   sequence.setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(NpyWriter npy,
-                       NpyWriter::create(flags.out, flags.tokens.size(),
+                       NpyWriter::create(std::move(target), flags.tokens.size(),
                                          size_t(engine->vocab())));
   if (flags.beside > 0) {
     MOE_RETURN_IF_ERROR(
@@ -92,6 +96,7 @@ void addLogitsCommand(moetool::Tool &tool) {
   flags->engine.addPlan(*command);
   moetool::addOption(*command, rows::tokens, flags->tokens);
   moetool::addOption(*command, rows::logitsOutput, flags->out);
+  moetool::addForce(*command, flags->force);
   moetool::addOption(*command, rows::step, flags->step);
   moetool::addOption(*command, rows::beside, flags->beside);
   moetool::addOption(*command, rows::json, flags->json);

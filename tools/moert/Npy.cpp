@@ -8,7 +8,7 @@ namespace moert {
 static_assert(std::endian::native == std::endian::little,
               "'<f4' is how floats lie in memory");
 
-StatusOr<NpyWriter> NpyWriter::create(const std::string &path, size_t rows,
+StatusOr<NpyWriter> NpyWriter::create(OutputTarget target, size_t rows,
                                       size_t cols) {
   std::string header = fmt::format(
       "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows,
@@ -23,8 +23,9 @@ StatusOr<NpyWriter> NpyWriter::create(const std::string &path, size_t rows,
   start += static_cast<char>(header.size() >> 8);
   start += header;
 
-  MOE_ASSIGN_OR_RETURN(OutputFile file,
-                       OutputFile::create(path, OutputFile::Content::Binary));
+  MOE_ASSIGN_OR_RETURN(
+      OutputFile file,
+      OutputFile::create(std::move(target), OutputFile::Content::Binary));
   NpyWriter writer(std::move(file));
   MOE_RETURN_IF_ERROR(writer.file_.write(start.data(), start.size()));
   return writer;

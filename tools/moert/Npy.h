@@ -13,7 +13,7 @@ namespace moert {
 /// (numpy.lib.format).
 class NpyWriter {
 public:
-  static StatusOr<NpyWriter> create(const std::string &path, size_t rows,
+  static StatusOr<NpyWriter> create(OutputTarget target, size_t rows,
                                     size_t cols);
   /// Whole rows, in order.
   Status append(std::span<const float> values);

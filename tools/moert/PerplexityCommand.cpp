@@ -80,7 +80,7 @@ Status perplexity(const PerplexityFlags &flags) {
   if (flags.window != 0 && flags.window < kLeastWindow)
     return Status(StatusCode::Usage,
                   fmt::format("--ctx must be at least {}", kLeastWindow));
-  MOE_ASSIGN_OR_RETURN(std::string text, readInput(flags.file));
+  MOE_ASSIGN_OR_RETURN(std::string text, readInput(flags.file, kMostTextBytes));
   EngineOptions options = flags.engine.options;
   options.rung.context = flags.window;
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,

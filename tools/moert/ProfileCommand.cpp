@@ -1,5 +1,6 @@
 // moert profile: time per kind of instruction, and a trace.
 #include "runtime/base/OutputFile.h"
+#include "tools/common/Force.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
 #include "tools/moert/Commands.h"
@@ -15,7 +16,7 @@ struct ProfileFlags {
   EngineFlags engine;
   int32_t prompt = 128, gen = 32, depth = 0;
   std::string trace;
-  bool json = false, noLimits = false;
+  bool json = false, noLimits = false, force = false;
 };
 
 /// A prompt and generated tokens, after `depth` others that nobody observes.
@@ -50,8 +51,10 @@ Status profile(const ProfileFlags &flags) {
   bool piped = flags.trace == "-";
   std::optional<OutputFile> trace;
   if (!flags.trace.empty() && !piped) {
-    MOE_RETURN_IF_ERROR(inputsOf(*engine).refuse(flags.trace));
-    MOE_ASSIGN_OR_RETURN(trace, OutputFile::create(flags.trace));
+    MOE_ASSIGN_OR_RETURN(
+        OutputTarget target,
+        engine->outputRule(flags.force).target(flags.trace, OutputKind::Trace));
+    MOE_ASSIGN_OR_RETURN(trace, OutputFile::create(std::move(target)));
   }
   ProgressLine progress;
   ProfileSetting setting;
@@ -104,6 +107,7 @@ void addProfileCommand(moetool::Tool &tool) {
   flags->engine.addRung(*command);
   flags->engine.addWeights(*command);
   moetool::addOption(*command, rows::trace, flags->trace);
+  moetool::addForce(*command, flags->force)->group("Output");
   moetool::addOption(*command, rows::json, flags->json);
 }
 

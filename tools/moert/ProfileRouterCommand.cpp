@@ -9,6 +9,7 @@
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Page.h"
 #include "runtime/base/ReadInput.h"
+#include "tools/common/Force.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
 #include "tools/moert/Commands.h"
@@ -26,7 +27,7 @@ struct RouterFlags {
   EngineFlags engine;
   std::string file, output;
   int32_t window = 0, random = 0;
-  bool json = false;
+  bool json = false, force = false;
 };
 
 /// Before any weight is touched.
@@ -108,7 +109,7 @@ Status profileRouter(const RouterFlags &flags) {
   MOE_RETURN_IF_ERROR(checkExperts(flags.engine.plan));
   std::string text;
   if (flags.random == 0) {
-    MOE_ASSIGN_OR_RETURN(text, readInput(flags.file));
+    MOE_ASSIGN_OR_RETURN(text, readInput(flags.file, kMostTextBytes));
     if (text.empty()) // Of which tokenizers make a token all the same.
       return Status(StatusCode::Usage,
                     fmt::format("{}: has no text to profile with", flags.file));
@@ -134,11 +135,12 @@ Status profileRouter(const RouterFlags &flags) {
   int32_t window = flags.window == 0 ? engine->context() : flags.window;
   std::optional<OutputFile> file;
   if (!flags.output.empty()) {
-    InputSet inputs = inputsOf(*engine);
+    OutputRule rule = engine->outputRule(flags.force);
     if (!flags.file.empty())
-      inputs.add("the text", flags.file);
-    MOE_RETURN_IF_ERROR(inputs.refuse(flags.output));
-    MOE_ASSIGN_OR_RETURN(file, OutputFile::create(flags.output));
+      rule.addInput("the text", flags.file);
+    MOE_ASSIGN_OR_RETURN(OutputTarget target,
+                         rule.target(flags.output, OutputKind::RouterProfile));
+    MOE_ASSIGN_OR_RETURN(file, OutputFile::create(std::move(target)));
   }
 
   ProgressLine progress;
@@ -190,6 +192,7 @@ void addProfileRouterCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::textFile, flags->file);
   moetool::addOption(*command, rows::randomTokens, flags->random);
   moetool::addOption(*command, rows::routerOutput, flags->output);
+  moetool::addForce(*command, flags->force);
   moetool::addOption(*command, rows::routerWindow, flags->window);
   moetool::addOption(*command, rows::json, flags->json);
   flags->engine.addThreads(*command);

@@ -1,5 +1,6 @@
 // moert render: the text that a chat template makes of a conversation.
 #include "runtime/PlanTokenizer.h"
+#include "runtime/base/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
 #include "tools/moert/ChatPrompt.h"
 #include "tools/moert/Commands.h"
@@ -14,7 +15,8 @@ struct RenderFlags {
   std::string plan, templateFile, input;
 };
 
-StatusOr<ChatTemplate> templateOf(const RenderFlags &flags, ChatInput &input) {
+StatusOr<ChatTemplate> templateOf(const RenderFlags &flags, InputTexts &texts,
+                                  ChatInput &input) {
   if (flags.plan.empty() == flags.templateFile.empty())
     return Status(StatusCode::Usage,
                   "give the template with either a plan or --template FILE");
@@ -24,18 +26,33 @@ StatusOr<ChatTemplate> templateOf(const RenderFlags &flags, ChatInput &input) {
     input.strings = tokenVariables(tokenizer);
     return planChatTemplate(plan);
   }
-  MOE_ASSIGN_OR_RETURN(std::string source,
-                       readInput(flags.templateFile, uint64_t{64} << 20));
-  StatusOr<ChatTemplate> chat = ChatTemplate::parse(source);
+  MOE_ASSIGN_OR_RETURN(
+      const std::string *source,
+      texts.read(kTemplateRole, flags.templateFile, kMostConversationBytes));
+  StatusOr<ChatTemplate> chat = ChatTemplate::parse(*source);
   if (!chat)
     return chat.status().at(inputName(flags.templateFile));
   return chat;
 }
 
+/// As deep as a template may look.
+constexpr int mostNesting = 400;
+
 Status render(const RenderFlags &flags) {
   ChatInput input;
-  MOE_ASSIGN_OR_RETURN(ChatTemplate chat, templateOf(flags, input));
-  MOE_ASSIGN_OR_RETURN(input.json, readInput(flags.input, uint64_t{64} << 20));
+  InputTexts texts;
+  MOE_ASSIGN_OR_RETURN(ChatTemplate chat, templateOf(flags, texts, input));
+  MOE_ASSIGN_OR_RETURN(
+      const std::string *json,
+      texts.read("the messages", flags.input, kMostConversationBytes));
+  input.json = *json;
+  // The template's own reader knows neither the file nor its lines.
+  std::string name = inputName(flags.input);
+  MOE_ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
+                       parseJson(name, input.json, mostNesting));
+  if (!variables.is_object())
+    return JsonPlace(name, input.json)
+        .error("is not a JSON object of the template's variables");
   MOE_ASSIGN_OR_RETURN(std::string text, chat.render(input));
   moetool::printBytes(text);
   return Status::ok();

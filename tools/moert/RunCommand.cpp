@@ -3,6 +3,7 @@
 #include "runtime/PlanTokenizer.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
+#include "tools/common/Force.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
 #include "tools/moert/ChatPrompt.h"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <unistd.h>
 
 namespace moert {
@@ -20,7 +22,7 @@ struct RunFlags {
   EngineFlags engine;
   std::string prompt, promptFile, sessionFile;
   bool hasPrompt = false;
-  bool json = false, stats = false;
+  bool json = false, stats = false, force = false;
   GenerateOptions generate;
   ChatFlags chat;
   bool isChat = false;
@@ -32,15 +34,32 @@ StatusOr<std::string> promptText(const RunFlags &flags) {
                   "give the prompt with either -p TEXT or -f FILE");
   if (flags.hasPrompt)
     return flags.prompt;
-  return readInput(flags.promptFile);
+  MOE_ASSIGN_OR_RETURN(
+      const std::string *text,
+      flags.chat.texts->read("the prompt", flags.promptFile, kMostTextBytes));
+  return *text;
+}
+
+/// The file of --session, if this command may replace it: without an engine,
+/// as far as that can be said before a large plan is loaded.
+StatusOr<OutputTarget> sessionTarget(const RunFlags &flags,
+                                     const Engine *engine) {
+  OutputRule rule =
+      engine ? engine->outputRule(flags.force) : OutputRule(flags.force);
+  for (const InputTexts::Text &text : flags.chat.texts->all())
+    rule.addInput(text.role, text.path);
+  return rule.target(flags.sessionFile, OutputKind::Session);
 }
 
 /// The sequence of an earlier run as far as `prompt` begins with its tokens;
 /// all but one, whose logits are wanted, at most. An empty one where there is
-/// no file.
+/// no session yet, in whatever file is to be replaced.
 StatusOr<Sequence> earlierSequence(Engine &engine, const std::string &path,
                                    std::span<const int32_t> prompt) {
   if (path.empty() || ::access(path.c_str(), F_OK) != 0)
+    return engine.sequence();
+  MOE_ASSIGN_OR_RETURN(ExistingFile content, existingFileAt(path));
+  if (content.kind != OutputKind::Session)
     return engine.sequence();
   MOE_ASSIGN_OR_RETURN(Sequence sequence, engine.restore(path));
   size_t known = std::min(sequence.tokens().size(), prompt.size() - 1);
@@ -98,6 +117,7 @@ void printJson(const GenerateStats &stats, const Engine &engine, int32_t known,
 /// that it is the last message of.
 struct Prompt {
   std::string text;
+  bool isEmpty = false; ///< Of what was given, templates apart.
   std::vector<int32_t> tokens;
 };
 
@@ -107,8 +127,10 @@ StatusOr<Prompt> chatPrompt(const RunFlags &flags, const Plan &plan,
                        ChatPrompt::create(plan, tokenizer, flags.chat));
   MOE_ASSIGN_OR_RETURN(Conversation conversation,
                        Conversation::create(flags.chat));
+  bool isEmpty = false;
   if (flags.hasPrompt || !flags.promptFile.empty()) {
     MOE_ASSIGN_OR_RETURN(std::string message, promptText(flags));
+    isEmpty = message.empty();
     conversation.add("user", message);
   } else if (flags.chat.messagesFile.empty()) {
     return Status(StatusCode::Usage,
@@ -116,6 +138,7 @@ StatusOr<Prompt> chatPrompt(const RunFlags &flags, const Plan &plan,
                   "conversation with --messages FILE.json");
   }
   Prompt prompt;
+  prompt.isEmpty = isEmpty;
   MOE_ASSIGN_OR_RETURN(prompt.text, chat.render(conversation));
   MOE_ASSIGN_OR_RETURN(prompt.tokens, chat.encode(prompt.text));
   return prompt;
@@ -125,6 +148,7 @@ StatusOr<Prompt> plainPrompt(const RunFlags &flags,
                              const Tokenizer &tokenizer) {
   Prompt prompt;
   MOE_ASSIGN_OR_RETURN(prompt.text, promptText(flags));
+  prompt.isEmpty = prompt.text.empty();
   EncodeOptions options;
   options.parseSpecial = !flags.chat.noSpecial;
   MOE_ASSIGN_OR_RETURN(prompt.tokens, tokenizer.encode(prompt.text, options));
@@ -139,6 +163,9 @@ Status runPrompt(const RunFlags &flags) {
     MOE_RETURN_IF_ERROR(promptText(flags).status());
   // Before a large plan loads for nothing.
   MOE_RETURN_IF_ERROR(Sampler::create(flags.generate.sampler).status());
+  const std::string &file = flags.sessionFile;
+  if (!file.empty())
+    MOE_RETURN_IF_ERROR(sessionTarget(flags, nullptr).status());
   // Ctrl-C while a large plan loads should end the process as usual, so it is
   // caught only from here on.
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
@@ -151,9 +178,13 @@ Status runPrompt(const RunFlags &flags) {
     return Status(StatusCode::Usage,
                   "the prompt is empty, and this model starts texts with no "
                   "token of its own; give at least one character");
-  const std::string &file = flags.sessionFile;
-  if (!file.empty())
-    MOE_RETURN_IF_ERROR(inputsOf(*engine).refuse(file));
+  if (prompt.isEmpty && !flags.promptFile.empty())
+    moetool::note("note: {} has no text: the prompt is empty\n",
+                  inputName(flags.promptFile));
+  std::optional<OutputTarget> session;
+  if (!file.empty()) {
+    MOE_ASSIGN_OR_RETURN(session, sessionTarget(flags, engine.get()));
+  }
   MOE_ASSIGN_OR_RETURN(Sequence sequence,
                        earlierSequence(*engine, file, tokens));
   int32_t known = sequence.position();
@@ -195,8 +226,8 @@ Status runPrompt(const RunFlags &flags) {
     printStats(stats, known);
   if (std::string note = cutNote(stats, *engine, wanted); !note.empty())
     moetool::note("note: {}\n", note);
-  if (!file.empty())
-    MOE_RETURN_IF_ERROR(sequence.save(file));
+  if (session)
+    MOE_RETURN_IF_ERROR(sequence.save(*session));
   if (stats.reason == StopReason::Cancelled)
     return Status(StatusCode::Cancelled, "interrupted");
   return Status::ok();
@@ -215,10 +246,8 @@ void addRunCommand(moetool::Tool &tool) {
   moetool::addOption(*command, rows::maxTokens, flags->generate.maxTokens);
   moetool::addOption(*command, rows::stops, flags->generate.stops);
   moetool::addOption(*command, rows::ignoreEos, flags->generate.ignoreEos);
-  moetool::addOption(*command, rows::session, flags->sessionFile)
-      ->check([](const std::string &path) {
-        return path == "-" ? "a session cannot be a stream" : "";
-      });
+  moetool::addOption(*command, rows::session, flags->sessionFile);
+  moetool::addForce(*command, flags->force)->group("Text");
   moetool::addOption(*command, rows::chat, flags->isChat);
   flags->chat.add(*command);
   addSampling(*command, flags->generate.sampler);

@@ -1,6 +1,8 @@
 #include "tools/moert/Shared.h"
 
 #include "runtime/PlanAccess.h"
+#include "runtime/Recompile.h"
+#include "runtime/base/Text.h"
 #include "tools/common/Progress.h"
 
 #include <fmt/format.h>
@@ -93,14 +95,6 @@ void EngineFlags::addRung(CLI::App &command, bool withContext) {
     moetool::addOption(command, rows::context, options.rung.context);
 }
 
-InputSet inputsOf(const Engine &engine) {
-  InputSet inputs;
-  inputs.add("the plan", engine.plan().path());
-  for (const std::string &path : engine.weightPaths())
-    inputs.add("the weights", path);
-  return inputs;
-}
-
 StatusOr<std::unique_ptr<Engine>> EngineFlags::open() const {
   return open(options);
 }
@@ -132,6 +126,21 @@ EngineFlags::open(const EngineOptions &others) const {
       !cost.empty())
     moetool::note("note: {}\n", cost);
   return engine;
+}
+
+Status checkSequences(const Engine &engine, std::string_view option,
+                      int32_t wanted) {
+  const Plan &plan = engine.plan();
+  int32_t most = plan.table().sequences();
+  if (wanted <= most)
+    return Status::ok();
+  OptionChange change{"--sequences", std::to_string(wanted)};
+  return Status(
+      StatusCode::DoesNotFit,
+      fmt::format("{}: the plan decodes {} at a time, and {} are asked for; {}",
+                  option, counted(most, "sequence"), wanted,
+                  recompileHint(Suggestion::MoreSequences, plan.table(),
+                                plan.path(), {&change, 1})));
 }
 
 std::vector<int32_t> randomTokens(const Engine &engine, int32_t count) {

@@ -4,7 +4,6 @@
 #define MOE_TOOLS_MOERT_SHARED_H
 
 #include "runtime/Engine.h"
-#include "runtime/base/InputSet.h"
 #include "runtime/text/Sampler.h"
 #include "tools/common/Cli.h"
 #include "tools/moert/Options.h"
@@ -36,8 +35,11 @@ struct EngineFlags {
   StatusOr<std::unique_ptr<Engine>> open(const EngineOptions &others) const;
 };
 
-/// The files that an engine reads: what must not be written to.
-InputSet inputsOf(const Engine &engine);
+/// Fails where the plan was compiled for fewer sequences that are decoded
+/// together than `option` asks for; the message has the command for a plan that
+/// does it.
+Status checkSequences(const Engine &engine, std::string_view option,
+                      int32_t wanted);
 
 /// Options of the sampler.
 void addSampling(CLI::App &command, SamplerParams &sampler);

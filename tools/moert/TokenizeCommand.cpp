@@ -24,7 +24,7 @@ Status tokenize(const TokenizeFlags &flags) {
                   "give the text with either --text T or --file F");
   std::string text = flags.text;
   if (!flags.hasText) {
-    MOE_ASSIGN_OR_RETURN(text, readInput(flags.file));
+    MOE_ASSIGN_OR_RETURN(text, readInput(flags.file, kMostTextBytes));
   }
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(flags.engine.plan));
   MOE_ASSIGN_OR_RETURN(Tokenizer tokenizer, planTokenizer(plan, flags.pre));

@@ -119,8 +119,8 @@ std::string fixFor(const Plan &plan, const EngineOptions &options,
   for (const FileContent &file : content.files)
     if (!file.damaged.empty() && file.isModel)
       return "copy the file again";
-  return recompileHint(Suggestion::DamagedWeights, plan.table(), plan.path(), {},
-                       options.files.models);
+  return recompileHint(Suggestion::DamagedWeights, plan.table(), plan.path(),
+                       {}, options.files.models);
 }
 
 /// Of a plan, or of each rung of a ladder. Other weights are to be found out

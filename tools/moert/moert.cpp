@@ -1,6 +1,7 @@
 //===- moert.cpp - The runtime's command line -----------------------------===//
 
 #include "tools/moert/Commands.h"
+#include "tools/moert/ModelPlan.h"
 
 namespace {
 using moetool::kDefault;
@@ -59,15 +60,15 @@ constexpr moetool::Spelling kSpellings[] = {
     {"-sm", "", kByCompile},
     {"-ts", "", kByCompile},
     {"--tensor-split", "", kByCompile},
-    {"--mlock", "", "weights are mapped and stay in memory while it is free; "
-                    "--no-mmap copies them into memory"},
+    {"--mlock", "",
+     "weights are mapped and stay in memory while it is free; "
+     "--no-mmap copies them into memory"},
 };
 } // namespace
 
 int main(int argc, char **argv) {
-  moetool::Tool tool("moert",
-                     "Run plans that moec compiled: text, logits, speed",
-                     kSpellings);
+  moetool::Tool tool(
+      "moert", "Run plans that moec compiled: text, logits, speed", kSpellings);
   moert::addRunCommand(tool);
   moert::addChatCommand(tool);
   moert::addLogitsCommand(tool);
@@ -80,5 +81,5 @@ int main(int argc, char **argv) {
   moert::addDevicesCommand(tool);
   moert::addInfoCommand(tool);
   moert::addVerifyCommand(tool);
-  return tool.main(argc, argv);
+  return tool.main(argc, argv, moert::withPlan);
 }

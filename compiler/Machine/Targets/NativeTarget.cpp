@@ -238,8 +238,8 @@ std::string nativeTargetFile() {
   return folder.empty() ? "" : folder + "/native.json";
 }
 
-Status saveTargetFile(const std::string &path, const TargetDesc &target) {
-  return moert::writeOutput(path, toJson(target));
+Status saveTargetFile(moert::OutputTarget to, const TargetDesc &target) {
+  return moert::writeOutput(std::move(to), toJson(target));
 }
 
 Status saveNativeTarget(const TargetDesc &target) {
@@ -250,7 +250,7 @@ Status saveNativeTarget(const TargetDesc &target) {
   std::error_code error; // creating the file fails where this did
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(),
                                       error);
-  return saveTargetFile(path, target);
+  return saveTargetFile(moert::OutputTarget::ofCache(path), target);
 }
 
 CpuMeasurement CpuMeasurement::ofThisMachine() {

@@ -4,6 +4,7 @@
 #define MOE_COMPILER_MACHINE_TARGETS_NATIVETARGET_H
 
 #include "compiler/Machine/Targets/Target.h"
+#include "runtime/base/OutputTarget.h"
 #include "runtime/device/cpu/Calibrate.h"
 #include "runtime/device/cuda/CudaDriver.h"
 
@@ -74,7 +75,7 @@ std::string nativeTargetFile();
 moert::Status saveNativeTarget(const TargetDesc &target);
 
 /// Writes what loadTargetFile() reads, whole or not at all.
-moert::Status saveTargetFile(const std::string &path, const TargetDesc &target);
+moert::Status saveTargetFile(moert::OutputTarget to, const TargetDesc &target);
 
 } // namespace moec
 

@@ -1,9 +1,9 @@
 #include "compiler/Machine/Targets/Target.h"
 
-#include "compiler/Machine/Targets/JsonPlace.h"
 #include "compiler/Machine/Targets/NativeTarget.h"
 #include "compiler/Machine/Targets/TargetClasses.h"
 #include "compiler/Machine/Targets/TargetJson.h"
+#include "runtime/base/JsonPlace.h"
 #include "runtime/base/ParseSize.h"
 #include "runtime/base/Suggest.h"
 #include "runtime/base/Text.h"
@@ -15,6 +15,7 @@
 #include <iterator>
 #include <utility>
 
+using moert::parseJson;
 using moert::Status;
 using moert::StatusCode;
 using moert::StatusOr;

@@ -142,9 +142,15 @@ moert::Status limitMemory(TargetDesc &target, DeviceKind kind, uint64_t bytes);
 moert::StatusOr<TargetDesc>
 resolveTarget(std::string_view spec, const CalibrationProgress &progress = {});
 
-/// Reads a description from a file (--target-file), "-" or a FIFO: one device
+/// A description is no longer than this.
+inline constexpr uint64_t kMostTargetBytes = uint64_t(1) << 20;
+
+/// Reads a description (--target-file) from the text of `path`: one device
 /// object or {"devices": [...]}, where several CPUs share the machine's cores.
 /// Unknown keys and wrong types are errors.
+moert::StatusOr<TargetDesc> parseTarget(const std::string &text,
+                                        const std::string &path);
+/// The same for the file at `path`, "-" or a FIFO.
 moert::StatusOr<TargetDesc> loadTargetFile(const std::string &path);
 
 /// One device's or target's description as JSON text, as loadTargetFile reads.

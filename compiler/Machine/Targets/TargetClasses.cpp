@@ -1,12 +1,13 @@
 #include "compiler/Machine/Targets/TargetClasses.h"
 
-#include "compiler/Machine/Targets/JsonPlace.h"
+#include "runtime/base/JsonPlace.h"
 #include "runtime/base/Suggest.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+using moert::parseJson;
 using moert::Status;
 using moert::StatusCode;
 using moert::StatusOr;

@@ -1,7 +1,7 @@
 #include "compiler/Machine/Targets/TargetJson.h"
 
-#include "compiler/Machine/Targets/JsonPlace.h"
 #include "compiler/Machine/Targets/TargetClasses.h"
+#include "runtime/base/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
 
@@ -9,6 +9,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
+using moert::JsonPlace;
+using moert::parseJson;
 using moert::Status;
 using moert::StatusCode;
 using moert::StatusOr;
@@ -429,8 +431,13 @@ StatusOr<TargetDesc> makeTarget(std::string name,
 }
 
 StatusOr<TargetDesc> loadTargetFile(const std::string &path) {
-  constexpr uint64_t most = 1 << 20;
-  MOE_ASSIGN_OR_RETURN(std::string text, moert::readInput(path, most));
+  MOE_ASSIGN_OR_RETURN(std::string text,
+                       moert::readInput(path, kMostTargetBytes));
+  return parseTarget(text, path);
+}
+
+StatusOr<TargetDesc> parseTarget(const std::string &text,
+                                 const std::string &path) {
   MOE_ASSIGN_OR_RETURN(std::vector<DeviceDesc> devices,
                        parseDevices(text, moert::inputName(path)));
   std::string name = moert::inputName(path);

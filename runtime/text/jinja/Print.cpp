@@ -1,4 +1,5 @@
 // Values as text: str(), repr(), json.dumps() and json.loads().
+#include "runtime/base/Text.h"
 #include "runtime/text/jinja/Unicode.h"
 #include "runtime/text/jinja/Value.h"
 
@@ -427,7 +428,7 @@ public:
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
     std::string_view text = error.what();
     size_t place = text.find("at line");
-    message = text.substr(place == std::string_view::npos ? 0 : place);
+    message = clipped(text.substr(place == std::string_view::npos ? 0 : place));
     return false;
   }
 

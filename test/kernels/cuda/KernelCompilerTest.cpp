@@ -534,7 +534,9 @@ TEST(NvrtcTest, WithoutOneTheMessageInstallsIt) {
   moert::StatusOr<Nvrtc> opened = Nvrtc::openAmong({"/no/libnvrtc.so.13"});
   ASSERT_FALSE(opened.isOk());
   EXPECT_EQ(opened.status().code(), moert::StatusCode::Unsupported);
-  EXPECT_NE(opened.status().message().find("run: python3 -m pip install"),
+  EXPECT_NE(opened.status().message().find(
+                "install it, or name it with --nvrtc\n  run: python3 -m pip "
+                "install"),
             std::string::npos);
   EXPECT_NE(opened.status().message().find("/moec/nvrtc nvidia-cuda-nvrtc"),
             std::string::npos);

@@ -1,14 +1,11 @@
-#include "compiler/Machine/Targets/JsonPlace.h"
+#include "runtime/base/JsonPlace.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
-using moert::Status;
-using moert::StatusCode;
-using moert::StatusOr;
 using Json = nlohmann::ordered_json;
 
-namespace moec {
+namespace moert {
 
 namespace {
 /// Walks a JSON text that has been parsed before: its form is known to be
@@ -238,4 +235,4 @@ StatusOr<Json> parseJson(std::string_view file, std::string_view json,
                      /*ignore_comments=*/true);
 }
 
-} // namespace moec
+} // namespace moert

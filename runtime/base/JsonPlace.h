@@ -1,7 +1,7 @@
 //===- JsonPlace.h - Where in a JSON file an error is -----------*- C++ -*-===//
 
-#ifndef MOE_COMPILER_MACHINE_TARGETS_JSONPLACE_H
-#define MOE_COMPILER_MACHINE_TARGETS_JSONPLACE_H
+#ifndef MOE_RUNTIME_BASE_JSONPLACE_H
+#define MOE_RUNTIME_BASE_JSONPLACE_H
 
 #include "runtime/base/Status.h"
 
@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-namespace moec {
+namespace moert {
 
 /// A value of a JSON text by the keys and indices that lead to it, for messages
 /// that say where it stands. Names and texts outlive it.
@@ -27,7 +27,7 @@ public:
   /// InvalidFile: "file:line:column: message", both counted from 1, columns in
   /// bytes. The place is that of a member's key, of an element or the root; for
   /// a member that is missing, of the object that should have it.
-  moert::Status error(std::string_view message) const;
+  Status error(std::string_view message) const;
 
 private:
   using Step = std::variant<std::string_view, size_t>;
@@ -39,9 +39,9 @@ private:
 
 /// Parses JSON with // and /* */ comments, of objects and lists at most
 /// `depth` deep. Fails with InvalidFile at a line and column.
-moert::StatusOr<nlohmann::ordered_json>
-parseJson(std::string_view file, std::string_view json, int depth);
+StatusOr<nlohmann::ordered_json> parseJson(std::string_view file,
+                                           std::string_view json, int depth);
 
-} // namespace moec
+} // namespace moert
 
-#endif // MOE_COMPILER_MACHINE_TARGETS_JSONPLACE_H
+#endif // MOE_RUNTIME_BASE_JSONPLACE_H

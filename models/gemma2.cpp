@@ -1,0 +1,30 @@
+//===- gemma2.cpp - Gemma 2 -----------------------------------------------===//
+//
+// arXiv 2408.00118. Every second layer, from the first on, sees a window;
+// scores and logits are capped; norms stand before and behind attention and
+// FFN. The first files lacked the keys of window and caps, which are the same
+// for all sizes. 27B, with 46 layers, has keys of 128 and divides scores by the
+// root of 144.
+//
+//===----------------------------------------------------------------------===//
+
+#include "models/Builders.h"
+#include "models/Transformer.h"
+
+namespace moec {
+
+moert::Status buildGemma2(ModelBuilder &model) {
+  TransformerTraits traits;
+  traits.windows.period = 2;
+  traits.windows.tokens = 4096;
+  traits.scalesEmbedding = true;
+  traits.normsResults = true;
+  traits.softcap = 50;
+  traits.finalSoftcap = 30;
+  traits.layersOfWidthScale = 46;
+  traits.experts.activation = mlir::moe::Activation::Gelu;
+  traits.mayBeDense = true;
+  return buildTransformer(model, traits);
+}
+
+} // namespace moec

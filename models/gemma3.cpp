@@ -1,0 +1,28 @@
+//===- gemma3.cpp - The text part of Gemma 3 ------------------------------===//
+//
+// arXiv 2503.19786. Of every six layers five see a window; they rotate by a
+// base of their own, and the linear scaling of larger models is for the sixth
+// alone. Queries and keys are normed per head in place of Gemma 2's caps. 27B,
+// with 62 layers, has keys of 128 and divides scores by the root of 168.
+//
+//===----------------------------------------------------------------------===//
+
+#include "models/Builders.h"
+#include "models/Transformer.h"
+
+namespace moec {
+
+moert::Status buildGemma3(ModelBuilder &model) {
+  TransformerTraits traits;
+  traits.windows.period = 6;
+  traits.windows.tokens = 0;
+  traits.windows.ownRope = true;
+  traits.scalesEmbedding = true;
+  traits.normsResults = true;
+  traits.layersOfWidthScale = 62;
+  traits.experts.activation = mlir::moe::Activation::Gelu;
+  traits.mayBeDense = true;
+  return buildTransformer(model, traits);
+}
+
+} // namespace moec

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""How far plans with the default cache are from a float64 reference, beside plans with caches of f16 and q8_0.
+
+  kv_fidelity.py --moec PATH --moert PATH --work DIR --ids FILE|ID,... --most RATIO MODEL.gguf [REFERENCE.npy]
+                 [--modes prefill,step,beside] [--compile-args "..."] [--tokens N] [--median]
+
+Prints the mean divergence (KL) of each type and mode, and fails where the default's is more than RATIO of f16's.
+--median compares medians: in a small model of experts a few tokens at which a router decides otherwise are most of the
+mean. Without REFERENCE.npy logits are computed here, of files that dense_reference.py knows. Needs numpy; the
+latter also the PyPI package gguf.
+"""
+import argparse
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+TYPES = ("auto", "f16", "q8_0")
+FED = {"prefill": [], "step": ["--step"], "beside": ["--beside", "3"]}
+
+
+def log_softmax(x):
+    x = x.astype(np.float64)
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def reference_of(path, ids):
+    from dense_reference import Reference
+    from gguf_file import GgufFile
+    return Reference(GgufFile.read(path)).logits(ids)
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("--moec", "--moert", "--work", "--ids"):
+        p.add_argument(name, required=True)
+    p.add_argument("--most", type=float, required=True)
+    p.add_argument("--modes", default="prefill,step,beside")
+    p.add_argument("--compile-args", default="--target native")
+    p.add_argument("--tokens", type=int)
+    p.add_argument("--median", action="store_true")
+    p.add_argument("model")
+    p.add_argument("reference", nargs="?")
+    a = p.parse_args()
+    os.makedirs(a.work, exist_ok=True)
+    text = open(a.ids).read() if os.path.exists(a.ids) else a.ids
+    ids = [int(token) for token in text.strip().split(",")][:a.tokens]
+    wanted = log_softmax(np.load(a.reference) if a.reference else reference_of(a.model, ids))
+    ids, chances = ids[:len(wanted)], np.exp(wanted[:len(ids)])
+    wanted, middle = wanted[:len(ids)], np.median if a.median else np.mean
+    plan, out, failed = os.path.join(a.work, "p.fb"), os.path.join(a.work, "o.npy"), False
+    for mode in a.modes.split(","):
+        found = {}
+        for kv in TYPES:
+            run(a.moec, "compile", a.model, "-o", plan, "--kv-type", kv, *a.compile_args.split(),
+                *(["--sequences", "4"] if mode == "beside" else []))
+            run(a.moert, "logits", plan, "--tokens", ",".join(map(str, ids)), "--out", out, *FED[mode])
+            found[kv] = middle((chances * (wanted - log_softmax(np.load(out)))).sum(-1))
+        fine = found["auto"] <= a.most * found["f16"]
+        failed |= not fine
+        print(f"{mode}: " + ", ".join(f"{kv} {value:.3g}" for kv, value in found.items()) + ("" if fine else " TOO FAR"))
+    print("caches:", "failed" if failed else "ok")
+    return failed
+
+
+sys.exit(main())

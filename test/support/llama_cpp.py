@@ -1,0 +1,121 @@
+"""llama.cpp as the PyPI package xllamacpp ships it, a judge of tokenizers and models: called through its C interface."""
+import ctypes
+import importlib.util
+import os
+
+# struct llama_model_params: pointers and numbers, then flags of one byte, of
+# which the first is vocab_only.
+PARAMS_BYTES, VOCAB_ONLY = 80, 72
+ERROR = 4
+
+
+def find():
+    """The shared library, or None."""
+    package = importlib.util.find_spec("xllamacpp")
+    if package is None:
+        return None
+    folder = os.path.dirname(package.origin)
+    libraries = [name for name in os.listdir(folder) if name.startswith("xllamacpp") and name.endswith(".so")]
+    return os.path.join(folder, libraries[0]) if libraries else None
+
+
+class _Params(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * PARAMS_BYTES)]
+
+
+class _ContextParams(ctypes.Structure):
+    """Room for what is returned and passed on as it is."""
+    _fields_ = [("bytes", ctypes.c_ubyte * 1024)]
+
+
+class _Batch(ctypes.Structure):
+    _fields_ = [("n_tokens", ctypes.c_int32), ("token", ctypes.c_void_p), ("embd", ctypes.c_void_p),
+                ("pos", ctypes.c_void_p), ("n_seq_id", ctypes.c_void_p), ("seq_id", ctypes.c_void_p),
+                ("logits", ctypes.c_void_p)]
+
+
+_LOG = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class Library:
+    def __init__(self):
+        self.api = ctypes.CDLL(find())
+        self.errors = []
+        self._log = _LOG(self._keep)
+        self.api.llama_log_set.argtypes = [_LOG, ctypes.c_void_p]
+        self.api.llama_log_set(self._log, None)
+        self.api.llama_model_default_params.restype = _Params
+        self.api.llama_model_load_from_file.argtypes = [ctypes.c_char_p, _Params]
+        self.api.llama_model_load_from_file.restype = ctypes.c_void_p
+        self.api.llama_model_free.argtypes = [ctypes.c_void_p]
+        self.api.llama_model_get_vocab.argtypes = [ctypes.c_void_p]
+        self.api.llama_model_get_vocab.restype = ctypes.c_void_p
+        self.api.llama_vocab_get_add_bos.argtypes = [ctypes.c_void_p]
+        self.api.llama_vocab_get_add_bos.restype = ctypes.c_bool
+        self.api.llama_tokenize.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.c_void_p,
+                                            ctypes.c_int32, ctypes.c_bool, ctypes.c_bool]
+        self.api.llama_vocab_n_tokens.argtypes = [ctypes.c_void_p]
+        self.api.llama_context_default_params.restype = _ContextParams
+        self.api.llama_init_from_model.argtypes = [ctypes.c_void_p, _ContextParams]
+        self.api.llama_init_from_model.restype = ctypes.c_void_p
+        self.api.llama_free.argtypes = [ctypes.c_void_p]
+        self.api.llama_decode.argtypes = [ctypes.c_void_p, _Batch]
+        self.api.llama_get_logits.argtypes = [ctypes.c_void_p]
+        self.api.llama_get_logits.restype = ctypes.POINTER(ctypes.c_float)
+        self.api.llama_backend_init()
+
+    def _keep(self, level, text, _):
+        if level == ERROR:
+            self.errors.append(text.decode(errors="replace"))
+
+    def vocabulary(self, path):
+        """The tokenizer of a GGUF file."""
+        return Vocabulary(self.api, self._load(path, True))
+
+    def logits(self, path, ids):
+        """After each of at most 512 tokens, as a list of rows."""
+        model = self._load(path, False)
+        context = self.api.llama_init_from_model(model, self.api.llama_context_default_params())
+        tokens, wanted = (ctypes.c_int32 * len(ids))(*ids), (ctypes.c_int8 * len(ids))(*[1] * len(ids))
+        batch = _Batch(n_tokens=len(ids), token=ctypes.addressof(tokens), logits=ctypes.addressof(wanted))
+        status = self.api.llama_decode(context, batch)
+        assert status == 0, f"llama_decode gives {status}"
+        vocabulary = self.api.llama_vocab_n_tokens(self.api.llama_model_get_vocab(model))
+        values = self.api.llama_get_logits(context)
+        rows = [values[at * vocabulary:(at + 1) * vocabulary] for at in range(len(ids))]
+        self.api.llama_free(context)
+        self.api.llama_model_free(model)
+        return rows
+
+    def _load(self, path, vocabulary_only):
+        params = self.api.llama_model_default_params()
+        params.bytes[VOCAB_ONLY] = vocabulary_only
+        self.errors.clear()
+        model = self.api.llama_model_load_from_file(os.fsencode(path), params)
+        if not model:
+            raise ValueError(f"llama.cpp does not load {path}: {''.join(self.errors).strip()}")
+        return model
+
+
+class Vocabulary:
+    def __init__(self, api, model):
+        self.api, self.model = api, model
+        self.handle = api.llama_model_get_vocab(model)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.api.llama_model_free(self.model)
+
+    def adds_bos(self):
+        return self.api.llama_vocab_get_add_bos(self.handle)
+
+    def ids(self, text):
+        """Without the token that starts a text; names of special tokens are text."""
+        data = text.encode()
+        room = len(data) + 16
+        tokens = (ctypes.c_int32 * room)()
+        count = self.api.llama_tokenize(self.handle, data, len(data), tokens, room, False, False)
+        assert count >= 0, f"{text!r} has {-count} tokens, more than {room}"
+        return tokens[:count]

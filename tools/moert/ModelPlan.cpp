@@ -1,0 +1,145 @@
+#include "tools/moert/ModelPlan.h"
+
+#include "runtime/Plan.h"
+#include "runtime/base/ContentHash.h"
+#include "runtime/base/InputFile.h"
+#include "runtime/base/ShellCommand.h"
+#include "runtime/base/UserCache.h"
+#include "tools/common/Output.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+namespace moert {
+
+namespace {
+namespace stdfs = std::filesystem;
+
+/// A larger model is not written a second time, as packed weights, unless the
+/// user compiles it.
+constexpr uint64_t kLargestPacked = uint64_t(8) << 30;
+
+bool isGguf(const std::string &path) {
+  auto file = InputFile::open(path);
+  char magic[4];
+  return file && file->size() >= sizeof(magic) &&
+         file->readAt(0, magic, sizeof(magic)).isOk() &&
+         std::memcmp(magic, "GGUF", sizeof(magic)) == 0;
+}
+
+/// Where the plan of a model is kept: a name that changes with the file.
+StatusOr<std::string> cachedPlan(const std::string &model) {
+  std::string cache = userCacheFolder();
+  if (cache.empty())
+    return Status(StatusCode::Io,
+                  "there is no folder for plans, since neither HOME nor "
+                  "XDG_CACHE_HOME is set; " +
+                      suggest(Suggestion::CompileFirst,
+                              "moec compile " + shellPath(model)));
+  std::error_code error;
+  stdfs::path path = stdfs::canonical(model, error);
+  auto time = stdfs::last_write_time(path, error).time_since_epoch().count();
+  std::string key = fmt::format("{}\n{}\n{}\n{}", path.string(), time,
+                                stdfs::file_size(path, error), MOE_VERSION);
+  uint64_t hash = hash64(
+      {std::span(reinterpret_cast<const uint8_t *>(key.data()), key.size())});
+  stdfs::path folder = stdfs::path(cache) / "plans";
+  stdfs::create_directories(folder, error);
+  if (error)
+    return Status(StatusCode::Io, folder.string() + ": " + error.message());
+  return (folder / fmt::format("{}-{:016x}.fb", path.stem().string(), hash))
+      .string();
+}
+
+/// Whether the plan is there, whole, and one for this machine.
+bool isOfUse(const std::string &plan) {
+  if (::access(plan.c_str(), F_OK) != 0)
+    return false;
+  auto loaded = Plan::load(plan);
+  return loaded && loaded->checkMachine().isOk();
+}
+
+/// Runs moec, with this process's streams. Its messages are all that is said of
+/// a failure.
+Status compile(const std::string &model, const std::string &plan) {
+  std::error_code error;
+  bool isLarge = stdfs::file_size(model, error) > kLargestPacked;
+  std::vector<std::string> words = {"moec", "compile", model, "-o", plan};
+  if (isLarge)
+    words.insert(words.end(), {"--weights", "reference"});
+  std::vector<char *> argv;
+  for (std::string &word : words)
+    argv.push_back(word.data());
+  argv.push_back(nullptr);
+  moetool::note("compiling {} for this machine; the plan is kept as {}\n",
+                shellPath(model), shellPath(plan));
+  if (isLarge)
+    moetool::note("note: its weights stay in the model file; moec compile {} "
+                  "packs them, which decodes faster and takes as much of the "
+                  "disk again\n",
+                  shellPath(model));
+  std::string program = moetool::toolPath("moec");
+  pid_t child = 0;
+  int failed = ::posix_spawnp(&child, program.c_str(), nullptr, nullptr,
+                              argv.data(), environ);
+  if (failed != 0)
+    return Status(StatusCode::Io,
+                  fmt::format("cannot start moec, which compiles models: {}; "
+                              "compile {} where it is installed",
+                              std::strerror(failed), shellPath(model)));
+  int state = 0;
+  while (::waitpid(child, &state, 0) < 0 && errno == EINTR)
+    ;
+  if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
+    return Status::ok();
+  int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+  bool isOurs = code > 0 && code <= int(StatusCode::WrongMachine);
+  return Status(isOurs ? StatusCode(code) : StatusCode::Cancelled,
+                fmt::format("moec did not compile {}", shellPath(model)));
+}
+
+/// Whether the arguments give a prompt, which moert run takes.
+bool hasPrompt(const std::vector<std::string> &words) {
+  return std::ranges::any_of(words, [](const std::string &word) {
+    return word == "-p" || word == "--prompt" ||
+           word.starts_with("--prompt=") || word == "-f" || word == "--file" ||
+           word.starts_with("--file=");
+  });
+}
+} // namespace
+
+StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words) {
+  auto isName = [](const std::string &word) {
+    return word == "-m" || word == "--model";
+  };
+  if (words.size() > 1 && isName(words.front()))
+    words.erase(words.begin());
+  if (words.empty() || words.front().starts_with('-'))
+    return words;
+  std::error_code error;
+  std::string file = words.front();
+  bool looksLikeFile = file.ends_with(".gguf") || file.ends_with(".fb");
+  if (!stdfs::is_regular_file(file, error)) {
+    if (!looksLikeFile)
+      return words;
+    MOE_RETURN_IF_ERROR(InputFile::open(file).status());
+  }
+  if (isGguf(file)) {
+    MOE_ASSIGN_OR_RETURN(std::string plan, cachedPlan(file));
+    if (!isOfUse(plan))
+      MOE_RETURN_IF_ERROR(compile(file, plan));
+    words.front() = plan;
+  }
+  words.insert(words.begin(), hasPrompt(words) ? "run" : "chat");
+  return words;
+}
+
+} // namespace moert
