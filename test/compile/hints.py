@@ -32,7 +32,7 @@ TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../runtime/
 SUGGESTIONS = {
     name: "".join(".+" if part == "{}" else re.escape(part)
                   for part in re.split(r"(\{\})", "".join(re.findall(r'"([^"]*)"', text))))
-    for name, text in re.findall(r"^MOE_SUGGESTION\((\w+), (.*?)\)$", open(TABLE).read(), re.M | re.S)}
+    for name, text in re.findall(r"^MOE_SUGGESTION\((\w+),\s*(.*?)\)$", open(TABLE).read(), re.M | re.S)}
 provoked = set()
 # The commands of the first three need a network or a GPU, that of the fourth a model whose steps take more than
 # memory: unit tests provoke the messages and do not run the commands. The nightly test of real models runs the last.
@@ -235,6 +235,19 @@ def packed_weights_that_are_gone_or_changed(here):
             file.write(b"x")
         here.pastes(here.fails(7, "moert", "logits", f"{plan}.fb", *LOGITS), model=model)
         here.must("moert", "logits", f"{plan}.fb", *LOGITS)
+
+
+@case
+def a_copy_of_a_plan_that_was_compiled_again(here):
+    """The weights that the copy names are the original's, which still needs them."""
+    here.copy(KJV, "m.gguf")
+    here.compile("m.gguf", "p.fb", "--ctx", "64", "--weights", "pack", "--mla", "none")
+    shutil.copy(here.file("p.fb"), here.file("copy.fb"))
+    here.compile("m.gguf", "p.fb", "--ctx", "64", "--weights", "pack", "--mla", "folded")
+    command = here.pastes(here.fails(7, "moert", "logits", "copy.fb", *LOGITS), model="m.gguf")
+    assert "--weights-file" not in command, command
+    here.must("moert", "logits", "copy.fb", *LOGITS)
+    here.must("moert", "logits", "p.fb", *LOGITS)
 
 
 @case
@@ -470,6 +483,16 @@ def a_plan_that_memory_does_not_hold(here):
         failed = here.fails(5, *run)
         assert f"recompile with {kind}" in failed.err, failed
         here.pastes(failed)
+
+
+@case
+def a_smaller_cache_and_shorter_steps(here):
+    here.copy(KJV, "m.gguf")
+    compile = ["moec", "compile", "m.gguf", "--target", "xeon", "-o", "p.fb"]
+    command = here.pastes(here.fails(5, *compile, "--dram-limit", "22MiB"))
+    assert "--kv-type q8_0" in command and "--ubatch" in command, command
+    command = here.pastes(here.fails(5, *compile, "--dram-limit", "25MiB"))
+    assert "--kv-type" not in command and "--ubatch 128" in command, command
 
 
 @case
