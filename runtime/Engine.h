@@ -192,7 +192,7 @@ private:
   Status ready(const EngineOptions &options);
   Status prepare(const EngineOptions &options);
   Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
-  /// What a user does about a plan for another machine.
+  /// Suggests the command that compiles the plan for this machine.
   std::string hintForThisMachine() const;
 
   Status check(const Request &request) const;

@@ -42,7 +42,7 @@ enum OptionUse : unsigned {
   kOfMachine = 4,
   /// --emit moe, which writes the model as imported, refuses it.
   kNotForGraph = 8,
-  /// It is about plan files: every --emit of a text refuses it.
+  /// It only affects plan files: an --emit that writes text refuses it.
   kOfPlanFile = 16,
 };
 

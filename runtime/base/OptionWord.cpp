@@ -65,7 +65,7 @@ std::vector<NamedValue> namedValues(const OptionInfo &info) {
   return values;
 }
 
-/// A bound of a table, as a number of the option's type.
+/// Converts a bound from a row of a table to the type of the option's value.
 template <class T> T bound(double value) {
   if (value >= double(std::numeric_limits<T>::max()))
     return std::numeric_limits<T>::max();

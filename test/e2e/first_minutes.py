@@ -58,7 +58,7 @@ second = must(["moert", "-m", *words[1:]])
 assert "compiling" not in second.err and second.out == first.out, second
 os.utime(os.path.join(root, "my model.gguf"), (1, 1))
 assert "compiling" in must(words).err
-# A plan is run as it is, and a conversation begins where there is no prompt.
+# moert runs a plan without compiling it; without a prompt it starts a conversation.
 assert must(["moert", "plan.fb", *words[2:]]).out == first.out
 assert tools.run(["moert", "my model.gguf"], root).code == 0
 

@@ -1,7 +1,7 @@
 //===- Help.h - Help, man pages, completions and the reference --*- C++ -*-===//
 //
-// All are made from the options that the parser has, and so from the rows of
-// the tables of options.
+// All texts are generated from the options that the parser knows, which come
+// from the rows of the tables of options.
 //
 //===----------------------------------------------------------------------===//
 
