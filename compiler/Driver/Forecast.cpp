@@ -7,7 +7,13 @@
 #include <fmt/format.h>
 #include <map>
 
+using moert::PhaseKind;
+
 namespace moec {
+
+static std::optional<PhaseKind> kindOf(llvm::StringRef phase) {
+  return moert::phaseKindOf(std::string_view(phase));
+}
 
 Forecast forecastOf(mlir::plan::ProgramOp program) {
   Forecast forecast;
@@ -27,8 +33,9 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
   // Of prompts, the phase of the longest steps: see ExplainSummary::prefill.
   mlir::plan::PhaseOp longest;
   for (auto phase : body.getOps<mlir::plan::PhaseOp>())
-    if (phase.getName() == "streamed_prefill" ||
-        (phase.getName() == "prefill" && !longest))
+    if (auto kind = kindOf(phase.getName());
+        kind == PhaseKind::StreamedPrefill ||
+        (kind == PhaseKind::Prefill && !longest))
       longest = phase;
   double token = 0, prefill = 0, most = 0;
   // Seconds of a token by device and part, in all layers together.
@@ -37,7 +44,8 @@ Forecast forecastOf(mlir::plan::ProgramOp program) {
     double seconds = entry.getSeconds().convertToDouble();
     if (longest && entry.getPhase() == longest.getName())
       prefill += seconds;
-    if (entry.getPhase() != "decode" && entry.getPhase() != "logits")
+    if (auto kind = kindOf(entry.getPhase());
+        kind != PhaseKind::Decode && kind != PhaseKind::Logits)
       continue;
     token += seconds;
     if (auto it = byName.find(entry.getDevice().str()); it != byName.end()) {

@@ -111,13 +111,16 @@ void speedGroup(Page &page, const ExplainSummary &summary) {
   if (decode)
     page.line("decode",
               fmt::format("{}: {}, logits included, takes {} a token",
-                          rateText(*decode), stepText(*summary.phase("decode")),
+                          rateText(*decode),
+                          stepText(*summary.phase(moert::PhaseKind::Decode)),
                           humanSeconds(*summary.decodeSecondsPerToken())));
   if (auto batch = summary.batchRate())
-    page.line("batch",
-              fmt::format("{} in all: {}, logits included, take {}",
-                          rateText(*batch), stepText(*summary.phase("batch")),
-                          humanSeconds(summary.phase("batch")->seconds)));
+    page.line(
+        "batch",
+        fmt::format(
+            "{} in all: {}, logits included, take {}", rateText(*batch),
+            stepText(*summary.phase(moert::PhaseKind::Batch)),
+            humanSeconds(summary.phase(moert::PhaseKind::Batch)->seconds)));
   if (!prefill && !decode) {
     page.line("none", "the plan carries no predicted times");
     return;

@@ -12,6 +12,7 @@
 using moert::bytesPerWorker;
 using moert::Checked;
 using moert::count;
+using moert::PhaseKind;
 using moert::text;
 namespace fb = moert::fb;
 
@@ -155,7 +156,8 @@ void ExplainSummary::addCosts(const fb::Plan &plan) {
     PhaseCost &cost = phaseNamed(text(phase->name()));
     cost.minTokens = phase->min_tokens();
     cost.maxTokens = phase->max_tokens();
-    cost.step = typicalStep(cost.name, cost.maxTokens, plan.context());
+    cost.step =
+        typicalStep(moert::kindOf(*phase), cost.maxTokens, plan.context());
   }
   for (uint32_t i = 0; i < count(plan.explanation()); ++i) {
     const fb::Explain *entry = plan.explanation()->Get(i);
@@ -192,8 +194,8 @@ static std::optional<double> rateOf(const PhaseCost *phase) {
 }
 
 const PhaseCost *ExplainSummary::prefill() const {
-  const PhaseCost *streamed = phase("streamed_prefill");
-  return streamed ? streamed : phase("prefill");
+  const PhaseCost *streamed = phase(PhaseKind::StreamedPrefill);
+  return streamed ? streamed : phase(PhaseKind::Prefill);
 }
 
 std::optional<double> ExplainSummary::prefillRate() const {
@@ -201,11 +203,12 @@ std::optional<double> ExplainSummary::prefillRate() const {
 }
 
 std::optional<double> ExplainSummary::batchRate() const {
-  return rateOf(phase("batch"));
+  return rateOf(phase(PhaseKind::Batch));
 }
 
 std::optional<double> ExplainSummary::decodeSecondsPerToken() const {
-  const PhaseCost *decode = phase("decode"), *logits = phase("logits");
+  const PhaseCost *decode = phase(PhaseKind::Decode),
+                  *logits = phase(PhaseKind::Logits);
   if (!decode || decode->step.tokens < 1 || decode->seconds <= 0)
     return std::nullopt;
   return decode->seconds / double(decode->step.tokens) +
@@ -223,7 +226,7 @@ std::string stepText(const PhaseCost &phase) {
   if (phase.step.tokens < 1)
     return "not in the plan's program";
   // A batch has a token of each.
-  bool isBatch = phase.name == "batch";
+  bool isBatch = phase.name == nameOf(PhaseKind::Batch);
   std::string step = moert::counted(uint64_t(phase.step.tokens),
                                     isBatch ? "sequence" : "token");
   if (isBatch)

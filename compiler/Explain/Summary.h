@@ -82,7 +82,11 @@ struct ExplainSummary {
       kvRoom; ///< What the cache holds, as runtime/plan/PlanAccess.h says it.
   std::vector<PhaseCost> phases;
 
+  /// Null where the plan has no such phase.
   const PhaseCost *phase(std::string_view name) const;
+  const PhaseCost *phase(moert::PhaseKind kind) const {
+    return phase(moert::nameOf(kind));
+  }
   /// Of the longest steps of prompts, those of --ubatch tokens: where experts
   /// are streamed to a GPU they have a phase of their own. Null without one.
   const PhaseCost *prefill() const;

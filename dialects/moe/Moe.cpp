@@ -89,6 +89,8 @@ LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                 StringAttr name, int64_t minTokens,
                                 int64_t maxTokens, int64_t context,
                                 int64_t sequences) {
+  if (!moert::phaseKindOf(std::string_view(name.getValue())))
+    return emitError() << "expected the name of a phase, got " << name;
   if (sequences < 1)
     return emitError() << "expected at least 1 sequence, got " << sequences;
   if (1 <= minTokens && minTokens <= maxTokens &&
@@ -100,6 +102,10 @@ LogicalResult PhaseAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (sequences > 1)
     error << " for each of " << sequences << " sequences";
   return error;
+}
+
+moert::PhaseKind PhaseAttr::getKind() const {
+  return *moert::phaseKindOf(std::string_view(getName().getValue()));
 }
 
 LogicalResult

@@ -13,6 +13,7 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "runtime/schema/PhaseKind.h"
 
 #include <optional>
 
@@ -145,7 +146,7 @@ inline constexpr llvm::StringLiteral kStreamedAttr = "moe.streamed";
 /// the request that the placement is to be fast at.
 inline constexpr llvm::StringLiteral kRequestSecondsAttr =
     "moe.request_seconds";
-/// On a module: attention is kept on the host (moe-hold-attention).
+/// On a module: attention is kept on the host (moe-keep-attention-on-host).
 inline constexpr llvm::StringLiteral kAttentionOnHostAttr =
     "moe.attention_on_host";
 /// On functions: the #moe.phase they are compiled for.

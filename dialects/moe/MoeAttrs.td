@@ -79,8 +79,8 @@ def Moe_ExpertSliceAttr : Moe_Attr<"ExpertSlice", "expert_slice"> {
 def Moe_PhaseAttr : Moe_Attr<"Phase", "phase"> {
   let summary = "the token range that a function is compiled for";
   let description = [{
-    `#moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>`;
-    `context` is the most cached positions of a sequence, which costs are computed
+    `#moe.phase<"decode", min_tokens = 1, max_tokens = 1, context = 4096>`; the
+    name is that of a kind of phase (runtime/schema/PhaseKind.h). `context` is the most cached positions of a sequence, which costs are computed
     for. With `sequences = 8` the tokens of a step are spread over as many
     sequences, or over as many as there are tokens: each sees its own alone.
   }];
@@ -92,6 +92,9 @@ def Moe_PhaseAttr : Moe_Attr<"Phase", "phase"> {
     `,` `context` `=` $context_length (`,` `sequences` `=` $sequences^)? `>`
   }];
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    ::moert::PhaseKind getKind() const;
+  }];
 }
 
 def Moe_LabelAttr : Moe_Attr<"Label", "label"> {

@@ -79,7 +79,7 @@ LogicalResult PhaseEmitter::begin(Operation *op, ArrayRef<SelectedStep> steps) {
   explain_ = entry;
   // A batch ends with the logits of all its rows, which no phase of its own
   // computes.
-  if (attr_.getName() == kLogitsName && attr_.getSequences() > 1) {
+  if (attr_.getKind() == PhaseKind::Logits && attr_.getSequences() > 1) {
     moec::Situation rows = situation_;
     rows.tokens = attr_.getSequences();
     explain(op, steps, kBatchName, {rows.tokens, 0})

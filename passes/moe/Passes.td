@@ -126,12 +126,66 @@ def AbsorbMlaPass : Moe_Pass<"moe-absorb-mla"> {
 def ReduceExpertsPass : Moe_Pass<"moe-reduce-experts"> {
   let summary = "fewer experts per token than the model was trained with";
   let description = [{
-    Invariant: every router selects `experts` experts, and `experts_used` of
-    `moe.model` says so. It is an error to ask for less than one or more than
+    Invariant: every router selects `experts` experts, or with `layer-experts` as
+    many as the list gives for its layer, and `experts_used` of `moe.model` is the
+    largest of these numbers. It is an error to ask for less than one or more than
     the model uses.
   }];
-  let options = [Option<"experts", "experts", "int64_t", "0", "Experts per token">];
+  let options = [
+    Option<"experts", "experts", "int64_t", "0", "Experts per token, where layer-experts gives none">,
+    ListOption<"layerExperts", "layer-experts", "int64_t",
+               "Experts per token by layer; 0, and layers that the list lacks: as many as the model uses">,
+  ];
   let statistics = [Statistic<"numRouters", "routers", "Routers changed">];
+}
+
+def TryPlacementPass : Moe_Pass<"moe-try-placement"> {
+  let summary = "estimates which device each attention gets";
+  let description = [{
+    The form of an attention depends on its device, and what placement counts
+    depends on the form. The pass therefore runs the passes from moe-choose-kv-types
+    to moe-place-devices on copies of the module: in moe-compile with the options
+    of the pipeline, alone with default options.
+
+    Invariant: with a GPU in the target, an attention has as `moe.device` the device
+    that the better trial gave it, if it gave one. Where all attention on the host is
+    predicted to be faster, the module has `moe.attention_on_host`, and every
+    attention has the host. No other op has a device.
+  }];
+}
+
+def KeepAttentionOnHostPass : Moe_Pass<"moe-keep-attention-on-host"> {
+  let summary = "keeps attention on the host where a trial found that faster";
+  let description = [{
+    Invariant: in a module with `moe.attention_on_host`, every op that reads or
+    appends to a KV cache has the host as its device. Other modules are unchanged.
+  }];
+}
+
+def StreamExpertsPass : Moe_Pass<"moe-stream-experts"> {
+  let summary = "copies the host's experts to a GPU in long prompt steps";
+  let description = [{
+    A step of many tokens has much to multiply with each expert: from some length
+    on it is faster to copy the experts' matrices over the link and to multiply on
+    the GPU than to multiply on the CPU. passes/moe/placement/ExpertStreaming.h
+    predicts that length. moe-place-devices leaves room for the slots where
+    streaming pays.
+
+    Invariant: `@streamed_prefill` takes the steps of `@prefill` that are at least
+    as long; shorter steps stay in `@prefill`. In it the host's experts are on the
+    GPU of their layer's router and have `moe.streamed`, if that GPU reads their
+    weights in the layout that the CPU uses and has room for the slots
+    (kernels/cuda/Bring.cuh). The module does not change, and a note gives the
+    reason, where a step would have to be longer than any, where there are no
+    experts to stream, or where streaming never pays; with `stream-experts=0` a
+    note says where streaming would pay.
+  }];
+  let options = [
+    Option<"streamExperts", "stream-experts", "int64_t", "-1",
+           "Shortest step that streams experts; -1: where it pays; 0: none">,
+    Option<"weights", "weights", "::mlir::moe::WeightsMode", "::mlir::moe::WeightsMode::Auto",
+           "Whether weights may be packed", "::mlir::moe::weightsModeValues()">,
+  ];
 }
 
 def DeferExpertsPass : Moe_Pass<"moe-defer-experts"> {

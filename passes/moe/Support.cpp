@@ -13,9 +13,8 @@ using namespace mlir;
 using namespace mlir::moe;
 
 TypicalStep moe::typicalStep(PhaseAttr phase) {
-  StringRef name = phase.getName();
-  return moec::typicalStep(std::string_view(name.data(), name.size()),
-                           phase.getMaxTokens(), phase.getContextLength());
+  return moec::typicalStep(phase.getKind(), phase.getMaxTokens(),
+                           phase.getContextLength());
 }
 
 PhaseAttr moe::phaseOf(Operation *op) {
@@ -27,8 +26,8 @@ PhaseAttr moe::phaseOf(Operation *op) {
 }
 
 bool moe::isOfOneToken(PhaseAttr phase) {
-  return phase.getName() != kPrefillName && phase.getName() != kStreamedName &&
-         phase.getName() != kBatchName;
+  return phase.getKind() == PhaseKind::Decode ||
+         phase.getKind() == PhaseKind::Logits;
 }
 
 int64_t moe::kvRowsOf(int64_t context, int64_t sequences) {

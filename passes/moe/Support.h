@@ -23,6 +23,7 @@ inline constexpr llvm::StringLiteral kLogitsName = "logits";
 /// The phase of prompts' longer steps.
 inline constexpr llvm::StringLiteral kStreamedName = "streamed_prefill";
 
+using moert::PhaseKind;
 /// The step that costs of a phase are compared for.
 using moec::TypicalStep;
 
@@ -50,7 +51,7 @@ int64_t stateRowsOf(ModuleOp module);
 bool readsCache(Operation *op);
 
 /// The device where placement tries to put `attention`: its moe.device if it
-/// has one (moe-foresee-devices), else the first GPU, else the host.
+/// has one (moe-try-placement), else the first GPU, else the host.
 const moec::DeviceDesc &expectedDevice(Operation *attention,
                                        const moec::TargetDesc &target);
 

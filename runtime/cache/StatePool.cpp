@@ -34,7 +34,7 @@ StatePool::StatePool(const fb::Plan &plan, const Devices &devices,
   // Rings have room for a step's rows beside the window: OpProof::cacheRows().
   if (onlyRings)
     for (const fb::Phase *phase : *plan.phases())
-      if (text(phase->name()) != "logits")
+      if (kindOf(*phase) != PhaseKind::Logits)
         rewindable_ = std::max(rewindable_, phase->max_tokens());
 }
 

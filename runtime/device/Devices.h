@@ -12,6 +12,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/WeightFiles.h"
+#include "runtime/schema/PhaseKind.h"
 
 #include <memory>
 #include <span>
@@ -27,7 +28,7 @@ struct Phase;
 
 /// A phase that is ready to run.
 struct RunnablePhase {
-  std::string name;
+  PhaseKind kind = PhaseKind::Decode;
   int32_t minTokens = 0, maxTokens = 0;
   uint32_t number = 0;     ///< In the plan.
   size_t instructions = 0; ///< How many.

@@ -365,7 +365,7 @@ Status diagnose(const Plan &plan, const WeightFiles &files, Devices &devices,
   return invalidPlan("{}: phase {} gave values that are not finite, and finite "
                      "ones when it ran again: memory or a file changed while "
                      "it was used; run it again",
-                     plan.path(), phase.name);
+                     plan.path(), nameOf(phase.kind));
 }
 
 } // namespace moert

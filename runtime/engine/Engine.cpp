@@ -162,16 +162,23 @@ Status Engine::createDevices(const EngineOptions &options,
                      created.message() + "; " + hintForThisMachine());
   MOE_RETURN_IF_ERROR(std::move(created));
   for (const RunnablePhase &phase : devices_->phases())
-    if (phase.name == "decode")
+    switch (phase.kind) {
+    case PhaseKind::Decode:
       decode_ = phase;
-    else if (phase.name == "batch")
+      break;
+    case PhaseKind::Batch:
       batch_ = phase;
-    else if (phase.name == "prefill")
+      break;
+    case PhaseKind::Prefill:
       prefill_ = phase;
-    else if (phase.name == "streamed_prefill")
+      break;
+    case PhaseKind::StreamedPrefill:
       streamed_ = phase;
-    else
+      break;
+    case PhaseKind::Logits:
       logits_ = phase;
+      break;
+    }
   return Status::ok();
 }
 

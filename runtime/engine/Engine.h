@@ -64,8 +64,8 @@ struct EngineOptions {
 };
 
 /// What one run of a phase took.
-struct StepTimes {
-  std::string_view phase;
+struct PhaseRun {
+  PhaseKind phase;
   moek::Step step; ///< Its position is the first sequence's.
   double seconds;  ///< All of it, waking the workers included.
   /// In the order of the phase's instructions in the plan.
@@ -168,7 +168,7 @@ public:
 
   /// Called after each run of a phase from now on; null for none. Timing costs
   /// some 50 ns an instruction.
-  using StepObserver = std::function<void(const StepTimes &)>;
+  using StepObserver = std::function<void(const PhaseRun &)>;
   void setObserver(StepObserver observer) { observer_ = std::move(observer); }
 
 private:

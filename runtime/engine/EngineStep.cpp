@@ -148,7 +148,7 @@ Engine::runPhase(const RunnablePhase &phase, std::span<const std::byte> input,
   if (observer_) {
     std::chrono::duration<double> seconds =
         std::chrono::steady_clock::now() - start;
-    observer_({phase.name, step, seconds.count(), times_});
+    observer_({phase.kind, step, seconds.count(), times_});
   }
   return devices_->output(phase, step.tokens);
 }

@@ -22,7 +22,8 @@ std::vector<Piece> piecesOfAToken(const Plan &plan) {
   StepSize step = StepSize::after(0, 1); // the cache's size is no matter
   std::vector<Piece> pieces;
   for (const fb::Phase *phase : *plan.table().phases())
-    if (text(phase->name()) == "decode" || text(phase->name()) == "logits")
+    if (kindOf(*phase) == PhaseKind::Decode ||
+        kindOf(*phase) == PhaseKind::Logits)
       for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
         const fb::Instruction &instruction = *phase->instructions()->Get(i);
         if (plan.table()

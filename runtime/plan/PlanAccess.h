@@ -9,6 +9,7 @@
 #include "runtime/base/Status.h"
 #include "runtime/base/Text.h"
 #include "runtime/schema/OpTable.h"
+#include "runtime/schema/PhaseKind.h"
 #include "runtime/schema/plan_generated.h"
 
 #include <algorithm>
@@ -118,6 +119,11 @@ inline std::string kvTypeNames(const fb::Plan &plan) {
     if (!plan.kv()->Get(i)->per_sequence())
       names.insert(moek::kvTypeName(moek::KvType(plan.kv()->Get(i)->type())));
   return fmt::format("{}", fmt::join(names, "+"));
+}
+
+/// The kind of a phase that passed verifyPhases().
+inline PhaseKind kindOf(const fb::Phase &phase) {
+  return *phaseKindOf(text(phase.name()));
 }
 
 /// Number of the device that runs `instruction`, which passed verifyPhases().

@@ -274,8 +274,7 @@ std::string memoryHint(const fb::Plan &plan, std::string_view planPath,
   int64_t each = kvPagesOf(plan.context()), context = contextOf(pages);
   int32_t ubatch = 1;
   for (const fb::Phase *phase : *plan.phases())
-    if (text(phase->name()) == "prefill" ||
-        text(phase->name()) == "streamed_prefill")
+    if (isPrefill(kindOf(*phase)))
       ubatch = std::max(ubatch, phase->max_tokens());
 
   Suggestion change = Suggestion::SmallerContext;

@@ -29,18 +29,16 @@ static StepWork sumOf(const Plan &plan, StepSize step, Chosen chosen) {
   return work;
 }
 
-StepWork phaseWork(const Plan &plan, std::string_view name, StepSize step) {
-  return sumOf(plan, step, [&](const fb::Phase &phase) {
-    return text(phase.name()) == name;
-  });
+StepWork phaseWork(const Plan &plan, PhaseKind kind, StepSize step) {
+  return sumOf(plan, step,
+               [&](const fb::Phase &phase) { return kindOf(phase) == kind; });
 }
 
 StepWork sequenceWork(const Plan &plan, StepSize step) {
   return sumOf(plan, step, [&](const fb::Phase &phase) {
-    bool ofOne = text(phase.name()) == "decode" ||
-                 text(phase.name()) == "prefill" ||
-                 text(phase.name()) == "streamed_prefill";
-    return ofOne && phase.min_tokens() <= step.tokens &&
+    bool ofOneSequence =
+        kindOf(phase) == PhaseKind::Decode || isPrefill(kindOf(phase));
+    return ofOneSequence && phase.min_tokens() <= step.tokens &&
            phase.max_tokens() >= step.tokens;
   });
 }

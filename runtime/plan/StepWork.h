@@ -9,8 +9,7 @@
 #define MOE_RUNTIME_PLAN_STEPWORK_H
 
 #include "runtime/plan/Plan.h"
-
-#include <string_view>
+#include "runtime/schema/PhaseKind.h"
 
 namespace moert {
 
@@ -50,9 +49,9 @@ struct StepSize {
 /// Nothing where the plan records nothing.
 StepWork instructionWork(const fb::Instruction &instruction, StepSize step);
 
-/// Sum over the instructions of the phase called `name`; zeros if the plan has
-/// none.
-StepWork phaseWork(const Plan &plan, std::string_view name, StepSize step);
+/// Returns the sum over the instructions of the phase of this kind, and zeros
+/// if the plan has none.
+StepWork phaseWork(const Plan &plan, PhaseKind kind, StepSize step);
 
 /// Of a step of `step.tokens` tokens of one sequence: of the phase that takes
 /// so many.

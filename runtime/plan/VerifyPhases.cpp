@@ -360,7 +360,7 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
       phase.output() >= count(phase.buffers()))
     return invalidPlan("has input buffer {} and output buffer {} of {}",
                        phase.input(), phase.output(), count(phase.buffers()));
-  bool isHead = text(phase.name()) == "logits";
+  bool isHead = kindOf(phase) == PhaseKind::Logits;
   struct {
     std::string_view what;
     const fb::Buffer *buffer;
@@ -392,10 +392,8 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
     return invalidPlan("takes {} to {} tokens", phase.min_tokens(),
                        phase.max_tokens());
   // Any remainder of a prompt, and any count of sequences, must have a phase.
-  bool isBatch = text(phase.name()) == "batch";
-  bool isOfPrompts = text(phase.name()) == "prefill" ||
-                     text(phase.name()) == "streamed_prefill";
-  if (!isOfPrompts && phase.min_tokens() > (isBatch ? 2 : 1))
+  bool isBatch = kindOf(phase) == PhaseKind::Batch;
+  if (!isPrefill(kindOf(phase)) && phase.min_tokens() > (isBatch ? 2 : 1))
     return invalidPlan("takes at least {} tokens, expected {}",
                        phase.min_tokens(), isBatch ? 2 : 1);
   if (isBatch && phase.max_tokens() < plan.sequences())
@@ -437,39 +435,35 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
 } // namespace
 
 Status verifyPhases(const fb::Plan &plan) {
-  constexpr std::string_view names[] = {"decode", "prefill", "logits", "batch",
-                                        "streamed_prefill"};
-  const fb::Phase *prefill = nullptr, *streamed = nullptr;
-  bool seen[std::size(names)] = {};
+  std::array<const fb::Phase *, kPhaseNames.size()> phases = {};
+  auto phase = [&](PhaseKind kind) -> const fb::Phase *& {
+    return phases[size_t(kind)];
+  };
   Residents residents(plan);
   for (uint32_t i = 0; i < count(plan.phases()); ++i) {
-    const fb::Phase *phase = plan.phases()->Get(i);
-    size_t which =
-        std::find(std::begin(names), std::end(names), text(phase->name())) -
-        std::begin(names);
-    if (which == std::size(names))
-      return invalidPlan("phase {} is named {}, expected decode, prefill, "
-                         "streamed_prefill, batch or logits",
-                         i, quoted(text(phase->name())));
-    if (seen[which])
-      return invalidPlan("there are two phases named {}", names[which]);
-    seen[which] = true;
-    if (which == 1)
-      prefill = phase;
-    if (which == 4)
-      streamed = phase;
-    MOE_RETURN_IF_ERROR(verifyPhase(plan, *phase, residents)
-                            .at(fmt::format("phase {}", names[which])));
+    const fb::Phase *one = plan.phases()->Get(i);
+    std::optional<PhaseKind> kind = phaseKindOf(text(one->name()));
+    if (!kind)
+      return invalidPlan("phase {} is named {}, expected one of {}", i,
+                         quoted(text(one->name())),
+                         fmt::join(kPhaseNames, ", "));
+    if (phase(*kind))
+      return invalidPlan("there are two phases named {}", nameOf(*kind));
+    phase(*kind) = one;
+    MOE_RETURN_IF_ERROR(verifyPhase(plan, *one, residents)
+                            .at(fmt::format("phase {}", nameOf(*kind))));
   }
-  if (!seen[0] || !seen[2])
-    return invalidPlan("there is no phase named {}",
-                       seen[0] ? "logits" : "decode");
+  for (PhaseKind needed : {PhaseKind::Decode, PhaseKind::Logits})
+    if (!phase(needed))
+      return invalidPlan("there is no phase named {}", nameOf(needed));
+  const fb::Phase *prefill = phase(PhaseKind::Prefill),
+                  *streamed = phase(PhaseKind::StreamedPrefill);
   if (streamed &&
       (!prefill || streamed->min_tokens() != prefill->max_tokens() + 1))
     return invalidPlan("phase streamed_prefill takes {} tokens and more, "
                        "expected as many as follow those of phase prefill",
                        streamed->min_tokens());
-  if (plan.sequences() > 1 && !seen[3])
+  if (plan.sequences() > 1 && !phase(PhaseKind::Batch))
     return invalidPlan("is for {} sequences, but there is no phase named batch",
                        plan.sequences());
   return Status::ok();

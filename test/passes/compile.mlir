@@ -4,15 +4,15 @@
 // RUN: moe-opt %s -moe-compile="%{options}" -o %t.1 && moe-opt %s -moe-compile="%{options}" -o %t.2 && cmp %t.1 %t.2
 // RUN: moe-opt %s -moe-compile="%{options} weights=reference" | FileCheck %s --check-prefix=REFERENCE
 // RUN: moe-opt %s -moe-compile="%{options}" -moe-plan | FileCheck %s --check-prefix=PLAN
-// What depends on no device needs no foreseeing.
-// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
-// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FORESEEN
+// Where nothing depends on the device, no trial placement runs.
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=TRIAL
+// RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=TRIAL
 // RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=none" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
 // RUN: moe-opt %s -moe-compile="ctx=1024 ubatch=16 mla=factored weights=reference" -dump-pass-pipeline -o /dev/null 2>&1 | FileCheck %s --check-prefix=FIXED
-// FORESEEN: moe-foresee-devices
-// FIXED-NOT: moe-foresee-devices
+// TRIAL: moe-try-placement
+// FIXED-NOT: moe-try-placement
 // FIXED: moe-choose-kv-types
-// FIXED-NOT: moe-foresee-devices
+// FIXED-NOT: moe-try-placement
 // RUN: sed 's/memory_bytes = 16777216/memory_bytes = 65536/' %s | moe-opt -moe-compile="ctx=1024 ubatch=16" | FileCheck %s --check-prefix=SMALL
 
 // Every pass on the graph in its order, on one layer of DeepSeek's kind: what

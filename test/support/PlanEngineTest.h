@@ -48,8 +48,8 @@ protected:
   }
   /// Counts tokens that go through layers, not the head, and their steps.
   void countEvaluated() {
-    engine_->setObserver([&](const moert::StepTimes &times) {
-      if (times.phase != "logits") {
+    engine_->setObserver([&](const moert::PhaseRun &times) {
+      if (times.phase != moert::PhaseKind::Logits) {
         evaluated_ += times.step.tokens;
         ++steps_;
       }

@@ -65,7 +65,7 @@ TEST_P(CudaLinksTest, TimesAreOfSingleInstructions) {
   splitGpus();
   auto one = open();
   size_t told = 0;
-  one.engine->setObserver([&](const StepTimes &times) {
+  one.engine->setObserver([&](const PhaseRun &times) {
     for (const InstructionTime &time : times.instructions)
       told += time.run > 0;
   });

@@ -289,14 +289,16 @@ TEST_P(CudaMeetingTest, TimesAreOfSingleInstructions) {
   auto one = open();
   expectDecode(one, 0, 3); // Graphs are there.
   size_t steps = 0;
-  one.engine->setObserver([&](const StepTimes &times) {
+  one.engine->setObserver([&](const PhaseRun &times) {
     ++steps;
     for (const auto &phase : plan().phases)
       for (size_t i = 0;
-           phase->name == times.phase && i < phase->instructions.size(); ++i)
+           phase->name == nameOf(times.phase) && i < phase->instructions.size();
+           ++i)
         if (phase->instructions[i]->queue == 1 &&
             !phase->instructions[i]->launches.empty()) {
-          EXPECT_GT(times.instructions[i].run, 0) << times.phase << " " << i;
+          EXPECT_GT(times.instructions[i].run, 0)
+              << nameOf(times.phase) << " " << i;
         }
   });
   expectDecode(one, 3, 1);

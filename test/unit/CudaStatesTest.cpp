@@ -21,8 +21,8 @@ protected:
     auto engine = Engine::open(write(delta_.builder, kArch), onSoftCuda());
     ASSERT_TRUE(engine.isOk()) << engine.status().message();
     engine_ = *std::move(engine);
-    engine_->setObserver([&](const StepTimes &times) {
-      if (times.phase != "logits")
+    engine_->setObserver([&](const PhaseRun &times) {
+      if (times.phase != PhaseKind::Logits)
         evaluated_ += times.step.tokens;
     });
   }

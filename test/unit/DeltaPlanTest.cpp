@@ -191,7 +191,7 @@ TEST_F(StatesTest, ACancelledStepLeavesNoState) {
   a.setCancel(&cancel);
   // In the middle of a prompt, and before one.
   int steps = 0;
-  engine.setObserver([&](const StepTimes &) { cancel = ++steps == 2; });
+  engine.setObserver([&](const PhaseRun &) { cancel = ++steps == 2; });
   auto logits = engine.append(a, textOf(3, 60));
   EXPECT_EQ(logits.status().code(), StatusCode::Cancelled);
   engine.setObserver(nullptr);

@@ -199,8 +199,8 @@ TEST(EngineOnFakesTest, TheBlockHasRowsPositionsAndPages) {
   // Hidden states are of both; the head's rows, which come after, of none.
   std::vector<moek::SequenceRows> rows;
   std::vector<std::vector<int32_t>> pages;
-  (*engine)->setObserver([&](const StepTimes &times) {
-    if (times.phase != "batch")
+  (*engine)->setObserver([&](const PhaseRun &times) {
+    if (times.phase != PhaseKind::Batch)
       return;
     rows = fakes.devices[0]->rows;
     pages = fakes.devices[0]->pages;
@@ -233,8 +233,8 @@ TEST(EngineOnFakesTest, AStepHasAtMostSoManySequences) {
   for (Sequence &sequence : sequences)
     requests.push_back({&sequence, tokens});
   std::vector<size_t> together;
-  (*engine)->setObserver([&](const StepTimes &times) {
-    if (times.phase == "prefill")
+  (*engine)->setObserver([&](const PhaseRun &times) {
+    if (times.phase == PhaseKind::Prefill)
       together.push_back(fakes.devices[0]->rows.size());
   });
   auto isOpen = [](const Request &request) { return request.isOpen(); };

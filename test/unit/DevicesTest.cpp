@@ -82,9 +82,9 @@ public:
     EXPECT_TRUE(devices.isOk()) << devices.status().message();
     devices_ = *std::move(devices);
     for (const RunnablePhase &phase : devices_->phases())
-      (phase.name == "decode"    ? decode_
-       : phase.name == "prefill" ? prefill_
-                                 : head_) = phase;
+      (phase.kind == PhaseKind::Decode    ? decode_
+       : phase.kind == PhaseKind::Prefill ? prefill_
+                                          : head_) = phase;
   }
 
   /// The logits after the last of `tokens`, which follow `position` others.

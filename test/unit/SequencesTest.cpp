@@ -34,8 +34,9 @@ TEST_F(SequencesTest, RowsOfAStepAreOfManySequences) {
   Engine &engine = open();
   EXPECT_EQ(engine.batch(), 4);
   std::vector<std::string> phases;
-  engine.setObserver([&](const StepTimes &times) {
-    phases.push_back(fmt::format("{} {}", times.phase, times.step.tokens));
+  engine.setObserver([&](const PhaseRun &times) {
+    phases.push_back(
+        fmt::format("{} {}", nameOf(times.phase), times.step.tokens));
   });
   std::vector<Sequence> sequences;
   std::vector<std::vector<int32_t>> texts;
@@ -73,8 +74,9 @@ TEST_F(SequencesTest, RowsOfAStepAreOfManySequences) {
 TEST_F(SequencesTest, PromptsOfTwoFillOneStep) {
   Engine &engine = open();
   std::vector<std::string> phases;
-  engine.setObserver([&](const StepTimes &times) {
-    phases.push_back(fmt::format("{} {}", times.phase, times.step.tokens));
+  engine.setObserver([&](const PhaseRun &times) {
+    phases.push_back(
+        fmt::format("{} {}", nameOf(times.phase), times.step.tokens));
   });
   Sequence a = engine.sequence(), b = engine.sequence();
   std::vector<int32_t> first = textOf(1, 3), second = textOf(2, 4);
@@ -97,8 +99,8 @@ TEST_F(SequencesTest, PromptsOfTwoFillOneStep) {
 TEST_F(SequencesTest, ASharedPrefixIsNotComputedAgain) {
   Engine &engine = open();
   int32_t rows = 0;
-  engine.setObserver([&](const StepTimes &times) {
-    rows += times.phase == "logits" ? 0 : times.step.tokens;
+  engine.setObserver([&](const PhaseRun &times) {
+    rows += times.phase == PhaseKind::Logits ? 0 : times.step.tokens;
   });
   std::vector<int32_t> text = textOf(1, 2 * kPage + 5);
   Sequence a = engine.sequence();
@@ -136,8 +138,8 @@ TEST_F(SequencesTest, PrefixesOutliveTheirSequence) {
   }
   EXPECT_EQ(engine.freePages(), engine.pages());
   int32_t rows = 0;
-  engine.setObserver([&](const StepTimes &times) {
-    rows += times.phase == "logits" ? 0 : times.step.tokens;
+  engine.setObserver([&](const PhaseRun &times) {
+    rows += times.phase == PhaseKind::Logits ? 0 : times.step.tokens;
   });
   Sequence b = engine.sequence();
   append(b, text);

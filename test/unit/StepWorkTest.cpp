@@ -61,13 +61,13 @@ TEST_F(StepWorkTest, APhaseIsTheSumOfItsInstructions) {
       std::make_unique<fb::Work>(16, 0, 0, 32, 1);
   auto plan = Plan::load(sample.builder.write(folder));
   ASSERT_TRUE(plan.isOk()) << plan.status().message();
-  StepWork work = phaseWork(*plan, "decode", StepSize::after(9, 1));
+  StepWork work = phaseWork(*plan, PhaseKind::Decode, StepSize::after(9, 1));
   EXPECT_EQ(work.ops, 1 + 20 + 40 + 16);
   EXPECT_EQ(work.bytes, 40);
-  EXPECT_EQ(phaseWork(*plan, "encode", StepSize::after(9, 1)).bytes, 0);
+  EXPECT_EQ(phaseWork(*plan, PhaseKind::Batch, StepSize::after(9, 1)).bytes, 0);
   // As decode has it, and prefill of more tokens.
   EXPECT_EQ(sequenceWork(*plan, StepSize::after(9, 1)).ops, work.ops);
-  double five = phaseWork(*plan, "prefill", StepSize::after(0, 5)).ops;
+  double five = phaseWork(*plan, PhaseKind::Prefill, StepSize::after(0, 5)).ops;
   EXPECT_GT(five, 0);
   EXPECT_EQ(sequenceWork(*plan, StepSize::after(0, 5)).ops, five);
 }

@@ -245,7 +245,7 @@ TEST_F(RingsTest, ACancelledStepNeedNotBeEvaluatedAgain) {
             StatusCode::Cancelled);
   cancel = false;
   int steps = 0;
-  engine.setObserver([&](const StepTimes &) { cancel = ++steps == 1; });
+  engine.setObserver([&](const PhaseRun &) { cancel = ++steps == 1; });
   EXPECT_EQ(engine.append(a, textOf(3, 60)).status().code(),
             StatusCode::Cancelled);
   countEvaluated();

@@ -141,8 +141,11 @@ StatusOr<BatchedResult> runBatched(Engine &engine, const BatchedTest &test,
   const Plan &plan = engine.plan();
   result.bytesPerStep =
       runs *
-      (phaseWork(plan, engine.batch() > 1 ? "batch" : "decode", step).bytes +
-       phaseWork(plan, "logits", step).bytes);
+      (phaseWork(plan,
+                 engine.batch() > 1 ? PhaseKind::Batch : PhaseKind::Decode,
+                 step)
+           .bytes +
+       phaseWork(plan, PhaseKind::Logits, step).bytes);
   auto measure = [&](int32_t gen) -> Status {
     Batch batch(engine, sequences, cancel);
     MOE_ASSIGN_OR_RETURN(double prompt, batch.append(test.prompt));

@@ -78,7 +78,7 @@ StatusOr<uint64_t> measure(Engine &engine, Sequence &sequence,
 /// Notes what the test's tokens ask of the machine.
 void addWork(const Engine &engine, BenchResult &test) {
   const Plan &plan = engine.plan();
-  StepWork head = phaseWork(plan, "logits", StepSize::after(0, 1));
+  StepWork head = phaseWork(plan, PhaseKind::Logits, StepSize::after(0, 1));
   if (test.prompt == 0) {
     // What of the weights a token reads does not depend on the cache.
     StepWork step = sequenceWork(plan, StepSize::after(0, 1));

@@ -28,9 +28,9 @@ Profile::Profile(const Plan &plan, bool traced) : plan_(plan), traced_(traced) {
   }
 }
 
-void Profile::add(const StepTimes &times) {
+void Profile::add(const PhaseRun &times) {
   auto phase = std::ranges::find_if(phases_, [&](const Phase &candidate) {
-    return text(candidate.table->name()) == times.phase;
+    return kindOf(*candidate.table) == times.phase;
   });
   StepSize step = StepSize::after(times.step.position, times.step.tokens);
   double start = seconds_, run = 0;

@@ -57,7 +57,7 @@ public:
   /// With `traced`, every instruction of every step is kept for trace().
   Profile(const Plan &plan, bool traced);
 
-  void add(const StepTimes &times);
+  void add(const PhaseRun &times);
 
   /// Rows of all phases that ran: phases in the plan's order, in each the row
   /// that took longest first.

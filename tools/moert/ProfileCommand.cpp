@@ -71,7 +71,7 @@ Status profile(const ProfileFlags &flags) {
   Profile profile(engine->plan(), !flags.trace.empty());
   MOE_RETURN_IF_ERROR(
       runTokens(*engine, sequence, flags,
-                [&](const StepTimes &times) { profile.add(times); }));
+                [&](const PhaseRun &times) { profile.add(times); }));
   progress.clear();
   if (trace) {
     std::string text = profile.trace();

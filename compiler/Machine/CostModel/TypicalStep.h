@@ -3,8 +3,9 @@
 #ifndef MOE_COMPILER_MACHINE_COSTMODEL_TYPICALSTEP_H
 #define MOE_COMPILER_MACHINE_COSTMODEL_TYPICALSTEP_H
 
+#include "runtime/schema/PhaseKind.h"
+
 #include <cstdint>
-#include <string_view>
 
 namespace moec {
 
@@ -18,11 +19,11 @@ struct TypicalStep {
 /// over a conversation that fills it; a batch the same in every sequence.
 /// Prefill: the most tokens in the middle of a prompt that fills half of the
 /// context. Logits: one token.
-inline TypicalStep typicalStep(std::string_view phase, int64_t maxTokens,
+inline TypicalStep typicalStep(moert::PhaseKind phase, int64_t maxTokens,
                                int64_t context) {
-  if (phase == "logits")
+  if (phase == moert::PhaseKind::Logits)
     return {1, 0};
-  if (phase == "prefill" || phase == "streamed_prefill")
+  if (moert::isPrefill(phase))
     return {maxTokens, context / 4};
   return {maxTokens, context / 2};
 }

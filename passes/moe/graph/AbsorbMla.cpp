@@ -235,9 +235,9 @@ private:
 
   MlaForm requestedForm(PhaseAttr phase) {
     MlaForm special = MlaForm::Unset;
-    if (phase.getName() == kDecodeName || phase.getName() == kBatchName)
+    if (isDecode(phase.getKind()))
       special = decodeForm;
-    else if (phase.getName() == kPrefillName)
+    else if (phase.getKind() == PhaseKind::Prefill)
       special = prefillForm;
     return special == MlaForm::Unset ? MlaForm(mla) : special;
   }
@@ -265,7 +265,8 @@ private:
     auto decoded = formInDecode.find(labelOf(op));
     if (!isAuto) {
       reason = ("MLA form " + formName(wanted) + " as asked for.").str();
-    } else if (phase.getName() == kBatchName && decoded != formInDecode.end()) {
+    } else if (phase.getKind() == PhaseKind::Batch &&
+               decoded != formInDecode.end()) {
       chosen = decoded->second;
       reason = ("MLA form " + formName(chosen) + " as in decode.").str();
     } else {
@@ -273,7 +274,7 @@ private:
     }
     op.emitRemark() << labelOf(op) << " in " << phase.getName().getValue()
                     << ": " << reason;
-    if (phase.getName() == kDecodeName)
+    if (phase.getKind() == PhaseKind::Decode)
       formInDecode[labelOf(op)] = chosen;
     apply(attention, keyUp, chosen, reason);
     return success();

@@ -35,8 +35,7 @@ struct DeferExperts : moe::impl::DeferExpertsPassBase<DeferExperts> {
     SmallVector<SmallVector<ExpertLayer>> functions;
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (PhaseAttr phase = phaseOf(function);
-          phase &&
-          (phase.getName() == kDecodeName || phase.getName() == kBatchName))
+          phase && isDecode(phase.getKind()))
         functions.push_back(expertLayers(function));
     // All are checked before any is changed.
     for (ArrayRef<ExpertLayer> layers : functions)

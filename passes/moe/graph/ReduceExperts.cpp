@@ -1,5 +1,3 @@
-#include "passes/moe/graph/ReduceExperts.h"
-
 #include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
 
@@ -18,8 +16,6 @@ constexpr llvm::StringLiteral kExpertsUsed = "experts_used";
 
 struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
   using ReduceExpertsPassBase::ReduceExpertsPassBase;
-  ReduceExperts() = default;
-  explicit ReduceExperts(ArrayRef<int64_t> layers) : layers(layers) {}
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -57,7 +53,7 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
         return;
       appendReason(router, "Experts per token lowered from " +
                                Twine(router.getTopK()) + " to " + Twine(count) +
-                               (layers.empty() ? " on request."
+                               (layerExperts.empty() ? " on request."
                                                : " by the router profile."));
       router.setTopK(count);
       for (Value result : router.getResults()) {
@@ -72,7 +68,7 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
     if (!model || !model.contains(kExpertsUsed))
       return;
     auto before = model.getAs<IntegerAttr>(kExpertsUsed);
-    if (!layers.empty() && before)
+    if (!layerExperts.empty() && before)
       addNote(module, "layers use " + std::to_string(least) +
                           (least == most ? "" : " to " + std::to_string(most)) +
                           " of the " + std::to_string(before.getInt()) +
@@ -83,21 +79,14 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
   }
 
 private:
-  SmallVector<int64_t> layers; ///< Empty: `experts` in all of them.
-
   int64_t countOf(RouterOp router) const {
-    if (layers.empty())
+    if (layerExperts.empty())
       return experts;
     std::optional<int64_t> layer = layerOf(router);
-    return layer && *layer < int64_t(layers.size()) && layers[*layer] != 0
-               ? layers[*layer]
+    return layer && *layer < int64_t(layerExperts.size()) && layerExperts[*layer] != 0
+               ? layerExperts[*layer]
                : int64_t(router.getTopK());
   }
 };
 
 } // namespace
-
-std::unique_ptr<Pass>
-moe::createReduceLayerExpertsPass(ArrayRef<int64_t> layers) {
-  return std::make_unique<ReduceExperts>(layers);
-}

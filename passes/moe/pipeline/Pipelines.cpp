@@ -3,8 +3,6 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/moe/Passes.h"
-#include "passes/moe/graph/ReduceExperts.h"
-#include "passes/moe/placement/StreamExperts.h"
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -41,21 +39,27 @@ static void addPlacement(OpPassManager &manager,
       createSizeCachesPass(optionsFor<SizeCachesPassOptions>(options)));
   manager.addPass(
       createAbsorbMlaPass(optionsFor<AbsorbMlaPassOptions>(options)));
-  if (options.experts != 0)
-    manager.addPass(
-        createReduceExpertsPass(optionsFor<ReduceExpertsPassOptions>(options)));
-  else if (!options.layerExperts.empty())
-    manager.addPass(createReduceLayerExpertsPass(SmallVector<int64_t>(
-        options.layerExperts.begin(), options.layerExperts.end())));
+  auto reduce = optionsFor<ReduceExpertsPassOptions>(options);
+  if (!options.layerExperts.empty())
+    reduce.layerExperts =
+        ArrayRef(&*options.layerExperts.begin(), options.layerExperts.size());
+  if (options.experts != 0 || !options.layerExperts.empty())
+    manager.addPass(createReduceExpertsPass(reduce));
   if (!options.place.empty() || !options.tensorRules.empty() ||
       options.cpuMoeLayers != 0 || options.gpuLayers >= 0)
     manager.addPass(
         createApplyRulesPass(optionsFor<ApplyRulesPassOptions>(options)));
-  manager.addPass(createHoldAttentionPass());
+  manager.addPass(createKeepAttentionOnHostPass());
   manager.addPass(
       createChooseNodesPass(optionsFor<ChooseNodesPassOptions>(options)));
   manager.addPass(
       createPlaceDevicesPass(optionsFor<PlaceDevicesPassOptions>(options)));
+}
+
+OpPassManager moe::defaultPlacement() {
+  OpPassManager placement(ModuleOp::getOperationName());
+  addPlacement(placement, CompileOptions());
+  return placement;
 }
 
 /// Whether something that placement counts is decided by device: the form of
@@ -76,11 +80,11 @@ void moe::buildCompilePipeline(OpPassManager &manager,
   if (dependsOnDevices(options)) {
     OpPassManager trial(ModuleOp::getOperationName());
     addPlacement(trial, options);
-    manager.addPass(createForeseeDevicesPass(trial));
+    manager.addPass(createTryPlacementPass(trial));
   }
   addPlacement(manager, options);
-  manager.addPass(createStreamExpertsPass(
-      options.streamExperts, options.weights != WeightsMode::Reference));
+  manager.addPass(
+      createStreamExpertsPass(optionsFor<StreamExpertsPassOptions>(options)));
   // Placement is of whole layers' experts, the same in all phases.
   if (options.deferExperts != 0)
     manager.addPass(
@@ -94,7 +98,6 @@ void moe::buildCompilePipeline(OpPassManager &manager,
 
 void moe::registerPassesAndPipelines() {
   registerMoePasses();
-  registerStreamExpertsPass();
   PassPipelineRegistration<CompileOptions>(
       "moe-compile", "Model graph to placed graph with kernels",
       buildCompilePipeline);

@@ -79,11 +79,11 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
       llvm::cl::desc("Experts per token by layer; 0: as many as it uses")};
 };
 
-/// Notes on every attention, as its moe.device, where `placement`, passes from
-/// a graph with phases to one with devices, puts it in a copy of the module.
-std::unique_ptr<Pass> createForeseeDevicesPass(OpPassManager placement);
-/// Keeps on the host what that pass found faster there: attention.
-std::unique_ptr<Pass> createHoldAttentionPass();
+/// moe-try-placement with `placement`, the passes from a graph with phases to one
+/// with devices.
+std::unique_ptr<Pass> createTryPlacementPass(OpPassManager placement);
+/// Those passes with default options.
+OpPassManager defaultPlacement();
 
 /// Model graph to placed graph: every pass on the `moe` dialect, in order. The
 /// module needs moe.model, moe.files and moe.target.

@@ -20,7 +20,7 @@
 // memory ended: either would undo this.
 //
 // This is of one graph. Forms of attention and elements of caches are those of
-// the device that attention was foreseen on (moe-foresee-devices), so that
+// the device that attention was foreseen on (moe-try-placement), so that
 // where GPUs have room for the attention of some layers alone, more memory may
 // change the graph: of a hundred steps between random machines it slows one.
 // And with a profile experts are taken one GPU after the other, each by itself.

@@ -42,7 +42,7 @@ StepTimes::StepTimes(const PlacementProblem &problem,
     PhaseAttr phase = phaseOf(function);
     if (isOfOneToken(phase)) {
       addGraph(function, 1, mix.generated, mix.deferred);
-    } else if (phase.getName() == kPrefillName && mix.prompt > 0) {
+    } else if (phase.getKind() == PhaseKind::Prefill && mix.prompt > 0) {
       PromptSteps steps = promptSteps(mix.prompt, phase);
       addGraph(function, steps.tokens, steps.count, /*deferred=*/0);
     }

@@ -28,7 +28,7 @@ func.func @batch(%q: tensor<?x48xf32>, %a: tensor<?x40xf32>) -> tensor<?x40xf32>
 
 // Two tokens of each of two.
 // CHECK-LABEL: @two tokens=4 context=10
-func.func @two(%q: tensor<?x80xf32>, %a: tensor<?x40xf32>, %norm: tensor<32xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"some", min_tokens = 1, max_tokens = 8, context = 64, sequences = 2>} {
+func.func @two(%q: tensor<?x80xf32>, %a: tensor<?x40xf32>, %norm: tensor<32xf32>) -> tensor<?x64xf32> attributes {moe.phase = #moe.phase<"batch", min_tokens = 1, max_tokens = 8, context = 64, sequences = 2>} {
   %kv = moe.mla_latent %a, %norm {layer = 0, eps = 1.0e-6, rope = #moe.rope<dim = 8, base = 1.0e4>} : (tensor<?x40xf32>, tensor<32xf32>) -> !moe.kv<40>
   // 2 * (11 + 12) pairs, 2 * 12 rows.
   // CHECK: moe.latent_attention flops=13616 {{.*}} kv=1920

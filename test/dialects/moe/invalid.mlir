@@ -182,6 +182,11 @@ func.func private @phase() attributes {moe.phase = #moe.phase<"decode", min_toke
 
 // -----
 
+// expected-error @below {{expected the name of a phase, got "encode"}}
+func.func private @phase() attributes {moe.phase = #moe.phase<"encode", min_tokens = 1, max_tokens = 1, context = 16>}
+
+// -----
+
 // expected-error @below {{expected at least 1 sequence, got 0}}
 func.func private @phase() attributes {moe.phase = #moe.phase<"batch", min_tokens = 1, max_tokens = 1, context = 16, sequences = 0>}
 

@@ -1,12 +1,14 @@
-//===- ForeseeDevices.cpp - Where placement will put attention ------------===//
+//===- TryPlacement.cpp - Trial placements of attention -------------------===//
 //
 // Placement counts the weights, activations and cache of the form that an
-// attention has, and the form depends on its device. So placement runs on a
-// copy first, with forms for the target's first device; what it says of
-// attention is noted for moe-absorb-mla, and placement decides anew what the
-// forms leave. But where all attention on the host, in forms and with caches
-// for it, is predicted to be faster, the host is noted, and moe-hold-attention
-// keeps it there: who adds a GPU to a fast host must not lose by it.
+// attention has, and the form depends on the attention's device. The pass breaks
+// this circle with trial placements on copies of the module. The first has forms
+// for the target's first device; the devices that it gives to attention are noted
+// for moe-absorb-mla, and the real placement decides again with the forms that
+// follow. Another trial keeps all attention on the host, with forms and caches
+// for it: if that is predicted to be faster, the host is noted instead, and
+// moe-keep-attention-on-host holds attention there. So adding a GPU never makes a
+// plan slower.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,10 +17,16 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/moe/Passes.h"
 #include "passes/moe/Support.h"
 #include "passes/moe/pipeline/Pipelines.h"
 
 #include <limits>
+
+namespace mlir::moe {
+#define GEN_PASS_DEF_TRYPLACEMENTPASS
+#include "passes/moe/Passes.h.inc"
+} // namespace mlir::moe
 
 using namespace mlir;
 using namespace mlir::moe;
@@ -30,23 +38,17 @@ std::string keyOf(Operation *op) {
   return (function.getName() + "/" + labelOf(op)).str();
 }
 
-struct ForeseeDevices : PassWrapper<ForeseeDevices, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ForeseeDevices)
-
-  explicit ForeseeDevices(OpPassManager placement)
+struct TryPlacement : moe::impl::TryPlacementPassBase<TryPlacement> {
+  TryPlacement() : TryPlacement(defaultPlacement()) {}
+  explicit TryPlacement(OpPassManager placement)
       : placement(std::move(placement)) {}
-
-  StringRef getArgument() const override { return "moe-foresee-devices"; }
-  StringRef getDescription() const override {
-    return "notes where placement would put attention";
-  }
 
   void runOnOperation() override {
     SmallVector<Operation *> attentions = attentionsOf(getOperation());
     auto target = moec::targetOf(getOperation());
     if (attentions.empty() || failed(target) || target->devices.size() == 1)
       return;
-    // What is wrong is said of the module itself.
+    // The real placement reports what is wrong with the module.
     ScopedDiagnosticHandler quiet(&getContext(),
                                   [](Diagnostic &) { return success(); });
     Trial first = placed();
@@ -66,7 +68,7 @@ struct ForeseeDevices : PassWrapper<ForeseeDevices, OperationPass<ModuleOp>> {
     auto host = StringAttr::get(&getContext(), target->host().name);
     if (areAllOn(attentions, host))
       return;
-    Trial foreseen = placed();
+    Trial onGpu = placed();
     SmallVector<Attribute> noted;
     for (Operation *op : attentions) {
       noted.push_back(op->getAttr(kDeviceAttr));
@@ -75,7 +77,7 @@ struct ForeseeDevices : PassWrapper<ForeseeDevices, OperationPass<ModuleOp>> {
     getOperation()->setAttr(kAttentionOnHostAttr, UnitAttr::get(&getContext()));
     Trial onHost = placed();
     if (onHost.module && areAllOn(attentionsOf(*onHost.module), host) &&
-        onHost.seconds < foreseen.seconds)
+        onHost.seconds < onGpu.seconds)
       return;
     getOperation()->removeAttr(kAttentionOnHostAttr);
     for (auto [op, device] : llvm::zip_equal(attentions, noted))
@@ -121,38 +123,8 @@ private:
 
   OpPassManager placement;
 };
-
-struct HoldAttention : PassWrapper<HoldAttention, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(HoldAttention)
-
-  StringRef getArgument() const override { return "moe-hold-attention"; }
-  StringRef getDescription() const override {
-    return "attention on the host, where moe-foresee-devices found it faster";
-  }
-
-  void runOnOperation() override {
-    auto target = moec::targetOf(getOperation());
-    if (failed(target) || !getOperation()->hasAttr(kAttentionOnHostAttr))
-      return;
-    const std::string &host = target->host().name;
-    getOperation().walk([&](Operation *op) {
-      if ((!readsCache(op) && !isa<CacheOpInterface>(op)) ||
-          op->hasAttr(kDeviceAttr))
-        return;
-      op->setAttr(kDeviceAttr, StringAttr::get(&getContext(), host));
-      appendReason(op, "On " + host +
-                           ": with attention and caches there, as it has "
-                           "them, a request is predicted to be faster than "
-                           "with attention on a GPU.");
-    });
-  }
-};
 } // namespace
 
-std::unique_ptr<Pass> moe::createHoldAttentionPass() {
-  return std::make_unique<HoldAttention>();
-}
-
-std::unique_ptr<Pass> moe::createForeseeDevicesPass(OpPassManager placement) {
-  return std::make_unique<ForeseeDevices>(std::move(placement));
+std::unique_ptr<Pass> moe::createTryPlacementPass(OpPassManager placement) {
+  return std::make_unique<TryPlacement>(std::move(placement));
 }

@@ -1,1 +1,0 @@
-// What MlirHeaders.h, precompiled, is compiled for.

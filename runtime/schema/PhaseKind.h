@@ -1,0 +1,55 @@
+//===- PhaseKind.h - The phases that a plan may have ------------*- C++ -*-===//
+//
+// A phase is a program for one kind of step. Plans, the `moe` dialect and
+// printed tables name it by the strings below; code compares PhaseKind.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOE_RUNTIME_SCHEMA_PHASEKIND_H
+#define MOE_RUNTIME_SCHEMA_PHASEKIND_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace moert {
+
+enum class PhaseKind : uint8_t {
+  Decode,          ///< The next token, or the next few, of one sequence.
+  Prefill,         ///< Many tokens of one sequence's prompt.
+  Logits,          ///< Hidden rows of any tokens to logits.
+  Batch,           ///< The next token of each of several sequences.
+  StreamedPrefill, ///< As Prefill, with experts copied to a GPU in each step.
+};
+
+/// By kind.
+inline constexpr std::array<std::string_view, 5> kPhaseNames = {
+    "decode", "prefill", "logits", "batch", "streamed_prefill"};
+
+constexpr std::string_view nameOf(PhaseKind kind) {
+  return kPhaseNames[size_t(kind)];
+}
+
+/// Returns nothing for a name that no phase has.
+constexpr std::optional<PhaseKind> phaseKindOf(std::string_view name) {
+  for (size_t i = 0; i < kPhaseNames.size(); ++i)
+    if (kPhaseNames[i] == name)
+      return PhaseKind(i);
+  return std::nullopt;
+}
+
+/// Whether the phase's steps are of a prompt's tokens.
+constexpr bool isPrefill(PhaseKind kind) {
+  return kind == PhaseKind::Prefill || kind == PhaseKind::StreamedPrefill;
+}
+
+/// Whether the phase's steps extend sequences by one token each, or a few.
+constexpr bool isDecode(PhaseKind kind) {
+  return kind == PhaseKind::Decode || kind == PhaseKind::Batch;
+}
+
+} // namespace moert
+
+#endif // MOE_RUNTIME_SCHEMA_PHASEKIND_H
