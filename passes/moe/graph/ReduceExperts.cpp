@@ -51,10 +51,11 @@ struct ReduceExperts : moe::impl::ReduceExpertsPassBase<ReduceExperts> {
       most = std::max(most, count);
       if (router.getTopK() == uint64_t(count))
         return;
-      appendReason(router, "Experts per token lowered from " +
-                               Twine(router.getTopK()) + " to " + Twine(count) +
-                               (layerExperts.empty() ? " on request."
-                                               : " by the router profile."));
+      appendReason(router,
+                   "Experts per token lowered from " + Twine(router.getTopK()) +
+                       " to " + Twine(count) +
+                       (layerExperts.empty() ? " on request."
+                                             : " by the router profile."));
       router.setTopK(count);
       for (Value result : router.getResults()) {
         auto type = cast<RankedTensorType>(result.getType());
@@ -83,7 +84,8 @@ private:
     if (layerExperts.empty())
       return experts;
     std::optional<int64_t> layer = layerOf(router);
-    return layer && *layer < int64_t(layerExperts.size()) && layerExperts[*layer] != 0
+    return layer && *layer < int64_t(layerExperts.size()) &&
+                   layerExperts[*layer] != 0
                ? layerExperts[*layer]
                : int64_t(router.getTopK());
   }

@@ -79,8 +79,8 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
       llvm::cl::desc("Experts per token by layer; 0: as many as it uses")};
 };
 
-/// moe-try-placement with `placement`, the passes from a graph with phases to one
-/// with devices.
+/// moe-try-placement with `placement`, the passes from a graph with phases to
+/// one with devices.
 std::unique_ptr<Pass> createTryPlacementPass(OpPassManager placement);
 /// Those passes with default options.
 OpPassManager defaultPlacement();

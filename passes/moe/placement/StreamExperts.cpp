@@ -111,10 +111,11 @@ private:
       c.op->removeAttr(kReasonAttr);
       c.op->removeAttr(kRejectedAttr);
       seconds.rejectDevice(c.op, *c.host, *c.gpu,
-                           streamExperts > 0 ? "they are to be streamed from " +
-                                          std::to_string(from) + " tokens on"
-                                    : "from " + tokens(computed) +
-                                          " on the link is faster");
+                           streamExperts > 0
+                               ? "they are to be streamed from " +
+                                     std::to_string(from) + " tokens on"
+                               : "from " + tokens(computed) +
+                                     " on the link is faster");
       appendReason(c.op, "On " + c.gpu->name + ", which brings them from " +
                              c.host->name + "'s memory, as steps have " +
                              tokens(from) + " or more.");
