@@ -27,7 +27,7 @@ INCLUDES = ["/usr/lib/llvm-19/include"]
 
 def tablegen():
     """The program, and where it finds mlir/Pass/PassBase.td."""
-    program = shutil.which("llvm-tblgen") or "/usr/lib/llvm-19/bin/llvm-tblgen"
+    program = next(filter(None, map(shutil.which, ["llvm-tblgen-19", "/usr/lib/llvm-19/bin/llvm-tblgen", "llvm-tblgen"])))
     beside = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(program))), "include")
     return [program] + [f"-I{folder}" for folder in [beside, *INCLUDES, ROOT] if os.path.isdir(folder)]
 
@@ -41,7 +41,7 @@ def definitions():
         for name in records["!instanceof"].get("Pass", []):
             record = records[name]
             # A file that another one includes has its passes itself.
-            if not record["!locs"] or record["!locs"][0].split(":")[0] != os.path.basename(path):
+            if not any(place.split(":")[0] == os.path.basename(path) for place in record["!locs"]):
                 continue
             options = [records[option["def"]] for option in record["options"]]
             found[record["argument"]] = {"record": record, "options": options, "path": os.path.relpath(path, HERE)}

@@ -40,7 +40,7 @@ def blocks_of(text):
             else:
                 block.lines.append(line)
         elif re.match(r"`{3,}", line):
-            fence, block = re.match(r"`{3,}", line).group(), Block(number, marker)
+            fence, block = re.match(r"`{3,}", line).group(), Block(number + 1, marker)
             blocks.append(block)
             marker = ""
         elif line.startswith("    ") and (block or before == ""):
@@ -71,7 +71,7 @@ def steps_of(block):
             steps.append((line[2:], []))
         elif steps:
             steps[-1][1].append(line)
-    return [(command, "\n".join(lines).rstrip("\n").split("\n")) for command, lines in steps]
+    return [(command, "\n".join(lines).rstrip("\n").splitlines()) for command, lines in steps]
 
 
 def pattern_of(shown, numbers_vary):
@@ -98,10 +98,11 @@ class Page:
             self.blocks = blocks_of(file.read())
 
     def fail(self, block, text):
-        self.failures.append(f"{self.page}:{block.line}: {text}")
+        shown = text if len(text) < 4000 else text[:2000] + "\n...\n" + text[-2000:]
+        self.failures.append(f"{self.page}:{block.line}: {shown}")
 
     def check(self, block):
-        kind, _, how = block.marker.partition(": ")
+        kind, _, how = (part.strip() for part in block.marker.partition(":"))
         if kind == "not checked":
             if not how:
                 self.fail(block, "says no reason for <!-- not checked: REASON -->")
@@ -116,7 +117,7 @@ class Page:
         for command, shown in steps:
             self.ran += 1
             # What errors and notes say is shown where it comes.
-            result = tools.run(f"({command}) 2>&1", self.folder)
+            result = tools.run(f"({command}\n) 2>&1", self.folder)
             if result.code != 0:
                 self.fail(block, str(result))
             elif how != "output varies" and not re.fullmatch(pattern_of(shown, how == "numbers vary"), result.out):
