@@ -54,7 +54,7 @@ def blocks_of(text):
                 block.lines.append("")
         else:
             block = None
-            comment = re.fullmatch(r"<!-- (.*) -->", line)
+            comment = re.fullmatch(r" *<!-- (.*) -->", line)
             marker = comment.group(1) if comment else ""
         before = line
     for block in blocks:
