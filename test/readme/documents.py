@@ -6,8 +6,9 @@ PATH, which commands and options there are.
   * README.md has at most 150 lines, no page a line of more than 160 characters,
     and no picture more than 200 KB.
   * Links lead to files, folders and headings that exist.
-  * What is written in backticks with a slash is a file or a folder, and so is
-    each path of the project in a block of code.
+  * What is written in backticks with a slash is a file or a folder, what is
+    written as the name of a source is one, and so is each path of the project in
+    a block of code.
   * Blocks of code are run: a test in test/readme names the page.
   * Commands and options in backticks exist, and tools/README.md has every command.
 """
@@ -24,12 +25,14 @@ README_LINES, LINE, PICTURE = 150, 160, 200 * 1000
 LEFT_OUT = re.compile(r"(\.|build).*|__pycache__")
 
 
-def pages_of(source):
+def files_of(source):
+    """By their names alone, all files and where they are."""
+    found = {}
     for folder, folders, files in os.walk(source):
         folders[:] = sorted(name for name in folders if not LEFT_OUT.match(name))
         for name in sorted(files):
-            if name.endswith(".md"):
-                yield os.path.relpath(os.path.join(folder, name), source)
+            found.setdefault(name, []).append(os.path.relpath(os.path.join(folder, name), source))
+    return found
 
 
 def anchors_of(text):
@@ -51,7 +54,8 @@ class Documents:
     def __init__(self, source):
         self.source, self.failures = source, []
         self.texts = {}
-        for page in pages_of(source):
+        self.names = files_of(source)
+        for page in sorted(page for name, places in self.names.items() if name.endswith(".md") for page in places):
             with open(os.path.join(source, page)) as file:
                 self.texts[page] = file.read()
         self.top = {name for name in os.listdir(source) if not LEFT_OUT.match(name)}
@@ -91,6 +95,8 @@ class Documents:
         here = os.path.dirname(page)
         for number, line in prose_of(text):
             for span in re.findall(r"`([^`]+)`", line):
+                if re.fullmatch(r"[\w-]+\.(cpp|cu|cuh|def|fbs|h|py|td)", span) and span not in self.names and "NAME" not in span:
+                    self.fail(page, number, f"names `{span}`, and no file is called so")
                 if not re.fullmatch(r"[\w.+*-]+(/[\w.+*-]*)+", span) or "*" in span or span.startswith(("build/", "build-")):
                     continue
                 # NAME stands for what the reader adds; its folder is there.
