@@ -94,6 +94,8 @@ class Documents:
         """In backticks; a path is meant from the project's root or from the page's folder."""
         here = os.path.dirname(page)
         for number, line in prose_of(text):
+            if line.count("`") % 2 and not line.startswith("```"):
+                self.fail(page, number, "has a backtick without its pair: what is in backticks stands on one line")
             for span in re.findall(r"`([^`]+)`", line):
                 if re.fullmatch(r"[\w-]+\.(cpp|cu|cuh|def|fbs|h|py|td)", span) and span not in self.names and "NAME" not in span:
                     self.fail(page, number, f"names `{span}`, and no file is called so")
