@@ -9,6 +9,7 @@ PATH, which commands and options there are.
   * What is written in backticks with a slash is a file or a folder, what is
     written as the name of a source is one, and so is each path of the project in
     a block of code.
+  * The README of a folder names every folder in it.
   * Blocks of code are run: a test in test/readme names the page.
   * Commands and options in backticks exist, and tools/README.md has every command.
 """
@@ -112,6 +113,15 @@ class Documents:
                     if word.split("/")[0] in self.top and not self.exists(word) and not self.exists(word.rstrip(".")):
                         self.fail(page, block.line + offset, f"names {word}, which does not exist")
 
+    def check_folders(self, page, text):
+        """The README of a folder names the folders in it."""
+        here = os.path.join(self.source, os.path.dirname(page))
+        if os.path.basename(page) != "README.md":
+            return
+        for name in sorted(os.listdir(here)):
+            if os.path.isdir(os.path.join(here, name)) and not LEFT_OUT.match(name) and not re.search(rf"\b{re.escape(name)}\b", text):
+                self.fail(page, 1, f"does not name the folder {os.path.join(os.path.dirname(page), name)}")
+
     def check_run(self):
         """Every page with code has a test that runs it."""
         folder = os.path.join(self.source, "test", "readme")
@@ -181,6 +191,7 @@ def main():
             documents.check_sizes(page, text)
             documents.check_links(page, text)
             documents.check_paths(page, text)
+            documents.check_folders(page, text)
         documents.check_run()
     print("\n".join(documents.failures) or f"{len(documents.texts)} pages")
     return bool(documents.failures)

@@ -3,7 +3,7 @@ import os
 import sys
 
 project = os.path.join(sys.argv[1], "project")
-os.makedirs(os.path.join(project, "tools"))
+os.makedirs(os.path.join(project, "tools/new"))
 os.makedirs(os.path.join(project, "test/readme"))
 
 
@@ -12,10 +12,10 @@ def write(name, lines):
         file.write("\n".join(lines) + "\n")
 
 
-write("README.md", ["# A project"] + ["text"] * 150)
+write("README.md", ["# A project, tools and test"] + ["text"] * 150)
 write("tools/picture.png", ["x" * 200 * 1000])
 write("tools/README.md", [
-    "# Tools", "", "x" * 161, "[good](../README.md#a-project) `tools/README.md` `README.md` `a/b c` [self](#tools)",
+    "# Tools", "", "x" * 161, "[good](../README.md#a-project-tools-and-test) `tools/README.md` `README.md` `a/b c` [self](#tools)",
     "[bad](nowhere.md)", "[bad](../README.md#no-such-heading)", "![bad](picture.png)", "`tools/gone.py`", "`gone/NAME.py`", "`Gone.h` `NAME.h`", "",
     "    tools/gone.sh tools/README.md", "", "`moec plan --no-such-option --ctx 1` `moert walk` `--no-such-option`", "`half"])
 write("blocks.md", [
