@@ -99,7 +99,7 @@ class Browser:
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={
                 "ArrowRight": 39, "ArrowLeft": 37, "Home": 36, "End": 35, "Enter": 13}[key], **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}))
 
-    def screenshot(self, path, whole=True):
-        image = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    def screenshot(self, path, whole=True, **clip):
+        image = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **clip)
         with open(path, "wb") as file:
             file.write(base64.b64decode(image["data"]))

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """moert chat as a person types it, in a terminal.
 
-  chat_terminal.py --bin FOLDER --model MODEL.gguf --work DIR
+  chat_terminal.py --bin FOLDER --model MODEL.gguf --work DIR [--fetched MODEL.gguf]
+
+With --fetched only README's conversation with that model is had.
 """
 import argparse
 import json
@@ -306,17 +308,18 @@ def check_template(checks):
     assert shown.rstrip("\n") == chat_model.TEMPLATE, shown
 
 
-def check_readme(checks, source):
-    """README's conversations can be had; models answer otherwise on other machines, but for the one that cannot."""
-    with open(os.path.join(source, "README.md")) as file:
-        blocks = re.findall(r"<!-- not checked: typed by test/tools/chat_terminal.py(, word for word)? -->\n\n"
+def check_pages(checks, page, how):
+    """A page's conversations can be had; models answer otherwise on other machines, but for the one that cannot."""
+    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(source, page)) as file:
+        blocks = re.findall(r"<!-- not checked: typed by test/tools/chat_terminal.py(, [\w ]+)? -->\n\n"
                             r"((?:    .*\n|\n)+)", file.read())
-    assert {exact for exact, _ in blocks} == {"", ", word for word"}
+    assert {kind for kind, _ in blocks} == how, (page, blocks)
     os.makedirs(os.path.join(checks.work, "build"))
     os.symlink(checks.bin, os.path.join(checks.work, "build/bin"))
     for folder in ("models", "test"):
         os.symlink(os.path.join(source, folder), os.path.join(checks.work, folder))
-    for exact, block in blocks:
+    for kind, block in blocks:
         lines = [line[4:] for line in block.splitlines()]
         *before, command = [line[2:] for line in lines if line.startswith("$ ")]
         for each in before:
@@ -328,7 +331,7 @@ def check_readme(checks, source):
         for line, answer in turns:
             shown = chat.say(line)
             assert "error:" not in shown and (line.startswith("/") or len(shown) > len(line) + 10), shown
-            if exact:
+            if kind == ", word for word":
                 shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", shown)
                 assert shown.endswith(line + "\n" + answer.rstrip("\n") + ("\n> " if answer.strip() else "> ")), (answer, shown)
         assert len(turns) >= 2 and chat.end() == 0, block
@@ -338,9 +341,16 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("--bin", "--model", "--work"):
         p.add_argument(name, required=True)
-    checks = Checks(p.parse_args())
+    p.add_argument("--fetched")
+    arguments = p.parse_args()
+    checks = Checks(arguments)
     shutil.rmtree(checks.work, ignore_errors=True)
     os.makedirs(checks.work)
+    if arguments.fetched:
+        checks.compile("smollm2.fb", model=os.path.abspath(arguments.fetched))
+        check_pages(checks, "README.md", {", nightly"})
+        print("ok")
+        return
     fast = checks.compile("plan.fb")
     target = json.loads(subprocess.run([os.path.join(checks.bin, "moec"), "targets", "native", "--json"],
                                        check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
@@ -353,7 +363,7 @@ def main():
     check_reasoning(checks, fast)
     check_template(checks)
     check_interrupts(checks, slow)
-    check_readme(checks, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    check_pages(checks, "tools/README.md", {"", ", word for word"})
     print("ok")
 
 

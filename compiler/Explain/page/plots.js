@@ -128,7 +128,8 @@ function drawTimeline(into, phase, title, colorOf) {
     lanes.push((from, size) => {
       begin = from;
       width = size;
-      seen = own.filter((span) => span[3] + span[4] >= from && span[3] <= from + size);
+      // Without what only touches the ends: the layer before and the next one.
+      seen = own.filter((span) => span[3] + Math.max(span[4], 1) > from && span[3] < from + size);
       const paths = new Map();
       for (const [row, , , start, length] of seen) {
         const x = (1000 * (start - begin) / width).toFixed(2), w = Math.max(1000 * length / width, 0.6).toFixed(2);

@@ -20,7 +20,7 @@ StringRef nameOf(moek::KvType type) {
   return {name.data(), name.size()};
 }
 
-/// README has what was measured, and on which models.
+/// compiler/README.md has what was measured, and on which models.
 constexpr StringLiteral kDefaultReason =
     "KV cache in f16: q8_0 (--kv-type q8_0) takes about half the memory, and "
     "the logits of plans with it were 1.4 to 2 times as far from the "
