@@ -1,6 +1,4 @@
-// clang-format off
-//===- CudaStep.h - A step's parameters as GPU kernels read them -*- C++ -*-===//
-// clang-format on
+//===- CudaStep.h - Step parameters for GPU kernels -------------*- C++ -*-===//
 //
 // moek::cuda::Step (kernels/cuda/Abi.h) and, after it, the pages of its
 // sequences, in one block of device memory at a fixed address:
