@@ -13,20 +13,17 @@
 // in one block of memory, the board, whose address a GPU can be given:
 //
 //   queue of a CPU       arrive() and wait() use a counter and a futex;
-//   arrive()
-//                        also sets the flag
-//   queue of a GPU       a graph node, or the last block of a launch, writes 1
-//   to
-//                        the flag; a graph node, or a launch of one block,
+//                        arrive() also sets the flag
+//   queue of a GPU       a graph node, or the last block of a launch, sets the
+//                        flag to 1; a graph node, or a launch of one block,
 //                        waits until the flag is not 0
 //   CPU waits for a GPU  no thread advances the counter: wait() polls the flag,
 //                        first by spinning, then between short sleeps
 //   between steps        the host sets all flags to 0, so the graph may contain
 //                        constants only
 //   abandoned step       all flags are set, and the board says that the step
-//   has
-//                        no tokens: a GPU reads this after its wait and finds
-//                        nothing to do in the rest of the graph
+//                        has no tokens: a GPU reads this after its wait and
+//                        finds nothing to do in the rest of the graph
 //
 //===----------------------------------------------------------------------===//
 
