@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""moert chat as a person types it, in a terminal.
+"""Tests moert chat in a terminal, with typed input.
 
   chat_terminal.py --bin FOLDER --model MODEL.gguf --work DIR
 """
@@ -21,19 +21,19 @@ CTRL_C, CTRL_D, UP, LEFT, BACKSPACE = "\x03", "\x04", "\x1b[A", "\x1b[D", "\x7f"
 
 
 def paste(text):
-    """As a terminal sends it that was asked to mark pastes."""
+    """Returns text as sent by a terminal that marks pastes."""
     return f"\x1b[200~{text}\x1b[201~"
 
 
 class Terminal:
-    """A command on a terminal of its own."""
+    """A command that runs in a terminal of its own."""
 
     def __init__(self, command, folder, environment):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
             os.execvpe(command[0], command, environment)
-        # What came, and that without what marks pastes.
+        # The output, and the output without the marks of pastes.
         self.raw, self.shown, self.told = "", "", 0
 
     def type(self, keys):
@@ -41,7 +41,7 @@ class Terminal:
         os.write(self.fd, keys.encode())
 
     def read(self, seconds):
-        """Takes what comes within that time; False where there will be no more."""
+        """Reads output for the given time; returns False at its end."""
         if not select.select([self.fd], [], [], seconds)[0]:
             return True
         try:
@@ -53,7 +53,7 @@ class Terminal:
         return bool(data)
 
     def wait(self, pattern, seconds=60):
-        """What was shown since the last type(), once it has `pattern`."""
+        """Waits until the output since the last type() contains `pattern`, and returns it."""
         end = time.monotonic() + seconds
         while not re.search(pattern, self.shown[self.told:]):
             if time.monotonic() > end or not self.read(0.5):
@@ -61,7 +61,7 @@ class Terminal:
         return self.shown[self.told:]
 
     def wait_for_prompt(self):
-        """A prompt at a line's start and nothing behind it for a while."""
+        """Waits for a prompt at the start of a line, followed by no output for a while."""
         self.wait(r"(^|[\r\n])[^\r\n]*> $")
         before = None
         while before != len(self.shown):
@@ -70,12 +70,12 @@ class Terminal:
         return self.shown[self.told:]
 
     def say(self, text):
-        """A line and what comes of it."""
+        """Types a line and returns the output."""
         self.type(text + "\r")
         return self.wait_for_prompt()
 
     def end(self, keys=CTRL_D):
-        """The exit code, negative for a signal."""
+        """Ends the command and returns its exit code, negative for a signal."""
         self.type(keys)
         while self.read(60):
             pass
@@ -107,7 +107,7 @@ class Checks:
         return chat
 
     def messages(self, chat):
-        """The conversation as the chat has it."""
+        """Returns the conversation as saved by the chat."""
         chat.say("/save saved.json")
         with open(os.path.join(self.work, "saved.json")) as file:
             return json.load(file)["messages"]
@@ -127,16 +127,16 @@ def check_editing(checks, plan):
     chat.say("In the beginning God created")
     first = checks.messages(chat)
     assert [m["role"] for m in first] == ["user", "assistant"] and first[1]["content"], first
-    # What a person mends before Enter.
+    # Line editing before Enter.
     chat.say("the earht" + BACKSPACE * 2 + "th" + LEFT * 5 + "good ")
     assert checks.last_said(chat) == "the good earth", checks.last_said(chat)
     chat.say("été" + LEFT * 2 + BACKSPACE + "É")
     assert checks.last_said(chat) == "Été", checks.last_said(chat)
-    # History, with what was said and commanded before.
+    # The history contains messages and commands.
     chat.say("and God said")
     chat.say(UP + " unto him")
     assert checks.last_said(chat) == "and God said unto him", checks.last_said(chat)
-    # Lines that are pasted are one message, with what is typed before and after.
+    # Pasted lines are one message, together with text typed before and after.
     assert "\x1b[?2004h" in chat.raw, "pastes are not marked"
     chat.say(paste("one\rtwo\rthree"))
     assert checks.last_said(chat) == "one\ntwo\nthree", checks.last_said(chat)
@@ -150,14 +150,14 @@ def check_editing(checks, plan):
     chat.say("/reset")
     chat.say(paste(long))
     assert checks.last_said(chat) == long.replace("\r", "\n"), checks.last_said(chat)
-    # Lines that are typed are messages and commands, however fast.
+    # Typed lines are separate messages and commands, however fast they are typed.
     chat.say("/reset")
     chat.type("/stats\rone\r/stats\rtwo\r")
     chat.wait(r"(?s)(context:.*){2}two")
     chat.wait_for_prompt()
     said = [message["content"] for message in checks.messages(chat) if message["role"] == "user"]
     assert said == ["one", "two"], said
-    # Lines typed slowly, joined by a person.
+    # Lines joined by backslashes are one message.
     chat.say("/reset")
     chat.type("first\\\r")
     chat.wait(r"\| $")
@@ -171,7 +171,7 @@ def check_editing(checks, plan):
     chat.wait(r"\| $")
     chat.say('"""')
     assert checks.last_said(chat) == "in a\nblock", checks.last_said(chat)
-    # Ctrl-C drops the line, not the program.
+    # Ctrl-C discards the line and does not end the program.
     chat.type("never said" + CTRL_C)
     chat.wait("Ctrl-D or /exit ends")
     chat.wait_for_prompt()
@@ -184,7 +184,7 @@ def check_editing(checks, plan):
     assert "no command" in chat.say("/nosuch")
     assert "were known" in chat.say("/stats")
     assert chat.end() == 0
-    # Other ways to end, other terminals.
+    # Other ways to end, and other terminals.
     assert checks.chat(plan, "-n", "4").end("/exit\r") == 0
     for term in ("dumb", "nosuchterminal"):
         chat = checks.chat(plan, "-n", "4", TERM=term)
@@ -198,15 +198,15 @@ def check_editing(checks, plan):
 
 
 def check_turns(checks, plan):
-    """What was evaluated before is not again, though the model's own words are cut otherwise than text."""
+    """Checks that known text is not evaluated again, even if the model's tokens split it differently than the tokenizer."""
     chat = checks.chat(plan, "-n", "16", "--temp", "3", "--seed", "5")
     chat.say("In the beginning")
     chat.say("and then")
-    # The last token of the answer, a line's end and two words.
+    # The last token of the answer, a line end and two words.
     new = 1 + len(checks.tokens(plan, "\nand then"))
     stats = chat.say("/stats")
     assert re.search(rf" {new} new tokens .* (\d\d+) were known", stats), (new, stats)
-    # What begins anew has all of the context.
+    # After /reset, the whole context is available.
     chat.say("/reset")
     stats = chat.say("/stats")
     assert re.search(r"context: +0 of \d+ tokens", stats), stats
@@ -214,7 +214,7 @@ def check_turns(checks, plan):
 
 
 def check_interrupts(checks, plan):
-    """With kernels so slow that a person can stop an answer."""
+    """Uses kernels so slow that an answer can be interrupted."""
     chat = checks.chat(plan)
     for _ in range(3):
         chat.type("In the beginning God created the heaven\r")
@@ -225,7 +225,7 @@ def check_interrupts(checks, plan):
     messages = checks.messages(chat)
     assert len(messages) == 6 and all(m["content"] for m in messages), messages
     assert chat.end() == 0
-    # Ctrl-C while a prompt is evaluated takes the message back.
+    # Ctrl-C while a prompt is evaluated removes the message.
     long = "And it came to pass " * 80
     chat = checks.chat(plan)
     chat.type(long + "\r")
@@ -235,7 +235,7 @@ def check_interrupts(checks, plan):
     assert "taken back" in shown, shown
     assert checks.messages(chat) == []
     assert chat.end() == 0
-    # So it does where the message was there before the chat.
+    # The same holds for a message that was there before the chat.
     with open(os.path.join(checks.work, "waiting.json"), "w") as file:
         json.dump([{"role": "user", "content": long}], file)
     chat = Terminal([checks.moert, "chat", plan, "--messages", "waiting.json"], checks.work, checks.environment)
@@ -245,7 +245,7 @@ def check_interrupts(checks, plan):
     shown = chat.wait_for_prompt()
     assert "taken back" in shown, shown
     assert chat.end() == 0
-    # What is typed during an answer waits for its end, line by line.
+    # Lines typed during an answer wait for its end, one by one.
     chat = checks.chat(plan, "-n", "30")
     chat.type("In the beginning God created the heaven\r")
     chat.wait(r"created the heaven\r\n.*\w")
@@ -273,14 +273,14 @@ def check_reasoning(checks, plan):
 
 
 def check_template(checks):
-    """A model with a template of its own, with turns that end and with reasoning."""
+    """Tests a model with a template of its own, with ends of turns and with reasoning."""
     plan = checks.compile("template.fb", model=checks.make_chat_model("template.gguf"))
     thought, answer = "".join(chat_model.THOUGHT), "".join(chat_model.ANSWER)
     dim = re.escape(f"\x1b[2m{thought}") + r"\s*" + re.escape("\x1b[22m")
     chat = checks.chat(plan)
     assert "no chat template" not in chat.shown, chat.shown
     shown = chat.say("What do you know?")
-    # Without the marks of reasoning and of the turn's end.
+    # The marks of reasoning and of the end of turn are not shown.
     assert re.search(dim + r"\s*" + re.escape(answer) + r"\s*\n> $", shown) and "<" not in shown, shown
     said = {"role": "assistant", "content": answer, "reasoning_content": thought, "thinking": thought}
     assert checks.messages(chat) == [{"role": "user", "content": "What do you know?"}, said], checks.messages(chat)
@@ -288,7 +288,7 @@ def check_template(checks):
     shown = chat.say("And what else?")
     assert re.search(r"else\?\s*" + re.escape(answer) + r"\s*\n> $", shown) and thought not in shown, shown
     assert checks.messages(chat)[-1] == {"role": "assistant", "content": answer}
-    # What the model said stays as it said it; what is new begins with the end of its turn.
+    # The model's words are kept as it generated them; the new text begins with the end of its turn.
     new = "<|im_end|>\n<|im_start|>user\nIs that all?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
     chat.say("Is that all?")
     stats = chat.say("/stats")
@@ -307,7 +307,7 @@ def check_template(checks):
 
 
 def check_readme(checks, source):
-    """README's conversations can be had; models answer otherwise on other machines, but for the one that cannot."""
+    """Checks README's conversations. Answers differ between machines, except those of the model made for this."""
     with open(os.path.join(source, "README.md")) as file:
         blocks = re.findall(r"<!-- not checked: typed by test/tools/chat_terminal.py(, word for word)? -->\n\n"
                             r"((?:    .*\n|\n)+)", file.read())
