@@ -29,8 +29,8 @@ private:
   struct Identity {
     dev_t device;
     ino_t inode;
-    std::string name; ///< Name in the folder that has this inode; "" if the
-                      ///< inode is the file.
+    /// Name in the folder that has this inode; "" if the inode is the file.
+    std::string name;
 
     bool operator==(const Identity &) const = default;
   };

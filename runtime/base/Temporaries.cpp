@@ -61,8 +61,8 @@ void removeIfStale(int folder, const char *name) {
 } // namespace
 
 std::string temporaryName(const std::string &name) {
-  std::random_device
-      random; // Uses getrandom or similar, so names of processes differ.
+  // Uses getrandom or similar, so names of processes differ.
+  std::random_device random;
   uint64_t digits = uint64_t(random()) << 32 | random();
   return fmt::format("{}{:016x}{}", prefixOf(name), digits, kSuffix);
 }

@@ -99,8 +99,8 @@ int countMemoryNodes(const std::string &root) {
 
 std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers) {
   struct Node {
-    std::vector<int>
-        cpus; ///< One CPU of each core, then the hyper-thread siblings.
+    /// One CPU of each core, then the hyper-thread siblings.
+    std::vector<int> cpus;
     size_t cores = 0, taken = 0;
   };
   std::map<int, Node> nodes;

@@ -82,8 +82,8 @@ private:
     int32_t previous = kNone;
     std::vector<int32_t> next;   ///< Published pages that follow this one.
     std::vector<int32_t> tokens; ///< Tokens of a published page.
-    std::list<int32_t>::iterator
-        idle; ///< Position in idle_ if nobody holds the page.
+    /// Position in idle_ if nobody holds the page.
+    std::list<int32_t>::iterator idle;
   };
   Page &at(int32_t page) { return pages_[size_t(page)]; }
   const Page &at(int32_t page) const { return pages_[size_t(page)]; }
@@ -92,8 +92,8 @@ private:
 
   std::vector<Page> pages_;
   std::vector<int32_t> free_; ///< Pages that are neither held nor published.
-  std::list<int32_t>
-      idle_; ///< Published pages that nobody holds, oldest first.
+  /// Published pages that nobody holds, oldest first.
+  std::list<int32_t> idle_;
   /// Published pages by hash of the preceding page and their tokens.
   std::unordered_multimap<uint64_t, int32_t> index_;
 };

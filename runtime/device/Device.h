@@ -38,8 +38,8 @@ struct DeviceRegion {
   enum class Memory : uint8_t {
     Arena,
     Kv,
-    Worker, ///< Memory of the first worker, for buffers of which each worker
-            ///< has a copy.
+    /// Memory of the first worker, for buffers of which each worker has a copy.
+    Worker,
   };
   Memory memory = Memory::Arena;
   uint64_t offset = 0, bytes = 0;
@@ -49,8 +49,8 @@ struct DeviceRegion {
 
 /// Seconds that one worker spent in one instruction.
 struct InstructionTime {
-  double wait =
-      0; ///< Waiting at the barrier and for events before the instruction.
+  /// Waiting at the barrier and for events before the instruction.
+  double wait = 0;
   double run = 0; ///< Doing its share of the work.
 };
 

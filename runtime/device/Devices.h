@@ -86,8 +86,8 @@ private:
   /// here, so wait() is called on it first.
   std::vector<Device *> order_;
   std::vector<RunnablePhase> phases_;
-  std::vector<std::unique_ptr<StepEvents>>
-      events_; ///< One entry per phase; null if it has no events.
+  /// One entry per phase; null if it has no events.
+  std::vector<std::unique_ptr<StepEvents>> events_;
 };
 
 } // namespace moert

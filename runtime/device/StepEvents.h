@@ -101,8 +101,8 @@ private:
   /// Each signal has cache lines of its own.
   struct alignas(kLine) Signal {
     std::atomic<int32_t> arrived = 0;
-    std::atomic<uint32_t> last =
-        0;      ///< The last step in which it was signalled.
+    /// The last step in which it was signalled.
+    std::atomic<uint32_t> last = 0;
     Event step; ///< Advances once per step.
   };
 

@@ -261,8 +261,8 @@ private:
   int64_t hiddenSize_ = 0;
   int32_t vocab_ = 0, context_ = 0;
   StepObserver observer_;
-  std::vector<InstructionTime>
-      times_; ///< Times of the running step, if it is observed.
+  /// Times of the running step, if it is observed.
+  std::vector<InstructionTime> times_;
 };
 
 } // namespace moert

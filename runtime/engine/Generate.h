@@ -12,11 +12,11 @@ namespace moert {
 struct GenerateOptions {
   int32_t maxTokens = -1; ///< Limit on generated tokens; -1: no limit.
   SamplerParams sampler;
-  std::vector<std::string>
-      stops;              ///< Text that ends generation and is not shown.
+  /// Text that ends generation and is not shown.
+  std::vector<std::string> stops;
   bool ignoreEos = false; ///< Continue after an end-of-generation token.
-  bool showControl =
-      false; ///< Include the names of control tokens in the text.
+  /// Include the names of control tokens in the text.
+  bool showControl = false;
 };
 
 enum class StopReason { Length, EndOfText, StopString, ContextFull, Cancelled };

@@ -31,8 +31,8 @@ struct RungWish {
 struct RungNeed {
   int64_t context = 0;
   uint64_t host = 0;
-  std::vector<uint64_t>
-      gpus; ///< In the plan's order, which is that of the driver.
+  /// In the plan's order, which is that of the driver.
+  std::vector<uint64_t> gpus;
 };
 
 struct FreeMemory {
@@ -42,8 +42,8 @@ struct FreeMemory {
 
 struct RungChoice {
   uint32_t number = 0; ///< From 1.
-  bool fits =
-      false; ///< Not determined for a rung that the user chose by number.
+  /// Not determined for a rung that the user chose by number.
+  bool fits = false;
   /// One line for users: the rung, and why no larger one (or, where a context
   /// was requested, no smaller one) was chosen.
   std::string why;

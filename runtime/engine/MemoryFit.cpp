@@ -20,8 +20,8 @@ struct Piece {
 /// Returns the weights that a decoded token reads from the host's memory, one
 /// piece per instruction.
 std::vector<Piece> piecesOfAToken(const Plan &plan) {
-  StepSize step =
-      StepSize::after(0, 1); // The size of the cache does not matter here.
+  // The size of the cache does not matter here.
+  StepSize step = StepSize::after(0, 1);
   std::vector<Piece> pieces;
   for (const fb::Phase *phase : *plan.table().phases())
     if (text(phase->name()) == "decode" || text(phase->name()) == "logits")

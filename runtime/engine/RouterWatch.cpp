@@ -32,8 +32,8 @@ public:
     if (!phase_)
       return Status::ok();
     const fb::Phase &phase = *std::exchange(phase_, nullptr);
-    std::vector<uint32_t>
-        routers; // Routers that have run but were not reported yet.
+    // Routers that have run but were not reported yet.
+    std::vector<uint32_t> routers;
     for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
       if (cancel_ && *cancel_)
         return Status(StatusCode::Cancelled, "interrupted");
@@ -88,8 +88,8 @@ private:
   const fb::Plan &plan_;
   DeviceList devices_;
   RouterObserver observer_;
-  const fb::Phase *phase_ =
-      nullptr; ///< Phase of a step that has begun, or null.
+  /// Phase of a step that has begun, or null.
+  const fb::Phase *phase_ = nullptr;
   uint32_t number_ = 0;
   moek::Step step_ = {};
   const std::atomic<bool> *cancel_ = nullptr;

@@ -23,8 +23,8 @@ struct RouterChoice {
   int32_t layer;
   int64_t experts, topK;
   std::span<const int32_t> ids; ///< [tokens, topK], in no particular order.
-  std::span<const float>
-      weights; ///< [tokens, topK], the weight of each expert.
+  /// [tokens, topK], the weight of each expert.
+  std::span<const float> weights;
 };
 
 /// Called on the thread that runs steps; its argument is valid during the call.

@@ -76,8 +76,8 @@ private:
   Engine *engine_;
   SequenceOptions options_;
   std::vector<int32_t> tokens_, pages_;
-  size_t published_ =
-      0; ///< Number of leading pages that other sequences can find.
+  /// Number of leading pages that other sequences can find.
+  size_t published_ = 0;
   /// Slot in the StatePool with the state after all tokens; kNone: the state
   /// has to be restored (Engine::catchUp()).
   int32_t state_ = StatePool::kNone;

@@ -26,8 +26,8 @@ struct Header {
   char magic[8] = {'M', 'O', 'E', 'R', 'T', 'S', 'E', 'Q'};
   uint32_t version = 2;
   uint32_t tokens = 0;
-  uint64_t plan =
-      0; ///< Fingerprint of the plan that the sequence was made with.
+  /// Fingerprint of the plan that the sequence was made with.
+  uint64_t plan = 0;
   uint64_t pageBytes = 0; ///< Bytes of a page over all caches.
   uint64_t pages = 0;
   uint64_t stateBytes = 0; ///< Bytes of the state over all layers; 0: no state.
@@ -71,7 +71,7 @@ private:
 };
 
 Status damaged(std::string_view how) {
-  return invalidPlan("is damaged: {}; start the text again", how);
+  return invalidPlan("is damaged: {}; delete it and start a new session", how);
 }
 } // namespace
 
@@ -129,18 +129,19 @@ static Status checkHeader(std::span<const uint8_t> bytes, const Plan &plan,
   if (header.version != Header().version)
     return Status(StatusCode::WrongMachine,
                   fmt::format("has version {}, this moert reads version {}; "
-                              "start the text again",
+                              "delete it and start a new session",
                               header.version, Header().version));
   if (header.plan == plan.fingerprint() && header.pageBytes == pageBytes)
     return Status::ok();
   return Status(StatusCode::WrongMachine,
                 plan.chosen() == 0
                     ? fmt::format("was saved with another plan than {}; use "
-                                  "that plan, or start the text again",
+                                  "that plan, or delete the file to start a "
+                                  "new session",
                                   plan.path())
                     : fmt::format("was saved with another plan or rung than "
-                                  "{} of {}; use that (--rung), or start the "
-                                  "text again",
+                                  "{} of {}; use that one (--rung), or "
+                                  "delete the file to start a new session",
                                   plan.rungName(), plan.path()));
 }
 

@@ -113,11 +113,11 @@ private:
   /// each queue; earlier accesses end before these. kNone: none.
   std::vector<uint32_t> places_;
   std::vector<Clock> clocks_; ///< By queue: what its instructions know.
-  std::vector<uint32_t>
-      positions_; ///< By queue: position of its last instruction.
+  /// By queue: position of its last instruction.
+  std::vector<uint32_t> positions_;
   std::vector<uint32_t> remaining_; ///< By queue: number of instructions left.
-  std::vector<Clock>
-      events_; ///< By event: what a queue that waits for it learns.
+  /// By event: what a queue that waits for it learns.
+  std::vector<Clock> events_;
 };
 
 constexpr uint32_t kNone = UINT32_MAX;

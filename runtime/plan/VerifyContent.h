@@ -21,11 +21,11 @@ struct DamagedWeight {
 struct FileContent {
   std::string path;
   bool isModel = false; ///< Otherwise a file that moec packed.
-  size_t weights =
-      0; ///< Number of weights compared with checksums, byte by byte.
+  /// Number of weights compared with checksums, byte by byte.
+  size_t weights = 0;
   uint64_t bytes = 0; ///< Bytes of those weights.
-  size_t sampled =
-      0; ///< Number of other weights, of which only samples are checked.
+  /// Number of other weights, of which only samples are checked.
+  size_t sampled = 0;
   uint64_t unchecked = 0; ///< Bytes of the file that only these weights have.
   bool samplesDiffer = false;
   std::vector<DamagedWeight> damaged; ///< In the plan's order.

@@ -107,8 +107,8 @@ private:
 
   Alphabet alphabet_ = Alphabet::Bytes;
   std::string arena_; ///< The bytes of all symbols, one after another.
-  std::vector<uint64_t>
-      offsets_; ///< Offset of each symbol in the arena, and the end.
+  /// Offset of each symbol in the arena, and the end.
+  std::vector<uint64_t> offsets_;
   uint32_t rankCount_ = 0;
   // Open addressing with linear probing, at most half full.
   std::vector<SymbolSlot> symbolSlots_;

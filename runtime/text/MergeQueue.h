@@ -96,8 +96,8 @@ private:
   struct Bucket {
     std::vector<uint32_t> ascending; ///< Elements from `next` on are queued.
     size_t next = 0;
-    std::vector<uint32_t>
-        late; ///< A min-heap of positions that arrived out of order.
+    /// A min-heap of positions that arrived out of order.
+    std::vector<uint32_t> late;
 
     bool empty() const { return next == ascending.size() && late.empty(); }
     uint32_t pop() {

@@ -119,8 +119,8 @@ std::vector<int32_t> endsOfGeneration(const TokenizerSpec &spec) {
 
 struct Tokenizer::Impl {
   BpeModel model;
-  std::optional<PreTokenizer>
-      preTokenizer; ///< None: the whole text is one word.
+  /// None: the whole text is one word.
+  std::optional<PreTokenizer> preTokenizer;
   SpecialTokens specials;
   std::vector<bool> isControl;          ///< By id.
   std::vector<int32_t> endOfGeneration; ///< Sorted.

@@ -16,8 +16,8 @@ enum class TokenType : int32_t {
   Undefined = 0, ///< Treated as Normal.
   Normal = 1,
   Unknown = 2,
-  Control =
-      3, ///< Structure, such as end-of-text, that is not part of the text.
+  /// Structure, such as end-of-text, that is not part of the text.
+  Control = 3,
   UserDefined = 4, ///< Text that is always one token.
   Unused = 5,
   Byte = 6, ///< "<0xNN>".

@@ -74,8 +74,8 @@ Work sparseAttention(Arena &arena, Step step, KvType type,
   a.qStride = a.heads * a.key, a.outStride = a.heads * a.value;
   a.q = arena.floats(step.tokens * a.qStride);
   a.out = arena.make<float>(step.tokens * a.outStride);
-  std::set<int32_t> rows,
-      entries; // Rows and entries that at least one token sees.
+  // Rows and entries that at least one token sees.
+  std::set<int32_t> rows, entries;
   double pairs = 0;
   a.entries = cache(arena, step, type, a.key);
   if (a.topK > 0)

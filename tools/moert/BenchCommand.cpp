@@ -149,8 +149,9 @@ StatusOr<std::pair<int32_t, int32_t>> parsePair(const std::string &text) {
   auto numbers = parseNumbers(text, 1, kMostTokens);
   if (numbers && numbers->size() == 2)
     return std::pair((*numbers)[0], (*numbers)[1]);
-  return Status(StatusCode::Usage, "-pg takes a prompt's and a text's length, "
-                                   "as in -pg 512,128; found " +
+  return Status(StatusCode::Usage, "-pg takes the numbers of prompt tokens and "
+                                   "of generated tokens, as in -pg 512,128; "
+                                   "found " +
                                        moert::quoted(text));
 }
 

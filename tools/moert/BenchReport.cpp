@@ -24,8 +24,8 @@ struct Reached {
   double value = 0; ///< GB/s of weights, or TOPS.
   std::string_view unit = {};
   Rate limit = {}; ///< 0 if not measured.
-  std::optional<double> ofBest = {},
-                        ofSustained = {}; ///< None if not measured.
+  /// None if not measured.
+  std::optional<double> ofBest = {}, ofSustained = {};
 };
 
 /// Returns medians over the test's repetitions and over the samples of the

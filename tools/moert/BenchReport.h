@@ -56,8 +56,8 @@ struct BenchResult {
 };
 
 struct MeanAndDeviation {
-  double mean = 0,
-         deviation = 0; ///< Sample standard deviation (divided by n - 1).
+  /// Sample standard deviation (divided by n - 1).
+  double mean = 0, deviation = 0;
 };
 MeanAndDeviation summarise(const std::vector<double> &samples);
 

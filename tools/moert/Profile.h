@@ -75,8 +75,8 @@ private:
   struct Phase {
     const fb::Phase *table = nullptr;
     std::vector<ProfileEntry> entries; ///< One per instruction.
-    std::vector<std::vector<double>>
-        waits;                 ///< By instruction: one entry per step.
+    /// By instruction: one entry per step.
+    std::vector<std::vector<double>> waits;
     std::vector<double> runs;  ///< Seconds in instructions, per step.
     std::vector<double> rests; ///< Other seconds, except at barriers, per step.
     uint64_t steps = 0;

@@ -30,8 +30,8 @@ struct LayerProfile {
   /// experts were used. A least-recently-used cache of n experts hits those
   /// with d < n.
   std::vector<uint64_t> reuse;
-  uint64_t firstUses =
-      0; ///< Number of choices of an expert that was not used before.
+  /// Number of choices of an expert that was not used before.
+  uint64_t firstUses = 0;
 
   /// Returns the fraction of choices that go to the `most` most frequent
   /// experts.

@@ -59,8 +59,8 @@ struct BoundInstruction {
   uint8_t sync = 0;
   /// Whether every worker does all of the work, as if it were the only one.
   bool replicated = false;
-  uint32_t index = 0; ///< Index in the phase's list, which has the instructions
-                      ///< of all queues.
+  /// Index in the phase's list, which has the instructions of all queues.
+  uint32_t index = 0;
   /// One pointer per worker if their arguments differ; otherwise null.
   const void *const *ownArgs = nullptr;
 
@@ -78,8 +78,8 @@ struct BoundPhase {
   };
 
   std::vector<BoundInstruction> instructions;
-  std::vector<EventsAt>
-      events; ///< One entry per instruction; empty if there are no events.
+  /// One entry per instruction; empty if there are no events.
+  std::vector<EventsAt> events;
   std::vector<uint32_t> waits;
   int32_t lastSignal = -1; ///< Event of the last instruction, or -1.
   ArgumentStore arguments;

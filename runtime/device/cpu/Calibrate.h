@@ -55,8 +55,8 @@ struct Rate {
 struct CpuLimits {
   int threads = 0;
   double readBytesPerSecond = 0;
-  double int8OpsPerSecond =
-      0; ///< A multiply and an add count as two operations.
+  /// A multiply and an add count as two operations.
+  double int8OpsPerSecond = 0;
   double floatOpsPerSecond = 0;
   double bf16OpsPerSecond = 0;  ///< 0 without BF16 dot products.
   Disturbance disturbance = {}; ///< The worst over all measurements.
@@ -68,8 +68,8 @@ struct CalibrationOptions {
   /// last-level cache, at least 64 MiB per thread, at most an eighth of the
   /// memory.
   uint64_t readBytes = 0;
-  int64_t loopIterations =
-      200'000; ///< Iterations of a peak loop: about a millisecond.
+  /// Iterations of a peak loop: about a millisecond.
+  int64_t loopIterations = 200'000;
 };
 
 /// Returns the best instruction set that this CPU and the kernels support.

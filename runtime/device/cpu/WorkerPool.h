@@ -93,8 +93,8 @@ private:
   void (*job_)(const void *, int32_t) = nullptr;
   const void *context_ = nullptr;
   std::unique_ptr<Member[]> members_; ///< [team]
-  std::vector<std::thread>
-      threads_; ///< Threads of the workers from firstThread() on.
+  /// Threads of the workers from firstThread() on.
+  std::vector<std::thread> threads_;
   Event ended_; ///< Used if worker 0 is a thread: advances when a run ends.
   uint32_t runs_ = 0;
 };

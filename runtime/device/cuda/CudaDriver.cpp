@@ -83,12 +83,12 @@ StatusOr<CudaGpu> CudaDriver::describe(int ordinal) const {
   char text[kTextBytes] = {};
   MOE_RETURN_IF_ERROR(
       check(api_.cuDeviceGetName(text, kTextBytes - 1, device.handle),
-            "asking for its name"));
+            "reading the GPU's name"));
   device.name = text;
 
   size_t bytes = 0;
   MOE_RETURN_IF_ERROR(check(api_.cuDeviceTotalMem_v2(&bytes, device.handle),
-                            "asking for its memory"));
+                            "reading the size of the GPU's memory"));
   device.memoryBytes = bytes;
 
   // Missing attributes become 0; the caller decides whether that is an error.

@@ -45,8 +45,8 @@ struct CudaSegment {
   std::vector<uint32_t> waits; ///< Events to wait for before the first launch.
   int32_t signal = -1; ///< Event to signal after the last launch, or -1.
   size_t first = 0, count = 0; ///< Range in CudaPart::launches.
-  CudaOwned<cu::GraphExec>
-      graph; ///< Graph of the launches, from the second run on.
+  /// Graph of the launches, from the second run on.
+  CudaOwned<cu::GraphExec> graph;
 };
 
 /// How a queue's segments synchronise with other queues from the second step

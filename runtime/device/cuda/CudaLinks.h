@@ -27,9 +27,9 @@ struct CudaLink {
   /// sent.
   uint32_t copy = 0, writer = 0;
   uint32_t from = 0, to = 0; ///< Device numbers.
-  uint64_t source = 0,
-           offset = 0; ///< Offsets in the arena of `from` and in the pages.
-  uint64_t bytes = 0;  ///< Size in the phase's largest step.
+  /// Offsets in the arena of `from` and in the pages.
+  uint64_t source = 0, offset = 0;
+  uint64_t bytes = 0; ///< Size in the phase's largest step.
 };
 
 /// All links of a plan. Each link has its own bytes and is used once per step,

@@ -17,8 +17,8 @@ namespace moert {
 /// Memory needed, in bytes.
 struct CudaNeed {
   uint64_t weights = 0, kv = 0, activations = 0;
-  uint64_t workspace =
-      0; ///< Workspace of launches, with the slots of streamed experts.
+  /// Workspace of launches, with the slots of streamed experts.
+  uint64_t workspace = 0;
   uint64_t slots = 0; ///< Two slots that streamed experts are copied to.
   uint64_t constants = 0;
   uint64_t steps = 0; ///< Parameters of steps, one block per queue.

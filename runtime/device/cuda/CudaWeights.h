@@ -39,8 +39,8 @@ public:
   struct Streamed {
     uint32_t file;
     uint64_t begin, end; ///< Bytes of the file; `begin` is page-aligned.
-    std::vector<uint32_t>
-        weights; ///< Weights that are streamed to this device.
+    /// Weights that are streamed to this device.
+    std::vector<uint32_t> weights;
   };
   /// Returns the ranges with weights for this device. Ranges share no pages and
   /// are the same for all GPUs of the plan.
