@@ -41,9 +41,9 @@ public:
   ~ChatTemplate();
 
   /// Renders the template. Fails with Usage and the template's message if it
-  /// raises an exception; with Usage for input that is not a JSON object; with
-  /// InvalidFile, line and column for a run-time error in the template or an
-  /// exceeded limit.
+  /// raises an exception; with Usage for a malformed strftime_now; with
+  /// InvalidFile for input that is not a JSON object; with InvalidFile, line
+  /// and column for a run-time error in the template or an exceeded limit.
   StatusOr<std::string> render(const ChatInput &input) const;
 
 private:

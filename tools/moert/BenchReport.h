@@ -56,7 +56,7 @@ struct BenchResult {
 };
 
 struct MeanAndDeviation {
-  /// Sample standard deviation (divided by n - 1).
+  /// The deviation is that of a sample (divided by n - 1).
   double mean = 0, deviation = 0;
 };
 MeanAndDeviation summarise(const std::vector<double> &samples);
