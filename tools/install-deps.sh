@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building and testing need, and NVRTC where
-# there is none; nothing when all are there already. Called by quickstart.sh and
-# test.sh.
+# Installs the Debian packages needed to build and test, and NVRTC if it is missing. Does nothing if
+# all are installed. Called by quickstart.sh and test.sh.
 set -euo pipefail
 
 packages=(
@@ -16,9 +15,8 @@ packages=(
   libzydis-dev                                    # tests decode machine code
 )
 
-# Kernels for GPUs are compiled by NVRTC, of a CUDA toolkit or of its own package,
-# which comes with pip into the user's cache folder. Without it their tests are
-# skipped.
+# NVRTC compiles GPU kernels. It comes from a CUDA toolkit, or from its own package, which pip
+# installs into the user's cache folder. Without it, tests of GPU kernels are skipped.
 install_nvrtc() {
   local folder="${XDG_CACHE_HOME:-$HOME/.cache}/moec/nvrtc"
   compgen -G "$folder/nvidia/*/lib/libnvrtc.so.1[23]" >/dev/null && return

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What moec predicts of runs that others published, beside what they measured.
+"""Compares moec's predictions with published measurements.
 
     tools/predict-published.py --make 'python3 make_shape_model.py' [--moec build/bin/moec]
 
-Models are only shapes: `COMMAND MODEL OUT.gguf --quant QUANT --sparse` is to
-write a file with the tensors of MODEL and holes for weights. Rows marked * gave
-a figure to a class of cores or of memory (compiler/Machine/Targets/classes);
-errors are of the others too. A format that moec has no like of is stood for by
-the nearest in bits. A machine has the memory that its model needs, and a GPU
-for what is not experts: without one row 23B would read 250 GB/s of 307."""
+Models are only shapes: `COMMAND MODEL OUT.gguf --quant QUANT --sparse` has to write a
+file with the tensors of MODEL and holes in place of weights. Rows marked * were used
+to fit a figure of a class of cores or of memory (compiler/Machine/Targets/classes);
+errors are also printed for the others alone. A format without an equivalent in moec
+is replaced by the nearest in bits. A machine has the memory that its model needs, and
+a GPU has the memory for all but experts: without one, row 23B would read 250 GB/s of
+307."""
 import argparse
 import json
 import os
@@ -18,12 +19,11 @@ import subprocess
 import sys
 import tempfile
 
-# Name, model, quantisation, machine, options, fitted, prompt and decode in
-# tokens/s as published (None: not published), by whom.
+# Name, model, quantisation, machine, options, used to fit, prompt and decode speed in tokens/s as
+# published (None: not published), source.
 EXPERTS = ["--cpu-moe"]
 BIG = ["--cpu-moe", "--ubatch", "4096"]
-# llama.cpp brings experts to the GPU for prompts, in steps of 512 tokens unless
-# it is told otherwise.
+# llama.cpp copies experts to the GPU for prompts, in steps of 512 tokens by default.
 LLAMA = ["--stream-experts", "auto"]
 STREAMED = EXPERTS + LLAMA
 ROWS = [

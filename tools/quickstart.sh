@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh Debian bookworm to generated text: installs what is missing,
-# builds, compiles the model that ships for this machine, and runs it.
+# From a fresh Debian bookworm to generated text: installs missing packages, builds, compiles the
+# included model for this machine, and runs it.
 #   tools/quickstart.sh [PROMPT]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything and runs all tests but those
-# labelled nightly; the last line is "N passed, N failed". The exit status is 0
-# only when none failed.
+# Installs missing packages, builds everything and runs all tests except those labelled nightly. The
+# last line is "N passed, N failed"; the exit status is 0 only if none failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

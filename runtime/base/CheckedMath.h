@@ -1,8 +1,8 @@
 //===- CheckedMath.h - Overflow-checked sizes -------------------*- C++ -*-===//
 //
-// The one helper for arithmetic on numbers that come from a file. A Checked
-// value remembers whether any step of its computation overflowed, so that a
-// formula is written as a formula and tested once at its end.
+// Use Checked for arithmetic on numbers from a file. A Checked value remembers
+// whether any step of its computation overflowed, so a formula can be written
+// in one piece and tested once, at its end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,7 +45,8 @@ private:
   bool overflow_ = false;
 };
 
-/// Rounds up to a multiple of `unit`, a power of two; for our own numbers.
+/// Rounds up to a multiple of `unit`, a power of two; for numbers that are not
+/// from a file.
 constexpr uint64_t alignUp(uint64_t value, uint64_t unit) {
   return (value + unit - 1) & ~(unit - 1);
 }

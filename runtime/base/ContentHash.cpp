@@ -20,7 +20,8 @@ std::string canonical(XXH128_hash_t hash) {
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-/// XXH3-64 of `bytes` bytes; null for zeros.
+/// Returns the XXH3-64 of `bytes` bytes at `data`, or of zeros if `data` is
+/// null.
 uint64_t blockHash(const uint8_t *data, uint64_t bytes) {
   if (data)
     return XXH3_64bits(data, bytes);
@@ -29,8 +30,8 @@ uint64_t blockHash(const uint8_t *data, uint64_t bytes) {
   return bytes == kHashBlock ? ofBlock : XXH3_64bits(zeros.data(), bytes);
 }
 
-/// Of numbers as little-endian bytes, which they are on every CPU that we run
-/// on.
+/// Returns the bytes of the numbers, which are little-endian on every CPU that
+/// we support.
 std::span<const uint8_t> bytesOf(std::span<const uint64_t> numbers) {
   return {reinterpret_cast<const uint8_t *>(numbers.data()),
           numbers.size_bytes()};
@@ -44,11 +45,11 @@ std::vector<size_t> sortedByOffset(std::span<const Extent> extents) {
   return order;
 }
 
-/// What the weights have of a file, cut at multiples of kReadBytes, ascending
-/// and apart.
+/// Returns the parts of a file that weights occupy, cut at multiples of
+/// kReadBytes, ascending and disjoint.
 std::vector<Extent> piecesOf(std::span<const Extent> weights) {
   std::vector<Extent> pieces;
-  uint64_t end = 0; // of what is covered
+  uint64_t end = 0; // End of the ranges so far.
   for (size_t index : sortedByOffset(weights)) {
     uint64_t begin = std::max(end, weights[index].offset);
     for (; begin < weights[index].end(); begin = end) {
@@ -106,7 +107,8 @@ std::vector<Extent> samplesOf(std::span<const Extent> weights) {
     const Extent &weight = weights[index];
     if (weight.bytes == 0)
       continue;
-    // Anywhere in the weight, and not at its beginning in all of them.
+    // The page varies from weight to weight, so that not all samples are first
+    // pages.
     uint64_t first = weight.offset / kSampleBytes;
     uint64_t pages = (weight.end() - 1) / kSampleBytes - first + 1;
     uint64_t page =
@@ -121,7 +123,7 @@ std::vector<Extent> samplesOf(std::span<const Extent> weights) {
 StatusOr<std::string> hashSamples(const InputFile &file,
                                   std::span<const Extent> weights) {
   std::vector<Extent> samples = samplesOf(weights);
-  // All of them are asked for before the first is waited for.
+  // Requests all samples before waiting for the first.
   for (const Extent &sample : samples)
     (void)::posix_fadvise(file.descriptor(), off_t(sample.offset),
                           off_t(sample.bytes), POSIX_FADV_WILLNEED);
@@ -131,9 +133,9 @@ StatusOr<std::string> hashSamples(const InputFile &file,
     MOE_RETURN_IF_ERROR(file.readAt(sample.offset, bytes, sample.bytes));
     hashes.push_back(blockHash(bytes, sample.bytes));
   }
-  // A small page that stays in the page cache keeps the 2 MiB around it from
-  // becoming one large page when they are mapped: many weights, many samples, a
-  // tenth of a model. Large pages that are there already stay whole.
+  // If a small page stayed in the page cache, the 2 MiB around it could not
+  // become a large page when mapped: with many samples, this affects a tenth of
+  // a model. Existing large pages are not split by this.
   for (const Extent &sample : samples)
     (void)::posix_fadvise(file.descriptor(),
                           off_t(sample.offset / kSampleBytes * kSampleBytes),
@@ -182,7 +184,7 @@ void WeightHasher::add(Extent range, const uint8_t *bytes) {
           hash(at, next);
     }
   }
-  // Samples are inside a page, so none is cut.
+  // A sample lies within a page, so no block boundary cuts it.
   auto sample = std::ranges::lower_bound(
       samplesByOffset_, range.offset, {},
       [&](size_t index) { return samples_[index].offset; });

@@ -1,7 +1,7 @@
-//===- ContentHash.h - Which file is this? ----------------------*- C++ -*-===//
+//===- ContentHash.h - Hashes that identify files ---------------*- C++ -*-===//
 //
-// Hashes that find swapped and damaged files; they are no defence against
-// forgery. runtime/schema/plan.fbs states what a plan records of them.
+// These hashes detect swapped and damaged files; they are no protection against
+// forgery. runtime/schema/plan.fbs defines which hashes a plan records.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,16 +19,18 @@
 
 namespace moert {
 
-/// XXH3-128 of `bytes` in its canonical (big-endian) form, 32 hex digits.
+/// Returns the XXH3-128 of `bytes` in canonical (big-endian) form, as 32 hex
+/// digits.
 std::string contentHash(std::span<const uint8_t> bytes);
 
-/// The same of a file's first bytes, at most all of them. Fails with Io.
+/// Returns the contentHash() of a file's first `bytes` bytes, at most its size.
+/// Fails with Io.
 StatusOr<std::string> hashHeader(const InputFile &file, uint64_t bytes);
 
-/// XXH3-64 of `parts`, one behind another.
+/// Returns the XXH3-64 of the concatenated `parts`.
 uint64_t hash64(std::initializer_list<std::span<const uint8_t>> parts);
 
-/// Bytes of a file.
+/// A range of bytes in a file.
 struct Extent {
   uint64_t offset, bytes;
 
@@ -36,40 +38,40 @@ struct Extent {
   bool operator==(const Extent &) const = default;
 };
 
-/// A weight's bytes are hashed in blocks that end at multiples of this in its
-/// file.
+/// Block size of weight hashes: blocks end at multiples of this in the file.
 inline constexpr uint64_t kHashBlock = uint64_t(1) << 20;
-/// A sample is what a weight has of one page of its file.
+/// Page size of samples: a sample is the part of a weight on one page of its
+/// file.
 inline constexpr uint64_t kSampleBytes = 4096;
-/// Weights of a file of which there is a sample.
+/// Maximum number of weights in a file that have a sample.
 inline constexpr size_t kMaxSamples = 1024;
 
-/// Where a file's samples are: one for each of `weights`, or for kMaxSamples of
-/// them, evenly spread. None is empty.
+/// Returns the positions of a file's samples: one for each of `weights`, or for
+/// kMaxSamples of them, evenly spread. None is empty.
 std::vector<Extent> samplesOf(std::span<const Extent> weights);
 
-/// Reads a file's samples and returns their hash. Fails with Io. What was not
-/// in the page cache before is not there after it, so that mapping the file
-/// afterwards gets large pages.
+/// Reads a file's samples and returns their hash. Fails with Io. Pages that
+/// were not in the page cache are dropped from it again, so that mapping the
+/// file afterwards can use large pages.
 StatusOr<std::string> hashSamples(const InputFile &file,
                                   std::span<const Extent> weights);
 
-/// Takes the bytes of a file in any order, from many threads, and returns the
-/// checksum of every weight and the hash of the samples.
+/// Computes the checksum of every weight in a file and the hash of the samples
+/// from the file's bytes, which may be added in any order and by many threads.
 class WeightHasher {
 public:
-  /// `weights` may overlap, and come in any order.
+  /// `weights` may overlap and be in any order.
   explicit WeightHasher(std::vector<Extent> weights);
 
-  /// The file's bytes from `begin` on. They end at a multiple of kHashBlock or
-  /// where no weight continues, and begin so.
+  /// Adds the file's bytes from `begin` on. They must begin and end at a
+  /// multiple of kHashBlock or where no weight continues.
   void add(uint64_t begin, std::span<const uint8_t> bytes);
-  /// The same for zeros; costs no time.
+  /// Adds zeros without spending time on them.
   void addZeros(Extent zeros);
 
-  /// When all was added: 16 hex digits for each weight.
+  /// Returns 16 hex digits for each weight, once everything was added.
   std::vector<std::string> checksums() const;
-  /// When all was added.
+  /// Returns the hash of the samples, once everything was added.
   std::string sampleHash() const;
 
   std::span<const Extent> weights() const { return weights_; }
@@ -78,19 +80,19 @@ private:
   void add(Extent range, const uint8_t *bytes);
 
   std::vector<Extent> weights_, samples_;
-  std::vector<std::vector<uint64_t>> blocks_; ///< Hashes, by weight.
+  std::vector<std::vector<uint64_t>> blocks_; ///< Hashes of blocks, by weight.
   std::vector<uint64_t> sampleHashes_;
-  /// Indices by ascending offset; `reach_[i]` is how far weights up to
-  /// `byOffset_[i]` go.
+  /// Indices in order of offset. `reach_[i]` is the end of the weights up to
+  /// `byOffset_[i]`.
   std::vector<size_t> byOffset_, samplesByOffset_;
   std::vector<uint64_t> reach_;
 };
 
-/// What hashWeights() reads of a file.
+/// Returns the number of bytes that hashWeights() reads of a file.
 uint64_t bytesToHash(std::span<const Extent> weights);
 
-/// Gives `hasher` all bytes of its weights, read from `file` by all cores.
-/// Holes cost no time. Fails with Io or Cancelled.
+/// Adds all bytes of the hasher's weights, read from `file` by all cores. Holes
+/// in the file cost no time. Fails with Io or Cancelled.
 Status hashWeights(const InputFile &file, WeightHasher &hasher,
                    const PiecesOptions &options);
 

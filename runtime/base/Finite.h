@@ -1,4 +1,4 @@
-//===- Finite.h - Whether floats are numbers --------------------*- C++ -*-===//
+//===- Finite.h - Tests floats for NaN and infinity -------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_BASE_FINITE_H
 #define MOE_RUNTIME_BASE_FINITE_H
@@ -10,10 +10,10 @@
 
 namespace moert {
 
-/// Whether no value is NaN or infinite. Those have an exponent of ones, to
-/// which adding one carries into the sign: a few integer operations that any
-/// CPU has for vectors, in lanes of a known number so that the compiler uses
-/// them.
+/// Returns whether no value is NaN or infinite. The exponent bits of such
+/// values are all ones, so adding one to the exponent carries into the sign
+/// bit. These integer operations exist as vector operations on every CPU, and
+/// the fixed number of lanes lets the compiler use them.
 inline bool allFinite(std::span<const float> values) {
   constexpr size_t kLanes = 16;
   auto carry = [](float value) {

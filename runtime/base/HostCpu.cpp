@@ -33,8 +33,8 @@ std::string cpuModelName() {
 }
 
 namespace {
-/// Lowers `memory` to the limits that `file` states in `group`, a path below
-/// `root`, and in the groups around it.
+/// Lowers `memory` to the limits in `file` of `group`, a path below `root`, and
+/// of the groups that contain it.
 void lowerToGroups(const std::string &root, std::string group, const char *file,
                    MemoryLimit &memory) {
   for (;;) {
@@ -56,8 +56,9 @@ MemoryLimit hostMemoryLimit(const std::string &systemRoot,
   MemoryLimit memory;
   if (pages > 0 && page > 0)
     memory.bytes = uint64_t(pages) * uint64_t(page);
-  // Lines "0::/user.slice" (version 2) and "7:memory:/docker/0123" (version 1).
-  // Inside a container the path may not exist; its root has the limit then.
+  // Lines are such as "0::/user.slice" (version 2) and "7:memory:/docker/0123"
+  // (version 1). In a container the path may not exist; its root then has the
+  // limit.
   std::ifstream groups(processRoot + "/self/cgroup");
   std::string root = systemRoot + "/fs/cgroup";
   lowerToGroups(root, "", "memory.max", memory);

@@ -10,36 +10,35 @@
 
 namespace moert {
 
-/// One logical CPU of each physical core that this process may run on, in
-/// ascending order; hyper-thread siblings are left out. Never empty.
+/// Returns one logical CPU for each physical core that this process may run on,
+/// without hyper-thread siblings, in ascending order. Never empty.
 std::vector<int> physicalCores();
 
-/// The processor's brand string, or "" where the system does not tell.
+/// Returns the processor's brand string, or "" if it is unknown.
 std::string cpuModelName();
 
-/// Memory that this process may use at most; `bytes` is 0 where the system does
-/// not tell.
+/// Memory that this process may use at most; `bytes` is 0 if it is unknown.
 struct MemoryLimit {
   uint64_t bytes = 0;
   bool ofGroup = false; ///< A control group's limit, not all of the machine's.
 };
-/// The machine's memory, or the lowest limit of the control groups that the
-/// process is in. The roots are where the system describes the machine and the
-/// process; tests describe others.
+/// Returns the machine's memory or the lowest limit of the process's control
+/// groups. The roots are those of the system's descriptions of machine and
+/// process; tests use others.
 MemoryLimit hostMemoryLimit(const std::string &systemRoot = "/sys",
                             const std::string &processRoot = "/proc");
-/// Of a line of meminfo such as "MemAvailable:  123 kB", in bytes; 0 where
-/// there is none.
+/// Returns the bytes in a line of meminfo such as "MemAvailable:  123 kB", or 0
+/// if there is no such line.
 uint64_t memoryLine(std::string_view key,
                     const std::string &processRoot = "/proc");
-/// What of the limit other programs leave now, the page cache being free; 0
-/// where the system does not tell.
+/// Returns the part of the limit that other programs do not use now; the page
+/// cache counts as free. Returns 0 if it is unknown.
 uint64_t freeHostBytes(const std::string &systemRoot = "/sys",
                        const std::string &processRoot = "/proc");
 inline uint64_t hostMemoryBytes() { return hostMemoryLimit().bytes; }
 
-/// Data caches as the first CPU sees them: l1 and l2 of a core, l3 of all cores
-/// that share one. 0 for what does not exist or the system does not tell.
+/// Sizes of data caches, as seen by the first CPU: l1 and l2 of a core, l3 of
+/// all cores that share it. 0 for a cache that does not exist or is unknown.
 struct CacheSizes {
   uint64_t l1Bytes = 0, l2Bytes = 0, l3Bytes = 0;
 };

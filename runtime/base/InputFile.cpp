@@ -53,8 +53,8 @@ Status InputFile::readAt(uint64_t offset, void *out, uint64_t bytes) const {
 
 bool InputFile::isHole(uint64_t offset, uint64_t bytes) const {
   off_t data = ::lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
-  // ENXIO: nothing but a hole up to the end. The end itself is asked for, as a
-  // file that became shorter has no holes there.
+  // ENXIO means that there is only a hole up to the end. The end is checked,
+  // because a file that has become shorter has no holes there.
   if (data < 0)
     return errno == ENXIO &&
            ::lseek(fd_, 0, SEEK_END) >= static_cast<off_t>(offset + bytes);

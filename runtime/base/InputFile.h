@@ -10,8 +10,8 @@
 
 namespace moert {
 
-/// An open regular file. It stays the same file when another is renamed over
-/// its path.
+/// An open regular file. It remains the same file when another file is renamed
+/// to its path.
 class InputFile {
 public:
   /// Fails with Io for a missing file, a directory or a device, naming `path`.
@@ -21,15 +21,16 @@ public:
   InputFile &operator=(InputFile &&other) noexcept;
   ~InputFile();
 
-  /// Bytes offset ... offset + bytes - 1 to `out`; many threads may. Fails with
-  /// Io, also where the file became shorter than that: no signal is raised.
+  /// Reads bytes offset ... offset + bytes - 1 into `out`. Many threads may
+  /// call it. Fails with Io, also if the file has become shorter (no signal is
+  /// raised).
   Status readAt(uint64_t offset, void *out, uint64_t bytes) const;
 
-  /// Whether these bytes are a hole of a sparse file, and so zeros. False where
-  /// the file system does not tell.
+  /// Returns whether these bytes are a hole of a sparse file, and so zeros;
+  /// false if the file system does not report holes.
   bool isHole(uint64_t offset, uint64_t bytes) const;
 
-  /// When it was opened.
+  /// Size at the time of opening.
   uint64_t size() const { return size_; }
   const std::string &path() const { return path_; }
   int descriptor() const { return fd_; }

@@ -1,4 +1,4 @@
-//===- InputSet.h - What an output must not replace -------------*- C++ -*-===//
+//===- InputSet.h - Files that an output must not replace -------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_BASE_INPUTSET_H
 #define MOE_RUNTIME_BASE_INPUTSET_H
@@ -11,25 +11,26 @@
 
 namespace moert {
 
-/// The files that a command reads, each known by device and inode, so that no
-/// spelling, symbolic or hard link hides it. A name at which there is no file
-/// yet is known by its folder.
+/// The files that a command reads. They are identified by device and inode, so
+/// that different spellings and links are recognised. A name without a file is
+/// identified by its folder.
 class InputSet {
 public:
-  /// `role` says what the file is, as in "the model"; `path` "-" is standard
-  /// input. What cannot be found, and devices, are left out: their bytes cannot
-  /// be lost.
+  /// Adds a file. `role` describes it, as in "the model"; `path` "-" is
+  /// standard input. Missing files and devices are left out, because their
+  /// bytes cannot be lost.
   void add(std::string role, const std::string &path);
 
-  /// Usage, naming both, where writing to `output`, which leads to `place`,
-  /// would destroy one of them.
+  /// Fails with Usage, naming both files, if writing to `output`, which leads
+  /// to `place`, would destroy one of the inputs.
   Status refuse(const std::string &output, const OutputPlace &place) const;
 
 private:
   struct Identity {
     dev_t device;
     ino_t inode;
-    std::string name; ///< In the folder that is meant; "" for a file itself.
+    /// Name in the folder that has this inode; "" if the inode is the file.
+    std::string name;
 
     bool operator==(const Identity &) const = default;
   };

@@ -9,8 +9,8 @@
 namespace moert {
 
 namespace {
-/// Standard input is one even where it is a regular file: what was read of it
-/// is behind its position.
+/// Standard input is a stream even if it is a regular file: the bytes read so
+/// far lie before its position.
 std::optional<std::pair<dev_t, ino_t>> streamOf(const std::string &path) {
   struct stat info;
   bool isStandardInput = path == "-";

@@ -1,4 +1,4 @@
-//===- InputTexts.h - The texts that a command reads ------------*- C++ -*-===//
+//===- InputTexts.h - Texts that a command reads once -----------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_BASE_INPUTTEXTS_H
 #define MOE_RUNTIME_BASE_INPUTTEXTS_H
@@ -14,24 +14,24 @@
 
 namespace moert {
 
-/// The inputs of a command that are read whole, each once however often it is
-/// asked for: a pipe has its bytes only once, and the parts of a command have
-/// to see the same text.
+/// Inputs of a command that are read as a whole, each only once: a pipe can be
+/// read only once, and all parts of a command must see the same text.
 class InputTexts {
 public:
   struct Text {
     std::string role, path, text;
-    /// Of a pipe or another stream; none for a regular file.
+    /// Identity of a pipe or another stream; none for a regular file.
     std::optional<std::pair<dev_t, ino_t>> stream;
   };
 
-  /// The text of `path`, which is `role`, as in "the router profile"; at most
-  /// `most` bytes. Fails as readInput(), and with Usage where the same stream
-  /// was read in another role. What it gives lives as long as this object.
+  /// Returns the text of `path`, at most `most` bytes. `role` describes it, as
+  /// in "the router profile". Returns the errors of readInput(), and Usage if
+  /// the same stream was already read in another role. The text lives as long
+  /// as this object.
   StatusOr<const std::string *> read(const std::string &role,
                                      const std::string &path, uint64_t most);
 
-  /// What was read so far.
+  /// All texts read so far.
   const std::deque<Text> &all() const { return texts_; }
 
 private:

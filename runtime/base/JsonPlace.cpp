@@ -8,16 +8,15 @@ using Json = nlohmann::ordered_json;
 namespace moert {
 
 namespace {
-/// Walks a JSON text that has been parsed before: its form is known to be
-/// right.
+/// Walks a JSON text that has been parsed before and is known to be valid.
 class Scanner {
 public:
   explicit Scanner(std::string_view text) : text_(text) { skipSpace(); }
 
   size_t position() const { return at_; }
 
-  /// From an object to its first member called `key`, at the key; nothing
-  /// happens where there is none.
+  /// Moves from an object to the key of its first member called `key`; does not
+  /// move if there is none.
   bool toMember(std::string_view key) {
     size_t object = at_;
     for (bool more = enter('{'); more; more = next()) {
@@ -35,13 +34,13 @@ public:
     return false;
   }
 
-  /// From a member's key to its value.
+  /// Moves from a member's key to its value.
   void keyToValue() {
     skipString();
     toValue();
   }
 
-  /// From a list to an element.
+  /// Moves from a list to an element.
   bool toElement(size_t index) {
     size_t list = at_;
     for (bool more = enter('['); more; more = next()) {
@@ -53,7 +52,7 @@ public:
     return false;
   }
 
-  /// To the first object or list that stands in `depth` others.
+  /// Moves to the first object or list that is nested in `depth` others.
   void toDepth(int depth) {
     while (at_ < text_.size()) {
       char c = front();
@@ -107,7 +106,7 @@ private:
         if (c == '}' || c == ']')
           --depth;
         ++at_;
-        // A number or a word ends before what follows it.
+        // A number or a word extends to the next delimiter.
         if (std::string_view("{}[],:").find(c) == std::string_view::npos)
           at_ = std::min(text_.size(),
                          text_.find_first_of("{}[],:/\" \t\r\n", at_));
@@ -125,7 +124,8 @@ private:
     return front() != '}' && front() != ']' && at_ < text_.size();
   }
 
-  /// From behind a value to the next one of the same object or list.
+  /// Moves from the end of a value to the next value of the same object or
+  /// list.
   bool next() {
     if (front() != ',')
       return false;
@@ -147,7 +147,8 @@ Status errorAt(std::string_view file, std::string_view json, size_t offset,
                 fmt::format("{}:{}:{}: {}", file, line, column + 1, message));
 }
 
-/// The reason alone of what nlohmann says:
+/// Extracts the reason from a message of nlohmann::json, which has one of the
+/// forms
 ///   [json.exception.x.N] parse error at line 1, column 2: syntax error while
 ///   parsing value - REASON; last read: '...'; expected X
 ///   [json.exception.x.N] REASON
@@ -162,14 +163,14 @@ std::string reasonOf(std::string_view what) {
   return reason;
 }
 
-/// Looks at a text without keeping it: unlike the parser it tells where all
-/// errors are, and stops where the nesting is too deep.
+/// Checks a text without building values. Unlike the parser it reports the
+/// position of every error, and it stops where the nesting is too deep.
 class Checker : public nlohmann::json_sax<Json> {
 public:
   explicit Checker(int depth) : left_(depth) {}
 
   size_t offset = 0;
-  std::string error; ///< Empty where it is too deep.
+  std::string error; ///< Empty if the nesting is too deep.
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -185,7 +186,7 @@ public:
   bool end_array() override { return ++left_ > 0; }
   bool parse_error(size_t position, const std::string &,
                    const nlohmann::detail::exception &problem) override {
-    // The number of bytes read, the offending one included.
+    // `position` is the number of bytes read, including the offending one.
     offset = position > 0 ? position - 1 : 0;
     error = reasonOf(problem.what());
     return false;

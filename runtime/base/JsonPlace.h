@@ -1,4 +1,4 @@
-//===- JsonPlace.h - Where in a JSON file an error is -----------*- C++ -*-===//
+//===- JsonPlace.h - Positions of errors in JSON files ----------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_BASE_JSONPLACE_H
 #define MOE_RUNTIME_BASE_JSONPLACE_H
@@ -13,20 +13,21 @@
 
 namespace moert {
 
-/// A value of a JSON text by the keys and indices that lead to it, for messages
-/// that say where it stands. Names and texts outlive it.
+/// A value of a JSON text, identified by the keys and indices that lead to it,
+/// for messages that name its position. File name and text must outlive it.
 class JsonPlace {
 public:
-  /// The root of `json`, which `file` names.
+  /// The root of `json`, which is the content of `file`.
   JsonPlace(std::string_view file, std::string_view json)
       : file_(file), json_(json) {}
 
   JsonPlace operator/(std::string_view key) const { return with(key); }
   JsonPlace operator/(size_t index) const { return with(index); }
 
-  /// InvalidFile: "file:line:column: message", both counted from 1, columns in
-  /// bytes. The place is that of a member's key, of an element or the root; for
-  /// a member that is missing, of the object that should have it.
+  /// Returns InvalidFile with "file:line:column: message". Line and column
+  /// count from 1, columns in bytes. The position is that of a member's key, of
+  /// an element or of the root; for a missing member, that of the object that
+  /// should have it.
   Status error(std::string_view message) const;
 
 private:
@@ -37,8 +38,8 @@ private:
   std::vector<Step> steps_;
 };
 
-/// Parses JSON with // and /* */ comments, of objects and lists at most
-/// `depth` deep. Fails with InvalidFile at a line and column.
+/// Parses JSON with // and /* */ comments, whose objects and lists may be
+/// nested `depth` deep. Fails with InvalidFile and a position.
 StatusOr<nlohmann::ordered_json> parseJson(std::string_view file,
                                            std::string_view json, int depth);
 

@@ -17,12 +17,11 @@
 namespace moert {
 
 namespace {
-/// A file's mapping (shared), or private memory if `fd` is -1, at an address
-/// that is a multiple of a huge page, like the file's offset 0: so that large
-/// folios of the page cache can be mapped whole. The advice makes what is not
-/// in memory yet be read, or got, huge page by huge page: decode from 2 MiB
-/// folios is some 8 % faster than from small ones. MAP_FAILED, and errno, as
-/// mmap.
+/// Maps a file (shared) or, if `fd` is -1, private memory. The address is a
+/// multiple of a huge page, as is the file's offset 0, so that large folios of
+/// the page cache can be mapped whole. The advice makes the system read or
+/// allocate missing pages as huge pages: decode from 2 MiB folios is about 8 %
+/// faster than from small ones. Returns MAP_FAILED and sets errno like mmap.
 void *mapInHugePages(int fd, size_t bytes, int protection) {
   constexpr size_t kHuge = size_t(2) << 20;
   if (bytes > SIZE_MAX - 2 * kHuge) {
@@ -49,7 +48,7 @@ void *mapInHugePages(int fd, size_t bytes, int protection) {
   if (before > 0)
     ::munmap(space, before);
   ::munmap(begin + used, bytes + kHuge - used);
-  // A wish: not every system and file system grants it.
+  // The advice is optional: not every system and file system follows it.
   (void)::madvise(data, bytes, MADV_HUGEPAGE);
   return data;
 }

@@ -12,7 +12,7 @@
 
 namespace moert {
 
-/// Bytes of a file that only the workers on one memory node read.
+/// A range of bytes in a file that only workers on one memory node read.
 struct NodeBytes {
   uint64_t begin, end;
   int node;
@@ -21,13 +21,13 @@ struct NodeBytes {
 };
 
 /// Owns a shared read-only mapping of a whole regular file, in huge pages where
-/// the system has them for files. Mapping costs no memory until pages are
-/// touched. Reading beyond a file that shrinks later
-/// raises SIGBUS; tools install a handler that reports it (installBusHandler).
+/// the system supports them for files. Pages use memory only once they are
+/// touched. Reading beyond the end of a file that was truncated raises SIGBUS;
+/// tools install a handler that reports it (installBusHandler).
 class MappedFile {
 public:
-  /// Fails as InputFile::open, and with Io where it cannot be mapped. An empty
-  /// file maps to an empty span.
+  /// Fails as InputFile::open, and with Io if the file cannot be mapped. An
+  /// empty file maps to an empty span.
   static StatusOr<MappedFile> open(const std::string &path);
   static StatusOr<MappedFile> map(InputFile file);
 
@@ -35,21 +35,21 @@ public:
   MappedFile &operator=(MappedFile &&other) noexcept;
   ~MappedFile();
 
-  /// Replaces the mapping by a copy in private memory, in huge pages where the
-  /// system gives them: costs the file's size in memory and the time to read
-  /// it, and reads faster than the page cache where that is scattered. Fails
-  /// with DoesNotFit or Io, and then changes nothing. It is a copy of the file
-  /// that was opened, also where another has its name by now.
+  /// Replaces the mapping by a copy in private memory, in huge pages where
+  /// available. This costs memory of the file's size and the time to read it;
+  /// reading is then faster than from scattered pages of the page cache. Fails
+  /// with DoesNotFit or Io and changes nothing in that case. The copy is of the
+  /// file that was opened, even if another file has its name by now.
   ///
-  /// `parts`, ascending and apart, go to the memory of their nodes, by calling
-  /// prefer(node) before each is touched and prefer(-1) before what is in none.
-  /// They are smaller than huge pages, which are then left out.
+  /// `parts`, which are ascending and disjoint, go to the memory of their
+  /// nodes: prefer(node) is called before each is touched, and prefer(-1)
+  /// before the other bytes. With parts, huge pages are not used, because parts
+  /// are smaller.
   Status copyToMemory(std::span<const NodeBytes> parts = {},
                       const std::function<void(int node)> &prefer = {});
 
-  /// What of the file or its copy this process has touched, and of that what it
-  /// reads through huge pages. Zeros where the system does not tell. Costs
-  /// milliseconds per GiB.
+  /// Bytes of the file or its copy that this process has touched, and how many
+  /// of these are in huge pages. Zeros if unknown. Costs milliseconds per GiB.
   struct PageUse {
     uint64_t resident = 0, huge = 0; ///< Bytes.
   };
@@ -67,8 +67,8 @@ private:
 };
 
 /// Turns SIGBUS (a mapped file was truncated while in use) into a message that
-/// names the likely cause and exit code 4; temporaries (Temporaries.h) are
-/// removed. Call once from a tool's main.
+/// names the likely cause, and exit code 4. Removes temporaries
+/// (Temporaries.h). Call once from a tool's main.
 void installBusHandler();
 
 } // namespace moert

@@ -1,4 +1,4 @@
-//===- OptionInfo.h - What a table says of an option ------------*- C++ -*-===//
+//===- OptionInfo.h - A row of an option table ------------------*- C++ -*-===//
 //
 // Options of the command-line tools are rows of tables: compiler/Driver/
 // Options.def has those of moec compile, tools/*/Options.def the others.
@@ -35,7 +35,7 @@ enum OptionUse : unsigned {
   /// It shapes the plan: the plan file records it, and commands that make the
   /// plan again have it.
   kRecorded = 1,
-  /// moec plan has it too: it decides what fits and how fast it is.
+  /// moec plan has it, too: it affects what fits and the predicted speed.
   kPredicts = 2,
   /// It is about the devices of one machine: commands for another machine do
   /// not have it.
@@ -51,24 +51,24 @@ struct OptionInfo {
   /// Without dashes: a positional argument.
   std::string_view names;
   OptionKind kind = OptionKind::Flag;
-  /// Of Word: "auto|pack|reference". Of Number: names of numbers, as in
-  /// "off=0|auto=-1"; they may lie outside `least` and `most`.
+  /// For Word: "auto|pack|reference". For Number: names for numbers, as in
+  /// "off=0|auto=-1", which may lie outside `least` and `most`.
   std::string_view words = "";
   double least = 0;
   double most = double(std::numeric_limits<int32_t>::max());
-  std::string_view metavar = ""; ///< "N"; "" for the kind's.
-  /// The value that help shows where none is given, if the default value itself
-  /// would not tell; "-" to show none.
+  std::string_view metavar = ""; ///< "N"; "" for the default of the kind.
+  /// Default value shown in help if the actual default is not informative; "-"
+  /// to show none.
   std::string_view shownDefault = "";
   std::string_view excludes = ""; ///< Long names with commas between.
   std::string_view needs = "";    ///< A long name.
-  unsigned use = 0;               ///< Of OptionUse.
-  std::string_view group = "";    ///< Of help.
+  unsigned use = 0;               ///< Bits of OptionUse.
+  std::string_view group = "";    ///< Heading in the help.
   bool isRequired = false;
   std::string_view help = "";
 };
 
-/// What --force does in every command that writes a file
+/// Help text of --force in all commands that write files
 /// (runtime/plan/OutputRule.h).
 inline constexpr std::string_view kForceHelp =
     "Let an output replace a file of another kind. Without it an output "
@@ -76,7 +76,7 @@ inline constexpr std::string_view kForceHelp =
     "that "
     "the command reads or that a plan needs is never replaced";
 
-/// "--ubatch" of "-u,--ubatch".
+/// Returns "--ubatch" for "-u,--ubatch".
 constexpr std::string_view longName(const OptionInfo &info) {
   return info.names.substr(info.names.rfind(',') + 1);
 }

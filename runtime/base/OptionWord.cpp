@@ -20,7 +20,7 @@ StatusOr<T> parseNumber(std::string_view text, T least, T most) {
   T value = {};
   const char *end = text.data() + text.size();
   auto [stop, error] = std::from_chars(text.data(), end, value);
-  // Written so that NaN is outside every range.
+  // The comparisons are false for NaN.
   if (error == std::errc() && stop == end && value >= least && value <= most)
     return value;
   return Status(StatusCode::Usage,
@@ -47,7 +47,7 @@ StatusOr<std::vector<int32_t>> parseNumbers(std::string_view text,
 }
 
 namespace {
-/// A word of OptionInfo::words, and the number that it stands for if any.
+/// A word of OptionInfo::words and the number that it stands for, if any.
 struct NamedValue {
   std::string_view name, number;
 };

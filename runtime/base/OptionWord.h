@@ -1,7 +1,7 @@
-//===- OptionWord.h - Values of options to and from words -------*- C++ -*-===//
+//===- OptionWord.h - Converts option values to and from text ---*- C++ -*-===//
 //
-// Numbers are decimal and whole words: no octal, no sign on what counts, no
-// silent clamping, no NaN. What is refused is shown with its place.
+// Numbers are decimal and must be the whole word: no octal, no sign for counts,
+// no silent clamping, no NaN. Errors show the refused text.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,20 +17,19 @@
 
 namespace moert {
 
-/// The number that is all of `text`, from `least` to `most`; the failure
-/// (Usage) shows the text and the range. For int32_t, uint32_t, int64_t,
-/// uint64_t and float.
+/// Parses all of `text` as a number from `least` to `most`. The error (Usage)
+/// shows text and range. For int32_t, uint32_t, int64_t, uint64_t and float.
 template <class T>
 StatusOr<T> parseNumber(std::string_view text, T least, T most);
 
-/// "3,10,17": numbers with commas between. The failure tells which is wrong.
+/// Parses comma-separated numbers, such as "3,10,17". The error shows the wrong
+/// one.
 StatusOr<std::vector<int32_t>> parseNumbers(std::string_view text,
                                             int32_t least, int32_t most);
 
-/// Reads the value of an option of the kind that `info` says. The failure
-/// (Usage) says what is expected and found, without the option's name. T is
-/// std::string, a type of number, or std::vector<int32_t>, to which numbers are
-/// appended.
+/// Parses the value of an option of the kind in `info`. The error (Usage) says
+/// what was expected and found, without the option's name. T is std::string, a
+/// number type, or std::vector<int32_t>, to which numbers are appended.
 template <class T>
 Status parseOption(const OptionInfo &info, std::string_view text, T &value);
 
@@ -38,7 +37,7 @@ Status parseOption(const OptionInfo &info, std::string_view text, T &value);
 template <class T>
 std::string optionWord(const OptionInfo &info, const T &value);
 
-/// The words of `info.words` that stand for a value: "auto", "pack", ...
+/// Returns the words in `info.words`, such as "auto" and "pack".
 std::vector<std::string_view> wordsOf(const OptionInfo &info);
 
 } // namespace moert

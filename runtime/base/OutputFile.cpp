@@ -10,9 +10,9 @@
 namespace moert {
 
 namespace {
-/// Gives the new file the mode, owner and group of the one it replaces. Who is
-/// not root keeps what may be kept; a group that is another one gets no more
-/// than everybody.
+/// Gives the new file the mode, owner and group of the replaced one, as far as
+/// the user may set them. If the group differs, it gets no more rights than
+/// others.
 void handDown(const struct stat &old, int fd) {
   (void)!::fchown(fd, old.st_uid, old.st_gid);
   struct stat info;
@@ -72,12 +72,12 @@ Status OutputFile::openTemporary() {
                                : ": is a block device, which is not written "
                                  "to"));
   }
-  // Renaming would get around a file's write protection.
+  // Checked because renaming would bypass the file's write protection.
   if (place_.existing &&
       ::faccessat(AT_FDCWD, place_.path.c_str(), W_OK, AT_EACCESS) != 0)
     return failure("cannot write");
   removeStaleTemporaries(place_.folder(), place_.name());
-  // What replaces a file is nobody else's to read before it has its mode.
+  // A file that replaces another is private until it has that file's mode.
   mode_t mode = place_.existing ? 0600 : 0666;
   for (int attempt = 0; attempt < 16; ++attempt) {
     temporary_ = place_.folder() + "/" + temporaryName(place_.name());
@@ -88,8 +88,9 @@ Status OutputFile::openTemporary() {
       continue;
     if (fd_ < 0)
       break;
-    // Who removes stale files may have been here before our lock. Where there
-    // are no locks, as on some network file systems, nobody does.
+    // A process that removes stale files may have removed this one before it
+    // was locked. On file systems without locks, such as some network file
+    // systems, nobody removes stale files.
     struct stat info;
     bool locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     if (locked && ::fstat(fd_, &info) == 0 && info.st_nlink == 1)
@@ -130,7 +131,7 @@ Status OutputFile::write(const void *data, size_t bytes) {
   while (bytes > 0) {
     ssize_t written = ::write(fd_, next, bytes);
     if (written < 0 && errno == EAGAIN) {
-      // A stream that another process made so.
+      // Another process has made the stream non-blocking.
       struct pollfd ready = {fd_, POLLOUT, 0};
       (void)::poll(&ready, 1, -1);
       continue;
@@ -163,8 +164,8 @@ Status OutputFile::writeAt(uint64_t offset, const void *data,
     at += written;
     left -= static_cast<size_t>(written);
   }
-  // Else the system would collect a tenth of the memory before it began. Only
-  // a hint: what fails is reported by commit().
+  // Without this, the system would collect a tenth of the memory before it
+  // began to write. It is only a hint: errors are reported by commit().
   (void)::sync_file_range(fd_, static_cast<off_t>(offset),
                           static_cast<off_t>(bytes), SYNC_FILE_RANGE_WRITE);
   return Status::ok();
@@ -183,7 +184,7 @@ Status OutputFile::flush() const {
 }
 
 Status OutputFile::replace(const std::string &path) {
-  // As it is now: it may have changed since create().
+  // The state is read again, because it may have changed since create().
   struct stat old;
   if (::lstat(place_.path.c_str(), &old) == 0) {
     if (!S_ISREG(old.st_mode))
@@ -205,10 +206,10 @@ Status OutputFile::replace(const std::string &path) {
 Status flushFolder(const std::string &folder) {
   int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
-    return Status::ok(); // without the right to read it
+    return Status::ok(); // The folder is not readable.
   int error = ::fsync(fd) == 0 ? 0 : errno;
   ::close(fd);
-  // Not every file system can.
+  // Not every file system supports this.
   if (error == 0 || error == EINVAL || error == EBADF || error == ENOTSUP)
     return Status::ok();
   return Status(StatusCode::Io,

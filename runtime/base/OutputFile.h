@@ -1,4 +1,4 @@
-//===- OutputFile.h - Output that appears whole or not at all ---*- C++ -*-===//
+//===- OutputFile.h - Files that appear complete or not at all --*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_BASE_OUTPUTFILE_H
 #define MOE_RUNTIME_BASE_OUTPUTFILE_H
@@ -12,26 +12,26 @@
 
 namespace moert {
 
-/// Writes beside the final path under a temporary name (Temporaries.h), and
-/// renames at commit(). Destroyed without a commit it leaves nothing behind,
-/// and a file that was at the path before is untouched; signals and stale
-/// temporaries are as Temporaries.h says.
+/// Writes to a temporary file (Temporaries.h) next to the final path, and
+/// renames it at commit(). If it is destroyed without a commit, nothing
+/// remains, and an earlier file at the path is untouched. Temporaries.h
+/// describes what happens at signals and with stale temporaries.
 ///
-/// A symbolic link stays, and what it leads to is replaced. A file that is
-/// replaced hands down its mode, and its owner and group as far as this user
-/// may give them away; access control lists and extended attributes are lost.
-/// Where it had other names (hard links), those keep the old content.
+/// A symbolic link stays, and its target is replaced. The new file gets the
+/// mode of the replaced one and, as far as the user may set them, its owner and
+/// group; access control lists and extended attributes are lost. Other hard
+/// links of the replaced file keep the old content.
 ///
 /// "-", the names of descriptors, FIFOs and character devices are never
-/// replaced: what is written goes there at once, and in order. Folders, block
+/// replaced: bytes are written to them directly and in order. Folders, block
 /// devices and sockets are refused.
 class OutputFile {
 public:
   enum class Content { Text, Binary };
 
-  /// Fails with Io, naming the path; with Usage where the target's rule forbids
-  /// the output, and for binary content that would go to a terminal; with
-  /// Cancelled where a signal ends the wait for a FIFO's reader.
+  /// Fails with Io, naming the path; with Usage if the target's rule forbids
+  /// the output, or for binary content to a terminal; with Cancelled if a
+  /// signal interrupts the wait for a FIFO's reader.
   static StatusOr<OutputFile> create(OutputTarget target,
                                      Content content = Content::Text);
 
@@ -39,28 +39,28 @@ public:
   OutputFile &operator=(OutputFile &&other) noexcept;
   ~OutputFile();
 
-  /// Appends.
+  /// Appends bytes.
   Status write(const void *data, size_t bytes);
-  /// Writes at `offset`, and lets the disk begin with it; many threads may.
-  /// Fails with Usage where the output is a stream.
+  /// Writes at `offset` and starts the transfer to the disk. Many threads may
+  /// call it. Fails with Usage if the output is a stream.
   Status writeAt(uint64_t offset, const void *data, size_t bytes) const;
-  /// Takes the disk space for `bytes` bytes now, where the file system can: a
-  /// full disk or quota is then found before the first byte.
+  /// Allocates disk space for `bytes` bytes now, if the file system can, so
+  /// that a full disk or quota is found before the first byte is written.
   Status reserve(uint64_t bytes) const;
-  /// Where what was written can be read until it has its name; "" of a stream.
+  /// Path at which the output can be read before its commit; "" for a stream.
   const std::string &temporary() const { return temporary_; }
-  /// Waits until the disk has what was written.
+  /// Waits until everything written is on the disk.
   Status flush() const;
-  /// Whether the target's rule still allows the output, as what is there may
-  /// have changed since create().
+  /// Checks the target's rule again, because the existing file may have changed
+  /// since create().
   Status recheck() const { return target_.check().status(); }
-  /// Flushes to the disk and gives the file its name, durably. Fails as
-  /// recheck() does.
+  /// Flushes to the disk and gives the file its name, durably. Returns the
+  /// errors of recheck().
   Status commit();
-  /// The same with another name in the folder than that it was created for.
+  /// Commits under another name in the same folder.
   Status commitAs(const std::string &path);
-  /// Whether the file has its name: it may, where commit() failed to make that
-  /// last.
+  /// Returns whether the file has its name. This may be so even if commit()
+  /// failed: the rename may not be durable then.
   bool isCommitted() const { return committed_; }
 
 private:
@@ -71,7 +71,7 @@ private:
   Status failure(const char *what) const;
 
   OutputTarget target_;
-  std::string path_; ///< As given, for messages.
+  std::string path_; ///< As given by the user, for messages.
   OutputPlace place_;
   std::string temporary_; ///< "" for a stream.
   RemovedOnSignal removed_;
@@ -79,7 +79,7 @@ private:
   bool committed_ = false;
 };
 
-/// Makes renames in a folder last: they are on the disk when it is.
+/// Makes renames in a folder durable.
 Status flushFolder(const std::string &folder);
 
 /// Creates an output, writes all of it and commits it.

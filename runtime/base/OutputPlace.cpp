@@ -16,7 +16,7 @@ Status cannotWrite(const std::string &path, int error) {
                 path + ": cannot write: " + std::strerror(error));
 }
 
-/// N if the entry `name` of `folder` is descriptor N of this process.
+/// Returns N if the entry `name` of `folder` is descriptor N of this process.
 std::optional<int> descriptorIn(const std::string &folder,
                                 const std::string &name) {
   std::unique_ptr<char, void (*)(void *)> real(
@@ -31,7 +31,7 @@ std::optional<int> descriptorIn(const std::string &folder,
   return number;
 }
 
-/// What a symbolic link says, as seen from where the link is.
+/// Returns the target of a symbolic link, relative to the working directory.
 StatusOr<std::string> followed(const OutputPlace &link) {
   char target[PATH_MAX];
   ssize_t bytes = ::readlink(link.path.c_str(), target, sizeof(target));
@@ -65,7 +65,7 @@ StatusOr<OutputPlace> OutputPlace::find(const std::string &path) {
   place.path = path;
   if (path == "-")
     place.descriptor = STDOUT_FILENO;
-  // As many links as Linux follows.
+  // The limit is that of Linux.
   for (int links = 0; !place.isDescriptor(); ++links) {
     struct stat info;
     if (::lstat(place.path.c_str(), &info) != 0) {

@@ -1,4 +1,4 @@
-//===- OutputPlace.h - Where written bytes end up ---------------*- C++ -*-===//
+//===- OutputPlace.h - Resolves the path of an output -----------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_BASE_OUTPUTPLACE_H
 #define MOE_RUNTIME_BASE_OUTPUTPLACE_H
@@ -11,24 +11,25 @@
 
 namespace moert {
 
-/// What a path given for output leads to.
+/// The file, stream or descriptor that an output path leads to.
 struct OutputPlace {
-  /// Follows symbolic links, also to what does not exist yet. "-" and the names
-  /// of open descriptors (/dev/stdout, /dev/fd/N) lead to the descriptor. Fails
-  /// with Usage for "", with Io for a loop of links or a missing folder.
+  /// Follows symbolic links, also to files that do not exist yet. "-" and the
+  /// names of open descriptors (/dev/stdout, /dev/fd/N) lead to the descriptor.
+  /// Fails with Usage for "", and with Io for a loop of links or a missing
+  /// folder.
   static StatusOr<OutputPlace> find(const std::string &path);
 
-  std::string path;    ///< No symbolic link; "" for a descriptor.
+  std::string path;    ///< Contains no symbolic link; "" for a descriptor.
   int descriptor = -1; ///< Not owned; -1 for a path.
   std::optional<struct stat> existing;
 
   bool isDescriptor() const { return descriptor >= 0; }
-  /// Whether bytes go away as they are written, so that there is no file to
-  /// read again, and nothing "beside" it: a descriptor, FIFO or device.
+  /// Returns whether this is a descriptor, FIFO or device: written bytes cannot
+  /// be read again, and no other file can be placed next to it.
   bool isStream() const;
-  /// The folder of `path`: "." where none is named.
+  /// Returns the folder of `path`; "." if it names none.
   std::string folder() const;
-  /// The last component of `path`.
+  /// Returns the last component of `path`.
   std::string name() const;
 };
 

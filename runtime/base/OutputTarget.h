@@ -9,20 +9,19 @@
 
 namespace moert {
 
-/// What OutputFile::create takes: a path together with the rule about what may
-/// be replaced there. Only OutputRule (runtime/plan/OutputRule.h) makes one of
-/// a path that a user names.
+/// The argument of OutputFile::create: a path, with the rule about what may be
+/// replaced there. For paths that users name, only OutputRule
+/// (runtime/plan/OutputRule.h) creates targets.
 class OutputTarget {
 public:
-  /// For files of this program that no user names, such as caches: whatever is
-  /// at `path` is replaced.
+  /// For files that no user names, such as caches: replaces any file at `path`.
   static OutputTarget ofCache(std::string path) {
     return OutputTarget(std::move(path), nullptr);
   }
 
   const std::string &path() const { return path_; }
 
-  /// Where the path leads now, if the rule allows an output there.
+  /// Returns where the path leads now, if the rule allows an output there.
   StatusOr<OutputPlace> check() const {
     MOE_ASSIGN_OR_RETURN(OutputPlace place, OutputPlace::find(path_));
     if (mayReplace_)

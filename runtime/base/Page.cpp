@@ -7,7 +7,8 @@
 
 namespace moert {
 
-/// "experts_ga...avx512": both ends tell what a name is.
+/// Shortens a name in the middle, as in "experts_ga...avx512", because both
+/// ends of a name matter.
 static std::string cutTo(const std::string &cell, size_t widest) {
   if (cell.size() <= widest || widest < 5)
     return cell.substr(0, widest);

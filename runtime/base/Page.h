@@ -1,4 +1,4 @@
-//===- Page.h - Reports in groups, lines and tables -------------*- C++ -*-===//
+//===- Page.h - Text reports of groups, lines and tables --------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_BASE_PAGE_H
 #define MOE_RUNTIME_BASE_PAGE_H
@@ -9,31 +9,33 @@
 
 namespace moert {
 
-/// A column of a table. Cells wider than `widest` are cut in the middle.
+/// A column of a table. Cells wider than `widest` are shortened in the middle.
 struct Column {
   std::string title;
-  bool right = false; ///< Numbers stand to the right.
+  bool right = false; ///< Right-aligned, for numbers.
   size_t widest = 16;
 };
 
-/// A plain text report of titled groups. Nothing is escaped here: texts from
-/// files go through printable() or escaped() first.
+/// A plain text report with titled groups. Nothing is escaped here: texts from
+/// files must pass through printable() or escaped() first.
 class Page {
 public:
-  /// Starts a group; an empty line sets it off from the one before.
+  /// Starts a group, after an empty line unless it is the first.
   void group(std::string_view title);
 
-  /// "  label            value". Without a label: one more value of the last.
+  /// Appends "  label            value". Without a label, adds a value to the
+  /// last line's label.
   void line(std::string_view label, std::string_view value);
 
-  /// Columns as wide as their cells need. A row may have fewer cells than there
-  /// are columns.
+  /// Appends a table. Columns are as wide as their cells need; rows may be
+  /// shorter than the list of columns.
   void table(const std::vector<Column> &columns,
              const std::vector<std::vector<std::string>> &rows);
 
-  /// `text` broken at spaces to 118 columns, behind a `lead` that the further
-  /// lines are indented by. Longer words are broken where the line ends. Lines
-  /// that suggest a command (ShellCommand.h) stay as they are, to paste.
+  /// Appends `text` after `lead`, wrapped at spaces to 118 columns; further
+  /// lines are indented by the width of `lead`. Words longer than a line are
+  /// broken. Lines that suggest a command (ShellCommand.h) are not wrapped, so
+  /// that they can be pasted.
   void paragraph(std::string_view lead, std::string_view text);
 
   std::string take() { return std::move(text_); }

@@ -13,7 +13,7 @@
 namespace moert {
 
 namespace {
-/// The threads' common state.
+/// State shared by the threads.
 class Pieces {
 public:
   Pieces(size_t count, uint64_t total, const PiecesOptions &options,
@@ -29,7 +29,8 @@ public:
         for (size_t i = 1; i < std::min(threads, count_); ++i)
           others.emplace_back([this] { workOrStop(false); });
       } catch (const std::system_error &) {
-        // The system gives no more threads: those there are do it all.
+        // If the system refuses more threads, the existing ones do all the
+        // work.
       }
       workOrStop(true);
     }
@@ -39,7 +40,7 @@ public:
   }
 
 private:
-  /// No exception can leave a thread.
+  /// Exceptions must not leave a thread.
   void workOrStop(bool reports) {
     try {
       work(reports);
@@ -63,7 +64,7 @@ private:
     }
   }
 
-  /// Keeps the first failure.
+  /// Keeps the first error.
   void stop(Status status) {
     std::lock_guard lock(mutex_);
     if (!failed_.exchange(true))

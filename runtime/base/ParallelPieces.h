@@ -1,4 +1,4 @@
-//===- ParallelPieces.h - Threads that take piece after piece ---*- C++ -*-===//
+//===- ParallelPieces.h - Distributes pieces of work on threads -*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_BASE_PARALLELPIECES_H
 #define MOE_RUNTIME_BASE_PARALLELPIECES_H
@@ -12,18 +12,19 @@
 namespace moert {
 
 struct PiecesOptions {
-  int threads = 0; ///< 0 for one per core.
-  /// Called by the calling thread after each of its pieces and at the end with
-  /// the bytes done so far and in all; false gives up. May be empty.
+  int threads = 0; ///< 0: one per core.
+  /// Called on the calling thread after each of its pieces and at the end, with
+  /// the bytes done so far and the total; returning false cancels. May be
+  /// empty.
   std::function<bool(uint64_t done, uint64_t total)> progress = {};
 };
 
-/// Does piece `index`; returns its bytes.
+/// Processes piece `index` and returns its bytes.
 using PieceTask = std::function<StatusOr<uint64_t>(size_t index)>;
 
 /// Runs a task for each of `count` pieces with `total` bytes. Every thread
-/// calls `makeTask` for one of its own, which may hold buffers. Fails as the
-/// first task that fails, or with Cancelled.
+/// calls `makeTask` once for its own task, which may own buffers. Returns the
+/// error of the first task that fails, or Cancelled.
 Status forEachPiece(size_t count, uint64_t total, const PiecesOptions &options,
                     const std::function<PieceTask()> &makeTask);
 

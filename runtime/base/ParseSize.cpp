@@ -17,7 +17,7 @@ StatusOr<int64_t> parseSize(std::string_view text) {
   constexpr double most = 0x1p50;
   double value = 0;
   const char *end = text.data() + text.size();
-  // A sign, an exponent, "inf" and "nan" are no part of a size.
+  // Signs, exponents, "inf" and "nan" are not accepted.
   auto [stop, error] =
       std::from_chars(text.data(), end, value, std::chars_format::fixed);
   std::string_view unit(stop, size_t(end - stop));

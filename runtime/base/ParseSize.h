@@ -1,4 +1,4 @@
-//===- ParseSize.h - "8GiB" as a number -------------------------*- C++ -*-===//
+//===- ParseSize.h - Parses sizes such as "8GiB" ----------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_BASE_PARSESIZE_H
 #define MOE_RUNTIME_BASE_PARSESIZE_H
@@ -10,8 +10,8 @@
 
 namespace moert {
 
-/// The bytes of a size with its unit: "8GiB", "1.5 MiB", "4096B". What a
-/// fraction leaves of a byte is dropped. The failure (Usage) shows the text.
+/// Parses a size with its unit: "8GiB", "1.5 MiB", "4096B". Fractions of a byte
+/// are dropped. The error (Usage) shows the text.
 StatusOr<int64_t> parseSize(std::string_view text);
 
 } // namespace moert

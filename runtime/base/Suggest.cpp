@@ -18,7 +18,8 @@ std::string lower(std::string_view text) {
 } // namespace
 
 size_t editDistance(std::string_view a, std::string_view b) {
-  // Rows i - 2, i - 1 and i of the table of distances of a[0, i) and b[0, j).
+  // Rows i - 2, i - 1 and i of the table of distances between a[0, i) and b[0,
+  // j).
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1),
       row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -38,7 +39,7 @@ size_t editDistance(std::string_view a, std::string_view b) {
 
 std::optional<std::string>
 closestMatch(std::string_view name, std::span<const std::string> candidates) {
-  // A longer name is no typo, and the distance is quadratic in its length.
+  // Longer names are not typos, and the time is quadratic in the length.
   constexpr size_t maxLength = 256;
   if (name.size() > maxLength)
     return std::nullopt;

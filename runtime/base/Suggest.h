@@ -10,12 +10,13 @@
 
 namespace moert {
 
-/// Insertions, deletions, substitutions and swaps of neighbours that turn `a`
-/// into `b` (the restricted Damerau-Levenshtein distance).
+/// Returns the number of insertions, deletions, substitutions and swaps of
+/// neighbours that turn `a` into `b` (restricted Damerau-Levenshtein distance).
 size_t editDistance(std::string_view a, std::string_view b);
 
-/// The candidate nearest to `name` when it is near enough to be a typo: at most
-/// a third of the name's characters differ, case aside. Ties go to the first.
+/// Returns the candidate nearest to `name` if it may be a typo: at most a third
+/// of the name's characters differ, ignoring case. The first of equal ones
+/// wins.
 std::optional<std::string>
 closestMatch(std::string_view name, std::span<const std::string> candidates);
 

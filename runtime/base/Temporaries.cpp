@@ -21,11 +21,12 @@ namespace {
 constexpr size_t kDigits = 16;
 constexpr std::string_view kSuffix = ".tmp";
 
-/// Everything before the digits. 100 bytes of a name leave room in the 143 of
-/// the file systems with the shortest names.
+/// Returns the part of the name before the digits. It uses at most 100 bytes of
+/// `name`, which fits the 143 bytes of the file systems with the shortest
+/// names.
 std::string prefixOf(const std::string &name) {
   size_t length = std::min<size_t>(name.size(), 100);
-  // Some file systems refuse half a UTF-8 character.
+  // Some file systems refuse incomplete UTF-8 characters.
   while (length < name.size() && length > 0 &&
          (static_cast<unsigned char>(name[length]) & 0xc0) == 0x80)
     --length;
@@ -39,7 +40,7 @@ bool isTemporaryOf(std::string_view entry, std::string_view prefix) {
                  .find_first_not_of("0123456789abcdef") == entry.npos;
 }
 
-/// Of a process that was killed: nobody has the lock that its writer held.
+/// Removes a file whose writer was killed, so that nobody holds its lock.
 void removeIfStale(int folder, const char *name) {
   struct stat seen, info;
   auto isOurs = [](const struct stat &file) {
@@ -60,7 +61,8 @@ void removeIfStale(int folder, const char *name) {
 } // namespace
 
 std::string temporaryName(const std::string &name) {
-  std::random_device random; // getrandom or the like: no two processes alike
+  // Uses getrandom or similar, so names of processes differ.
+  std::random_device random;
   uint64_t digits = uint64_t(random()) << 32 | random();
   return fmt::format("{}{:016x}{}", prefixOf(name), digits, kSuffix);
 }
@@ -77,15 +79,15 @@ void removeStaleTemporaries(const std::string &folder,
       removeIfStale(::dirfd(listing.get()), entry->d_name);
 }
 
-/// One file to remove, or a free place for one. Entries are never freed, as a
-/// signal handler may be walking along them, but used again.
+/// A file to remove, or a free entry. Entries are reused but never freed,
+/// because a signal handler may be walking the list.
 struct RemovedOnSignal::Entry {
   std::atomic<char *> path;
   Entry *next;
 };
 
 namespace {
-/// A signal handler can reach nothing but a global.
+/// A signal handler can only use a global.
 std::atomic<RemovedOnSignal::Entry *> entries = nullptr;
 static_assert(decltype(entries)::is_always_lock_free,
               "a signal handler may read it");
@@ -116,7 +118,8 @@ RemovedOnSignal &RemovedOnSignal::operator=(RemovedOnSignal &&other) noexcept {
 }
 
 RemovedOnSignal::~RemovedOnSignal() {
-  // Else a handler has taken the path, and the process is about to end.
+  // If the exchange fails, a handler has taken the path and the process is
+  // ending.
   if (char *mine = path_;
       entry_ && entry_->path.compare_exchange_strong(mine, nullptr))
     std::free(path_);
@@ -141,7 +144,7 @@ void installCleanupHandlers() {
     struct sigaction action = {};
     if (::sigaction(signal, nullptr, &action) != 0 ||
         action.sa_handler != SIG_DFL)
-      continue; // As nohup wants it.
+      continue; // The signal is ignored, as by nohup.
     action = {};
     action.sa_handler = endBySignal;
     ::sigaction(signal, &action, nullptr);

@@ -1,8 +1,8 @@
-//===- Temporaries.h - Files that must not stay behind ----------*- C++ -*-===//
+//===- Temporaries.h - Temporary files and their removal --------*- C++ -*-===//
 //
-// What OutputFile writes before it has its name. A temporary is called
-// .NAME.moe-<16 hexadecimal digits>.tmp, lies in NAME's folder, and is locked
-// (flock) by the process that writes it.
+// OutputFile writes to a temporary file before it gives it its name. The
+// temporary is called .NAME.moe-<16 hexadecimal digits>.tmp, lies in the folder
+// of NAME, and is locked (flock) by the process that writes it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,17 +14,17 @@
 
 namespace moert {
 
-/// A new name for a temporary of the file `name`; of a long name only the
-/// beginning is in it.
+/// Returns a new name for a temporary of the file `name`. A long name is
+/// shortened.
 std::string temporaryName(const std::string &name);
 
-/// Removes what killed processes left of writing `name` in `folder`: regular
-/// files that have exactly the name of such a temporary, are this user's, have
-/// no other name, and are locked by nobody. Nothing else is touched.
+/// Removes temporaries of `name` in `folder` that killed processes left:
+/// regular files whose name has exactly this form, which belong to this user,
+/// have no other hard link and are not locked. Nothing else is touched.
 void removeStaleTemporaries(const std::string &folder, const std::string &name);
 
-/// While alive, removeTemporaries() removes the file at `path`, if there is
-/// one. Only path names are kept: register before creating the file.
+/// While it lives, removeTemporaries() removes the file at `path` if it exists.
+/// Only the path is kept, so it can be registered before the file is created.
 class RemovedOnSignal {
 public:
   RemovedOnSignal() = default;
@@ -40,16 +40,17 @@ private:
   char *path_ = nullptr;
 };
 
-/// Removes the files of all RemovedOnSignal. For signal handlers, and other
-/// ends of a process without destructors.
+/// Removes the files of all RemovedOnSignal objects. For signal handlers and
+/// other exits without destructors.
 void removeTemporaries();
 
 /// For handlers of `signal`: removes temporaries and lets the signal's default
-/// action end the process once the handler returns.
+/// action end the process when the handler returns.
 void endBySignal(int signal);
 
-/// SIGINT, SIGTERM and SIGHUP remove temporaries before they end the process,
-/// unless they are ignored or handled already. Call once from a tool's main.
+/// Makes SIGINT, SIGTERM and SIGHUP remove temporaries before they end the
+/// process, unless the signals are ignored or handled already. Call once from a
+/// tool's main.
 void installCleanupHandlers();
 
 } // namespace moert

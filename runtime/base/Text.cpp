@@ -17,8 +17,8 @@ bool drivesTerminal(uint32_t codePoint) {
          (codePoint >= 0x2066 && codePoint <= 0x2069);
 }
 
-/// Replaces what a terminal must not get: valid characters by what
-/// `character(bytes, codePoint)` returns, ill-formed bytes by `invalid(bytes)`.
+/// Replaces characters that are unsafe on a terminal by the result of
+/// `character(bytes, codePoint)`, and invalid bytes by `invalid(bytes)`.
 template <typename Character, typename Invalid>
 std::string replaceUnsafe(std::string_view text, Character character,
                           Invalid invalid) {
@@ -39,10 +39,10 @@ std::string replaceUnsafe(std::string_view text, Character character,
   return result;
 }
 
-/// Bytes of somebody's text in a message.
+/// Maximum bytes of a text from a file or user in a message.
 constexpr size_t kLongestShown = 96;
 
-/// \xNN for every byte.
+/// Returns \xNN for every byte.
 std::string hexEscapes(std::string_view bytes) {
   std::string result;
   for (unsigned char byte : bytes)

@@ -13,7 +13,8 @@
 namespace moert {
 
 namespace {
-/// The numbers of a sysfs list such as "0-3,8"; none if it is unreadable.
+/// Returns the numbers of a sysfs list such as "0-3,8"; none if it is
+/// unreadable.
 std::vector<int> readList(const std::string &path) {
   std::ifstream file(path);
   std::string text;
@@ -40,7 +41,7 @@ std::vector<int> readList(const std::string &path) {
   return numbers;
 }
 
-/// Numbers of the folders node0, node1, ... in ascending order.
+/// Returns the numbers of the folders node0, node1, ... in ascending order.
 std::vector<int> memoryNodes(const std::string &root) {
   std::vector<int> nodes;
   std::error_code ignored;
@@ -98,7 +99,8 @@ int countMemoryNodes(const std::string &root) {
 
 std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers) {
   struct Node {
-    std::vector<int> cpus; ///< One of each core, then the siblings.
+    /// One CPU of each core, then the hyper-thread siblings.
+    std::vector<int> cpus;
     size_t cores = 0, taken = 0;
   };
   std::map<int, Node> nodes;
@@ -116,8 +118,8 @@ std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers) {
       node.cores += first;
     }
   for (int i = 0; i < workers; ++i) {
-    // The node with the most of its cores free; once none has any, the one
-    // with the fewest workers per core.
+    // Choose the node with the largest fraction of free cores; if none has a
+    // free core, the node with the fewest workers per core.
     Node *best = nullptr;
     for (auto &[number, node] : nodes)
       if (node.taken < node.cpus.size() &&
@@ -135,7 +137,8 @@ std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers) {
 }
 
 namespace {
-/// The kernel's interface, not libnuma's: a policy, and a bit mask of nodes.
+/// Values of the kernel's interface: a policy and a bit mask of nodes (not
+/// libnuma's).
 enum MemoryPolicy { kDefault = 0, kPreferred = 1, kInterleave = 3 };
 
 void setMemoryPolicy(MemoryPolicy policy, std::span<const int> nodes) {

@@ -12,46 +12,46 @@ namespace moert {
 /// A logical CPU.
 struct CpuPlace {
   int cpu;
-  int core; ///< Its lowest hyper-thread sibling.
-  int node; ///< The memory node that it reads fastest.
+  int core; ///< Its lowest-numbered hyper-thread sibling.
+  int node; ///< Its local memory (NUMA) node.
 
   bool operator==(const CpuPlace &) const = default;
 };
 
-/// The CPUs that a process may use, ascending; never empty.
+/// The CPUs that a process may use, in ascending order; never empty.
 using Topology = std::vector<CpuPlace>;
 
-/// The CPUs in this process's affinity mask, which a cpuset narrows.
+/// Returns the CPUs in this process's affinity mask, which a cpuset restricts.
 std::vector<int> allowedCpus();
 
-/// What the system tells about the CPUs in `allowed`, which is not empty. A CPU
-/// that it tells nothing about is a core of its own on the first node. `root`
-/// is where the system's folder is: tests describe other machines.
+/// Returns the system's description of the CPUs in `allowed`, which must not be
+/// empty. A CPU without description counts as a core of its own on the first
+/// node. `root` is the system's folder; tests describe other machines.
 Topology readTopology(std::span<const int> allowed,
                       const std::string &root = "/sys");
 
-/// Memory nodes of the machine, at least 1.
+/// Returns the number of memory nodes of the machine, at least 1.
 int countMemoryNodes(const std::string &root = "/sys");
 
-/// Where a worker runs.
+/// The CPU and memory node of a worker.
 struct WorkerPlace {
   int cpu, node;
 
   bool operator==(const WorkerPlace &) const = default;
 };
 
-/// Places for `workers`, at most as many as CPUs: a core each before any
-/// sibling, spread over nodes by how many cores they have, so that all of the
-/// machine's memory channels work. In the order of nodes: neighbours in a
-/// team share one.
+/// Returns places for `workers`, at most as many as there are CPUs. Cores are
+/// used before hyper-thread siblings, and workers are spread over nodes in
+/// proportion to their cores, so that all memory channels are used. Places are
+/// in order of nodes: neighbouring workers share a node.
 std::vector<WorkerPlace> placeWorkers(const Topology &topology, int workers);
 
-/// Memory that this thread touches first from now on comes from `node` while it
-/// has some; -1 is the system's default again. Where the system refuses, memory
-/// stays where it would have been.
+/// Memory that this thread touches first from now on comes from `node` as long
+/// as it has any; -1 restores the system's default. A refusal by the system is
+/// ignored.
 void preferMemoryNode(int node);
 
-/// The same, from `nodes` in turn, a page each.
+/// Interleaves such memory over `nodes`, page by page.
 void interleaveMemoryNodes(std::span<const int> nodes);
 
 } // namespace moert

@@ -1,4 +1,4 @@
-//===- UserCache.h - Where a user's caches are ------------------*- C++ -*-===//
+//===- UserCache.h - The user's cache folder --------------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_BASE_USERCACHE_H
 #define MOE_RUNTIME_BASE_USERCACHE_H
@@ -7,8 +7,8 @@
 
 namespace moert {
 
-/// moec's folder among the user's caches (XDG's, or ~/.cache), whether it
-/// exists or not; "" where the environment names neither that nor a home.
+/// Returns moec's folder in the user's cache folder (XDG's, or ~/.cache),
+/// whether it exists or not; "" if the environment defines neither.
 std::string userCacheFolder();
 
 } // namespace moert

@@ -15,9 +15,9 @@ Utf8Unit nextUtf8(std::string_view bytes) {
     return {Utf8Kind::Invalid, 1};
 
   uint8_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  // Only the second byte's range depends on the lead byte (table 3-7 of the
-  // Unicode Standard): this is what excludes overlong forms, surrogates and
-  // everything above U+10FFFF.
+  // Only the range of the second byte depends on the lead byte (table 3-7 of
+  // the Unicode Standard). It excludes overlong forms, surrogates and code
+  // points above U+10FFFF.
   uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   for (uint8_t i = 1; i < length; ++i) {
@@ -34,7 +34,7 @@ Utf8Unit nextUtf8(std::string_view bytes) {
 size_t validUtf8Prefix(std::string_view bytes) {
   size_t position = 0;
   while (position < bytes.size()) {
-    // Eight ASCII bytes at a time: the common case by far.
+    // ASCII is by far the most common case: eight bytes at a time.
     uint64_t block;
     while (bytes.size() - position >= sizeof(block)) {
       std::memcpy(&block, bytes.data() + position, sizeof(block));

@@ -9,16 +9,16 @@
 
 namespace moert {
 
-/// U+FFFD, which stands in text for bytes that are not UTF-8.
+/// U+FFFD, which replaces bytes that are not UTF-8.
 inline constexpr std::string_view replacementCharacter = "\xEF\xBF\xBD";
 
 enum class Utf8Kind : uint8_t {
   Valid,     ///< One whole code point.
-  Invalid,   ///< A maximal subpart: no continuation can make it valid.
-  Truncated, ///< The bytes end inside a sequence that more could complete.
+  Invalid,   ///< Cannot become valid: a maximal subpart.
+  Truncated, ///< Ends inside a sequence that more bytes could complete.
 };
 
-/// What stands at the start of a byte string, and how many bytes it takes.
+/// The unit at the start of a byte string, and its length in bytes.
 struct Utf8Unit {
   Utf8Kind kind;
   uint8_t length; ///< 1 to 4.
@@ -30,10 +30,10 @@ struct Utf8Unit {
 /// ("Substitution of Maximal Subparts"), so each one is one U+FFFD.
 Utf8Unit nextUtf8(std::string_view bytes);
 
-/// The number of bytes from the start of `bytes` that are whole code points.
+/// Returns the number of leading bytes that are complete code points.
 size_t validUtf8Prefix(std::string_view bytes);
 
-/// The code point of a valid unit of `length` bytes at `bytes`.
+/// Returns the code point of a valid unit of `length` bytes at `bytes`.
 uint32_t decodeUtf8(const char *bytes, unsigned length);
 
 } // namespace moert

@@ -10,20 +10,21 @@
 
 namespace moert {
 
-/// Every layer's cache, by page (see KvPool). Fails where its device does.
+/// The KV cache of every layer, accessed by page (KvPool). Functions return the
+/// errors of the cache's device.
 class KvPages {
 public:
   KvPages() = default;
-  /// Of `plan`, whose devices are `devices`.
+  /// The caches of `plan`, which lie in the memory of `devices`.
   KvPages(const fb::Plan &plan, const Devices &devices);
 
-  /// Pages that every cache has.
+  /// Number of pages in each layer's cache.
   int32_t count() const { return count_; }
-  /// Of a page, over all caches.
+  /// Bytes of a page over all layers.
   size_t bytes() const { return bytes_; }
 
   Status copy(int32_t from, int32_t to) const;
-  /// Its bytes(), cache after cache.
+  /// Copies the bytes() of a page to `out`, one layer after another.
   Status read(int32_t page, std::byte *out) const;
   Status write(int32_t page, const std::byte *from) const;
 

@@ -7,7 +7,7 @@ namespace moert {
 
 namespace {
 uint64_t hashOf(int32_t previous, std::span<const int32_t> tokens) {
-  // FNV-1a: a wrong guess costs one comparison.
+  // FNV-1a: a hash collision costs one comparison.
   uint64_t hash = 0xcbf29ce484222325u ^ uint64_t(uint32_t(previous));
   for (int32_t token : tokens)
     hash = (hash ^ uint64_t(uint32_t(token))) * 0x100000001b3u;
@@ -92,7 +92,7 @@ int32_t KvPool::publish(int32_t page, int32_t previous,
 void KvPool::withdraw(int32_t page) {
   assert(at(page).published && at(page).holders == 1);
   while (!at(page).next.empty()) {
-    // The end of a chain: what is behind others goes before them.
+    // Free the end of a chain first: no page may follow a freed one.
     int32_t last = at(page).next.back();
     while (!at(last).next.empty())
       last = at(last).next.back();
@@ -103,7 +103,7 @@ void KvPool::withdraw(int32_t page) {
   unpublish(page);
 }
 
-/// Of a page with none behind it.
+/// Removes a page, which no published page may follow, from the index.
 void KvPool::unpublish(int32_t page) {
   Page &gone = at(page);
   assert(gone.published && gone.next.empty());

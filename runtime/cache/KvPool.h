@@ -1,13 +1,13 @@
-//===- KvPool.h - Who holds which pages of the KV cache ---------*- C++ -*-===//
+//===- KvPool.h - Allocation and sharing of KV cache pages ------*- C++ -*-===//
 //
-// A page is kKvPage rows of every layer's cache. Sequences hold pages, one page
-// may be held by several, and nobody writes to a page that others hold. Full
-// pages are published by the token ids up to their end: a sequence that begins
-// with the same tokens takes them instead of computing them. A published page
-// that nobody holds stays until its memory is needed; the least recently held
-// goes first.
+// A page is kKvPage rows (one per token) of every layer's cache. Sequences hold
+// pages; several may hold the same page, which none of them then writes to. A
+// full page is published under the token ids from the beginning of the text to
+// its end: a sequence that begins with the same tokens takes the page instead
+// of computing it. A published page that no sequence holds is kept until its
+// memory is needed; the page that was released first goes first.
 //
-// Knows page numbers and token ids only, no memory.
+// The pool knows page numbers and token ids only; KvPages has the memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,47 +27,51 @@ namespace moert {
 
 class KvPool {
 public:
-  /// Before the first page of a sequence.
+  /// Stands for the page before the first page of a sequence.
   static constexpr int32_t kNone = -1;
 
   explicit KvPool(int32_t pages);
 
   int32_t pages() const { return int32_t(pages_.size()); }
-  /// Pages that allocate() can still give.
+  /// Number of pages that allocate() can still return.
   int32_t available() const { return int32_t(free_.size() + idle_.size()); }
 
-  /// A page for the caller to write to; none where all are held.
+  /// Returns a page for the caller to write to, or nothing if all pages are
+  /// held.
   std::optional<int32_t> allocate();
 
-  /// Changes whenever rows of the page may: what is known of them holds as long
-  /// as this is the same.
+  /// Returns a number that changes whenever rows of the page may change. Facts
+  /// about its rows hold as long as the number is the same.
   uint64_t generation(int32_t page) const { return at(page).generation; }
-  /// The only holder will write to it.
+  /// Announces that the only holder will write to the page.
   void touch(int32_t page) { ++at(page).generation; }
 
-  /// One more holder.
+  /// Adds a holder.
   void retain(int32_t page);
-  /// One holder less. Of a sequence, the last page first: nobody can find a
-  /// page without those before it, so that these must not go sooner.
+  /// Removes a holder. A sequence must release its last page first: a page can
+  /// only be found through the pages before it, so these must not be reused
+  /// sooner.
   void release(int32_t page);
 
-  /// Whether the only holder may write to the page: a published one must be
-  /// withdrawn first.
+  /// Returns whether several sequences hold the page. The only holder of a page
+  /// may write to it, but has to withdraw() a published page first.
   bool isShared(int32_t page) const { return at(page).holders > 1; }
   bool isPublished(int32_t page) const { return at(page).published; }
 
-  /// The published page with these kKvPage tokens after `previous`, itself
-  /// published or kNone; the caller then holds it. kNone if there is none.
+  /// Returns the published page with these kKvPage tokens after `previous`,
+  /// which is published or kNone, and makes the caller a holder. Returns kNone
+  /// if none exists.
   int32_t find(int32_t previous, std::span<const int32_t> tokens);
 
   /// Makes a page findable that the caller holds and will not write to any
-  /// more. Where there was another with these tokens after `previous`, the
-  /// caller holds that one in place of `page`. Returns the page it now holds.
+  /// more. If another page already has these tokens after `previous`, the
+  /// caller holds that page in place of `page`. Returns the page that the
+  /// caller now holds.
   int32_t publish(int32_t page, int32_t previous,
                   std::span<const int32_t> tokens);
 
-  /// Undoes publish() of a page that has one holder; those behind it, which
-  /// nobody holds, are lost.
+  /// Undoes publish() of a page that has one holder. Pages published after it,
+  /// which nobody holds, are freed.
   void withdraw(int32_t page);
 
 private:
@@ -76,9 +80,10 @@ private:
     uint64_t generation = 0;
     bool published = false;
     int32_t previous = kNone;
-    std::vector<int32_t> next;         ///< Published ones behind it.
-    std::vector<int32_t> tokens;       ///< Of a published one.
-    std::list<int32_t>::iterator idle; ///< In idle_, of one nobody holds.
+    std::vector<int32_t> next;   ///< Published pages that follow this one.
+    std::vector<int32_t> tokens; ///< Tokens of a published page.
+    /// Position in idle_ if nobody holds the page.
+    std::list<int32_t>::iterator idle;
   };
   Page &at(int32_t page) { return pages_[size_t(page)]; }
   const Page &at(int32_t page) const { return pages_[size_t(page)]; }
@@ -86,9 +91,10 @@ private:
   void unpublish(int32_t page);
 
   std::vector<Page> pages_;
-  std::vector<int32_t> free_; ///< Neither held nor published.
-  std::list<int32_t> idle_;   ///< Published, not held; the oldest first.
-  /// By hash of what is before and in a published page.
+  std::vector<int32_t> free_; ///< Pages that are neither held nor published.
+  /// Published pages that nobody holds, oldest first.
+  std::list<int32_t> idle_;
+  /// Published pages by hash of the preceding page and their tokens.
   std::unordered_multimap<uint64_t, int32_t> index_;
 };
 

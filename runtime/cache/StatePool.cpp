@@ -31,7 +31,8 @@ StatePool::StatePool(const fb::Plan &plan, const Devices &devices,
     bytes_ += layers_.back().rowBytes;
     onlyRings &= ringRowWidth(plan, i) > 0;
   }
-  // Rings have room for a step's rows beside the window: OpProof::cacheRows().
+  // Rings have room for a step's rows in addition to the window
+  // (OpProof::cacheRows()).
   if (onlyRings)
     for (const fb::Phase *phase : *plan.phases())
       if (kindOf(*phase) != PhaseKind::Logits)

@@ -1,37 +1,37 @@
-//===- StatePool.h - States of layers that do not cache rows ----*- C++ -*-===//
+//===- StatePool.h - States of recurrent and windowed layers ----*- C++ -*-===//
 //
-// Gated delta nets keep of a sequence not a row per token but a state of one
-// size, which every token changes (kernels/KvCache.h). It cannot be rewound:
-// the state after a shorter text is not in the one after a longer text. Layers
-// whose tokens see a window keep a ring of rows, the sequence's last ones: that
-// can be rewound by as many rows as the ring has more than the window. Where a
-// plan has no other states, this is so for all of a slot.
+// For each sequence a gated delta net keeps one state of fixed size instead of
+// a row per token; every token changes it (kernels/KvCache.h). It cannot be
+// rewound: the state after a longer text does not contain the state after a
+// shorter one. A layer with windowed attention keeps a ring buffer with the
+// last rows of the sequence. A ring can be rewound by as many rows as it has
+// beyond the window. If a plan has rings but no other states, whole slots can
+// be rewound that far.
 //
 // A plan has as many slots as sequences that run together, and some more. A
-// slot is a row of every such layer, and is free, a sequence's, or a
-// checkpoint: the state behind a full page of the KV cache. The page, with the
-// generation that KvPool gives its rows, says after which tokens that is, so
-// that a checkpoint needs no tokens of its own, and is worth nothing as soon as
-// the page is.
+// slot has room for one state of every such layer. It is free, belongs to a
+// sequence, or is a checkpoint: the state after the last token of a full page
+// of the KV cache. The page, with its generation in KvPool, identifies the
+// tokens, so a checkpoint stores no tokens of its own and becomes invalid with
+// its page.
 //
-// * A sequence's slot has the state after all its tokens, or holds() one that
-//   goes on from there, or it has none.
-//   Kernels read no state at position 0: an empty sequence needs no reset.
-// * A fork copies the slot; where none is free it has none.
-// * A prompt stops at the last page boundary before its last token, where a
-//   checkpoint is kept in a slot that is free or was used longest ago. That is
-//   one small step more for a prompt, which plans with rings alone need not
-//   take: at the prompt's end a slot still holds what is needed from there on.
-// * Who begins with the same tokens takes pages up to the last that has a
-//   checkpoint, and a copy of that.
-// * Rewinding gives the slot back, unless its rings still hold() what is
-// needed.
-//   So does a step that fails or is cancelled: nobody knows how far its layers
-//   came.
+// * A sequence's slot has the state after all its tokens, or holds() enough to
+//   continue from there; or the sequence has no slot. Kernels read no state at
+//   position 0, so an empty sequence needs no reset.
+// * A fork copies the slot. If no slot is free, the fork has none.
+// * A step ends at the last page boundary before the last token of a prompt,
+//   and the state there is kept as a checkpoint, in a free slot or the least
+//   recently used checkpoint's. This costs a prompt one small step more. Plans
+//   that have only rings need no such step: at the prompt's end, a slot still
+//   holds the rows needed to continue from the boundary.
+// * A sequence with the same prefix reuses pages up to the last one that has a
+//   checkpoint, and gets a copy of that checkpoint.
+// * Rewinding releases the slot unless its rings still hold() what is needed.
+//   So does a step that fails or is cancelled, because it is unknown which
+//   layers had already run.
 // * Before a step, a sequence without a slot takes the last checkpoint among
-//   its pages, or begins at zero, and evaluates again what is behind it
-//   (Engine::catchUp). Nothing else makes a state: there is no way to a wrong
-//   one.
+//   its pages, or starts from zero, and evaluates the tokens after it again
+//   (Engine::catchUp). States are made in no other way, so none can be wrong.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,48 +59,53 @@ class StatePool {
 public:
   static constexpr int32_t kNone = -1;
 
-  /// Of `plan`, whose devices are `devices`; all must outlive it.
+  /// Slots for the states of `plan`, which lie in the memory of `devices`. All
+  /// arguments must outlive the pool.
   StatePool(const fb::Plan &plan, const Devices &devices, const KvPool &pages);
 
   int32_t slots() const { return int32_t(slots_.size()); }
-  /// Of a slot, over all layers.
+  /// Bytes of a slot over all layers.
   size_t bytes() const { return bytes_; }
 
-  /// A slot for a sequence, with anything in it; kNone where sequences have
-  /// all. A checkpoint may go for it.
+  /// Returns a slot with undefined contents for a sequence, possibly that of a
+  /// checkpoint, or kNone if sequences hold all slots.
   int32_t allocate() { return allocateBeside(kNone); }
   void release(int32_t slot);
-  /// One with the same state, or kNone.
+  /// Returns a slot with a copy of the state, or kNone.
   int32_t duplicate(int32_t slot);
 
-  /// A step may write to a sequence's slot what comes before `end`.
+  /// Records that a step may write positions up to `end` to a sequence's slot.
   void grow(int32_t slot, int32_t end) {
     int32_t &most = slots_[size_t(slot)].end;
     most = std::max(most, end);
   }
-  /// Whether a sequence of `position` tokens can go on with the slot, which was
-  /// its state after them and has seen more of its text since.
+  /// Returns whether a sequence of `position` tokens can continue with the
+  /// slot, which had its state after these tokens and has seen more of its text
+  /// since.
   bool holds(int32_t slot, int32_t position) const {
     return slots_[size_t(slot)].end - position <= rewindable_;
   }
-  /// Whether a slot holds() all that a sequence needs which goes on from its
-  /// last full page: a prompt need not stop there for a checkpoint.
+  /// Returns whether a slot at the end of a prompt holds() what is needed to
+  /// continue from the last full page; no step then has to end there for a
+  /// checkpoint.
   bool holdsPages() const { return rewindable_ >= moek::kKvPage; }
-  /// What was written to a slot is not known: no more than it holds for one of
-  /// `position` tokens.
+  /// Records that the slot was overwritten with the state after `position`
+  /// tokens, and assumes that it holds no more than a sequence of this length
+  /// needs.
   void assume(int32_t slot, int32_t position) {
     slots_[size_t(slot)].end = position + rewindable_;
   }
 
   bool hasCheckpoint(int32_t page) const { return find(page) != kNone; }
-  /// A slot for a sequence with the state behind `page`; kNone without a
-  /// checkpoint of it. Where no other slot is left, the checkpoint itself.
+  /// Returns a slot with the state after `page`, for a sequence, or kNone if
+  /// there is no such checkpoint. If no other slot is left, returns the
+  /// checkpoint's own.
   int32_t take(int32_t page);
-  /// Keeps a copy of a sequence's state as the one behind `page`, if there is a
-  /// slot for it.
+  /// Keeps a copy of a sequence's state as the checkpoint of `page`, if a slot
+  /// is available.
   Status keep(int32_t slot, int32_t page);
 
-  /// Its bytes(), layer after layer.
+  /// Copies the bytes() of a slot to `out`, one layer after another.
   Status read(int32_t slot, std::byte *out) const;
   Status write(int32_t slot, const std::byte *from) const;
 
@@ -108,8 +113,8 @@ private:
   enum class Use : uint8_t { Free, Sequence, Checkpoint };
   struct Slot {
     Use use = Use::Free;
-    int32_t page = kNone; ///< Of a checkpoint.
-    int32_t end = 0;      ///< Behind the last position that was written.
+    int32_t page = kNone; ///< The page of a checkpoint.
+    int32_t end = 0;      ///< The position after the last one written.
     uint64_t generation = 0, used = 0;
   };
   struct Layer {
@@ -125,8 +130,8 @@ private:
   std::vector<Layer> layers_;
   std::vector<Slot> slots_;
   size_t bytes_ = 0;
-  /// Positions that may be written behind the last token of a sequence while
-  /// its slot still has all that it sees.
+  /// Number of positions after a sequence's last token that may be written
+  /// while its slot still has all rows that the sequence needs.
   int32_t rewindable_ = 0;
   uint64_t time_ = 0;
 };

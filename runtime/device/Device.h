@@ -1,18 +1,18 @@
-//===- Device.h - What executes a plan's queues -----------------*- C++ -*-===//
+//===- Device.h - Executes the queues of a plan -----------------*- C++ -*-===//
 //
-// A device has memory, and runs the instructions of its queues. What comes to
-// it was proved before (runtime/prove/Prove.h); where operands lie, which
-// functions run them and how they are started is the device's business. In this
-// order:
+// A device has memory and runs the instructions of its queues. All instructions
+// were proved sound before (runtime/prove/Prove.h). The device decides where
+// operands lie, which functions to call and how to launch them. Its functions
+// are called in this order:
 //
-//   reserve        all memory that the plan gives it, before anything is moved
-//   load           modules and the weights that are to be in its memory
-//   bind           every phase of the plan
-//   enqueue, wait  a step, on all devices of the plan at a time
+//   reserve        allocates all memory that the plan assigns to the device
+//   load           loads modules, and the weights that lie in its memory
+//   bind           prepares one phase; called for every phase of the plan
+//   enqueue, wait  run a step, on all devices of the plan at the same time
 //
-// and between steps read, write and copy of what lies in its memory. What
-// changes from step to step is a block (StepBlock.h) at one address of its
-// memory, so that instructions and their arguments can be recorded once.
+// Between steps, read, write and copy access its memory. All that changes from
+// step to step is in a block (StepBlock.h) at a fixed address of its memory, so
+// instructions and their arguments can be recorded once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,12 +33,13 @@ namespace moert {
 
 struct ProvenPhase;
 
-/// Bytes in one of a device's memories.
+/// A range of bytes in one of a device's memories.
 struct DeviceRegion {
   enum class Memory : uint8_t {
     Arena,
     Kv,
-    Worker, ///< The first worker's, of the buffers of which each has a copy.
+    /// Memory of the first worker, for buffers of which each worker has a copy.
+    Worker,
   };
   Memory memory = Memory::Arena;
   uint64_t offset = 0, bytes = 0;
@@ -46,21 +47,23 @@ struct DeviceRegion {
   bool operator==(const DeviceRegion &) const = default;
 };
 
-/// One worker's seconds in one instruction.
+/// Seconds that one worker spent in one instruction.
 struct InstructionTime {
-  double wait = 0; ///< At the barrier, and for events, before it.
-  double run = 0;  ///< In its share of the work.
+  /// Waiting at the barrier and for events before the instruction.
+  double wait = 0;
+  double run = 0; ///< Doing its share of the work.
 };
 
-/// What the devices share in a step.
+/// What all devices of a step have in common.
 struct StepControl {
-  StepEvents *events = nullptr;              ///< Null: the phase has none.
+  StepEvents *events = nullptr; ///< Null if the phase has no events.
   const std::atomic<bool> *cancel = nullptr; ///< May be null.
-  /// By instruction of the phase; empty: not asked for.
+  /// One entry per instruction of the phase; empty if times are not wanted.
   std::span<InstructionTime> times = {};
 };
 
-/// Told now and then how many bytes of how many have come to a device's memory.
+/// Receives, now and then, the number of bytes loaded to a device and their
+/// total.
 using LoadProgress =
     std::function<void(std::string_view device, uint64_t done, uint64_t total)>;
 
@@ -68,56 +71,64 @@ class Device {
 public:
   virtual ~Device() = default;
 
-  /// DoesNotFit where there is not that much.
+  /// Allocates the device's memory. Fails with DoesNotFit if there is too
+  /// little.
   virtual Status reserve() = 0;
-  /// `progress` may be null. WrongMachine where no module of the plan is for
-  /// this device.
+  /// Loads modules and weights. `progress` may be null. Fails with WrongMachine
+  /// if the plan has no module for this device.
   virtual Status load(const LoadProgress &progress) = 0;
-  /// Prepares its part of the next phase of the plan; phases are numbered in
-  /// this order. `arenas` has each device's hostArena(), for copies to and from
-  /// it; `events`, null if there are none, are those of all of its steps.
-  /// WrongMachine where the device has not what the phase names.
+  /// Prepares this device's instructions of a phase. Phases are numbered in the
+  /// order of these calls. `arenas` has the hostArena() of each device, for
+  /// copies between devices. `events`, null if the phase has none, are those of
+  /// all its steps. Fails with WrongMachine if the device lacks something that
+  /// the phase names.
   virtual Status bind(const ProvenPhase &phase,
                       std::span<std::byte *const> arenas,
                       StepEvents *events) = 0;
 
-  /// Gives back what bind() took of other devices, before any of them ends.
+  /// Releases what bind() took from other devices, before any device is
+  /// destroyed.
   virtual void unbind() {}
 
-  /// Where the host, and so other devices, reach its arena; null where they do
-  /// not. From reserve() on.
+  /// Returns the address at which the host, and so other devices, can access
+  /// the device's arena, or null if they cannot. Valid after reserve().
   virtual std::byte *hostArena() const = 0;
-  /// Threads of this process that it computes with.
+  /// Number of threads of this process that compute for the device.
   virtual int32_t threads() const = 0;
-  /// Whether wait() does a share of the work. That of one device at most.
+  /// Returns whether the thread that calls wait() works as one of the device's
+  /// threads. True for at most one device.
   virtual bool borrowsCaller() const = 0;
 
-  /// Begins its part of a step: waits for events and signals its own as the
-  /// plan says. `step`, with all that it points to, is copied into the block.
-  /// `control` and what it points to live until wait() returns.
+  /// Begins this device's part of a step: it waits for events and signals its
+  /// own as the plan says. `step`, with all that it points to, is copied into
+  /// the step block. `control` and what it points to must live until wait()
+  /// returns.
   ///
-  /// A device on which something fails gives the step up with events->stop(),
-  /// by whichever thread finds out, so that none waits for it for ever. After a
-  /// failure here wait() is not called.
+  /// If something fails on a device, the thread that finds out calls
+  /// events->stop(), so that no other device waits for ever. If enqueue()
+  /// fails, wait() must not be called.
   virtual Status enqueue(uint32_t phase, const moek::Step &step,
                          const StepControl &control) = 0;
-  /// Ends it. Cancelled where the step was given up: by the flag, or by another
-  /// device; else what failed here.
+  /// Waits for the end of this device's part of the step. Returns Cancelled if
+  /// the step was abandoned because of the cancel flag or another device;
+  /// otherwise the error of this device.
   virtual Status wait() = 0;
 
-  /// Runs one instruction of this device, numbered as in the phase's list, and
-  /// nothing else.
+  /// Runs a single instruction of this device; `instruction` is its index in
+  /// the phase's list.
   virtual Status runAlone(uint32_t phase, uint32_t instruction,
                           const moek::Step &step,
                           const std::atomic<bool> *cancel) = 0;
 
-  // Between steps. Regions lie in what reserve() reserved.
+  // The following functions may be called between steps. Regions lie in memory
+  // that reserve() allocated.
 
-  /// As the host sees the bytes, until the next call of any of these functions.
+  /// Returns the bytes in host memory; valid until the next call of any
+  /// function.
   virtual StatusOr<std::span<const std::byte>> read(DeviceRegion from) = 0;
-  /// `bytes` has those of the region.
+  /// Writes `bytes`, which has the size of the region.
   virtual Status write(DeviceRegion to, std::span<const std::byte> bytes) = 0;
-  /// To a region of the same memory and size, which begins at `to`.
+  /// Copies to the region of the same memory and size that begins at `to`.
   virtual Status copy(DeviceRegion from, uint64_t to) = 0;
 };
 

@@ -83,7 +83,7 @@ Status Devices::run(const RunnablePhase &phase, const moek::Step &step,
   if (control.events)
     control.events->beginStep(step.tokens, step.sequenceCount);
   Status status;
-  // That a step was given up tells less than why.
+  // The error of a device is more useful than Cancelled on the other devices.
   auto note = [&](Status other) {
     if (status.isOk() ||
         (status.code() == StatusCode::Cancelled && !other.isOk()))

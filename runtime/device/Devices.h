@@ -1,8 +1,8 @@
 //===- Devices.h - All devices of a plan ------------------------*- C++ -*-===//
 //
-// Proves a plan's phases, brings them to its devices, and runs steps: every
-// device walks its queues, events of the phase order them. Which kinds of
-// devices they are is not known here.
+// Proves the phases of a plan, prepares its devices for them, and runs steps.
+// In a step every device runs its own queues; the events of the phase order
+// them. This code does not know which kinds of devices exist.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,19 +30,18 @@ struct Phase;
 struct RunnablePhase {
   PhaseKind kind = PhaseKind::Decode;
   int32_t minTokens = 0, maxTokens = 0;
-  uint32_t number = 0;     ///< In the plan.
-  size_t instructions = 0; ///< How many.
+  uint32_t number = 0;     ///< Index in the plan.
+  size_t instructions = 0; ///< Number of instructions.
 };
 
-/// Where a buffer lies in its device's memory, as large as it is in a step of
-/// `tokens`.
+/// Returns the memory region that a buffer occupies in a step of `tokens`.
 DeviceRegion regionOf(const fb::Buffer &buffer, int64_t tokens);
 
 class Devices {
 public:
-  /// Of a plan that passed checkMachine(), which outlives this as `files` does;
-  /// `devices` are as makeDevices() makes them. Fails as provePlan() does,
-  /// before anything is reserved, and as devices do.
+  /// Takes `devices` as returned by makeDevices(). `plan` must have passed
+  /// checkMachine(); it and `files` must outlive the result. Returns the errors
+  /// of provePlan(), before any memory is reserved, and those of devices.
   static StatusOr<std::unique_ptr<Devices>>
   create(const Plan &plan, const WeightFiles &files,
          std::vector<std::unique_ptr<Device>> devices,
@@ -51,28 +50,28 @@ public:
 
   std::span<const RunnablePhase> phases() const { return phases_; }
 
-  /// The first rows of the phase's input: I32 tokens, or F32 hidden rows.
+  /// Writes the first rows of the phase's input: I32 tokens or F32 hidden rows.
   Status setInput(const RunnablePhase &phase, std::span<const std::byte> rows);
 
-  /// Runs one step. `step` is within the phase's token range. Cancelled when
-  /// `cancel` (may be null) was set before the last barrier: the phase's
-  /// buffers are then undefined; likewise where a device fails, with its
-  /// status. `times`, when not empty, has one entry per instruction, to which
-  /// the time of its device's first worker in it is added.
+  /// Runs one step. `step` must be within the phase's token range. Returns
+  /// Cancelled if `cancel` (may be null) was set before the last barrier, or
+  /// the error of a device; the phase's buffers are then undefined. `times`, if
+  /// not empty, has one entry per instruction; the time that the first worker
+  /// of the instruction's device spent in it is added.
   Status run(const RunnablePhase &phase, const moek::Step &step,
              const std::atomic<bool> *cancel = nullptr,
              std::span<InstructionTime> times = {});
 
-  /// The first rows of what a step of `tokens` left in the phase's output:
-  /// hidden rows [T, D], or logits [T, vocab]. Valid until the next call.
+  /// Returns the first rows of the phase's output after a step of `tokens`:
+  /// hidden rows [T, D] or logits [T, vocab]. Valid until the next call.
   StatusOr<std::span<const float>> output(const RunnablePhase &phase,
                                           int32_t tokens);
 
-  /// Runs one instruction of the phase, to look at what it does.
+  /// Runs one instruction of the phase, so that its effect can be examined.
   Status runAlone(const RunnablePhase &phase, uint32_t instruction,
                   const moek::Step &step, const std::atomic<bool> *cancel);
 
-  /// Of all devices: Device::threads().
+  /// Returns the sum of Device::threads() over all devices.
   int32_t threads() const;
   Device &device(uint32_t number) const { return *devices_[number]; }
 
@@ -83,12 +82,13 @@ private:
 
   const Plan &plan_;
   std::vector<std::unique_ptr<Device>> devices_;
-  /// In the order in which steps begin on them, and the other way round in
-  /// which they are waited for: the one that borrows this thread is last, as
-  /// the others need no help.
+  /// The devices in the order in which a step begins on them. They are waited
+  /// for in reverse order: the device that needs the calling thread is last
+  /// here, so wait() is called on it first.
   std::vector<Device *> order_;
   std::vector<RunnablePhase> phases_;
-  std::vector<std::unique_ptr<StepEvents>> events_; ///< By phase; may be null.
+  /// One entry per phase; null if it has no events.
+  std::vector<std::unique_ptr<StepEvents>> events_;
 };
 
 } // namespace moert

@@ -34,7 +34,8 @@ void Event::waitWhile(uint32_t seen) {
     pauseBriefly();
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  // A signal or a stale wake-up returns early; the loop asks again.
+  // The futex call may return early, after a signal or a stale wake-up, so the
+  // loop checks the value again.
   while (value_.load(std::memory_order_seq_cst) == seen)
     ::syscall(SYS_futex, &value_, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr,
               0);

@@ -8,24 +8,26 @@
 
 namespace moert {
 
-/// What a spinning thread does between two looks.
+/// Executes the CPU's pause instruction, for use in spin loops.
 void pauseBriefly();
-/// Pauses that a wait begins with. One takes 40 cycles (Zen) to 140 (Skylake),
-/// so that the spin lasts 50 to 100 microseconds: longer than the gap between
-/// two instructions of a token, shorter than a scheduler's time slice.
+/// Number of pauses before a waiting thread sleeps. A pause takes 40 cycles
+/// (Zen) to 140 (Skylake), so the spin lasts 50 to 100 microseconds: longer
+/// than the gap between two instructions of a decoded token, shorter than a
+/// scheduler time slice.
 inline constexpr int kPauses = 2000;
 
-/// A counter whose changes threads wait for: first spinning, then on a futex.
+/// A counter whose changes threads wait for, first by spinning, then on a
+/// futex.
 class Event {
 public:
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
-  /// Increments the counter and wakes all waiters. Costs no system call when
+  /// Increments the counter and wakes all waiters. No system call is made if
   /// none of them sleeps.
   void advance();
 
-  /// Returns once the counter differs from `seen`; what the advancing thread
-  /// wrote before is then visible.
+  /// Returns once the counter differs from `seen`. Writes by the advancing
+  /// thread before advance() are then visible.
   void waitWhile(uint32_t seen);
 
 private:

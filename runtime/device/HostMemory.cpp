@@ -19,9 +19,9 @@ StatusOr<HostMemory> HostMemory::allocate(uint64_t bytes,
   uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGE_SIZE));
   Checked mapped = Checked(bytes).alignedTo(page) + Checked(page);
   void *base = MAP_FAILED;
-  // The kernel may overcommit; asking for more than there is must fail now
-  // rather than when the pages are touched.
-  uint64_t available = hostMemoryBytes(); // 0 where the system does not tell
+  // The kernel may overcommit. Asking for more than the machine has must fail
+  // now, not when the pages are touched.
+  uint64_t available = hostMemoryBytes(); // 0: unknown
   if (mapped.valid() && (available == 0 || bytes <= available))
     base = ::mmap(nullptr, mapped.value(), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -33,10 +33,11 @@ StatusOr<HostMemory> HostMemory::allocate(uint64_t bytes,
                               humanBytes(double(available))));
   memory.base_ = base;
   memory.mapped_ = mapped.value();
-  // A wish. Attention reads the rows of one head after the other: from small
-  // pages, a long cache is read up to a fifth slower.
+  // Huge pages are optional but faster: attention reads the rows of one head
+  // after another, and from small pages a long cache is read up to a fifth more
+  // slowly.
   (void)::madvise(base, mapped.value(), MADV_HUGEPAGE);
-  // The last page is a guard, and the memory ends where it begins.
+  // The last page of the mapping is the guard; the memory ends where it begins.
   auto *guard = static_cast<std::byte *>(base) + mapped.value() - page;
   (void)::mprotect(guard, page, PROT_NONE);
   memory.data_ = guard - alignUp(bytes, kAlignment);

@@ -11,15 +11,16 @@
 
 namespace moert {
 
-/// Owns zeroed memory, aligned to a cache line. Pages, huge ones where the
-/// system has them, cost memory only once touched, so that a long context is
-/// paid for as it fills. A guard page behind
-/// it turns an access beyond the end into a fault instead of damage.
+/// Owns zeroed memory, aligned to a cache line, in huge pages where the system
+/// has them. Pages use physical memory only once they are touched, so the cache
+/// of a long context costs memory only as it fills. A guard page after the end
+/// turns an access beyond it into a fault.
 class HostMemory {
 public:
   static constexpr uint64_t kAlignment = 64;
 
-  /// DoesNotFit, naming `purpose`, when the machine does not have that much.
+  /// Fails with DoesNotFit, naming `purpose`, if the machine has too little
+  /// memory.
   static StatusOr<HostMemory> allocate(uint64_t bytes,
                                        std::string_view purpose);
   HostMemory() = default;
@@ -31,7 +32,7 @@ public:
   size_t size() const { return size_; }
 
 private:
-  void *base_ = nullptr; ///< Of the mapping, `mapped_` bytes.
+  void *base_ = nullptr; ///< Start of the mapping of `mapped_` bytes.
   size_t mapped_ = 0;
   std::byte *data_ = nullptr;
   size_t size_ = 0;

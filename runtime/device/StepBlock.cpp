@@ -10,7 +10,7 @@
 namespace moert {
 
 namespace {
-/// Where the parts of a block begin.
+/// Offsets of the parts of a block.
 constexpr uint64_t kSequencesAt = 64;
 uint64_t pagesAt(StepRoom room) {
   return kSequencesAt + uint64_t(room.sequences) * sizeof(moek::SequenceRows);

@@ -1,15 +1,15 @@
-//===- StepBlock.h - What changes from step to step -------------*- C++ -*-===//
+//===- StepBlock.h - Parameters that change with every step -----*- C++ -*-===//
 //
-// A step's parameters in one piece of memory, at an address that stays: rows,
-// positions, sequences and the pages of their caches. Kernels, and a graph of
-// them that was recorded once, find all of it there; token ids, hidden rows and
-// the experts that were chosen are buffers of the arena, whose addresses stay
-// too.
+// The block holds the parameters of a step in one piece of memory at a fixed
+// address: number of tokens, positions, sequences, and the pages of their
+// caches. Kernels, and a graph of kernels that was recorded once, read them
+// from there. Token ids, hidden rows and chosen experts are buffers of the
+// arena, which also have fixed addresses. The layout is:
 //
 //   Step | SequenceRows [room.sequences] | pages [room.pages]
 //
-// Pointers are addresses in the block, so that a device that is not the host
-// gets it with one copy.
+// Pointers are addresses within the block, so one copy transfers the block to a
+// device that is not the host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,19 +27,20 @@ namespace fb {
 struct Plan;
 } // namespace fb
 
-/// What a step has at most.
+/// Maximum size of a step.
 struct StepRoom {
   int64_t sequences = 1;
-  int64_t pages = 0; ///< Of all sequences together.
+  int64_t pages = 0; ///< Total over all sequences.
 
-  /// Of any phase of `plan`.
+  /// Returns the room that suffices for all phases of `plan`.
   static StepRoom of(const fb::Plan &plan);
-  /// Of a block.
+  /// Bytes of a block.
   uint64_t bytes() const;
 };
 
-/// Writes `step`, which has room, to `memory`, for a block whose first byte has
-/// `address` where it is read. Returns how many bytes from there on matter.
+/// Writes `step`, which must fit in `room`, to `memory`. `address` is the
+/// address of the block's first byte on the device that reads it. Returns the
+/// number of bytes written from the block's beginning.
 uint64_t writeStepBlock(const moek::Step &step, StepRoom room,
                         std::byte *memory, uint64_t address);
 

@@ -7,7 +7,7 @@
 namespace moert {
 
 namespace {
-/// Of a longer wait, as for a GPU's part of a prompt.
+/// Sleep between polls of a longer wait, as for a GPU's part of a prompt.
 constexpr std::chrono::microseconds kSleep(20);
 } // namespace
 
@@ -47,7 +47,7 @@ void StepEvents::waitForFlag(uint32_t event) {
 
 void StepEvents::stop() {
   stopped_.store(true, std::memory_order_release);
-  // Before the flags: who is past one of them finds no tokens.
+  // Written before the flags, so that a GPU that passes a flag sees no tokens.
   head().tokens.store(0, std::memory_order_release);
   head().sequences.store(0, std::memory_order_release);
   for (uint32_t i = 0; i < count_; ++i)

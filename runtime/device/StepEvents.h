@@ -1,27 +1,29 @@
-//===- StepEvents.h - What queues of one step wait for ----------*- C++ -*-===//
+//===- StepEvents.h - Events between the queues of a step -------*- C++ -*-===//
 //
-// The events of a phase: each is signalled once in every step, by the last
-// worker that ends the instruction it belongs to, and waited for by others,
-// first spinning, then on a futex.
+// The events of a phase. In every step, each event is signalled once, by the
+// last worker that finishes the event's instruction. Other queues wait for it,
+// first by spinning, then on a futex.
 //
-// A step that is given up signals them all, so that nobody waits for ever; who
-// waited asks stopped() what it was.
+// Abandoning a step signals all events, so that no queue waits for ever; a
+// waiter calls stopped() to find out.
 //
-// A GPU takes part without a thread of the host: what it executes is fixed once
-// (a captured graph), and only memory tells it and is told by it. For that each
-// event has a flag, a word that is 0 before the event and not 0 after it, and
-// all have one page (Board) that a GPU may be given an address of:
+// A GPU takes part without a host thread: it executes a captured graph, which
+// can communicate only through memory. Each event therefore has a flag, a word
+// that is 0 before the event and nonzero after it. The flags of all events lie
+// in one block of memory, the board, whose address a GPU can be given:
 //
-//   queue of a CPU       arrive()/wait(): counter, futex, and the flag is set
-//   queue of a GPU       a node, or the block of a launch that ends last,
-//                        writes 1 to the flag; a node, or a launch of one
-//                        block, waits until it is not 0
-//   CPU waits for a GPU  nobody advances the counter: wait() looks at the flag,
-//                        spinning, then between short sleeps
-//   host, between steps  sets all flags to 0; constants in a graph suffice then
-//   given up             all flags are set, and the board's step has no tokens:
-//                        a GPU that has waited reads it behind its wait and
-//                        finds nothing to do in what is left
+//   queue of a CPU       arrive() and wait() use a counter and a futex;
+//                        arrive() also sets the flag
+//   queue of a GPU       a graph node, or the last block of a launch, sets the
+//                        flag to 1; a graph node, or a launch of one block,
+//                        waits until the flag is not 0
+//   CPU waits for a GPU  no thread advances the counter: wait() polls the flag,
+//                        first by spinning, then between short sleeps
+//   between steps        the host sets all flags to 0, so the graph may contain
+//                        constants only
+//   abandoned step       all flags are set, and the board says that the step
+//                        has no tokens: a GPU reads this after its wait and
+//                        finds nothing to do in the rest of the graph
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,30 +49,30 @@ public:
 
   uint32_t count() const { return count_; }
 
-  /// What a GPU reads and writes, in whole pages of its own.
+  /// The board: memory that a GPU reads and writes, in whole pages.
   static constexpr size_t kPage = 4096;
-  /// Of moek::cuda::Step the first words.
+  /// The first words of moek::cuda::Step.
   struct Head {
     std::atomic<int32_t> tokens = 0, sequences = 0;
   };
   Head &head() { return *reinterpret_cast<Head *>(board_); }
   std::byte *board() { return board_; }
   size_t boardBytes() const { return boardBytes_; }
-  /// Of an event's flag in the board.
+  /// Offset of an event's flag in the board.
   static constexpr size_t flagOffset(uint32_t event) {
     return kLine * (1 + size_t(event));
   }
 
-  /// From now on nobody but a GPU signals the event, or the host does without
-  /// arrive().
+  /// Declares that from now on only the flag of the event is set, by a GPU or
+  /// by the host, and arrive() is not called for it.
   void signalledByFlag(uint32_t event) { byFlag_[event] = true; }
 
-  /// Before any queue begins a step of so many rows, when all have ended the
-  /// one before.
+  /// Prepares a step with so many tokens and sequences. All queues must have
+  /// ended the previous step, and none may have begun this one.
   void beginStep(int32_t tokens = 0, int32_t sequences = 0);
 
-  /// Of one of `team` workers, which has ended an instruction; the last one to
-  /// come signals its event.
+  /// Called by each of `team` workers when it has finished an instruction. The
+  /// last call signals the event.
   void arrive(uint32_t event, int32_t team) {
     Signal &signal = events_[event];
     if (signal.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 != team)
@@ -79,8 +81,8 @@ public:
     set(event);
   }
 
-  /// Returns when the event is there, or the step was given up; what the
-  /// signalling workers wrote before is then visible.
+  /// Returns when the event was signalled or the step was abandoned. Writes
+  /// that the signalling workers made before are then visible.
   void wait(uint32_t event) {
     if (byFlag_[event])
       waitForFlag(event);
@@ -88,7 +90,7 @@ public:
       events_[event].step.waitWhile(step_ - 1);
   }
 
-  /// Gives the step up.
+  /// Abandons the step.
   void stop();
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
@@ -96,11 +98,12 @@ private:
   static constexpr size_t kLine = 64;
   using Flag = std::atomic<uint32_t>;
 
-  /// On cache lines of its own.
+  /// Each signal has cache lines of its own.
   struct alignas(kLine) Signal {
     std::atomic<int32_t> arrived = 0;
-    std::atomic<uint32_t> last = 0; ///< The step that it was signalled in.
-    Event step;                     ///< Advances once a step.
+    /// The last step in which it was signalled.
+    std::atomic<uint32_t> last = 0;
+    Event step; ///< Advances once per step.
   };
 
   Flag &flag(uint32_t event) {
@@ -116,10 +119,10 @@ private:
 
   const uint32_t count_;
   std::unique_ptr<Signal[]> events_;
-  std::vector<bool> byFlag_; ///< Changes before the first step only.
+  std::vector<bool> byFlag_; ///< Changed only before the first step.
   size_t boardBytes_;
-  std::byte *board_;  ///< Head, and a line for each flag.
-  uint32_t step_ = 0; ///< Changes between steps only.
+  std::byte *board_;  ///< The head, and a cache line for each flag.
+  uint32_t step_ = 0; ///< Changed only between steps.
   std::atomic<bool> stopped_ = false;
 };
 

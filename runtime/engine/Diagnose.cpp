@@ -19,14 +19,14 @@ namespace moert {
 namespace {
 using moek::Encoding;
 
-/// What a buffer has in a step.
+/// Contents of a buffer after an instruction of a step.
 struct Content {
   std::vector<std::byte> data;
   Encoding encoding;
   int64_t cols, rows;
 
-  /// The first element that is not finite; of A8 rows, whose scales tell, the
-  /// first of the row.
+  /// Returns the index of the first element that is not finite. Of A8 rows only
+  /// the scales are checked, and the index is that of the row's first element.
   std::optional<int64_t> firstBroken() const {
     if (encoding == Encoding::I32)
       return std::nullopt;
@@ -49,7 +49,7 @@ struct Content {
   }
 };
 
-/// Rows of one matrix of a weight.
+/// Rows of one matrix of a weight that hold values that are not finite.
 struct BrokenRows {
   int64_t matrix, first, count;
 };
@@ -62,7 +62,7 @@ bool isRead(OperandRole role) {
   return role == OperandRole::Read || role == OperandRole::ReadWrite;
 }
 
-/// One instruction of the step.
+/// An instruction of the step that may have written the first such value.
 class Suspect {
 public:
   Suspect(const Plan &plan, const WeightFiles &files, const Devices &devices,
@@ -72,8 +72,9 @@ public:
         instruction_(*phase.instructions()->Get(index)),
         spec_(*findOp(instruction_.op())) {}
 
-  /// Kernels leave parts of some outputs as they were, such as spans of the
-  /// cache that no token sees: these must not look like results.
+  /// Zeroes the outputs that no instruction of `before` reads. Kernels leave
+  /// some bytes of an output unwritten, such as positions of the cache that no
+  /// token attends to; their old contents must not look like results.
   Status clearOutputs(std::span<const Suspect> before) const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i) {
       if (spec_.operands[i].role != OperandRole::Write)
@@ -94,7 +95,8 @@ public:
     return Status::ok();
   }
 
-  /// Whether one of `later` wrote something else over an output.
+  /// Returns whether one of `later` wrote other data over an output of this
+  /// one.
   bool isOverwritten(std::span<const Suspect> later) const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i)
       if (isWritten(spec_.operands[i].role))
@@ -105,7 +107,7 @@ public:
     return false;
   }
 
-  /// The first element of an output that is not finite.
+  /// Returns the first element of an output that is not finite.
   StatusOr<std::optional<int64_t>> firstBroken() const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i)
       if (isWritten(spec_.operands[i].role)) {
@@ -116,7 +118,7 @@ public:
     return std::optional<int64_t>();
   }
 
-  /// Why its output's `element` is not finite.
+  /// Returns the reason why `element` of the output is not finite.
   Status explain(int64_t element) const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i)
       if (spec_.operands[i].role == OperandRole::Weight && isPresent(i)) {
@@ -143,8 +145,8 @@ private:
   DeviceRegion region(uint32_t operand) const {
     return regionOf(buffer(operand), step_.tokens);
   }
-  /// Whether an operand of such a role shares bytes with `other`; with
-  /// `isElse`, of which it is not the same.
+  /// Returns whether an operand with a role accepted by `isOf` shares bytes
+  /// with `other`. With `isElse`, an operand equal to `other` does not count.
   bool uses(uint32_t device, const DeviceRegion &other,
             bool (*isOf)(OperandRole), bool isElse = false) const {
     for (uint32_t i = 0; i < spec_.operands.size(); ++i) {
@@ -180,8 +182,8 @@ private:
     return std::nullopt;
   }
 
-  /// The expert that computed `element` of the output with its matrix of `w`;
-  /// none of other ops.
+  /// Returns the expert that computed `element` of the output with its matrix
+  /// of `w`, or nothing if the op has no experts.
   StatusOr<std::optional<int64_t>> expertOf(const fb::Weight &w,
                                             int64_t element) const {
     auto offsetsAt = input("offsets"), slotsAt = input("slots");
@@ -198,7 +200,8 @@ private:
         std::upper_bound(begin, begin + w.outer(), at) - begin - 1);
   }
 
-  /// The gemm that reads weight operand `operand`; null where the driver does.
+  /// Returns the GEMM that reads operand `operand`, or null if the op's own
+  /// function reads it.
   const moek::GemmInfo *gemmOf(uint32_t operand) const {
     if (!spec_.operands[operand].gemm)
       return nullptr;
@@ -209,8 +212,8 @@ private:
         text(plan_.kernels()->Get(instruction_.kernels()->Get(position))));
   }
 
-  /// In the first matrix of the weight that has some; of experts, in that
-  /// which computed `element`.
+  /// Finds broken rows in the first matrix of the weight that has any. For
+  /// experts, searches only the expert that computed `element`.
   StatusOr<std::optional<BrokenRows>> brokenRows(uint32_t operand,
                                                  int64_t element) const {
     const fb::Weight &w = weight(operand);
@@ -246,8 +249,8 @@ private:
         note(r);
   }
 
-  /// Rows of a layout that only gemms read: those whose product with zeros is
-  /// not zero.
+  /// Calls `note` for the broken rows of a layout that only GEMM kernels can
+  /// read: those whose product with zeros is not zero.
   template <class Note>
   static void forBrokenPanelRows(const fb::Weight &w, const uint8_t *data,
                                  const moek::GemmInfo &gemm, Note note) {
@@ -268,7 +271,7 @@ private:
     }
   }
 
-  /// "blk.3.ffn_router", as `moec explain` names it.
+  /// Returns the op's name as in `moec explain`, such as "blk.3.ffn_router".
   std::string label() const {
     const fb::Explain *explained = opOf(plan_, instruction_);
     std::string op = explained ? labelOf(*explained) : "";
@@ -301,7 +304,7 @@ private:
         counted(uint64_t(w.rows()), "row"), broken.first, label(), where);
   }
 
-  /// Inputs and weights are finite.
+  /// Returns the error for finite inputs and weights: an overflow.
   Status overflow() const {
     const OptionChange f32Cache{"--kv-type", "f32"};
     for (uint32_t i = 0; i < spec_.operands.size(); ++i)
@@ -351,7 +354,8 @@ Status diagnose(const Plan &plan, const WeightFiles &files, Devices &devices,
       continue;
     for (size_t k = 0; k < ofQueue.size(); ++k) {
       Suspect &suspect = ofQueue[k];
-      // What is gone already shows in what was made of it.
+      // A value that was overwritten has already been checked through its
+      // readers.
       if (suspect.isOverwritten(
               std::span<const Suspect>(ofQueue).subspan(k + 1)))
         continue;

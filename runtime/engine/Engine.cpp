@@ -12,8 +12,8 @@
 
 namespace moert {
 
-/// What keeps the plan from running. Where its GPU is missing, that is it: all
-/// else would have to be mended in vain.
+/// Returns the error to report if the plan cannot run. A missing GPU takes
+/// precedence, because fixing anything else would be in vain.
 static Status orMissingGpu(const Plan &plan, Status status) {
   if (status.isOk())
     return status;
@@ -96,7 +96,7 @@ Status Engine::prepare(const EngineOptions &options) {
   MOE_RETURN_IF_ERROR(
       orMissingGpu(plan_, checkFit(plan_, memory_, options.allowPaging)));
   nodeNote_ = std::move(use.note);
-  // Only a worker that stays where it is has memory of its own.
+  // Only a pinned worker has a memory node of its own.
   DeviceOptions devices;
   devices.threads = threads;
   if (use.pin)
@@ -134,7 +134,8 @@ std::string Engine::contextHint(int64_t tokens) const {
 OutputRule Engine::outputRule(bool force, std::string forceWord) const {
   OutputRule rule(force, std::move(forceWord));
   rule.addPlan(plan_);
-  // Where they are now, if that was said.
+  // The rule also covers the files' present paths, which the user may have
+  // given.
   for (const std::string &path : weightPaths())
     rule.addInput("the weights", path);
   return rule;
@@ -152,7 +153,7 @@ Status Engine::createDevices(const EngineOptions &options,
     return Status::ok();
   };
   Status created = create();
-  // A GPU says itself what would help.
+  // The error of a GPU already suggests a fix.
   auto isGpu = [](const fb::Device *device) {
     return device->kind() == fb::DeviceKind::Cuda;
   };

@@ -1,9 +1,9 @@
 //===- Engine.h - A plan that is ready to run -------------------*- C++ -*-===//
 //
-// Plan, weights and workers, and the cache that all sequences share. A step
-// carries rows of any number of sequences: one row of each that generates, in
-// the phase that is made for it, and the next tokens of prompts, as many as fit
-// the prefill phase.
+// An engine holds a plan, its weights, the worker threads and the KV cache that
+// all sequences share. One step carries tokens of any number of sequences: one
+// token of each sequence that is generating, in the decode or batch phase, and
+// the next tokens of prompts, as many as fit the prefill phase.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,134 +40,139 @@ struct EngineOptions {
   /// sibling, spread over memory nodes; each node then reads its own part of
   /// the weights. The calling thread is pinned only while it works.
   bool pin = false;
-  /// Where the system describes the machine; tests describe others.
+  /// Root of the system files that describe the machine; tests use another one.
   std::string systemRoot = "/sys";
-  /// Copy weights into private memory instead of mapping their files; when
-  /// pinned, each node's part into its own memory.
+  /// Copy weights into private memory instead of mapping their files. If
+  /// workers are pinned, the part that each memory node reads is copied to that
+  /// node.
   bool copyWeights = false;
-  /// Use memory nodes as the plan has it (NodeUse.h), which may pin workers and
-  /// copy weights; what does not fit as a copy is mapped.
+  /// Use memory nodes as the plan says (NodeUse.h), which may pin workers and
+  /// copy weights. Weights that do not fit in memory as a copy are mapped.
   bool planNodes = true;
-  /// Run although mapped weights are more than memory holds: pages of them are
+  /// Run although the mapped weights exceed memory: some of their pages are
   /// then read from the disk for every token (MemoryFit.h).
   bool allowPaging = false;
-  /// Which rung of a ladder (Ladder.h).
+  /// The rung to run if the plan is a ladder (Ladder.h).
   RungWish rung = {};
-  /// Where files are now, if not where they were at compile time.
+  /// Where the files are now, if they were moved since the plan was compiled.
   WeightPaths files = {};
-  /// Told how weights come to devices with memory of their own; may be null.
+  /// Receives the progress of loading weights to GPUs; may be null.
   LoadProgress loading = {};
-  /// What makes the plan's devices; tests make others.
+  /// Creates the plan's devices; tests substitute their own.
   std::function<StatusOr<DeviceList>(const Plan &, const WeightFiles &,
                                      DeviceOptions)>
       makeDevices = moert::makeDevices;
 };
 
-/// What one run of a phase took.
+/// Duration of one run of a phase.
 struct PhaseRun {
   PhaseKind phase;
-  moek::Step step; ///< Its position is the first sequence's.
-  double seconds;  ///< All of it, waking the workers included.
-  /// In the order of the phase's instructions in the plan.
+  moek::Step step; ///< The position is that of the first sequence.
+  double seconds;  ///< Total duration, including the time to wake the workers.
+  /// One entry per instruction of the phase, in the plan's order.
   std::span<const InstructionTime> instructions;
 };
 
-/// What a sequence wants of steps.
+/// Tokens to append to a sequence and the logits wanted after them.
 struct Request {
   enum class Logits { None, Last, All };
 
   Sequence *sequence = nullptr;
-  /// To append; each step takes some from the front.
+  /// Tokens still to append; each step removes some from the front.
   std::span<const int32_t> tokens;
-  Logits logits = Logits::Last; ///< After which of them.
-  /// Why it goes no further; what was appended stays.
+  Logits logits = Logits::Last; ///< The tokens whose logits are wanted.
+  /// An error ends the request; tokens appended before it stay in the sequence.
   Status status = {};
 
   bool isOpen() const { return status.isOk() && !tokens.empty(); }
 };
 
-/// Use it and its sequences from one thread at a time.
+/// An engine and its sequences must be used from one thread at a time.
 class Engine {
 public:
-  /// Fails as Plan::load, takeRung, Plan::checkMachine, WeightFiles::open and
-  /// checkFit do, and where instructions do not match their operands
-  /// (InvalidFile). As openWithPlan: a recompilation meanwhile does no harm.
+  /// Opens a plan and all that it needs. Returns the errors of Plan::load,
+  /// takeRung, Plan::checkMachine, WeightFiles::open and checkFit, and
+  /// InvalidFile where operands do not match their instruction. If the plan is
+  /// recompiled meanwhile, opening is tried again (openWithPlan).
   static StatusOr<std::unique_ptr<Engine>>
   open(const std::string &planPath, const EngineOptions &options = {});
   static StatusOr<std::unique_ptr<Engine>>
   create(Plan plan, const EngineOptions &options = {});
 
   const Plan &plan() const { return plan_; }
-  /// RungChoice::why, "" of a plan that is no ladder.
+  /// RungChoice::why; "" if the plan is not a ladder.
   const std::string &rungNote() const { return rungNote_; }
-  /// What it does with memory nodes; "" where the plan does not say.
+  /// Says how memory nodes are used; "" if the plan does not specify it.
   const std::string &nodeNote() const { return nodeNote_; }
   int32_t vocab() const { return vocab_; }
-  /// Tokens that a sequence holds at most.
+  /// Maximum number of tokens in a sequence.
   int32_t context() const { return context_; }
   int32_t threads() const { return devices_->threads(); }
-  /// Most tokens of prompts in a step.
+  /// Maximum number of prompt tokens in a step.
   int32_t ubatch() const;
-  /// Most sequences that generate a token in one run of a phase.
+  /// Maximum number of sequences that one run of a phase can extend by a token.
   int32_t batch() const {
     return batch_ ? std::min(batch_->maxTokens, kMaxSequences) : 1;
   }
 
-  /// An empty one.
+  /// Returns an empty sequence.
   Sequence sequence(SequenceOptions options = {});
 
-  /// What Sequence::save() wrote, with this plan. Fails with Io, InvalidFile (a
-  /// damaged or foreign file), WrongMachine (saved with another plan),
-  /// DoesNotFit.
+  /// Reads a file that Sequence::save() wrote with this plan. Fails with Io,
+  /// InvalidFile (the file is damaged or of another kind), WrongMachine (it was
+  /// saved with another plan) or DoesNotFit.
   StatusOr<Sequence> restore(const std::string &path,
                              SequenceOptions options = {});
 
-  /// Receives logits [vocab] after the token at `position` of a request's
-  /// sequence; valid during the call.
+  /// Receives the logits [vocab] after the token at `position` of a request's
+  /// sequence. They are valid during the call.
   using LogitsSink = std::function<Status(size_t request, int32_t position,
                                           std::span<const float> logits)>;
-  /// Brings open requests, each of another sequence, forward: appends one token
-  /// of those that have one left, and up to ubatch() tokens of the others, in
-  /// their order. What fails for one sequence is in its request: Usage for an
-  /// id outside the vocabulary, DoesNotFit when its context would be exceeded
-  /// or no page of the cache is free, Cancelled, InvalidFile where a token's
-  /// hidden state or a logit is not finite (the message names tensor or op).
-  /// Returns what fails for all: the sink's, and failures of the machine.
+  /// Advances all open requests, each of which must be of a different sequence.
+  /// A request with one token left gets that token appended; the other
+  /// requests, in order, share up to ubatch() tokens. An error of one sequence
+  /// is stored in its request: Usage for an id outside the vocabulary,
+  /// DoesNotFit when the context would be exceeded or no page of the cache is
+  /// free, Cancelled, InvalidFile where a token's hidden state or a logit is
+  /// not finite (the message names the tensor or the op). Returns errors that
+  /// concern all requests: those of `sink` and of the machine.
   Status step(std::span<Request> requests, const LogitsSink &sink);
 
   /// Appends `tokens`, at least one, to one sequence and returns the logits
-  /// after the last: [vocab], valid until the engine's next call.
+  /// after the last token: [vocab], valid until the next call of the engine.
   StatusOr<std::span<const float>> append(Sequence &sequence,
                                           std::span<const int32_t> tokens);
   StatusOr<std::span<const float>> append(Sequence &sequence, int32_t token) {
     return append(sequence, {&token, 1});
   }
 
-  /// Likewise with the logits after every token, in order.
+  /// Does the same and passes the logits after every token, in order, to
+  /// `sink`.
   Status appendAll(Sequence &sequence, std::span<const int32_t> tokens,
                    const LogitsSink &sink);
 
-  /// For the end of a message: the command that compiles this plan for a
-  /// context of `tokens`, or why there is none.
+  /// Returns the end of an error message: the command that compiles this plan
+  /// for a context of `tokens`, or the reason why no such command exists.
   std::string contextHint(int64_t tokens) const;
 
-  /// The files that weights are read from.
+  /// Paths of the files that weights are read from.
   std::vector<std::string> weightPaths() const { return files_->paths(); }
-  /// What outputs of this process may replace: not the plan, nor a file that
-  /// any of its rungs needs.
+  /// Returns the rule for output files of this process: they may not replace
+  /// the plan or a file that one of its rungs needs.
   OutputRule outputRule(bool force = false,
                         std::string forceWord = "--force") const;
-  /// What it takes of the machine's memory.
+  /// Memory that the engine needs, compared with this machine's limit.
   const MemoryFit &fit() const { return memory_; }
-  /// Pages of the cache: all, and those that no sequence holds.
+  /// Number of pages in the KV cache.
   int32_t pages() const { return pool_->pages(); }
+  /// Number of those pages that no sequence holds.
   int32_t freePages() const { return pool_->available(); }
 
-  /// How much of the weights was touched so far, and how they are mapped.
+  /// Number of weight pages touched so far, and how the files are mapped.
   MappedFile::PageUse weightPages() const { return files_->pageUse(); }
 
-  /// Called after each run of a phase from now on; null for none. Timing costs
-  /// some 50 ns an instruction.
+  /// Sets a function that is called after each run of a phase; null removes it.
+  /// Timing costs about 50 ns per instruction.
   using StepObserver = std::function<void(const PhaseRun &)>;
   void setObserver(StepObserver observer) { observer_ = std::move(observer); }
 
@@ -175,12 +180,12 @@ private:
   friend class Sequence;
   explicit Engine(Plan plan) : plan_(std::move(plan)) {}
 
-  /// The rows of a request in one run of a phase.
+  /// Tokens of one request that take part in one run of a phase.
   struct Part {
     size_t request;
     int32_t count;
   };
-  /// A row of `hidden_`, whose logits are wanted.
+  /// A token whose logits are wanted: one row of `hidden_`.
   struct Wanted {
     size_t request;
     int32_t position;
@@ -188,73 +193,76 @@ private:
 
   static StatusOr<std::unique_ptr<Engine>>
   withFiles(Plan plan, const EngineOptions &options);
-  /// All that remains when the files are open; the failure names the rung.
+  /// Does the rest of opening once the files are open; errors name the rung.
   Status ready(const EngineOptions &options);
   Status prepare(const EngineOptions &options);
   Status createDevices(const EngineOptions &options, DeviceOptions ofDevices);
-  /// Suggests the command that compiles the plan for this machine.
+  /// Returns a suggestion: the command that compiles the plan for this machine.
   std::string hintForThisMachine() const;
 
   Status check(const Request &request) const;
-  /// Takes what other sequences computed of the request's tokens.
+  /// Takes pages of the cache that other sequences computed for the first
+  /// tokens of the request, and removes these tokens from the request.
   void takePrefix(Request &request);
-  /// Makes the state after the sequence's tokens where it has none: from the
-  /// last checkpoint among its pages, by evaluating again what is behind that.
-  /// What fails for the sequence is in the request; its tokens stay.
+  /// Restores the state of a sequence that has none: takes the last checkpoint
+  /// among its pages and evaluates the tokens after it again. An error of the
+  /// sequence is stored in the request, and its tokens stay.
   Status catchUp(Request &request);
-  /// Rows of a prompt that a step takes of `count`: it stops where a checkpoint
-  /// is to be.
+  /// Limits `count`, the prompt tokens for a step, so that the step ends where
+  /// a checkpoint is to be stored.
   int32_t upToCheckpoint(const Request &request, int32_t count) const;
-  /// Keeps the sequence's state, after a step with `count` of its rows, if its
-  /// prompt goes on from a checkpoint, or ends behind one.
+  /// Stores the sequence's state as a checkpoint after a step that appended
+  /// `count` of its tokens, if the step ended at the last page boundary of its
+  /// prompt or, with StatePool::holdsPages(), at the end of its prompt.
   Status keepState(const Request &request, int32_t count);
-  /// Gives the sequence pages to write `count` more rows to.
+  /// Gives the sequence pages for `count` more tokens, which it may write to.
   Status reserve(Sequence &sequence, int32_t count);
   Status makeWritable(int32_t &page);
   Status poolIsFull() const;
   Status statesAreFull() const;
-  /// Fills an empty sequence with what save() wrote.
+  /// Fills an empty sequence with the contents of a file from save().
   Status load(std::span<const uint8_t> bytes, Sequence &sequence);
-  /// Enters the sequence's full pages in the pool's index.
+  /// Adds the sequence's full pages to the index of the pool.
   void publish(Sequence &sequence);
 
   Status runRows(const RunnablePhase &phase, std::span<Request> requests,
                  std::vector<Part> parts, const LogitsSink &sink);
-  /// Copies the rows whose logits are wanted from a phase's `output`, which the
-  /// head overwrites, to hidden_. Returns the requests of which some row is not
-  /// finite; none of their rows are wanted.
+  /// Copies the rows of a phase's `output` whose logits are wanted to hidden_,
+  /// as the logits phase overwrites `output`. Returns the requests with a row
+  /// that is not finite; their rows are left out.
   std::vector<size_t> gather(std::span<const float> output,
                              std::span<const Request> requests,
                              std::span<const Part> parts,
                              std::vector<Wanted> &wanted);
   /// The first `count` tokens of the request are now in the cache.
   void advance(Request &request, int32_t count);
-  /// The output of a step whose rows are `input`: Devices::output().
+  /// Runs a phase on `input` and returns its output (Devices::output()).
   StatusOr<std::span<const float>> runPhase(const RunnablePhase &phase,
                                             std::span<const std::byte> input,
                                             const moek::Step &step,
                                             const std::atomic<bool> *cancel);
-  /// The logits of hidden_'s rows.
+  /// Computes the logits of the rows of hidden_ and passes them to `sink`.
   Status head(std::span<Request> requests, std::span<const Wanted> wanted,
               const LogitsSink &sink);
 
   Plan plan_;
   std::string rungNote_, nodeNote_;
   MemoryFit memory_;
-  std::vector<std::string> modelPaths_; ///< The user's, for messages.
+  std::vector<std::string> modelPaths_; ///< As given by the user, for messages.
   std::optional<WeightFiles> files_;
   std::unique_ptr<Devices> devices_;
   KvPages kvPages_;
   std::optional<KvPool> pool_;
-  std::optional<StatePool> states_; ///< Where layers have states.
+  std::optional<StatePool> states_; ///< Only if some layers have states.
   RunnablePhase decode_, logits_;
   std::optional<RunnablePhase> prefill_, streamed_, batch_;
-  std::vector<moek::SequenceRows> rows_; ///< Of the running step.
-  std::vector<float> hidden_;            ///< Rows between a phase and the head.
+  std::vector<moek::SequenceRows> rows_; ///< Sequences of the running step.
+  std::vector<float> hidden_; ///< Rows between a phase and the logits phase.
   int64_t hiddenSize_ = 0;
   int32_t vocab_ = 0, context_ = 0;
   StepObserver observer_;
-  std::vector<InstructionTime> times_; ///< Of the running step, if observed.
+  /// Times of the running step, if it is observed.
+  std::vector<InstructionTime> times_;
 };
 
 } // namespace moert

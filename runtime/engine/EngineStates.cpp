@@ -1,4 +1,4 @@
-// How sequences come to the states of layers that keep one: see StatePool.h.
+// Gives sequences the states of recurrent and windowed layers (StatePool.h).
 #include "runtime/base/Text.h"
 #include "runtime/engine/Engine.h"
 
@@ -10,10 +10,12 @@ namespace moert {
 using moek::kKvPage;
 
 Status Engine::statesAreFull() const {
-  return Status(StatusCode::DoesNotFit,
-                fmt::format("the states of {} are held by other sequences; end "
-                            "one of them, or compile for more with --sequences",
-                            counted(size_t(states_->slots()), "sequence")));
+  return Status(
+      StatusCode::DoesNotFit,
+      fmt::format("there is room for the states of {}, and all of it is "
+                  "in use; end a sequence, or compile for more with "
+                  "--sequences",
+                  counted(size_t(states_->slots()), "sequence")));
 }
 
 Status Engine::catchUp(Request &request) {

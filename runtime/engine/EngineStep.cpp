@@ -1,4 +1,4 @@
-// Steps: which rows run together, and what becomes of each sequence.
+// Steps: choose the tokens that run together, and update each sequence.
 #include "runtime/base/Finite.h"
 #include "runtime/engine/Diagnose.h"
 #include "runtime/engine/Engine.h"
@@ -17,7 +17,7 @@ Status Engine::check(const Request &request) const {
   const Sequence &sequence = *request.sequence;
   std::span<const int32_t> tokens = request.tokens;
   if (sequence.engine_ != this)
-    return Status(StatusCode::Usage, "the sequence is another engine's");
+    return Status(StatusCode::Usage, "the sequence belongs to another engine");
   for (size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] < 0 || tokens[i] >= vocab_)
       return Status(StatusCode::Usage,
@@ -45,10 +45,10 @@ void Engine::takePrefix(Request &request) {
   if (sequence.tokens_.size() != sequence.published_ * kKvPage)
     return;
   std::vector<int32_t> found;
-  size_t usable = 0; // Of those, as layers with a state begin at checkpoints.
+  size_t usable = 0; // Number of found pages up to the last with a checkpoint.
   int32_t last =
       sequence.pages_.empty() ? KvPool::kNone : sequence.pages_.back();
-  // The last token is always computed: its logits are what is asked for.
+  // The last token is always computed, because its logits are wanted.
   for (std::span<const int32_t> tokens = request.tokens;
        tokens.size() > size_t(kKvPage); tokens = tokens.subspan(kKvPage)) {
     last = pool_->find(last, tokens.first(kKvPage));
@@ -226,7 +226,7 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
     for (Part part : parts)
       requests[part.request].sequence->trim();
   };
-  // What is left of them fits another phase, in the next step.
+  // The tokens that are left may suit another phase in the next step.
   if (int32_t(tokens.size()) < phase.minTokens) {
     trim();
     return Status::ok();
@@ -238,7 +238,8 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
     }
   const moek::Step step{int32_t(tokens.size()), rows_.front().position,
                         rows_.data(), int32_t(rows_.size())};
-  // A flag ends a step that is its sequence's alone.
+  // A sequence's cancel flag may end a step only if the step has no other
+  // sequence.
   const std::atomic<bool> *cancel =
       parts.size() == 1 ? requests[parts[0].request].sequence->cancel_
                         : nullptr;
@@ -246,7 +247,7 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
   StatusOr<std::span<const float>> output =
       runPhase(phase, input, step, cancel);
   if (!output) {
-    // Nobody knows how far it came.
+    // It is unknown which layers had already run.
     for (Part part : parts)
       requests[part.request].sequence->dropStaleState();
     trim();
@@ -262,7 +263,8 @@ Status Engine::runRows(const RunnablePhase &phase, std::span<Request> requests,
         diagnose(plan_, *files_, *devices_, phase, input, step, cancel);
     for (size_t index : broken)
       requests[index].status = cause;
-    // It ran the step again, on states that already had its rows.
+    // diagnose() ran the step again on states that already contained its
+    // tokens.
     for (Part part : parts)
       requests[part.request].sequence->dropStaleState();
   }
@@ -286,7 +288,8 @@ std::vector<size_t> Engine::gather(std::span<const float> output,
     std::span<const float> rows =
         output.first(size_t(count) * size_t(hiddenSize_));
     output = output.subspan(rows.size());
-    // Of all tokens: the logits of the last need not show what another met.
+    // Every token is checked: a NaN of an earlier token need not reach the
+    // logits of the last one.
     if (!allFinite(rows)) {
       broken.push_back(index);
       continue;

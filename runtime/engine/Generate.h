@@ -10,23 +10,25 @@
 namespace moert {
 
 struct GenerateOptions {
-  int32_t maxTokens = -1; ///< -1: until something else ends it.
+  int32_t maxTokens = -1; ///< Limit on generated tokens; -1: no limit.
   SamplerParams sampler;
-  std::vector<std::string> stops; ///< Text that ends it, and is not shown.
-  bool ignoreEos = false;         ///< Go on after an end-of-generation token.
-  bool showControl = false; ///< Control tokens' names are part of the text.
+  /// Text that ends generation and is not shown.
+  std::vector<std::string> stops;
+  bool ignoreEos = false; ///< Continue after an end-of-generation token.
+  /// Include the names of control tokens in the text.
+  bool showControl = false;
 };
 
 enum class StopReason { Length, EndOfText, StopString, ContextFull, Cancelled };
 
-/// "length", "eos", "stop", "context", "cancelled".
+/// Returns "length", "eos", "stop", "context" or "cancelled".
 std::string_view stopReasonName(StopReason reason);
 
 struct GenerateStats {
   StopReason reason = StopReason::Length;
   int32_t promptTokens = 0;
-  int32_t generatedTokens = 0; ///< The end-of-generation token not included.
-  /// The last generated token, where it is not in the sequence.
+  int32_t generatedTokens = 0; ///< Without the end-of-generation token.
+  /// The last generated token, if it was not appended to the sequence.
   std::optional<int32_t> pending;
   int32_t decodeSteps = 0; ///< Generated tokens that were also evaluated.
   double promptSeconds = 0, decodeSeconds = 0;
@@ -35,10 +37,10 @@ struct GenerateStats {
   double decodeRate() const; ///< Tokens per second; 0 without steps.
 };
 
-/// Appends `prompt` to the sequence and generates after it; `sink` receives
-/// text as it becomes certain, whole characters only. The sequence's cancel
-/// flag ends it with StopReason::Cancelled and ok; a failure of `sink` ends it
-/// as well and is returned.
+/// Appends `prompt` to the sequence and generates tokens after it. `sink`
+/// receives text in whole characters, as soon as no stop string can begin in
+/// it. The sequence's cancel flag ends generation with StopReason::Cancelled
+/// and an ok status; an error of `sink` also ends it and is returned.
 StatusOr<GenerateStats>
 generate(Engine &engine, Sequence &sequence, const Tokenizer &tokenizer,
          std::span<const int32_t> prompt, const GenerateOptions &options,

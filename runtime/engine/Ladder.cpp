@@ -16,8 +16,8 @@ std::string nameOf(const RungNeed &rung, size_t index) {
   return fmt::format("rung {} ({})", index + 1, counted(rung.context, "token"));
 }
 
-/// What a rung lacks, as the end of "rung 3 (131072 tokens) needs"; "" if it
-/// fits.
+/// Returns what a rung lacks, worded to follow "rung 3 (131072 tokens) needs",
+/// or "" if the rung fits.
 std::string lackOf(const RungNeed &rung, const FreeMemory &free) {
   for (size_t i = 0; i < rung.gpus.size(); ++i) {
     std::string need = humanBytes(double(rung.gpus[i]));
@@ -34,20 +34,21 @@ std::string lackOf(const RungNeed &rung, const FreeMemory &free) {
   return "";
 }
 
-/// Indices of the rungs that hold the context, those to be tried first first.
+/// Returns the indices of the rungs that hold the context, in the order in
+/// which to try them.
 std::vector<size_t> inOrder(std::span<const RungNeed> rungs, int64_t context) {
   std::vector<size_t> order;
   for (size_t i = rungs.size(); i-- > 0;)
     if (rungs[i].context >= context)
       order.push_back(i);
-  // Of one context, most memory of GPUs stays first.
+  // The sort is stable: among equal contexts, most GPU memory stays first.
   if (context > 0)
     std::ranges::stable_sort(order, {},
                              [&](size_t i) { return rungs[i].context; });
   return order;
 }
 
-/// Leaves another rung chosen.
+/// Returns the needs of all rungs. Changes which rung of `plan` is chosen.
 std::vector<RungNeed> needsOf(Plan &plan, const LadderMachine &machine,
                               bool paged) {
   std::vector<RungNeed> needs;
@@ -66,8 +67,8 @@ std::vector<RungNeed> needsOf(Plan &plan, const LadderMachine &machine,
   return needs;
 }
 
-/// Those that there are; what is wrong with the rest is said when they are
-/// opened.
+/// Returns the free memory of the GPUs that can be opened. Errors are ignored
+/// here and reported when the devices are opened.
 std::vector<uint64_t> freeOfGpus(const std::string &library) {
   std::vector<uint64_t> bytes;
   StatusOr<CudaDriver> driver = CudaDriver::load(library);

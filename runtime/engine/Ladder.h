@@ -1,10 +1,11 @@
 //===- Ladder.h - Which rung of a ladder runs -------------------*- C++ -*-===//
 //
-// A ladder is one file with plans of a model for several contexts or budgets of
-// GPUs' memory (Plan.h). Where it is started, the rung is taken that holds what
-// is asked for, else the largest context whose memory is free there now: on
-// GPUs what their driver says, on the host what other programs leave, page
-// cache included, as weights are mapped.
+// A ladder is one file with several plans of a model, called rungs, for
+// different contexts or budgets of GPU memory (Plan.h). At start the runtime
+// takes a rung that holds the requested context or, without a request, the one
+// with the largest context whose memory is free now. On GPUs, free memory is
+// what the driver reports; on the host it includes the page cache, as weights
+// are mapped.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,53 +21,57 @@
 
 namespace moert {
 
-/// What is asked of the rung.
+/// The user's request for a rung.
 struct RungWish {
-  uint32_t number = 0; ///< From 1; 0: whichever is right.
+  uint32_t number = 0; ///< From 1; 0: choose by context and free memory.
   int64_t context = 0; ///< Tokens that it has to hold; 0: as many as fit.
 };
 
-/// What a rung is and takes, in bytes.
+/// Context of a rung and the memory that it needs, in bytes.
 struct RungNeed {
   int64_t context = 0;
   uint64_t host = 0;
-  std::vector<uint64_t> gpus; ///< In the plan's order, which is the driver's.
+  /// In the plan's order, which is that of the driver.
+  std::vector<uint64_t> gpus;
 };
 
 struct FreeMemory {
-  uint64_t host = 0;          ///< 0: the system does not tell.
+  uint64_t host = 0;          ///< 0: unknown.
   std::vector<uint64_t> gpus; ///< In the driver's order.
 };
 
 struct RungChoice {
   uint32_t number = 0; ///< From 1.
-  bool fits = false; ///< What is named with RungWish::number is not looked at.
-  /// One line for people: which it is, and why not a larger one, or, where a
-  /// context is asked for, not one before it.
+  /// Not determined for a rung that the user chose by number.
+  bool fits = false;
+  /// One line for users: the rung, and why no larger one (or, where a context
+  /// was requested, no smaller one) was chosen.
   std::string why;
 };
 
-/// The choice among `rungs`, which are in a ladder's order: of those that hold
-/// wish.context the first context of which a rung fits, without a wish the
-/// last; of several with one context, the one with most memory of GPUs that
-/// fits. Where none fits, the least of them. DoesNotFit for a context that none
-/// holds; wish.number is that of a rung, or 0.
+/// Chooses one of `rungs`, which are in the ladder's order. Candidates are
+/// those that hold wish.context. With a requested context, the smallest context
+/// that fits wins; without one, the largest. Among rungs of equal context, the
+/// one that uses most GPU memory and fits wins. If none fits, the smallest
+/// candidate is returned. Fails with DoesNotFit for a context that no rung
+/// holds. wish.number is the number of a rung, or 0.
 StatusOr<RungChoice> chooseRung(std::span<const RungNeed> rungs,
                                 const FreeMemory &free, const RungWish &wish);
 
-/// How rungs would run here; tests describe other machines.
+/// Conditions under which a rung would run here; tests describe other machines.
 struct LadderMachine {
-  int threads = 1;                               ///< Of all CPUs of the plan.
+  int threads = 1; ///< Shared by all CPUs of the plan.
   bool copyWeights = false, allowPaging = false; ///< As in EngineOptions.
   std::string systemRoot = "/sys", processRoot = "/proc";
   std::string cudaLibrary = "libcuda.so.1";
-  std::vector<std::string> models = {}; ///< The user's, for messages.
+  std::vector<std::string> models = {}; ///< As given by the user, for messages.
 };
 
-/// Lets `plan` be the rung that chooseRung() names for this machine. Where
-/// paging is allowed and none fits, weights count no more. A plan that is no
-/// ladder is taken if it is what is asked for; its choice has number 0 and
-/// nothing to say. Fails as Plan::chooseNamed() and chooseRung().
+/// Selects the rung of `plan` that chooseRung() returns for this machine. If
+/// none fits and paging is allowed, chooses again without counting mapped
+/// weights. A plan that is not a ladder is accepted if it meets the request;
+/// the choice then has number 0 and no text. Returns the errors of
+/// Plan::chooseNamed() and chooseRung().
 StatusOr<RungChoice> takeRung(Plan &plan, const RungWish &wish,
                               const LadderMachine &machine);
 

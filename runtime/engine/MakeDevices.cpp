@@ -20,8 +20,8 @@ std::vector<int32_t> teamsOf(const fb::Plan &plan, int threads) {
   std::vector<int32_t> teams(count(plan.devices()));
   for (size_t i = 0; i < teams.size(); ++i)
     threads -= teams[i] = isCpu(plan, i);
-  // What one more worker would make a worker's share of cores, where it is
-  // largest.
+  // Number of cores per worker if the device got one more worker; the device
+  // with the largest number gets it.
   auto gain = [&](size_t i) {
     return isCpu(plan, i) ? double(plan.devices()->Get(uint32_t(i))->cores()) /
                                 (teams[i] + 1)
@@ -48,7 +48,7 @@ std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
   return lists;
 }
 
-/// What runs the plan's model here without its GPUs.
+/// Suggests how to run the plan's model without its GPUs.
 static std::string withoutGpu(const Plan &plan) {
   double weights = double(weightBytes(plan));
   double memory = double(hostMemoryLimit().bytes);
@@ -62,7 +62,7 @@ static std::string withoutGpu(const Plan &plan) {
                        {&native, 1});
 }
 
-/// For device number `gpu`.
+/// Loads the driver; an error names device number `gpu`.
 static StatusOr<std::shared_ptr<const CudaDriver>>
 openDriver(const Plan &plan, uint32_t gpu, const std::string &library) {
   StatusOr<CudaDriver> driver = CudaDriver::load(library);
@@ -87,7 +87,8 @@ StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
                                  DeviceOptions options) {
   DeviceList devices;
   std::vector<int32_t> teams = teamsOf(plan.table(), options.threads);
-  // The caller works where it waits longest: with the largest team.
+  // The calling thread joins the largest thread pool, for which it would
+  // otherwise wait longest.
   auto callers = size_t(std::ranges::max_element(teams) - teams.begin());
   auto cpus = byDevice(teams, options.cpus);
   auto nodes = byDevice(teams, options.nodes);

@@ -1,8 +1,8 @@
 //===- MakeDevices.h - The devices that a plan names ------------*- C++ -*-===//
 //
-// The one place that knows which kinds of devices there are. CPU devices share
-// the machine's cores: never more workers than cores, but one at least for
-// each.
+// Only this file knows which kinds of devices exist. The CPU devices of a plan
+// share the machine's cores: together they have no more workers than cores, but
+// each has at least one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,33 +25,36 @@ struct BoundInstruction;
 class ArgumentStore;
 
 struct DeviceOptions {
-  int threads = 1; ///< Of all CPU devices.
-  /// By worker of all CPU devices; see CpuDeviceOptions.
+  int threads = 1; ///< Shared by all CPU devices.
+  /// One entry per worker of all CPU devices; see CpuDeviceOptions.
   std::vector<int> cpus, nodes;
   /// See CpuDeviceOptions.
   std::function<void(BoundInstruction &, ArgumentStore &, size_t workers)>
       instrument;
-  /// What GPUs are reached through; CudaDriver::kLibrary.
+  /// Library of the GPU driver; the default is CudaDriver::kLibrary.
   std::string cudaLibrary = "libcuda.so.1";
 };
 
 using DeviceList = std::vector<std::unique_ptr<Device>>;
 
-/// WrongMachine where the plan has a GPU and there is no driver for it.
+/// Fails with WrongMachine if the plan has a GPU but there is no driver for it.
 Status checkGpus(const Plan &plan);
 
-/// Those of `plan`, in its order, with nothing reserved. `plan` and `files`
-/// outlive them. A plan's GPUs are the driver's, in its order. WrongMachine
-/// where there is no driver for them.
+/// Returns the devices of `plan`, in its order, without reserving their memory.
+/// `plan` and `files` must outlive them. The plan's GPUs are those of the
+/// driver, in the driver's order. Fails with WrongMachine if there is no
+/// driver.
 StatusOr<DeviceList> makeDevices(const Plan &plan, const WeightFiles &files,
                                  DeviceOptions options);
 
-/// The workers of each device, if `threads` are shared out in the ratio of the
-/// CPU devices' cores: at least one for each of them, none for others.
+/// Distributes `threads` over the CPU devices in proportion to their cores, and
+/// returns the number of workers of each device: at least one for each CPU,
+/// zero for other devices.
 std::vector<int32_t> teamsOf(const fb::Plan &plan, int threads);
 
-/// What is listed by worker of all devices, by device; those for whom the list
-/// has nothing get nothing.
+/// Splits a list with one entry per worker of all devices into one list per
+/// device. If the list is too short, the last devices get fewer entries or
+/// none.
 std::vector<std::vector<int>> byDevice(std::span<const int32_t> teams,
                                        std::span<const int> workers);
 

@@ -12,14 +12,16 @@
 namespace moert {
 
 namespace {
-/// Weights of an instruction, and the part of them that a token reads.
+/// Weights of an instruction, and the fraction of them that a token reads.
 struct Piece {
   double bytes, share;
 };
 
-/// A decoded token's instructions that read the host's memory.
+/// Returns the weights that a decoded token reads from the host's memory, one
+/// piece per instruction.
 std::vector<Piece> piecesOfAToken(const Plan &plan) {
-  StepSize step = StepSize::after(0, 1); // the cache's size is no matter
+  // The size of the cache does not matter here.
+  StepSize step = StepSize::after(0, 1);
   std::vector<Piece> pieces;
   for (const fb::Phase *phase : *plan.table().phases())
     if (kindOf(*phase) == PhaseKind::Decode ||
@@ -51,7 +53,7 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
                     MemoryLimit limit) {
   const fb::Plan &table = plan.table();
   MemoryNeed need;
-  // Sizes are below 2^48 each (verifyTables), so that no sum overflows.
+  // Each size is below 2^48 (verifyTables), so no sum overflows.
   if (copyWeights)
     for (uint32_t i = 0; i < count(table.files()); ++i)
       need.weights += table.files()->Get(i)->bytes();
@@ -62,7 +64,7 @@ MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
   for (uint32_t i = 0; i < count(table.devices()); ++i) {
     const fb::Device &device = *table.devices()->Get(i);
     if (device.kind() != fb::DeviceKind::Cpu)
-      continue; // has memory of its own
+      continue; // Other devices have memory of their own.
     need.kv += device.kv_bytes();
     need.activations += device.arena_bytes();
     need.workers += bytesPerWorker(device) * uint64_t(teams[i]);

@@ -1,11 +1,12 @@
 //===- MemoryFit.h - Whether a plan fits this machine's memory --*- C++ -*-===//
 //
-// What is counted: the bytes of files that weights lie in, the KV cache of all
-// sequences, activations, and what each worker has for itself. They are
-// compared with what this process may use at most, the machine's memory or the
-// limit of its control group; what other programs take of it at the moment is
-// not subtracted. Mapped weights beyond that do not fail: pages of them are
-// read from the disk again and again, which is slow enough to be asked for.
+// The estimate counts the bytes of the files that hold weights, the KV cache of
+// all sequences, activations and the scratch memory of each worker. The sum is
+// compared with the most that this process may use: the machine's memory or the
+// limit of its control group. Memory that other programs use at the moment is
+// not subtracted. A plan whose mapped weights exceed the limit can still run,
+// but their pages are read from the disk again and again. This is so slow that
+// the user has to allow it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,16 +21,16 @@
 
 namespace moert {
 
-/// In bytes.
+/// Memory that a plan needs, in bytes.
 struct MemoryNeed {
-  uint64_t weights = 0; ///< Mapped: of files, each byte once.
+  uint64_t weights = 0; ///< If mapped, each byte of the files counts once.
   uint64_t kv = 0, activations = 0;
-  uint64_t workers = 0; ///< All of them together.
-  int threads = 1;      ///< How many they are.
-  /// Weights are private copies of whole files, which cannot be paged.
+  uint64_t workers = 0; ///< Scratch memory of all workers together.
+  int threads = 1;      ///< Number of workers.
+  /// Whether weights are private copies of whole files, which cannot be paged.
   bool copied = false;
 
-  /// What cannot be paged to a file.
+  /// Bytes that cannot be paged to a file.
   uint64_t resident() const {
     return kv + activations + workers + (copied ? weights : 0);
   }
@@ -41,27 +42,29 @@ struct MemoryFit {
   MemoryLimit limit;
 
   bool fits() const { return limit.bytes == 0 || need.total() <= limit.bytes; }
-  /// Whether it runs when mapped weights are paged from their files.
+  /// Returns whether it runs if mapped weights are paged from their files.
   bool fitsPaged() const {
     return limit.bytes == 0 || need.resident() <= limit.bytes;
   }
 };
 
-/// Of a plan whose devices are CPUs (Plan::checkMachine), which share `threads`
-/// workers.
+/// Returns the memory that a plan needs whose CPU devices share `threads`
+/// workers. The plan must have passed Plan::checkMachine.
 MemoryFit memoryFit(const Plan &plan, int threads, bool copyWeights,
                     MemoryLimit limit);
 
-/// Ok where it fits, or where `allowPaging` and only mapped weights do not.
-/// Otherwise DoesNotFit with the sum, the limit and the way out.
+/// Returns ok if the plan fits, or if `allowPaging` is set and only mapped
+/// weights do not fit. Otherwise returns DoesNotFit with the sum, the limit and
+/// a fix.
 Status checkFit(const Plan &plan, const MemoryFit &fit, bool allowPaging);
 
-/// Bytes of weights that each generated token has to read from the disk because
-/// memory does not hold them: an estimate, as if the most used weights stayed
-/// in memory and tokens chose experts evenly. 0 where everything fits.
+/// Estimates the bytes of weights that each generated token has to read from
+/// the disk because memory does not hold them. The estimate assumes that the
+/// most used weights stay in memory and that tokens choose experts evenly. 0 if
+/// all fit.
 double pagedBytesPerToken(const Plan &plan, const MemoryFit &fit);
 
-/// What that costs, as one sentence for people; "" where everything fits.
+/// Returns one sentence for users about this cost; "" if all weights fit.
 std::string pagingNote(const Plan &plan, const MemoryFit &fit);
 
 } // namespace moert

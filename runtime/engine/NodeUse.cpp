@@ -9,7 +9,8 @@
 namespace moert {
 
 namespace {
-/// Of the CPU that has weights of several nodes; null where none has.
+/// Returns the CPU device whose weights span several nodes, or null if none
+/// does.
 const fb::Device *planned(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.devices()); ++i)
     if (const fb::Device *device = plan.devices()->Get(i);
@@ -25,7 +26,7 @@ std::set<int> nodesOf(const Topology &topology) {
   return nodes;
 }
 
-/// The physical cores of each.
+/// Returns the physical cores of each node.
 std::map<int, std::set<int>> coresByNode(const Topology &topology) {
   std::map<int, std::set<int>> cores;
   for (const CpuPlace &place : topology)
@@ -43,26 +44,26 @@ NodeUse useOfNodes(const fb::Plan &plan, NodeUse asked, Topology topology) {
     return use;
   if (nodes.size() == 1) {
     use.note = fmt::format(
-        "the plan is for {} memory nodes, and this process has the cores of "
-        "one: predictions are of another machine",
+        "the plan is for {} memory nodes, but this process may use the cores "
+        "of only one: predicted speeds do not apply here",
         device->nodes());
     return use;
   }
-  std::string as = ", as the plan says; --no-numa leaves them as they are";
+  std::string as = ", as the plan says; --no-numa turns this off";
   switch (device->node_use()) {
   case fb::NodeUse::Any:
     break;
   case fb::NodeUse::Split:
     use.pin = use.copyWeights = true;
-    use.note = fmt::format("weights are copied, to each of {} memory nodes "
-                           "what its cores read{}",
+    use.note = fmt::format("weights are copied: each of {} memory nodes gets "
+                           "the part that its cores read{}",
                            nodes.size(), as);
     break;
   case fb::NodeUse::Interleaved:
     use.copyWeights = true;
     use.interleaved.assign(nodes.begin(), nodes.end());
-    use.note = fmt::format("weights are copied, to pages of {} memory nodes in "
-                           "turn{}",
+    use.note = fmt::format("weights are copied, page by page, to {} memory "
+                           "nodes in turn{}",
                            nodes.size(), as);
     break;
   case fb::NodeUse::One: {
@@ -75,7 +76,7 @@ NodeUse useOfNodes(const fb::Plan &plan, NodeUse asked, Topology topology) {
     });
     if (use.threads == 0)
       use.threads = int(most->second.size());
-    use.note = fmt::format("workers are on memory node {} of {}{}", most->first,
+    use.note = fmt::format("workers run on memory node {} of {}{}", most->first,
                            nodes.size(), as);
     break;
   }

@@ -1,8 +1,9 @@
 //===- NodeUse.h - How a plan uses memory nodes here ------------*- C++ -*-===//
 //
-// The compiler chooses how a machine with several memory nodes holds weights,
-// by what it knows of one (compiler/Machine/CostModel/MemoryNodes.h). Here that
-// becomes places of workers and of memory on the machine that there is.
+// The compiler chooses how weights are placed on a machine with several memory
+// (NUMA) nodes, from its description of such a machine
+// (compiler/Machine/CostModel/MemoryNodes.h). The functions here apply that
+// choice to the machine at hand: they place workers and memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,27 +18,29 @@
 
 namespace moert {
 
-/// What an engine was asked for, and then does.
+/// How workers and weights are placed: first the user's request, then the
+/// decision.
 struct NodeUse {
   int threads = 0; ///< 0: one worker per physical core.
   bool pin = false, copyWeights = false;
-  /// Private memory and copies of weights take pages of these in turn; none: of
-  /// the node that touches them first.
+  /// Nodes over which private memory and copies of weights are interleaved,
+  /// page by page. If empty, memory comes from the node that touches it first.
   std::vector<int> interleaved = {};
-  /// The CPUs for workers that are pinned.
+  /// CPUs that pinned workers may use.
   Topology topology = {};
-  /// For people; "" where the plan says nothing of nodes.
+  /// A note for users; "" if the plan does not specify a use of nodes.
   std::string note = {};
 };
 
-/// `asked` as the plan has it on a machine with the CPUs of `topology`, where
-/// that has several nodes: split, workers are pinned and weights copied, each
-/// node's part to its memory; interleaved, weights are copied; with one node,
-/// workers are on the one with the most cores.
+/// Combines the user's request with the plan's choice, on a machine with the
+/// CPUs of `topology`. With more than one node: Split pins workers and copies
+/// to each node the part of the weights that it reads; Interleaved copies
+/// weights; One puts all workers on the node with the most cores.
 NodeUse useOfNodes(const fb::Plan &plan, NodeUse asked, Topology topology);
 
-/// While it lives, memory that this thread touches first, and threads that it
-/// starts, comes from `nodes` in turn; of none, from wherever it would.
+/// While an object of this class lives, memory that is first touched by this
+/// thread, or by threads that it starts, is interleaved over `nodes`. With no
+/// nodes it has no effect.
 class InterleavedMemory {
 public:
   explicit InterleavedMemory(const std::vector<int> &nodes);

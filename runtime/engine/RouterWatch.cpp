@@ -10,8 +10,8 @@ namespace moert {
 
 namespace {
 
-/// All devices of a plan, a step of which is run by whoever is waited for
-/// first.
+/// All devices of a plan. Whichever device is waited for first runs the whole
+/// step.
 class Walk {
 public:
   Walk(const Plan &plan, DeviceList devices, RouterObserver observer)
@@ -32,7 +32,8 @@ public:
     if (!phase_)
       return Status::ok();
     const fb::Phase &phase = *std::exchange(phase_, nullptr);
-    std::vector<uint32_t> routers; // That have run and told nobody.
+    // Routers that have run but were not reported yet.
+    std::vector<uint32_t> routers;
     for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
       if (cancel_ && *cancel_)
         return Status(StatusCode::Cancelled, "interrupted");
@@ -67,7 +68,7 @@ private:
     return Status::ok();
   }
 
-  /// What the instruction left in the operand called `name`.
+  /// Returns what the instruction wrote to the operand called `name`.
   template <class Element>
   StatusOr<std::vector<Element>>
   written(const fb::Phase &phase, const fb::Instruction &instruction,
@@ -87,7 +88,8 @@ private:
   const fb::Plan &plan_;
   DeviceList devices_;
   RouterObserver observer_;
-  const fb::Phase *phase_ = nullptr; ///< Of a step that was begun.
+  /// Phase of a step that has begun, or null.
+  const fb::Phase *phase_ = nullptr;
   uint32_t number_ = 0;
   moek::Step step_ = {};
   const std::atomic<bool> *cancel_ = nullptr;

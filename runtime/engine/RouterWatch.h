@@ -1,9 +1,9 @@
 //===- RouterWatch.h - What routers choose ----------------------*- C++ -*-===//
 //
-// Buffers of a step are used for one thing after the other, so that a router's
-// choice is gone when the step ends. Watched devices therefore run a step's
-// instructions one at a time, in the plan's order, and look between them: the
-// results are the same, the time is not.
+// Buffers are reused within a step, so a router's choice is gone when the step
+// ends. Watched devices therefore run the instructions of a step one at a time,
+// in the plan's order, and read each choice before it is overwritten. Results
+// are the same as without watching, but steps take longer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,19 +18,21 @@
 
 namespace moert {
 
-/// What the router of a layer chose for the rows of a step.
+/// Experts that the router of a layer chose for the tokens of a step.
 struct RouterChoice {
   int32_t layer;
   int64_t experts, topK;
-  std::span<const int32_t> ids;   ///< [rows, topK], in no order.
-  std::span<const float> weights; ///< [rows, topK], the factors of each.
+  std::span<const int32_t> ids; ///< [tokens, topK], in no particular order.
+  /// [tokens, topK], the weight of each expert.
+  std::span<const float> weights;
 };
 
-/// Valid during the call. On the thread that runs steps.
+/// Called on the thread that runs steps; its argument is valid during the call.
 using RouterObserver = std::function<void(const RouterChoice &)>;
 
-/// `devices` of `plan`, which outlives them, such that `observer` is told of
-/// every router of every step. For EngineOptions::makeDevices.
+/// Wraps `devices` of `plan`, which must outlive them, so that `observer` is
+/// called for every router in every step. To be used in
+/// EngineOptions::makeDevices.
 DeviceList watchRouters(const Plan &plan, DeviceList devices,
                         RouterObserver observer);
 

@@ -17,41 +17,44 @@ namespace moert {
 class Engine;
 
 struct SequenceOptions {
-  /// Takes the cache of tokens that another sequence began with instead of
-  /// computing it, and offers its own.
+  /// Reuse cached pages of other sequences that begin with the same tokens, and
+  /// publish this sequence's pages.
   bool sharePrefixes = true;
 };
 
 /// A text that an engine works on: its tokens, the pages of the cache that hold
-/// their keys and values, and the state of layers that keep one instead.
-/// Destroy it before its engine; use both from one thread at a time.
+/// their keys and values, and the state of layers that keep a state instead. A
+/// sequence must be destroyed before its engine and used from one thread at a
+/// time.
 class Sequence {
 public:
   Sequence(Sequence &&other) noexcept;
   Sequence &operator=(Sequence &&other) noexcept;
   ~Sequence();
 
-  /// Tokens in the cache.
+  /// Number of tokens in the cache.
   int32_t position() const { return int32_t(tokens_.size()); }
   std::span<const int32_t> tokens() const { return tokens_; }
 
-  /// Forgets all tokens from `position` on, at most the current one. Layers
-  /// with a state go back to a checkpoint and, in the next step, evaluate again
-  /// what is behind it, unless rings of rows still hold it (StatePool.h).
+  /// Removes all tokens from `position` on; `position` is at most the current
+  /// one. Layers with a state return to a checkpoint, and the next step
+  /// evaluates the tokens after it again, unless ring buffers still hold them
+  /// (StatePool.h).
   Status rewind(int32_t position);
 
-  /// Another with the same tokens. They share pages until one of them writes.
+  /// Returns a sequence with the same tokens. The two share each page until one
+  /// of them writes to it.
   Sequence fork() const;
 
-  /// Writes tokens and cache to a file that Engine::restore() reads. Fails as
-  /// OutputFile does.
+  /// Writes tokens and cache to a file for Engine::restore(). Returns the
+  /// errors of OutputFile.
   Status save(OutputTarget target) const;
-  /// The same by Engine::outputRule(): an earlier session is replaced, and no
-  /// other file.
+  /// Writes to `path` under Engine::outputRule(): only an earlier saved session
+  /// may be replaced.
   Status save(const std::string &path) const;
 
-  /// When set by another thread or a signal handler, steps of this sequence end
-  /// with Cancelled. Null for none; must outlive the sequence's use of it.
+  /// Sets a flag that another thread or a signal handler may set to end steps
+  /// of this sequence with Cancelled. Null removes it. It must outlive its use.
   void setCancel(const std::atomic<bool> *cancel) { cancel_ = cancel; }
 
 private:
@@ -62,20 +65,21 @@ private:
   bool isCancelled() const {
     return cancel_ && cancel_->load(std::memory_order_relaxed);
   }
-  /// Releases the pages behind those of its tokens.
+  /// Releases the pages after those of its tokens.
   void trim();
-  /// Gives its state back.
+  /// Releases its state.
   void dropState();
-  /// Likewise if it has seen more than its tokens, and does not hold what is
-  /// needed to go on from them.
+  /// Releases its state if that has seen more than the sequence's tokens and no
+  /// longer holds the data to continue from them.
   void dropStaleState();
 
   Engine *engine_;
   SequenceOptions options_;
   std::vector<int32_t> tokens_, pages_;
-  size_t published_ = 0; ///< Its first pages that others can find.
-  /// Its slot of the StatePool, whose state is the one after all its tokens;
-  /// kNone: that one has to be made (Engine::catchUp()).
+  /// Number of leading pages that other sequences can find.
+  size_t published_ = 0;
+  /// Slot in the StatePool with the state after all tokens; kNone: the state
+  /// has to be restored (Engine::catchUp()).
   int32_t state_ = StatePool::kNone;
   const std::atomic<bool> *cancel_ = nullptr;
 };

@@ -1,10 +1,11 @@
-// Sequences in files.
+// Saves sequences to files and restores them.
 //
-// A header, the token ids, then for each page of the sequence its rows in every
-// cache (KvPages::read) and, if it has one, its state (StatePool::read), all
-// numbers little-endian, and the XXH3-64 over the XXH3-64s of these parts. Rows
-// behind the last token hold anything. A sequence with states whose tokens were
-// not all evaluated again has no state, and may have fewer pages.
+// A file has a header, the token ids, the rows of each page of the sequence in
+// every cache (KvPages::read) and, if the sequence has one, its state
+// (StatePool::read). All numbers are little-endian. At the end is the XXH3-64
+// over the XXH3-64 hashes of these parts. Rows after the last token are
+// undefined. A sequence that had lost its state, and whose tokens were not all
+// evaluated again, is saved without a state and may have fewer pages.
 #include "runtime/base/CheckedMath.h"
 #include "runtime/base/ContentHash.h"
 #include "runtime/base/OutputFile.h"
@@ -25,10 +26,11 @@ struct Header {
   char magic[8] = {'M', 'O', 'E', 'R', 'T', 'S', 'E', 'Q'};
   uint32_t version = 2;
   uint32_t tokens = 0;
-  uint64_t plan = 0;      ///< Hash of the plan that it was made with.
-  uint64_t pageBytes = 0; ///< Over all caches.
+  /// Fingerprint of the plan that the sequence was made with.
+  uint64_t plan = 0;
+  uint64_t pageBytes = 0; ///< Bytes of a page over all caches.
   uint64_t pages = 0;
-  uint64_t stateBytes = 0; ///< Over all layers; 0: without.
+  uint64_t stateBytes = 0; ///< Bytes of the state over all layers; 0: no state.
 };
 
 template <class T> std::span<const uint8_t> bytesOf(std::span<const T> values) {
@@ -36,7 +38,7 @@ template <class T> std::span<const uint8_t> bytesOf(std::span<const T> values) {
           values.size_bytes()};
 }
 
-/// Hash over the hashes of parts.
+/// Hash over the hashes of all parts.
 class Digest {
 public:
   void add(std::span<const uint8_t> part) { hashes_.push_back(hash64({part})); }
@@ -48,11 +50,11 @@ private:
   std::vector<uint64_t> hashes_;
 };
 
-/// Hands out the bytes of a file from the front.
+/// Reads the bytes of a file from front to back.
 class Reader {
 public:
   explicit Reader(std::span<const uint8_t> bytes) : bytes_(bytes) {}
-  /// The next `count`, which are there.
+  /// Returns the next `count` bytes, which must be available.
   std::span<const uint8_t> take(size_t count) {
     std::span<const uint8_t> taken = bytes_.first(count);
     bytes_ = bytes_.subspan(count);
@@ -69,7 +71,7 @@ private:
 };
 
 Status damaged(std::string_view how) {
-  return invalidPlan("is damaged: {}; start the text again", how);
+  return invalidPlan("is damaged: {}; delete it and start a new session", how);
 }
 } // namespace
 
@@ -116,29 +118,30 @@ Status Sequence::save(OutputTarget target) const {
   return file.commit();
 }
 
-/// Fails where `bytes` do not begin with the header of a sequence that was
-/// saved with this plan, whose pages of all caches have `pageBytes`.
+/// Fails unless `bytes` begin with the header of a sequence that was saved with
+/// this plan. `pageBytes` is the size of a page over all of the plan's caches.
 static Status checkHeader(std::span<const uint8_t> bytes, const Plan &plan,
                           uint64_t pageBytes) {
   if (bytes.size() < sizeof(Header) ||
       std::memcmp(bytes.data(), Header().magic, sizeof(Header::magic)) != 0)
-    return invalidPlan("is no saved sequence of moert");
+    return invalidPlan("is not a sequence that moert saved");
   auto header = Reader(bytes).take<Header>();
   if (header.version != Header().version)
     return Status(StatusCode::WrongMachine,
                   fmt::format("has version {}, this moert reads version {}; "
-                              "start the text again",
+                              "delete it and start a new session",
                               header.version, Header().version));
   if (header.plan == plan.fingerprint() && header.pageBytes == pageBytes)
     return Status::ok();
   return Status(StatusCode::WrongMachine,
                 plan.chosen() == 0
                     ? fmt::format("was saved with another plan than {}; use "
-                                  "that plan, or start the text again",
+                                  "that plan, or delete the file to start a "
+                                  "new session",
                                   plan.path())
                     : fmt::format("was saved with another plan or rung than "
-                                  "{} of {}; use that (--rung), or start the "
-                                  "text again",
+                                  "{} of {}; use that one (--rung), or "
+                                  "delete the file to start a new session",
                                   plan.rungName(), plan.path()));
 }
 
@@ -207,7 +210,8 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
       return written;
     }
   }
-  // Without a slot, or without a state in the file, it is made when needed.
+  // A sequence without a slot, or a file without a state: catchUp() makes it
+  // later.
   sequence.dropState();
   if (!state.empty())
     sequence.state_ = states_->allocate();
@@ -223,19 +227,20 @@ Status Engine::load(std::span<const uint8_t> bytes, Sequence &sequence) {
 
 StatusOr<Sequence> Engine::restore(const std::string &path,
                                    SequenceOptions options) {
-  // A sequence has at most the pages of the pool and one state.
+  // A sequence has at most the pool's pages and one state.
   uint64_t most = sizeof(Header) + sizeof(uint64_t) +
                   uint64_t(context_) * sizeof(int32_t) +
                   uint64_t(kvPagesOf(context_)) * kvPages_.bytes() +
                   (states_ ? states_->bytes() : 0);
-  // Another plan's may be longer: what it is comes first.
+  // A file of another plan may be longer; its header is checked first.
   auto checkStart = [&](std::string_view start) {
     return checkHeader(
                {reinterpret_cast<const uint8_t *>(start.data()), start.size()},
                plan_, kvPages_.bytes())
         .at(inputName(path));
   };
-  constexpr uint64_t kStart = uint64_t(1) << 16; // that checkStart sees
+  constexpr uint64_t kStart = uint64_t(1)
+                              << 16; // Bytes that checkStart() sees.
   MOE_ASSIGN_OR_RETURN(std::string bytes,
                        readInput(path, std::max(most, kStart), checkStart));
   Sequence sequence(*this, options);

@@ -12,27 +12,27 @@
 namespace moert {
 
 namespace {
-/// What is known about the integers in a region. Kernels use them as indices,
-/// so each must come from an instruction that bounds them.
+/// Bounds known for the integers in a region. Kernels use them as indices, so
+/// each must come from an instruction that bounds them.
 struct Contents {
   Indices indices = Indices::None;
   int64_t experts = 0, topK = 0;
-  int64_t ratio = 0; ///< Positions of an entry.
-  /// Instruction that wrote offsets and slots: they belong together.
+  int64_t ratio = 0; ///< Positions per entry.
+  /// Instruction that wrote offsets and slots, which must match each other.
   uint32_t writer = 0;
 };
 
-/// Memories that have bytes of their own.
+/// Memories with separate addresses.
 enum class Space : uint8_t { Arena, Kv, Worker };
 
-/// Bytes that instructions read and write: a buffer or a cache.
+/// Bytes that instructions access: a buffer or a cache.
 struct Region {
   Space space;
   uint32_t device;
-  uint64_t begin, end; ///< At the phase's largest step.
+  uint64_t begin, end; ///< Offsets in the phase's largest step.
   uint64_t bytesPerToken, fixedBytes;
   uint8_t encoding;
-  int64_t encodedCols; ///< Of an A8 buffer, else 0.
+  int64_t encodedCols; ///< Columns of an A8 buffer, else 0.
   bool defined = false;
   Contents contents;
 
@@ -40,7 +40,7 @@ struct Region {
     return space == other.space && device == other.device &&
            begin < other.end && other.begin < end;
   }
-  /// The same elements at the same places for every token count.
+  /// Has the same elements at the same offsets for every number of tokens.
   bool sameAs(const Region &other) const {
     return space == other.space && device == other.device &&
            begin == other.begin && hasShapeOf(other);
@@ -58,14 +58,14 @@ struct Access {
   bool reads, writes;
 };
 
-/// How many leading instructions of each queue are known to have ended.
+/// For each queue, the number of its leading instructions known to have ended.
 using Clock = std::vector<uint32_t>;
 
-/// An access that some queue may not know to be over.
+/// An access that some queue does not yet know to have ended.
 struct Pending {
   uint32_t region;
   uint32_t queue;
-  uint32_t position; ///< Of its instruction in the queue, the first being 1.
+  uint32_t position; ///< Position of its instruction in the queue, from 1.
   uint32_t instruction;
   bool writes;
 };
@@ -107,15 +107,17 @@ private:
   const fb::Plan &plan_;
   const fb::Phase &phase_;
   std::vector<Region> regions_;  ///< Buffers, then caches.
-  std::vector<Access> accesses_; ///< Of the instruction being visited.
+  std::vector<Access> accesses_; ///< Accesses of the visited instruction.
   std::vector<Pending> pending_;
-  /// Of the last read and the last write of each region by each queue, its
-  /// place in pending_: its other accesses were before them. kNone: none.
+  /// Index in pending_ of the last read and the last write of each region by
+  /// each queue; earlier accesses end before these. kNone: none.
   std::vector<uint32_t> places_;
-  std::vector<Clock> clocks_;       ///< By queue: what its instructions know.
-  std::vector<uint32_t> positions_; ///< By queue: of its last instruction.
-  std::vector<uint32_t> remaining_; ///< By queue: instructions to come.
-  std::vector<Clock> events_;       ///< By event: what it tells.
+  std::vector<Clock> clocks_; ///< By queue: what its instructions know.
+  /// By queue: position of its last instruction.
+  std::vector<uint32_t> positions_;
+  std::vector<uint32_t> remaining_; ///< By queue: number of instructions left.
+  /// By event: what a queue that waits for it learns.
+  std::vector<Clock> events_;
 };
 
 constexpr uint32_t kNone = UINT32_MAX;
@@ -186,7 +188,7 @@ void Walk::collectAccesses(const fb::Instruction &instruction,
   }
 }
 
-/// Operands of one instruction against each other.
+/// Checks the operands of one instruction against each other.
 Status Walk::checkWithin(OpKind kind) const {
   for (size_t i = 0; i < accesses_.size(); ++i) {
     const Access &a = accesses_[i];
@@ -210,8 +212,8 @@ Status Walk::checkWithin(OpKind kind) const {
   return Status::ok();
 }
 
-/// Every worker does the whole of an instruction that writes its own memory:
-/// what is shared would be written by all of them.
+/// An instruction that writes per-worker memory is executed in full by every
+/// worker, so it must not write shared memory, too.
 Status Walk::checkReplicated() const {
   auto isOwn = [&](const Access &access) {
     return regions_[access.region].space == Space::Worker;
@@ -229,7 +231,7 @@ Status Walk::checkReplicated() const {
   return Status::ok();
 }
 
-/// What a copy writes is what it reads.
+/// A copy's destination has the shape of its source.
 Status Walk::checkCopy(OpKind kind) const {
   if (kind != OpKind::Copies ||
       regions_[accesses_[0].region].hasShapeOf(regions_[accesses_[1].region]))
@@ -238,7 +240,7 @@ Status Walk::checkCopy(OpKind kind) const {
                      nameOf(accesses_[0].region), nameOf(accesses_[1].region));
 }
 
-/// What the instruction knows to have ended when it begins.
+/// Computes which instructions are known to have ended when this one begins.
 void Walk::synchronize(const fb::Instruction &instruction) {
   uint32_t queue = instruction.queue();
   Clock &clock = clocks_[queue];
@@ -258,8 +260,8 @@ void Walk::synchronize(const fb::Instruction &instruction) {
   }
 }
 
-/// Drops the accesses that every queue with instructions to come knows to be
-/// over: nothing can race with them.
+/// Drops accesses that every queue with remaining instructions knows to have
+/// ended: nothing can race with them.
 void Walk::forget() {
   Clock known(clocks_.size(), UINT32_MAX);
   for (size_t queue = 0; queue < clocks_.size(); ++queue)
@@ -276,8 +278,8 @@ void Walk::forget() {
   pending_.resize(kept);
 }
 
-/// Against accesses that are not known to be over. A worker's own memory has no
-/// races.
+/// Checks for races with accesses that are not known to have ended. Per-worker
+/// memory has no races.
 Status Walk::checkRaces(uint32_t queue) const {
   const Clock &clock = clocks_[queue];
   for (const Access &access : accesses_) {
@@ -312,7 +314,7 @@ void Walk::note(uint32_t queue, uint32_t index) {
   }
 }
 
-/// The operand that is read as such indices, or null.
+/// Returns the operand that is read as such indices, or null.
 const Access *Walk::reading(Indices indices) const {
   for (const Access &access : accesses_)
     if (access.operand->role == OperandRole::Read &&
@@ -321,7 +323,7 @@ const Access *Walk::reading(Indices indices) const {
   return nullptr;
 }
 
-/// How many experts the instruction chooses from.
+/// Returns the number of experts that the instruction chooses from.
 int64_t Walk::expertsOf(const fb::Instruction &instruction,
                         const OpSpec &spec) const {
   if (int64_t experts = intOf(instruction, spec, "experts"); experts >= 0)
@@ -332,7 +334,7 @@ int64_t Walk::expertsOf(const fb::Instruction &instruction,
   return 0;
 }
 
-/// That what the instruction uses as indices is bounded.
+/// Checks that the indices which the instruction uses are bounded.
 Status Walk::checkContents(const fb::Instruction &instruction,
                            const OpSpec &spec) const {
   auto contentsOf = [&](const Access &access) -> const Contents & {
@@ -378,7 +380,7 @@ Status Walk::checkContents(const fb::Instruction &instruction,
   return Status::ok();
 }
 
-/// What a written operand holds after the instruction.
+/// Returns the contents of a written operand after the instruction.
 Contents Walk::written(const fb::Instruction &instruction, const OpSpec &spec,
                        const Access &access, uint32_t index) const {
   if (spec.kind == OpKind::Copies)
@@ -386,9 +388,10 @@ Contents Walk::written(const fb::Instruction &instruction, const OpSpec &spec,
   Indices indices = access.operand->indices;
   if (indices == Indices::None)
     return {};
-  // Of a slice of the experts.
+  // The number of experts in a slice of them.
   int64_t here = intOf(instruction, spec, "count");
-  // Choices of a token: as many as it has room for, some of those read or all.
+  // A token has as many choices as fit in the operand: all that were read, or
+  // some.
   int64_t topK =
       indices == Indices::Experts
           ? int64_t(regions_[access.region].bytesPerToken / sizeof(int32_t))
@@ -397,7 +400,7 @@ Contents Walk::written(const fb::Instruction &instruction, const OpSpec &spec,
           intOf(instruction, spec, "ratio"), index};
 }
 
-/// Marks `target` as written: what lay over it is lost.
+/// Marks `target` as written; data in regions that overlap it is lost.
 void Walk::define(uint32_t target, const Contents &contents) {
   const Region &written = regions_[target];
   for (Region &region : regions_) {

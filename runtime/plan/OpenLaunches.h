@@ -7,9 +7,9 @@
 
 namespace moert {
 
-/// Whether a GPU does `instruction`, of a plan that is bound, in the launch of
-/// a later one of its queue, the next that has any (kernels/cuda/Fuse.h). Until
-/// then it has done nothing, and what it leaves is there after that one.
+/// Returns whether a GPU executes `instruction`, of a bound plan, as part of a
+/// later launch: that of the next instruction of its queue that has any
+/// (kernels/cuda/Fuse.h). Its results exist only after that launch.
 inline bool isLaunchedLater(const fb::Plan &plan,
                             const fb::Instruction &instruction) {
   return count(instruction.launches()) == 0 &&

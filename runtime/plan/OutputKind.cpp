@@ -11,8 +11,8 @@
 namespace moert {
 
 namespace {
-/// Enough of a file to tell its kind: objects of conversations may have long
-/// lists of tools before their messages.
+/// Number of bytes that suffice to tell a file's kind: a conversation may have
+/// a long list of tools before its messages.
 constexpr uint64_t kStartBytes = uint64_t(1) << 20;
 
 //===----------------------------------------------------------------------===//
@@ -41,8 +41,8 @@ bool isPage(std::string_view start) {
   return start.substr(0, 4096).find(kPageMark) != start.npos;
 }
 
-/// Whether a line gives an attribute or a type a short name: "#a = ..." or
-/// "!t = ...".
+/// Returns whether a line defines an alias of an attribute or a type: "#a =
+/// ..." or "!t = ...".
 bool isAlias(std::string_view line) {
   if (!line.starts_with('#') && !line.starts_with('!'))
     return false;
@@ -54,9 +54,9 @@ bool isAlias(std::string_view line) {
   return end > 1 && line.substr(end).starts_with(" = ");
 }
 
-/// Whether a line begins one of the ops that are outermost in IR text, such as
-/// "module {", "module @name" or "builtin.module"(): other text has their
-/// names, too.
+/// Returns whether a line begins one of the ops that are outermost in IR text,
+/// such as "module {", "module @name" or "builtin.module"(). The name alone
+/// does not suffice, because other text has such words, too.
 bool isOutermostOp(std::string_view line) {
   for (std::string_view op :
        {"module", "builtin.module", "\"builtin.module\"", "plan.program",
@@ -76,7 +76,7 @@ bool isOutermostOp(std::string_view line) {
   return false;
 }
 
-/// By the first line that is no comment.
+/// Decides by the first line that is not a comment.
 bool isIrText(std::string_view start) {
   if (start.starts_with("ML\xefR"))
     return true; // MLIR's bytecode
@@ -96,18 +96,18 @@ bool isIrText(std::string_view start) {
 // JSON
 //===----------------------------------------------------------------------===//
 
-/// What the outermost object has, or the objects in an outermost list.
+/// Keys of the outermost JSON object, or of the objects in an outermost list.
 struct JsonOutline {
   bool isList = false;
   std::vector<std::string> keys;
-  std::string kind; ///< The text of the key "kind".
+  std::string kind; ///< The string value of the key "kind".
 
   bool has(std::string_view key) const {
     return std::ranges::find(keys, key) != keys.end();
   }
 };
 
-/// As far as the start of the text goes.
+/// Parses the start of a text as far as it goes.
 JsonOutline outlineOf(std::string_view start) {
   using Json = nlohmann::json;
   JsonOutline outline;
@@ -116,7 +116,7 @@ JsonOutline outlineOf(std::string_view start) {
     return outline;
   outline.isList = start[first] == '[';
   const int depth = outline.isList ? 2 : 1;
-  constexpr int deepest = 64; // what is below is left out
+  constexpr int deepest = 64; // Deeper values are skipped.
   std::string last;
   auto see = [&](int level, Json::parse_event_t event, Json &parsed) {
     if (event == Json::parse_event_t::key && level == depth)
@@ -126,7 +126,7 @@ JsonOutline outlineOf(std::string_view start) {
       outline.kind = parsed.get<std::string>();
     return level < deepest;
   };
-  // Of text that is cut off there is no value, and what was seen counts.
+  // Truncated text has no value; the keys seen before its end count.
   [[maybe_unused]] Json whole =
       Json::parse(start, see, /*allow_exceptions=*/false);
   return outline;

@@ -18,31 +18,31 @@ enum class OutputKind : uint8_t {
 #undef MOE_OUTPUT_KIND
 };
 
-/// "a plan", as messages have it.
+/// Returns the name used in messages, such as "a plan".
 std::string_view nameOf(OutputKind kind);
 
-/// Whether such an output may go to a pipe or a device.
+/// Returns whether such an output may go to a pipe or a device.
 bool mayStream(OutputKind kind);
 
-/// First lines that make two kinds of plain text recognisable.
+/// First lines by which two kinds of text files are recognised.
 inline constexpr std::string_view kRulesHeader =
     "# Placement rules: moec compile --place @FILE reads them.\n";
 inline constexpr std::string_view kRemarksHeader =
     "# What the passes of moec compile remarked:\n";
-/// Marks a page of moec explain, within its first 4 KiB.
+/// Marks an HTML page of moec explain, within its first 4 KiB.
 inline constexpr std::string_view kPageMark =
     "<meta name=\"generator\" content=\"moec explain\">";
 
-/// What a regular file is by its first bytes.
+/// The kind of an existing regular file, by its first bytes.
 struct ExistingFile {
   bool isEmpty = false;
-  std::optional<OutputKind> kind; ///< None: nothing that is known here.
+  std::optional<OutputKind> kind; ///< None: the kind is not known here.
 };
 
-/// Fails with Io where the file cannot be read.
+/// Returns the kind of the file at `path`. Fails with Io if it cannot be read.
 StatusOr<ExistingFile> existingFileAt(const std::string &path);
 
-/// Likewise for a file that begins with `start`.
+/// Returns the kind of a file that begins with `start`.
 std::optional<OutputKind> kindOf(std::string_view start);
 
 } // namespace moert

@@ -26,7 +26,7 @@ void OutputRule::addNeededFile(const std::string &role,
                                const std::string &planPath,
                                const std::string &recorded) {
   std::vector<std::string> plans = {planPath};
-  // A symbolic link may lead to what is not there yet.
+  // A symbolic link may point to a file that does not exist yet.
   if (auto place = OutputPlace::find(planPath); place && !place->isDescriptor())
     plans.push_back(place->path);
   for (const std::string &plan : plans)
@@ -34,7 +34,7 @@ void OutputRule::addNeededFile(const std::string &role,
       addInput(role, place);
 }
 
-/// What to do instead, as the end of a sentence.
+/// Returns what to do instead, as the end of a sentence.
 static std::string_view elsewhere(OutputKind kind) {
   return kind == OutputKind::Weights
              ? "write elsewhere with -o or --weights-file"
@@ -51,8 +51,8 @@ Status OutputRule::mayReplace(const std::string &path, const OutputPlace &place,
                   fmt::format("{}: {} is not written to a stream; name a "
                               "regular file",
                               shown, nameOf(kind)));
-  // What bytes are appended to loses none, and OutputFile knows what else it
-  // cannot replace.
+  // Appending to a stream destroys nothing, and OutputFile checks for other
+  // things that it cannot replace.
   if (place.isStream() || !place.existing || !S_ISREG(place.existing->st_mode))
     return Status::ok();
   MOE_ASSIGN_OR_RETURN(ExistingFile content, existingFileAt(place.path));

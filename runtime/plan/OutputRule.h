@@ -1,11 +1,11 @@
-//===- OutputRule.h - What an output may replace ----------------*- C++ -*-===//
+//===- OutputRule.h - Which files an output may replace ---------*- C++ -*-===//
 //
-// The one rule for all outputs of all commands. A file that exists is replaced
-// if it is empty or of the kind that is written, unless
-//   * the command reads it, under whatever name,
+// The same rule holds for all outputs of all commands. An existing file is
+// replaced if it is empty or of the kind that is being written, unless
+//   * the command reads it, under any name,
 //   * a plan that the command reads or writes needs it, or
 //   * it holds the weights of another plan, which could not run without them.
-// --force allows files of other kinds, and none of these three.
+// --force also allows files of other kinds, but overrides none of these three.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,24 +21,24 @@ namespace moert {
 
 class OutputRule {
 public:
-  /// `forceWord` is what a user writes to get `force`; "" where there is
-  /// nothing.
+  /// `forceWord` is the option that sets `force`, for messages; "" if there is
+  /// none.
   explicit OutputRule(bool force = false, std::string forceWord = "--force")
       : force_(force), forceWord_(std::move(forceWord)) {}
 
-  /// A file that the command reads; see InputSet.
+  /// Adds a file that the command reads (InputSet).
   void addInput(std::string role, const std::string &path) {
     inputs_.add(std::move(role), path);
   }
-  /// A plan and the files that any of its rungs needs.
+  /// Adds a plan and the files that any of its rungs needs.
   void addPlan(const Plan &plan);
-  /// A file as the plan that will be at `planPath` names it.
+  /// Adds a file as recorded in the plan that will be at `planPath`.
   void addNeededFile(const std::string &role, const std::string &planPath,
                      const std::string &recorded);
 
-  /// Fails with Usage where the rule forbids the output, and with Io where what
-  /// is there cannot be looked at. `pairedPlan` is the plan that an output of
-  /// kind Weights belongs to.
+  /// Fails with Usage if the rule forbids the output, and with Io if the
+  /// existing file cannot be examined. `pairedPlan` is the plan that an output
+  /// of kind Weights belongs to.
   StatusOr<OutputTarget> target(const std::string &path, OutputKind kind,
                                 const std::string &pairedPlan = "") const;
 

@@ -17,12 +17,12 @@
 namespace moert {
 
 namespace {
-/// Tables nest at most Plan > Plan > Phase > Instruction > Operand.
+/// Tables nest at most as Plan > Plan > Phase > Instruction > Operand.
 constexpr flatbuffers::uoffset_t maxDepth = 8;
-/// A 61-layer model has about 30,000; the limit bounds the time that a plan of
-/// shared tables can take.
+/// A 61-layer model has about 30,000 tables. The limit bounds the time to
+/// verify a plan whose tables are shared.
 constexpr flatbuffers::uoffset_t maxTables = 8'000'000;
-/// Root offset and identifier.
+/// Size of the root offset and the identifier.
 constexpr size_t minimumBytes = 8;
 
 Status checkForm(std::span<const uint8_t> bytes, const std::string &path) {
@@ -32,7 +32,7 @@ Status checkForm(std::span<const uint8_t> bytes, const std::string &path) {
   if (bytes.size() < minimumBytes)
     return invalidPlan("holds {}, too short for a plan",
                        counted(bytes.size(), "byte"));
-  // The flatbuffer verifier only asserts this.
+  // The flatbuffer verifier checks this only by an assertion.
   if (bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE)
     return invalidPlan("holds {} bytes; a plan is smaller than 2 GiB",
                        bytes.size());
@@ -47,7 +47,7 @@ Status checkForm(std::span<const uint8_t> bytes, const std::string &path) {
 Status checkVersion(const fb::Plan &plan, const std::string &path) {
   if (plan.schema_version() == kSchemaVersion)
     return Status::ok();
-  // A ladder's rungs say how they were made.
+  // The rungs of a ladder record how they were compiled.
   const fb::Plan &made = count(plan.rungs()) > 0 ? *plan.rungs()->Get(0) : plan;
   return Status(
       StatusCode::WrongMachine,
@@ -73,7 +73,7 @@ StatusOr<Plan> Plan::read(const std::string &path) {
   if (path != "-" && (::stat(path.c_str(), &info) != 0 ||
                       !(S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))))
     return load(path);
-  constexpr uint64_t most = uint64_t(1) << 31; // as flatbuffers have it
+  constexpr uint64_t most = uint64_t(1) << 31; // The limit of flatbuffers.
   MOE_ASSIGN_OR_RETURN(
       std::string bytes, readInput(path, most, [&](std::string_view start) {
         return checkForm({reinterpret_cast<const uint8_t *>(start.data()),
@@ -89,8 +89,8 @@ StatusOr<Plan> Plan::read(const std::string &path) {
 StatusOr<Plan> Plan::fromBytes(std::span<const uint8_t> bytes,
                                std::string path) {
   MOE_RETURN_IF_ERROR(checkForm(bytes, path).at(path));
-  // A private copy: what was verified must not change under a running session
-  // when the file does.
+  // A private copy: verified bytes must not change in a running session when
+  // the file changes.
   Plan plan({bytes.begin(), bytes.end()}, std::move(path));
   flatbuffers::Verifier verifier(plan.bytes_.data(), plan.bytes_.size(),
                                  maxDepth, maxTables);

@@ -1,15 +1,15 @@
 //===- Plan.h - A loaded and verified plan ----------------------*- C++ -*-===//
 //
-// A file holds one plan, or a ladder of them, of which one is looked at and
-// run: the rung that choose() names, until then the last, which is what the
-// machine that the ladder was compiled for takes (runtime/engine/Ladder.h).
+// A file holds one plan or a ladder of plans, of which one is active: the rung
+// that choose() selects. Until then it is the last rung, which suits the
+// machine that the ladder was compiled for (runtime/engine/Ladder.h).
 //
 // Loading reads plan.fb into private memory and proves it sound in two steps:
-// the flatbuffer verifier proves structure, verifyTables() and verifyPhases()
-// prove that every index, enum, size, offset and stride is in range. A loaded
-// plan may still be for another machine; shapes are proved
-// (runtime/prove/Prove.h) and kernels resolved (runtime/device/) before
-// anything runs.
+// the flatbuffer verifier proves its structure; verifyTables() and
+// verifyPhases() prove that every index, enum, size, offset and stride is in
+// range. A loaded plan may still be for another machine: before anything runs,
+// shapes are proved (runtime/prove/Prove.h) and kernels resolved
+// (runtime/device/).
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,54 +31,57 @@ struct Plan;
 struct Tokenizer;
 } // namespace fb
 
-/// For people who make or read a plan whose GPUs have something to do.
+/// Note for users who compile or read a plan with work for GPUs.
 inline constexpr std::string_view kGpuPlanNote =
     "this plan needs a GPU and its driver where it is run";
 
 class Plan {
 public:
-  /// Fails with Io (missing, a directory), Usage (a GGUF model was given),
-  /// InvalidFile (not a plan, or a damaged one) or WrongMachine (written for
-  /// another schema version). Weight files are not touched.
+  /// Fails with Io (missing, or a directory), Usage (a GGUF model was given),
+  /// InvalidFile (not a plan, or damaged) or WrongMachine (written for another
+  /// schema version). Does not open weight files.
   static StatusOr<Plan> load(const std::string &path);
 
-  /// The same for who only looks at a plan: from "-", standard input, and FIFOs
-  /// too.
+  /// Loads a plan that is only to be read; `path` may also be "-" (standard
+  /// input) or a FIFO.
   static StatusOr<Plan> read(const std::string &path);
 
-  /// The same for a plan in memory; `path` names it in messages and is where
-  /// its weight files are looked for.
+  /// Loads a plan from memory. `path` names it in messages, and its weight
+  /// files are searched there.
   static StatusOr<Plan> fromBytes(std::span<const uint8_t> bytes,
                                   std::string path);
 
-  /// The plan, of a ladder the chosen rung. Everything reachable is verified;
-  /// strings and vectors may be null.
+  /// Returns the plan or, of a ladder, the chosen rung. Everything reachable is
+  /// verified; strings and vectors may be null.
   const fb::Plan &table() const;
-  /// Of all rungs; null where there is none.
+  /// Returns the tokenizer, which all rungs share, or null.
   const fb::Tokenizer *tokenizer() const;
 
-  /// How many rungs a ladder has; 0: this is none.
+  /// Returns the number of rungs; 0 if the plan is not a ladder.
   uint32_t rungs() const;
-  /// Rung `number`, from 1 on; of what is no ladder, the plan.
+  /// Returns rung `number`, from 1 on, or the plan itself if it is not a
+  /// ladder.
   const fb::Plan &rung(uint32_t number) const;
-  /// The number of the chosen one; 0: this is no ladder.
+  /// Returns the number of the chosen rung; 0 if the plan is not a ladder.
   uint32_t chosen() const { return chosen_; }
-  /// `number` is from 1 to rungs().
+  /// Chooses a rung; `number` is from 1 to rungs().
   void choose(uint32_t number) { chosen_ = number; }
-  /// What --rung of a command that only looks at plans asks for, 0 where it is
-  /// not given. Usage for a rung that there is not.
+  /// Chooses the rung of a --rung option, 0 if it was not given. Fails with
+  /// Usage if there is no such rung.
   Status chooseNamed(uint32_t number);
-  /// "rung 2 of 3"; "" of what is no ladder.
+  /// Returns text such as "rung 2 of 3"; "" if the plan is not a ladder.
   std::string rungName() const;
-  /// Of the plan that runs, for what belongs to it alone.
+  /// Returns a hash of the active plan, which marks data that fits only this
+  /// plan.
   uint64_t fingerprint() const;
 
   const std::string &path() const { return path_; }
   std::span<const uint8_t> bytes() const { return bytes_; }
 
-  /// WrongMachine unless this machine's CPU has the ISA of every CPU of the
-  /// plan, with the command that recompiles it; `modelPaths` say where the
-  /// model is, if not where the plan says. Of GPUs, makeDevices() finds out.
+  /// Fails with WrongMachine, naming the command that recompiles the plan,
+  /// unless this machine's CPU supports the ISA of each of the plan's CPUs.
+  /// `modelPaths` say where the model is if not where the plan says.
+  /// makeDevices() checks GPUs.
   Status checkMachine(std::span<const std::string> modelPaths = {}) const;
 
 private:

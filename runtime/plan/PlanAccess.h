@@ -21,19 +21,19 @@
 
 namespace moert {
 
-/// An absent string is an empty one.
+/// Returns the string, or "" if it is absent.
 inline std::string_view text(const flatbuffers::String *string) {
   return string ? std::string_view(string->c_str(), string->size())
                 : std::string_view();
 }
 
-/// An absent vector is an empty one.
+/// Returns the size of the vector, or 0 if it is absent.
 template <class T> uint32_t count(const flatbuffers::Vector<T> *vector) {
   return vector ? vector->size() : 0;
 }
 
-/// The parameter called `name`; -1 if the op has none. `instruction` passed
-/// verifyPhases().
+/// Returns the parameter called `name`, or -1 if the op has none. `instruction`
+/// must have passed verifyPhases().
 inline int64_t intOf(const fb::Instruction &instruction, const OpSpec &spec,
                      std::string_view name) {
   for (uint32_t i = 0; i < spec.ints.size(); ++i)
@@ -42,24 +42,27 @@ inline int64_t intOf(const fb::Instruction &instruction, const OpSpec &spec,
   return -1;
 }
 
-/// Of a row, in its layout's bytes. `weight` passed verifyTables().
+/// Returns the bytes of a row in its layout. `weight` must have passed
+/// verifyTables().
 inline uint64_t rowBytesOf(const fb::Weight &weight) {
   return moek::rowBytes(moek::Layout(weight.layout()),
                         moek::Format(weight.format()), weight.cols());
 }
 
-/// Of the rows alone, without gaps between them, likewise.
+/// Returns the bytes of all rows, without gaps between them. `weight` must have
+/// passed verifyTables().
 inline uint64_t bytesOfRows(const fb::Weight &weight) {
   return uint64_t(weight.outer()) * uint64_t(weight.rows()) *
          rowBytesOf(weight);
 }
 
-/// Pages that hold `positions` positions of a sequence.
+/// Returns the number of pages that hold `positions` positions of a sequence.
 constexpr int64_t kvPagesOf(int64_t positions) {
   return (positions + moek::kKvPage - 1) / moek::kKvPage;
 }
 
-/// The first cache with pages, or the first state; null where there is none.
+/// Returns the first cache with pages, or the first state; null if there is
+/// none.
 inline const fb::Kv *firstKv(const fb::Plan &plan, bool perSequence) {
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
     if (plan.kv()->Get(i)->per_sequence() == perSequence)
@@ -67,9 +70,9 @@ inline const fb::Kv *firstKv(const fb::Plan &plan, bool perSequence) {
   return nullptr;
 }
 
-/// Rows of each layer's cache: of all sequences, in whole pages. Where no layer
-/// has one, pages number positions alone: those of a context of each sequence,
-/// up to 64 of a million tokens.
+/// Returns the rows of each layer's cache, for all sequences, in whole pages.
+/// If no layer has a cache, pages only count positions: a context for each
+/// sequence, at most 2^20 pages of 64 positions.
 inline int64_t kvRows(const fb::Plan &plan) {
   if (const fb::Kv *first = firstKv(plan, false))
     return first->capacity();
@@ -78,14 +81,15 @@ inline int64_t kvRows(const fb::Plan &plan) {
          moek::kKvPage;
 }
 
-/// Rows of each layer's state; 0 where no layer has one.
+/// Returns the number of states (slots) of each layer; 0 if no layer has
+/// states.
 inline int64_t stateRows(const fb::Plan &plan) {
   const fb::Kv *first = firstKv(plan, true);
   return first ? first->capacity() : 0;
 }
 
-/// What those hold: "a context of 4096 tokens", "8 contexts of 4096 tokens",
-/// or, if they are no multiple of a context's, "40960 tokens".
+/// Describes the cache's capacity: "a context of 4096 tokens", "8 contexts of
+/// 4096 tokens" or, if it is not a multiple of the context, "40960 tokens".
 inline std::string kvRoom(const fb::Plan &plan) {
   int64_t rows = kvRows(plan), context = plan.context();
   int64_t each = kvPagesOf(context) * moek::kKvPage;
@@ -97,14 +101,15 @@ inline std::string kvRoom(const fb::Plan &plan) {
              : counted(rows, "token");
 }
 
-/// What users call an op: "blk.3.ffn_experts", "output_norm"; "" for one
-/// without a name.
+/// Returns the user's name of an op, such as "blk.3.ffn_experts" or
+/// "output_norm"; "" if it has none.
 inline std::string labelOf(const fb::Explain &op) {
   std::string part(text(op.part()));
   return op.layer() < 0 ? part : fmt::format("blk.{}.{}", op.layer(), part);
 }
 
-/// The op that an instruction belongs to; null in a plan that explains nothing.
+/// Returns the op that an instruction belongs to; null if the plan explains
+/// nothing.
 inline const fb::Explain *opOf(const fb::Plan &plan,
                                const fb::Instruction &instruction) {
   return instruction.explain() < count(plan.explanation())
@@ -112,7 +117,8 @@ inline const fb::Explain *opOf(const fb::Plan &plan,
              : nullptr;
 }
 
-/// Types of the layers' caches, "q8_0", or "f16+q8_0" where they differ.
+/// Returns the types of the layers' caches: "q8_0", or "f16+q8_0" if they
+/// differ.
 inline std::string kvTypeNames(const fb::Plan &plan) {
   std::set<std::string_view> names;
   for (uint32_t i = 0; i < count(plan.kv()); ++i)
@@ -121,24 +127,25 @@ inline std::string kvTypeNames(const fb::Plan &plan) {
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
-/// The kind of a phase that passed verifyPhases().
+/// Returns the kind of a phase that passed verifyPhases().
 inline PhaseKind kindOf(const fb::Phase &phase) {
   return *phaseKindOf(text(phase.name()));
 }
 
-/// Number of the device that runs `instruction`, which passed verifyPhases().
+/// Returns the device that runs `instruction`, which must have passed
+/// verifyPhases().
 inline uint32_t deviceOf(const fb::Plan &plan,
                          const fb::Instruction &instruction) {
   return plan.queues()->Get(instruction.queue())->device();
 }
 
-/// What a device needs for each worker: kernels' scratch, and the buffers of
-/// which every worker has a copy.
+/// Returns the memory for each worker: scratch of kernels, and buffers of which
+/// each worker has a copy.
 inline uint64_t bytesPerWorker(const fb::Device &device) {
   return device.scratch_bytes() + device.worker_bytes();
 }
 
-/// Of all GPUs, to plan with.
+/// Returns the memory of all GPUs that placement may use.
 inline uint64_t gpuBudget(const fb::Plan &plan) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < count(plan.devices()); ++i)
@@ -147,13 +154,13 @@ inline uint64_t gpuBudget(const fb::Plan &plan) {
   return sum;
 }
 
-/// What a GPU's memory has to hold of the plan. Verified sizes are below 2^48.
+/// Returns the GPU memory that the plan needs. Verified sizes are below 2^48.
 inline uint64_t gpuBytes(const fb::Device &device) {
   return device.weight_bytes() + device.kv_bytes() + device.arena_bytes() +
          device.workspace_bytes();
 }
 
-/// The failure of a check on a plan's contents.
+/// Returns the error of a check on a plan's contents.
 template <class... Args>
 Status invalidPlan(fmt::format_string<Args...> format, Args &&...args) {
   return Status(StatusCode::InvalidFile,

@@ -42,7 +42,7 @@ const fb::File *packedFileOf(const Plan &plan) {
 
 std::vector<stdfs::path> placesOf(const std::string &planPath,
                                   const stdfs::path &recorded) {
-  // An absolute path replaces what it is appended to.
+  // The operator / ignores the folder if `recorded` is absolute.
   std::vector<stdfs::path> places = {folderOf(planPath) / recorded};
   std::error_code error;
   if (recorded.is_relative() && stdfs::is_symlink(planPath, error))
@@ -56,7 +56,7 @@ std::vector<stdfs::path> stagedNames(const stdfs::path &path,
   std::vector<stdfs::path> names = {stagedWeights(path, headerHash)};
   std::error_code error;
   if (stdfs::is_symlink(path, error))
-    // What it leads to need not be there.
+    // The target of the link need not exist.
     if (stdfs::path target = stdfs::read_symlink(path, error); !error)
       names.push_back(stagedWeights(
           stdfs::weakly_canonical(path.parent_path() / target, error),
@@ -76,7 +76,7 @@ std::vector<stdfs::path> placesOf(const std::string &planPath,
   return places;
 }
 
-/// The name of the plan in the second line of a header; "" without one.
+/// Returns the plan's name in the second line of a header; "" if it has none.
 static std::string ownerIn(const std::string &header) {
   size_t second = header.find('\n') + 1;
   size_t end = header.find('\n', second);
@@ -100,7 +100,7 @@ bool mayNeed(const stdfs::path &owner, const std::string &weights) {
   auto plan = Plan::load(owner);
   if (!plan)
     return true;
-  // A plan that was since compiled to use none, or others, has no use for it.
+  // A plan that was recompiled since may use other weights, or none.
   const fb::File *packed = packedFileOf(*plan);
   return packed && std::ranges::any_of(placesOf(owner, *packed),
                                        [&](const stdfs::path &place) {

@@ -1,4 +1,4 @@
-//===- PlanFiles.h - Where the files of plans are ---------------*- C++ -*-===//
+//===- PlanFiles.h - Locations of the files of plans ------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_PLAN_PLANFILES_H
 #define MOE_RUNTIME_PLAN_PLANFILES_H
@@ -13,40 +13,42 @@
 
 namespace moert {
 
-/// The folder of `path`: "." where none is named.
+/// Returns the folder of `path`; "." if it names none.
 std::filesystem::path folderOf(const std::string &path);
 
-/// Whether both exist and are one file.
+/// Returns whether both exist and are the same file.
 bool isSameFile(const std::filesystem::path &a, const std::filesystem::path &b);
 
-/// The text at the beginning of a weights file; "" for any other file and where
-/// there is none. Fails with Io where it cannot be read.
+/// Returns the text at the beginning of a weights file, or "" if `path` is
+/// another file or does not exist. Fails with Io if it cannot be read.
 StatusOr<std::string> weightsHeader(const std::filesystem::path &path);
 
-/// The packed file of a plan, one for all rungs of a ladder; null without one.
+/// Returns the packed file of a plan, which all rungs share, or null.
 const fb::File *packedFileOf(const Plan &plan);
 
-/// Where the path that a plan records may lead: from the plan's folder and,
-/// where the plan is a symbolic link, from the folder of what it leads to.
+/// Returns where a path recorded in a plan may be: relative to the plan's
+/// folder and, if the plan is a symbolic link, to the folder of its target.
 std::vector<std::filesystem::path>
 placesOf(const std::string &planPath, const std::filesystem::path &recorded);
 
-/// The names that the weights file `path` may have while it is replaced
-/// (runtime/schema/WeightsFile.h).
+/// Returns the names that the weights file `path` may have while it is being
+/// replaced (runtime/schema/WeightsFile.h).
 std::vector<std::filesystem::path>
 stagedNames(const std::filesystem::path &path, std::string_view headerHash);
 
-/// All paths at which a plan would find this file.
+/// Returns all paths at which a plan would look for this file.
 std::vector<std::filesystem::path> placesOf(const std::string &planPath,
                                             const fb::File &file);
 
-/// The plan that a weights file at `weights` with this header was written with,
-/// if there is a file of that name; "" if it is `plan` or there is none.
+/// Returns the plan that a weights file at `weights` with this header was
+/// written with, if a file of that name exists; "" if there is none, or if it
+/// is `plan`.
 std::filesystem::path otherOwner(const std::string &header,
                                  const std::string &weights,
                                  const std::string &plan);
 
-/// Whether the plan at `owner` needs `weights`. One that cannot be read may.
+/// Returns whether the plan at `owner` needs `weights`; true if it is
+/// unreadable.
 bool mayNeed(const std::filesystem::path &owner, const std::string &weights);
 
 } // namespace moert

@@ -21,7 +21,7 @@ template <class T> std::vector<T> numbers(const flatbuffers::Vector<T> *from) {
   return from ? std::vector<T>(from->begin(), from->end()) : std::vector<T>();
 }
 
-/// -1 stands for "none" in the plan.
+/// In a plan, -1 means none.
 std::optional<int32_t> optionalId(int32_t id) {
   return id < 0 ? std::nullopt : std::optional(id);
 }

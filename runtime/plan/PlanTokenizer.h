@@ -9,15 +9,15 @@
 
 namespace moert {
 
-/// Unsupported when the plan carries none. `preOverride`, unless empty, counts
-/// in place of the pre-tokenizer that the plan names.
+/// Returns the plan's tokenizer; fails with Unsupported if it has none.
+/// `preOverride`, unless empty, replaces the name of the plan's pre-tokenizer.
 StatusOr<Tokenizer> planTokenizer(const Plan &plan,
                                   std::string_view preOverride = {});
 
-/// Unsupported when the plan carries none, InvalidFile for one that is no
-/// template.
+/// Returns the plan's chat template. Fails with Unsupported if it has none, and
+/// with InvalidFile if its template cannot be parsed.
 StatusOr<ChatTemplate> planChatTemplate(const Plan &plan);
-/// Its text; "" where there is none.
+/// Returns the text of the template; "" if there is none.
 std::string_view planChatTemplateSource(const Plan &plan);
 
 } // namespace moert

@@ -10,14 +10,14 @@
 namespace moert {
 
 namespace {
-/// Bytes of files that the weights marked in `counts` lie in.
+/// Returns the bytes of files that the weights marked in `counts` occupy.
 uint64_t bytesOf(const Plan &plan, const std::vector<bool> &counts) {
   std::vector<std::tuple<uint32_t, uint64_t, uint64_t>> ranges;
   for (uint32_t i = 0; i < count(plan.table().weights()); ++i) {
     if (!counts[i])
       continue;
     const fb::Weight &w = *plan.table().weights()->Get(i);
-    // Verified when the plan was loaded: no overflow, inside the file.
+    // Loading has verified that this does not overflow and lies in the file.
     uint64_t bytes = uint64_t(w.outer() - 1) * uint64_t(w.outer_stride()) +
                      uint64_t(w.rows() - 1) * uint64_t(w.row_stride()) +
                      rowBytesOf(w);
@@ -49,7 +49,7 @@ uint64_t hostWeightBytes(const Plan &plan) {
     return table.devices()->Get(residency.device())->kind() ==
            fb::DeviceKind::Cpu;
   };
-  // What a plan says nothing about is the host's.
+  // Weights without a residency entry are on the host.
   std::vector<bool> counts(count(table.weights()), true);
   for (uint32_t i = 0; i < count(table.residency()); ++i)
     counts[table.residency()->Get(i)->weight()] = false;

@@ -1,4 +1,4 @@
-//===- PlanWeights.h - Which bytes weights take -----------------*- C++ -*-===//
+//===- PlanWeights.h - Sizes of a plan's weights ----------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_PLAN_PLANWEIGHTS_H
 #define MOE_RUNTIME_PLAN_PLANWEIGHTS_H
@@ -15,21 +15,21 @@ namespace fb {
 struct Instruction;
 } // namespace fb
 
-/// Bytes of the files that some weight of the plan lies in; bytes that several
-/// weights share (two views of one tensor) count once.
+/// Returns the bytes of all weights of the plan; bytes that several weights
+/// share (two views of one tensor) count once.
 uint64_t weightBytes(const Plan &plan);
-/// Likewise of those that CPUs read, and the host's memory has to hold: a GPU's
-/// are in its own.
+/// Returns the bytes of weights that CPUs read and the host's memory has to
+/// hold, counted in the same way. GPUs have weights in memory of their own.
 uint64_t hostWeightBytes(const Plan &plan);
 
-/// Bytes by format, shared bytes counted for each weight.
+/// Returns bytes by format; shared bytes count for each weight.
 std::map<std::string, uint64_t> bytesByFormat(const Plan &plan);
 
-/// "deepseek2 23.0 M Q4_K": architecture, parameters and the format that most
-/// bytes have.
+/// Returns architecture, parameters and the format of most bytes, such as
+/// "deepseek2 23.0 M Q4_K".
 std::string modelType(const Plan &plan);
 
-/// Of all matrices that the instruction takes from the plan's weights.
+/// Returns the bytes of all weight matrices of the instruction.
 uint64_t instructionWeightBytes(const Plan &plan,
                                 const fb::Instruction &instruction);
 

@@ -18,7 +18,7 @@ int64_t stateBytes(const fb::Plan &plan) {
 }
 
 namespace {
-/// Elements of what the instruction appends to cache `index`; 0: nothing.
+/// Returns the elements that the instruction appends to cache `index`, or 0.
 int64_t appended(const fb::Phase &phase, const fb::Instruction &inst,
                  uint32_t index) {
   using moek::OpCode;
@@ -31,7 +31,7 @@ int64_t appended(const fb::Phase &phase, const fb::Instruction &inst,
   if (kv.kind() != fb::OperandKind::Kv || kv.index() != index)
     return 0;
   if (op == OpCode::KvStore) {
-    // Not proven yet: of a damaged plan they may be any.
+    // The values are not proven yet and can be anything in a damaged plan.
     auto size = [&](std::string_view name) {
       return std::clamp<int64_t>(intOf(inst, spec, name), 0, kMaxParameter);
     };

@@ -18,7 +18,7 @@ StepWork instructionWork(const fb::Instruction &instruction, StepSize step) {
               step.rows * work->row_ops()};
 }
 
-/// Sum over the instructions of the phases that `chosen` takes.
+/// Returns the sum over all phases for which `chosen` is true.
 template <class Chosen>
 static StepWork sumOf(const Plan &plan, StepSize step, Chosen chosen) {
   StepWork work;

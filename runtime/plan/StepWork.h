@@ -1,7 +1,7 @@
-//===- StepWork.h - What a step reads and computes --------------*- C++ -*-===//
+//===- StepWork.h - Bytes read and operations of a step ---------*- C++ -*-===//
 //
-// Figures that the compiler recorded with each instruction (Work in
-// runtime/schema/plan.fbs), put together for a step.
+// Sums the figures that the compiler recorded with each instruction (Work in
+// runtime/schema/plan.fbs) for a step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,10 +18,12 @@ struct Instruction;
 } // namespace fb
 
 struct StepWork {
-  double bytes = 0; ///< Of weights, each once; of experts, those expected to
-                    ///< be chosen by some token when tokens choose evenly.
-  double ops = 0;   ///< Multiplies and adds, two per weight and token that it
-                    ///< is applied to, and attention's.
+  /// Bytes of weights, each counted once. Of experts, those that are expected
+  /// to be chosen by at least one token if tokens choose evenly.
+  double bytes = 0;
+  /// Multiplies and adds: two per weight and token that it is applied to, and
+  /// those of attention.
+  double ops = 0;
 
   StepWork &operator+=(const StepWork &other) {
     bytes += other.bytes;
@@ -30,31 +32,32 @@ struct StepWork {
   }
 };
 
-/// A step as far as work depends on it.
+/// The quantities of a step that its work depends on.
 struct StepSize {
   double tokens;
-  double seen; ///< Cached rows that a token sees, its own included; the mean.
-  double rows; ///< Cached rows that some token sees.
+  double seen; ///< Mean cached rows that a token sees, its own included.
+  double rows; ///< Cached rows that at least one token sees.
 
-  /// `tokens` after `cached` others: a token sees those and what precedes it.
+  /// A step of `tokens` after `cached` others, all of the same sequence.
   static StepSize after(double cached, double tokens) {
     return {tokens, cached + (tokens + 1) / 2, cached + tokens};
   }
-  /// One token of each of several sequences, which see `seen` rows each.
+  /// A step with one token of each of several sequences, which see `seen` rows
+  /// each.
   static StepSize ofSequences(double sequences, double seen) {
     return {sequences, seen, sequences * seen};
   }
 };
 
-/// Nothing where the plan records nothing.
+/// Returns zeros if the plan does not record the instruction's work.
 StepWork instructionWork(const fb::Instruction &instruction, StepSize step);
 
 /// Returns the sum over the instructions of the phase of this kind, and zeros
 /// if the plan has none.
 StepWork phaseWork(const Plan &plan, PhaseKind kind, StepSize step);
 
-/// Of a step of `step.tokens` tokens of one sequence: of the phase that takes
-/// so many.
+/// Returns the work of a step of one sequence, in the phase that takes so many
+/// tokens.
 StepWork sequenceWork(const Plan &plan, StepSize step);
 
 } // namespace moert

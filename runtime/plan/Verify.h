@@ -1,8 +1,8 @@
 //===- Verify.h - The semantic verifier of plans ----------------*- C++ -*-===//
 //
-// Runs on a structurally sound flatbuffer. What these functions prove holds for
-// plans of every target, GPUs included; what depends on an op's shapes is in
-// runtime/prove/Prove.h.
+// Verifies a structurally sound flatbuffer. These functions prove properties
+// that hold for plans of every target, GPUs included. Properties that depend on
+// the shapes of ops are proved in runtime/prove/Prove.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,48 +26,50 @@ struct Tokenizer;
 inline constexpr int64_t kMaxDimension = int64_t(1) << 31; ///< Exclusive.
 inline constexpr int64_t kMaxParameter = int64_t(1) << 24; ///< Op integers.
 inline constexpr int64_t kMaxUbatch = int64_t(1) << 20;
-/// Of a phase. Data-flow checks take instructions times regions steps, so these
-/// bound the time a hostile plan can take to a second or two.
+/// Limits of a phase. Data-flow checks take instructions times regions
+/// operations, so the limits bound the time for a hostile plan to a second or
+/// two.
 inline constexpr uint32_t kMaxInstructions = 1u << 15;
 inline constexpr uint32_t kMaxBuffers = 1u << 13;
 inline constexpr uint32_t kMaxCaches = 1u << 12;
-inline constexpr uint32_t kMaxQueues = 64; ///< Of a plan.
-inline constexpr int32_t kMaxNodes = 64;   ///< Of a CPU's memory.
+inline constexpr uint32_t kMaxQueues = 64; ///< In a plan.
+inline constexpr int32_t kMaxNodes = 64;   ///< Memory nodes of a CPU.
 inline constexpr uint64_t kMaxHazardChecks = uint64_t(1) << 32;
-inline constexpr uint32_t kMaxLaunches = 1u << 12; ///< Of an instruction.
+inline constexpr uint32_t kMaxLaunches = 1u << 12; ///< Of one instruction.
 
-/// Files, weights, constants, devices, queues, modules, residency, caches,
-/// kernel names, tokenizer.
-/// WrongMachine where the plan is another version's, which the caller ends with
-/// the command that compiles it anew; else InvalidFile.
+/// Verifies files, weights, constants, devices, queues, modules, residency,
+/// caches, kernel names and the tokenizer. Returns WrongMachine for a plan of
+/// another version, to which the caller adds the command that recompiles it;
+/// else InvalidFile.
 Status verifyTables(const fb::Plan &plan);
 
-/// Phases, buffers, and the form of every instruction: known op, operand and
-/// parameter counts, operand kinds, every index in range; weights resident and
-/// other operands in memory where the instruction runs, but for copies;
-/// launches on GPUs alone, of grids and blocks that these take; events that are
-/// signalled once, before they are waited for. Needs verifyTables().
+/// Verifies phases, buffers, and the form of every instruction: a known op;
+/// numbers of operands and parameters; kinds of operands; all indices in range;
+/// weights resident, and other operands in memory, on the device that runs the
+/// instruction, except for copies; launches only on GPUs, with valid grids and
+/// blocks; events signalled once, before any wait for them. Needs
+/// verifyTables().
 Status verifyPhases(const fb::Plan &plan);
 
-/// Both.
+/// Calls verifyTables() and verifyPhases().
 Status verifyPlan(const fb::Plan &plan);
 
-/// verifyPlan() of each rung, the message of whose failure begins with its
-/// number; that they are of one model and in order (runtime/schema/plan.fbs),
-/// and that nothing is beside them.
+/// Calls verifyPlan() for each rung; its errors name the rung's number.
+/// Verifies that rungs are of one model and in order (runtime/schema/plan.fbs),
+/// and that the ladder has no tables of its own.
 Status verifyLadder(const fb::Plan &ladder);
 inline constexpr uint32_t kMaxRungs = 64;
 
-/// Of a plan's own, or of a ladder's for one of its rungs.
+/// Verifies the tokenizer of a plan, or that of a ladder for one of its rungs.
 Status verifyTokenizer(const fb::Plan &plan, const fb::Tokenizer &tokenizer);
 
-/// That no instruction reads what was not written before it in its phase or was
-/// overwritten since; that workers and queues never race (barriers and events
-/// order a write and every other access to the same bytes, whoever makes it; so
-/// that any schedule computes what the list in its order does); that
-/// reads and writes of one instruction overlap only where its kernel allows;
-/// and that indices into tables (token ids, expert slots) come from an
-/// instruction that bounds them. Needs verifyPhases().
+/// Verifies four properties. Instructions read only data that was written
+/// before them in the phase and not overwritten since. Workers and queues never
+/// race: barriers or events order a write and every other access to the same
+/// bytes, so that any schedule computes the same as the list in its order.
+/// Reads and writes of one instruction overlap only where its kernel allows it.
+/// Indices into tables (token ids, expert slots) come from an instruction that
+/// bounds them. Needs verifyPhases().
 Status verifyDataflow(const fb::Plan &plan, const fb::Phase &phase);
 
 } // namespace moert

@@ -5,11 +5,11 @@
 namespace moert {
 
 namespace {
-/// The weights of one file that have a checksum.
+/// The weights of a file that have a checksum.
 struct Recorded {
   std::vector<const fb::Weight *> weights;
   std::vector<Extent> extents;
-  std::vector<Extent> known; ///< Of further ones, which were verified before.
+  std::vector<Extent> known; ///< Extents of other weights, verified before.
 
   Recorded(const fb::Plan &plan, uint32_t file, const std::string &path,
            const VerifiedWeights &before) {

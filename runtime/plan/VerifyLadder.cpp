@@ -6,7 +6,7 @@
 namespace moert {
 
 namespace {
-/// What only a plan has: the names of its lists.
+/// Checks that a ladder has none of the lists that only plans may have.
 Status checkNothingElse(const fb::Plan &ladder) {
   const std::pair<std::string_view, uint32_t> lists[] = {
       {"files", count(ladder.files())},
@@ -23,7 +23,7 @@ Status checkNothingElse(const fb::Plan &ladder) {
       {"notes", count(ladder.notes())}};
   for (auto [name, entries] : lists)
     if (entries > 0)
-      return invalidPlan("has rungs, and {} beside them", name);
+      return invalidPlan("has rungs, but also {} of its own", name);
   return Status::ok();
 }
 

@@ -58,7 +58,7 @@ Status verifyBuffer(const fb::Plan &plan, const fb::Phase &phase,
   return Status::ok();
 }
 
-/// What a role accepts, and how many of them the plan has.
+/// The kind of operand that a role accepts, and their number in the plan.
 struct Domain {
   fb::OperandKind kind;
   uint32_t size;
@@ -101,13 +101,13 @@ Status verifyOperand(const fb::Plan &plan, const fb::Phase &phase,
   return Status::ok();
 }
 
-/// The flatbuffer verifier checks the alignment of a vector's length only.
+/// The flatbuffer verifier checks only the alignment of a vector's length.
 template <class T> bool aligned(const flatbuffers::Vector<T> *vector) {
   return !vector ||
          reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) == 0;
 }
 
-/// Where weights are, to be asked for each operand.
+/// Set of the places of weights, for queries by operand.
 class Residents {
 public:
   explicit Residents(const fb::Plan &plan) {
@@ -129,8 +129,9 @@ private:
   std::vector<uint64_t> keys_;
 };
 
-/// That gemms of experts, and they alone, read weights that are streamed: all
-/// of an instruction or none, whose matrices follow each other.
+/// Verifies that only GEMMs of experts read streamed weights, that all of an
+/// instruction's weights are streamed or none, and that there are no gaps
+/// between their matrices.
 Status verifyStreamed(const fb::Plan &plan, const Residents &residents,
                       const OpSpec &spec, const fb::Instruction &instruction) {
   uint32_t device = deviceOf(plan, instruction);
@@ -163,8 +164,8 @@ Status verifyStreamed(const fb::Plan &plan, const Residents &residents,
   return Status::ok();
 }
 
-/// Only a copy reaches into the memory of another device, and never into what
-/// each of its workers has for itself.
+/// Only a copy may access the memory of another device, and never its
+/// per-worker memory.
 Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
                   const Residents &residents, const OpSpec &spec,
                   const fb::Instruction &instruction) {
@@ -180,7 +181,7 @@ Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
       if (spec.kind != OpKind::Copies)
         return invalidPlan("operand {} is on another device", name);
       if (buffer.per_worker())
-        return invalidPlan("operand {} is each worker's own on another device",
+        return invalidPlan("operand {} is per-worker memory of another device",
                            name);
       break;
     }
@@ -204,12 +205,12 @@ Status verifyHome(const fb::Plan &plan, const fb::Phase &phase,
   return verifyStreamed(plan, residents, spec, instruction);
 }
 
-/// Operations per token far above any model's, of which sums stay far below
-/// what a double holds.
+/// Operations per token far above those of any model, yet so small that sums
+/// stay far below the range of a double.
 constexpr double kMostOps = 1e18;
 
-/// Of an instruction whose operands passed: nobody reads more of weights than
-/// there is.
+/// Verifies the work of an instruction whose operands passed: it cannot read
+/// more bytes of weights than there are.
 Status verifyWork(const fb::Plan &plan, const fb::Instruction &instruction,
                   const fb::Work &work) {
   double weights = 0;
@@ -226,14 +227,14 @@ Status verifyWork(const fb::Plan &plan, const fb::Instruction &instruction,
                  {"first_bytes", work.first_bytes(), weights},
                  {"again", work.again(), 1}};
   for (const auto &[name, value, most] : figures)
-    if (!(value >= 0 && value <= most)) // what is not a number is refused too
+    if (!(value >= 0 && value <= most)) // Also refuses NaN.
       return invalidPlan("has work with {} = {}, expected 0 to {}", name, value,
                          most);
   return Status::ok();
 }
 
-/// That a GPU of any generation up to the newest takes the launch; the driver
-/// refuses what an older one does not.
+/// Verifies that GPUs of some generation accept the launch; on an older one the
+/// driver refuses it.
 Status verifyLaunch(const fb::Plan &plan, const fb::Launch &launch) {
   if (launch.module_() >= count(plan.modules()))
     return invalidPlan("launches module {} of {}", launch.module_(),
@@ -311,8 +312,8 @@ Status verifyInstruction(const fb::Plan &plan, const fb::Phase &phase,
   return verifyHome(plan, phase, residents, *spec, instruction);
 }
 
-/// The events of a phase: numbered as they are signalled, so that each is
-/// signalled once, and before it is waited for.
+/// The events of a phase. They are numbered in the order of their signals, so
+/// each is signalled once, and before any wait for it.
 class Events {
 public:
   Status visit(const fb::Instruction &instruction) {
@@ -345,7 +346,7 @@ public:
   }
 
 private:
-  std::vector<uint32_t> queues_; ///< By event: whose instruction signals it.
+  std::vector<uint32_t> queues_; ///< By event: the queue that signals it.
 };
 
 std::string instructionPlace(uint32_t index,
@@ -354,7 +355,7 @@ std::string instructionPlace(uint32_t index,
   return fmt::format("instruction {} ({})", index, spec ? spec->name : "?");
 }
 
-/// The buffers that the runtime itself fills and reads.
+/// Verifies the buffers that the runtime itself writes and reads.
 Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
   if (phase.input() >= count(phase.buffers()) ||
       phase.output() >= count(phase.buffers()))
@@ -373,7 +374,7 @@ Status verifyInterface(const fb::Plan &plan, const fb::Phase &phase) {
                moek::Encoding::F32, isHead ? plan.vocab() : plan.hidden()}};
   for (const auto &[what, buffer, encoding, perToken] : ends) {
     if (buffer->per_worker())
-      return invalidPlan("has an {} of which each worker has its own", what);
+      return invalidPlan("has an {} in per-worker memory", what);
     if (buffer->encoding() != uint8_t(encoding) ||
         buffer->rows_per_token() * buffer->cols() != perToken)
       return invalidPlan("has an {} of encoding {} with {} elements per token, "
@@ -391,7 +392,7 @@ Status verifyPhase(const fb::Plan &plan, const fb::Phase &phase,
       phase.max_tokens() > kMaxUbatch)
     return invalidPlan("takes {} to {} tokens", phase.min_tokens(),
                        phase.max_tokens());
-  // Any remainder of a prompt, and any count of sequences, must have a phase.
+  // Any remainder of a prompt, and any number of sequences, must have a phase.
   bool isBatch = kindOf(phase) == PhaseKind::Batch;
   if (!isPrefill(kindOf(phase)) && phase.min_tokens() > (isBatch ? 2 : 1))
     return invalidPlan("takes at least {} tokens, expected {}",

@@ -16,10 +16,11 @@ namespace moert {
 
 namespace {
 
-/// One more than the largest size of a file or memory region we compute with.
+/// Exclusive limit for sizes of files and memory regions.
 constexpr uint64_t maxBytes = uint64_t(1) << 48;
 
-/// "weight 3 "blk.0.attn_q.weight"": the place in front of a message.
+/// Returns the beginning of a message, such as "weight 3
+/// "blk.0.attn_q.weight"".
 std::string place(std::string_view kind, uint32_t index,
                   std::string_view name) {
   return fmt::format("{} {} {}", kind, index, quoted(name));
@@ -77,9 +78,9 @@ Status verifyFile(const fb::File &file) {
   return Status::ok();
 }
 
-/// Bytes that the format's widest scalar needs as alignment, where kernels read
-/// it directly. Most quantised blocks hold FP16 scales; those of an odd number
-/// of bytes do not.
+/// Returns the alignment that the format's widest scalar needs, if kernels read
+/// it directly. Most quantised blocks contain FP16 scales; blocks with an odd
+/// number of bytes do not.
 uint64_t alignmentOf(moek::Format format) {
   if (format == moek::Format::F32 || format == moek::Format::I32)
     return 4;
@@ -132,7 +133,7 @@ Status verifyWeight(const fb::Plan &plan, const fb::Weight &w) {
     return invalidPlan("at offset {} ends beyond its file of {} bytes",
                        w.offset(), fileBytes);
   uint64_t unit = alignmentOf(*format);
-  // Of a panel's rows none has an address of its own.
+  // In a panel, single rows have no address.
   uint64_t step = uint64_t(w.row_stride()) *
                   (*layout == moek::Layout::Gguf ? 1 : moek::kRows16);
   if (w.offset() % unit || step % unit || w.outer_stride() % unit)
@@ -159,7 +160,7 @@ Status verifyDevice(const fb::Device &device) {
   std::optional<moek::Isa> isa = moek::isaFromName(text(device.isa()));
   bool isGpu = device.kind() == fb::DeviceKind::Cuda;
   if (!isa || (*isa == moek::Isa::Cuda) != isGpu)
-    return invalidPlan("has ISA {}, which is none of a {}",
+    return invalidPlan("has ISA {}, which no {} has",
                        quoted(text(device.isa())), isGpu ? "GPU" : "CPU");
   for (uint64_t bytes : {device.arena_bytes(), device.kv_bytes(),
                          device.weight_bytes(), device.scratch_bytes(),
@@ -178,7 +179,7 @@ Status verifyDevice(const fb::Device &device) {
 
 Status verifyQueue(const fb::Plan &plan, const fb::Queue &queue) {
   if (queue.device() >= count(plan.devices()))
-    return invalidPlan("is of device {} of {}", queue.device(),
+    return invalidPlan("runs on device {} of {}", queue.device(),
                        count(plan.devices()));
   if (queue.kind() > fb::QueueKind::MAX)
     return invalidPlan("has kind {}, expected 0 or 1", int(queue.kind()));
@@ -188,7 +189,7 @@ Status verifyQueue(const fb::Plan &plan, const fb::Queue &queue) {
   return Status::ok();
 }
 
-/// A CPU's workers walk one queue.
+/// The workers of a CPU run a single queue.
 Status verifyQueues(const fb::Plan &plan) {
   uint32_t queues = count(plan.queues());
   if (queues > kMaxQueues)
@@ -201,7 +202,7 @@ Status verifyQueues(const fb::Plan &plan) {
         verifyQueue(plan, queue).at(fmt::format("queue {}", i)));
     std::pair key(queue.device(), int(queue.kind()));
     if (std::ranges::find(seen, key) != seen.end())
-      return invalidPlan("queue {} is device {}'s second of its kind", i,
+      return invalidPlan("queue {} is the second of its kind on device {}", i,
                          queue.device());
     seen.push_back(key);
   }
@@ -213,7 +214,7 @@ Status verifyImage(const fb::Image &image, int64_t archBefore) {
       checkRange("arch", image.arch(), archBefore + 1, kMaxParameter));
   if (count(image.cubin()) == 0 || text(image.ptx()).empty())
     return invalidPlan("has no code for sm_{}", image.arch());
-  // The driver reads it as a C string.
+  // The driver reads PTX as a C string.
   if (text(image.ptx()).find('\0') != std::string_view::npos)
     return invalidPlan("has PTX with a NUL byte");
   const std::pair<std::string_view, int32_t> numbers[] = {
@@ -226,7 +227,8 @@ Status verifyImage(const fb::Image &image, int64_t archBefore) {
   return Status::ok();
 }
 
-/// Images by rising arch, the first of which runs on every GPU of the plan.
+/// Images are in order of arch, and the first one runs on every GPU of the
+/// plan.
 Status verifyModule(const fb::Plan &plan, const fb::Module &module) {
   for (std::string_view name : {text(module.entry()), text(module.file())})
     if (name.empty() || name.find('\0') != name.npos)
@@ -248,12 +250,12 @@ Status verifyModule(const fb::Plan &plan, const fb::Module &module) {
   return Status::ok();
 }
 
-/// At most one entry for a weight and a device.
+/// There is at most one entry per weight and device.
 Status verifyResidency(const fb::Plan &plan) {
   uint32_t weights = count(plan.weights()), devices = count(plan.devices());
   if (count(plan.residency()) > uint64_t(weights) * devices)
-    return invalidPlan("says {} times where weights are, which {} on {} "
-                       "devices cannot be",
+    return invalidPlan("has {} residency entries, more than {} weights on {} "
+                       "devices can have",
                        count(plan.residency()), weights, devices);
   std::vector<std::pair<uint32_t, uint32_t>> seen;
   for (uint32_t i = 0; i < count(plan.residency()); ++i) {
@@ -297,7 +299,7 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
                        "the plan's context of {}",
                        kv.capacity(), moek::kKvPage, plan.context());
   }
-  // A page of a sequence, and its row, are one of every layer.
+  // A page number, and a slot number, apply to all layers alike.
   const fb::Kv *first = firstKv(plan, kv.per_sequence());
   if (kv.capacity() != first->capacity()) {
     uint32_t index = 0;
@@ -312,7 +314,7 @@ Status verifyKv(const fb::Plan &plan, const fb::Kv &kv) {
   return Status::ok();
 }
 
-/// Every cache inside its device's KV memory, and none over another.
+/// Every cache lies inside its device's KV memory and overlaps no other.
 Status verifyKvRegions(const fb::Plan &plan) {
   struct Region {
     uint32_t device;
@@ -326,7 +328,7 @@ Status verifyKvRegions(const fb::Plan &plan) {
   for (uint32_t i = 0; i < count(plan.kv()); ++i) {
     const fb::Kv *kv = plan.kv()->Get(i);
     auto type = moek::KvType(kv->type());
-    // The bytes of a row fit: widths are int32_t.
+    // The bytes of a row do not overflow, because widths are int32_t.
     int64_t rows = kv->per_sequence() ? kv->capacity()
                                       : moek::kvRows(type, kv->capacity());
     Checked end = Checked(kv->offset()) +

@@ -18,7 +18,7 @@ namespace moert {
 namespace {
 namespace stdfs = std::filesystem;
 
-/// A plan reads below its folder, or what it names in full.
+/// A relative path must stay below the plan's folder.
 Status checkPath(const stdfs::path &path) {
   if (path.is_absolute())
     return Status::ok();
@@ -30,7 +30,7 @@ Status checkPath(const stdfs::path &path) {
   return Status::ok();
 }
 
-/// Takes the override meant for `file` from `paths`, if any.
+/// Takes the override meant for `file`, if any, out of `paths`.
 std::optional<std::string> takeOverride(std::vector<std::string> &paths,
                                         const fb::File &file, bool onlyModel) {
   stdfs::path recorded = std::string(text(file.path()));
@@ -77,7 +77,7 @@ Status checkIdentity(const fb::File &file, const InputFile &input,
   return Status::ok();
 }
 
-/// Looks for one file.
+/// Searches for one file of a plan.
 class Finder {
 public:
   Finder(const Plan &plan, uint32_t index, FileCheck check)
@@ -90,8 +90,8 @@ public:
       for (const stdfs::path &place : places)
         for (stdfs::path &name : stagedNames(place, text(file_.header_hash())))
           names.push_back(std::move(name));
-    // A file that is renamed between two looks has its last name at the second
-    // round.
+    // If a file is renamed between two look-ups, the second round finds it
+    // under its final name.
     for (int round = 0; round < 2; ++round) {
       missing_ = other_ = Status::ok();
       for (const stdfs::path &name : names)
@@ -110,7 +110,7 @@ private:
       if (status.isOk())
         return *std::move(file);
     }
-    // What is there says more than what is not.
+    // An error about an existing file says more than a missing one.
     Status &kept = file ? other_ : missing_;
     if (kept.isOk())
       kept = std::move(status);
@@ -123,7 +123,7 @@ private:
   Status missing_, other_;
 };
 
-/// Whether what lies where a model is expected can be a whole one.
+/// Returns whether the file at a model's place can be a complete model.
 bool mayCompile(const stdfs::path &path, const fb::File &expected) {
   StatusOr<InputFile> input = InputFile::open(path);
   if (!input || input->size() < expected.bytes())
@@ -177,7 +177,7 @@ findWeightFiles(const Plan &plan, const WeightPaths &paths, FileCheck check) {
                       "PATH{}",
                       found.status().message(), plan.path(),
                       isModel ? "--model" : "--weights-file",
-                      // Of half a model, or none, no plan can be made.
+                      // No plan can be compiled from an incomplete model.
                       isModel && !mayCompile(places.front(), file)
                           ? ""
                           : ", " + recompileHint(Suggestion::MissingFile, table,
@@ -229,7 +229,7 @@ StatusOr<WeightFiles> WeightFiles::open(const Plan &plan,
   return files;
 }
 
-/// Whether the file at `path` has this content.
+/// Returns whether the file at `path` still has this content.
 static bool isStill(const std::string &path, const std::string &hash) {
   StatusOr<InputFile> file = InputFile::open(path);
   if (!file)

@@ -20,46 +20,47 @@ struct Weight;
 
 /// Where files are now, if not where the plan says.
 struct WeightPaths {
-  /// One path for a plan with one model file, else matched by file name.
+  /// One path for a plan with one model file; otherwise paths are matched by
+  /// name.
   std::vector<std::string> models = {};
-  std::string packed = {}; ///< The weights file; "" for the plan's.
+  std::string packed = {}; ///< The weights file; "" to use the plan's path.
 };
 
-/// What tells that a file is the one that the plan was compiled with or to.
+/// How to recognise a file as the one that the plan was compiled with.
 enum class FileCheck {
-  Header, ///< Its size, and a hash of its header.
-  Sample, ///< Also a hash of blocks of its weights; some 50 ms at most.
+  Header, ///< By its size and a hash of its header.
+  Sample, ///< Also by a hash of samples of its weights; at most about 50 ms.
 };
 
 /// Opens the files of a plan, in the order of its table. Relative paths are
-/// looked for beside the plan and, where it is a symbolic link, beside its
-/// target; a weights file also under the name that it has while a compilation
-/// replaces it (runtime/schema/WeightsFile.h).
+/// searched in the folder of the plan and, if the plan is a symbolic link, in
+/// that of its target. A weights file is also searched under the name that it
+/// has while a compilation replaces it (runtime/schema/WeightsFile.h).
 ///
 /// Fails with Io (missing), InvalidFile (an unsafe path in the plan),
-/// WrongMachine (another file, longer, shorter or changed) or Usage (a path
-/// that replaces nothing).
+/// WrongMachine (another file, longer, shorter or changed) or Usage (a path in
+/// `paths` matches no file of the plan).
 StatusOr<std::vector<InputFile>>
 findWeightFiles(const Plan &plan, const WeightPaths &paths, FileCheck check);
 
-/// The bytes of the file that a weight of a verified plan has, from its offset
-/// to the end of its last row or panel.
+/// Returns the bytes of the file that a weight of a verified plan occupies,
+/// from its offset to the end of its last row or panel.
 Extent extentOf(const fb::Weight &weight);
 
-/// Of all weights in file `file`, in the plan's order.
+/// Returns the extents of all weights in file `file`, in the plan's order.
 std::vector<Extent> extentsIn(const fb::Plan &plan, uint32_t file);
 
 /// Owns the mappings of a plan's weight files.
 class WeightFiles {
 public:
-  /// Fails as findWeightFiles, and with Io where a file cannot be mapped.
+  /// Fails as findWeightFiles, and with Io if a file cannot be mapped.
   static StatusOr<WeightFiles> open(const Plan &plan, const WeightPaths &paths);
 
-  /// Copies every file into private memory: MappedFile::copyToMemory. `parts`
-  /// is by file (nodeParts()), or empty.
+  /// Copies every file into private memory (MappedFile::copyToMemory). `parts`
+  /// has one list per file (nodeParts()), or is empty.
   Status copyToMemory(std::span<const std::vector<NodeBytes>> parts = {});
 
-  /// Of all files: MappedFile::pageUse.
+  /// Returns the sum of MappedFile::pageUse over all files.
   MappedFile::PageUse pageUse() const;
 
   std::vector<std::string> paths() const;
@@ -71,10 +72,9 @@ private:
   std::vector<MappedFile> files_;
 };
 
-/// Loads the plan at `path` and lets `open` open its files. A compilation that
-/// replaces both meanwhile is no failure: then they are opened anew, so that
-/// the plan is always the one that the files are of. Fails as Plan::load and
-/// `open`.
+/// Loads the plan at `path` and calls `open` to open its files. If a
+/// compilation replaces both meanwhile, they are opened again, so that plan and
+/// files always belong together. Returns the errors of Plan::load and `open`.
 Status openWithPlan(const std::string &path,
                     const std::function<Status(Plan plan)> &open);
 

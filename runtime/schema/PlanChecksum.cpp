@@ -8,13 +8,13 @@
 namespace moert {
 
 namespace {
-/// Where the plan's own checksum is; null without one.
+/// Returns the address of the plan's checksum field, or null.
 const uint8_t *placeOf(std::span<const uint8_t> plan) {
   return flatbuffers::GetRoot<flatbuffers::Table>(plan.data())
       ->GetAddressOf(fb::Plan::VT_CHECKSUM);
 }
 
-/// Never 0, which stands for no checksum.
+/// Never returns 0, which stands for no checksum.
 uint64_t checksumOf(std::span<const uint8_t> plan, const uint8_t *place) {
   size_t at = size_t(place - plan.data());
   static constexpr uint8_t zeros[sizeof(uint64_t)] = {};

@@ -1,4 +1,4 @@
-//===- PlanChecksum.h - Is this plan.fb as it was written? ------*- C++ -*-===//
+//===- PlanChecksum.h - The checksum of a plan file -------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_SCHEMA_PLANCHECKSUM_H
 #define MOE_RUNTIME_SCHEMA_PLANCHECKSUM_H
@@ -8,12 +8,12 @@
 
 namespace moert {
 
-/// Records the checksum of a finished plan, whose `checksum` holds any number
-/// but 0.
+/// Records the checksum of a finished plan, whose `checksum` may hold any
+/// number but 0.
 void setPlanChecksum(std::span<uint8_t> plan);
 
-/// Whether a structurally sound plan is as it was written. A plan without a
-/// checksum (written by hand) is.
+/// Returns whether a structurally sound plan is as it was written; true for a
+/// plan without a checksum (written by hand).
 bool matchesPlanChecksum(std::span<const uint8_t> plan);
 
 } // namespace moert

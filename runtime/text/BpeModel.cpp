@@ -19,8 +19,8 @@ constexpr uint32_t noNode = UINT32_MAX;
 constexpr int32_t dead = -1;
 /// A character that no token and no merge contains.
 constexpr int32_t unknownSymbol = -2;
-/// From this many bytes on, the per-word cost of the bucket queue (a table
-/// over all ranks) is below what its cheaper operations save.
+/// Length in bytes from which the bucket queue is faster: its cheaper
+/// operations then outweigh its per-word cost (a table of all ranks).
 constexpr size_t longWord = 4096;
 
 uint64_t symbolPair(int32_t left, int32_t right) {
@@ -33,8 +33,8 @@ size_t hashPair(uint64_t pair) {
   return (pair ^ pair >> 29) * 0x9E3779B97F4A7C15u >> 32;
 }
 
-/// GPT-2's alphabet: bytes that are printable in Latin-1 stand for themselves,
-/// the other 68 for U+0100 onwards in ascending order.
+/// GPT-2's alphabet: bytes that are printable in Latin-1 represent themselves;
+/// the other 68 are represented by U+0100 onwards, in ascending order.
 constexpr std::array<int16_t, 0x144> byteAlphabet() {
   std::array<int16_t, 0x144> bytes{};
   bytes.fill(-1);
@@ -47,8 +47,8 @@ constexpr std::array<int16_t, 0x144> byteAlphabet() {
   return bytes;
 }
 
-/// Appends what `text`, in the byte alphabet, stands for. A character outside
-/// the alphabet stands for itself.
+/// Appends the bytes that `text`, in the byte alphabet, represents. A character
+/// outside the alphabet represents itself.
 void appendDecoded(std::string_view text, std::string &out) {
   static constexpr auto alphabet = byteAlphabet();
   for (size_t i = 0; i < text.size();) {
@@ -64,7 +64,7 @@ void appendDecoded(std::string_view text, std::string &out) {
   }
 }
 
-/// Appends `text` with a space for each U+2581.
+/// Appends `text` with each U+2581 replaced by a space.
 void appendSpaces(std::string_view text, std::string &out) {
   for (size_t mark; (mark = text.find(spaceMark)) != std::string_view::npos;) {
     out.append(text, 0, mark);
@@ -74,7 +74,7 @@ void appendSpaces(std::string_view text, std::string &out) {
   out += text;
 }
 
-/// Where `symbols` is in the table, or the empty slot it belongs in.
+/// Returns the index of `symbols` in the table, or of the empty slot for them.
 template <typename Pair>
 size_t pairSlot(const std::vector<Pair> &pairs, uint64_t symbols) {
   size_t mask = pairs.size() - 1;
@@ -91,7 +91,7 @@ uint32_t hashBytes(std::string_view bytes) {
 } // namespace
 
 StatusOr<BpeModel> BpeModel::create(const TokenizerSpec &spec) {
-  // Each merge can add three symbols, each byte one.
+  // Each merge adds at most three symbols, and each byte one.
   size_t mostSymbols = spec.tokens.size() + 3 * spec.merges.size() + 256;
   if (spec.tokens.empty() || mostSymbols > INT32_MAX)
     return Status(StatusCode::InvalidFile,
@@ -112,7 +112,7 @@ StatusOr<BpeModel> BpeModel::create(const TokenizerSpec &spec) {
   return model;
 }
 
-/// Appends what `text`, as files write tokens and merges, stands for.
+/// Appends the readable form of `text`, which is spelled as in model files.
 void BpeModel::appendReadable(std::string_view text, std::string &out) const {
   if (alphabet_ == Alphabet::Bytes)
     appendDecoded(text, out);
@@ -128,8 +128,8 @@ Status BpeModel::addTokens(const TokenizerSpec &spec) {
   arena_.reserve(tokenBytes);
   offsets_.reserve(spec.tokens.size() + 257);
   offsets_.push_back(0);
-  // Twice the symbols expected: tokens and bytes. intern() doubles it when
-  // merges pass through many that are not tokens.
+  // Room for twice the expected symbols, tokens and bytes. intern() doubles it
+  // if merges have many symbols that are not tokens.
   symbolSlots_.assign(std::bit_ceil(2 * spec.tokens.size() + 512), {0, -1});
   byteTokens_.fill(-1);
   bool isBytes = alphabet_ == Alphabet::Bytes;
@@ -138,12 +138,12 @@ Status BpeModel::addTokens(const TokenizerSpec &spec) {
     const std::string &text = spec.tokens[id];
     auto type = spec.types.empty() ? TokenType::Normal
                                    : static_cast<TokenType>(spec.types[id]);
-    bool isText = false; // Whether merging may produce it.
+    bool isText = false; // Whether merging may produce the token.
     switch (type) {
     case TokenType::Undefined:
     case TokenType::Normal:
       appendReadable(text, arena_);
-      // Text has U+2581 for every space, so a space itself never matches.
+      // Text has U+2581 for each space, so a token with a space never matches.
       isText = isBytes || text.find(' ') == std::string::npos;
       break;
     case TokenType::Byte:
@@ -181,13 +181,13 @@ Status BpeModel::addTokens(const TokenizerSpec &spec) {
       continue;
     uint32_t hash = hashBytes(bytes);
     SymbolSlot &slot = symbolSlots_[slotOf(bytes, hash)];
-    if (slot.symbol < 0) // The first of several tokens of one text counts.
+    if (slot.symbol < 0) // Of several tokens with equal text, the first wins.
       slot = {hash, static_cast<int32_t>(id)};
   }
 
   for (unsigned byte = 0; byte < 256; ++byte) {
     char text = static_cast<char>(byte);
-    // Bytes above 0x7F are no characters.
+    // Bytes above 0x7F are not characters.
     byteSymbols_[byte] =
         isBytes || byte < 0x80 ? intern({&text, 1}) : unknownSymbol;
     if (isBytes && byteSymbols_[byte] < vocabularySize_)
@@ -197,7 +197,7 @@ Status BpeModel::addTokens(const TokenizerSpec &spec) {
 }
 
 void BpeModel::addPair(const Pair &pair) {
-  // At most half full.
+  // The table is at most half full.
   if (2 * ++pairCount_ > pairs_.size()) {
     std::vector<Pair> old(std::max<size_t>(2 * pairs_.size(), 1024),
                           {noPair, 0, 0});
@@ -207,7 +207,7 @@ void BpeModel::addPair(const Pair &pair) {
         pairs_[pairSlot(pairs_, moved.symbols)] = moved;
   }
   Pair &slot = pairs_[pairSlot(pairs_, pair.symbols)];
-  if (slot.symbols == noPair) // The first of two equal pairs counts.
+  if (slot.symbols == noPair) // Of two equal pairs, the first wins.
     slot = pair;
 }
 
@@ -240,7 +240,7 @@ Status BpeModel::addPairsByScore(const TokenizerSpec &spec) {
     return {StatusCode::InvalidFile,
             "tokenizer.ggml.scores is missing, by which a vocabulary of model "
             "llama merges"};
-  // Every token is looked up at each of its characters.
+  // Bounds the work: every token is looked up at each of its characters.
   constexpr uint64_t mostWork = uint64_t{1} << 30;
   uint64_t work = 0;
   std::vector<int32_t> byScore;
@@ -260,7 +260,7 @@ Status BpeModel::addPairsByScore(const TokenizerSpec &spec) {
   }
   std::ranges::stable_sort(byScore, std::greater{},
                            [&](int32_t id) { return spec.scores[id]; });
-  // Tokens of one score have one rank: among them the leftmost pair is first.
+  // Tokens of equal score have equal rank; the leftmost pair then goes first.
   for (size_t i = 0; i < byScore.size(); ++i) {
     if (i > 0 && spec.scores[byScore[i]] != spec.scores[byScore[i - 1]])
       ++rankCount_;
@@ -270,8 +270,8 @@ Status BpeModel::addPairsByScore(const TokenizerSpec &spec) {
   return Status::ok();
 }
 
-/// All pairs of symbols that joined are `token`; a symbol is a token or one
-/// character.
+/// Adds all pairs of symbols whose concatenation is `token`. A symbol is a
+/// token or one character.
 void BpeModel::addPairsOf(int32_t token, uint32_t rank) {
   std::string text(bytes(token)); // intern() moves the arena.
   if (validUtf8Prefix(text) != text.size())
@@ -323,7 +323,7 @@ int32_t BpeModel::find(std::string_view bytes) const {
   return symbol < vocabularySize_ ? symbol : -1;
 }
 
-/// The symbol of `bytes`, made if there is none.
+/// Returns the symbol of `bytes`, which is created if it does not exist.
 int32_t BpeModel::intern(std::string_view bytes) {
   uint32_t hash = hashBytes(bytes);
   if (int32_t known = symbolSlots_[slotOf(bytes, hash)].symbol; known >= 0)
@@ -363,7 +363,7 @@ void BpeModel::mergeAll(std::vector<Scratch::Node> &nodes, Queue &queue) const {
     Scratch::Node &left = nodes[candidate.position];
     if (left.next == noNode)
       continue;
-    // A candidate is stale once either neighbour has merged otherwise.
+    // A candidate is stale if one of the neighbours has been merged meanwhile.
     Scratch::Node &right = nodes[left.next];
     const Pair *pair = pairOf(left.symbol, right.symbol);
     if (!pair || pair->rank != candidate.rank)
@@ -395,8 +395,9 @@ Status BpeModel::encodeByte(uint8_t byte, std::vector<int32_t> &out) const {
   return Status::ok();
 }
 
-/// Appends what stands for text that is no token: its bytes'. Where a character
-/// lacks some of them, it is one unknown token, and so are several in a row.
+/// Appends tokens for text that is not a token: those of its bytes. A character
+/// of which some bytes lack a token becomes one unknown token, as do several
+/// such characters in a row.
 Status BpeModel::encodeUnmerged(std::string_view bytes,
                                 std::vector<int32_t> &out) const {
   bool hasAll = std::ranges::all_of(bytes, [&](char byte) {

@@ -1,18 +1,18 @@
-//===- BpeModel.h - Pair merging inside one word ----------------*- C++ -*-===//
+//===- BpeModel.h - Merges the symbols of a word into tokens ----*- C++ -*-===//
 //
-// Three models of GGUF files are one algorithm: join the neighbouring pair of
-// lowest rank, leftmost first, until no pair has a rank.
+// Three tokenizer models of GGUF files use one algorithm: merge the
+// neighbouring pair of lowest rank, leftmost first, until no pair has a rank.
 //
-//   model   symbols at first  space is          rank of a pair
-//   gpt2    bytes             in the alphabet   its place in the merges
-//   gemma4  characters        U+2581            its place in the merges
+//   model   initial symbols   space is          rank of a pair
+//   gpt2    bytes             in the alphabet   its index in the merges
+//   gemma4  characters        U+2581            its index in the merges
 //   llama   characters        U+2581            by the score of the token that
-//                                               it is when joined
+//                                               results from the merge
 //
-// Works on text as users see it: the byte alphabet of gpt2 is decoded and
-// U+2581 made a space once, at creation. A symbol is a token, or a string that
-// merges pass through without its being a token (symbols from vocabularySize()
-// on). Facts: SentencePiece's bpe_model, the GGUF specification.
+// The model works on text as users see it: at creation, gpt2's byte alphabet is
+// decoded and U+2581 becomes a space. A symbol is a token, or a string that
+// occurs in merges without being a token (symbols from vocabularySize() on).
+// Sources: SentencePiece's bpe_model and the GGUF specification.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,14 +34,14 @@ namespace moert {
 class BpeModel {
 public:
   /// `spec.model` is gpt2, gemma4 or llama. Fails with InvalidFile for a merge
-  /// that is not two texts with a space between, a byte token that is not
-  /// "<0xNN>", scores that are missing or no numbers (llama), an empty
-  /// vocabulary, or more symbols than fit an int32.
+  /// that is not two texts separated by a space, a byte token that is not
+  /// "<0xNN>", scores that are missing or NaN (llama), an empty vocabulary, or
+  /// more symbols than fit an int32.
   static StatusOr<BpeModel> create(const TokenizerSpec &spec);
 
-  /// Buffers of encodeWord, kept from word to word.
+  /// Buffers of encodeWord, reused for all words.
   struct Scratch {
-    /// One per byte of the word; those inside a character are never reached.
+    /// One node per byte of the word; nodes inside a character are unused.
     struct Node {
       int32_t symbol; ///< dead once merged into its left neighbour.
       uint32_t previous, next;
@@ -51,21 +51,21 @@ public:
     BucketQueue longQueue;
   };
 
-  /// Appends the tokens of `word`: UTF-8 where the alphabet is Characters, any
-  /// bytes otherwise. O(n log n) for any text and any merges, O(n) for the runs
-  /// of one character that occur in practice.
+  /// Appends the tokens of `word`, which is UTF-8 if the alphabet is
+  /// Characters, and any bytes otherwise. O(n log n) for any text and merges;
+  /// O(n) for runs of one character, as they occur in practice.
   Status encodeWord(std::string_view word, Scratch &scratch,
                     std::vector<int32_t> &out) const;
 
-  /// Appends the token of one byte. A byte without a token becomes the unknown
-  /// token, or else the tokens of U+FFFD; an error where there is neither.
+  /// Appends the token of one byte. If the byte has none, appends the unknown
+  /// token, or else the tokens of U+FFFD; it is an error if there is neither.
   Status encodeByte(uint8_t byte, std::vector<int32_t> &out) const;
 
-  /// The token whose bytes are `bytes`, or -1. Finds what text can consist of:
-  /// neither control nor user-defined nor unused tokens.
+  /// Returns the token whose bytes are `bytes`, or -1. Searches tokens that
+  /// text can consist of: no control, user-defined or unused tokens.
   int32_t find(std::string_view bytes) const;
 
-  /// What `symbol` stands for; for a control token, its name.
+  /// Returns the bytes of `symbol`; for a control token, its name.
   std::string_view bytes(int32_t symbol) const {
     return std::string_view(arena_).substr(
         offsets_[symbol], offsets_[symbol + 1] - offsets_[symbol]);
@@ -74,13 +74,13 @@ public:
 
 private:
   struct Pair {
-    uint64_t symbols; ///< left << 32 | right; noPair where empty.
+    uint64_t symbols; ///< left << 32 | right; noPair if empty.
     uint32_t rank;
     int32_t joined;
   };
   struct SymbolSlot {
     uint32_t hash;
-    int32_t symbol; ///< -1 where empty.
+    int32_t symbol; ///< -1 if empty.
   };
 
   Status addTokens(const TokenizerSpec &spec);
@@ -90,12 +90,13 @@ private:
   void addPair(const Pair &pair);
   void addReplacement(const TokenizerSpec &spec);
   void appendReadable(std::string_view text, std::string &out) const;
-  /// Index of the slot that holds `bytes`, or of the empty one it belongs in.
+  /// Returns the index of the slot that has `bytes`, or of the empty slot for
+  /// them.
   size_t slotOf(std::string_view bytes, uint32_t hash) const;
-  /// The symbol of `bytes`, or -1.
+  /// Returns the symbol of `bytes`, or -1.
   int32_t symbolOf(std::string_view bytes) const;
   int32_t intern(std::string_view bytes);
-  /// Null for a pair that does not join.
+  /// Returns null for a pair that cannot be merged.
   const Pair *pairOf(int32_t left, int32_t right) const;
   void splitIntoSymbols(std::string_view word,
                         std::vector<Scratch::Node> &nodes) const;
@@ -106,16 +107,17 @@ private:
 
   Alphabet alphabet_ = Alphabet::Bytes;
   std::string arena_; ///< The bytes of all symbols, one after another.
-  std::vector<uint64_t> offsets_; ///< Of each symbol in the arena, and the end.
+  /// Offset of each symbol in the arena, and the end.
+  std::vector<uint64_t> offsets_;
   uint32_t rankCount_ = 0;
   // Open addressing with linear probing, at most half full.
   std::vector<SymbolSlot> symbolSlots_;
   std::vector<Pair> pairs_;
   size_t pairCount_ = 0;
-  /// What a byte is at first: as a word's beginning, and where nothing else
-  /// stands for it. -1: nothing.
+  /// The symbol of a byte at the start of merging, and the token of a byte that
+  /// no other token covers. -1: none.
   std::array<int32_t, 256> byteSymbols_{}, byteTokens_{};
-  std::vector<int32_t> replacement_; ///< For a byte without a token.
+  std::vector<int32_t> replacement_; ///< Tokens for a byte that has none.
   int32_t vocabularySize_ = 0;
 };
 

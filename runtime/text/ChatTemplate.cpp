@@ -47,7 +47,7 @@ StatusOr<std::string> ChatTemplate::render(const ChatInput &input) const {
                   "the input of the chat template is not a JSON object of "
                   "variables");
   jinja::Scope *names = heap.make<jinja::Scope>(nullptr);
-  // Templates ask for these without asking whether they are defined.
+  // Templates use these variables without testing whether they are defined.
   names->set("tools", jinja::Value::none());
   for (const auto &[name, text] : input.strings)
     names->set(name, heap.string(jinja::validText(text)));

@@ -1,10 +1,9 @@
-//===- ChatTemplate.h - From messages to a prompt ---------------*- C++ -*-===//
+//===- ChatTemplate.h - Renders messages to a prompt ------------*- C++ -*-===//
 //
 // Jinja templates as Hugging Face renders them: trim_blocks and lstrip_blocks,
-// break and continue, generation, an immutable sandbox, tojson without HTML's
-// escapes, raise_exception and strftime_now. Parsing and rendering end within
-// limits whatever the template; values, lexer, parser and interpreter are in
-// jinja/.
+// break and continue, generation, an immutable sandbox, tojson without HTML
+// escapes, raise_exception and strftime_now. Limits bound parsing and rendering
+// of any template. Values, lexer, parser and interpreter are in jinja/.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,29 +20,30 @@
 
 namespace moert {
 
-/// What a template may refer to. All JSON is text, checked when rendering.
+/// Variables for a template. JSON is passed as text and checked when rendering.
 struct ChatInput {
   /// An object of variables: messages, tools, add_generation_prompt, and any
   /// other. A strftime_now of "YYYY-MM-DD HH:MM:SS" sets the clock; otherwise
   /// it is local time.
   std::string json = "{}";
-  /// Variables that are strings, where `json` has none of that name.
+  /// String variables, used if `json` has none of that name.
   std::vector<std::pair<std::string, std::string>> strings = {};
 };
 
 class ChatTemplate {
 public:
-  /// Fails with InvalidFile, line and column, for what is no template. Bytes
-  /// that are not UTF-8 are U+FFFD.
+  /// Fails with InvalidFile, line and column if `source` is not a valid
+  /// template. Bytes that are not UTF-8 become U+FFFD.
   static StatusOr<ChatTemplate> parse(std::string_view source);
 
   ChatTemplate(ChatTemplate &&) noexcept;
   ChatTemplate &operator=(ChatTemplate &&) noexcept;
   ~ChatTemplate();
 
-  /// The text. Fails with Usage and the template's own words where it raises an
-  /// exception; with Usage for input that is no JSON object; with InvalidFile,
-  /// line and column, where the template does what it cannot, or does not end.
+  /// Renders the template. Fails with Usage and the template's message if it
+  /// raises an exception; with Usage for a malformed strftime_now; with
+  /// InvalidFile for input that is not a JSON object; with InvalidFile, line
+  /// and column for a run-time error in the template or an exceeded limit.
   StatusOr<std::string> render(const ChatInput &input) const;
 
 private:

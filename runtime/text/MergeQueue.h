@@ -1,9 +1,9 @@
-//===- MergeQueue.h - Which pair to merge next ------------------*- C++ -*-===//
+//===- MergeQueue.h - Priority queues for pair merging ----------*- C++ -*-===//
 //
-// Priority queues of (rank, position) in that order. Words of ordinary length
-// use one binary heap. A long run of one character has millions of pairs of
-// few ranks: there a heap of the ranks in use, and for each rank its positions
-// in arrival order, which is nearly always ascending.
+// Priority queues ordered by (rank, position). Words of ordinary length use a
+// binary heap. A long run of one character has millions of pairs with few
+// ranks: for these there is a heap of the ranks in use and, for each rank, a
+// list of positions in order of arrival, which is nearly always ascending.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@
 
 namespace moert {
 
-/// A pair of neighbours that could merge: the rank of the merge and where the
-/// left one starts.
+/// A pair of neighbours that may be merged: the rank of the merge and the
+/// position of the left one.
 struct MergeCandidate {
   uint32_t rank, position;
 };
@@ -45,7 +45,7 @@ private:
   std::vector<uint64_t> heap_;
 };
 
-/// Amortised O(1) per candidate while positions of a rank arrive in ascending
+/// Amortised O(1) per candidate if the positions of a rank arrive in ascending
 /// order, O(log n) otherwise.
 class BucketQueue {
 public:
@@ -82,7 +82,7 @@ public:
     Bucket &bucket = buckets_[bucketOfRank_[rank]];
     uint32_t position = bucket.pop();
     if (bucket.empty()) {
-      // Give the memory back: a merge of a rank brings no new pairs of it.
+      // Free the memory: merging a rank creates no new pairs of this rank.
       bucket = Bucket();
       std::ranges::pop_heap(ranks_, std::greater{});
       ranks_.pop_back();
@@ -94,9 +94,10 @@ private:
   static constexpr uint32_t none = UINT32_MAX;
 
   struct Bucket {
-    std::vector<uint32_t> ascending; ///< From `next` on still to come.
+    std::vector<uint32_t> ascending; ///< Elements from `next` on are queued.
     size_t next = 0;
-    std::vector<uint32_t> late; ///< A min-heap of those out of order.
+    /// A min-heap of positions that arrived out of order.
+    std::vector<uint32_t> late;
 
     bool empty() const { return next == ascending.size() && late.empty(); }
     uint32_t pop() {

@@ -28,8 +28,8 @@ struct Entry {
 };
 
 std::span<const Entry> table() {
-  // Each entry's passes live in a constant of their own, because an array of
-  // structures cannot hold arrays of different lengths.
+  // The passes of each entry are a separate constant, because an array of
+  // structures cannot contain arrays of different lengths.
 #define MOE_PRETOKENIZER(name, alphabet, wholeWords, bos, ...)                 \
   Entry{name, Alphabet::alphabet, WholeWords::wholeWords, BosDefault::bos,     \
         [] {                                                                   \
@@ -42,7 +42,7 @@ std::span<const Entry> table() {
   return entries;
 }
 
-/// Spells \s and \S as the property that the published expressions mean.
+/// Replaces \s and \S by the property that the published expressions mean.
 std::string spellOutWhiteSpace(std::string_view expression) {
   std::string result;
   for (size_t i = 0; i < expression.size(); ++i) {
@@ -93,8 +93,8 @@ struct PreTokenizer::Pass {
 struct PreTokenizer::Scratch::State {
   pcre2_match_data *match = pcre2_match_data_create(1, nullptr);
   pcre2_match_context *context = pcre2_match_context_create(nullptr);
-  // Grows on the heap up to 16 MiB; the table's expressions use a fraction of
-  // the first page, whatever the text.
+  // The stack grows on the heap up to 16 MiB; the expressions in the table use
+  // only a part of its first page for any text.
   pcre2_jit_stack *stack = pcre2_jit_stack_create(32 << 10, 16 << 20, nullptr);
 
   State() { pcre2_jit_stack_assign(context, nullptr, stack); }
@@ -160,8 +160,8 @@ StatusOr<PreTokenizer> PreTokenizer::create(std::string_view name) {
       return Status(StatusCode::Internal,
                     fmt::format("pre-tokenizer '{}': {} at offset {} of '{}'",
                                 name, pcreMessage(error), place, pattern));
-    // Where the system forbids executable memory this fails, and matching
-    // falls back to PCRE2's interpreter, which is slower and just as right.
+    // If the system forbids executable memory, this fails, and matching falls
+    // back to PCRE2's interpreter, which is slower but gives the same results.
     pcre2_jit_compile(pass.code.get(), PCRE2_JIT_COMPLETE);
     result.passes_.push_back(std::move(pass));
   }
@@ -173,7 +173,7 @@ Status PreTokenizer::split(std::string_view text, Scratch &scratch,
   if (!scratch.state_->match || !scratch.state_->context)
     return {StatusCode::DoesNotFit, "no memory left to match text in"};
   // Every step of a match consumes or gives back a character, at most a few
-  // times per alternative; far beyond that an expression is running away.
+  // times per alternative. A match that takes far more steps is out of control.
   uint64_t limit = 1000 + 64 * static_cast<uint64_t>(text.size());
   pcre2_set_match_limit(
       scratch.state_->context,
@@ -184,14 +184,14 @@ Status PreTokenizer::split(std::string_view text, Scratch &scratch,
                     ends);
 }
 
-/// Depth-first, so that no list of intermediate pieces exists; the depth is
-/// the number of passes.
+/// Recurses depth-first, so that there is no list of intermediate pieces. The
+/// depth is the number of passes.
 Status PreTokenizer::splitPiece(size_t pass, std::string_view text,
                                 uint32_t begin, uint32_t end, Scratch &scratch,
                                 std::vector<uint32_t> &ends) const {
   std::string_view piece = text.substr(begin, end - begin);
-  // A single character cannot be cut; noticing this is what keeps a text of
-  // eight million line breaks from being matched once per pass and character.
+  // A single character cannot be split. Without this test, a text of eight
+  // million line breaks would be matched once per pass and character.
   bool isSingle = nextUtf8(piece.substr(0, 4)).length == piece.size();
   if (pass == passes_.size() || isSingle) {
     ends.push_back(end);

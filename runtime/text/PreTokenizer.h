@@ -1,7 +1,7 @@
-//===- PreTokenizer.h - Cutting text into words -----------------*- C++ -*-===//
+//===- PreTokenizer.h - Splits text into words ------------------*- C++ -*-===//
 //
-// Byte-level BPE never merges across words. What a word is, each family of
-// tokenizers says with regular expressions; PreTokenizers.def lists them.
+// Byte-level BPE never merges across words. Each family of tokenizers defines
+// words by regular expressions; PreTokenizers.def lists them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,31 +20,33 @@
 
 namespace moert {
 
-/// Which words that are a token as a whole are that token, whatever the merges
-/// say.
+/// Which words become a single token if a token of the same text exists,
+/// regardless of merges.
 enum class WholeWords : uint8_t { None, All, LineEnds };
 
-/// Whether text starts with the begin-of-text token: where the file does not
-/// say (Off, On), or whatever it says (Never).
+/// Whether text starts with the begin-of-text token: Off and On apply if the
+/// model file does not specify it, Never always.
 enum class BosDefault : uint8_t { Off, On, Never };
 
 class PreTokenizer {
 public:
-  /// `name` is a value of tokenizer.ggml.pre. One that PreTokenizers.def does
-  /// not list is Unsupported; the message has meantName().
+  /// `name` is a value of tokenizer.ggml.pre. Fails with Unsupported if
+  /// PreTokenizers.def does not list it; the error suggests meantName().
   static StatusOr<PreTokenizer> create(std::string_view name);
   static std::vector<std::string_view> supportedNames();
-  /// "known are default, falcon, ...", for one who may choose.
+  /// Returns a text such as "known are default, falcon, ...".
   static std::string knownNames();
-  /// The name of the table that `name` is a misspelling of, if it is one: at
-  /// most two letters differ. Another digit is another tokenizer's version.
+  /// Returns the name in the table of which `name` is a misspelling: at most
+  /// two letters differ. A different digit is not a misspelling but another
+  /// version.
   static std::optional<std::string_view> meantName(std::string_view name);
 
   PreTokenizer(PreTokenizer &&) noexcept;
   PreTokenizer &operator=(PreTokenizer &&) noexcept;
   ~PreTokenizer();
 
-  /// Whether `word`, if it is a token as a whole, is that token.
+  /// Returns whether `word` becomes one token if a token of the same text
+  /// exists.
   bool takesWhole(std::string_view word) const {
     return wholeWords_ == WholeWords::All ||
            (wholeWords_ == WholeWords::LineEnds && word.front() == '\n');
@@ -52,8 +54,8 @@ public:
   BosDefault bosDefault() const { return bos_; }
   Alphabet alphabet() const { return alphabet_; }
 
-  /// What matching needs to write to. Not shared between threads; reuse it
-  /// from call to call, for it owns the matcher's stack.
+  /// Buffers for matching, including the matcher's stack. Reuse them from call
+  /// to call; threads must not share them.
   class Scratch {
   public:
     Scratch();
@@ -68,9 +70,9 @@ public:
   };
 
   /// Appends the end offset in `text` of each word, in order; the words cover
-  /// `text`. `text` must be valid UTF-8 of less than 4 GiB. Time is linear in
-  /// its length and the call stack flat for every expression in the table; an
-  /// expression that runs away all the same ends in Internal.
+  /// `text`, which must be valid UTF-8 of less than 4 GiB. For every expression
+  /// in the table, time is linear in the length and stack use constant. An
+  /// expression that exceeds the match limit fails with Internal.
   Status split(std::string_view text, Scratch &scratch,
                std::vector<uint32_t> &ends) const;
 

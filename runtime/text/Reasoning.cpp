@@ -66,7 +66,8 @@ std::vector<ReasoningSplitter::Part> ReasoningSplitter::split(bool isEnd) {
       startsPart_ = true;
       continue;
     }
-    // What may be the start of a mark, and blanks before its end, wait.
+    // Hold back text that may begin a mark, and blanks that may precede its
+    // end.
     size_t keep = 0;
     for (const Mark &mark : marks)
       for (size_t size = std::min(mark.text.size() - 1, held_.size());

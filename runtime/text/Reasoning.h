@@ -1,4 +1,4 @@
-//===- Reasoning.h - What a model thinks and what it says -------*- C++ -*-===//
+//===- Reasoning.h - Separates reasoning from the answer --------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_TEXT_REASONING_H
 #define MOE_RUNTIME_TEXT_REASONING_H
@@ -9,10 +9,10 @@
 
 namespace moert {
 
-/// Tells a reply's reasoning from its answer as the text comes, by the marks of
-/// the families that reason: <think> and </think> (Qwen, DeepSeek, GLM,
-/// MiniMax, Kimi), the channels of gpt-oss, the thought channel of Gemma 4.
-/// The marks themselves are left out; so are line ends around reasoning.
+/// Separates a reply's reasoning from its answer while the text arrives, by the
+/// marks of the model families: <think> and </think> (Qwen, DeepSeek, GLM,
+/// MiniMax, Kimi), the channels of gpt-oss, and the thought channel of Gemma 4.
+/// Marks, and line ends around reasoning, are removed.
 class ReasoningSplitter {
 public:
   struct Part {
@@ -20,13 +20,13 @@ public:
     std::string text;
   };
 
-  /// `prompt`: what the reply follows; it may have begun the reasoning.
+  /// `prompt` is the text before the reply; it may have begun the reasoning.
   explicit ReasoningSplitter(std::string_view prompt);
 
-  /// The parts that `text` makes certain; a possible start of a mark is held
-  /// back.
+  /// Takes more text and returns the parts that are certain. Text that may be
+  /// the beginning of a mark is held back.
   std::vector<Part> push(std::string_view text);
-  /// The rest.
+  /// Returns the text that was held back.
   std::vector<Part> finish();
 
 private:
@@ -35,7 +35,7 @@ private:
 
   std::string held_;
   bool isReasoning_ = false;
-  bool startsPart_ = true; ///< Line ends are left out here.
+  bool startsPart_ = true; ///< True where line ends are to be removed.
 };
 
 } // namespace moert

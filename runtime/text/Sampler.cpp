@@ -13,8 +13,8 @@ namespace {
 constexpr float minusInfinity = -std::numeric_limits<float>::infinity();
 constexpr float largest = std::numeric_limits<float>::max();
 
-/// Best first; ids decide between equals, so that the order is total and the
-/// result the same whatever the library's selection algorithm.
+/// Orders the best candidates first. Ids decide between equals, so the order is
+/// total and does not depend on the library's selection algorithm.
 struct IsBetter {
   template <typename Candidate>
   bool operator()(const Candidate &a, const Candidate &b) const {
@@ -22,13 +22,13 @@ struct IsBetter {
   }
 };
 
-/// The id of the largest logit, the lowest of equals, if all are fit to be
-/// chosen from.
+/// Returns the id of the largest logit, the lowest among equals, if all logits
+/// are valid.
 StatusOr<int32_t> checkedBest(std::span<const float> logits) {
   float best = minusInfinity;
   size_t bestId = logits.size();
   for (size_t id = 0; id < logits.size(); ++id) {
-    // Also true of NaN, which compares with nothing.
+    // The comparison is also true for NaN.
     if (!(logits[id] <= best)) {
       if (!(logits[id] <= largest))
         return Status(StatusCode::Internal,
@@ -55,7 +55,7 @@ Status outOfRange(std::string_view name, float value, std::string_view range) {
 } // namespace
 
 StatusOr<Sampler> Sampler::create(const SamplerParams &params) {
-  // Written so that NaN fails every check.
+  // The comparisons are false for NaN.
   if (!(params.repetitionPenalty > 0) ||
       !std::isfinite(params.repetitionPenalty))
     return outOfRange("repetition penalty", params.repetitionPenalty,
@@ -90,7 +90,7 @@ void Sampler::accept(int32_t id) {
 
 void Sampler::penalise(std::span<const float> logits) {
   penalised_.assign(logits.begin(), logits.end());
-  // Once per distinct token, however often it occurred.
+  // Applied once per distinct token, however often it occurred.
   std::vector<int32_t> distinct = recent_;
   std::ranges::sort(distinct);
   distinct.erase(std::ranges::unique(distinct).begin(), distinct.end());
@@ -120,9 +120,9 @@ void Sampler::sortFirst(size_t count) {
 
 void Sampler::keepTopK(std::span<const float> logits) {
   size_t count = params_.topK == 0 ? logits.size() : params_.topK;
-  // Twice the room, so that a selection in linear time happens at most once
+  // With room for twice as many, a linear-time selection happens at most once
   // per `count` candidates. A logit that does not exceed the threshold loses
-  // against `count` better ones, or equal ones of lower id.
+  // against `count` candidates that are better, or equal with a lower id.
   float threshold = minusInfinity;
   candidates_.clear();
   sorted_ = 0;
@@ -152,8 +152,8 @@ void Sampler::keepTopP(float best) {
     total += std::exp(candidate.logit - best);
 
   // All n candidates of weight below (1 - p) * total / n together weigh less
-  // than what may be left out, so none of them is needed. (Half of that, as a
-  // margin for rounding.)
+  // than may be left out, so none of them is needed. (Half of that, as a margin
+  // for rounding.)
   double negligible = 0.5 * (1 - double(params_.topP)) * total /
                       static_cast<double>(candidates_.size());
   double least = best + std::log(negligible);
@@ -198,7 +198,7 @@ int32_t Sampler::draw(float best) {
   for (const Candidate &candidate : candidates_) {
     if (candidate.logit == 0)
       continue;
-    chosen = candidate.id; // Also where rounding leaves target at the end.
+    chosen = candidate.id; // Also if rounding leaves `target` at the end.
     target -= candidate.logit;
     if (target < 0)
       break;

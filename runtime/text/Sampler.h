@@ -1,4 +1,4 @@
-//===- Sampler.h - Choosing the next token ----------------------*- C++ -*-===//
+//===- Sampler.h - Samples the next token -----------------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_TEXT_SAMPLER_H
 #define MOE_RUNTIME_TEXT_SAMPLER_H
@@ -31,8 +31,8 @@ private:
   uint64_t state_;
 };
 
-/// How to choose. The steps apply in the order of the fields, each to what the
-/// steps before it left.
+/// Sampling parameters. The steps apply in the order of the fields, each to the
+/// tokens that the previous steps kept.
 struct SamplerParams {
   /// Logits of tokens among the last `repetitionWindow` are divided by this
   /// if positive and multiplied if negative (Keskar et al., "CTRL", 2019).
@@ -45,11 +45,12 @@ struct SamplerParams {
   /// 1 keeps all. Probabilities are those at temperature 1 among what top-k
   /// left.
   float topP = 0.95f;
-  /// Drop what is less likely than this fraction of the most likely; in
-  /// [0, 1], 0 keeps all.
+  /// Drop tokens less likely than this fraction of the most likely one; in [0,
+  /// 1], 0 keeps all.
   float minP = 0.05f;
   /// Divides the logits before the draw. 0 is greedy: the most likely token
-  /// after the repetition penalty, the lowest id of equals; nothing is drawn.
+  /// after the repetition penalty, the lowest id among equals, without a random
+  /// number.
   float temperature = 0.8f;
   uint64_t seed = 0;
 };
@@ -59,13 +60,13 @@ public:
   /// Fails with Usage, naming the parameter, its value and its range.
   static StatusOr<Sampler> create(const SamplerParams &params);
 
-  /// Chooses by `logits`, one per token of the vocabulary. Minus infinity
-  /// excludes a token; NaN, plus infinity or nothing left to choose from is an
-  /// Internal error that names the token: the model's output is damaged. Does
-  /// not remember the choice: call accept().
+  /// Samples from `logits`, one per token of the vocabulary. Minus infinity
+  /// excludes a token. NaN, plus infinity or an empty choice is an Internal
+  /// error that names the token: the model's output is damaged. Does not record
+  /// the choice: call accept().
   StatusOr<int32_t> sample(std::span<const float> logits);
 
-  /// Remembers a token of the text, prompt or generated, for the repetition
+  /// Records a token of the text, prompt or generated, for the repetition
   /// penalty.
   void accept(int32_t id);
 
@@ -83,17 +84,16 @@ private:
   void keepTopP(float best);
   void keepMinP(float best);
   int32_t draw(float best);
-  /// Makes the first `count` candidates the best ones, in order, if they are
-  /// not so already.
+  /// Sorts so that the first `count` candidates are the best ones, in order.
   void sortFirst(size_t count);
 
   SamplerParams params_;
   SplitMix64 random_;
-  std::vector<int32_t> recent_; ///< A ring of the last tokens.
+  std::vector<int32_t> recent_; ///< A ring buffer of the last tokens.
   size_t nextRecent_ = 0;
   std::vector<float> penalised_;
   std::vector<Candidate> candidates_;
-  size_t sorted_ = 0; ///< How many candidates in front are in final order.
+  size_t sorted_ = 0; ///< Number of leading candidates in final order.
 };
 
 } // namespace moert

@@ -9,7 +9,7 @@
 namespace moert {
 
 namespace {
-/// Twice what the largest vocabulary would have if all its tokens were such.
+/// Twice the size of the largest vocabulary if all its tokens were special.
 constexpr size_t mostBytes = size_t(4) << 20;
 } // namespace
 
@@ -65,7 +65,7 @@ StatusOr<SpecialTokens> SpecialTokens::create(std::span<const Entry> entries) {
         {static_cast<uint32_t>(entry.text.size()), entry.id});
   }
 
-  // What is shorter comes first.
+  // Shorter states are processed first.
   std::vector<uint32_t> order(origins.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {},

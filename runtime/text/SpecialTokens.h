@@ -1,4 +1,4 @@
-//===- SpecialTokens.h - Tokens matched before words ------------*- C++ -*-===//
+//===- SpecialTokens.h - Finds special tokens in text -----------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_TEXT_SPECIALTOKENS_H
 #define MOE_RUNTIME_TEXT_SPECIALTOKENS_H
@@ -14,18 +14,19 @@
 
 namespace moert {
 
-/// Finds control and user-defined tokens in text, in time that grows with the
-/// text alone, however long and alike the tokens are: an Aho-Corasick automaton
-/// that reads from the end, so that where it stands is what begins there.
+/// Finds control and user-defined tokens in text. The time depends only on the
+/// length of the text, not on the number, length or similarity of the tokens:
+/// an Aho-Corasick automaton reads the text from its end, so that its state at
+/// a position tells which tokens begin there.
 class SpecialTokens {
 public:
   struct Entry {
     std::string_view text;
     int32_t id;
-    bool isControl; ///< Found only where the caller asks for such.
+    bool isControl; ///< Found only on request (`withControl`).
   };
-  /// The first of several entries with one text counts; an empty text is
-  /// ignored. Fails where the texts are too long in all to be looked for.
+  /// Of several entries with equal text, the first one is used; an empty text
+  /// is ignored. Fails if the total length of the texts is too large.
   static StatusOr<SpecialTokens> create(std::span<const Entry> entries);
 
   struct Match {
@@ -33,7 +34,7 @@ public:
     uint32_t length;
     int32_t id;
   };
-  /// Of each place in `text` at which tokens begin the longest of these, in the
+  /// Returns the longest token at each position where tokens begin, in the
   /// order of the text; they may overlap.
   std::vector<Match> find(std::string_view text, bool withControl) const;
 
@@ -42,18 +43,19 @@ private:
     uint32_t length;
     int32_t id;
   };
-  /// What has been read, as far as it ends some token.
+  /// A state: the bytes read so far that form the end of some token.
   struct Node {
-    uint32_t shorter = 0; ///< The longest beginning of it that is a node too.
-    int32_t token = none; ///< The longest that begins where it does.
-    int32_t plain = none; ///< Likewise of those that are not control tokens.
+    uint32_t shorter = 0; ///< Longest proper prefix that is also a state.
+    int32_t token = none; ///< Longest token that begins at this position.
+    int32_t plain = none; ///< The same, without control tokens.
   };
   static constexpr int32_t none = -1;
 
   static uint64_t edge(uint32_t node, char byte) {
     return static_cast<uint64_t>(node) << 8 | static_cast<uint8_t>(byte);
   }
-  /// Where `byte` before what has been read leads.
+  /// Returns the state after reading `byte`, which precedes the bytes read so
+  /// far.
   uint32_t next(uint32_t node, char byte) const;
 
   std::unordered_map<uint64_t, uint32_t> children_; ///< By edge().

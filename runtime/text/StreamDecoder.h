@@ -1,5 +1,4 @@
-//===- StreamDecoder.h - Tokens to displayable text, as they come -*- C++
-//-*-===//
+//===- StreamDecoder.h - Decodes tokens incrementally -----------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_TEXT_STREAMDECODER_H
 #define MOE_RUNTIME_TEXT_STREAMDECODER_H
@@ -13,20 +12,20 @@
 
 namespace moert {
 
-/// Watches a stream of bytes for any of several strings. All of them are
-/// followed at once by the Knuth-Morris-Pratt method, so the result does not
-/// depend on how the stream is cut into pieces.
+/// Searches a stream of bytes for any of several strings. All are matched at
+/// once by the Knuth-Morris-Pratt method, so the result does not depend on how
+/// the stream is cut into pieces.
 class StopMatcher {
 public:
   /// Fails with Usage for an empty string.
   static StatusOr<StopMatcher> create(const std::vector<std::string> &stops);
 
-  /// Takes bytes and returns those that no stop string can contain any more;
-  /// the last ones are held back while they may be the start of a stop string.
-  /// At the first stop string to be complete (of several that end together the
-  /// longest) the stream ends: the stop string and all after it are dropped.
+  /// Takes bytes and returns those that cannot be part of a stop string any
+  /// more. The last bytes are held back while they may begin one. The stream
+  /// ends at the first complete stop string, the longest if several end
+  /// together; the stop string and all bytes after it are dropped.
   std::string push(std::string_view bytes);
-  /// The end of the stream: returns what was held back.
+  /// Ends the stream: returns the bytes that were held back.
   std::string finish();
 
   /// The index of the stop string that ended the stream, or -1.
@@ -45,24 +44,24 @@ private:
   };
 
   std::vector<Pattern> patterns_;
-  std::string held_; ///< As long as the longest prefix of a pattern matched.
+  std::string held_; ///< As long as the longest matched prefix of a pattern.
   int stoppedBy_ = -1;
 };
 
-/// Makes valid UTF-8 of a stream of bytes. A sequence that is not complete yet
-/// is held back; each maximal subpart of an ill-formed one becomes one U+FFFD.
+/// Converts a stream of bytes to valid UTF-8. An incomplete sequence is held
+/// back; each maximal subpart of an invalid one becomes one U+FFFD.
 class Utf8Stream {
 public:
   std::string push(std::string_view bytes);
   std::string finish();
 
 private:
-  std::string held_; ///< The at most 3 bytes of an incomplete sequence.
+  std::string held_; ///< An incomplete sequence: at most 3 bytes.
 };
 
-/// Turns generated tokens into text to show: never a part of a character, and
-/// nothing of a stop string. The text of all push() calls and finish(),
-/// joined, does not depend on where the tokens' boundaries are.
+/// Converts generated tokens to text for display: only whole characters, and no
+/// part of a stop string. The concatenated results of push() and finish() do
+/// not depend on the boundaries of tokens.
 class StreamDecoder {
 public:
   /// `tokenizer` must outlive the decoder. Fails with Usage for an empty stop
@@ -71,14 +70,13 @@ public:
   create(const Tokenizer &tokenizer, const std::vector<std::string> &stops = {},
          bool showControl = false);
 
-  /// The text that `id` makes certain. Control tokens have none, unless
-  /// `showControl` asked for their names. After a stop
-  /// string nothing more comes.
+  /// Returns the text that is certain after token `id`. Control tokens give no
+  /// text, unless `showControl` is set. After a stop string, the text is empty.
   std::string push(int32_t id);
-  /// The rest, once no more tokens come; an incomplete character is U+FFFD.
+  /// Returns the rest of the text; an incomplete character becomes U+FFFD.
   std::string finish();
 
-  /// Whether a stop string was seen: generation should end.
+  /// Returns whether a stop string was found, so that generation should end.
   bool stopped() const { return stops_.stoppedBy() >= 0; }
   /// The index of that stop string, or -1.
   int stoppedBy() const { return stops_.stoppedBy(); }

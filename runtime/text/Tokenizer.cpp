@@ -17,11 +17,11 @@
 namespace moert {
 namespace {
 
-/// Offsets into text are 32 bits wide, and a token is at least one byte.
+/// Offsets in text have 32 bits, and a token has at least one byte.
 constexpr size_t maxTextBytes = INT32_MAX;
 
-/// Names under which chat models know their end-of-turn tokens; a file often
-/// declares only one of several as eos.
+/// Names of end-of-turn tokens in chat models. A file often declares only one
+/// of several as eos.
 constexpr std::string_view endOfTurnNames[] = {
     "<｜end▁of▁sentence｜>", // DeepSeek
     "<|EOT|>",               // DeepSeek-Coder
@@ -41,8 +41,8 @@ constexpr std::string_view endOfTurnNames[] = {
     "<|tool_response>",      // Gemma 4, before a tool's answer
 };
 
-/// Names that end a turn only in a vocabulary that has both: elsewhere they are
-/// what begins one.
+/// Names that end a turn only in a vocabulary that has both; in others they
+/// begin a turn.
 constexpr std::string_view glmTurnNames[] = {"<|user|>", "<|observation|>"};
 
 /// Ends a message, but not the turn, in a vocabulary that has "<|return|>".
@@ -85,7 +85,7 @@ Status checkSizes(const TokenizerSpec &spec) {
   return Status::ok();
 }
 
-/// The tokens that end generation, sorted.
+/// Returns the tokens that end generation, sorted.
 std::vector<int32_t> endsOfGeneration(const TokenizerSpec &spec) {
   std::unordered_map<std::string_view, int32_t> named;
   for (size_t i = 0; i < spec.types.size(); ++i) {
@@ -107,7 +107,7 @@ std::vector<int32_t> endsOfGeneration(const TokenizerSpec &spec) {
   for (std::optional<int32_t> id : {spec.eos, spec.eot})
     if (id)
       ends.push_back(*id);
-  // Some files of gpt-oss call it eot.
+  // Some gpt-oss files declare it as eot.
   auto messageEnd = named.find(gptOssMessageEnd);
   if (messageEnd != named.end() && named.contains("<|return|>"))
     std::erase(ends, messageEnd->second);
@@ -119,25 +119,26 @@ std::vector<int32_t> endsOfGeneration(const TokenizerSpec &spec) {
 
 struct Tokenizer::Impl {
   BpeModel model;
-  std::optional<PreTokenizer> preTokenizer; ///< None: a text is one word.
+  /// None: the whole text is one word.
+  std::optional<PreTokenizer> preTokenizer;
   SpecialTokens specials;
   std::vector<bool> isControl;          ///< By id.
   std::vector<int32_t> endOfGeneration; ///< Sorted.
   std::optional<int32_t> bos, eos;
   bool addBos, addEos;
-  bool marksSpaces; ///< Whether U+2581 in text is a space.
+  bool marksSpaces; ///< Whether U+2581 represents a space.
   bool addSpacePrefix;
 
-  /// A part of a text: a special token, or what is between two.
+  /// Part of a text: a special token, or text between two of them.
   struct Part {
     std::string_view text;
-    int32_t id = -1; ///< Of the special token; else -1.
+    int32_t id = -1; ///< -1: not a special token.
   };
   std::vector<Part> partsOf(std::string_view text,
                             const EncodeOptions &options) const;
   std::string readable(std::string_view text, std::string_view breaker) const;
 
-  /// What encoding one text writes to.
+  /// Buffers and results of encoding a text.
   struct Run {
     PreTokenizer::Scratch matching;
     BpeModel::Scratch merging;
@@ -218,7 +219,8 @@ Tokenizer::Impl::partsOf(std::string_view text,
   return parts;
 }
 
-/// Text between special tokens as the model spells it, without breakers.
+/// Returns text between special tokens in the model's spelling, without
+/// breakers.
 std::string Tokenizer::Impl::readable(std::string_view text,
                                       std::string_view breaker) const {
   std::string result(text);
@@ -238,7 +240,7 @@ std::string Tokenizer::Impl::readable(std::string_view text,
   return result;
 }
 
-/// The ends of the words of valid UTF-8 without special tokens.
+/// Finds the ends of words in valid UTF-8 without special tokens.
 Status Tokenizer::Impl::splitUtf8(std::string_view text, Run &run) const {
   run.wordEnds.clear();
   if (preTokenizer)
@@ -264,7 +266,8 @@ Status Tokenizer::Impl::encodeUtf8(std::string_view text, Run &run) const {
   return Status::ok();
 }
 
-/// Calls `onText` for each valid part of `text` and `onBytes` for each invalid.
+/// Calls `onText` for each valid part of `text` and `onBytes` for each invalid
+/// one.
 static Status walkUtf8(std::string_view text,
                        const std::function<Status(std::string_view)> &onText,
                        const std::function<Status(std::string_view)> &onBytes) {
@@ -316,12 +319,12 @@ Tokenizer::encode(std::string_view text, const EncodeOptions &options) const {
   Impl::Run run;
   if (addBos)
     run.ids.push_back(*impl_->bos);
-  // SentencePiece puts the space in front of each text it is given, and its
-  // users give it what is between control tokens.
+  // SentencePiece puts a space in front of each text that it is given, and
+  // programs give it the texts between control tokens.
   bool startsText = options.startsText;
   for (const Impl::Part &part : impl_->partsOf(text, options)) {
     if (part.id >= 0) {
-      // Where names are no structure, a user-defined one is text as well.
+      // If control tokens are not parsed, a user-defined token counts as text.
       if (startsText && impl_->addSpacePrefix && !options.parseSpecial)
         MOE_RETURN_IF_ERROR(impl_->encodePlain(" ", run));
       run.ids.push_back(part.id);
@@ -379,8 +382,8 @@ Tokenizer::pieces(std::string_view text, const EncodeOptions &options) const {
 std::string Tokenizer::breakNames(std::string_view text,
                                   std::string_view breaker) const {
   std::string result;
-  // A breaker of the text's own would vanish; and what it hides is looked at.
-  // Taking one out may join the halves of another.
+  // A breaker that occurs in the text would disappear and could reveal a name,
+  // so it is removed first. Removing one may join the halves of another.
   std::string plain;
   for (char byte : text) {
     plain += byte;

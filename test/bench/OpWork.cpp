@@ -1,4 +1,4 @@
-//===- OpWork.cpp - Arguments that several drivers have -------------------===//
+//===- OpWork.cpp - Arguments used by several kernels ---------------------===//
 
 #include "test/bench/OpWork.h"
 

@@ -1,7 +1,7 @@
-//===- OpWork.h - What bench_ops runs ---------------------------*- C++ -*-===//
+//===- OpWork.h - The work of each benchmark in bench_ops -------*- C++ -*-===//
 //
-// DeepSeek-V2-Lite's shapes, and arguments of drivers made for them; drivers
-// that it has no use for have shapes of models that do.
+// Arguments for kernels in DeepSeek-V2-Lite's shapes, or in those of another
+// model for kernels that it does not use.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ namespace moek::bench {
 inline constexpr int32_t kHidden = 2048, kHeads = 16, kNope = 128, kRope = 64;
 inline constexpr int32_t kLatent = 512, kValue = 128;
 inline constexpr int32_t kExperts = 64, kTopK = 6, kExpertSize = 1408;
-/// Two shared experts side by side, and the head.
+/// Sizes of two shared experts side by side, and of the head.
 inline constexpr int32_t kSharedSize = 2816, kVocab = 102400;
 
 /// Zeroed, 64-byte aligned memory that lives as long as the benchmark.
@@ -49,7 +49,7 @@ public:
   WeightView weights(Format format, int64_t outer, int64_t rows, int64_t cols) {
     int64_t stride = int64_t(rowBytes(format, uint64_t(cols)));
     auto *data = make<uint8_t>(outer * rows * stride);
-    // 0x2b in every byte: scales of about 0.05 and mixed codes.
+    // Every byte is 0x2b: scales of about 0.05 and mixed quantised values.
     std::memset(data, 0x2b, size_t(outer * rows * stride));
     return {data, outer, rows, cols, rows * stride, stride, format};
   }
@@ -58,26 +58,26 @@ private:
   std::vector<std::unique_ptr<std::byte[]>> blocks;
 };
 
-/// The gemm that goes with a driver of `isa`, on the layout that plans take.
+/// Returns the GEMM that plans use with a kernel of `isa`.
 const GemmInfo &gemmFor(Format format, Isa isa);
 
-/// `rows` zero rows of `gemm`'s activation encoding.
+/// Returns `rows` zero rows in the activation encoding of `gemm`.
 const uint8_t *activations(Arena &arena, const GemmInfo &gemm, int64_t rows,
                            int64_t cols, int64_t &stride);
 
-/// A cache with all rows of a step's sequence, with random codes where the type
-/// has blocks.
+/// Returns a cache for all tokens of a step's sequence, with random quantised
+/// values if the type has blocks.
 KvView cache(Arena &arena, Step step, KvType type,
              int64_t width = kLatent + kRope);
 
-/// Slots of uniformly routed tokens.
+/// Expert slots of uniformly routed tokens.
 struct Slots {
   int32_t *offsets, *slots;
-  double touched = 0; ///< Experts that have any.
+  double touched = 0; ///< Number of experts with tokens.
 };
 Slots routed(Arena &arena, Step step);
 
-/// What one benchmark runs and how much it does.
+/// Arguments of a benchmark and its amount of work.
 struct Work {
   std::shared_ptr<const void> args;
   size_t scratchBytes = 0;
@@ -90,7 +90,7 @@ template <class Args> std::shared_ptr<const void> keep(const Args &args) {
   return std::make_shared<Args>(args);
 }
 
-/// Drivers around attention and experts.
+/// Kernels around attention and experts.
 Work embed(Arena &, Isa, Step);
 Work scale(Arena &, Isa, Step);
 Work ropeTable(Arena &, Isa, Step);
@@ -108,7 +108,7 @@ Work splitChoices(Arena &, Isa, Step);
 Work expertsActivationMul(Arena &, Isa, Step);
 Work copy(Arena &, Isa, Step);
 
-/// Drivers with states.
+/// Kernels with states.
 Work regroup(Arena &, Isa, Step);
 Work shortConv(Arena &, Isa, Step);
 Work deltaGates(Arena &, Isa, Step);
@@ -116,7 +116,7 @@ Work deltaRule(Arena &, Isa, Step);
 Work compressBy4(Arena &, Isa, Step);
 Work compressBy128(Arena &, Isa, Step);
 
-/// Drivers of chosen rows and of entries.
+/// Kernels for chosen rows and compressed entries.
 Work layerNorm(Arena &, Isa, Step);
 Work rowStore(Arena &, Isa, Step);
 Work entryStore(Arena &, Isa, Step);
@@ -128,7 +128,8 @@ Work latentOfChosenQ8(Arena &, Isa, Step);
 Work windowAndChosen(Arena &, Isa, Step);
 Work windowAndEntries(Arena &, Isa, Step);
 
-/// Drivers of several residual streams, and of what their model's experts are.
+/// Kernels for several residual streams and for the experts of models with
+/// them.
 Work hyperWeights(Arena &, Isa, Step);
 Work hyperCollapse(Arena &, Isa, Step);
 Work hyperSpread(Arena &, Isa, Step);

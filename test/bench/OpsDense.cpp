@@ -1,7 +1,7 @@
-//===- OpsDense.cpp - Drivers around attention and experts ----------------===//
+//===- OpsDense.cpp - Benchmarks of kernels around attention and experts --===//
 //
-// `ops` counts additions, multiplications, comparisons, and an exponential or
-// a sine as one.
+// `ops` counts additions, multiplications and comparisons, and an exponential
+// or a sine as one operation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ Work embed(Arena &arena, Isa, Step step) {
   return {keep(a), 0, 2 * values, double(step.tokens * a.table.rowStride)};
 }
 
-/// Of logits, which a model may cap.
+/// Scales logits, which some models cap.
 Work scale(Arena &arena, Isa, Step step) {
   ScaleArgs a{};
   a.cols = kVocab, a.factor = 1, a.softcap = 30;
@@ -54,7 +54,7 @@ Work rmsNorm(Arena &arena, Isa, Step step) {
   return {keep(a), 0, 4 * values, 8 * values};
 }
 
-/// The head: hidden rows to logits.
+/// The head: maps hidden rows to logits.
 Work linear(Arena &arena, Isa isa, Step step) {
   LinearArgs a{};
   const GemmInfo &gemm = gemmFor(Format::Q6_K, isa);
@@ -107,7 +107,7 @@ Work rope(Arena &arena, Isa, Step step) {
   a.offset = kNope, a.dim = kRope;
   a.stride = kHeads * a.headStride;
   a.x = arena.floats(step.tokens * a.stride);
-  // Rotations by an angle of 0, so that repeating them changes nothing.
+  // Rotations are by an angle of 0, so that repeating them changes nothing.
   auto *table = arena.make<float>(step.tokens * kRope);
   for (int64_t i = 0; i < step.tokens * kRope; ++i)
     table[i] = i % kRope < kRope / 2 ? 1.0f : 0.0f;
@@ -154,7 +154,7 @@ Work expertGroup(Arena &arena, Isa, Step step) {
   a.offsets = arena.make<int32_t>(kExperts + 1);
   a.slots = arena.make<int32_t>(slots);
   a.experts = kExperts, a.topK = kTopK;
-  // Counted, placed.
+  // Each slot is counted and placed.
   return {keep(a), 0, 2.0 * double(slots) + kExperts, 8.0 * double(slots)};
 }
 
@@ -169,7 +169,8 @@ Work expertsCombine(Arena &arena, Isa, Step step) {
   return {keep(a), 0, 2 * values, 4 * values + 4.0 * step.tokens * kHidden};
 }
 
-/// Where a plan keeps some experts elsewhere: a token's two least ones.
+/// For plans that have some experts elsewhere: splits off a token's two
+/// lightest.
 Work splitChoices(Arena &arena, Isa, Step step) {
   SplitChoicesArgs a{};
   a.topK = kTopK, a.last = 2;
@@ -182,11 +183,11 @@ Work splitChoices(Arena &arena, Isa, Step step) {
   a.firstWeights = arena.make<float>(slots);
   a.lastIds = arena.make<int32_t>(slots);
   a.lastWeights = arena.make<float>(slots);
-  // Each weight compared with each; read and written with its id.
+  // Each weight is compared with each; weights and ids are read and written.
   return {keep(a), 0, kTopK * double(slots), 16.0 * double(slots)};
 }
 
-/// With scales of matrices, as NVFP4 files have them.
+/// Uses scale factors of matrices, as in NVFP4 files.
 Work expertsActivationMul(Arena &arena, Isa, Step step) {
   ExpertsActivationMulArgs a{};
   int64_t count = int64_t(step.tokens) * kTopK * kExpertSize;
@@ -196,11 +197,11 @@ Work expertsActivationMul(Arena &arena, Isa, Step step) {
   Slots s = routed(arena, step);
   a.offsets = s.offsets, a.slots = s.slots;
   a.cols = kExpertSize, a.experts = kExperts, a.topK = kTopK;
-  // As ActivationMul, and two products.
+  // Operations of ActivationMul, and two products.
   return {keep(a), 0, 6.0 * double(count), 12.0 * double(count)};
 }
 
-/// Hidden rows, as they go from device to device.
+/// Copies hidden rows, which go from device to device.
 Work copy(Arena &arena, Isa, Step step) {
   CopyArgs a{};
   a.tokenBytes = kHidden * 4;

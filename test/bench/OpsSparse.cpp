@@ -1,9 +1,10 @@
-//===- OpsSparse.cpp - Drivers of attention to chosen rows ----------------===//
+//===- OpsSparse.cpp - Benchmarks of sparse attention kernels -------------===//
 //
-// DeepSeek-V3.2's indexer, which chooses rows, and attention to them, and
-// DeepSeek-V4-Flash's, whose entries stand for 4 or 128 positions. `ops` as in
-// OpsDense.cpp; bytes are rows of caches that a step needs, each once, and of
-// drivers without, what they read and write.
+// DeepSeek-V3.2's indexer, which chooses rows, and attention to these rows; and
+// DeepSeek-V4-Flash's attention, whose cache entries stand for 4 or 128
+// positions. `ops` is defined as in OpsDense.cpp. Bytes are the cache rows that
+// a step needs, each counted once; for kernels without a cache, all that they
+// read and write.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,14 +17,14 @@ namespace moek::bench {
 
 namespace {
 
-/// The indexer's, of both models.
+/// Shape of the indexer in both models.
 constexpr int32_t kIndexHeads = 64, kIndexKey = 128;
 constexpr int32_t kIndexTopK = 2048;
 constexpr int32_t kV32Heads = 128;
-/// One head of keys that are values too.
+/// A single KV head whose keys are also the values.
 constexpr int32_t kV4Heads = 64, kV4Key = 512, kV4TopK = 512, kV4Window = 128;
 
-/// Entries that the step's token `t` sees.
+/// Returns the number of entries that token `t` of the step sees.
 int64_t entriesOf(Step step, int32_t t, int32_t ratio) {
   return (step.position + t + 1) / ratio;
 }
@@ -43,13 +44,14 @@ Work indexScores(Arena &arena, Step step, int32_t ratio) {
   double pairs = 0;
   for (int32_t t = 0; t < step.tokens; ++t)
     pairs += double(entriesOf(step, t, ratio));
-  // A head's product, and what is above zero of it, weighted.
+  // Per head: a dot product, then ReLU, weight and sum.
   return {keep(a), size_t(indexScoresScratchBytes(kIndexHeads, kIndexKey)),
           pairs * kIndexHeads * (2 * kIndexKey + 3),
           double(a.outStride * a.kv.rowStride)};
 }
 
-/// What a token chooses anywhere among what it sees, as IndexSelect leaves it.
+/// Returns random choices for each token among the entries that it sees, in the
+/// format of IndexSelect.
 const int32_t *choices(Arena &arena, Step step, int32_t ratio, int32_t topK) {
   auto *chosen = arena.make<int32_t>(int64_t(step.tokens) * topK);
   std::fill_n(chosen, int64_t(step.tokens) * topK, -1);
@@ -64,14 +66,16 @@ const int32_t *choices(Arena &arena, Step step, int32_t ratio, int32_t topK) {
   return chosen;
 }
 
-/// Heads, widths, window, ratio and topK (0: all entries) given, the rest.
+/// Fills in the rest of `a`: heads, widths, window, ratio and topK (0: all
+/// entries) are given.
 Work sparseAttention(Arena &arena, Step step, KvType type,
                      SparseAttentionArgs a) {
   a.scale = 0.05f;
   a.qStride = a.heads * a.key, a.outStride = a.heads * a.value;
   a.q = arena.floats(step.tokens * a.qStride);
   a.out = arena.make<float>(step.tokens * a.outStride);
-  std::set<int32_t> rows, entries; // That any token sees.
+  // Rows and entries that at least one token sees.
+  std::set<int32_t> rows, entries;
   double pairs = 0;
   a.entries = cache(arena, step, type, a.key);
   if (a.topK > 0)
@@ -113,19 +117,20 @@ Work windowAnd(Arena &arena, Step step, int32_t ratio, int32_t topK) {
 
 } // namespace
 
-/// Of the indexer's keys.
+/// Normalises the indexer's keys.
 Work layerNorm(Arena &arena, Isa, Step step) {
   LayerNormArgs a{};
   a.cols = a.xStride = a.outStride = kIndexKey, a.eps = 1e-6f;
   a.x = arena.floats(step.tokens * kIndexKey);
   a.weight = arena.floats(kIndexKey), a.bias = arena.floats(kIndexKey);
   a.out = arena.make<float>(step.tokens * kIndexKey);
-  // A sum; difference, square and sum; two products and a sum.
+  // Mean: a sum; variance: difference, square, sum; then two products and a
+  // sum.
   double values = double(step.tokens) * kIndexKey;
   return {keep(a), 0, 7 * values, 8 * values + 8.0 * kIndexKey};
 }
 
-/// The indexer's keys.
+/// Stores the indexer's keys.
 Work rowStore(Arena &arena, Isa, Step step) {
   RowStoreArgs a{};
   a.xStride = kIndexKey;
@@ -136,7 +141,8 @@ Work rowStore(Arena &arena, Isa, Step step) {
   return {keep(a), 0, 3 * values, 5 * values};
 }
 
-/// Of the entries that a step completes; its steps complete one at least.
+/// Stores the entries that a step completes; each step here completes at least
+/// one.
 Work entryStore(Arena &arena, Isa, Step step) {
   EntryStoreArgs a{};
   a.cols = a.xStride = kV4Key, a.dim = kRope, a.ratio = 4, a.eps = 1e-6f;
@@ -148,8 +154,8 @@ Work entryStore(Arena &arena, Isa, Step step) {
   a.invFreq = frequencies;
   a.kv = cache(arena, step, KvType::Q8_0, kV4Key);
   double entries = double(entriesOf(step, a.ratio) - step.position / a.ratio);
-  // As RmsNorm and RowStore; an angle, its cosine and sine, four products and
-  // two sums per pair that is turned.
+  // Operations of RmsNorm and RowStore; per rotated pair an angle, its cosine
+  // and sine, four products and two sums.
   return {keep(a), 0, entries * (7.0 * kV4Key + 4.5 * kRope),
           entries * 5 * kV4Key};
 }
@@ -172,7 +178,7 @@ Work indexSelect(Arena &arena, Isa, Step step) {
   for (int32_t t = 0; t < step.tokens; ++t)
     if (entriesOf(step, t, 1) > kIndexTopK)
       scores += double(entriesOf(step, t, 1));
-  // Each is counted by three digits, then compared.
+  // Each score is counted by three digits, then compared.
   return {keep(a), size_t(indexSelectScratchBytes()), 4 * scores,
           4 * scores + 4.0 * step.tokens * kIndexTopK};
 }

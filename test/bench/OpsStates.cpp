@@ -1,8 +1,8 @@
-//===- OpsStates.cpp - Drivers of layers with states ----------------------===//
+//===- OpsStates.cpp - Benchmarks of kernels with states ------------------===//
 //
 // Gated delta nets of Qwen3-Next-80B-A3B and compressors of DeepSeek-V4-Flash.
-// `ops` as in OpsDense.cpp; bytes are all that is read and written, states too.
-// A state is read behind position 0 only.
+// `ops` is defined as in OpsDense.cpp; bytes are all bytes read and written,
+// including states. At position 0 a state is not read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,15 +15,16 @@ namespace moek::bench {
 namespace {
 
 constexpr int32_t kKeyHeads = 16, kValueHeads = 32, kHeadSize = 128, kTaps = 4;
-/// Queries, keys and values.
+/// Columns of queries, keys and values together.
 constexpr int64_t kMixed = (2 * kKeyHeads + kValueHeads) * kHeadSize;
 
-/// One sequence's.
+/// Returns the state of one sequence.
 KvView stateOf(Arena &arena, int64_t width) {
   return {arena.make<uint8_t>(width * 4), width, 1, width * 4, KvType::F32};
 }
 
-/// Bytes of `floats` of a state that a step reads and writes.
+/// Returns the bytes that a step reads and writes of a state with `floats`
+/// elements.
 double stateBytes(int64_t floats, Step step) {
   return double(floats) * (step.position > 0 ? 8 : 4);
 }
@@ -41,9 +42,9 @@ Work compress(Arena &arena, Step step, int32_t ratio, bool overlap) {
   double values = double(step.tokens) * double(width);
   int32_t end = step.position + step.tokens;
   double entries = double(end / ratio - step.position / ratio) * double(a.cols);
-  // A gate's sum, the maximum, two differences and exponentials, three each for
-  // weight and sum; a quotient of each entry, which with overlap is added up of
-  // two.
+  // A sum for the gate, the maximum, two differences and exponentials, and
+  // three each for weight and sum; a quotient per entry, which with overlap is
+  // the sum of two parts.
   return {keep(a), 0, 12 * values + (overlap ? 12 : 1) * entries,
           8 * values + 4 * entries +
               4.0 * std::min(step.tokens, ratio) * double(width) +
@@ -52,7 +53,7 @@ Work compress(Arena &arena, Step step, int32_t ratio, bool overlap) {
 
 } // namespace
 
-/// Queries and gates of the layers with attention: [query | gate] per head.
+/// Regroups queries and gates of attention layers: [query | gate] per head.
 Work regroup(Arena &arena, Isa, Step step) {
   RegroupArgs a{};
   a.groups = 16, a.width = 512, a.parts[0] = a.parts[1] = 256;
@@ -100,7 +101,7 @@ Work deltaRule(Arena &arena, Isa, Step step) {
   a.xStride = kMixed, a.outStride = kValueHeads * kHeadSize;
   a.x = arena.floats(step.tokens * a.xStride);
   a.out = arena.make<float>(step.tokens * a.outStride);
-  // Strengths and decays are from 0 to 1.
+  // Strengths and decays are between 0 and 1.
   int64_t gates = int64_t(step.tokens) * 2 * kValueHeads;
   auto *gate = arena.make<float>(gates);
   std::mt19937 random(4);
@@ -110,8 +111,8 @@ Work deltaRule(Arena &arena, Isa, Step step) {
   a.begin = deltaStateBegin(kTaps, kMixed);
   a.state = stateOf(
       arena, deltaStateWidth(kTaps, kMixed, kValueHeads, kHeadSize, kHeadSize));
-  // Of each element of S: a product and a sum of what is found, of what is
-  // written and of the answer, and the decay. Norms are a hundredth of that.
+  // Per element of S: a product and a sum each for reading, writing and the
+  // result, and the decay. Norms are a hundredth of that.
   int64_t elements = int64_t(kValueHeads) * kHeadSize * kHeadSize;
   return {keep(a), size_t(deltaRuleScratchBytes(kHeadSize, kHeadSize)),
           7.0 * step.tokens * double(elements),

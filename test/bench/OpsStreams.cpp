@@ -1,7 +1,7 @@
-//===- OpsStreams.cpp - Drivers of several residual streams ---------------===//
+//===- OpsStreams.cpp - Benchmarks of residual stream kernels -------------===//
 //
 // DeepSeek-V4-Flash's shapes: hyper-connections, and the experts between them.
-// `ops` as in OpsDense.cpp; bytes are all that is read and written.
+// `ops` is defined as in OpsDense.cpp; bytes are all bytes read and written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +14,7 @@ namespace moek::bench {
 namespace {
 
 constexpr int32_t kStreams = 4, kIterations = 20;
-/// Of reading, of writing, and from stream to stream.
+/// Weights for reading, for writing, and from stream to stream.
 constexpr int32_t kMixCols = kStreams * (2 + kStreams);
 constexpr int32_t kStreamCols = 4096;
 constexpr int32_t kV4Experts = 256, kV4TopK = 6, kV4ExpertSize = 2048;
@@ -29,9 +29,10 @@ Work hyperWeights(Arena &arena, Isa, Step step) {
   a.x = arena.floats(step.tokens * kMixCols);
   a.scale = arena.floats(3), a.base = arena.floats(kMixCols);
   a.out = arena.make<float>(step.tokens * kMixCols);
-  // A product and a sum of each; sigmoid and one more of what is read and
-  // written; maximum, difference, exponential, sum, quotient, sum of the
-  // matrix, then a sum and a quotient for each time that it is divided.
+  // A product and a sum each; sigmoid and one more operation for weights of
+  // reading and writing; maximum, difference, exponential, sum, quotient and
+  // sum for the matrix, then a sum and a quotient for each of its
+  // normalisations.
   double matrix = kStreams * kStreams;
   double ops = 2 * kMixCols + 2 * kStreams * 4 + 6 * matrix +
                (2 * kIterations - 1) * 2 * matrix;
@@ -66,14 +67,14 @@ Work hyperSpread(Arena &arena, Isa, Step step) {
               4.0 * step.tokens * (kMixCols - kStreams)};
 }
 
-/// Of the routed experts.
+/// The activation of the routed experts.
 Work clampedMul(Arena &arena, Isa, Step step) {
   ClampedMulArgs a{};
   a.cols = kV4ExpertSize, a.rowsPerToken = kV4TopK, a.limit = 10;
   int64_t count = int64_t(step.tokens) * kV4TopK * kV4ExpertSize;
   a.gate = arena.floats(count), a.up = arena.floats(count);
   a.out = arena.make<float>(count);
-  // As ActivationMul, and three comparisons.
+  // Operations of ActivationMul, and three comparisons.
   return {keep(a), 0, 7.0 * double(count), 12.0 * double(count)};
 }
 
@@ -90,12 +91,12 @@ Work hashRouter(Arena &arena, Isa, Step step) {
   std::mt19937 random(1);
   std::generate_n(tokens, step.tokens,
                   [&] { return int32_t(random() % kV4Vocab); });
-  // Experts that differ in each row.
+  // The experts of a row are all different.
   auto *table = arena.make<int32_t>(kV4Vocab * kV4TopK);
   for (int32_t i = 0; i < kV4Vocab * kV4TopK; ++i)
     table[i] = i % kV4Experts;
   a.tokens = tokens, a.table = table;
-  // Maximum, exponential, logarithm, sum, root of each; then a sum and a
+  // Maximum, exponential, logarithm, sum and root per expert; a sum and a
   // product per choice.
   double values = double(step.tokens) * kV4Experts;
   double choices = double(step.tokens) * kV4TopK;

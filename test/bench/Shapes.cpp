@@ -1,4 +1,4 @@
-//===- Shapes.cpp - Weight matrices to measure gemms with -----------------===//
+//===- Shapes.cpp - Weight matrices for bench_gemm ------------------------===//
 
 #include "test/bench/Shapes.h"
 
@@ -20,7 +20,7 @@ constexpr Model kModels[] = {
     {"mixtral", 4096, 14336},
 };
 
-/// A whole decimal number above zero, or 0.
+/// Parses a whole decimal number above zero; returns 0 for anything else.
 int64_t number(std::string_view text) {
   int64_t value = 0;
   const char *end = text.data() + text.size();
@@ -39,7 +39,7 @@ std::optional<std::vector<Shape>> parseShapes(std::string_view text) {
   if (cross == text.npos)
     return std::nullopt;
   Shape shape{number(text.substr(0, cross)), number(text.substr(cross + 1))};
-  // Weights are tiles of rows, repeated.
+  // Weights consist of repeated tiles of rows.
   if (shape.cols == 0 || shape.rows == 0 || shape.rows % kRowTile != 0)
     return std::nullopt;
   return std::vector<Shape>{shape};

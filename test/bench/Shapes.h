@@ -1,4 +1,4 @@
-//===- Shapes.h - Weight matrices to measure gemms with ---------*- C++ -*-===//
+//===- Shapes.h - Weight matrices for bench_gemm ----------------*- C++ -*-===//
 
 #ifndef MOE_TEST_BENCH_SHAPES_H
 #define MOE_TEST_BENCH_SHAPES_H
@@ -20,11 +20,12 @@ struct Shape {
   }
 };
 
-/// What `text` says: COLSxROWS, or a model whose routed experts' two shapes it
-/// stands for. Nothing if it is neither, or the rows are no multiple of 64.
+/// Parses COLSxROWS, or the name of a model, which stands for the two shapes of
+/// its routed experts. Returns nothing if `text` is neither, or if the number
+/// of rows is no multiple of 64.
 std::optional<std::vector<Shape>> parseShapes(std::string_view text);
 
-/// The models' names, for a help text.
+/// Returns the names of the models, for a help text.
 std::string knownModels();
 
 } // namespace moek::bench

@@ -1,18 +1,19 @@
-//===- bench_gemm.cpp - Speed of every gemm -------------------------------===//
+//===- bench_gemm.cpp - Measures the speed of every GEMM kernel -----------===//
 //
-// One benchmark per gemm that this CPU can run, shape, token count and number
-// of threads, named kernel/COLSxROWS/tokens. An iteration is one weight matrix
-// in the tiles that a driver hands to a gemm, its rows shared out among the
-// threads. Matrices follow each other through 256 MiB, more than any cache: the
-// limit of few tokens is the memory. --weight-mib sets another size: one that a
-// core's cache holds shows what a kernel's instructions alone would allow.
+// One benchmark per GEMM that this CPU can run, shape, number of tokens and
+// number of threads, named kernel/COLSxROWS/tokens. An iteration is one weight
+// matrix, in the tiles that plans hand to a GEMM, with its rows distributed
+// over the threads. Successive matrices fill 256 MiB, more than any cache, so
+// that memory limits small numbers of tokens. --weight-mib sets another size:
+// one that fits in a core's cache shows what the instructions of a kernel alone
+// would allow.
 //
 // Counters: bytes_per_second of weights read, ops per second (a multiply and an
-// add are two), and both as fractions of what the same threads can do. of_read
-// refers to a streaming read of the same memory right before and after: what
-// neighbours leave of it changes from second to second. of_peak refers to
-// register-only vpdpbusd (for float formats, FMA) of the kernel's instruction
-// set, measured at the start, per thread.
+// add count as two), and both as fractions of what the same threads can do.
+// of_read is relative to a streaming read of the same memory just before and
+// after, because other programs change its speed from second to second. of_peak
+// is relative to register-only vpdpbusd (for float formats, FMA) of the
+// kernel's instruction set, measured at the start, per thread.
 //
 // One thread is timed in CPU time, several in wall time.
 //
@@ -43,7 +44,7 @@ using namespace moek::test;
 
 namespace {
 
-/// What a measurement of plain reading reads at least.
+/// Minimum bytes for a measurement of plain reading.
 constexpr size_t kReadBytes = size_t(256) << 20;
 
 double secondsOf(clockid_t clock) {
@@ -52,16 +53,16 @@ double secondsOf(clockid_t clock) {
   return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 
-/// Units of what `work` returns per second of `clock`.
+/// Returns the units that `work` returns, per second of `clock`.
 template <class Work> double rateOf(clockid_t clock, Work &&work) {
   double begin = secondsOf(clock);
   double amount = work();
   return amount / (secondsOf(clock) - begin);
 }
 
-/// Memory shared by all benchmarks: filling it takes longer than measuring. In
-/// large pages, as plan.weights is mapped: without them half the time of a
-/// streaming read can be address translation.
+/// Memory shared by all benchmarks, because filling it takes longer than
+/// measuring. It is in large pages, like plan.weights; without them, address
+/// translation can take half of the time of a streaming read.
 class Weights {
 public:
   explicit Weights(size_t size)
@@ -84,11 +85,12 @@ public:
     return {reinterpret_cast<const std::byte *>(bytes_.get()), size_};
   }
 
-  /// Matrices of `shape` one after another: a tile of random rows, repeated.
+  /// Returns matrices of `shape` one after another: a tile of random rows,
+  /// repeated.
   const uint8_t *of(const GemmInfo &gemm, const Shape &shape) {
     std::string key = shape.name() + "/" + std::to_string(int(gemm.format)) +
                       "/" + std::to_string(int(gemm.layout));
-    // One of a benchmark's threads fills, the others wait.
+    // One thread of a benchmark fills the memory; the others wait.
     std::lock_guard lock(mutex_);
     if (key_ == key)
       return bytes_.get();
@@ -116,7 +118,7 @@ private:
   std::string key_;
 };
 
-/// What all benchmarks know.
+/// State shared by all benchmarks.
 struct Machine {
   Weights weights;
   Isa best = Isa::Ref;
@@ -192,7 +194,7 @@ void runGemm(benchmark::State &state, const Case &c, Machine &machine) {
   state.SetBytesProcessed(int64_t(bytes));
   using Counter = benchmark::Counter;
   state.counters["ops"] = Counter(ops, Counter::kIsRate);
-  // Sums over the threads of fractions, hence averages.
+  // Threads add fractions, so the counters are averages.
   state.counters["of_read"] = Counter(bytes / limit, Counter::kAvgThreadsRate);
   state.counters["of_peak"] =
       Counter(ops / machine.opsPerSecond.at({info.isa, kind}),

@@ -1,13 +1,13 @@
-//===- bench_ops.cpp - Speed of every driver ------------------------------===//
+//===- bench_ops.cpp - Measures the speed of all other kernels ------------===//
 //
-// One worker of one, DeepSeek-V2-Lite's shapes (OpWork.h), or those of a model
-// that has the op: Qwen3-30B-A3B, Qwen3-Next-80B-A3B, DeepSeek-V3.2 and
-// V4-Flash. Small weights stay in cache between calls; those of 64 experts and
-// of the head do not fit.
+// One worker runs each kernel in DeepSeek-V2-Lite's shapes (OpWork.h), or in
+// those of a model that has the op: Qwen3-30B-A3B, Qwen3-Next-80B-A3B,
+// DeepSeek-V3.2 or V4-Flash. Small weights stay in cache between calls; those
+// of 64 experts and of the head do not fit.
 //
-// Names are kernel[/variant]/tokens[/position]. Counters: ops per second
-// (a multiply and an add are two), bytes_per_second of weights and cache rows,
-// and for ops without either, of what they read and write.
+// Names are kernel[/variant]/tokens[/position]. Counters: ops per second (a
+// multiply and an add count as two); bytes_per_second of weights and cache rows
+// or, for ops without either, of all bytes read and written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,7 @@ Work absorbQuery(Arena &arena, Isa, Step step) {
           2 * products * step.tokens, double(a.w.outer * a.w.outerStride)};
 }
 
-/// A weight [heads, rows, cols], and `tail` columns copied.
+/// A weight [heads, rows, cols], and `tail` columns that are copied.
 Work headLinear(Arena &arena, Isa isa, Step step, Format format, int64_t rows,
                 int64_t cols, int32_t tail) {
   HeadLinearArgs a{};
@@ -61,12 +61,12 @@ Work expandValue(Arena &arena, Isa isa, Step step) {
   return headLinear(arena, isa, step, Format::Q4_K, kValue, kLatent, 0);
 }
 
-/// What plans have in place of AbsorbQuery: W_UK transposed.
+/// Used by plans in place of AbsorbQuery if W_UK is transposed.
 Work absorbTransposed(Arena &arena, Isa isa, Step step) {
   return headLinear(arena, isa, step, Format::Q8_0, kLatent, kNope, kRope);
 }
 
-/// (query, visible row) pairs of a step.
+/// Returns the (query, visible key) pairs of a step.
 double pairs(Step step) {
   return step.tokens * (step.position + (step.tokens + 1) / 2.0);
 }
@@ -85,7 +85,7 @@ template <KvType Type> Work latentAttention(Arena &arena, Isa, Step step) {
           double(a.kv.capacity * a.kv.rowStride)};
 }
 
-/// 32 spans of at least 128 rows.
+/// Combines 32 KV splits of at least 128 rows.
 Work latentCombine(Arena &arena, Isa, Step step) {
   LatentCombineArgs a{};
   a.heads = kHeads, a.latent = kLatent, a.splits = 32;
@@ -118,7 +118,7 @@ template <KvType Type> Work mlaAttention(Arena &arena, Isa isa, Step step) {
           double(a.kv.capacity * a.kv.rowStride)};
 }
 
-/// Heads of Qwen3-30B-A3B.
+/// Head shapes of Qwen3-30B-A3B.
 constexpr int32_t kQueryHeads = 32, kKvHeads = 4, kHeadSize = 128;
 
 Work kvStore(Arena &arena, Isa, Step step) {
@@ -133,7 +133,7 @@ Work kvStore(Arena &arena, Isa, Step step) {
   return {keep(a), 0, 3 * values, 5 * values};
 }
 
-/// `Window` 0: none.
+/// `Window` is 0 for no window.
 template <KvType Type, int32_t Window>
 Work attention(Arena &arena, Isa, Step step) {
   AttentionArgs a{};
@@ -153,7 +153,7 @@ Work attention(Arena &arena, Isa, Step step) {
           double(a.kv.capacity * a.kv.rowStride)};
 }
 
-/// Gates of elements.
+/// Gates elements of the attention output.
 Work sigmoidMul(Arena &arena, Isa, Step step) {
   SigmoidMulArgs a{};
   a.cols = kQueryHeads * kHeadSize;
@@ -225,8 +225,8 @@ void runDriver(benchmark::State &state, const KernelInfo &kernel,
   state.SetBytesProcessed(int64_t(work.bytes * calls));
 }
 
-/// The reference is for correctness; its speed says nothing, unless it is all
-/// that CPUs have.
+/// Returns whether a kernel is measured. The speed of reference kernels does
+/// not matter, unless there is no other kernel for CPUs.
 bool isMeasured(const KernelInfo &kernel) {
   auto table = kernelTable();
   return hostSupports(kernel.isa) &&
@@ -240,7 +240,7 @@ struct Case {
   OpCode op;
   MakeWork makeWork;
   std::vector<Step> steps;
-  std::string variant = {}; ///< Part of the name, where an op has several.
+  std::string variant = {}; ///< Part of the name if an op has several variants.
 };
 
 } // namespace

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Decode speed of a plan alone, and beside processes that keep CPUs busy.
+"""Measures the decode speed of a plan alone and while other processes keep CPUs busy.
 
-Runs `moert bench` by turns with 0, 1, 2 ... busy processes of normal priority
-and with each --moert, several rounds of all, and prints medians in tokens per
-second and as percentages of the same moert's undisturbed median. Compare
-builds by giving two: only what alternates within seconds sees the same machine.
+Runs `moert bench` with 0, 1, 2 ... busy processes of normal priority, and with each
+--moert, in turns and in several rounds. Prints medians in tokens per second and as
+percentages of the same moert's undisturbed median. To compare two builds, give both:
+only runs that alternate within seconds see the same machine.
 """
 import argparse
 import json
@@ -18,10 +18,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def busy_processes(count):
-    """So many processes that never sleep."""
+    """Runs this number of processes that never sleep."""
     processes = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(count)]
     try:
-        time.sleep(0.3 if count else 0)  # until they have spread over the cores
+        time.sleep(0.3 if count else 0)  # wait until they have spread over the cores
         yield
     finally:
         for process in processes:

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Predicted against measured speed, of prompts and of decoding, of several models.
+"""Compares predicted with measured speed of prefill and decode, for several models.
 
     python3 test/bench/predictions.py model.gguf other.gguf --depth 2048 --ubatch 32,128,512 --sequences 1,4,8
 
-Each model is compiled for this machine (`--target native`: run `moec calibrate`
-first, on a quiet machine), once for each number of rows that a step has: prompts
-in steps of --ubatch tokens, and decoding of --sequences at once. The context is
-such that the step which predictions are about (compiler/Machine/CostModel/TypicalStep.h)
-is at --depth, and `moert bench` measures there. Predictions are what `moec
-explain` says; a decoded token's and a prompt's step include logits. Which experts tokens choose
-is measured too (`moert profile-router`) unless --uniform is given: of a model with
-random weights a step of some tens of tokens chooses fewer than by chance.
+Each model is compiled for this machine (`--target native`; run `moec calibrate`
+first, on a quiet machine), once for each size of a step: prompts in steps of
+--ubatch tokens, and decoding of --sequences at once. The context is chosen so that
+the step which predictions describe (compiler/Machine/CostModel/TypicalStep.h) is
+at --depth, and `moert bench` measures there. Predictions are those of `moec
+explain`; those of decode and prefill include logits. Which experts tokens choose is
+measured, too (`moert profile-router`), unless --uniform is given: in a model with
+random weights, a step of some tens of tokens uses fewer experts than by chance.
 
-Ends with 1 if a ratio of predicted to measured speed is outside 1 / (1 + T) to
-1 + T, T being --tolerance.
+Exits with 1 if a ratio of predicted to measured speed is outside 1 / (1 + T) to
+1 + T, where T is --tolerance.
 """
 import argparse
 import json
@@ -65,7 +65,7 @@ def bench(*options):
 
 
 def by_op(explained, ubatch, before):
-    """Predicted and measured milliseconds of a step, by part."""
+    """Prints predicted and measured milliseconds of a step, by part."""
     profile = json.loads(run(moert, "profile", plan, "-p", ubatch, "-n", arguments.gen, "-d", before, "--no-limits",
                              "--json"))
     steps = {phase["phase"]: phase["steps"] for phase in profile["phases"]}
@@ -95,7 +95,7 @@ def compare(model, phase, rows, depth, predicted, speed):
 
 
 def routed(model):
-    """Options that tell the compiler which experts the tokens of bench choose."""
+    """Returns options that tell the compiler which experts the tokens of bench choose."""
     if arguments.uniform:
         return []
     tokens = max(*arguments.ubatch, 512)
@@ -108,7 +108,7 @@ def routed(model):
 
 
 def compiled(model, context, ubatch, sequences=1):
-    """The explanation of a plan for steps of that many rows."""
+    """Returns the explanation of a plan for steps of that many tokens."""
     run(moec, "compile", model, *target, *routers, "--ctx", context, "--ubatch", ubatch, "--sequences", sequences, "-o",
         plan)
     return json.loads(run(moec, "explain", plan, "--json"))

@@ -1,4 +1,4 @@
-"""The price of deferred experts, as perplexity shows it of a text that the model knows.
+"""Measures the perplexity of a text that the model knows, with and without deferred experts.
 
   deferred.py MOERT PLAIN.fb DEFERRED.fb TEXT
 """
@@ -30,5 +30,5 @@ late, late_steps = perplexity(deferred), perplexity(deferred, "--step")
 print(f"plain {prompts:.4f}, by step {steps:.4f}; deferred {late:.4f}, by step {late_steps:.4f}")
 assert abs(steps / prompts - 1) < 0.01, "generation is as good as prompts are"
 assert late == prompts, "prompts defer nothing"
-# It changes what is computed, of so short a text by little and in either direction.
+# Deferring changes the results; on so short a text only a little, and in either direction.
 assert 0.001 < abs(late_steps / steps - 1) < 0.5, "generation defers"

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Compiles a model, computes logits and holds them against a reference.
+"""Compiles a model, computes logits and compares them with a reference.
 
   fidelity.py --moec PATH --moert PATH --work DIR MODEL.gguf REFERENCE.npy --ids FILE|ID,ID,...
               [--forms none,factored,...] [--modes prefill,step,ubatch5,beside] [--kv-type T]
               [--compile-args "..."] [--greedy FILE] [bounds of compare_logits.py]
 
-Every --mla form is compiled once for one prefill and once with --ubatch 5. Modes:
-prefill, one batch; step, one token at a time through decode; ubatch5; beside, in
-steps with three other sequences. --greedy
-names a file with a line "greedy: [ids]": the continuation must come out again.
-A file for --ids is a list with commas, or has a line "ids: ID ID ...".
+Every --mla form is compiled twice: for one prefill, and with --ubatch 5. Modes:
+prefill: the prompt in one batch; step: one token at a time through decode;
+ubatch5: in ubatches of 5; beside: in steps with three other sequences. --greedy
+names a file with a line "greedy: [ids]": the continuation must be the same.
+A file for --ids has comma-separated ids, or a line "ids: ID ID ...".
 """
 import argparse
 import ast

@@ -1,4 +1,4 @@
-"""Follows "next:" from moec model to a text, and runs a model with moert alone.
+"""Follows the suggested commands from moec model to a text, and runs a model with moert alone.
 
 Usage: first_minutes.py FOLDER MODEL
 """
@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import tools
 
 root, model = sys.argv[1:]
-# The machine as the suite has measured it, and a cache folder without plans.
+# Uses the suite's measurements of this machine, and a cache folder without plans.
 measured = os.path.join(os.environ["XDG_CACHE_HOME"], "moec/native.json")
 os.environ["XDG_CACHE_HOME"] = cache = os.path.join(root, "cache")
 os.makedirs(os.path.join(cache, "moec"))
@@ -32,7 +32,7 @@ def next_of(result):
     return found[0]
 
 
-# Every command but the first is what the one before it said.
+# Every command but the first is suggested by the previous one.
 command = next_of(must(["moec", "model", "my model.gguf"]))
 assert command == "moec plan 'my model.gguf'", command
 command = next_of(must(command))
@@ -41,15 +41,15 @@ command = next_of(must(command))
 assert command.startswith("moert run plan.fb -p ") or command == "moert chat plan.fb", command
 assert must(command + " -n 4").out.strip()
 
-# What shapes the plan is in the next command, and what moec compile says of a
-# plan for another machine is what can be done with it here.
+# Options that affect the plan are in the suggested command. For a plan for another machine, moec compile suggests
+# what can be done with it here.
 command = next_of(must(["moec", "plan", "my model.gguf", "-t", "4090+xeon", "--ctx", "64"]))
 assert command == "moec compile 'my model.gguf' --target 4090+xeon --ctx 64", command
 other = must(["moec", "compile", "my model.gguf", "--target", "xeon-amx", "-o", "o.fb"])
 assert next_of(other) == "moec explain o.fb", other
 must(next_of(other))
 
-# A model alone: compiled once, kept, compiled again when it has changed.
+# A model in place of a plan is compiled once, cached, and compiled again after it has changed.
 words = ["moert", "my model.gguf", "-p", "In the beginning", "-n", "4", "--temp", "0"]
 first = must(words)
 assert "compiling 'my model.gguf' for this machine" in first.err, first
@@ -68,7 +68,7 @@ with open(os.path.join(root, "bad.gguf"), "wb") as file:
     file.write(b"GGUF\3\0\0\0")
 bad = tools.run(["moert", "bad.gguf", "-p", "x"], root)
 assert bad.code == 3 and "bad.gguf" in bad.err, bad
-# Without moec: what is missing, and for what.
+# Without moec, the error says what is missing and what for.
 alone = os.path.join(root, "moert")
 shutil.copy(shutil.which("moert"), alone)
 os.utime(os.path.join(root, "my model.gguf"), (2, 2))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A trained model requantised to formats, each as perplexing as in float64.
+"""Requantises a trained model to formats; its perplexity must be that in float64.
 
   formats.py --moec PATH --moert PATH --work DIR --ids FILE --mean-kl X --perplexity REL MODEL.gguf FORMAT ...
 
-MODEL.gguf is tiny-kjv (deepseek2, without groups, biases and YaRN). For each format its tensors are requantised, logits
-computed from what PyPI's gguf decodes of the new file, in float64 and as the paper (arXiv 2412.19437) defines them,
-and ours held against them by fidelity.py. Needs numpy and gguf.
+MODEL.gguf is tiny-kjv (deepseek2, without groups, biases and YaRN). For each format, its tensors are requantised.
+Reference logits are computed in float64 as the paper (arXiv 2412.19437) defines them, from the new file as decoded
+by PyPI's gguf, and fidelity.py compares ours with them. Needs numpy and gguf.
 """
 import argparse
 import os
@@ -56,7 +56,7 @@ class Reference:
         return mixed @ w[block + "attn_output.weight"].T
 
     def rotate(self, x):
-        """Neighbours turn together, by their position."""
+        """Rotates neighbouring elements by an angle that depends on the position."""
         size = x.shape[-1]
         angles = np.arange(len(x))[:, None] * self.keys["rope.freq_base"]**(-np.arange(0, size, 2) / size)
         turned = (x[..., 0::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)[:, None]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes a copy of a GGUF file whose Q2_K and Q3_K tensors have formats of grids.
+"""Writes a copy of a GGUF file in which Q2_K and Q3_K tensors are replaced by grid formats (IQ1, IQ2, IQ3).
 
   grid_model.py IN.gguf OUT.gguf
 
-Another format for each tensor (but the same for a gate and its up), random
-codes, and scales of weights around 0.05. What such a model says means nothing;
-that two devices say the same does. Standard library only.
+Each tensor gets another format (a gate and its up the same), random quantised
+values, and scales such that weights are around 0.05. The model's output is
+meaningless, but must be the same on two devices. Standard library only.
 """
 import math
 import os
@@ -16,13 +16,13 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from gguf_file import FORMATS, GgufFile, Tensor
 
-# Formats, and the root of the mean square of a random weight over d.
+# Formats, and the root mean square of a random weight divided by d.
 AMONG = {"Q3_K": [("IQ3_S", 150), ("IQ3_XXS", 140)],
          "Q2_K": [("IQ2_XXS", 60), ("IQ2_XS", 60), ("IQ2_S", 60), ("IQ1_S", 8), ("IQ1_M", 8)]}
 
 
 def block(name, unit):
-    """A block with d in its place: first, of IQ1_M in the top bits of four words."""
+    """Returns a block with the scale d: at its beginning, or for IQ1_M in the top bits of four words."""
     out = bytearray(random.randbytes(FORMATS[name][2]))
     d = struct.pack("<e", 0.05 / unit * random.uniform(0.5, 1.5))
     if name != "IQ1_M":

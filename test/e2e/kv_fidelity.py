@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How far plans with the default cache are from a float64 reference, beside plans with caches of f16 and q8_0.
+"""Compares logits with the default KV cache type, and with f16 and q8_0, with a float64 reference.
 
   kv_fidelity.py --moec PATH --moert PATH --work DIR --ids FILE|ID,... --most RATIO MODEL.gguf [REFERENCE.npy]
                  [--modes prefill,step,beside] [--compile-args "..."] [--tokens N] [--median]
 
-Prints the mean divergence (KL) of each type and mode, and fails where the default's is more than RATIO of f16's.
---median compares medians: in a small model of experts a few tokens at which a router decides otherwise are most of the
-mean. Without REFERENCE.npy logits are computed here, of files that dense_reference.py knows. Needs numpy; the
-latter also the PyPI package gguf.
+Prints the mean divergence (KL) of each type and mode, and fails if that of the default is more than RATIO times that
+of f16. --median compares medians: in a small model with experts, a few tokens for which a router decides differently
+make up most of the mean. Without REFERENCE.npy, reference logits are computed for files that dense_reference.py
+supports. Needs numpy, and for this the PyPI package gguf.
 """
 import argparse
 import os

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""A model with numbers that are none: every command refuses it and names the tensor.
+"""Checks that every command refuses a model with NaN weights and names the tensor.
 
   not_a_number.py --work DIR MODEL.gguf [compile arguments ...]
 
-Copies tiny-kjv, damages a tensor at a time as bad storage or a bad conversion does, compiles the copy and
-runs it in prefill and in decode. Prints one line per damage: what the message says, and the commands that
-said otherwise.
+Copies tiny-kjv, damages one tensor at a time as bad storage or a bad conversion would, compiles the copy and runs
+it in prefill and in decode. Prints one line per damage: the message, and the commands whose messages differ.
 """
 import argparse
 import os
@@ -18,8 +17,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from gguf_file import GgufFile
 
 NAN32, NAN16, INF16 = b"\xff\xff\xff\xff", b"\x00\x7e", b"\x00\x7c"
-# What is damaged: tensor, bytes, first place, how many, bytes from one to the next. Blocks of Q4_K begin with
-# two F16 scales, d and dmin, those of Q6_K end with one, those of Q8_0 begin with one; rows are 256 wide.
+# Columns: description, tensor, bytes, first place, count, bytes from one place to the next. Blocks of Q4_K begin with
+# two F16 scales, d and dmin, those of Q6_K end with one, those of Q8_0 begin with one; rows have 256 columns.
 DAMAGES = [
     ("24 of 32 rows of a router", "blk.2.ffn_gate_inp.weight", NAN32, 4 * 256 * 5 + 8, 24, 4 * 256),
     ("an infinite row of a router", "blk.3.ffn_gate_inp.weight", struct.pack("<f", float("-inf")), 0, 1, 0),
@@ -68,7 +67,7 @@ def main():
             continue
         said = []
         for name, command in commands.items():
-            # Only the logits commands have token 17.
+            # Only the logits commands use token 17.
             if tensor == "token_embd.weight" and name in ("run", "perplexity"):
                 continue
             done = run("moert", *command)

@@ -1,12 +1,12 @@
-"""Lets every system call of a recompilation fail, or kills it there.
+"""Makes every system call of a recompilation fail, or kills the process there.
 
-A plan and its weights lie in a folder with other files; the same output is
-compiled anew with other options while test/support/Faults.cpp strikes at call
-1, 2, 3, ... After each the old or the new pair must run, with its own logits,
-and no other file may have changed; a compilation that failed, rather than died,
-leaves nothing behind. A later compilation clears up what a killed one left.
-What a power failure does is not tried: but content is flushed before it gets a
-name, and each name before the next one.
+A plan and its weights are in a folder with other files. The same output is
+compiled again with other options while test/support/Faults.cpp injects a fault
+at call 1, 2, 3, ... After each fault, the old or the new pair must run and give
+its own logits, and no other file may have changed. A compilation that failed,
+rather than being killed, leaves no files behind; a later compilation removes
+those of a killed one. Power failures are not tested, but content is flushed
+before it gets a name, and each name before the next one.
 """
 import argparse
 import os
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 IDS = "3,10,17,24"
-# What is not moec's: names like its own, but other contents or other endings.
+# Files that are not moec's: their names are similar, but contents or endings differ.
 FOREIGN = {
     "plan.weights.tmp.notes": b"a user's",
     "plan.weights.0123456789abcdef": b"no weights file",
@@ -68,14 +68,14 @@ class Test:
         shutil.rmtree(self.work, ignore_errors=True)
         os.makedirs(self.start)
         shutil.copy(self.options.model, os.path.join(self.start, "m.gguf"))
-        # References: the new pair in a folder of its own, the old one to start from.
+        # References: the new pair in a folder of its own, and the old one as the starting point.
         self.checked_compile(self.start, self.options.new)
         self.new, new_weights = self.logits(self.start), self.weights(self.start)
         self.checked_compile(self.start, self.options.old)
         self.old, old_weights = self.logits(self.start), self.weights(self.start)
         if not isinstance(self.old, bytes) or not isinstance(self.new, bytes) or self.old == self.new:
             sys.exit("the references must run and differ")
-        # Else any plan would run on either.
+        # If the weights were the same, any plan would run with either.
         if old_weights == new_weights:
             sys.exit("the references must have different weights")
         for name, content in FOREIGN.items():
@@ -149,7 +149,7 @@ class Test:
                 self.fail(kind, call, "cannot compile afterwards: " + again.stderr)
             if self.logits(self.folder) != self.new:
                 self.fail(kind, call, "the next compilation's pair does not run")
-        # Where a rename or its undoing failed, the pair may need its staged weights.
+        # If a rename or its undoing failed, the pair may need its staged weights.
         left = set(os.listdir(self.folder)) - self.names
         if left and (logits == self.old or dies) and (self.options.recover or not dies) \
                 and not self.may_stay(kind, left):
@@ -157,7 +157,7 @@ class Test:
 
     @staticmethod
     def may_stay(kind, left):
-        # A clean-up that is itself what fails.
+        # The clean-up itself has failed.
         return kind in ("eio", "enospc") and len(left) == 1
 
 

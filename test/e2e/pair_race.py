@@ -1,6 +1,6 @@
-"""Runs a plan again and again while it is recompiled with alternating options.
+"""Runs a plan repeatedly while it is recompiled with alternating options.
 
-None may fail, and each computes the logits of the one plan or the other.
+No run may fail, and each must compute the logits of one of the two plans.
 """
 import argparse
 import os
@@ -45,7 +45,7 @@ def main():
             weights.append(file.read())
     if failures or references[0] == references[1] or not all(isinstance(r, bytes) for r in references):
         sys.exit(f"the references must run and differ: {failures} {references}"[:2000])
-    # Else any plan would run on either.
+    # If the weights were the same, any plan would run with either.
     if weights[0] == weights[1]:
         sys.exit("the references must have different weights")
 

@@ -1,4 +1,4 @@
-"""A real model as a first-time user has it: compiled with the default options, and beside llama.cpp.
+"""Tests a real model as a new user would use it, compiled with default options, and compares it with llama.cpp.
 
   real_models.py --bin FOLDER --fetched FOLDER --work DIR NAME
 """
@@ -20,15 +20,15 @@ PROSE = ("The lighthouse stood on a narrow spit of rock, three miles from the ne
          "north, he sometimes did not sleep for two days; in summer he read, fished and repaired his boat.")
 QUESTION = "What is 2 + 2?"
 
-# Name -> file of tools/get-model.sh; what an answer to QUESTION has ("" where the model has no chat template); its
-# pre-tokenizer ("" where its vocabulary has none).
+# Name -> file from tools/get-model.sh; text expected in an answer to QUESTION ("" if the model has no chat template);
+# its pre-tokenizer ("" if its vocabulary has none).
 MODELS = {
     "smollm2": ("SmolLM2-135M-Instruct.Q4_1.gguf", "4", "smollm"),
     "gemma3": ("gemma-3-270m-q4_k_m.gguf", "", ""),
 }
-# Both engines quantise activations, each in its own way: against float64 the two are 0.004 from it and 0.008 apart.
+# Both engines quantise activations in different ways: each is 0.004 from float64, and they are 0.008 apart.
 MOST_KL = 0.02
-# Where llama.cpp's first choice leads by less than this many nats, rounding decides.
+# If llama.cpp's first choice leads by less than this many nats, rounding decides.
 CLOSE = 0.5
 
 
@@ -61,7 +61,7 @@ class Check:
         print(f"ids of {len(texts)} texts are equal")
 
     def check_unknown_rules(self):
-        """Were the pre-tokenizer's name not known, the vocabulary would tell its rules."""
+        """If the pre-tokenizer's name were not known, the vocabulary would reveal its rules."""
         if not self.pre:
             return
         with open(self.model, "rb") as file:
@@ -98,7 +98,7 @@ class Check:
         assert mean < MOST_KL, mean
 
     def check_greedy(self):
-        """Every token of our greedy text is llama.cpp's first choice, or as good as that."""
+        """Checks that every token of our greedy text is llama.cpp's first choice, or nearly as likely."""
         result = json.loads(run(self.moert, "run", self.plan, "-p", PROSE, "-n", "24", "--temp", "0", "--json"))
         prompt, text = self.tokens(PROSE), self.tokens(PROSE + result["text"])
         assert text[:len(prompt)] == prompt, "the continuation changes the prompt's tokens"
@@ -121,7 +121,7 @@ class Check:
 
 
 def divergence(theirs, ours):
-    """KL of what llama.cpp predicts from what we do, in nats."""
+    """Returns the KL divergence of llama.cpp's prediction from ours, in nats."""
     def log_sum(row):
         most = max(row)
         return most + math.log(sum(math.exp(value - most) for value in row))

@@ -1,11 +1,11 @@
-"""Random sequences of commands over a folder of models, plans, weights, texts and sessions.
+"""Runs random sequences of commands in a folder of models, plans, weights, texts and sessions.
 
   replaced.py --bin FOLDER --data test/data/unit --work DIR --sequences N [--seed S]
 
-Between commands a person copies, renames, links, empties and removes files. A model of what may be replaced, which
-shares nothing with the tools, says of every command whether it is refused and which files it may change; after every
-command the names, links and contents of all files are compared with that. The model does not look into files: it
-knows by its content's hash what a file is, as it knows where each came from.
+Between commands, files are copied, renamed, linked, emptied and removed. A model of the rule for outputs, which shares
+no code with the tools, predicts for every command whether it is refused and which files it may change. After every
+command, the names, links and contents of all files are compared with this prediction. The model does not read files:
+it recognises a file by the hash of its content, since it knows where each content came from.
 """
 import argparse
 import hashlib
@@ -33,7 +33,7 @@ def read_digest(path):
 
 
 def digest(path, known={}):
-    """The same, read once for as long as the file's inode says that it did not change."""
+    """Returns the digest of the file's content, cached as long as its inode shows no change."""
     info = os.stat(path)
     key = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
     if key not in known:
@@ -46,11 +46,11 @@ def same(a, b):
 
 
 class Knowledge:
-    """What every content is: by hash, a kind, and what a plan, a text, a session or weights refer to."""
+    """Facts about every content, by hash: its kind, and what a plan, text, session or weights file refers to."""
 
     def __init__(self):
         self.kinds, self.needs, self.plan_of = {}, {}, {}
-        self.unsure = set()  # texts that may be of a whole plan or not
+        self.unsure = set()  # texts that may or may not be of a complete plan
 
     def learn(self, path, kind):
         self.kinds[digest(path)] = kind
@@ -60,7 +60,7 @@ class Knowledge:
         return self.kinds[digest(path)]
 
     def needed(self, plan, at=None):
-        """The paths at which a plan would find its files, with what they should hold; as if it was at `at`."""
+        """Returns the paths at which a plan would look for its files, and their expected contents, as if it was at `at`."""
         at = at or plan
         folders = {os.path.dirname(at), os.path.dirname(os.path.realpath(at))}
         return [[(os.path.join(folder, recorded), content) for folder in folders]
@@ -72,15 +72,15 @@ class Knowledge:
 
 
 class Refused(Exception):
-    """By the rule: exit code 2."""
+    """The command is refused by the rule: exit code 2."""
 
 
 class Fails(Exception):
-    """For another reason."""
+    """The command fails for another reason."""
 
 
 def check_output(known, output, kind, inputs, force, pair=None):
-    """The real path that an output replaces."""
+    """Returns the real path that an output replaces."""
     real = os.path.realpath(output)
     if any(same(real, path) or os.path.realpath(path) == real for path in inputs):
         raise Refused(f"{output} is an input")
@@ -106,7 +106,7 @@ def check_output(known, output, kind, inputs, force, pair=None):
 
 
 class Command:
-    """An argument list; expect() gives the outputs as {real path: kind} or raises, learned() tells what came of it."""
+    """An argument list. expect() returns the outputs as {real path: kind} or raises; learned() records the result."""
 
     stdin, may_fail = "", False
 
@@ -145,7 +145,7 @@ class Compile(Command):
         return outputs
 
     def free(self):
-        """What may change even if the command is refused: dumps are written one after another."""
+        """Files that may change even if the command is refused, because dumps are written one after another."""
         return {os.path.realpath(os.path.join(self.dump, name)) for name in self.dumps}
 
     def learned(self, known, outputs):
@@ -162,7 +162,7 @@ class Compile(Command):
                 needs.append((recorded(place, plan), digest(path)))
         if self.mode != "pack":
             needs += [(recorded(os.path.realpath(part), plan), digest(part)) for part in self.setup.parts(self.model)]
-        # Of a model in parts, not all of them need be used.
+        # Of a split model, not all parts need be used.
         used = {file["path"] for file in listed["files"]}
         known.needs[digest(plan)] = [need for need in needs if need[0] in used]
         assert len(known.needs[digest(plan)]) == len(used), (needs, used)
@@ -197,7 +197,7 @@ class Assemble(Command):
         self.words = ["moec", "assemble", text, "-o", output] + ["--force"] * force
 
     def expect(self, known):
-        # The text is parsed before what its plan needs is known.
+        # The text is parsed before it is known which files its plan needs.
         check_output(known, self.output, PLAN, [self.text], self.force)
         if known.kind(self.text) != IR or digest(self.text) not in known.needs:
             raise Fails("no text of a whole plan")
@@ -210,7 +210,7 @@ class Assemble(Command):
 
 
 class OfPlan(Command):
-    """A command that reads a plan and, but for explain, runs it."""
+    """A command that reads a plan and, except explain, runs it."""
 
     def __init__(self, plan, kind, output, force, words, runs=True, inputs=(), stdin=""):
         self.plan, self.kind, self.output, self.force, self.runs = plan, kind, output, force, runs
@@ -219,13 +219,13 @@ class OfPlan(Command):
     def expect(self, known):
         if known.kind(self.plan) != PLAN:
             raise Fails("no plan")
-        if self.kind == SESSION:  # what can be said before the plan is loaded
+        if self.kind == SESSION:  # checked before the plan is loaded
             check_output(known, self.output, self.kind, self.inputs, self.force)
         if self.runs and not known.runs(self.plan):
             raise Fails("a file of the plan is missing")
         needed = [path for places in known.needed(self.plan) for path, _ in places]
         real = check_output(known, self.output, self.kind, [self.plan] + needed + self.inputs, self.force)
-        # Another plan's session is refused when it is read.
+        # The session of another plan is refused only when it is read.
         self.may_fail = (self.kind == SESSION and os.path.exists(real) and os.path.getsize(real) > 0
                          and known.kind(real) == SESSION and known.plan_of.get(digest(real)) != digest(self.plan))
         return {real: self.kind}
@@ -237,13 +237,14 @@ class OfPlan(Command):
 
 
 class Setup:
-    """The files that every sequence begins with, made once, and what they are."""
+    """The files that every sequence starts with, created once, and their kinds."""
 
     def __init__(self, arguments):
         self.bin, self.folder = os.path.abspath(arguments.bin), os.path.join(os.path.abspath(arguments.work), "start")
         self.known = Knowledge()
         os.makedirs(os.path.join(self.folder, "sub"))
-        # This machine as it is now: moec does not keep what it measures while others keep the machine busy.
+        # Uses a fixed description of this machine: moec stores no measurements while other programs keep the machine
+        # busy.
         cache = os.path.join(os.path.abspath(arguments.work), "cache")
         os.makedirs(os.path.join(cache, "moec"))
         native = self.run(["moec", "targets", "native", "--json"])
@@ -264,11 +265,11 @@ class Setup:
                 done = self.run(["moec", "compile", name, "-w", mode, "-o", "../scratch.fb", "--json"])
                 for part in self.parts(name):
                     self.packs[digest(part), mode] = bool(json.loads(done)["packed"])
-        self.dumps = []  # without rules and with them
+        self.dumps = []  # without rules, and with rules
         for i, rules in enumerate(([], ["--place", "blk.*=cpu0"])):
             self.run(["moec", "compile", "a.gguf", "-o", "../scratch.fb", "--dump-phases", f"../scratch{i}", *rules])
             self.dumps.append(sorted(os.listdir(f"../scratch{i}")))
-        # Plans with their weights and texts, and one of everything else.
+        # Plans with their weights and texts, and one file of every other kind.
         for command in (Compile(self, "a.gguf", "pack", "p.fb", False), Compile(self, "b.gguf", "reference", "q.fb", False),
                         Compile(self, "t.gguf", "reference", "t.fb", False),
                         Compile(self, "c-00002-of-00002.gguf", "reference", "sub/c.fb", False)):
@@ -298,7 +299,7 @@ class Setup:
         os.mkfifo("fifo")
 
     def split(self, path):
-        """Its first tensors and all keys in one part, the others in a second."""
+        """Splits a model: all keys and its first tensors in one part, the other tensors in a second."""
         whole = GgufFile.read(path)
         names = list(whole.tensors)
         for number, part in enumerate((names[:len(names) // 2], names[len(names) // 2:])):
@@ -326,7 +327,7 @@ class Setup:
 
 
 def state(folder):
-    """Of every name: what it leads to, or its content and its inode."""
+    """Returns, for every name, the target of the link, or the content and the inode."""
     found = {}
     for path, folders, names in os.walk(folder):
         for name in folders + names:
@@ -352,7 +353,7 @@ class Sequence:
         self.log, self.counts = [], {}
 
     def files(self, *kinds):
-        """All names of files of these kinds, none for any."""
+        """Returns the names of all files of these kinds, or of any kind."""
         return [name for name in self.names() if os.path.isfile(name) and os.path.getsize(name)
                 and (not kinds or self.known.kind(name) in kinds)]
 
@@ -361,7 +362,7 @@ class Sequence:
         return sorted(os.path.normpath(os.path.join(path, name)) for path, _, names in os.walk(".") for name in names)
 
     def output(self):
-        """A name that is there or not."""
+        """Returns a name that may or may not exist."""
         fresh = ["new.fb", "new.weights", "sub/new", "p.weights", "q.weights", "x", "x.weights", "s.bin", "dangling"]
         there = [name for name in self.names() if name != "fifo"] + ["sub"]
         return self.random.choice(self.random.choice([fresh, there]))
@@ -384,7 +385,7 @@ class Sequence:
             target = pick([None, None, *self.files(TARGET)])
             weights = self.output() if mode != "reference" and self.random.random() < 0.4 else None
             choices += 3 * [lambda: Compile(self.setup, model, mode, output, force, weights, target=target)]
-            # Rules and passes are of the model that they were learned with.
+            # Rules and passes fit only the model that they were made with.
             if digest(model) == digest(os.path.join(self.setup.folder, "a.gguf")):
                 choices += [lambda: Compile(self.setup, model, mode, output, force, rules=rules,
                                             dump=pick(["dump", "sub"]))]
@@ -414,7 +415,7 @@ class Sequence:
         return pick(choices)() if choices else None
 
     def person(self):
-        """Does something with files by hand."""
+        """Changes files as a user might do by hand."""
         pick, names = self.random.choice, self.files()
         if not names:
             return
@@ -482,7 +483,7 @@ class Sequence:
         for path in outputs:
             if not os.path.isfile(path):
                 return f"{path} was not written"
-        for path in free:  # of a refused command, too
+        for path in free:  # also those of a refused command
             if os.path.isfile(path) and before.get(os.path.relpath(path, self.folder)) != digest(path):
                 content = digest(path)
                 self.known.kinds.setdefault(content, REMARKS if path.endswith("remarks.txt") else IR)
@@ -522,7 +523,7 @@ def main():
         if problem or arguments.only is not None:
             print(f"sequence {number} of seed {arguments.seed}:", *sequence.log, problem, sep="\n")
         failures += bool(problem)
-    # Else the model would be compared with nothing.
+    # Otherwise the model would hardly be tested.
     if arguments.only is None and min(counts.get(verdict, 0) for verdict in ("done", "refused")) < arguments.sequences:
         print(f"too few of each: {counts}")
         failures += 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does a profile of moert profile-router add up?  router_profile.py FILE.json"""
+"""Checks that the figures of a profile by moert profile-router add up.  router_profile.py FILE.json"""
 import json
 import math
 import sys
@@ -22,5 +22,5 @@ for layer in profile["layers"]:
     assert len(reuse["histogram"]) == experts
     assert reuse["first_uses"] == sum(count > 0 for count in layer["counts"])
     assert reuse["first_uses"] + sum(reuse["histogram"]) == tokens * used
-    # Trained experts are not all alike to a text.
+    # A text does not use all trained experts equally.
     assert max(layer["counts"]) > 1.2 * tokens * used / experts

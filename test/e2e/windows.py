@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Logits of plans whose layers with a window keep a ring of rows, and of plans that keep every row.
+"""Compares logits of plans whose windowed layers keep a ring of rows with those of plans that keep every row.
 
   windows.py --moec PATH --moert PATH --fidelity FILE --work DIR MODEL.gguf [KV_TYPE REL]
 
-In a context of 256 tokens three rings of 64 rows are less than every row, in one
-of 192 they are not. The text goes around a ring three times.
+For a context of 256 tokens, three rings of 64 rows are smaller than all rows; for one of 192
+tokens they are not. The text goes around a ring three times.
 """
 import argparse
 import os

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes a tiny chat model that always thinks the same and answers the same.
+"""Writes a tiny chat model that always gives the same reasoning and the same answer.
 
   chat_model.py OUT.gguf
 
-A Qwen3 with experts, about 1 MB of float weights, with the parts that chatting
-needs: a template with turns and reasoning, special tokens, an end of turn that is
-not the end of text. Its layers are random and weak, and the row of its output for
-a token is the embedding of the token before it: what comes next is what follows
-the last token in THOUGHT or ANSWER, in which no token comes twice.
+A Qwen3 with experts and about 1 MB of float weights, with everything that chatting
+needs: a template with turns and reasoning, special tokens, and an end of turn that
+differs from the end of text. Its layers are random and weak. The row of its output
+matrix for a token is the embedding of the token before it, so the model predicts
+the token that follows the last one in THOUGHT or ANSWER, where no token occurs twice.
 Standard library only.
 """
 import argparse
@@ -23,7 +23,7 @@ from gguf_file import ARRAY, BOOL, FLOAT32, INT32, STRING, UINT32, GgufFile, Ten
 THOUGHT = ["Whatever", " they", " asked"]
 ANSWER = ["I", " know", " one", " sentence", " by", " heart", ",", " and", " this", " is", " it", "."]
 
-# Reasoning is the model's to begin, unless a person turns it off, and is not repeated in later turns.
+# The model begins its reasoning itself, unless a user turns it off. Later turns do not repeat reasoning.
 TEMPLATE = """\
 {%- set unthought = '<think>\\n\\n</think>\\n\\n' %}
 {%- for message in messages %}
@@ -43,14 +43,14 @@ CONTROL, USER_DEFINED = 3, 4
 
 
 def byte_alphabet():
-    """GPT-2's printable character for each byte."""
+    """Returns GPT-2's printable character for each byte."""
     plain = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return [chr(byte if byte in plain else next(others)) for byte in range(256)]
 
 
 class Vocabulary:
-    """All bytes, WORDS by merging them from the left, and special tokens."""
+    """All bytes, WORDS (merged from the left), and special tokens."""
 
     def __init__(self):
         self.alphabet = byte_alphabet()
@@ -75,7 +75,7 @@ class Vocabulary:
 
 
 def normal(scale, *shape):
-    """A tensor of random numbers, whose shape is outermost first."""
+    """Returns a tensor of random numbers; the first dimension is outermost."""
     return floats([random.gauss(0, scale) for _ in range(math.prod(shape))], *shape)
 
 
@@ -111,7 +111,7 @@ def main():
     }
     count = len(vocabulary.tokens)
     embeddings = [[random.choice((-1.0, 1.0)) for _ in range(HIDDEN)] for _ in range(count)]
-    # The right one scores up to HIDDEN / 2 = 48, others that are ever said about 5, and all the rest 0.
+    # The right token scores up to HIDDEN / 2 = 48, other tokens of the texts about 5, and all the rest 0.
     output = [[0.0] * HIDDEN for _ in range(count)]
     said = [[vocabulary.id(text) for text in texts] for texts in (
         ["\n", "<think>", *THOUGHT, "</think>", "\n\n"], ["\n\n", *ANSWER, "<|im_end|>"])]
@@ -131,7 +131,7 @@ def main():
         for name, size in {"attn_norm": HIDDEN, "ffn_norm": HIDDEN, "attn_q_norm": HEAD, "attn_k_norm": HEAD}.items():
             tensors[f"blk.{layer}.{name}.weight"] = floats([1.0] * size, size)
         for name, shape in shapes.items():
-            # Layers add about a quarter of the embedding's length each.
+            # Each layer adds about a quarter of the embedding's length.
             weak = 0.5 if name in ("attn_output", "ffn_down_exps") else 1
             tensors[f"blk.{layer}.{name}.weight"] = normal(weak / math.sqrt(shape[-1]), *shape)
     model.write(a.out)

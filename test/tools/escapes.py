@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What drives a terminal is in every string of every input, and must come out of no command.
+"""Puts bytes that control a terminal into every string of every input; no command may print them.
 
   escapes.py --bin FOLDER --model MODEL.gguf --work DIR [--most N]
 
-One string after the other, in a copy of the model and of a plan of it, is overwritten by hostile
-bytes of the same length: commands that read the file are run on each, whether they then succeed or
-fail. All strings with which they succeed are hostile at once after that, for every command. Target
-files, text of the plan dialect, paths and arguments are hostile too. --most takes N strings of each
-file, evenly spaced, instead of all.
+One string after another, in a copy of the model and of its plan, is overwritten by hostile bytes of
+the same length. Commands that read the file are run on each copy; they may succeed or fail. Then all
+strings with which they succeed are made hostile at once, for every command. Target files, text of the
+plan dialect, paths and arguments are hostile, too. --most takes N strings of each file, evenly spaced,
+instead of all.
 """
 import argparse
 import json
@@ -18,9 +18,9 @@ import struct
 import subprocess
 import sys
 
-# Escape sequences, BEL, backspace, DEL, CSI as a byte and as a character, text turned around.
+# Escape sequences, BEL, backspace, DEL, CSI as a byte and as a character, marks that change the direction of text.
 HOSTILE = b"\x1b]0;x\x07\x08\x7f\x9b2J\xc2\x9b2J\xe2\x80\xae\xe2\x81\xa6\r\x0b"
-# What ends a string early in no encoding, for arguments and paths.
+# Contains no bytes that end a string, for arguments and paths.
 NAME = HOSTILE.decode("utf-8", "surrogateescape")
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\udc80-\udcff]")
 
@@ -31,7 +31,7 @@ class Checker:
         self.runs = 0
 
     def run(self, *command):
-        """The exit code; reports what may not come out."""
+        """Returns the exit code; reports bytes that must not be printed."""
         done = subprocess.run([c.encode("utf-8", "surrogateescape") for c in command], stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=300)
         self.runs += 1
@@ -55,14 +55,14 @@ class Checker:
 
 
 class Strings:
-    """The runs of printable bytes in a file, to overwrite and restore."""
+    """The sequences of printable bytes in a file, which can be overwritten and restored."""
 
     def __init__(self, path, most, region=None):
         self.path = path
         with open(path, "rb") as file:
             self.bytes = file.read(region)
         found = [m.span() for m in re.finditer(rb"[\x20-\x7e]{4,}", self.bytes)]
-        # One of each kind: layers differ in numbers, and a vocabulary has thousands of words.
+        # One string of each kind: layers differ in numbers, and a vocabulary has thousands of words.
         kinds, words = {}, []
         for begin, end in found:
             text = self.bytes[begin:end]
@@ -92,7 +92,7 @@ def content(path):
 
 
 def field_number(table, field):
-    """In plan.fbs."""
+    """Returns the number of a field in plan.fbs."""
     schema = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "runtime", "schema", "plan.fbs")
     with open(schema) as file:
         body = re.search(r"table %s \{(.*?)\n\}" % table, file.read(), re.S).group(1)
@@ -100,7 +100,7 @@ def field_number(table, field):
 
 
 def forget_checksum(path):
-    """A plan without its checksum is as good, and may be changed: Plan.checksum in plan.fbs."""
+    """Removes the plan's checksum. The plan stays valid and may then be changed: Plan.checksum in plan.fbs."""
     with open(path, "r+b") as file:
         data = file.read()
         root = struct.unpack_from("<I", data)[0]
@@ -112,7 +112,7 @@ def forget_checksum(path):
 
 
 def one_by_one(checker, strings, commands):
-    """Each string hostile alone; returns those with which every command succeeds."""
+    """Makes each string hostile alone; returns those with which every command succeeds."""
     harmless = []
     for span in strings.spans:
         strings.overwrite([span])
@@ -123,7 +123,7 @@ def one_by_one(checker, strings, commands):
 
 
 def together(checker, strings, spans, commands):
-    """Halves the set until all commands succeed on what is left, or it is one string."""
+    """Halves the set until all commands succeed on the rest, or it is one string."""
     strings.overwrite(spans)
     good = all([checker.run(*command) == 0 for command in commands])
     if not good:
@@ -155,7 +155,7 @@ def main():
     checker.run(moec, "compile", model, "--ctx", "64", "-o", clean)
     forget_checksum(clean)
 
-    # A plan: every string of it.
+    # A plan: every string in it.
     plan = path("p.fb")
     shutil.copyfile(clean, plan)
     if os.path.exists(path("clean.weights")):
@@ -184,7 +184,7 @@ def main():
     for command in every:
         checker.run(*command)
 
-    # What inspect prints of it is what assemble reads.
+    # assemble reads the output of inspect.
     text, again = path("p.mlir"), path("again.fb")
     with open(text, "wb") as file:
         subprocess.run([moec, "inspect", plan], stdout=file, check=False)
@@ -195,7 +195,7 @@ def main():
         checker.problems += 1
         print("a hostile plan does not survive inspect and assemble")
 
-    # Spaces of the vocabulary are ESC now, in the byte-level alphabet of its tokens: so is what it generates.
+    # Spaces in the vocabulary become ESC in the byte-level alphabet, so generated text contains ESC.
     with open(clean, "rb") as file:
         spaces = re.sub(rb"\xc4\xa0(?=[a-z]{2})", b"\xc4\x9b", file.read())
     with open(plan, "wb") as file:
@@ -208,7 +208,7 @@ def main():
         checker.problems += 1
         print("expected generated ESC, shown as \\x1b")
 
-    # A model: every string of its header.
+    # A model: every string in its header.
     header = 1 << 20
     strings = Strings(model, a.most, header)
     out = path("q.fb")

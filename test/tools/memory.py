@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Commands that get less memory than they ask for: an error of one line, never a signal.
+"""Runs commands with too little memory: they must end with a one-line error, never by a signal.
 
   memory.py --bin FOLDER --model MODEL.gguf --work DIR
 
-The address space is limited in steps from what cannot even load the program to what is plenty, so
-that memory ends in many places: in our code, in libraries, when threads start.
+The address space is limited in steps, from too little to load the program to plenty, so
+that memory runs out in many places: in our code, in libraries, and when threads start.
 """
 import argparse
 import os
@@ -39,7 +39,7 @@ def main():
             ((moert, "run", plan, "-p", "the", "-n", "2", "-t", "2"), 8, 200),
             ((moert, "tokenize", plan, "--text", "the"), 8, 80)):
         for mib in range(least, most, max(4, (most - least) // 24)):
-            # Libraries that do not fit, or cannot set themselves up, end it before main().
+            # Libraries that do not fit, or cannot initialise themselves, end the process before main().
             if limited((command[0], "--version"), mib).returncode != 0:
                 continue
             done = limited(command, mib)
@@ -53,7 +53,7 @@ def main():
                 problems += 1
                 print(" ".join(command), f"{mib} MiB left {left}")
     print(f"exit codes: {outcomes}, {problems} problems")
-    # Some of them must have run out, and some have had enough.
+    # Some runs must have run out of memory, and some must have had enough.
     return problems != 0 or not (4 in outcomes or 5 in outcomes) or 0 not in outcomes
 
 

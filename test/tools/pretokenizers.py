@@ -1,8 +1,8 @@
-"""Every pre-tokenizer of the table cuts text as llama.cpp does: ids on random strings of twelve scripts.
+"""Compares every pre-tokenizer of the table with llama.cpp: token ids of random strings in twelve scripts.
 
-Ids show where words end because merges stop there. The vocabulary is made for that: it merges every pair of bytes
-that the strings have, in a random order, and no further. Where llama.cpp approximates what a tokenizer publishes
-(APPROXIMATED), the strings lose what it gets wrong, and the differences on whole strings are counted.
+Ids show where words end, because merges stop there. The vocabulary is made for this: it merges every pair of bytes
+that occurs in the strings, in a random order, and nothing more. Where llama.cpp approximates the published rules of a
+tokenizer (APPROXIMATED), the strings leave out what it gets wrong, and differences on whole strings are counted.
 """
 import argparse
 import collections
@@ -61,7 +61,7 @@ def random_texts(count, seed=1):
     return [random_text(rng, script) for script in SCRIPTS for _ in range(count)]
 
 
-# What llama.cpp approximates, by the views of a text that it gets right.
+# Approximations of llama.cpp, by the views of a text for which it is right.
 def without(text, *categories):
     return "".join(c for c in text if unicodedata.category(c) not in categories)
 
@@ -107,21 +107,21 @@ APPROXIMATED = {
 
 
 def names(source):
-    """Of the table: name -> alphabet."""
+    """Returns the names in the table: name -> alphabet."""
     with open(os.path.join(source, "runtime", "text", "PreTokenizers.def")) as file:
         return dict(re.findall(r'^MOE_PRETOKENIZER\("([^"]+)", (\w+)', file.read(), re.MULTILINE))
 
 
 def byte_alphabet():
-    """GPT-2's: a printable character for each byte."""
+    """Returns GPT-2's alphabet: a printable character for each byte."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
 
 
 class Vocabulary:
-    """Merges the pairs of symbols that `texts` have, in the order of `seed`, and no further. Some tokens no merge
-    makes: words of `texts`, which only some tokenizers take whole."""
+    """Merges the pairs of symbols in `texts`, in an order given by `seed`, and nothing more. Some tokens result from no
+    merge: words of `texts`, which only some tokenizers take as a whole."""
 
     def __init__(self, alphabet, texts, seed):
         if alphabet == "Bytes":
@@ -168,7 +168,7 @@ class Comparison:
         return [json.loads(line) for line in done.stdout.split("\n")[:-1]]
 
     def differing(self, name, vocabularies, texts):
-        """The texts to which llama.cpp gives other ids."""
+        """Returns the texts for which llama.cpp gives other ids."""
         found = {}
         for vocabulary in vocabularies:
             path = os.path.join(self.work, "vocabulary.gguf")
@@ -209,7 +209,7 @@ def compare(arguments):
 
 
 def golden(arguments):
-    """Words of every pre-tokenizer that llama.cpp's ids confirm, as byte counts; names of the same rules share them."""
+    """Words of every pre-tokenizer, as byte counts, if llama.cpp's ids confirm them; names with equal rules share them."""
     table = names(arguments.source)
     texts = random_texts(5, seed=2)
     comparison = Comparison(arguments)
@@ -219,7 +219,7 @@ def golden(arguments):
         wrong = comparison.differing(name, made[alphabet], texts)
         made[alphabet][0].write(os.path.join(arguments.work, "vocabulary.gguf"), name)
         pieces = comparison.ours(os.path.join(arguments.work, "vocabulary.gguf"), texts, "--pieces")
-        # 0: not confirmed.
+        # 0 means not confirmed.
         words = [0 if text in wrong else [len(piece.encode()) for piece in cut] for text, cut in zip(texts, pieces)]
         by_words.setdefault(json.dumps(words, separators=(",", ":")), []).append(name)
     with open(arguments.golden, "w") as file:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Every command with a standard stream that fails: full, closed, or a pipe that nobody reads.
+"""Runs every command with a standard stream that fails: full, closed, or a pipe without a reader.
 
   streams.py --bin FOLDER --model MODEL.gguf --work DIR
 
-What was lost must show: exit code 4 where a command that would succeed could not say all it had to
-say, the command's own code where it fails anyway; never a signal, and on stderr, where that works,
-at most one line more than usual. A reader that went away has what it wanted: exit code 141, as a shell
-reports of other programs, and no line. A stream that a command does not use does not matter.
+Lost output must be reported: exit code 4 if the command would otherwise succeed, its own code if it
+fails anyway; never a signal, and at most one more line than usual on stderr, if that works. If the reader
+of a pipe has gone, the exit code is 141, as a shell reports for other programs, without a line. A stream
+that a command does not use does not matter.
 """
 import argparse
 import filecmp
@@ -19,14 +19,14 @@ import sys
 IO, UNREAD_CODE = 4, 141
 FULL, CLOSED, UNREAD = "full", "closed", "unread"
 WHY = {FULL: "No space left on device", CLOSED: "Bad file descriptor"}
-# The descriptors that fail, and how.
+# Combinations of descriptors and kinds of failure.
 FAILURES = [{fd: how} for fd in (1, 2) for how in (FULL, CLOSED, UNREAD)]
 FAILURES += [{1: FULL, 2: FULL}, {0: CLOSED, 1: CLOSED, 2: CLOSED}]
 FEW = [{1: FULL}, {0: CLOSED, 1: CLOSED, 2: CLOSED}]
 
 
 def run(command, folder, failing):
-    """Exit code and what went to the streams that work, standard input empty."""
+    """Returns the exit code and the output on working streams; standard input is empty."""
     def fail():
         for fd, how in failing.items():
             if how == CLOSED:
@@ -53,7 +53,7 @@ class Checker:
         self.problems = 0
 
     def check(self, command, failures, outputs=()):
-        """`outputs` are files that the command writes, the same in every run."""
+        """Checks a command. `outputs` are files that it writes, identical in every run."""
         folder = os.path.join(self.work, "run")
         before = os.path.join(self.work, "usual")
         for path in (folder, before):
@@ -80,7 +80,7 @@ class Checker:
             for word in (b"LLVM ERROR", b"terminate", b"what()", b"Stack dump"):
                 if word in text:
                     problems.append(f"{word.decode()} on stderr")
-            # A file that took a closed stream's number would have got its text.
+            # A file that got the number of a closed stream would have received its text.
             if set(os.listdir(folder)) != set(outputs if found in (0, IO, UNREAD_CODE) else []) - self.absent(code, outputs):
                 problems.append(f"files {os.listdir(folder)}")
             for name in os.listdir(folder):
@@ -139,7 +139,7 @@ def main():
         checker.check([moert] + [{"P": plan, "M": model}.get(w, w) for w in words.split()], FAILURES)
     checker.check([moert, "logits", plan, "--tokens", "3,4", "-t", "1", "--out", "x.npy"], FEW, ["x.npy"])
     checker.check([moert, "logits", plan, "--tokens", "3,4", "-t", "1", "--out", "-"], FEW)
-    # What these say is not the same twice; how much is.
+    # The output of these differs between runs, but its length does not.
     for command in (["perplexity", plan, "--file", prompt, "-t", "1"],
                     ["perplexity", plan, "--file", prompt, "-t", "1", "--json"],
                     ["profile", plan] + quick, ["profile", plan, "--json"] + quick,

@@ -217,7 +217,7 @@ TEST_P(CudaDeviceTest, AnOldDriverIsRefused) {
   std::string path = write();
   start(90, 12040);
   EXPECT_THAT(failureOf(path, StatusCode::WrongMachine),
-              AllOf(HasSubstr("(for CUDA 12.4) does not take kernel"),
+              AllOf(HasSubstr("(for CUDA 12.4) does not accept kernel"),
                     HasSubstr("update the driver")));
 }
 
@@ -262,7 +262,7 @@ TEST_P(CudaDeviceTest, APlanWhoseLaunchesAreOthersIsRefused) {
     EXPECT_THAT(
         failureOf(sample_.builder.write(folder_), StatusCode::InvalidFile),
         AllOf(HasSubstr("instruction 0 (embed)"),
-              HasSubstr("is launched otherwise than the plan says"),
+              HasSubstr("needs other launches than the plan has"),
               HasSubstr("compile the model again")));
   };
   refusedWith(1, 0, 0);

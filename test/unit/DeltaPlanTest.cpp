@@ -117,8 +117,9 @@ TEST_F(StatesTest, AForkWithoutASlotBeginsAgain) {
   ASSERT_FALSE(none.isOk());
   EXPECT_EQ(none.status().code(), StatusCode::DoesNotFit);
   EXPECT_NE(none.status().message().find(
-                "the states of 2 sequences are held by other sequences; end "
-                "one of them, or compile for more with --sequences"),
+                "there is room for the states of 2 sequences, and all of it "
+                "is in use; end a sequence, or compile for more with "
+                "--sequences"),
             std::string::npos)
       << none.status().message();
   EXPECT_EQ(c.position(), 40);

@@ -380,11 +380,11 @@ TEST_F(LadderVerifyTest, OtherModels) {
 
 TEST_F(LadderVerifyTest, WhatOnlyPlansHave) {
   ladder_.plan.notes.push_back("a note");
-  expectRefused("has rungs, and notes beside them");
+  expectRefused("has rungs, but also notes of its own");
   ladder_.plan.notes.clear();
   ladder_.plan.phases.push_back(
       std::make_unique<fb::PhaseT>(*ladder_.rung(0).phases[0]));
-  expectRefused("has rungs, and phases beside them");
+  expectRefused("has rungs, but also phases of its own");
 }
 
 TEST_F(LadderVerifyTest, OneTokenizer) {

@@ -203,7 +203,7 @@ TEST_F(NodeUseTest, OneNodeIsTheOneWithTheMostCores) {
 TEST_F(NodeUseTest, AMachineOfOneNodeIsUsedAsItIs) {
   NodeUse use = used(fb::NodeUse::Split, {}, sockets(4));
   EXPECT_TRUE(!use.pin && !use.copyWeights);
-  EXPECT_NE(use.note.find("predictions are of another machine"),
+  EXPECT_NE(use.note.find("predicted speeds do not apply here"),
             std::string::npos);
 }
 

@@ -167,19 +167,19 @@ const Case tableCases[] = {
     {"NoDevices", "has no devices", [](auto &s) { plan(s).devices.clear(); }},
     {"DeviceKind", "has kind 7",
      [](auto &s) { plan(s).devices[0]->kind = fb::DeviceKind(7); }},
-    {"DeviceIsa", "has ISA \"mmx\", which is none of a CPU",
+    {"DeviceIsa", "has ISA \"mmx\", which no CPU has",
      [](auto &s) { plan(s).devices[0]->isa = "mmx"; }},
     {"DeviceArena", "more than any memory",
      [](auto &s) { plan(s).devices[0]->arena_bytes = UINT64_MAX; }},
     {"DeviceCores", "cores is 0",
      [](auto &s) { plan(s).devices[0]->cores = 0; }},
-    {"QueueDevice", "queue 0: is of device 7 of 1",
+    {"QueueDevice", "queue 0: runs on device 7 of 1",
      [](auto &s) { plan(s).queues[0]->device = 7; }},
     {"QueueKind", "queue 0: has kind 2",
      [](auto &s) { plan(s).queues[0]->kind = fb::QueueKind(2); }},
     {"QueueOfCopies", "copies on a CPU",
      [](auto &s) { plan(s).queues[0]->kind = fb::QueueKind::Copy; }},
-    {"QueueTwice", "queue 1 is device 0's second of its kind",
+    {"QueueTwice", "queue 1 is the second of its kind on device 0",
      [](auto &s) { plan(s).queues.push_back(std::make_unique<fb::QueueT>()); }},
     {"ModuleEntry", "module 0 \"\": has an empty name",
      [](auto &s) { addModule(s).entry.clear(); }},
@@ -342,7 +342,7 @@ const Case phaseCases[] = {
        s.builder.plan.devices[0]->worker_bytes = 64;
        buffer(s, "q").per_worker = true;
      }},
-    {"OutputPerWorker", "has an output of which each worker has its own",
+    {"OutputPerWorker", "has an output in per-worker memory",
      [](auto &s) {
        s.builder.plan.devices[0]->worker_bytes = 1 << 20;
        buffer(s, "h").per_worker = true;

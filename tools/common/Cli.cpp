@@ -32,10 +32,10 @@ const char *const kExitCodeHelp =
     "version, 130 interrupted.";
 
 namespace {
-/// Of an argument that is no path, in a message.
+/// Maximum length, in messages, of an argument that is not a path.
 constexpr size_t kLongestWord = 128;
 
-/// The exception that is being handled, as an error.
+/// Converts the exception that is being handled to an error.
 Status caughtStatus() {
   try {
     throw;
@@ -49,15 +49,15 @@ Status caughtStatus() {
   }
 }
 
-/// With the values of arguments, where they have more than `most` bytes and the
-/// message has them whole, clipped.
+/// Shortens the values of arguments with more than `most` bytes where they
+/// occur in the message.
 std::string withClipped(std::string message,
                         std::span<const std::string> arguments, size_t most) {
   for (std::string_view value : arguments) {
     if (size_t equals = value.find('=');
         value.starts_with("--") && equals != std::string_view::npos)
       value.remove_prefix(equals + 1);
-    if (value.starts_with('@')) // Of a file with values.
+    if (value.starts_with('@')) // Names a file with values.
       value.remove_prefix(1);
     if (value.size() <= most)
       continue;
@@ -67,8 +67,8 @@ std::string withClipped(std::string message,
   return message;
 }
 
-/// Instead of an abort: where an exception cannot get to Tool::main(), such as
-/// out of a thread or through code that must not throw.
+/// Called instead of an abort if an exception cannot reach Tool::main(), for
+/// example from a thread or through noexcept code.
 [[noreturn]] void endByException() {
   moert::removeTemporaries();
   ::_exit(finish(std::current_exception()
@@ -77,15 +77,15 @@ std::string withClipped(std::string message,
 }
 } // namespace
 
-/// ", did you mean --ctx?", or "" where nothing known is near.
+/// Returns ", did you mean --ctx?", or "" if no known name is similar.
 static std::string didYouMean(const std::string &name,
                               const std::vector<std::string> &known) {
   auto meant = moert::closestMatch(name, known);
   return meant ? ", did you mean " + *meant + "?" : "";
 }
 
-/// Columns for help: the terminal's, where that is one, up to a width that is
-/// easy to read.
+/// Returns the width of help: that of the terminal, if there is one, up to a
+/// width that is easy to read.
 static size_t helpWidth() {
   constexpr size_t kWidest = 100, kNarrowest = 48;
   winsize size = {};
@@ -95,7 +95,7 @@ static size_t helpWidth() {
 }
 
 namespace {
-/// CLI11 prints help in its own form; this is ours.
+/// Prints help in our form instead of CLI11's.
 class OurFormatter : public CLI::FormatterBase {
 public:
   std::string make_help(const CLI::App *app, std::string,
@@ -125,7 +125,7 @@ Tool::Tool(std::string name, std::string description,
   app_.formatter(std::make_shared<OurFormatter>());
   app_.set_version_flag("--version", app_.get_name() + " " MOE_VERSION);
   app_.footer(kExitCodeHelp);
-  // One command; what follows it may have the name of another.
+  // Only one command: an argument after it may have the name of another.
   app_.require_subcommand(0, 1);
   // Misspelt commands arrive as extras, so that the message can suggest one.
   app_.allow_extras();
@@ -211,7 +211,7 @@ std::string Tool::unknownArguments(const CLI::App &command) const {
 }
 
 std::string Tool::parseFailure(const CLI::ParseError &error) const {
-  // CLI11 counts them and does not say that they are one too many.
+  // CLI11 counts the values but does not report that one is too many.
   for (const CLI::App *sub : app_.get_subcommands())
     for (const CLI::Option *option : sub->get_options())
       if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&

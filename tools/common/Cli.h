@@ -1,4 +1,4 @@
-//===- Cli.h - What the command-line tools share ----------------*- C++ -*-===//
+//===- Cli.h - The command line of a tool -----------------------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_COMMON_CLI_H
 #define MOE_TOOLS_COMMON_CLI_H
@@ -15,21 +15,21 @@
 
 namespace moetool {
 
-/// A tool's command line: sub-commands that each run to a Status. Handles help,
-/// version, man page and completions, other tools' spellings of options,
-/// misspelt commands and flags ("did you mean"), errors and exceptions, lost
+/// A tool's command line: sub-commands, each of which returns a Status. Handles
+/// help, version, man page and completions, other tools' spellings of options,
+/// misspelt commands and flags ("did you mean"), errors and exceptions, failed
 /// output and exit codes.
 class Tool {
 public:
-  /// `spellings` are other names of the commands' options.
+  /// `spellings` are alternative names of the commands' options.
   Tool(std::string name, std::string description,
        std::span<const Spelling> spellings = {});
 
-  /// Adds a sub-command; `run` is called after its options were parsed.
+  /// Adds a sub-command; `run` is called after its options have been parsed.
   CLI::App *command(std::string name, std::string description,
                     std::function<moert::Status()> run);
 
-  /// What is made of the arguments before they are parsed.
+  /// A function that transforms the arguments before they are parsed.
   using Prepare = std::function<moert::StatusOr<std::vector<std::string>>(
       std::vector<std::string>)>;
 
@@ -50,7 +50,7 @@ private:
   std::function<moert::Status()> chosen_;
 };
 
-/// The documented exit codes, as the tools' help shows them.
+/// The exit codes, as shown in the tools' help.
 extern const char *const kExitCodeHelp;
 
 } // namespace moetool

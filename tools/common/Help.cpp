@@ -10,12 +10,12 @@
 namespace moetool {
 
 namespace {
-/// What all forms say of an option.
+/// Properties of an option that all forms of help use.
 struct Entry {
   std::string names; ///< "-c, --ctx N", or the word for a positional argument.
   std::string text;  ///< What it does, with its default.
   std::vector<std::string> longNames, shortNames; ///< With dashes.
-  std::vector<std::string> words; ///< Those that its value may be.
+  std::vector<std::string> words; ///< Words that are allowed as its value.
   bool isPositional = false, hasValue = false, isRequired = false;
   std::string group;
 };
@@ -69,22 +69,22 @@ std::vector<Entry> entriesOf(const CLI::App &app) {
   return entries;
 }
 
-/// Groups in the order in which options name them; positional arguments apart.
+/// Returns the groups in order of first use, without positional arguments.
 std::vector<std::string> groupsOf(const std::vector<Entry> &entries) {
   std::vector<std::string> groups;
   for (const Entry &entry : entries)
     if (!entry.isPositional &&
         std::ranges::find(groups, entry.group) == groups.end())
       groups.push_back(entry.group);
-  // What all commands have comes last.
+  // The options common to all commands come last.
   auto common = std::ranges::find(groups, "Options");
   if (common != groups.end())
     std::rotate(common, common + 1, groups.end());
   return groups;
 }
 
-/// Appends `text`, broken at spaces, behind `indent` columns; the first line
-/// goes on where `column` is.
+/// Appends `text`, wrapped at spaces and indented by `indent` columns. The
+/// first line continues at `column`.
 void wrap(std::string &out, std::string_view text, size_t indent, size_t column,
           size_t width) {
   bool isFirst = true;
@@ -119,7 +119,7 @@ void addRow(std::string &out, const std::string &name, std::string_view text,
   wrap(out, text, kIndent, kIndent, width);
 }
 
-/// Commands without a footer have the tool's, which is shown once.
+/// Commands without a footer inherit that of the tool, which is shown once.
 bool hasOwnFooter(const CLI::App &command) {
   return command.get_footer() != command.get_parent()->get_footer();
 }
@@ -143,7 +143,7 @@ std::string usageOf(const CLI::App &app) {
   return usage + " [OPTIONS]";
 }
 
-/// A text in man's language.
+/// Escapes a text for roff.
 std::string roff(std::string_view text) {
   std::string result;
   for (char c : text)
@@ -158,7 +158,7 @@ std::string roff(std::string_view text) {
   return result;
 }
 
-/// Markdown takes these for markup, also in the middle of words.
+/// Escapes characters that are markup in Markdown, also in the middle of words.
 std::string markdown(std::string_view text) {
   std::string result;
   for (char c : text) {
@@ -288,7 +288,7 @@ std::vector<std::string> commandNames(const CLI::App &tool) {
   return names;
 }
 
-/// Options of one letter and one of several, as a shell's pattern.
+/// Returns the short and long names of an option as a shell pattern.
 std::string pattern(const Entry &entry) {
   std::vector<std::string> names = entry.shortNames;
   names.insert(names.end(), entry.longNames.begin(), entry.longNames.end());

@@ -1,7 +1,7 @@
-//===- Help.h - Help, man pages, completions and the reference --*- C++ -*-===//
+//===- Help.h - Generates help, man pages and completions -------*- C++ -*-===//
 //
-// All texts are generated from the options that the parser knows, which come
-// from the rows of the tables of options.
+// All texts are generated from the options known to the parser, which come from
+// tables of options.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,19 +13,21 @@
 
 namespace moetool {
 
-/// The help of a command, or of the tool with its commands, in lines of at most
-/// `width` columns.
+/// Returns the help of a command, or of the tool with its commands, in lines of
+/// at most `width` columns.
 std::string helpText(const CLI::App &app, size_t width);
 
-/// A page in man's language for the tool and all its commands, in section 1.
+/// Returns a man page (section 1, in roff) for the tool and all its commands.
 std::string manPage(const CLI::App &tool);
 
-/// The tool's commands and options in Markdown, a section each.
+/// Returns the tool's commands and options in Markdown, one section per
+/// command.
 std::string markdownReference(const CLI::App &tool);
 
 enum class Shell { Bash, Zsh, Fish };
 
-/// A script for a shell that completes the tool's commands, options and words.
+/// Returns a shell script that completes the tool's commands, options and
+/// words.
 std::string completionScript(const CLI::App &tool, Shell shell);
 
 } // namespace moetool

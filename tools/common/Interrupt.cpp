@@ -7,7 +7,7 @@
 namespace moetool {
 
 namespace {
-/// A signal handler can reach nothing but a global.
+/// A signal handler can only use a global.
 std::atomic<bool> interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free,
               "a signal handler may set it");

@@ -1,4 +1,4 @@
-//===- Interrupt.h - Ctrl-C as a flag ---------------------------*- C++ -*-===//
+//===- Interrupt.h - Reports Ctrl-C as a flag -------------------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_COMMON_INTERRUPT_H
 #define MOE_TOOLS_COMMON_INTERRUPT_H
@@ -7,10 +7,10 @@
 
 namespace moetool {
 
-/// From now on Ctrl-C sets the returned flag; a second one ends the process, as
-/// moert::endBySignal() does.
+/// Makes Ctrl-C set the returned flag. A second Ctrl-C ends the process like
+/// moert::endBySignal().
 const std::atomic<bool> *catchInterrupt();
-/// Clears the flag: the next Ctrl-C is a first one again. Returns what it was.
+/// Clears the flag and returns its value. The next Ctrl-C sets it again.
 bool takeInterrupt();
 
 } // namespace moetool

@@ -1,4 +1,4 @@
-//===- Json.h - JSON that a tool prints -------------------------*- C++ -*-===//
+//===- Json.h - Prints the JSON output of a command -------------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_COMMON_JSON_H
 #define MOE_TOOLS_COMMON_JSON_H
@@ -9,16 +9,16 @@
 
 namespace moetool {
 
-/// The one document that a command with --json prints on standard output. Text
-/// in it may be any bytes; JSON is UTF-8.
+/// Prints the only document of a command with --json on standard output. Text
+/// in it may be any bytes, which are converted to UTF-8.
 inline void printDocument(const nlohmann::ordered_json &document) {
   printJson(document.dump(2, ' ', false,
                           nlohmann::ordered_json::error_handler_t::replace) +
             "\n");
 }
 
-/// Usage where `what` goes to standard output, because `option` says "-", as
-/// the report of --json does.
+/// Fails with Usage if `what` would go to standard output because `option` is
+/// "-", since the report of --json goes there.
 inline moert::Status checkJsonAlone(bool json, std::string_view path,
                                     std::string_view option,
                                     std::string_view what) {

@@ -1,4 +1,4 @@
-//===- LlvmFailure.h - What LLVM gives up for, as an error ------*- C++ -*-===//
+//===- LlvmFailure.h - Reports LLVM's fatal errors --------------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_COMMON_LLVMFAILURE_H
 #define MOE_TOOLS_COMMON_LLVMFAILURE_H
@@ -13,9 +13,9 @@
 
 namespace moetool {
 
-/// From now on, where LLVM would abort with "LLVM ERROR", the process prints
-/// one line and ends with an exit code of ours: Io for a stream of LLVM's that
-/// cannot be written, DoesNotFit for memory, otherwise Internal.
+/// Where LLVM would abort with "LLVM ERROR", the process from now on prints one
+/// line and ends with one of our exit codes: Io if a stream of LLVM cannot be
+/// written, DoesNotFit for lack of memory, otherwise Internal.
 inline void catchLlvmFailures() {
   using moert::Status;
   using moert::StatusCode;

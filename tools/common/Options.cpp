@@ -7,7 +7,7 @@ using moert::Status;
 namespace moetool {
 
 namespace {
-/// What stands for the value in help.
+/// Returns the placeholder for the value in help.
 std::string metavarOf(const OptionInfo &info) {
   if (!info.metavar.empty())
     return std::string(info.metavar);
@@ -37,11 +37,11 @@ std::string metavarOf(const OptionInfo &info) {
   return "";
 }
 
-/// The default that help shows for the default value `word`.
+/// Returns the default that help shows for the default value `word`.
 std::string shownDefault(const OptionInfo &info, const std::string &word) {
   if (!info.shownDefault.empty())
     return info.shownDefault == "-" ? "" : std::string(info.shownDefault);
-  // No size is given as 0: it stands for no limit.
+  // A size of 0 stands for no limit and is not shown.
   return info.kind == OptionKind::Size && word == "0B" ? "" : word;
 }
 
@@ -50,8 +50,8 @@ bool isList(const OptionInfo &info) {
          info.kind == OptionKind::Numbers;
 }
 
-/// Names in a row are of options that were added before, where the command has
-/// them.
+/// Applies the relations in a row. They refer to options that were added
+/// before, and are ignored if the command does not have the other option.
 void relate(CLI::App &command, const OptionInfo &info, CLI::Option *option) {
   for (std::string_view rest = info.excludes; !rest.empty();) {
     std::string_view name = rest.substr(0, rest.find(','));
@@ -76,8 +76,8 @@ CLI::Option *describe(CLI::App &command, const OptionInfo &info,
 CLI::Option *addReader(CLI::App &command, const OptionInfo &info,
                        ReadValue read, const std::string &shown) {
   std::string name(longName(info));
-  // CLI11's own conversions give "{}" and "%%" a meaning; here every value is
-  // passed on as it was given.
+  // CLI11's own conversions interpret "{}" and "%%"; here every value is passed
+  // on unchanged.
   CLI::callback_t take = [read = std::move(read),
                           name](const CLI::results_t &texts) {
     for (const std::string &text : texts)
@@ -92,8 +92,8 @@ CLI::Option *addReader(CLI::App &command, const OptionInfo &info,
           ->multi_option_policy(isList(info) ? CLI::MultiOptionPolicy::TakeAll
                                              : CLI::MultiOptionPolicy::Throw);
   bool isPositional = !name.starts_with('-');
-  // A value follows its option's name each time, so that what comes after it is
-  // not taken for one more.
+  // Each value needs the option's name before it, so that the arguments after
+  // it are not taken as further values.
   if (isPositional && isList(info))
     option->expected(-1);
   else

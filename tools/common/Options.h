@@ -1,4 +1,4 @@
-//===- Options.h - Options of the tools from rows of tables -----*- C++ -*-===//
+//===- Options.h - Adds options from table rows to commands -----*- C++ -*-===//
 
 #ifndef MOE_TOOLS_COMMON_OPTIONS_H
 #define MOE_TOOLS_COMMON_OPTIONS_H
@@ -13,20 +13,20 @@
 
 namespace moetool {
 
-/// What an option's parser does with each value that is given. A failure's
-/// message follows the option's name.
+/// Parses one value of an option. An error's message is printed after the
+/// option's name.
 using ReadValue = std::function<moert::Status(const std::string &)>;
 
-/// An option whose values go to `read`; `shown` is the default that help shows,
-/// unless the row has another.
+/// Adds an option whose values go to `read`. `shown` is the default in help,
+/// unless the row specifies another.
 CLI::Option *addReader(CLI::App &command, const moert::OptionInfo &info,
                        ReadValue read, const std::string &shown = "");
 
-/// A flag that calls `set`.
+/// Adds a flag that calls `set`.
 CLI::Option *addFlag(CLI::App &command, const moert::OptionInfo &info,
                      std::function<void()> set);
 
-/// An option that is read into `value`, which holds the default.
+/// Adds an option that is parsed into `value`, which contains the default.
 template <class T>
 CLI::Option *addOption(CLI::App &command, const moert::OptionInfo &info,
                        T &value) {
@@ -40,7 +40,7 @@ CLI::Option *addOption(CLI::App &command, const moert::OptionInfo &info,
       return moert::Status::ok();
     });
   } else {
-    // A list that is given replaces the default's numbers.
+    // Numbers that are given replace the default list.
     return addReader(
         command, info,
         [&value, info, isFirst = true](const std::string &text) mutable {

@@ -18,11 +18,11 @@ using moert::StatusCode;
 namespace moetool {
 
 namespace {
-/// A standard descriptor that remembers why writing to it failed first. After
-/// that it takes everything and writes nothing.
+/// A standard descriptor that remembers the first error of writing to it. After
+/// an error it discards everything.
 class StandardStream {
 public:
-  /// Text is collected up to `room` bytes.
+  /// Up to `room` bytes are buffered.
   StandardStream(int fd, const char *name, size_t room)
       : fd_(fd), name_(name), room_(room) {}
 
@@ -39,7 +39,7 @@ public:
       if (written >= 0) {
         rest.remove_prefix(static_cast<size_t>(written));
       } else if (errno == EAGAIN) {
-        // Who started us may have made the descriptor non-blocking.
+        // The parent process may have made the descriptor non-blocking.
         pollfd ready = {fd_, POLLOUT, 0};
         ::poll(&ready, 1, -1);
       } else if (errno != EINTR) {
@@ -50,7 +50,7 @@ public:
     pending_.clear();
   }
 
-  /// Some file systems tell only at a close that a write failed.
+  /// Some file systems report failed writes only when a file is closed.
   void close() {
     flush();
     if (error_ != 0 || !written_)
@@ -66,7 +66,7 @@ public:
                                                     std::strerror(error_));
   }
 
-  /// Whether it is a pipe whose reader has what it wanted, as head(1) has.
+  /// Returns whether this is a pipe whose reader has gone, such as head(1).
   bool isLeft() const {
     pollfd writable = {fd_, POLLOUT, 0};
     return error_ == EPIPE ||
@@ -82,8 +82,8 @@ private:
   int error_ = 0;
 };
 
-/// As global as the descriptors that they stand for, and never destroyed: what
-/// fails while the process ends is reported too.
+/// The streams are global, like their descriptors, and are never destroyed, so
+/// that errors at the end of the process are reported, too.
 StandardStream &standardOutput() {
   static auto *stream =
       new StandardStream(STDOUT_FILENO, "standard output", 1 << 16);
@@ -94,36 +94,37 @@ StandardStream &standardError() {
   return *stream;
 }
 
-/// Of the tools, "" if the shell finds them; else it ends in a slash.
+/// Folder of the tools with a slash at its end; "" if the shell finds the
+/// tools.
 std::string &toolFolder() {
   static std::string folder;
   return folder;
 }
 
-/// Whether escape sequences mean something to a terminal here.
+/// Returns whether the terminal understands escape sequences.
 bool hasEscapes() {
   const char *term = std::getenv("TERM");
   return term && *term && std::string_view(term) != "dumb";
 }
 
-/// What the program itself says may drive the terminal.
+/// Prints without escaping: the program's own text may control the terminal.
 void noteRaw(std::string_view text) {
-  // In the order in which things were said, where both go to one place.
+  // Keeps the order of output if both streams go to the same place.
   standardOutput().flush();
   standardError().write(text);
 }
 } // namespace
 
 Status claimStandardStreams() {
-  // A pipe that nobody reads and a file beyond its limit are errors of a write,
-  // so that there is a message and nothing is left behind.
+  // Writing to a pipe without a reader, or beyond a file's size limit, must be
+  // an error, so that there is a message and temporaries are removed.
   for (int signal : {SIGPIPE, SIGXFSZ})
     std::signal(signal, SIG_IGN);
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
       continue;
-    // Open the wrong way round: using it goes on failing as if it were closed.
-    // open() takes the lowest free number, which is this one.
+    // Opened in the wrong direction, so that using the descriptor still fails.
+    // open() returns the lowest free number, which is `fd`.
     int flags = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
     if (::open("/dev/null", flags) != fd)
       return Status(StatusCode::Io,
@@ -136,7 +137,8 @@ Status claimStandardStreams() {
 
 void setCalledAs(std::string_view argv0) {
   std::string folder(argv0.substr(0, argv0.rfind('/') + 1));
-  // Commands that are suggested are moec's; moert may be elsewhere alone.
+  // Suggested commands are those of moec, which may be in another folder than
+  // moert.
   if (::access((folder + "moec").c_str(), X_OK) == 0)
     toolFolder() = folder;
 }
@@ -179,10 +181,11 @@ Status flush() {
 }
 
 int finish(Status status) {
-  // What a shell reports of a program that a pipe without a reader has ended.
+  // Exit code that a shell reports for a program killed by SIGPIPE.
   constexpr int leftCode = 128 + SIGPIPE;
   standardOutput().close();
-  // A command that ends because nobody reads on fails with the stream's error.
+  // A command that stops because nobody reads fails with the error of the
+  // stream.
   bool isOfOutput = status.code() == StatusCode::Io &&
                     status.message().starts_with("standard output: ");
   bool isLost = !standardOutput().status().isOk();

@@ -1,9 +1,10 @@
-//===- Output.h - Where the tools print -------------------------*- C++ -*-===//
+//===- Output.h - Prints the output of the tools ----------------*- C++ -*-===//
 //
-// All that a tool says goes through these functions. Nothing that can drive a
-// terminal passes them (see terminalSafe), and what a full disk loses is
-// noticed: finish() makes it exit code 4. A pipe whose reader has gone ends a
-// command as it ends others, without a message: exit code 141.
+// All output of a tool goes through these functions. They escape everything
+// that can control a terminal (terminalSafe) and notice output that is lost,
+// for example on a full disk: finish() turns this into exit code 4. If the
+// reader of a pipe has gone, the command ends without a message, with exit code
+// 141, like other programs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,74 +19,75 @@
 
 namespace moetool {
 
-/// Call first in a process: standard descriptors that are closed are filled, so
-/// that no file that is opened later can be taken for one, and writing to a
-/// pipe that nobody reads, or beyond what a file may hold, becomes an error
-/// instead of a signal.
+/// Must be called first in a process. Fills closed standard descriptors, so
+/// that a file opened later cannot be mistaken for one, and turns SIGPIPE and
+/// SIGXFSZ into errors of write().
 moert::Status claimStandardStreams();
 
-/// `argv0` is how this process was called: a path makes the commands that
-/// errors and notes suggest paths in the same folder.
+/// `argv0` is the name under which this process was called. If it is a path,
+/// suggested commands use the same folder.
 void setCalledAs(std::string_view argv0);
-/// How to call the tool `name`: its path, where it is in the folder from which
-/// this process was called by a path, else its name.
+/// Returns how to call the tool `name`: its path if it is in the folder from
+/// which this process was called by path, else its name.
 std::string toolPath(std::string_view name);
-/// `message` with such commands; see runtime/base/ShellCommand.h.
+/// Returns `message` with its commands in this form; see
+/// runtime/base/ShellCommand.h.
 std::string pasteable(std::string_view message);
 
-/// Text on standard output: results. Collected until it is much, until
-/// something goes to standard error, flush() or finish().
+/// Prints text, the results, on standard output. It is buffered until the
+/// buffer is full, output goes to standard error, or flush() or finish() is
+/// called.
 void printText(std::string_view text);
-/// The same bytes where standard output is no terminal: results that programs
-/// read.
+/// Does the same, but does not escape bytes unless standard output is a
+/// terminal: for results that programs read.
 void printBytes(std::string_view bytes);
-/// A JSON text on standard output, control characters as \uNNNN.
+/// Prints a JSON text on standard output, with control characters as \uNNNN.
 void printJson(std::string_view json);
-/// Text on standard error, at once: errors, notes and statistics.
+/// Prints text on standard error at once: errors, notes and statistics.
 void noteText(std::string_view text);
 
-/// Suggests, on standard error, the command that a user runs next.
+/// Suggests the user's next command on standard error.
 inline void noteNext(std::string_view command) {
   noteText(fmt::format("{}{}\n", moert::kNextLead, command));
 }
 
-/// Formatted text on standard output, as fmt::print.
+/// Prints formatted text on standard output, like fmt::print.
 template <typename... Args>
 void print(fmt::format_string<Args...> format, Args &&...args) {
   printText(fmt::format(format, std::forward<Args>(args)...));
 }
-/// Formatted text on standard error.
+/// Prints formatted text on standard error.
 template <typename... Args>
 void note(fmt::format_string<Args...> format, Args &&...args) {
   noteText(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Writes what print() collected. Fails with Io if any of what was printed so
-/// far was lost: work that only serves to print more can end.
+/// Writes the buffered output. Fails with Io if any output so far was lost:
+/// work that only serves to print more can end.
 moert::Status flush();
 
-/// The end of a command: flushes, prints the error if there is one and returns
-/// the exit code. An error keeps its own; a success whose output, on either
-/// stream, was lost is an error of code Io, or 141 where nobody reads it.
+/// Ends a command: flushes, prints the error if there is one, and returns the
+/// exit code. If output on either stream was lost, a success becomes an error
+/// with code Io, or 141 if nobody reads it; an error keeps its code.
 int finish(moert::Status status);
 
-/// Starts or ends dim text on standard output, where that is a terminal and
-/// colour is allowed.
+/// Starts or ends dim text on standard output if it is a terminal and colour is
+/// allowed.
 void setDim(bool dim);
 
-/// Asks the terminal on standard output to mark what is pasted, between
-/// ESC [ 200 ~ and ESC [ 201 ~, or to stop doing so.
+/// Asks the terminal on standard output to mark pasted text with ESC [ 200 ~
+/// and ESC [ 201 ~, or to stop doing so.
 void setBracketedPaste(bool bracketed);
 
-/// Whether stderr is a terminal that wants progress (TERM is not "dumb"), and
-/// colour is allowed (NO_COLOR unset).
+/// Returns whether stderr is a terminal that can show progress (TERM is not
+/// "dumb"), and whether colour is allowed (NO_COLOR unset).
 bool stderrIsTerminal();
 bool colourAllowed();
 
 /// Prints "error: message" on stderr, in red on a terminal.
 void printError(std::string_view message);
 
-/// Replaces the terminal's line, on stderr, by `text`.
+/// Replaces the current line of the terminal on stderr by `text`.
 void redrawLine(std::string_view text);
 
 } // namespace moetool

@@ -9,11 +9,10 @@
 
 namespace moetool {
 
-/// One line on stderr, redrawn ten times a second:
-///   packing weights  42% [########------------] 4.1 of 9.6 GiB, 1.2 GiB/s, 5 s
-///   left
-/// Silent when stderr is no terminal and for work that ends within half a
-/// second. The line is erased when the object goes.
+/// A progress line on stderr, redrawn ten times a second:
+///   packing weights  42% [########------------] 4.1 of 9.6 GiB, 1.2 GiB/s, ...
+/// Silent if stderr is not a terminal, and for work that ends within half a
+/// second. The line is erased when the object is destroyed.
 class Progress {
 public:
   explicit Progress(std::string what) : what_(std::move(what)) {}
@@ -21,7 +20,7 @@ public:
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
 
-  /// `done` of `total` bytes.
+  /// Shows that `done` of `total` bytes are done.
   void update(uint64_t done, uint64_t total);
   void finish();
 

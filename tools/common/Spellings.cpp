@@ -13,8 +13,8 @@ bool hasOption(const CLI::App &command, std::string_view name) {
   return command.get_option_no_throw(std::string(name)) != nullptr;
 }
 
-/// The spelling that `name` is for the command; null for anything else. A name
-/// may stand for several options, of which a command has one.
+/// Returns the spelling for `name` in this command, or null. A name may stand
+/// for several options, of which a command has one.
 const Spelling *findSpelling(const CLI::App &command, std::string_view name,
                              std::span<const Spelling> spellings) {
   if (hasOption(command, name))

@@ -18,10 +18,10 @@
 using moert::Status;
 
 namespace {
-/// As mlir::MlirOptMain, with this project's rules for inputs and outputs: the
-/// text is bounded in length and in depth before MLIR's parser sees it, and the
-/// output replaces nothing but IR text. Passes report their errors themselves,
-/// so that `failed` says no more than that there were some.
+/// Like mlir::MlirOptMain, with this project's rules for inputs and outputs:
+/// length and nesting of the text are checked before MLIR's parser sees it, and
+/// the output replaces only IR text. Passes report their own errors; `failed`
+/// only says that there were some.
 Status run(const std::string &input, const std::string &output,
            mlir::DialectRegistry &registry, bool &failed) {
   moert::OutputRule rule(/*force=*/false, /*forceWord=*/"");
@@ -30,11 +30,12 @@ Status run(const std::string &input, const std::string &output,
                        rule.target(output, moert::OutputKind::IrText));
   MOE_ASSIGN_OR_RETURN(std::string text,
                        moert::readInput(input, moert::kMostTextBytes));
-  if (!text.starts_with("ML\xefR")) // bytecode, as moe-opt writes it
+  if (!text.starts_with("ML\xefR")) // Bytecode, as written by moe-opt.
     MOE_RETURN_IF_ERROR(moec::checkPlanText(moert::inputName(input), text));
   std::string result;
   llvm::raw_string_ostream stream(result);
-  // Passes print to standard output too, in order and with one error at most.
+  // Passes also print to standard output, so results must go there in order,
+  // and an error must be reported only once.
   failed = mlir::failed(mlir::MlirOptMain(
       output == "-" ? static_cast<llvm::raw_ostream &>(llvm::outs()) : stream,
       llvm::MemoryBuffer::getMemBufferCopy(text, input), registry,

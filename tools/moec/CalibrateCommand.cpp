@@ -39,7 +39,7 @@ Status calibrate(const CalibrateFlags &flags) {
   if (moetool::stderrIsTerminal())
     moetool::redrawLine("");
   const TargetDesc &target = calibration.target;
-  // Standard output is for the description alone if it goes there.
+  // If the description goes to standard output, nothing else may.
   bool piped = flags.json || flags.output == "-";
   auto tell = [piped](std::string_view text) {
     piped ? moetool::noteText(text) : moetool::printText(text);
@@ -55,8 +55,8 @@ Status calibrate(const CalibrateFlags &flags) {
     tell(fmt::format("written to {}\n", flags.output));
   }
   if (!calibration.disturbance.isQuiet()) {
-    moetool::note("note: other programs use this machine ({}), so that it may "
-                  "do better than was measured{}\n",
+    moetool::note("note: other programs use this machine ({}), so it may be "
+                  "faster than measured{}\n",
                   calibration.disturbance.text(),
                   flags.force ? ""
                               : ". Nothing was stored for --target native: "
@@ -65,7 +65,7 @@ Status calibrate(const CalibrateFlags &flags) {
     if (!flags.force)
       return Status::ok();
   }
-  // Without a cache folder the file is still of use.
+  // If there is no cache folder, the file is still useful.
   if (!flags.output.empty() && nativeTargetFile().empty())
     return Status::ok();
   MOE_RETURN_IF_ERROR(saveNativeTarget(target));

@@ -26,8 +26,8 @@ struct Options {
   OptionList given;
 };
 
-/// Options that cannot act together with what --emit writes. A target does no
-/// harm there: scripts give it whatever they ask for.
+/// Checks for options that have no effect with --emit. A target is allowed,
+/// because scripts pass it with any --emit.
 Status checkOptions(const Options &options) {
   const CompileRequest &request = options.request;
   bool textToStdout = request.emit != Emit::Fb && request.output.empty();
@@ -44,9 +44,8 @@ Status checkOptions(const Options &options) {
       continue;
     if (info.use & moert::kOfPlanFile)
       return Status(moert::StatusCode::Usage,
-                    fmt::format("{} is for plan files: the text that --emit "
-                                "writes has nothing of it; leave one of them "
-                                "out",
+                    fmt::format("{} only affects plan files, not the text "
+                                "that --emit writes; leave one of them out",
                                 longName(info)));
     if (request.emit == Emit::Moe && (info.use & moert::kNotForGraph))
       return Status(moert::StatusCode::Usage,
@@ -58,7 +57,7 @@ Status checkOptions(const Options &options) {
   return Status::ok();
 }
 
-/// The report as one JSON object.
+/// Prints the report as one JSON object.
 Status printJson(const CompileReport &report, Emit emit) {
   nlohmann::ordered_json json = {{"output", report.output},
                                  {"packed", nullptr},
@@ -87,7 +86,7 @@ Status printJson(const CompileReport &report, Emit emit) {
   return Status::ok();
 }
 
-/// Does it fit, and how fast: what a user wants to know before loading.
+/// Prints whether the plan fits and how fast it is predicted to be.
 Status printSummary(const CompileReport &report) {
   MOE_ASSIGN_OR_RETURN(moert::Plan plan,
                        moert::Plan::fromBytes(report.plan, report.output));
@@ -117,9 +116,9 @@ Status printSummary(const CompileReport &report) {
   return Status::ok();
 }
 
-/// A plan for this machine is talked to, given a text where it has no chat
-/// template, or measured where it works on token ids alone. One for another
-/// machine is explained.
+/// Suggests the next command. A plan for this machine: chat; run with a text if
+/// there is no chat template; bench if the plan only works on token ids. A plan
+/// for another machine: explain.
 Status noteNextStep(const CompileRequest &request,
                     const CompileReport &report) {
   if (report.output == "-")
@@ -147,8 +146,8 @@ Status run(Options &options) {
       options.request.place,
       readRules(options.request.place, *options.request.texts));
   std::optional<moetool::Progress> progress;
-  std::string current; // what it shows
-  // From the first bytes on there is something to clean up.
+  std::string current; // The step shown by the progress line.
+  // From the first bytes on, there are temporaries to remove.
   const std::atomic<bool> *interrupted = nullptr;
   options.request.progress = [&](const char *what, uint64_t done,
                                  uint64_t total) {

@@ -9,7 +9,7 @@ using moert::Status;
 
 namespace moec {
 
-// Values whose types are the driver's own; found by their argument's namespace.
+// Parsers for value types of the driver, found by argument-dependent lookup.
 
 static Status parseOption(const OptionInfo &, std::string_view text,
                           std::vector<LadderRung> &ladder) {

@@ -1,4 +1,4 @@
-//===- CompileOptions.h - Parsers of the rows of Options.def ----*- C++ -*-===//
+//===- CompileOptions.h - Parses the options of moec compile ----*- C++ -*-===//
 
 #ifndef MOE_TOOLS_MOEC_COMPILEOPTIONS_H
 #define MOE_TOOLS_MOEC_COMPILEOPTIONS_H
@@ -11,12 +11,12 @@
 
 namespace moec {
 
-/// The options of a command, each with the row that it was made from.
+/// The options of a command, each with its row in the table.
 using OptionList =
     std::vector<std::pair<const CLI::Option *, moert::OptionInfo>>;
 
-/// Adds the options of Options.def that have one of the bits `use`, or all for
-/// 0, to a command; parsing fills `request`.
+/// Adds to a command the options in Options.def that have one of the bits
+/// `use`, or all options if `use` is 0; parsing fills `request`.
 OptionList addCompileOptions(CLI::App &command, CompileRequest &request,
                              unsigned use = 0);
 

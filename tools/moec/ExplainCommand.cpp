@@ -22,7 +22,7 @@ struct Options {
 
 Status writePage(const moert::Plan &plan, const Options &options) {
   moert::OutputRule rule(options.force);
-  rule.addInput("the plan", options.plan); // which may be standard input
+  rule.addInput("the plan", options.plan); // May be standard input.
   rule.addPlan(plan);
   MOE_ASSIGN_OR_RETURN(moert::OutputTarget target,
                        rule.target(options.html, moert::OutputKind::Page));
@@ -37,7 +37,7 @@ void addExplainCommand(moetool::Tool &tool) {
       "Show where a plan runs each op and why, what every device holds, and "
       "the predicted speed",
       [options] {
-        // A GGUF model is answered with the compile command to run first.
+        // For a GGUF model, the error suggests the compile command.
         MOE_ASSIGN_OR_RETURN(moert::Plan plan,
                              moert::Plan::read(options->plan));
         MOE_RETURN_IF_ERROR(plan.chooseNamed(options->rung));

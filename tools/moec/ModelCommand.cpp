@@ -10,7 +10,7 @@ using moert::Status;
 
 namespace moec {
 
-/// The template itself on stdout, why it cannot be used on stderr.
+/// Prints the template on stdout and, on stderr, why moert cannot use it.
 static Status printTemplate(const GgufModel &model) {
   MOE_ASSIGN_OR_RETURN(std::optional<std::string_view> source,
                        model.getString("tokenizer.chat_template"));
@@ -26,8 +26,8 @@ static Status printTemplate(const GgufModel &model) {
   return Status::ok();
 }
 
-/// Whether it compiles, in the words of moec compile. The card is of one model,
-/// which need not be named.
+/// Returns whether the model compiles, as moec compile reports it, but without
+/// the model's name, as the card describes only this model.
 static ModelCard::Verdict verdictOf(const GgufModel &model) {
   moert::StatusOr<std::vector<std::string>> notes = checkModel(model);
   if (notes)

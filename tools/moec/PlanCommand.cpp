@@ -25,7 +25,7 @@ struct Options {
   bool json = false;
 };
 
-/// What came of a model on a machine.
+/// The result for a model on a machine.
 struct Row {
   std::string model, target;
   Status status;
@@ -41,7 +41,7 @@ std::string memoryText(const Forecast &forecast) {
   return text;
 }
 
-/// The cause: what else there is to try is another row.
+/// Returns only the cause; other things to try are in other rows.
 std::string causeOf(const Status &status) {
   std::string line = status.message().substr(0, status.message().find('\n'));
   return line.substr(0, line.find(';'));
@@ -92,7 +92,7 @@ void printTable(const std::vector<Row> &rows) {
   moetool::printText(page.take());
 }
 
-/// Whether another machine may be able to do what this one fails at.
+/// Returns whether another machine may succeed where this one fails.
 bool isOfMachine(const Status &status) {
   constexpr StatusCode codes[] = {StatusCode::DoesNotFit,
                                   StatusCode::Unsupported, StatusCode::Usage,
@@ -100,9 +100,9 @@ bool isOfMachine(const Status &status) {
   return std::ranges::find(codes, status.code()) != std::end(codes);
 }
 
-/// What fails alike on all machines, such as a broken pattern or the model's
-/// file; ok where that is none of it. That none has the memory or the kernels
-/// is what rows are for.
+/// Returns an error that is the same on all machines, such as a malformed
+/// pattern or a broken model file, or ok. Lack of memory or kernels is not such
+/// an error; rows show it.
 Status sharedFailure(std::span<const Row> rows) {
   const Status &first = rows.front().status;
   bool isMistake = first.code() == StatusCode::Usage ||
@@ -119,12 +119,12 @@ Status run(Options &options) {
   MOE_ASSIGN_OR_RETURN(
       std::vector<std::string> place,
       readRules(options.request.place, *options.request.texts));
-  // A misspelt name is no property of a machine.
+  // A misspelt machine name is an error of its own, not a result for a machine.
   for (const std::string &target : options.targets)
     MOE_RETURN_IF_ERROR(
         resolveTarget(target, options.request.measuring).status());
   std::vector<Row> rows;
-  std::optional<CompileRequest> fitting; // the first that does
+  std::optional<CompileRequest> fitting; // The first one that fits.
   Status failed;
   for (const std::string &model : options.models) {
     for (const std::string &target : options.targets) {

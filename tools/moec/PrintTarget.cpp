@@ -5,8 +5,8 @@
 namespace moec {
 
 namespace {
-/// One figure: what the device does at best, the part of it that kernels are
-/// taken to reach, and who says so.
+/// Prints a peak rate, the fraction of it that kernels are assumed to reach,
+/// and the source of the figures.
 void printPeak(const char *name, const Peak &peak, double unit,
                const char *unitName, double assumed, bool measured) {
   if (peak.perSecond <= 0)
@@ -28,13 +28,14 @@ void printPeak(const char *name, const Peak &peak, double unit,
 void printRates(const DeviceDesc &device) {
   bool measured = !device.kernels.empty();
   if (measured)
-    moetool::print("  plans go by {} measured rates of kernels; a step takes "
-                   "{:.2g} us, a meeting {:.2g} us; beside them\n",
-                   device.kernels.size(), device.overheads.step * 1e6,
-                   device.overheads.meeting * 1e6);
+    moetool::print(
+        "  plans use {} measured kernel rates and overheads of {:.2g} us per "
+        "step and {:.2g} us per barrier, and:\n",
+        device.kernels.size(), device.overheads.step * 1e6,
+        device.overheads.meeting * 1e6);
   else
-    moetool::print("  no kernel was measured: plans go by peaks x what kernels "
-                   "are taken to reach\n");
+    moetool::print("  no kernel was measured: plans use peak rates times an "
+                   "assumed efficiency\n");
   double tera = 1e12, giga = 1e9, some = Peak::kAssumed;
   printPeak("read", device.read, giga, "GB/s", Peak::kAssumedRead, measured);
   printPeak("int8", device.int8, tera, "TOPS", some, measured);

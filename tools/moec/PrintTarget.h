@@ -1,4 +1,4 @@
-//===- PrintTarget.h - A machine description for people ---------*- C++ -*-===//
+//===- PrintTarget.h - Prints a machine description -------------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_MOEC_PRINTTARGET_H
 #define MOE_TOOLS_MOEC_PRINTTARGET_H
@@ -7,7 +7,7 @@
 
 namespace moec {
 
-/// On standard output, some lines per device.
+/// Prints some lines per device on standard output.
 void printTarget(const TargetDesc &target);
 
 } // namespace moec

@@ -1,4 +1,5 @@
-// moec architectures and moec formats: what there is support for.
+// moec architectures and moec formats: lists of supported architectures and
+// formats.
 #include "kernels/Registry.h"
 #include "models/Model.h"
 #include "runtime/base/Page.h"
@@ -36,7 +37,7 @@ Status printArchitectures(bool json) {
   return Status::ok();
 }
 
-/// A format and the layouts that its kernels for each of `isas` multiply.
+/// A format and, for each of `isas`, the layouts for which there are kernels.
 struct FormatSupport {
   moek::FormatInfo info;
   std::vector<std::string> layouts[std::size(isas)];

@@ -20,7 +20,7 @@ constexpr std::string_view kAtRunTime =
 constexpr std::string_view kThreads =
     "this is decided when the plan runs: moert run --threads N";
 
-/// As llama.cpp and ik_llama.cpp spell options of compile and plan.
+/// Spellings of options of compile and plan in llama.cpp and ik_llama.cpp.
 constexpr moetool::Spelling kSpellings[] = {
     {"-m", kPositional},
     {"--model", kPositional},

@@ -14,13 +14,13 @@
 namespace moert {
 
 namespace {
-/// Appends `counts` random tokens to every sequence; returns the seconds.
+/// Appends random tokens to all sequences and measures the time.
 class Batch {
 public:
   Batch(Engine &engine, int32_t sequences, const std::atomic<bool> *cancel)
       : engine_(engine) {
     for (int32_t i = 0; i < sequences; ++i) {
-      // What was computed once must be computed again.
+      // Shared prefixes would leave nothing to compute.
       sequences_.push_back(engine.sequence({.sharePrefixes = false}));
       sequences_.back().setCancel(cancel);
     }
@@ -90,8 +90,8 @@ Rates ratesOf(const BatchedResult &result) {
           (prompts + gens) / (promptSeconds + genSeconds)};
 }
 
-/// Bytes of weights per second that generating read, over what is possible;
-/// none where that was not measured.
+/// Returns the bytes of weights per second that generation read, as a fraction
+/// of the limit; nothing if the limit was not measured.
 std::optional<double> fractionOf(const BatchedResult &result) {
   std::vector<double> best;
   for (const Rate &rate : result.limits)
@@ -190,7 +190,7 @@ std::string batchedReport(const BenchSubject &subject,
            "\n";
   if (format == "csv")
     return csvText(records);
-  // The columns of llama.cpp's batched bench, then ours.
+  // llama.cpp's columns of its batched bench, then ours.
   std::vector<std::vector<std::string>> rows = {
       {"PP", "TG", "B", "N_KV", "T_PP s", "S_PP t/s", "T_TG s", "S_TG t/s",
        "T s", "S t/s", "threads", "S_TG of limit"}};

@@ -14,25 +14,26 @@ struct BatchedTest {
   bool noWarmup;
 };
 
-/// A number of sequences, each with a prompt and then generated tokens, one of
-/// every sequence per step.
+/// Result for a number of sequences. Each has a prompt and then generated
+/// tokens, with one token of every sequence per step.
 struct BatchedResult {
   BatchedTest test;
   int32_t sequences, threads;
   std::vector<double> promptSeconds, genSeconds; ///< By repetition.
-  /// Bytes of weights that a step which generates reads, expected for tokens
-  /// that choose experts evenly.
+  /// Bytes of weights that a decode step is expected to read if tokens choose
+  /// experts evenly.
   double bytesPerStep = 0;
   std::vector<Rate> limits = {}; ///< Read bandwidth; empty: not measured.
 };
 
-/// Fails with DoesNotFit where the plan's cache has no room for so many.
+/// Fails with DoesNotFit if the plan's cache is too small for so many
+/// sequences.
 StatusOr<BatchedResult> runBatched(Engine &engine, const BatchedTest &test,
                                    int32_t sequences, Calibrator *calibrator,
                                    const std::atomic<bool> *cancel,
                                    ProgressLine &progress);
 
-/// As "md", "json" or "csv".
+/// Returns the results in `format`: "md", "json" or "csv".
 std::string batchedReport(const BenchSubject &subject,
                           const std::vector<BatchedResult> &results,
                           const std::string &format);

@@ -26,7 +26,7 @@ struct BenchFlags {
   std::vector<int32_t> threads = {0}, parallel = {};
   int32_t repetitions = 5;
   std::vector<std::string> pairTexts;
-  std::vector<std::pair<int32_t, int32_t>> pairs; ///< Of pairTexts.
+  std::vector<std::pair<int32_t, int32_t>> pairs; ///< The numbers in pairTexts.
   std::string output = "md";
   bool noWarmup = false, noLimits = false;
 };
@@ -54,7 +54,7 @@ BenchSubject describe(const Engine &engine) {
           kvTypeNames(plan.table())};
 }
 
-/// One repetition, from an empty cache; returns nanoseconds.
+/// Runs a repetition from an empty cache and returns nanoseconds.
 StatusOr<uint64_t> measure(Engine &engine, Sequence &sequence,
                            const BenchResult &test) {
   MOE_RETURN_IF_ERROR(sequence.rewind(0));
@@ -75,16 +75,16 @@ StatusOr<uint64_t> measure(Engine &engine, Sequence &sequence,
           .count());
 }
 
-/// Notes what the test's tokens ask of the machine.
+/// Records the bytes or operations per token of the test.
 void addWork(const Engine &engine, BenchResult &test) {
   const Plan &plan = engine.plan();
   StepWork head = phaseWork(plan, PhaseKind::Logits, StepSize::after(0, 1));
   if (test.prompt == 0) {
-    // What of the weights a token reads does not depend on the cache.
+    // The weights that a token reads do not depend on the cache.
     StepWork step = sequenceWork(plan, StepSize::after(0, 1));
     test.bytesPerToken = step.bytes + head.bytes;
   } else if (test.gen == 0) {
-    // In steps, as Engine::append() makes them.
+    // The steps are those that Engine::append() makes.
     double ops = head.ops;
     for (int32_t done = 0; done < test.prompt; done += engine.ubatch()) {
       StepSize step = StepSize::after(
@@ -95,7 +95,7 @@ void addWork(const Engine &engine, BenchResult &test) {
   }
 }
 
-/// Adds a sample of the limit that the test runs into.
+/// Adds a sample of the limit of the test.
 void addLimit(Calibrator *calibrator, BenchResult &test) {
   if (!calibrator)
     return;
@@ -105,7 +105,7 @@ void addLimit(Calibrator *calibrator, BenchResult &test) {
     test.limits.push_back(calibrator->opsPerSecond(moek::Peak::Int8));
 }
 
-/// `calibrator` is null where limits are not wanted.
+/// `calibrator` is null if limits are not wanted.
 Status runTest(Engine &engine, Sequence &sequence, const BenchFlags &flags,
                Calibrator *calibrator, BenchResult &test,
                ProgressLine &progress) {
@@ -144,13 +144,14 @@ std::vector<BenchResult> tests(const BenchFlags &flags) {
   return tests;
 }
 
-/// "512,128" as two numbers above 0.
+/// Parses text such as "512,128" as two numbers above 0.
 StatusOr<std::pair<int32_t, int32_t>> parsePair(const std::string &text) {
   auto numbers = parseNumbers(text, 1, kMostTokens);
   if (numbers && numbers->size() == 2)
     return std::pair((*numbers)[0], (*numbers)[1]);
-  return Status(StatusCode::Usage, "-pg takes a prompt's and a text's length, "
-                                   "as in -pg 512,128; found " +
+  return Status(StatusCode::Usage, "-pg takes the numbers of prompt tokens and "
+                                   "of generated tokens, as in -pg 512,128; "
+                                   "found " +
                                        moert::quoted(text));
 }
 
@@ -171,8 +172,8 @@ Status checkFlags(const BenchFlags &flags) {
   return Status::ok();
 }
 
-/// Whose experts the tokens of a test choose, where several devices have some:
-/// in an engine that runs one instruction at a time.
+/// If several devices have experts of a layer, counts whose experts the tokens
+/// of a test choose, in an engine that runs one instruction at a time.
 Status watchExperts(const BenchFlags &flags, EngineOptions options,
                     const std::atomic<bool> *cancel, BenchSubject &subject) {
   constexpr int32_t kTokens = 64;
@@ -216,7 +217,7 @@ Status bench(BenchFlags flags) {
     MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                          flags.engine.open(options));
     hasSplits = ExpertShares(engine->plan()).hasSplits();
-    // What was computed once must be computed again.
+    // A shared prefix would leave nothing to compute.
     Sequence sequence = engine->sequence({.sharePrefixes = false});
     sequence.setCancel(cancel);
     subject = describe(*engine);
@@ -224,15 +225,15 @@ Status bench(BenchFlags flags) {
     std::optional<Calibrator> calibrator;
     if (!flags.noLimits) {
       CalibrationOptions brief;
-      brief.seconds = 0.1; // once per repetition
+      brief.seconds = 0.1; // It runs once per repetition.
       MOE_ASSIGN_OR_RETURN(calibrator,
                            Calibrator::create(engine->threads(), brief));
     }
     if (!flags.parallel.empty()) {
       BatchedTest test{flags.prompts.front(), flags.gens.front(),
                        flags.repetitions, flags.noWarmup};
-      // More than the plan's take turns, but one after the other is no
-      // measurement of several.
+      // More sequences than the plan's batch take turns, but a plan that
+      // decodes one at a time cannot be measured with several.
       if (engine->batch() < 2)
         MOE_RETURN_IF_ERROR(checkSequences(
             *engine, "--parallel", *std::ranges::max_element(flags.parallel)));

@@ -19,17 +19,18 @@ MeanAndDeviation nanoseconds(const BenchResult &result) {
   return summarise({result.nanoseconds.begin(), result.nanoseconds.end()});
 }
 
-/// What a test did with what the machine is limited by.
+/// The rate of a test and its limit on this machine.
 struct Reached {
   double value = 0; ///< GB/s of weights, or TOPS.
   std::string_view unit = {};
-  Rate limit = {}; ///< 0 where not measured.
-  std::optional<double> ofBest = {},
-                        ofSustained = {}; ///< None where not measured.
+  Rate limit = {}; ///< 0 if not measured.
+  /// None if not measured.
+  std::optional<double> ofBest = {}, ofSustained = {};
 };
 
-/// Medians of the test's repetitions and of the limit's samples between them;
-/// none where `perToken` says that the test is not limited by it.
+/// Returns medians over the test's repetitions and over the samples of the
+/// limit; nothing if `perToken` is 0, as the test is then not bound by this
+/// limit.
 std::optional<Reached> reached(const BenchResult &result, double perToken,
                                double unit, std::string_view name) {
   if (perToken <= 0)
@@ -55,7 +56,8 @@ std::optional<Reached> reachedPeak(const BenchResult &result) {
   return reached(result, result.opsPerToken, 1e12, "TOPS");
 }
 
-/// "87.1 % of 31.2 GB/s", or "" for a test that has no limit.
+/// Returns text such as "87.1 % of 31.2 GB/s", or "" for a test without a
+/// limit.
 std::string fractionText(const BenchResult &result,
                          std::optional<double> Reached::*fraction,
                          double Rate::*limit) {
@@ -141,8 +143,8 @@ Json record(const BenchSubject &subject, const BenchResult &result) {
           {"expert_shares", shares}};
 }
 
-/// "Of the experts' choices, in layers that have some on several devices: gpu0
-/// 41.0 % with 12.5 % of the experts, cpu0 ...", or "".
+/// Returns a line such as "experts chosen by 64 random tokens, in layers on
+/// several devices: gpu0 41.0 % with 12.5 % of the experts, cpu0 ...", or "".
 std::string sharesText(const BenchSubject &subject) {
   if (subject.expertShares.empty())
     return "";
@@ -157,7 +159,7 @@ std::string sharesText(const BenchSubject &subject) {
       subject.watchedTokens, text);
 }
 
-/// RFC 4180: quoted, quotes doubled.
+/// Quotes a field (RFC 4180); quotes in it are doubled.
 std::string csvField(const Json &value) {
   std::string text = value.is_null()     ? ""
                      : value.is_string() ? value.get<std::string>()
@@ -198,13 +200,13 @@ MeanAndDeviation summarise(const std::vector<double> &samples) {
 
 std::string markdownTable(const std::vector<std::vector<std::string>> &rows,
                           std::span<const size_t> textColumns) {
-  // Characters, not bytes: ± takes two.
+  // Count characters, not bytes: ± has two bytes.
   auto width = [](const std::string &cell) {
     return size_t(std::count_if(cell.begin(), cell.end(), [](char c) {
       return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
     }));
   };
-  std::vector<size_t> widths(rows.front().size(), 2); // as markdown needs
+  std::vector<size_t> widths(rows.front().size(), 2); // Minimum in Markdown.
   for (const auto &row : rows)
     for (size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], width(row[i]));
@@ -265,7 +267,7 @@ std::string csvText(const std::vector<nlohmann::ordered_json> &records) {
     std::string header, line;
     for (const auto &[key, value] : fields.items()) {
       if (value.is_array())
-        continue; // samples: JSON only, as llama-bench has it
+        continue; // Samples are only in JSON, as in llama-bench.
       header += (header.empty() ? "" : ",") + key;
       line += (line.empty() ? "" : ",") + csvField(value);
     }

@@ -15,7 +15,7 @@
 
 namespace moert {
 
-/// What the measurements of one run have in common.
+/// Properties common to all measurements of a run.
 struct BenchSubject {
   std::string version;  ///< "moert 0.1.0"
   std::string cpu;      ///< The processor's name.
@@ -26,28 +26,28 @@ struct BenchSubject {
   int32_t ubatch = 0;
   std::string kvType; ///< "bf16", "f16+q8_0"
   bool mapped = true; ///< Weights are read from their files' mappings.
-  /// Of the weight bytes that the tests touched, the part in huge pages; none
-  /// where the system does not tell.
+  /// Fraction of the touched weight bytes that are in huge pages; none if
+  /// unknown.
   std::optional<double> hugePages = {};
-  /// Where layers have experts on several devices: whose random tokens choose,
-  /// and of how many tokens that is.
+  /// If layers have experts on several devices: the fraction of choices of
+  /// random tokens that each device gets, and the number of these tokens.
   std::vector<ExpertShares::Share> expertShares = {};
   int32_t watchedTokens = 0;
 };
 
-/// One test, repeated: after `depth` tokens, `prompt` tokens as one prompt,
-/// then `gen` tokens one by one; either may be 0.
+/// A repeated test: after `depth` tokens, `prompt` tokens as one prompt, then
+/// `gen` tokens one by one; either may be 0.
 struct BenchResult {
   int32_t prompt = 0, gen = 0, depth = 0, threads = 0;
   std::string started = {};               ///< UTC, "2026-01-31T12:00:00Z"
   std::vector<uint64_t> nanoseconds = {}; ///< One sample per repetition.
-  /// Per token: weight bytes read (generation) or operations on weights
+  /// Per token: bytes of weights read (generation) or operations on weights
   /// (prompts); 0 for a test of both.
   double bytesPerToken = 0, opsPerToken = 0;
-  /// The limit that the test runs into (bytes or int8 operations per second, by
-  /// what it has of the above) with as many threads, measured before the first
-  /// repetition and after each; empty where not measured. Neighbours on a
-  /// shared machine change it within seconds.
+  /// The limit of this test (bytes or int8 operations per second, depending on
+  /// which of the above is set) with as many threads, measured before the first
+  /// repetition and after each; empty if not measured. On a shared machine it
+  /// changes within seconds.
   std::vector<Rate> limits = {};
 
   /// "pp512", "tg128 @ d4096", "pp512+tg128"
@@ -56,21 +56,23 @@ struct BenchResult {
 };
 
 struct MeanAndDeviation {
-  double mean = 0, deviation = 0; ///< Of a sample: divided by n - 1.
+  /// The deviation is that of a sample (divided by n - 1).
+  double mean = 0, deviation = 0;
 };
 MeanAndDeviation summarise(const std::vector<double> &samples);
 
-/// llama-bench's columns and keys, so that its scripts read ours.
+/// llama-bench's columns and keys, so that scripts for llama-bench can read
+/// ours.
 std::string benchMarkdown(const BenchSubject &,
                           const std::vector<BenchResult> &);
 std::string benchJson(const BenchSubject &, const std::vector<BenchResult> &);
 std::string benchCsv(const BenchSubject &, const std::vector<BenchResult> &);
 
-/// `rows`, the first of which is the header, all of the same length; text is
-/// aligned to the left and numbers to the right.
+/// Formats `rows`, the first of which is the header, all of equal length. Text
+/// is left-aligned, numbers right-aligned.
 std::string markdownTable(const std::vector<std::vector<std::string>> &rows,
                           std::span<const size_t> textColumns);
-/// RFC 4180, with a header; arrays are left out.
+/// Formats records as CSV (RFC 4180) with a header; arrays are left out.
 std::string csvText(const std::vector<nlohmann::ordered_json> &records);
 
 } // namespace moert

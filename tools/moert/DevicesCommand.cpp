@@ -1,4 +1,4 @@
-// moert devices: what plans can run on here.
+// moert devices: lists the devices on which plans can run here.
 #include "kernels/Registry.h"
 #include "runtime/base/HostCpu.h"
 #include "runtime/base/Text.h"
@@ -34,7 +34,7 @@ Json describeCpu() {
           {"limit", memory.ofGroup ? "control group" : "machine"}};
 }
 
-/// What keeps a GPU from being described further is its "why_not".
+/// An error that prevents the description of a GPU is stored as "why_not".
 Json describeGpu(const CudaDriver &driver, int ordinal) {
   Json object = {{"number", ordinal}};
   auto describe = [&]() -> Status {

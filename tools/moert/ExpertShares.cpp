@@ -8,7 +8,8 @@
 namespace moert {
 
 namespace {
-/// Of an expert_group of some of a layer's experts; null for another.
+/// Returns the spec of an expert_group over a slice of a layer's experts; null
+/// for any other instruction.
 const OpSpec *sliceSpec(const fb::Instruction &instruction) {
   const OpSpec &spec = *findOp(instruction.op());
   bool isSlice = spec.op == moek::OpCode::ExpertGroup &&
@@ -36,7 +37,7 @@ ExpertShares::ExpertShares(const Plan &plan) {
   for (uint32_t i = 0; i < count(table.devices()); ++i)
     devices_.emplace_back(text(table.devices()->Get(i)->name()));
   choices_.resize(devices_.size());
-  // A slice is the same in all phases.
+  // Slices are the same in all phases.
   const fb::Phase &phase = *table.phases()->Get(0);
   for (const fb::Instruction *instruction : *phase.instructions()) {
     const OpSpec *spec = sliceSpec(*instruction);

@@ -1,4 +1,4 @@
-//===- ExpertShares.h - Whose experts tokens choose -------------*- C++ -*-===//
+//===- ExpertShares.h - Choices of experts by device ------------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_MOERT_EXPERTSHARES_H
 #define MOE_TOOLS_MOERT_EXPERTSHARES_H
@@ -13,27 +13,27 @@
 
 namespace moert {
 
-/// Of the layers whose experts are on several devices.
+/// Counts choices by device in layers whose experts are on several devices.
 class ExpertShares {
 public:
   explicit ExpertShares(const Plan &plan);
 
-  /// Whether there are such layers.
+  /// Returns whether there are such layers.
   bool hasSplits() const { return !owners_.empty(); }
 
   void add(const RouterChoice &choice);
 
   struct Share {
     std::string device;
-    double expected; ///< If all experts were alike.
-    double seen;     ///< Of all choices so far.
+    double expected; ///< Fraction of these experts that the device has.
+    double seen;     ///< Fraction of all choices so far.
   };
-  /// Of the devices that have any of these experts, in the plan's order.
+  /// Returns the devices that have any of these experts, in the plan's order.
   std::vector<Share> shares() const;
 
 private:
   std::vector<std::string> devices_;
-  /// By layer: of each expert, the number of the device that has it.
+  /// By layer: for each expert, the number of its device.
   std::map<int32_t, std::vector<uint32_t>> owners_;
   std::vector<uint64_t> choices_; ///< By device.
 };

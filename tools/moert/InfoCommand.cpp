@@ -1,4 +1,4 @@
-// moert info: what a plan is and needs.
+// moert info: shows properties and needs of a plan.
 #include "runtime/base/Text.h"
 #include "runtime/device/cpu/ThreadCount.h"
 #include "runtime/device/cuda/CudaLinks.h"
@@ -57,7 +57,7 @@ Json gpuJson(const fb::Plan &plan, uint32_t index) {
             {"streamed_weight_bytes", need.streamed}}}};
 }
 
-/// What running it takes, on a team of the default size.
+/// Describes the memory needed to run with the default number of threads.
 Json describeMemory(const Plan &plan) {
   MemoryFit fit = memoryFit(plan, readCpuBudget().cores, /*copyWeights=*/false,
                             hostMemoryLimit());
@@ -74,7 +74,7 @@ Json describeMemory(const Plan &plan) {
           {"paged_bytes_per_token", pagedBytesPerToken(plan, fit)}};
 }
 
-/// Adds whether `moert` runs the plan here, by doing what it does to start.
+/// Adds whether moert can run the plan here, by opening it as moert would.
 void addVerdict(const Plan &plan, const EngineOptions &options, Json &object) {
   if (plan.checkMachine())
     object["memory"] = describeMemory(plan);
@@ -167,11 +167,11 @@ std::string gpuText(const Json &device) {
       humanBytes(device["constant_bytes"].get<double>() +
                  device["step_bytes"].get<double>()));
   const Json &pinned = device["pinned"];
-  text += "; of the host's memory, pinned: " + bytes(pinned["staging_bytes"]) +
-          " for what goes in and out";
+  text += "; pinned host memory: " + bytes(pinned["staging_bytes"]) +
+          " for input and output";
   if (pinned["streamed_weight_bytes"] > 0)
-    text += ", " + bytes(pinned["streamed_weight_bytes"]) +
-            " of weights that are streamed";
+    text +=
+        ", " + bytes(pinned["streamed_weight_bytes"]) + " of streamed weights";
   return text;
 }
 
@@ -209,8 +209,8 @@ void printText(const Json &info) {
     line("device",
          device["kind"] == "cuda" ? gpuText(device) : cpuText(device));
   if (info["link_bytes"] > 0)
-    line("links", fmt::format("{} of the host's memory, pinned, for copies "
-                              "from one GPU to another",
+    line("links", fmt::format("{} of pinned host memory for copies between "
+                              "GPUs",
                               bytes(info["link_bytes"])));
   for (const Json &phase : info["phases"])
     line("phase", fmt::format("{}: {} to {} tokens, {} instructions",
@@ -235,7 +235,7 @@ void printText(const Json &info) {
              counted(memory["workers"].get<uint64_t>(), "worker"),
              bytes(memory["worker_bytes"]), bytes(memory["available_bytes"]),
              memory["limit"] == "machine"
-                 ? "the machine's memory, whoever uses it now"
+                 ? "the machine's memory, including what other programs use"
                  : "the limit of its control group"));
   }
   bool takesText = info["takes_text"].get<bool>();

@@ -16,12 +16,13 @@ struct LineReader::Editor {
   EditLine *line = nullptr;
   History *history = nullptr;
   bool continues = false;
-  /// What was pasted and is not in a line yet.
+  /// Pasted text that has not been inserted into a line yet.
   std::wstring pasted;
 
-  /// Reads to the end of a paste.
+  /// Reads up to the end of a paste.
   void readPaste();
-  /// Puts the first line of what was pasted into the line; what to do next.
+  /// Inserts the first line of the pasted text into the line; returns libedit's
+  /// next action.
   unsigned char insertPasted();
 
   ~Editor() {
@@ -33,7 +34,8 @@ struct LineReader::Editor {
 };
 
 namespace {
-/// What a terminal sends around a paste; see setBracketedPaste().
+/// Sequences that a terminal sends before and after a paste
+/// (setBracketedPaste()).
 constexpr char kPasteBegins[] = "\033[200~";
 constexpr std::wstring_view kPasteEnds = L"\033[201~";
 constexpr size_t kMostPasted = size_t{64} << 20;
@@ -54,7 +56,7 @@ unsigned char LineReader::Editor::insertPasted() {
   size_t length = std::min(pasted.find(L'\n'), pasted.size());
   bool endsLine = length < pasted.size();
   if (endsLine) {
-    // What stands behind the cursor goes behind the paste's last line.
+    // Text after the cursor goes after the last line of the paste.
     const LineInfoW *info = el_wline(line);
     std::wstring rest(info->cursor, info->lastchar);
     el_cursor(line, int(rest.size()));
@@ -70,13 +72,13 @@ unsigned char LineReader::Editor::insertPasted() {
 LineReader::LineReader() : isTerminal_(::isatty(STDIN_FILENO)) {
   if (!isTerminal_)
     return;
-  // Characters of more than one byte move the cursor as one.
+  // Needed so that characters of several bytes move the cursor by one.
   std::setlocale(LC_CTYPE, "");
   editor_ = std::make_unique<Editor>();
   editor_->line = el_init("moert", stdin, stdout, stderr);
   editor_->history = history_init();
   if (!editor_->line || !editor_->history) {
-    editor_.reset(); // Then lines are read as they come.
+    editor_.reset(); // Lines are then read without editing.
     return;
   }
   HistEvent event;
@@ -113,7 +115,7 @@ LineReader::Event LineReader::readLine(std::string &line, bool continues) {
     int count = 0;
     errno = 0;
     moetool::setBracketedPaste(true);
-    // The next line of a paste is put into the line as its first was.
+    // The next line of a paste is inserted like the first one.
     if (!editor_->pasted.empty())
       el_push(editor_->line, kPasteBegins);
     const char *text = el_gets(editor_->line, &count);

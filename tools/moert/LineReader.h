@@ -1,4 +1,4 @@
-//===- LineReader.h - What a person types -----------------------*- C++ -*-===//
+//===- LineReader.h - Reads typed and pasted messages -----------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_MOERT_LINEREADER_H
 #define MOE_TOOLS_MOERT_LINEREADER_H
@@ -10,10 +10,10 @@
 namespace moert {
 
 /// Reads messages from standard input: on a terminal with line editing and
-/// history (libedit), elsewhere a line each and without a prompt. Lines that
-/// are typed ahead are messages of their own. Several lines that are pasted,
-/// which the terminal marks, are one message, and so are lines between two
-/// lines of """, or with a backslash at their end.
+/// history (libedit), otherwise line by line and without a prompt. Lines that
+/// are typed ahead are separate messages. Several lines are one message if they
+/// are pasted (the terminal marks this), enclosed in two lines of """, or
+/// joined by backslashes at the ends of lines.
 class LineReader {
 public:
   LineReader();
@@ -24,7 +24,7 @@ public:
   bool isTerminal() const { return isTerminal_; }
 
   enum class Event { Message, Interrupted, End };
-  /// The next message in `message`.
+  /// Reads the next message into `message`.
   Event read(std::string &message);
 
 private:

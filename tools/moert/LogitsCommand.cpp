@@ -1,4 +1,4 @@
-// moert logits: what the model predicts after each of the given tokens.
+// moert logits: writes the logits after each of the given tokens.
 #include "tools/common/Force.h"
 #include "tools/common/Interrupt.h"
 #include "tools/common/Json.h"
@@ -22,8 +22,8 @@ struct LogitsFlags {
   std::string out;
 };
 
-/// Token by token in steps that `others` further sequences have rows of too:
-/// the same tokens, each from another one on.
+/// Appends token by token, in steps that also have tokens of `others` further
+/// sequences. These consist of the same tokens, each starting at another one.
 Status appendBeside(Engine &engine, Sequence &own,
                     const std::vector<int32_t> &tokens, int32_t others,
                     NpyWriter &npy) {

@@ -1,4 +1,4 @@
-//===- Median.h -------------------------------------------------*- C++ -*-===//
+//===- Median.h - The median of samples -------------------------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_MOERT_MEDIAN_H
 #define MOE_TOOLS_MOERT_MEDIAN_H
@@ -8,7 +8,8 @@
 
 namespace moert {
 
-/// The mean of the middle two of an even number of samples; 0 of none.
+/// Returns the median: for an even number of samples the mean of the middle
+/// two; 0 for none.
 inline double median(std::vector<double> samples) {
   if (samples.empty())
     return 0;

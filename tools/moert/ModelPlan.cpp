@@ -23,8 +23,8 @@ namespace moert {
 namespace {
 namespace stdfs = std::filesystem;
 
-/// A larger model is not written a second time, as packed weights, unless the
-/// user compiles it.
+/// Weights of larger models are not copied into a packed file, unless the user
+/// compiles the model.
 constexpr uint64_t kLargestPacked = uint64_t(8) << 30;
 
 bool isGguf(const std::string &path) {
@@ -35,7 +35,7 @@ bool isGguf(const std::string &path) {
          std::memcmp(magic, "GGUF", sizeof(magic)) == 0;
 }
 
-/// Where the plan of a model is kept: a name that changes with the file.
+/// Returns the path of a model's plan in the cache; it changes with the file.
 StatusOr<std::string> cachedPlan(const std::string &model) {
   std::string cache = userCacheFolder();
   if (cache.empty())
@@ -59,7 +59,7 @@ StatusOr<std::string> cachedPlan(const std::string &model) {
       .string();
 }
 
-/// Whether the plan is there, whole, and one for this machine.
+/// Returns whether the plan exists, is undamaged and can run on this machine.
 bool isOfUse(const std::string &plan) {
   if (::access(plan.c_str(), F_OK) != 0)
     return false;
@@ -67,8 +67,8 @@ bool isOfUse(const std::string &plan) {
   return loaded && loaded->checkMachine().isOk();
 }
 
-/// Runs moec, with this process's streams. Its messages are all that is said of
-/// a failure.
+/// Runs moec with this process's streams. If it fails, its own messages tell
+/// why.
 Status compile(const std::string &model, const std::string &plan) {
   std::error_code error;
   bool isLarge = stdfs::file_size(model, error) > kLargestPacked;
@@ -106,7 +106,8 @@ Status compile(const std::string &model, const std::string &plan) {
                 fmt::format("moec did not compile {}", shellPath(model)));
 }
 
-/// Whether the arguments give a prompt, which moert run takes.
+/// Returns whether the arguments contain a prompt, so that moert run takes
+/// them.
 bool hasPrompt(const std::vector<std::string> &words) {
   return std::ranges::any_of(words, [](const std::string &word) {
     return word == "-p" || word == "--prompt" ||

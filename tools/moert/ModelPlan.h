@@ -1,4 +1,4 @@
-//===- ModelPlan.h - The plan of a model that was named ---------*- C++ -*-===//
+//===- ModelPlan.h - Compiles a model given in place of a plan --*- C++ -*-===//
 
 #ifndef MOE_TOOLS_MOERT_MODELPLAN_H
 #define MOE_TOOLS_MOERT_MODELPLAN_H
@@ -10,12 +10,12 @@
 
 namespace moert {
 
-/// `words` are the arguments of moert. Where they begin with a file in place of
-/// a command, as in "moert model.gguf --temp 0" or "moert -m model.gguf", they
-/// become those of `moert chat`, or of `moert run` where there is a prompt. Of
-/// a model it is the plan that is run: moec compiles it for this machine, once,
-/// into the user's cache folder. Fails with what moec fails with, with Io where
-/// there is no moec, and with Usage for a file that is neither.
+/// `words` are the arguments of moert. If they begin with a file in place of a
+/// command, as in "moert model.gguf --temp 0" or "moert -m model.gguf", they
+/// become those of `moert chat` or, with a prompt, `moert run`. A model is
+/// replaced by its plan, which moec compiles for this machine once, into the
+/// user's cache folder. Returns the error of moec; Io if there is no moec;
+/// Usage for a file that is neither plan nor model.
 StatusOr<std::vector<std::string>> withPlan(std::vector<std::string> words);
 
 } // namespace moert

@@ -13,7 +13,8 @@ StatusOr<NpyWriter> NpyWriter::create(OutputTarget target, size_t rows,
   std::string header = fmt::format(
       "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows,
       cols);
-  // Magic, version, header length and header together are a multiple of 64.
+  // The total length of magic, version, header length and header is a multiple
+  // of 64.
   constexpr size_t prefix = 10;
   size_t total = (prefix + header.size() + 1 + 63) / 64 * 64;
   header.resize(total - prefix - 1, ' ');

@@ -1,4 +1,4 @@
-//===- Npy.h - NumPy array files --------------------------------*- C++ -*-===//
+//===- Npy.h - Writes NumPy array files -------------------------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_MOERT_NPY_H
 #define MOE_TOOLS_MOERT_NPY_H
@@ -15,7 +15,7 @@ class NpyWriter {
 public:
   static StatusOr<NpyWriter> create(OutputTarget target, size_t rows,
                                     size_t cols);
-  /// Whole rows, in order.
+  /// Appends whole rows, in order.
   Status append(std::span<const float> values);
   Status commit() { return file_.commit(); }
 

@@ -7,7 +7,7 @@
 
 namespace moert {
 
-/// Bounds of options: far above what is of use, and sums of two still fit.
+/// Bounds of options: far above useful values, and sums of two do not overflow.
 inline constexpr int32_t kMostTokens = 1 << 24, kMostThreads = 1 << 20;
 
 namespace rows {

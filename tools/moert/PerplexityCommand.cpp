@@ -1,12 +1,12 @@
-// moert perplexity: how well the model predicts a text.
+// moert perplexity: measures how well the model predicts a text.
 //
-// The text's tokens are cut into windows of N; the first token of each is
-// replaced by BOS where the model has one, the cache starts empty, and the
-// tokens of the second half are scored, so that each has at least N/2 tokens of
-// context. A rest shorter than a window is not used. With --step each token
-// goes through the phase that generates, as where that computes something else
-// than prompts do (moec compile --defer-experts). Perplexity is exp(m) with m
-// the mean of -ln p(token), and its error exp(m) times m's standard error.
+// The text's tokens are cut into windows of N. The first token of each window
+// is replaced by BOS if the model has one, and the cache starts empty. The
+// tokens of the second half are scored, so each has at least N/2 tokens of
+// context. A rest shorter than a window is not used. With --step, each token
+// goes through the decode phase, which may compute something else than prefill
+// (moec compile --defer-experts). Perplexity is exp(m), where m is the mean of
+// -ln p(token), and its error is exp(m) times the standard error of m.
 #include "runtime/base/ReadInput.h"
 #include "runtime/base/Text.h"
 #include "runtime/plan/PlanTokenizer.h"

@@ -1,4 +1,4 @@
-//===- Profile.h - Where the time of a run goes -----------------*- C++ -*-===//
+//===- Profile.h - Time by instruction of a run -----------------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_MOERT_PROFILE_H
 #define MOE_TOOLS_MOERT_PROFILE_H
@@ -14,10 +14,10 @@
 
 namespace moert {
 
-/// Sums over runs of one instruction, or of several.
+/// Sums over runs of one instruction or of several.
 struct ProfileEntry {
   uint64_t calls = 0;
-  InstructionTime time; ///< Worker 0's seconds.
+  InstructionTime time; ///< Seconds of worker 0.
   StepWork work;
 
   ProfileEntry &operator+=(const ProfileEntry &other);
@@ -25,59 +25,60 @@ struct ProfileEntry {
 
 struct ProfileRow {
   std::string phase;
-  std::string name; ///< Of an op ("linear"), a part or a label.
+  std::string name; ///< Name of an op ("linear"), a part or a label.
   ProfileEntry entry;
 };
 
-/// A phase's steps.
+/// Sums over the steps of a phase.
 struct ProfileSteps {
   std::string phase;
   uint64_t steps = 0;
-  double seconds = 0; ///< Waking workers included.
-  double run = 0;     ///< Worker 0's seconds in instructions.
+  double seconds = 0; ///< Including the time to wake workers.
+  double run = 0;     ///< Seconds of worker 0 in instructions.
 
-  /// The part of the time in which worker 0 did no work of the plan: waiting at
-  /// barriers, going from instruction to instruction, waking the team.
+  /// Fraction of the time in which worker 0 executed no instruction: waits at
+  /// barriers, time between instructions, and waking the thread pool.
   double overhead() const { return seconds > 0 ? 1 - run / seconds : 0; }
-  /// The same of a step in which every barrier took its median over the steps:
-  /// without the moments in which another program had a worker's core.
+  /// The overhead of a step in which every barrier takes its median time. This
+  /// leaves out moments in which another program had a worker's core.
   double medianOverhead = 0;
 };
 
-/// How instructions are summed into rows.
+/// How instructions are grouped into rows.
 enum class ProfileKey {
   Op,    ///< Instruction kind: "experts_gate_up".
   Part,  ///< Part of a layer or of the model: "ffn_experts" of all layers.
   Label, ///< The explanation's label: "blk.3.ffn_experts".
 };
 
-/// Collects the times of steps. `plan` outlives it.
+/// Collects the times of steps. `plan` must outlive it.
 class Profile {
 public:
-  /// With `traced`, every instruction of every step is kept for trace().
+  /// With `traced`, keeps every instruction of every step for trace().
   Profile(const Plan &plan, bool traced);
 
   void add(const PhaseRun &times);
 
-  /// Rows of all phases that ran: phases in the plan's order, in each the row
-  /// that took longest first.
+  /// Returns the rows of all phases that ran, in the plan's order; within a
+  /// phase, the rows with the longest time first.
   std::vector<ProfileRow> rows(ProfileKey key) const;
-  /// Of the phases that ran, in the plan's order.
+  /// Returns the sums of the phases that ran, in the plan's order.
   std::vector<ProfileSteps> steps() const;
-  /// Seconds of all steps, waking workers included.
+  /// Seconds of all steps, including the time to wake workers.
   double seconds() const { return seconds_; }
 
-  /// The steps as Chrome's trace event format (chrome://tracing, Perfetto), on
-  /// a time line of computing only: pauses between steps are left out.
+  /// Returns the steps in Chrome's trace event format (chrome://tracing,
+  /// Perfetto). Pauses between steps are left out of its time line.
   std::string trace() const;
 
 private:
   struct Phase {
     const fb::Phase *table = nullptr;
-    std::vector<ProfileEntry> entries;      ///< One per instruction.
-    std::vector<std::vector<double>> waits; ///< By instruction, of each step.
-    std::vector<double> runs;  ///< Seconds of each step in instructions,
-    std::vector<double> rests; ///< and neither in those nor at barriers.
+    std::vector<ProfileEntry> entries; ///< One per instruction.
+    /// By instruction: one entry per step.
+    std::vector<std::vector<double>> waits;
+    std::vector<double> runs;  ///< Seconds in instructions, per step.
+    std::vector<double> rests; ///< Other seconds, except at barriers, per step.
     uint64_t steps = 0;
     double seconds = 0;
 
@@ -86,7 +87,7 @@ private:
   struct Event {
     uint32_t phase, instruction;
     int32_t tokens;
-    double start; ///< Of its wait, on the time line.
+    double start; ///< Beginning of its wait, on the time line.
     InstructionTime time;
   };
 
@@ -99,15 +100,15 @@ private:
   std::vector<Event> events_;
 };
 
-/// What the times were measured with.
+/// Conditions of the measurement.
 struct ProfileSetting {
   std::optional<CpuLimits> limits;
   bool mapped = true; ///< Weights are read from their files' mappings.
   MappedFile::PageUse weightPages;
 };
 
-/// Tables for people. Rates are of the whole team's work by the time that
-/// worker 0 ran: its waits are shown beside it. Without limits, the column of
+/// Tables for users. Rates are the work of all workers divided by the run time
+/// of worker 0, whose waits are shown separately. Without limits, the column of
 /// fractions is empty.
 std::string profileText(const Profile &profile, const ProfileSetting &setting);
 std::string profileJson(const Profile &profile, const ProfileSetting &setting);

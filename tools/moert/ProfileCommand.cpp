@@ -19,7 +19,8 @@ struct ProfileFlags {
   bool json = false, noLimits = false, force = false;
 };
 
-/// A prompt and generated tokens, after `depth` others that nobody observes.
+/// Runs a prompt and generates tokens, after `depth` tokens that are not
+/// observed.
 Status runTokens(Engine &engine, Sequence &sequence, const ProfileFlags &flags,
                  Engine::StepObserver observer) {
   MOE_RETURN_IF_ERROR(sequence.rewind(0));
@@ -44,10 +45,10 @@ Status profile(const ProfileFlags &flags) {
     return Status(StatusCode::Usage,
                   "nothing to measure: -p and -n are both 0");
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, flags.engine.open());
-  // What was computed once must be computed again.
+  // A shared prefix would leave nothing to compute.
   Sequence sequence = engine->sequence({.sharePrefixes = false});
   sequence.setCancel(moetool::catchInterrupt());
-  // To standard output goes the trace alone.
+  // If the trace goes to standard output, nothing else may.
   bool piped = flags.trace == "-";
   std::optional<OutputFile> trace;
   if (!flags.trace.empty() && !piped) {

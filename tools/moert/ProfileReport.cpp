@@ -1,4 +1,4 @@
-// A profile as tables and as JSON.
+// Formats a profile as tables and as JSON.
 #include "runtime/base/Page.h"
 #include "runtime/base/Text.h"
 #include "tools/moert/Profile.h"
@@ -12,8 +12,8 @@ namespace moert {
 namespace {
 using Json = nlohmann::ordered_json;
 
-/// The larger of the fractions that the row reached of read bandwidth and of
-/// the int8 peak: that limit is the one that binds it.
+/// Returns the larger of the fractions of read bandwidth and of the int8 peak
+/// that the row reached; this limit is the one that binds it.
 double fractionOfLimit(const ProfileEntry &entry, const CpuLimits &limits) {
   if (entry.time.run <= 0)
     return 0;
@@ -22,7 +22,7 @@ double fractionOfLimit(const ProfileEntry &entry, const CpuLimits &limits) {
          entry.time.run;
 }
 
-/// `amount` per second in units of `unit`; 0 for no time.
+/// Returns `amount` per second in units of `unit`, or 0 if the time is 0.
 double rate(double amount, double seconds, double unit) {
   return seconds > 0 ? amount / seconds / unit : 0;
 }
@@ -101,9 +101,9 @@ std::string profileText(const Profile &profile, const ProfileSetting &setting) {
   page.line("start and end", share(profile.seconds() - run - wait));
   for (const ProfileSteps &steps : profile.steps())
     page.line(steps.phase + " overhead",
-              fmt::format("{:.2f} % of a step of {:.2f} ms: barriers and going "
-                          "from instruction to instruction; {:.2f} % by the "
-                          "median of each barrier",
+              fmt::format("{:.2f} % of a step of {:.2f} ms: barriers and time "
+                          "between instructions; {:.2f} % with the median "
+                          "time of each barrier",
                           100 * steps.overhead(),
                           steps.seconds * 1e3 / double(steps.steps),
                           100 * steps.medianOverhead));

@@ -1,9 +1,9 @@
-// moert profile-router: which experts of each layer a text uses, and how much
-// each matters.
+// moert profile-router: measures which experts of each layer a text uses, and
+// the weight of each.
 //
-// The text's tokens are cut into pieces of the plan's context (--ctx), each of
-// which starts with an empty cache; experts stay as recently used as they were
-// from one piece to the next.
+// The text's tokens are cut into pieces of the plan's context (--ctx), and each
+// piece starts with an empty KV cache. The record of recently used experts
+// continues from one piece to the next.
 #include "runtime/base/OutputFile.h"
 #include "runtime/base/Page.h"
 #include "runtime/base/ReadInput.h"
@@ -30,7 +30,7 @@ struct RouterFlags {
   bool json = false, force = false;
 };
 
-/// Before any weight is touched.
+/// Checks that the model has experts before any weight is touched.
 Status checkExperts(const std::string &path) {
   MOE_ASSIGN_OR_RETURN(Plan plan, Plan::load(path));
   const fb::Plan &table = plan.table();
@@ -55,7 +55,7 @@ nlohmann::ordered_json document(const fb::Plan &plan, size_t tokens,
           {"layers", profile.json()}};
 }
 
-/// A line for each layer.
+/// Returns a table with a line for each layer.
 std::string report(const RouterProfile &profile, size_t tokens) {
   auto percent = [](double part) {
     return fmt::format("{:.1f} %", 100 * part);
@@ -82,14 +82,15 @@ std::string report(const RouterProfile &profile, size_t tokens) {
               {"last choice", true, 20}},
              rows);
   page.line("",
-            "Parts of all choices that the most used quarter of the experts "
-            "has, and that are among the quarter");
-  page.line("", "used last; parts of a token's gate mass that its heaviest and "
-                "its lightest expert have.");
+            "Hottest quarter, quarter cached: fractions of all choices that "
+            "fall on the most used quarter of the");
+  page.line("",
+            "experts, and on the quarter used last. First, last choice: the "
+            "largest and smallest fraction of the gate weights.");
   return page.take();
 }
 
-/// Those of the text, or as many random ones as are asked for.
+/// Returns the tokens of the text or, with --random, as many random tokens.
 StatusOr<std::vector<int32_t>> tokensOf(const RouterFlags &flags,
                                         const Engine &engine,
                                         const std::string &text) {
@@ -110,7 +111,7 @@ Status profileRouter(const RouterFlags &flags) {
   std::string text;
   if (flags.random == 0) {
     MOE_ASSIGN_OR_RETURN(text, readInput(flags.file, kMostTextBytes));
-    if (text.empty()) // Of which tokenizers make a token all the same.
+    if (text.empty()) // Tokenizers make a token even of an empty text.
       return Status(StatusCode::Usage,
                     fmt::format("{}: has no text to profile with", flags.file));
   }
@@ -127,7 +128,7 @@ Status profileRouter(const RouterFlags &flags) {
   };
   MOE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine,
                        flags.engine.open(options));
-  // What was computed once must be computed again.
+  // A shared prefix would leave nothing to compute.
   Sequence sequence = engine->sequence({.sharePrefixes = false});
   sequence.setCancel(moetool::catchInterrupt());
   MOE_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,

@@ -1,4 +1,4 @@
-// moert render: the text that a chat template makes of a conversation.
+// moert render: prints the text that a chat template makes of a conversation.
 #include "runtime/base/JsonPlace.h"
 #include "runtime/base/ReadInput.h"
 #include "runtime/plan/PlanTokenizer.h"
@@ -35,7 +35,7 @@ StatusOr<ChatTemplate> templateOf(const RenderFlags &flags, InputTexts &texts,
   return chat;
 }
 
-/// As deep as a template may look.
+/// The nesting that templates support.
 constexpr int mostNesting = 400;
 
 Status render(const RenderFlags &flags) {
@@ -46,7 +46,8 @@ Status render(const RenderFlags &flags) {
       const std::string *json,
       texts.read("the messages", flags.input, kMostConversationBytes));
   input.json = *json;
-  // The template's own reader knows neither the file nor its lines.
+  // Parsed here as well, because the template's parser cannot report file and
+  // line.
   std::string name = inputName(flags.input);
   MOE_ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
                        parseJson(name, input.json, mostNesting));

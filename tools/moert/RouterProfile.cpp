@@ -26,7 +26,8 @@ void LayerProfile::add(std::span<const int32_t> ids,
   for (size_t rank = 0; rank < parts.size(); ++rank)
     massByRank[rank] += parts[rank];
 
-  // A token's experts are used together: distances are from before it.
+  // A token uses its experts together, so distances refer to the state before
+  // it.
   for (int32_t id : ids) {
     auto at = std::ranges::find(recent_, id);
     if (at == recent_.end())

@@ -1,4 +1,4 @@
-//===- RouterProfile.h - Which experts a text uses --------------*- C++ -*-===//
+//===- RouterProfile.h - Statistics of the use of experts -------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_MOERT_ROUTERPROFILE_H
 #define MOE_TOOLS_MOERT_ROUTERPROFILE_H
@@ -12,31 +12,35 @@
 
 namespace moert {
 
-/// What one layer's router did with a text.
+/// Statistics of a layer's router over a text.
 struct LayerProfile {
   LayerProfile(int64_t experts, int64_t topK);
 
-  /// A token's choice: `ids` and `weights` [topK].
+  /// Adds a token's choice: `ids` and `weights`, both [topK].
   void add(std::span<const int32_t> ids, std::span<const float> weights);
 
   int64_t topK;
   uint64_t tokens = 0;
-  std::vector<uint64_t> counts; ///< By expert: tokens that chose it.
-  /// Sums over tokens of a chosen expert's part in the weights of all that the
-  /// token chose: by expert, and by rank, the heaviest first.
+  std::vector<uint64_t> counts; ///< By expert: number of tokens that chose it.
+  /// For each token, the gate weight of a chosen expert as a fraction of the
+  /// sum over its chosen experts. Sums over tokens, by expert and by rank
+  /// (heaviest first).
   std::vector<double> gateMass, massByRank;
-  /// reuse[d]: choices of an expert since whose last use d others were used; a
-  /// least-recently-used cache of n experts has those with d < n.
+  /// reuse[d]: number of choices of an expert since whose last use d other
+  /// experts were used. A least-recently-used cache of n experts hits those
+  /// with d < n.
   std::vector<uint64_t> reuse;
-  uint64_t firstUses = 0; ///< Choices of an expert that was not used before.
+  /// Number of choices of an expert that was not used before.
+  uint64_t firstUses = 0;
 
-  /// Part of the choices that the `most` most frequent experts have.
+  /// Returns the fraction of choices that go to the `most` most frequent
+  /// experts.
   double shareOfHottest(size_t most) const;
-  /// Part of the choices that an LRU cache of `size` experts would have.
+  /// Returns the hit rate of an LRU cache of `size` experts.
   double cacheHits(size_t size) const;
 
 private:
-  std::vector<int32_t> recent_; ///< Experts used, the last one first.
+  std::vector<int32_t> recent_; ///< Experts in order of last use, latest first.
 };
 
 class RouterProfile {
@@ -44,7 +48,7 @@ public:
   void add(const RouterChoice &choice);
 
   const std::map<int32_t, LayerProfile> &layers() const { return layers_; }
-  /// "layers" of the profile.
+  /// Returns the "layers" of the profile.
   nlohmann::ordered_json json() const;
 
 private:

@@ -12,7 +12,7 @@
 namespace moert {
 
 namespace {
-/// "1,3-8"
+/// Formats numbers as ranges: "1,3-8".
 std::string rangesText(const std::vector<int32_t> &ascending) {
   std::string text;
   for (size_t i = 0; i < ascending.size();) {
@@ -27,8 +27,8 @@ std::string rangesText(const std::vector<int32_t> &ascending) {
   return text;
 }
 
-/// "a token uses 4 experts in layers 2,5-7, 6 in layers 1,3,4"; "" where all
-/// layers use as many.
+/// Returns text such as "a token uses 4 experts in layers 2,5-7, 6 in layers
+/// 1,3,4", or "" if all layers use the same number.
 std::string expertCounts(const Plan &plan) {
   std::map<int64_t, std::vector<int32_t>> layers;
   const fb::Phase &phase = *plan.table().phases()->Get(0);
@@ -47,8 +47,8 @@ std::string expertCounts(const Plan &plan) {
                         text.empty() ? " experts" : "", rangesText(numbers));
   return "a token uses " + text;
 }
-/// "2 of a token's experts are added one layer later (moec compile
-/// --defer-experts)"; "" where none are.
+/// Returns a sentence about experts whose output is added one layer later (moec
+/// compile --defer-experts), or "" if there are none.
 std::string deferredExperts(const Plan &plan) {
   const fb::Phase &phase = *plan.table().phases()->Get(0);
   for (uint32_t i = 0; i < count(phase.instructions()); ++i) {
@@ -102,7 +102,7 @@ StatusOr<std::unique_ptr<Engine>> EngineFlags::open() const {
 StatusOr<std::unique_ptr<Engine>>
 EngineFlags::open(const EngineOptions &others) const {
   EngineOptions shown = others;
-  // A device after the other.
+  // Devices are loaded one after another.
   std::optional<moetool::Progress> line;
   std::string of;
   shown.loading = [&](std::string_view device, uint64_t done, uint64_t total) {

@@ -1,4 +1,4 @@
-//===- Shared.h - What several commands of moert use ------------*- C++ -*-===//
+//===- Shared.h - Options and helpers of moert's commands -------*- C++ -*-===//
 
 #ifndef MOE_TOOLS_MOERT_SHARED_H
 #define MOE_TOOLS_MOERT_SHARED_H
@@ -14,42 +14,41 @@
 
 namespace moert {
 
-/// The plan to run and how: the arguments that most commands have.
+/// Options for opening an engine, which most commands have.
 struct EngineFlags {
   std::string plan;
   EngineOptions options;
 
   void addPlan(CLI::App &command);
-  /// Where files are now.
+  /// Adds options for the present paths of files.
   void addModel(CLI::App &command);
-  /// The same, and how weights get into memory.
+  /// Adds these, and options for loading weights.
   void addWeights(CLI::App &command);
   void addThreads(CLI::App &command);
-  /// Which rung of a ladder: --rung, and --ctx where that is no other option.
+  /// Adds --rung and, unless --ctx is another option of the command, --ctx.
   void addRung(CLI::App &command, bool withContext = true);
   void addPin(CLI::App &command);
 
-  /// Engine::open(), with notes of which rung of a ladder runs and of what
-  /// --allow-paging costs.
+  /// Calls Engine::open() and prints notes about the chosen rung and the cost
+  /// of --allow-paging.
   StatusOr<std::unique_ptr<Engine>> open() const;
   StatusOr<std::unique_ptr<Engine>> open(const EngineOptions &others) const;
 };
 
-/// Fails where the plan was compiled for fewer sequences that are decoded
-/// together than `option` asks for; the message has the command for a plan that
-/// does it.
+/// Fails if the plan was compiled for fewer sequences, decoded together, than
+/// `option` requests; the error has the command that compiles such a plan.
 Status checkSequences(const Engine &engine, std::string_view option,
                       int32_t wanted);
 
-/// Options of the sampler.
+/// Adds the options of the sampler.
 void addSampling(CLI::App &command, SamplerParams &sampler);
 
-/// Random token ids, the same in every run: real text would favour some
+/// Returns random token ids, the same in every run. Real text would favour some
 /// experts, and there may be no tokenizer.
 std::vector<int32_t> randomTokens(const Engine &engine, int32_t count);
 
-/// A line of progress that replaces the one before; silent where stderr is no
-/// terminal.
+/// A line of progress on stderr that is replaced by the next; silent if stderr
+/// is not a terminal.
 class ProgressLine {
 public:
   ~ProgressLine() { clear(); }

@@ -1,4 +1,4 @@
-// moert tokenize: the token ids of a text.
+// moert tokenize: prints the token ids of a text.
 #include "runtime/base/ReadInput.h"
 #include "runtime/plan/PlanTokenizer.h"
 #include "tools/common/Json.h"

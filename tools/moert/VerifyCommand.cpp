@@ -1,4 +1,5 @@
-// moert verify: is every byte that a plan reads as it was when it was compiled?
+// moert verify: checks that every byte which a plan reads is as it was when the
+// plan was compiled.
 #include "runtime/plan/PlanAccess.h"
 #include "runtime/plan/Recompile.h"
 #include "runtime/plan/VerifyContent.h"
@@ -16,7 +17,7 @@
 namespace moert {
 
 namespace {
-/// Damaged weights that are listed of a file; --json lists all.
+/// Maximum number of damaged weights listed per file; --json lists all.
 constexpr size_t kListed = 20;
 
 struct VerifyFlags {
@@ -93,7 +94,7 @@ void printFile(const FileContent &file) {
 
 void printText(const Plan &plan, const EngineOptions &options,
                const Content &content) {
-  // A damaged plan was not loaded.
+  // Plan::load() refuses a damaged plan, so this one is intact.
   moetool::print("{}: intact\n", escaped(plan.path()));
   for (const FileContent &file : content.files)
     printFile(file);
@@ -112,8 +113,9 @@ void printText(const Plan &plan, const EngineOptions &options,
   }
 }
 
-/// Of damage: a model has to be copied, what moec packed can be made again, and
-/// of another model, sound for all we know, there can be a plan.
+/// Returns how to repair damage: a model has to be copied again; packed weights
+/// can be recompiled; for another model, which may be sound, a plan can be
+/// compiled.
 std::string fixFor(const Plan &plan, const EngineOptions &options,
                    const Content &content) {
   for (const FileContent &file : content.files)
@@ -123,8 +125,8 @@ std::string fixFor(const Plan &plan, const EngineOptions &options,
                        {}, options.files.models);
 }
 
-/// Of a plan, or of each rung of a ladder. Other weights are to be found out
-/// and named, not refused.
+/// Finds the files of a plan or of each rung of a ladder. Other weights than
+/// expected are reported, not refused.
 StatusOr<std::vector<std::vector<InputFile>>>
 filesOf(Plan &plan, const WeightPaths &paths) {
   std::vector<std::vector<InputFile>> files;
@@ -138,7 +140,7 @@ filesOf(Plan &plan, const WeightPaths &paths) {
   return files;
 }
 
-/// What another rung reads of files.
+/// Adds the results for the files of another rung.
 void merge(std::vector<FileContent> more, std::vector<FileContent> &files) {
   for (FileContent &content : more) {
     auto file = std::ranges::find(files, content.path, &FileContent::path);

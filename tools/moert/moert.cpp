@@ -17,7 +17,7 @@ constexpr std::string_view kCacheTypes =
 constexpr std::string_view kAttention =
     "moec chooses attention kernels itself; there is nothing to switch on";
 
-/// As llama.cpp spells options of run, chat and bench.
+/// llama.cpp's spellings of options of run, chat and bench.
 constexpr moetool::Spelling kSpellings[] = {
     {"-m", kPositional},
     {"--temperature", "--temp"},

@@ -1,9 +1,9 @@
-//===- Barrier.h - Where all workers meet -----------------------*- C++ -*-===//
+//===- Barrier.h - Barrier for the workers of a thread pool -----*- C++ -*-===//
 //
-// A sense-reversing barrier: the last worker of a team to arrive turns the
-// generation, the others watch it. They spin for a bounded time, because
-// most waits inside a token take microseconds, and then sleep on a futex, so
-// that a team larger than the free cores still makes progress.
+// A sense-reversing barrier: the last worker to arrive advances the generation,
+// which the others watch. They spin for a bounded time, because most waits
+// within a token take microseconds, and then sleep on a futex, so that a pool
+// with more threads than free cores still makes progress.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,16 +20,17 @@ class Barrier {
 public:
   explicit Barrier(int32_t team) : team_(team) {}
 
-  /// How many will arrive from now on. For whoever starts the team: nobody is
-  /// about to arrive, though some may not have left yet.
+  /// Sets the number of workers that will arrive from now on. No worker may be
+  /// about to arrive, but some may not yet have returned from the last barrier.
   void setTeam(int32_t team) { team_ = team; }
 
-  /// Returns when all `team` workers have arrived; what they wrote before is
+  /// Returns when all `team` workers have arrived; their earlier writes are
   /// then visible to all. The last one to arrive calls `atMeeting` while the
   /// others wait.
   template <class F> void arriveAndWait(F atMeeting) {
     uint32_t generation = generation_.value();
-    // Read before arriving: once all have, the next team may be another.
+    // The team is read before arriving: after the last arrival it may be
+    // changed.
     int32_t team = team_;
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 != team) {
       generation_.waitWhile(generation);

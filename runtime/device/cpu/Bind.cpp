@@ -61,7 +61,8 @@ private:
     return bound;
   }
 
-  /// Whether an instruction uses and writes buffers that each worker has.
+  /// Whether an instruction uses and writes buffers of which each worker has a
+  /// copy.
   struct OwnBuffers {
     bool used = false, written = false;
   };

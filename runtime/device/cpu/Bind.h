@@ -1,9 +1,9 @@
-//===- Bind.h - From proven to runnable instructions ------------*- C++ -*-===//
+//===- Bind.h - Binds proven instructions to CPU kernels --------*- C++ -*-===//
 //
-// Binding turns each instruction of a CPU into a kernel pointer and its
-// argument struct (kernels/Abi.h). That these are sound was proved before
-// (runtime/prove/Prove.h); what is left to find out is whether this CPU has the
-// kernels, and whether the plan gives them the scratch that they need.
+// Binding turns each instruction of a CPU into a kernel pointer and an argument
+// struct (kernels/Abi.h). That the arguments are sound was proved before
+// (runtime/prove/Prove.h). Binding only has to check that this CPU has the
+// kernels and that the plan provides the scratch memory they need.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,20 +46,22 @@ private:
 
   static constexpr size_t kChunkBytes = 16 << 10;
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  size_t chunkBytes_ = 0, used_ = 0; ///< Of the last chunk.
+  size_t chunkBytes_ = 0, used_ = 0; ///< Size and used bytes of the last chunk.
 };
 
 struct BoundInstruction {
   moek::KernelFn kernel;
   const void *args;
-  /// What is done before it: workers meet at a barrier, wait for events, signal
-  /// that of the instruction before. 0 for most instructions.
+  /// What happens before the instruction: workers wait at a barrier, wait for
+  /// events, or signal the event of the previous instruction. 0 for most
+  /// instructions.
   enum Sync : uint8_t { kBarrier = 1, kEvents = 2 };
   uint8_t sync = 0;
-  /// Every worker does all of it, as a team of one.
+  /// Whether every worker does all of the work, as if it were the only one.
   bool replicated = false;
-  uint32_t index = 0; ///< In the phase's list of all queues.
-  /// By worker, where their arguments differ; else null.
+  /// Index in the phase's list, which has the instructions of all queues.
+  uint32_t index = 0;
+  /// One pointer per worker if their arguments differ; otherwise null.
   const void *const *ownArgs = nullptr;
 
   const void *argsOf(int32_t worker) const {
@@ -67,36 +69,38 @@ struct BoundInstruction {
   }
 };
 
-/// One device's part of a phase's instruction list, ready to run.
+/// The instructions of a phase that run on one device, ready to run.
 struct BoundPhase {
-  /// Events at an instruction that has kEvents.
+  /// Events of an instruction that has kEvents.
   struct EventsAt {
-    int32_t signal = -1;               ///< Of the instruction before it, or -1.
-    uint32_t firstWait = 0, waits = 0; ///< In BoundPhase::waits.
+    int32_t signal = -1; ///< Event of the previous instruction, or -1.
+    uint32_t firstWait = 0, waits = 0; ///< Range in BoundPhase::waits.
   };
 
   std::vector<BoundInstruction> instructions;
-  std::vector<EventsAt> events; ///< By instruction; empty if none has any.
+  /// One entry per instruction; empty if there are no events.
+  std::vector<EventsAt> events;
   std::vector<uint32_t> waits;
-  int32_t lastSignal = -1; ///< Of the last instruction.
+  int32_t lastSignal = -1; ///< Event of the last instruction, or -1.
   ArgumentStore arguments;
 };
 
-/// What a CPU device reaches.
+/// Memory that a CPU device can access.
 struct CpuMemory {
-  /// Of each device of the plan, null for one that keeps it to itself.
+  /// Arena of each device of the plan; null if the host cannot access it.
   std::span<std::byte *const> arenas;
-  std::byte *kv = nullptr; ///< Its own.
-  /// Of each worker, for the buffers of which each has a copy. Binding to more
-  /// or fewer workers than will run the phase is an error of the caller.
+  std::byte *kv = nullptr; ///< The device's own caches.
+  /// Memory of each worker, for buffers of which each worker has a copy. The
+  /// phase must run with exactly this number of workers.
   std::span<std::byte *const> workers = {};
 };
 
-/// What CPU device number `device` does of `phase`, which is one of `plan`'s;
-/// `plan` passed checkMachine(). Memories are at least as large as the plan
-/// says. Fails with WrongMachine for a kernel that this machine cannot run or a
-/// copy of what it does not reach, with InvalidFile for too little scratch,
-/// naming phase and instruction.
+/// Binds the instructions of `phase`, which is one of `plan`'s, that run on CPU
+/// device number `device`. `plan` must have passed checkMachine(), and memories
+/// must be at least as large as the plan says. Fails with WrongMachine for a
+/// kernel that this machine cannot run or a copy to or from memory that it
+/// cannot access, and with InvalidFile for too little scratch memory; errors
+/// name phase and instruction.
 StatusOr<BoundPhase> bindPhase(const Plan &plan, const ProvenPhase &phase,
                                uint32_t device, const CpuMemory &memory,
                                const WeightFiles &files);

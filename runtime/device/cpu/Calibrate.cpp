@@ -60,13 +60,14 @@ template <class Work> Rate Calibrator::rateOf(const Work &work) {
   Rate rate;
   double spent = 0, all = 0, queuedBefore = pool_->secondsQueued();
   Clock::time_point begin = Clock::now();
-  // Three runs at least: the first one finds caches and clocks cold.
+  // At least three runs, because in the first one caches and CPU clocks are
+  // cold.
   for (int run = 0; run < 3 || spent < options_.seconds; ++run) {
     Clock::time_point start, end;
     pool_->run([&](int32_t worker) {
-      // From when all are awake to when the slowest is done. The last to arrive
-      // takes the time: a worker that is suspended after a barrier would take
-      // it too late.
+      // Measures from when all workers are awake until the slowest one is done.
+      // The last worker to arrive reads the clock: one that was suspended after
+      // a barrier would read it too late.
       pool_->barrier().arriveAndWait([&] { start = Clock::now(); });
       done[size_t(worker)] = work(worker);
       pool_->barrier().arriveAndWait([&] { end = Clock::now(); });
@@ -91,8 +92,9 @@ Rate Calibrator::readBytesPerSecond() {
   auto share = [&](int32_t worker) {
     return memory_.data() + uint64_t(worker) * share_;
   };
-  // Large pages, where they can be had, leave address translation out of the
-  // limit. Zeroed pages that were only read would all be one page.
+  // Large pages, if available, remove address translation from the measurement.
+  // The memory is written first: untouched pages would all map to one zero
+  // page.
   (void)::madvise(memory_.data(), memory_.size(), MADV_HUGEPAGE);
   pool_->run([&](int32_t worker) { std::memset(share(worker), 1, share_); });
   std::vector<uint64_t> checksums(size_t(pool_->team()));

@@ -1,8 +1,8 @@
-//===- Calibrate.h - What this machine's CPU does at best -------*- C++ -*-===//
+//===- Calibrate.h - Measures the peak rates of this CPU --------*- C++ -*-===//
 //
-// Measured limits that the cost model plans with and that reports divide by:
-// decode reads every active weight once and is bound by read bandwidth, prefill
-// by multiply rates.
+// The cost model plans with these limits, and reports give fractions of them.
+// Decode reads every active weight once, so read bandwidth bounds it; multiply
+// rates bound prefill.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,26 +22,27 @@ namespace moert {
 
 /// How much other programs disturbed a measurement.
 struct Disturbance {
-  double spread = 0; ///< The part of the best rate that was not sustained.
-  /// Threads of the team that could have run but had no CPU, on average.
+  double spread = 0; ///< Fraction of the best rate that was not sustained.
+  /// Average number of the pool's threads that could have run but had no CPU.
   double queued = 0;
 
-  /// Whether the best rate is what the machine can do. A busy process on one of
-  /// its cores halves what is sustained where runs are shorter than its slices
-  /// of CPU time; longer runs are all as slow, but half a thread queues. Shared
-  /// machines that call themselves idle spread by a fifth.
+  /// Returns whether the best rate is what the machine can do. A busy process
+  /// on one of its cores halves the sustained rate if runs are shorter than the
+  /// scheduler's time slices. Longer runs are all equally slow, but then half a
+  /// thread waits for a CPU. On shared machines that seem idle, rates spread by
+  /// a fifth.
   bool isQuiet() const { return spread <= 0.3 && queued <= 0.1; }
-  /// "rates spread by 45 %, and 0.5 threads had no CPU"
+  /// Returns text such as "rates spread by 45 %, and 0.5 threads had no CPU".
   std::string text() const;
 };
 Disturbance worse(const Disturbance &a, const Disturbance &b);
 
-/// Bytes or operations per second, of many short runs.
+/// Bytes or operations per second, from many short runs.
 struct Rate {
-  /// Of the fastest run: what the machine can do. Others only ever slow one
-  /// down.
+  /// Rate of the fastest run, which is what the machine can do: other programs
+  /// can only slow a run down.
   double best = 0;
-  /// Of all runs together: what neighbours on a shared machine left just then.
+  /// Rate over all runs, which includes slowdown by other programs.
   double sustained = 0;
   double queued = 0; ///< See Disturbance.
 
@@ -50,43 +51,46 @@ struct Rate {
   }
 };
 
-/// Best rates, sums over all threads of a team.
+/// Best rates, summed over all threads of the pool.
 struct CpuLimits {
   int threads = 0;
   double readBytesPerSecond = 0;
-  double int8OpsPerSecond = 0; ///< A multiply and an add are two.
+  /// A multiply and an add count as two operations.
+  double int8OpsPerSecond = 0;
   double floatOpsPerSecond = 0;
   double bf16OpsPerSecond = 0;  ///< 0 without BF16 dot products.
-  Disturbance disturbance = {}; ///< The worst of all measurements.
+  Disturbance disturbance = {}; ///< The worst over all measurements.
 };
 
 struct CalibrationOptions {
-  double seconds = 0.3; ///< How long each measurement is repeated.
-  /// Bytes that the team reads in a run. 0: four times the last-level cache, at
-  /// least 64 MiB a thread, at most an eighth of the memory.
+  double seconds = 0.3; ///< Duration of each measurement.
+  /// Bytes that all threads together read in a run. 0: four times the
+  /// last-level cache, at least 64 MiB per thread, at most an eighth of the
+  /// memory.
   uint64_t readBytes = 0;
-  int64_t loopIterations = 200'000; ///< Of a peak loop: about a millisecond.
+  /// Iterations of a peak loop: about a millisecond.
+  int64_t loopIterations = 200'000;
 };
 
-/// The best instruction set of this CPU that the kernels know.
+/// Returns the best instruction set that this CPU and the kernels support.
 moek::Isa bestHostIsa();
 
-/// A team of threads with memory that each of them has touched first, so that
-/// it lies on the thread's own node.
+/// A thread pool with memory that each thread has touched first, so that its
+/// part lies on its own memory node.
 class Calibrator {
 public:
-  /// Fails with DoesNotFit when threads or memory cannot be had.
+  /// Fails with DoesNotFit if threads or memory are not available.
   static StatusOr<Calibrator> create(int threads,
                                      const CalibrationOptions &options = {});
 
   Rate readBytesPerSecond();
   Rate opsPerSecond(moek::Peak kind);
-  /// All of them.
+  /// Measures all limits.
   CpuLimits measure();
 
 private:
   Calibrator() = default;
-  /// `work(worker)` returns the bytes or operations it did.
+  /// Measures a rate; `work(worker)` returns the bytes or operations it did.
   template <class Work> Rate rateOf(const Work &work);
 
   CalibrationOptions options_;
@@ -96,8 +100,8 @@ private:
   uint64_t share_ = 0; ///< Bytes of memory_ per worker.
 };
 
-/// Read bandwidth in bytes per second of 1 ... `threads` threads, in order.
-/// `progress`, called before each, receives the number of threads.
+/// Measures the read bandwidth of 1, 2 ... `threads` threads. `progress` is
+/// called before each measurement with the number of threads.
 StatusOr<std::vector<Rate>>
 readBandwidthByThreads(int threads, const CalibrationOptions &options = {},
                        const std::function<void(int)> &progress = {});

@@ -16,28 +16,29 @@ namespace moert {
 struct CpuDeviceOptions {
   int32_t team = 1;
   FirstWorker first = FirstWorker::Caller;
-  /// Where the workers run and the memory nodes of these CPUs; empty where they
-  /// may run anywhere. See WorkerPool::create() and makeTeam().
+  /// The CPUs of the workers and their memory nodes; empty if workers are not
+  /// pinned. See WorkerPool::create() and makeTeam().
   std::vector<int> cpus, nodes;
-  /// Beside others: the team stays as it is.
+  /// Run every step with all workers, because other devices run beside this
+  /// one.
   bool fixedTeam = false;
-  /// Changes instructions as they are bound to so many workers, for tests: may
-  /// delay them.
+  /// For tests: changes instructions when they are bound to so many workers,
+  /// for example to delay them.
   std::function<void(BoundInstruction &, ArgumentStore &, size_t workers)>
       instrument;
 };
 
 class CpuDevice final : public Device {
 public:
-  /// Device number `index` of `plan`. `plan` and `files` outlive it.
+  /// Creates device number `index` of `plan`, which `files` and it must
+  /// outlive.
   CpuDevice(const Plan &plan, uint32_t index, const WeightFiles &files,
             CpuDeviceOptions options);
 
   Status reserve() override;
-  /// Weights are where `files` has mapped them, and kernels in this program.
+  /// Nothing to do: weights are mapped by `files`, kernels are in this program.
   Status load(const LoadProgress &) override { return Status::ok(); }
-  Status bind(const ProvenPhase &phase,
-              std::span<std::byte *const> arenas,
+  Status bind(const ProvenPhase &phase, std::span<std::byte *const> arenas,
               StepEvents *events) override;
   std::byte *hostArena() const override { return arena_.data(); }
   int32_t threads() const override { return options_.team; }
@@ -54,7 +55,7 @@ public:
   Status runAlone(uint32_t phase, uint32_t instruction, const moek::Step &step,
                   const std::atomic<bool> *cancel) override;
 
-  /// Not a copy: valid until a step, or write() or copy(), changes them.
+  /// Returns the bytes themselves, which a step, write() or copy() may change.
   StatusOr<std::span<const std::byte>> read(DeviceRegion from) override {
     return std::span<const std::byte>(at(from), from.bytes);
   }
@@ -63,7 +64,7 @@ public:
 
 private:
   std::byte *at(const DeviceRegion &region) const;
-  /// Copies the step into the block, whose step it returns.
+  /// Copies the step into the step block and returns the copy.
   const moek::Step &takeStep(const moek::Step &step);
 
   const Plan &plan_;
@@ -72,7 +73,7 @@ private:
   const StepRoom room_;
   CpuDeviceOptions options_;
   HostMemory arena_, kv_, block_;
-  std::optional<Executor> executor_; ///< From reserve() on.
+  std::optional<Executor> executor_; ///< Set by reserve().
   std::vector<BoundPhase> phases_;
 };
 

@@ -1,4 +1,4 @@
-//===- CpuOperands.h - Where an instruction's operands are ------*- C++ -*-===//
+//===- CpuOperands.h - Addresses of an instruction's operands ---*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_DEVICE_CPU_CPUOPERANDS_H
 #define MOE_RUNTIME_DEVICE_CPU_CPUOPERANDS_H
@@ -12,11 +12,11 @@
 
 namespace moert {
 
-/// Of an instruction, as kernels/Arguments.h asks for them, with addresses and
-/// functions of this machine's CPU.
+/// Answers the queries of kernels/Arguments.h about an instruction with
+/// addresses and functions of this machine's CPU.
 class CpuOperands : public DeviceOperands {
 public:
-  /// `own` is the worker's memory for buffers of which each has a copy.
+  /// `own` is the worker's memory for buffers of which each worker has a copy.
   CpuOperands(const fb::Plan &plan, const ProvenOp &op, const CpuMemory &memory,
               std::byte *own, const WeightFiles &files)
       : DeviceOperands(plan, op), memory_(memory), own_(own), files_(files) {}
@@ -27,13 +27,13 @@ public:
   }
   moek::WeightView weight(std::string_view name) const;
   moek::KvView cache(std::string_view name) const;
-  /// Null where this CPU or build does not have it.
+  /// Returns null if this CPU or build lacks the kernel.
   moek::GemmFn gemm(std::string_view name);
 
-  /// What runs it; null as gemm().
+  /// Returns the function that runs the instruction, or null like gemm().
   moek::KernelFn driver();
-  /// That there is the memory per worker which the kernel uses; InvalidFile
-  /// from finish() where the plan gives too little.
+  /// Checks that the plan provides the memory per worker that the kernel uses;
+  /// if not, finish() returns InvalidFile.
   void checkScratch();
 
 private:

@@ -11,7 +11,7 @@ namespace moert {
 
 namespace {
 constexpr uint64_t kPageBytes = 4096;
-/// A step of more is long: a prompt, not what is generated.
+/// Steps with more tokens count as long: they process a prompt.
 constexpr int32_t kShortStepTokens = 8;
 
 double secondsNow() {
@@ -33,8 +33,8 @@ StatusOr<Executor> Executor::create(std::unique_ptr<WorkerPool> pool,
                                     std::span<const int> nodes,
                                     TeamSensors sensors) {
   Executor executor;
-  // Whole pages per worker: no two share a cache line, and first touch puts a
-  // worker's memory on its own node.
+  // Each worker has whole pages: no two workers share a cache line, and first
+  // touch places a worker's memory on its own node.
   Checked buffers = Checked(memory.bufferBytes).alignedTo(kPageBytes);
   Checked stride = buffers + Checked(memory.scratchBytes).alignedTo(kPageBytes);
   Checked total = stride * Checked(uint64_t(pool->team()));
@@ -85,14 +85,15 @@ void Executor::begin(const BoundPhase &phase, const moek::Step &step,
   lastTeam_ = policyFor(step).team();
   size_t rows = workers_.size();
   if (phase.instructions.size() > ticketStride_) {
-    // Whole cache lines: a worker mostly takes its own tickets.
+    // Rows are whole cache lines, because a worker mostly takes its own
+    // tickets.
     ticketStride_ = (phase.instructions.size() + 15) / 16 * 16;
     tickets_.assign(2 * rows * ticketStride_, 0);
   }
   *job_ = {&phase, &step, control};
   job_->tickets = tickets_.data() + oddStep_ * rows * ticketStride_;
   job_->nextTickets = tickets_.data() + !oddStep_ * rows * ticketStride_;
-  // Cancelled before it began: nothing is touched.
+  // If the step was cancelled before it began, nothing is touched.
   job_->stop =
       control.cancel && control.cancel->load(std::memory_order_relaxed);
   if (job_->stop) {
@@ -103,7 +104,7 @@ void Executor::begin(const BoundPhase &phase, const moek::Step &step,
   oddStep_ = !oddStep_;
   job_->began = true;
   job_->beginSeconds = sensors_.now();
-  share_->self = this; // may have moved
+  share_->self = this; // The executor may have been moved.
   pool_->start(lastTeam_, *share_);
 }
 
@@ -128,7 +129,7 @@ void Executor::work(int32_t index) {
   worker.nodeEnd = std::min(worker.nodeEnd, lastTeam_);
   worker.ticketStride = int64_t(ticketStride_);
   const moek::Worker alone{0, 1, worker.scratch};
-  // Its own row, and those of workers that are left out now.
+  // Clear the worker's own row, and those of workers that this step leaves out.
   for (size_t row = size_t(index); row < workers_.size();
        row += size_t(lastTeam_))
     std::fill_n(job.nextTickets + row * ticketStride_, ticketStride_, 0u);
@@ -154,7 +155,8 @@ void Executor::work(int32_t index) {
     job.control.events->arrive(uint32_t(phase.lastSignal), lastTeam_);
 }
 
-/// What goes before instruction `at`; false where the step ends there.
+/// Synchronises as instruction `at` requires; returns false if the step ends
+/// there.
 bool Executor::synchronize(size_t &at) {
   const BoundPhase &phase = *job_->phase;
   if (phase.instructions[at].sync & BoundInstruction::kEvents) {
@@ -165,8 +167,9 @@ bool Executor::synchronize(size_t &at) {
     for (uint32_t i = 0; i < here.waits; ++i)
       events.wait(phase.waits[here.firstWait + i]);
     if (here.waits > 0 && events.stopped()) {
-      // What it waited for may be missing. Others of the team may be past this:
-      // all of them leave where they meet next.
+      // The data that it waited for may be missing. Other workers of the pool
+      // may already be past this wait, so all leave together at the next
+      // barrier.
       while (!(phase.instructions[at].sync & BoundInstruction::kBarrier))
         if (++at == phase.instructions.size())
           return false;
@@ -176,7 +179,7 @@ bool Executor::synchronize(size_t &at) {
   return !(phase.instructions[at].sync & BoundInstruction::kBarrier) || meet();
 }
 
-/// False where the step is given up.
+/// Waits at the barrier; returns false if the step is abandoned.
 bool Executor::meet() {
   Job &job = *job_;
   pool_->barrier().arriveAndWait([&] {

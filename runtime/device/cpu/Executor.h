@@ -1,12 +1,12 @@
-//===- Executor.h - Walks an instruction list -------------------*- C++ -*-===//
+//===- Executor.h - Runs an instruction list on a CPU -----------*- C++ -*-===//
 //
 // Every worker walks the same list and does its share of each instruction
-// (SPMD). They meet only where the plan has marked a barrier, and at the end.
-// Where the plan has several queues, they also wait for events of the others,
-// and signal their own.
+// (SPMD). Workers synchronise only at the barriers of the plan and at the end.
+// If the plan has several queues, they also wait for events of other queues and
+// signal their own.
 //
-// Beside busy neighbours a step leaves workers out (TeamPolicy); which ones run
-// changes no bit of the results.
+// If other programs keep cores busy, a step may leave out some workers
+// (TeamPolicy). The choice of workers changes no bit of the results.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,23 +26,24 @@
 
 namespace moert {
 
-/// What every worker has for itself.
+/// Bytes of memory that each worker has for itself.
 struct WorkerMemory {
-  uint64_t bufferBytes;  ///< For the plan's buffers per worker.
+  uint64_t bufferBytes;  ///< For buffers of which each worker has a copy.
   uint64_t scratchBytes; ///< For kernels, within an instruction.
 };
 
-/// What teams are chosen by; tests make up their own.
+/// Measurements that the number of workers is chosen by; tests supply their
+/// own.
 struct TeamSensors {
-  std::function<double()> now;    ///< Seconds of a steady clock.
+  std::function<double()> now;    ///< Seconds on a steady clock.
   std::function<double()> queued; ///< See WorkerPool::secondsQueued().
 };
 
 class Executor {
 public:
-  /// `nodes`: see makeTeam(). Where there are several, all workers run every
-  /// step: each node's memory holds what its own workers read. Without
-  /// `sensors` the clock and `pool` are asked.
+  /// For `nodes` see makeTeam(). With several nodes, all workers run every
+  /// step, because each node's memory holds the weights that its own workers
+  /// read. Without `sensors`, the clock and `pool` are used.
   static StatusOr<Executor> create(std::unique_ptr<WorkerPool> pool,
                                    WorkerMemory memory,
                                    std::span<const int> nodes = {},
@@ -50,15 +51,15 @@ public:
   Executor(Executor &&) = default;
   Executor &operator=(Executor &&) = default;
 
-  /// From now on all workers run every step: beside another executor a team's
-  /// time tells nothing of its size.
+  /// Makes all workers run every step from now on: beside another executor,
+  /// step times say nothing about the best number of workers.
   void fixTeam();
 
-  /// Runs one step. `step` is within the phase's token range. Cancelled when
-  /// `cancel` (may be null) was set before the last barrier: all workers then
-  /// stop at the same instruction, and the phase's buffers are undefined.
-  /// `times`, when not empty, has one entry per instruction, to which the time
-  /// in it is added.
+  /// Runs one step. `step` must be within the phase's token range. Returns
+  /// Cancelled if `cancel` (may be null) was set before the last barrier: all
+  /// workers then stop at the same instruction, and the phase's buffers are
+  /// undefined. `times`, if not empty, has one entry per instruction, to which
+  /// the time spent in it is added.
   Status run(const BoundPhase &phase, const moek::Step &step,
              const std::atomic<bool> *cancel = nullptr,
              std::span<InstructionTime> times = {}) {
@@ -66,19 +67,19 @@ public:
     return end();
   }
 
-  /// The two halves of run(): between them other executors may begin the same
-  /// step. `phase`, `step` and what `control` points to live until end()
+  /// The two halves of run(). Between them, other executors may begin the same
+  /// step. `phase`, `step` and what `control` points to must live until end()
   /// returns.
   void begin(const BoundPhase &phase, const moek::Step &step,
              const StepControl &control);
   Status end();
 
-  /// Workers that there are.
+  /// Number of workers.
   int32_t threads() const { return pool_->team(); }
-  /// Those that ran the last step.
+  /// Number of workers that ran the last step.
   int32_t lastTeam() const { return lastTeam_; }
 
-  /// By worker: where its buffers are.
+  /// Each worker's memory for buffers.
   std::span<std::byte *const> workerBuffers() const { return buffers_; }
 
 private:
@@ -90,11 +91,11 @@ private:
     const moek::Step *step = nullptr;
     StepControl control;
     double beginSeconds = 0;
-    bool began = false; ///< Else cancelled before.
+    bool began = false; ///< False if the step was cancelled before it began.
     uint32_t *tickets = nullptr, *nextTickets = nullptr;
-    bool stop = false; ///< Written by the last to reach a barrier.
+    bool stop = false; ///< Written by the last worker to reach a barrier.
   };
-  /// What one worker does of it.
+  /// Runs one worker's share of the step.
   struct Share {
     Executor *self;
     void operator()(int32_t index) const { self->work(index); }
@@ -105,18 +106,19 @@ private:
 
   std::unique_ptr<WorkerPool> pool_;
   HostMemory memory_;
-  std::vector<std::byte *> buffers_; ///< In memory_, by worker.
+  std::vector<std::byte *> buffers_; ///< Pointers into memory_, one per worker.
   std::vector<moek::Worker> workers_;
-  /// [2, team, ticketStride_]: a row has a counter per instruction. Steps take
-  /// turns, so that each worker clears its own row for the next step.
+  /// [2, team, ticketStride_]: each row has a counter per instruction. Steps
+  /// use the two halves alternately, and each worker clears its own row for the
+  /// next step.
   std::vector<uint32_t> tickets_;
   size_t ticketStride_ = 0;
   bool oddStep_ = false;
 
   TeamSensors sensors_;
-  /// Steps of few tokens suffer from neighbours more than long ones, whose
-  /// barriers are far apart, so that the two learn by themselves.
-  std::vector<TeamPolicy> policies_; ///< [2]: of short steps, of long ones.
+  /// Busy neighbours slow short steps down more than long ones, whose barriers
+  /// are far apart, so each kind has a policy of its own.
+  std::vector<TeamPolicy> policies_; ///< [2]: for short steps, for long steps.
   size_t lastPolicy_ = 0;
   int32_t lastTeam_ = 0;
   std::unique_ptr<Job> job_;

@@ -18,25 +18,26 @@ namespace moert {
 using namespace moek;
 
 namespace {
-/// Of the weights that gemms are measured with; of an expert of a middling
-/// model. One matrix of 4 bits is 2.3 MiB, 100 us of reading: as long as an
-/// instruction of a decoded token takes.
+/// Shape of the weights that GEMMs are measured with: an expert of a
+/// medium-sized model. A matrix of 4-bit values has 2.3 MiB, which take 100 us
+/// to read: as long as an instruction takes for a decoded token.
 constexpr int64_t kCols = 2048, kMatrixRows = 2048;
-/// Of plain C++, whose speed no size changes.
+/// Rows for kernels in plain C++, whose speed does not depend on the size.
 constexpr int64_t kFewMatrixRows = 64;
-/// DeepSeek's latent attention; heads as the Lite model has them. Rates of
-/// other shapes go by operations.
+/// DeepSeek's latent attention with the number of heads of the Lite model.
+/// Rates for other shapes are scaled by their operations.
 constexpr int32_t kHeads = 16, kNope = 128, kRope = 64, kLatent = 512,
                   kValue = 128;
-/// Groups of eight heads of 128 columns, where heads share keys and values.
+/// For grouped-query attention: groups of eight heads with 128 columns.
 constexpr int32_t kKvHeads = 2;
 constexpr int32_t kExperts = 64, kTopK = 6;
-/// Every byte of weights and activations: 0.0115 as F32 and BF16, 1.06 as F16.
+/// Value of every byte of weights and activations: 0.0115 as F32 and BF16, 1.06
+/// as F16.
 constexpr int kFill = 0x3c;
 /// Room for an F32 matrix, 16 MiB, and for a cache of 8192 F32 rows, 18 MiB.
 constexpr uint64_t kLeastBytes = 20u << 20;
 constexpr size_t kMostCalls = 64;
-/// Of a measurement that calls take little of.
+/// Number of runs in a measurement if calls are short.
 constexpr double kRuns = 5;
 constexpr uint64_t kActivationBytes = 64u << 20;
 
@@ -55,7 +56,8 @@ uint64_t memoryBytesFor(int threads, uint64_t asked) {
   return memory == 0 ? least : std::min(bytes, memory / 16);
 }
 
-/// Larger than the cores' own caches, well inside the one they share.
+/// Returns a size larger than the cores' private caches and well within the
+/// shared one.
 uint64_t cacheBytesFor(int threads, uint64_t most) {
   CacheSizes caches = hostCaches();
   uint64_t own = 2 * caches.l2Bytes * uint64_t(threads);
@@ -84,7 +86,7 @@ StatusOr<KernelBench> KernelBench::create(int threads,
       HostMemory::allocate(share * uint64_t(threads),
                            "the measurement of kernels' speed"));
   // Plans map their weights from files, which few file systems do in large
-  // pages: decode is some 8 % slower then.
+  // pages. Without large pages, decode is about 8 % slower.
   (void)::madvise(bench.weights_.data(), bench.weights_.size(),
                   options.largePages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   for (HostMemory *memory : {&bench.inputs_, &bench.outputs_}) {
@@ -142,11 +144,11 @@ double KernelBench::run(const std::vector<Call> &calls, size_t first,
 }
 
 double KernelBench::secondsOf(const std::vector<Call> &calls, size_t group) {
-  // The first call finds caches cold, which is of no matter to a long one.
+  // The first call finds caches cold, which does not matter for a long call.
   double estimate = run(calls, 0, group) / double(group);
   if (secondsNow() - begin_ > options_.mostSeconds)
     return std::max(estimate - meeting_, estimate / 5);
-  // Short enough to fall between other programs' slices of CPU time, and long
+  // Runs are short enough to fit between other programs' time slices, and long
   // enough to fill a pipeline.
   size_t count =
       std::clamp(size_t(options_.seconds / kRuns / std::max(estimate, 1e-7)),
@@ -164,12 +166,13 @@ double KernelBench::secondsOf(const std::vector<Call> &calls, size_t group) {
     spent += seconds;
   }
   std::ranges::sort(each);
-  // Others only ever slow a run down; but the very fastest is chance.
+  // Other programs can only slow a run down, but the very fastest run is
+  // chance.
   double typical = each[each.size() / 4];
-  // How far what is taken may be from what the machine can do.
+  // The spread: how far the chosen time may be from what the machine can do.
   spread_ += 1 - each.front() / typical;
   ++measured_;
-  // Never nothing: a clock's tick may be as long as a call.
+  // Never 0, because a clock tick may be as long as a call.
   return std::max(typical - meeting_, typical / 5);
 }
 
@@ -189,7 +192,7 @@ StepOverheads KernelBench::overheads() {
     return fastest;
   };
   StepOverheads seconds;
-  constexpr int kMany = 100; // a millisecond of waking the team
+  constexpr int kMany = 100; // A millisecond in which threads are woken.
   seconds.step = best(5, [&] {
     double begin = secondsNow();
     for (int i = 0; i < kMany; ++i)
@@ -204,7 +207,7 @@ StepOverheads KernelBench::overheads() {
     });
     return std::max(secondsNow() - begin - seconds.step, 0.0) / kMany;
   });
-  // Of a kernel that has nothing to do.
+  // The overhead of an instruction is measured with a kernel that has no work.
   startOver();
   AddArgs add{input<float>(16), input<float>(16), output<float>(16), 16};
   const KernelInfo *driver = nullptr;
@@ -238,7 +241,7 @@ double KernelBench::gemm(const GemmInfo &gemm, const KernelInfo &linear,
   args.gemm = resolveGemm(gemm.name);
   args.out = output<float>(tokens * rows);
   args.outStride = rows;
-  // So many that the first has left the cache before its next turn.
+  // Enough matrices that the first has left the cache before it is used again.
   std::vector<LinearArgs> all(bytes / matrixBytes, args);
   std::vector<Call> calls;
   KernelFn function = resolveKernel(linear.name);
@@ -253,7 +256,7 @@ double KernelBench::gemm(const GemmInfo &gemm, const KernelInfo &linear,
                 gemm.format};
     calls.push_back({function, &all[i], {tokens, 0}});
   }
-  if (cached) // what is in the cache is what a turn has read
+  if (cached) // One pass brings all matrices into the cache.
     run(calls, 0, std::min(calls.size(), kMostCalls));
   return double(rows) * double(rowBytes(gemm.format, uint64_t(kCols))) /
          secondsOf(calls);
@@ -298,7 +301,7 @@ double KernelBench::driver(const KernelInfo &driver, int32_t tokens) {
     a.heads = kHeads, a.headStride = kNope + kRope, a.offset = kNope;
     a.dim = kRope, a.stride = a.heads * a.headStride;
     a.x = output<float>(tokens * a.stride);
-    // Turned by nothing, so that repeating it changes nothing.
+    // The rotation is by zero, so that repeating it changes nothing.
     auto *table = output<float>(tokens * kRope);
     for (int64_t i = 0; i < int64_t(tokens) * kRope; ++i)
       table[i] = i % kRope < kRope / 2 ? 1.0f : 0.0f;
@@ -365,7 +368,7 @@ double KernelBench::secondsOfLayers(const KernelInfo &driver,
   startOver();
   a.scale = 0.07f;
   a.q = input<float>(step.tokens * a.qStride);
-  // As plans have it.
+  // The number of KV splits is the one that plans use.
   int64_t groups = 1;
   if constexpr (requires { a.kvHeads; })
     groups = a.kvHeads;
@@ -379,7 +382,8 @@ double KernelBench::secondsOfLayers(const KernelInfo &driver,
   sum.x = a.out, sum.xStride = a.outStride;
   sum.outStride = a.heads * int64_t(value);
   sum.out = output<float>(step.tokens * sum.outStride);
-  // A layer's cache each, out of the cache before its next turn.
+  // Each layer has a cache, which has left the CPU's caches before its next
+  // use.
   int64_t depth = step.position + step.tokens;
   auto bytes = uint64_t(kvBytes(type, width, depth) + 63) / 64 * 64;
   size_t layers = std::clamp<size_t>(caches_.size() / bytes, 1, 64);
@@ -452,8 +456,9 @@ MlaRates KernelBench::mla(const KernelInfo &driver, KvType type,
     return secondsOf({{resolveKernel(driver.name), &a, step}});
   };
   double products = 2.0 * depth * kHeads * (kNope + kValue) * kLatent;
-  // One query: next to nothing but decompressing. Tokens in whole tiles of
-  // queries; half of the rows are theirs.
+  // One query takes little time beyond decompression. In the second
+  // measurement, queries come in whole tiles and attend to half of the rows on
+  // average.
   double rows = seconds({1, depth - 1}, true);
   double floats = seconds({1, depth - 1}, false);
   Step many{depth, 0};

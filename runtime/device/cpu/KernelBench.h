@@ -1,4 +1,4 @@
-//===- KernelBench.h - Runs one kernel at a time on all cores ---*- C++ -*-===//
+//===- KernelBench.h - Measures single kernels on all cores -----*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_DEVICE_CPU_KERNELBENCH_H
 #define MOE_RUNTIME_DEVICE_CPU_KERNELBENCH_H
@@ -11,22 +11,22 @@
 
 namespace moert {
 
-/// Operations per second of MlaAttention's parts.
+/// Operations per second of the parts of MlaAttention.
 struct MlaRates {
-  double rows = 0;   ///< Decompressing, W_UK read by a gemm.
-  double floats = 0; ///< Decompressing, W_UK transposed in the file.
+  double rows = 0;   ///< Decompression with a GEMM that reads W_UK.
+  double floats = 0; ///< Decompression with W_UK transposed in the file.
   double pairs = 0;
 };
 
-/// (query, visible row) pairs of a step of one sequence.
+/// Returns the (query, visible key) pairs in a step of one sequence.
 double pairsOf(const moek::Step &step);
 
-/// What drivers of states and of chosen rows need of each worker.
+/// Scratch bytes per worker for kernels of states and of sparse attention.
 int64_t statesScratchBytes();
 
-/// A team, weights and activations to run drivers on. Each function returns
-/// units per second as KernelRate counts them. A call of a driver ends with a
-/// meeting, which is not counted.
+/// A thread pool, weights and activations to run kernels on. Each function
+/// returns units per second as KernelRate counts them. A call ends with a
+/// barrier, whose time is subtracted.
 class KernelBench {
 public:
   static StatusOr<KernelBench> create(int threads,
@@ -36,14 +36,14 @@ public:
   double gemm(const moek::GemmInfo &gemm, const moek::KernelInfo &linear,
               int32_t tokens, bool cached);
   double driver(const moek::KernelInfo &driver, int32_t tokens);
-  /// `combine` may be null: then the cache is not cut into spans.
+  /// `combine` may be null: then attention does not use KV splits.
   double latent(const moek::KernelInfo &driver, const moek::KernelInfo *combine,
                 moek::KvType type, int32_t tokens, int32_t depth);
-  /// Likewise of heads that share keys and values.
+  /// Measures attention whose heads share keys and values (GQA).
   double grouped(const moek::KernelInfo &driver,
                  const moek::KernelInfo *combine, moek::KvType type,
                  int32_t tokens, int32_t depth);
-  /// Of an indexer's keys, and of attention to `depth` chosen rows.
+  /// Measures the scores of an indexer's keys.
   double indexScores(const moek::KernelInfo &driver, moek::KvType type,
                      int32_t tokens, int32_t depth);
   double sparse(const moek::KernelInfo &driver, moek::KvType type,
@@ -51,11 +51,11 @@ public:
   MlaRates mla(const moek::KernelInfo &driver, moek::KvType type,
                int32_t depth);
 
-  /// Of all measurements so far.
+  /// The worst disturbance of all measurements so far.
   Disturbance disturbance();
 
 private:
-  /// A call of a driver.
+  /// A call of a kernel.
   struct Call {
     moek::KernelFn function;
     const void *args;
@@ -63,32 +63,32 @@ private:
   };
 
   KernelBench() = default;
-  /// Seconds of one of a list of calls, made in turn for as long as the options
-  /// say. `group` neighbours, of which each does something else, stay together.
+  /// Returns the seconds per call. The calls are made in turn for as long as
+  /// the options say; each `group` of consecutive calls stays together.
   double secondsOf(const std::vector<Call> &calls, size_t group = 1);
   double run(const std::vector<Call> &calls, size_t first, size_t count);
-  /// Of layers with states, and of what belongs to chosen rows and entries.
+  /// Measures layers with states, and ops on chosen rows and entries.
   double stateful(const moek::KernelInfo &driver, int32_t tokens);
-  /// `a` with a state of `width` of its own for each layer.
+  /// Runs `a` with a separate state of `width` elements for each layer.
   template <class Args>
   double secondsOfStates(const moek::KernelInfo &driver, Args a, int64_t width,
                          int32_t tokens);
-  /// Likewise with a cache.
+  /// Runs `a` with a separate cache for each layer.
   template <class Args>
   double secondsOfCaches(const moek::KernelInfo &driver, const Args &a,
                          moek::KvView Args::*cache, moek::KvType type,
                          int64_t width, int64_t capacity, moek::Step step);
-  /// Of attention of `a`'s kind, on caches of rows of `width`, and of adding up
-  /// its spans where `combine` is not null.
+  /// Runs attention `a` on caches with rows of `width` elements, and the
+  /// combination of its KV splits if `combine` is not null.
   template <class Args>
   double secondsOfLayers(const moek::KernelInfo &driver,
                          const moek::KernelInfo *combine, Args a, int64_t width,
                          int32_t value, moek::KvType type, moek::Step step);
 
-  /// Forgets what input() and output() gave.
+  /// Releases the memory that input() and output() returned.
   void startOver() { inputsUsed_ = outputsUsed_ = 0; }
-  /// Room whose content no kernel writes: what becomes of results must not be
-  /// what the next kernel reads, or soon all are denormal.
+  /// Returns memory that no kernel writes. Results must not become the input of
+  /// the next kernel, or all values would soon be denormal.
   template <class T> T *input(int64_t count) {
     return take<T>(inputs_, inputsUsed_, count);
   }
@@ -104,8 +104,8 @@ private:
 
   KernelRateOptions options_;
   std::unique_ptr<WorkerPool> pool_;
-  /// Caches of keys and values are in large pages as plans' are, weights only
-  /// where files are mapped so.
+  /// KV caches are in large pages, as in plans; weights only if files are
+  /// mapped so.
   HostMemory weights_, caches_, inputs_, outputs_, scratch_;
   uint64_t scratchEach_ = 0, inputsUsed_ = 0, outputsUsed_ = 0;
   std::vector<uint32_t> tickets_;

@@ -1,7 +1,8 @@
-//===- KernelBenchStates.cpp - Drivers of states and chosen rows ----------===//
+//===- KernelBenchStates.cpp - Benches of states and sparse attention -----===//
 //
-// Qwen3-Next's gated delta nets, DeepSeek-V3.2's indexer and attention to what
-// it chooses, DeepSeek-V4's entries. Rates of other shapes go by work.
+// Measures Qwen3-Next's gated delta nets, DeepSeek-V3.2's indexer and attention
+// to the rows that it chooses, and DeepSeek-V4's cache entries. Rates for other
+// shapes are scaled by their work.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,17 +19,18 @@ using namespace moek;
 
 namespace {
 constexpr int32_t kKeyHeads = 16, kHeads = 32, kHead = 128, kTaps = 4;
-/// Queries, keys and values.
+/// Columns of queries, keys and values together.
 constexpr int64_t kMixed = (2 * kKeyHeads + kHeads) * kHead;
-/// Of the indexer; of attention to latent rows, with fewer heads than the
-/// model, of which workers take eight and more at a time.
+/// Shapes of the indexer and of attention to latent rows. The heads are fewer
+/// than the model's; workers take eight or more heads at a time.
 constexpr int32_t kIndexHeads = 64, kIndexKey = 128, kTopK = 2048;
 constexpr int32_t kLatentHeads = 64, kLatent = 512, kRope = 64;
-/// Of entries that stand for so many positions.
+/// Shape of a cache entry and the number of positions that it stands for.
 constexpr int32_t kEntryCols = 512, kRatio = 4;
 constexpr int32_t kStreams = 4, kStreamCols = 4096, kIterations = 20;
 constexpr size_t kMostLayers = 48;
-/// As costs count them (dialects/moe/MoeWork.h).
+/// Operations per score, as the cost model counts them
+/// (dialects/moe/MoeWork.h).
 constexpr double kSoftmaxOps = 4;
 } // namespace
 
@@ -39,7 +41,7 @@ int64_t statesScratchBytes() {
                    sparseAttentionScratchBytes(kLatentHeads, kLatent + kRope)});
 }
 
-/// (query, visible row) pairs of a step.
+/// Returns the (query, visible key) pairs of a step.
 double pairsOf(const Step &step) {
   return double(step.tokens) *
          (double(step.position) + (double(step.tokens) + 1) / 2);
@@ -50,7 +52,8 @@ double KernelBench::secondsOfCaches(const KernelInfo &driver, const Args &a,
                                     KvView Args::*cache, KvType type,
                                     int64_t width, int64_t capacity,
                                     Step step) {
-  // A layer's each, out of the cores' caches before its next turn.
+  // Each layer has a cache, which has left the CPU's caches before its next
+  // use.
   auto bytes = uint64_t(kvBytes(type, width, capacity) + 63) / 64 * 64;
   std::vector<Args> all(
       std::clamp<size_t>(caches_.size() / bytes, 1, kMostLayers), a);
@@ -66,7 +69,8 @@ double KernelBench::secondsOfCaches(const KernelInfo &driver, const Args &a,
 template <class Args>
 double KernelBench::secondsOfStates(const KernelInfo &driver, Args a,
                                     int64_t width, int32_t tokens) {
-  // A layer's state each, out of the cores' caches before its next turn.
+  // Each layer has a state, which has left the CPU's caches before its next
+  // use.
   int64_t floats = (width + 15) / 16 * 16;
   uint64_t left = (outputs_.size() - outputsUsed_) / 4 / uint64_t(floats);
   size_t layers = std::clamp<size_t>(left, 1, kMostLayers);
@@ -77,7 +81,7 @@ double KernelBench::secondsOfStates(const KernelInfo &driver, Args a,
   for (size_t i = 0; i < layers; ++i) {
     all[i].state = {reinterpret_cast<uint8_t *>(states + int64_t(i) * floats),
                     width, 1, width * 4, KvType::F32};
-    // What is there before a sequence begins is not read.
+    // Positions start above 0, because kernels read no state at position 0.
     calls.push_back({resolveKernel(driver.name), &all[i], {tokens, kRatio}});
   }
   return secondsOf(calls);
@@ -231,7 +235,7 @@ double KernelBench::indexScores(const KernelInfo &driver, KvType type,
 double KernelBench::sparse(const KernelInfo &driver, KvType type,
                            int32_t tokens, int32_t depth) {
   startOver();
-  // Every second row of those that there are.
+  // The chosen rows are every second row of the cache.
   int32_t rows = 2 * depth;
   SparseAttentionArgs a{};
   a.heads = kLatentHeads, a.key = kLatent + kRope, a.value = kLatent;

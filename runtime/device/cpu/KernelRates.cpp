@@ -12,14 +12,17 @@ using moek::KernelInfo;
 using moek::OpCode;
 
 namespace {
-/// Kernels have their kinks between 4 and 5 rows and between 11 and 12.
+/// The speed of kernels changes abruptly between 4 and 5 tokens and between 11
+/// and 12.
 const std::vector<int32_t> kRows = {1, 2, 4, 5, 8, 11, 12, 16, 32, 64, 512};
 const std::vector<int32_t> kFewRows = {1, 4, 5, 16, 512};
-/// With so many, where weights come from makes no difference.
+/// Above these numbers of tokens, it makes no difference whether weights come
+/// from memory or from a cache.
 constexpr int32_t kCacheRows = 64, kFewCacheRows = 4;
 
-/// What a device whose best instruction set is `best` may take for a format and
-/// layout: the best, and with AMX the next too, which does few tokens.
+/// Returns the kernels for a format and layout that a device with instruction
+/// set `best` may use: the best one and, with AMX, also the next, which handles
+/// few tokens.
 std::vector<const GemmInfo *> gemmsOf(Isa best) {
   std::vector<const GemmInfo *> all;
   for (const GemmInfo &gemm : moek::gemmTable()) {
@@ -46,7 +49,7 @@ const KernelInfo *driverOf(OpCode op, Isa best) {
   return found;
 }
 
-/// Runs what there is to measure, one kernel after another.
+/// Runs all measurements, one kernel after another.
 class Round {
 public:
   Round(KernelBench &bench, Isa best, const KernelRateOptions &options,
@@ -71,13 +74,13 @@ public:
         measureDriver(*driver);
     for (unsigned type = 0; type < moek::kKvTypeCount; ++type) {
       measureSpans(OpCode::LatentAttention, moek::KvType(type), 16);
-      // In tiles, which plain C++ takes seconds for.
+      // 128 tokens are processed in tiles, which take seconds in plain C++.
       measureSpans(OpCode::Attention, moek::KvType(type),
                    best == Isa::Ref ? 16 : 128);
       measureMla(moek::KvType(type));
       measureDepths(OpCode::SparseAttention, moek::KvType(type));
     }
-    // What chooses by small differences has its keys in nothing less.
+    // Indexers choose by small differences, so their keys are F16 or wider.
     measureDepths(OpCode::IndexScores, moek::KvType::F16);
     return Status::ok();
   }
@@ -94,7 +97,7 @@ private:
   }
 
   const std::vector<int32_t> &rows() const {
-    // Plain C++ takes seconds for hundreds.
+    // Plain C++ takes seconds for hundreds of tokens.
     static const std::vector<int32_t> ofRef = {1, 8};
     return best == Isa::Ref ? ofRef : options.brief ? kFewRows : kRows;
   }
@@ -126,7 +129,8 @@ private:
     result.kernels.push_back(std::move(rate));
   }
 
-  /// Attention of one token, by spans, and of `many`.
+  /// Measures attention with one token, using KV splits, and with `many`
+  /// tokens.
   void measureSpans(OpCode op, moek::KvType type, int32_t many) {
     const KernelInfo *driver = driverOf(op, best);
     const KernelInfo *combine = driverOf(OpCode::LatentCombine, best);
@@ -153,7 +157,7 @@ private:
     }
   }
 
-  /// An indexer, or attention to what it chose: one token and some.
+  /// Measures an indexer, or sparse attention, with one token and with several.
   void measureDepths(OpCode op, moek::KvType type) {
     const KernelInfo *driver = driverOf(op, best);
     if (!driver || !wanted(driver->name))

@@ -1,8 +1,7 @@
-//===- KernelRates.h - What shipped kernels do per second -------*- C++ -*-===//
+//===- KernelRates.h - Measures the speed of shipped kernels ----*- C++ -*-===//
 //
-// The cost model plans with what kernels do, not with what the machine could:
-// here the kernels themselves run, through the drivers that plans call, on all
-// cores, for a few sizes each.
+// The cost model plans with what kernels achieve, not with peak rates. Here the
+// kernels run on all cores, called as in plans, for a few sizes each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,29 +26,31 @@ struct KernelRates {
 };
 
 struct KernelRateOptions {
-  /// Of one size of one kernel, at least; a call may take longer.
+  /// Minimum duration for each size of each kernel; a single call may take
+  /// longer.
   double seconds = 0.004;
-  /// Of a round, after which each size that is left gets one call: beside
-  /// programs that keep all cores busy every meeting waits for them.
+  /// Duration of a round after which each remaining size gets only one call: if
+  /// other programs keep all cores busy, every barrier waits for them.
   double mostSeconds = 20;
-  /// Fewer sizes: what a compile that waits for it has time for.
+  /// Measure fewer sizes, for a compilation that waits for the result.
   bool brief = false;
-  /// The part of the kernels' names to measure; all without.
+  /// Measure only kernels whose names contain this; empty: all kernels.
   std::string only = {};
   /// Whether plans map their weights in large pages.
   bool largePages = false;
-  /// Bytes of weights "from memory"; 0 as CalibrationOptions::readBytes.
+  /// Bytes of weights that do not fit caches; 0 as
+  /// CalibrationOptions::readBytes.
   uint64_t memoryBytes = 0;
 };
 
-/// One round over all kernels that a device of this CPU's best instruction set
-/// would use. `progress` hears the names.
+/// Measures, in one round, all kernels that a device with this CPU's best
+/// instruction set would use. `progress` receives their names.
 StatusOr<KernelRates>
 measureKernels(int threads, const KernelRateOptions &options = {},
                const std::function<void(std::string_view)> &progress = {});
 
-/// The better of both at each point: others only ever slow a kernel down.
-/// `into` may be empty.
+/// Keeps the better rate at each point, because other programs can only slow a
+/// kernel down. `into` may be empty.
 void keepBest(KernelRates &into, const KernelRates &other);
 
 } // namespace moert

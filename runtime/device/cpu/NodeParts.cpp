@@ -11,7 +11,7 @@
 namespace moert {
 
 namespace {
-/// Weights that some instruction of `device` reads through a gemm.
+/// Returns the weights that instructions of `device` read through a GEMM.
 std::set<uint32_t> gemmWeights(const fb::Plan &plan, uint32_t device) {
   std::set<uint32_t> weights;
   for (const fb::Phase *phase : *plan.phases())
@@ -33,7 +33,7 @@ bool onOneNode(std::span<const std::vector<int>> nodes) {
   return all.size() <= 1;
 }
 
-/// Adds the parts of one device, whose workers are on `nodes`.
+/// Adds the ranges that workers of one device, which run on `nodes`, read.
 void addParts(const fb::Plan &plan, uint32_t device, std::span<const int> nodes,
               std::vector<std::vector<NodeBytes>> &parts) {
   std::vector<moek::Worker> team = makeTeam(int32_t(nodes.size()), nodes);
@@ -65,8 +65,7 @@ nodeParts(const fb::Plan &plan, std::span<const std::vector<int>> nodes) {
     return parts;
   for (uint32_t device = 0; device < nodes.size(); ++device)
     addParts(plan, device, nodes[device], parts);
-  // Views of one tensor and devices that read one share bytes; the first has
-  // them.
+  // If several weights or devices read the same bytes, the first one decides.
   for (std::vector<NodeBytes> &file : parts) {
     std::ranges::stable_sort(file, {}, &NodeBytes::begin);
     uint64_t end = 0;

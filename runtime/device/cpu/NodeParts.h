@@ -14,11 +14,11 @@ namespace fb {
 struct Plan;
 } // namespace fb
 
-/// For each file of the plan, the bytes that one node's workers read and no
-/// others: its rows of every matrix and of every expert that a gemm multiplies.
-/// Ascending and apart. `nodes` is by device, each as Executor::create() takes
-/// it. What is in no part is read by all; of what two devices read, the first
-/// has its way.
+/// Returns, for each file of the plan, the bytes that only one node's workers
+/// read: their rows of every matrix and every expert that a GEMM multiplies.
+/// Ranges are ascending and disjoint. `nodes` has one list per device, as for
+/// Executor::create(). All nodes read the other bytes. If two devices read the
+/// same bytes, the first device decides.
 std::vector<std::vector<NodeBytes>>
 nodeParts(const fb::Plan &plan, std::span<const std::vector<int>> nodes);
 

@@ -7,9 +7,9 @@
 
 namespace moert {
 
-/// Keeps the calling thread on `cpu` while it lives and gives it back its
-/// affinity mask at the end; -1 leaves it alone. Pinning is an optimisation: a
-/// refusal leaves the thread where it is.
+/// Pins the calling thread to `cpu` while it lives, and restores its affinity
+/// mask at the end; -1 changes nothing. Pinning is an optimisation: if the
+/// system refuses, the thread stays unpinned.
 class PinnedHere {
 public:
   explicit PinnedHere(int cpu) {

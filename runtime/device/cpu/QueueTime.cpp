@@ -30,7 +30,8 @@ double QueueTime::seconds() const {
   if (length <= 0)
     return 0;
   text[length] = '\0';
-  // Nanoseconds on a CPU, nanoseconds waiting for one, slices.
+  // Fields: nanoseconds on a CPU, nanoseconds waiting for one, number of
+  // slices.
   unsigned long long ran = 0, waited = 0;
   return std::sscanf(text, "%llu %llu", &ran, &waited) == 2
              ? double(waited) * 1e-9

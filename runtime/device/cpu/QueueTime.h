@@ -7,8 +7,8 @@
 
 namespace moert {
 
-/// The time that a thread could have run but other threads had its CPU, as the
-/// scheduler counts it. Follows one thread; any thread may read it.
+/// Measures how long a thread could have run while other threads had its CPU,
+/// as counted by the scheduler. Follows one thread; any thread may read it.
 class QueueTime {
 public:
   QueueTime() = default;
@@ -16,15 +16,16 @@ public:
   QueueTime(const QueueTime &) = delete;
   QueueTime &operator=(const QueueTime &) = delete;
 
-  /// Follows the calling thread from now on, if it did not already.
+  /// Follows the calling thread from now on, unless it already does.
   void followThisThread();
 
-  /// Seconds since that thread began; 0 while none is followed, and where the
-  /// system does not tell. Some microseconds.
+  /// Returns the waiting time in seconds since that thread began, or 0 if none
+  /// is followed or the system does not report it. Takes a few microseconds.
   double seconds() const;
 
 private:
-  /// The thread's file in /proc, which stays its own when others open theirs.
+  /// The thread's file in /proc, which may be read after other threads open
+  /// theirs.
   std::atomic<int> file_ = -1;
   int thread_ = 0;
 };

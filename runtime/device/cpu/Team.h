@@ -1,4 +1,4 @@
-//===- Team.h - The workers of an executor ----------------------*- C++ -*-===//
+//===- Team.h - Creates the workers of an executor --------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_DEVICE_CPU_TEAM_H
 #define MOE_RUNTIME_DEVICE_CPU_TEAM_H
@@ -11,8 +11,8 @@
 
 namespace moert {
 
-/// `count` workers without scratch. `nodes` has each one's memory node, equal
-/// ones side by side in ascending order; empty where all share one.
+/// Returns `count` workers without scratch memory. `nodes` has each worker's
+/// memory node in ascending order; empty if all workers share one.
 inline std::vector<moek::Worker> makeTeam(int32_t count,
                                           std::span<const int> nodes) {
   std::vector<moek::Worker> team;

@@ -12,7 +12,8 @@ bool TeamPolicy::ran(const StepKind &kind, double begin, double end) {
   double seconds = std::max(end - begin, 1e-9);
   auto cost = std::ranges::find(costs_, kind, &Cost::kind);
   if (cost == costs_.end()) {
-    // Nothing to weigh it by yet, and the first of its kind finds caches cold.
+    // There is nothing to compare the step with yet, and the first step of its
+    // kind finds caches cold.
     if (costs_.size() < kKinds)
       costs_.push_back({kind, seconds, seconds});
     else
@@ -62,8 +63,8 @@ void TeamPolicy::judge(const Sample &sample) {
   lookSeconds_ += sample.seconds;
   if (sample.speed > best_.speed)
     best_ = sample;
-  // One shared core holds all others up, so that leaving out too few workers
-  // may be no better than none.
+  // A single shared core delays all other workers, so leaving out too few
+  // workers may be no better than leaving out none.
   if (disturbed && sample.team > least_)
     team_ = smallerThan(sample);
   else
@@ -74,7 +75,7 @@ void TeamPolicy::settle() {
   looking_ = false;
   team_ = best_.team;
   if (team_ == full_ && best_.missing < kMissing) {
-    nextLook_ = now_; // undisturbed: whatever comes is noticed at once
+    nextLook_ = now_; // Not disturbed: new load is noticed at once.
     patience_ = 1;
     return;
   }
@@ -83,8 +84,9 @@ void TeamPolicy::settle() {
       now_ + patience_ * std::max(kHoldSeconds, kHoldLooks * lookSeconds_);
 }
 
-/// A core with a neighbour keeps its worker waiting half of the time: twice as
-/// many cores have one as workers are missing.
+/// Returns a size below that of the sample. A busy core keeps its worker
+/// waiting half of the time, so there are twice as many busy cores as missing
+/// workers.
 int32_t TeamPolicy::smallerThan(const Sample &sample) const {
   double busy = std::clamp(std::round(2 * sample.missing), 1.0,
                            double(sample.team - least_));

@@ -11,13 +11,13 @@
 namespace moert {
 
 namespace {
-/// CPUs' worth of time that the control group grants, rounded up; `limit` where
-/// it sets no quota.
+/// Returns the CPU time that the control group grants, in CPUs, rounded up, or
+/// `limit` if it sets no quota.
 int quotaCpus(int limit) {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   long long quota = 0, period = 0;
   if (!(file >> quota >> period) || quota <= 0 || period <= 0)
-    return limit; // "max 100000", or no version 2 of control groups
+    return limit; // "max 100000", or no control groups of version 2.
   long long cpus = (quota + period - 1) / period;
   return static_cast<int>(std::clamp<long long>(cpus, 1, limit));
 }

@@ -1,4 +1,4 @@
-//===- ThreadCount.h - How many workers -------------------------*- C++ -*-===//
+//===- ThreadCount.h - Chooses the number of workers ------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_DEVICE_CPU_THREADCOUNT_H
 #define MOE_RUNTIME_DEVICE_CPU_THREADCOUNT_H
@@ -7,18 +7,18 @@
 
 namespace moert {
 
-/// What this process may use of the machine.
+/// CPUs of the machine that this process may use.
 struct CpuBudget {
-  int cores; ///< Physical cores: the default team.
-  int cpus;  ///< Logical CPUs: the largest team.
+  int cores; ///< Physical cores: the default number of workers.
+  int cpus;  ///< Logical CPUs: the maximum number of workers.
 };
 
-/// From the affinity mask and, where a control group sets one, the CPU quota.
+/// Reads the affinity mask and, if a control group sets one, the CPU quota.
 CpuBudget readCpuBudget();
 
-/// The team for a request of `threads`; 0 asks for one worker per core. More
-/// than the CPUs is a Usage error: workers spin at barriers, so that more of
-/// them than CPUs are slower, never faster.
+/// Returns the number of workers for a request of `threads`; 0 asks for one per
+/// core. More than the number of CPUs is a Usage error: workers spin at
+/// barriers, so more workers than CPUs are never faster.
 StatusOr<int> resolveThreads(int threads, const CpuBudget &budget);
 
 } // namespace moert

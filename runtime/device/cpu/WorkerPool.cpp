@@ -55,8 +55,9 @@ void WorkerPool::workerLoop(int32_t worker, int cpu) {
   PinnedHere pinned(cpu);
   Member &self = members_[size_t(worker)];
   self.queued.followThisThread();
-  // The start is 0 until this worker's first run, which waits for this thread
-  // at its end: no run can be missed, however late the thread begins.
+  // The start counter is 0 until this worker's first run, and that run waits
+  // for this thread at its end. No run can be missed, however late the thread
+  // begins.
   for (uint32_t seen = 0;; ++seen) {
     self.start.waitWhile(seen);
     if (!job_)

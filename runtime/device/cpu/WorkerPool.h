@@ -1,12 +1,12 @@
-//===- WorkerPool.h - A team that runs one function together ----*- C++ -*-===//
+//===- WorkerPool.h - A thread pool for SPMD execution ----------*- C++ -*-===//
 //
-// SPMD: run() makes every worker call the same function and returns when all
-// have. The calling thread is worker 0, so that a team of one starts no thread
-// and a team of N occupies N cores. A run may leave out the last workers, who
+// run() makes every worker call the same function and returns when all have
+// finished. The calling thread is worker 0, so a pool of one starts no thread
+// and a pool of N occupies N cores. A run may leave out the last workers, which
 // then sleep undisturbed.
 //
-// Of several pools that work at the same time, the caller can be a worker of
-// one only: the others have a thread for each of theirs.
+// If several pools work at the same time, the caller can be a worker of only
+// one of them: each of the others has a thread for each worker.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,15 +24,15 @@
 
 namespace moert {
 
-/// Who worker 0 is.
+/// Which thread worker 0 is.
 enum class FirstWorker { Caller, Thread };
 
 class WorkerPool {
 public:
-  /// `team` is at least 1. Worker i is pinned to cpus[i] where there is one; an
-  /// empty span pins none. Worker 0, the caller's thread, is only pinned while
-  /// it runs, and has its own affinity mask again between runs. Fails with
-  /// DoesNotFit when the system refuses another thread.
+  /// `team` is at least 1. Worker i is pinned to cpus[i]; an empty span pins
+  /// none. Worker 0, if it is the caller's thread, is pinned only while it
+  /// works and gets its affinity mask back between runs. Fails with DoesNotFit
+  /// if the system refuses another thread.
   static StatusOr<std::unique_ptr<WorkerPool>>
   create(int32_t team, std::span<const int> cpus = {},
          FirstWorker first = FirstWorker::Caller);
@@ -48,9 +48,9 @@ public:
   }
   template <class F> void run(const F &body) { run(team_, body); }
 
-  /// The two halves of run(), to do something between them: the workers that
-  /// are threads begin at once, worker 0 in finish() where it is the caller.
-  /// `body` lives until finish() returns.
+  /// The two halves of run(), between which the caller can do other work.
+  /// Workers with threads of their own begin at once; worker 0, if it is the
+  /// caller, works in finish(). `body` must live until finish() returns.
   template <class F> void start(int32_t team, const F &body) {
     job_ = [](const void *context, int32_t worker) {
       (*static_cast<const F *>(context))(worker);
@@ -60,17 +60,18 @@ public:
   }
   void finish();
 
-  /// For use inside run(): all workers that run meet.
+  /// For use inside run(): a barrier for all workers that take part.
   Barrier &barrier() { return barrier_; }
 
-  /// The sum over all workers of the seconds that they could have run but had
-  /// no CPU, since they began. To be called by the thread that calls run(); 0
-  /// where the system does not tell. Some microseconds a worker.
+  /// Returns the sum over all workers of the seconds that they could have run
+  /// but had no CPU, since they began; 0 if the system does not report it. Must
+  /// be called by the thread that calls run(). Takes a few microseconds per
+  /// worker.
   double secondsQueued();
 
 private:
-  /// What a worker has for itself, on cache lines of its own: those that a run
-  /// leaves out see nothing of it.
+  /// State of a worker, on cache lines of its own, so that a run does not
+  /// disturb the workers that it leaves out.
   struct alignas(64) Member {
     Event start;
     QueueTime queued;
@@ -79,7 +80,7 @@ private:
   WorkerPool(int32_t team, FirstWorker first, int callersCpu)
       : team_(team), first_(first), callersCpu_(callersCpu), barrier_(team),
         members_(new Member[size_t(team)]) {}
-  /// The first worker that is a thread.
+  /// Index of the first worker with a thread of its own.
   int32_t firstThread() const { return first_ == FirstWorker::Caller ? 1 : 0; }
   void startJob(int32_t team);
   void workerLoop(int32_t worker, int cpu);
@@ -88,12 +89,13 @@ private:
   const FirstWorker first_;
   const int callersCpu_; ///< -1: not pinned.
   Barrier barrier_;
-  /// Set by run() before a worker's start; null asks the threads to end.
+  /// Set by run() before a worker starts; null makes the threads exit.
   void (*job_)(const void *, int32_t) = nullptr;
   const void *context_ = nullptr;
   std::unique_ptr<Member[]> members_; ///< [team]
-  std::vector<std::thread> threads_;  ///< From firstThread() on.
-  Event ended_; ///< Where worker 0 is a thread: advances as a run ends.
+  /// Threads of the workers from firstThread() on.
+  std::vector<std::thread> threads_;
+  Event ended_; ///< Used if worker 0 is a thread: advances when a run ends.
   uint32_t runs_ = 0;
 };
 

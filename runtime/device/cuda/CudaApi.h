@@ -1,7 +1,7 @@
 //===- CudaApi.h - The CUDA driver's binary interface -----------*- C++ -*-===//
 //
-// What we need of cuda.h, declared here so that building needs no CUDA. A test
-// compares it with the real header where there is one.
+// The parts of cuda.h that we use, declared here so that building needs no
+// CUDA. A test compares them with the real header if there is one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ using Graph = struct GraphTag *;
 using GraphExec = struct GraphExecTag *;
 using HostFunction = void (*)(void *data);
 
-/// Those that are told apart; any other is printed as the driver names it.
+/// Results that we distinguish; others are printed under the driver's name.
 enum Result : unsigned {
   kSuccess = 0,
   kOutOfMemory = 2,
@@ -50,14 +50,15 @@ enum Attribute : unsigned {
 
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDisableTiming = 2;
-/// Of cuStreamWaitValue32(): until what is there is, as a signed difference, no
-/// less. Of cuStreamWriteValue32(): what came before is visible before it.
+/// For cuStreamWaitValue32(): wait until the value, compared as a signed
+/// difference, is at least the given one. For cuStreamWriteValue32(): earlier
+/// writes become visible first.
 constexpr unsigned kWaitAtLeast = 0, kWriteInOrder = 0;
-/// For all contexts; with an address on the device.
+/// Memory that is pinned for all contexts, and that has a device address.
 constexpr unsigned kHostPortable = 1, kHostMapped = 2;
 
 enum FunctionAttribute : unsigned { kMaxDynamicSharedBytes = 8 };
-/// Others' calls meanwhile do not matter.
+/// Capture ignores calls by other threads.
 enum CaptureMode : unsigned { kCaptureOfThisThread = 1 };
 
 /// The driver's entry points.

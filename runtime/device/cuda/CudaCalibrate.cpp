@@ -12,26 +12,27 @@ namespace moert {
 
 namespace {
 constexpr uint64_t kMiB = 1u << 20;
-/// Of a copy within the device, at least; far above L2, see copyBytes().
+/// Minimum size of a copy within the device, far above that of L2
+/// (copyBytes()).
 constexpr uint64_t kLeastCopyBytes = 256 * kMiB;
 constexpr uint64_t kCachesPerCopy = 4;
-/// Of a copy over the link: 1.3 ms at 25 GB/s.
+/// Size of a copy over the link: 1.3 ms at 25 GB/s.
 constexpr uint64_t kLinkBytes = 32 * kMiB;
-/// Small enough that its latency is all of it: 0.2 us of transfer at 25 GB/s.
+/// Small enough that latency dominates: the transfer takes 0.2 us at 25 GB/s.
 constexpr uint64_t kSmallBytes = 4096;
-/// Copies between two events, so that starting the first, some 5 us, is lost in
-/// the milliseconds that all take.
+/// Copies between two events. The start of the first, about 5 us, is negligible
+/// in the milliseconds that all copies take.
 constexpr int kCopiesPerRun = 8;
-/// The first run finds clocks and the link asleep.
+/// In the first run, clocks and link are still in a low-power state.
 constexpr int kLeastRuns = 3;
 constexpr int kLatencyRuns = 200;
 
-/// Of a source and of a destination that L2 cannot hold.
+/// Returns a copy size at which L2 holds neither source nor destination.
 uint64_t copyBytes(const CudaGpu &device) {
   return std::max(kLeastCopyBytes, kCachesPerCopy * device.l2Bytes);
 }
 
-/// One device being measured.
+/// Measures one device.
 class Measurement {
 public:
   static StatusOr<Measurement> begin(const CudaDriver &driver,
@@ -47,7 +48,7 @@ public:
 
   const CudaContext &context() const { return *context_; }
 
-  /// Of copies within the device, `bytes` each.
+  /// Measures copies of `bytes` bytes within the device.
   StatusOr<double> memoryBytesPerSecond(uint64_t bytes) {
     MOE_ASSIGN_OR_RETURN(auto from, context_->allocate(bytes));
     MOE_ASSIGN_OR_RETURN(auto to, context_->allocate(bytes));
@@ -89,7 +90,7 @@ private:
 
   const cu::Api &api() const { return driver_->api(); }
 
-  /// On the host's clock, as a step of a plan waits for it.
+  /// Measured with the host's clock, because a step waits on the host.
   StatusOr<double> smallCopySeconds(cu::DevicePointer to, const void *from) {
     auto start = std::chrono::steady_clock::now();
     MOE_RETURN_IF_ERROR(driver_->check(
@@ -102,8 +103,8 @@ private:
         .count();
   }
 
-  /// `copy()` enqueues a copy of `bytes`; returns the best rate of them, on the
-  /// device's clock.
+  /// Returns the best rate, by the device's clock, of copies of `bytes` that
+  /// `copy()` enqueues.
   template <class Copy>
   StatusOr<double> bestRate(uint64_t bytes, std::string_view what,
                             const Copy &copy) {
@@ -140,7 +141,7 @@ private:
 
   const CudaDriver *driver_;
   CudaCalibrationOptions options_;
-  std::unique_ptr<CudaContext> context_; ///< Freed after what follows.
+  std::unique_ptr<CudaContext> context_; ///< Destroyed after the members below.
   CudaOwned<cu::Stream> stream_;
   CudaOwned<cu::Event> start_, stop_;
 };

@@ -1,7 +1,7 @@
-//===- CudaCalibrate.h - What a GPU's memory and link do --------*- C++ -*-===//
+//===- CudaCalibrate.h - Measures a GPU's memory and link -------*- C++ -*-===//
 //
-// The counterpart of device/cpu/Calibrate.h, by copies alone: no kernel is
-// needed, so matrix rates are not measured (CudaPeak.h computes them).
+// The counterpart of device/cpu/Calibrate.h. It measures only copies, which
+// need no kernel; matrix rates are computed (CudaPeak.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,23 +13,25 @@
 namespace moert {
 
 struct CudaLimits {
-  /// Of copies within the device, each byte counted as read and as written.
+  /// Rate of copies within the device; each byte counts as one read and one
+  /// write.
   double memoryBytesPerSecond = 0;
-  /// Of copies from and to pinned host memory.
+  /// Rates of copies from and to pinned host memory.
   double toDeviceBytesPerSecond = 0, toHostBytesPerSecond = 0;
-  /// From asking for a small copy to the device until the host sees its event.
+  /// Time from requesting a small copy to the device until the host sees its
+  /// event.
   double copyLatencySeconds = 0;
-  /// Before anything was measured, but with our context open.
+  /// Free memory before the measurements, but with our context open.
   uint64_t freeBytes = 0;
 };
 
 struct CudaCalibrationOptions {
-  /// How long each measurement is repeated; the fastest run counts.
+  /// Duration of each measurement; the fastest run counts.
   double seconds = 0.3;
 };
 
-/// Fails with DoesNotFit where too little device memory is free, and with the
-/// driver's reason where one of its calls fails.
+/// Fails with DoesNotFit if too little device memory is free, and with the
+/// driver's error if one of its calls fails.
 StatusOr<CudaLimits>
 measureCudaDevice(const CudaDriver &driver, const CudaGpu &device,
                   const CudaCalibrationOptions &options = {});

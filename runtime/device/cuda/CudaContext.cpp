@@ -44,7 +44,7 @@ StatusOr<uint64_t> CudaContext::freeBytes() const {
   size_t free = 0, total = 0;
   MOE_RETURN_IF_ERROR(
       driver_.check(driver_.api().cuMemGetInfo_v2(&free, &total),
-                    "asking for free device memory"));
+                    "reading the size of free device memory"));
   return uint64_t(free);
 }
 

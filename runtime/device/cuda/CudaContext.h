@@ -1,4 +1,4 @@
-//===- CudaContext.h - Owners of what the driver makes ----------*- C++ -*-===//
+//===- CudaContext.h - Owners of CUDA driver objects ------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_DEVICE_CUDA_CUDACONTEXT_H
 #define MOE_RUNTIME_DEVICE_CUDA_CUDACONTEXT_H
@@ -10,8 +10,8 @@
 
 namespace moert {
 
-/// What one driver call made and another one frees. Must not outlive the
-/// CudaContext in which it was made.
+/// Owns an object that one driver call creates and another frees. It must not
+/// outlive the CudaContext in which it was created.
 template <class Handle> class CudaOwned {
 public:
   using Release = cu::Result (*)(Handle);
@@ -25,8 +25,9 @@ public:
     return *this;
   }
   ~CudaOwned() {
+    // An error is ignored, because a destructor cannot report it.
     if (release_)
-      (void)release_(handle_); // nobody is left to tell
+      (void)release_(handle_);
   }
 
   Handle get() const { return handle_; }
@@ -43,15 +44,15 @@ private:
 /// A device's primary context.
 class CudaContext {
 public:
-  /// Current on the calling thread for as long as it lives, which is there that
-  /// it ends. `driver` must outlive the context.
+  /// Makes the context current on the calling thread, which must also destroy
+  /// it. `driver` must outlive the context.
   static StatusOr<std::unique_ptr<CudaContext>> enter(const CudaDriver &driver,
                                                       cu::Device device);
-  /// Current where use() says.
+  /// Opens a context that is current only where use() says so.
   static StatusOr<std::unique_ptr<CudaContext>> retain(const CudaDriver &driver,
                                                        cu::Device device);
 
-  /// A thread is in the context for as long as this lives.
+  /// Makes the context current on a thread for as long as the object lives.
   class Use {
   public:
     explicit Use(const cu::Api &api) : api_(&api) {}
@@ -71,11 +72,11 @@ public:
   CudaContext &operator=(const CudaContext &) = delete;
   ~CudaContext();
 
-  /// Bytes of device memory that are free now.
+  /// Returns the bytes of device memory that are free now.
   StatusOr<uint64_t> freeBytes() const;
-  /// Device memory; DoesNotFit when there is not that much.
+  /// Allocates device memory; fails with DoesNotFit if there is too little.
   StatusOr<CudaOwned<cu::DevicePointer>> allocate(uint64_t bytes) const;
-  /// Host memory that the device copies at the link's full speed.
+  /// Allocates pinned host memory, which is copied at the link's full speed.
   StatusOr<CudaOwned<void *>> allocatePinned(uint64_t bytes) const;
   StatusOr<CudaOwned<cu::Stream>> createStream() const;
   /// `flags`: kEventDisableTiming, or 0.

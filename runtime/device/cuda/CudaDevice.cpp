@@ -16,7 +16,7 @@
 namespace moert {
 
 namespace {
-/// What the driver takes besides for modules, streams and graphs.
+/// Estimate of the driver's own memory, without modules, streams and graphs.
 constexpr uint64_t kForTheDriver = uint64_t(128) << 20;
 } // namespace
 
@@ -66,7 +66,8 @@ Status CudaDevice::checkRoom() const {
       StatusCode::DoesNotFit,
       fmt::format("{}: {} needs {} of device memory (weights {}, KV cache {} "
                   "for {}, activations {}, workspace {}) and {} for its "
-                  "driver, but {} of {} are free; end what else uses it, or {}",
+                  "driver, but {} of {} are free; end other programs on the "
+                  "GPU, or {}",
                   plan_.path(), name(), bytes(need_.total()),
                   bytes(need_.weights), bytes(need_.kv), kvRoom(plan_.table()),
                   bytes(need_.activations), bytes(need_.workspace),
@@ -89,7 +90,7 @@ Status CudaDevice::reserve() {
   if (ordinal_ >= driver_->deviceCount())
     return Status(
         StatusCode::WrongMachine,
-        fmt::format("{}: {} is GPU number {} of the plan, and this machine has "
+        fmt::format("{}: {} is GPU number {} of the plan, but this machine has "
                     "{}; {}",
                     plan_.path(), text(table().name()), ordinal_ + 1,
                     driver_->deviceCount(),
@@ -143,7 +144,7 @@ Status CudaDevice::loadConstants() {
   for (uint32_t i = 0; i < count(plan_.table().constants()); ++i) {
     const auto *values = plan_.table().constants()->Get(i)->values();
     memory_.constants.push_back(at);
-    // Pieces, each waited for: they are few and small.
+    // Copies piece by piece and waits for each; constants are few and small.
     auto *from =
         values ? reinterpret_cast<const std::byte *>(values->data()) : nullptr;
     for (uint64_t left = count(values) * sizeof(float), done = 0; left > 0;) {
@@ -183,7 +184,7 @@ Status CudaDevice::bind(const ProvenPhase &phase,
 }
 
 Status CudaDevice::reachArenas(std::span<std::byte *const> arenas) {
-  // Of whom an operand of this device's instructions is.
+  // The other devices whose memory this device's instructions access.
   std::set<uint32_t> others;
   for (const fb::Phase *phase : *plan_.table().phases())
     for (uint32_t i = 0; i < count(phase->instructions()); ++i) {
@@ -211,13 +212,14 @@ Status CudaDevice::reachArenas(std::span<std::byte *const> arenas) {
     MOE_ASSIGN_OR_RETURN(memory_.links,
                          reachMemory(links_->pages().data(),
                                      links_->pages().size(),
-                                     "what GPUs send each other"));
+                                     "the buffers for copies between GPUs"));
   }
   return Status::ok();
 }
 
-/// Drivers pin no pages of a mapped file that cannot be written. Bytes and
-/// addresses stay, in private memory, which pinned pages would be anyway.
+/// Replaces mapped pages by private memory with the same contents and address.
+/// Drivers do not pin pages of a mapped file that is not writable, and pinned
+/// pages would occupy memory anyway.
 static Status makePrivate(std::byte *memory, uint64_t bytes) {
   void *copy = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -244,7 +246,7 @@ Status CudaDevice::reachStreamed() {
     auto *memory = reinterpret_cast<std::byte *>(
                        const_cast<uint8_t *>(files_.bytes(piece.file).data())) +
                    piece.begin;
-    // Whole pages, with what else is on the last.
+    // The range consists of whole pages, the last of which may hold other data.
     uint64_t bytes = alignUp(piece.end, kPinnedPage) - piece.begin;
     MOE_RETURN_IF_ERROR(makePrivate(memory, bytes));
     MOE_ASSIGN_OR_RETURN(
@@ -277,7 +279,8 @@ StatusOr<cu::DevicePointer> CudaDevice::reach(std::byte *pages, uint64_t bytes,
       pages, bytes, cu::kHostPortable | cu::kHostMapped);
   if (registered == cu::kSuccess)
     own_->reached.emplace_back(pages, api.cuMemHostUnregister);
-  else if (registered != cu::kAlreadyRegistered) // by another GPU
+  else if (registered !=
+           cu::kAlreadyRegistered) // Another GPU has already pinned it.
     return check(registered, fmt::format("pinning {}", what));
   cu::DevicePointer address = 0;
   MOE_RETURN_IF_ERROR(

@@ -19,14 +19,14 @@ namespace moert {
 
 class CudaDevice final : public Device {
 public:
-  /// Device number `index` of `plan`, on the driver's GPU number `ordinal`.
-  /// `plan` and `files` outlive it.
+  /// Creates device number `index` of `plan`, which `files` and it must
+  /// outlive, on the driver's GPU number `ordinal`.
   CudaDevice(const Plan &plan, uint32_t index, const WeightFiles &files,
              std::shared_ptr<const CudaDriver> driver, int ordinal,
              std::shared_ptr<const CudaLinks> links);
   ~CudaDevice() override;
 
-  /// WrongMachine where there is no such GPU.
+  /// Fails with WrongMachine if there is no such GPU.
   Status reserve() override;
   Status load(const LoadProgress &progress) override;
   Status bind(const ProvenPhase &phase, std::span<std::byte *const> arenas,
@@ -55,28 +55,28 @@ private:
   };
 
   const fb::Device &table() const;
-  /// "gpu0 (NVIDIA GeForce RTX 4090)".
+  /// Returns text such as "gpu0 (NVIDIA GeForce RTX 4090)".
   std::string name() const;
   Status checkRoom() const;
   StatusOr<Memory> allocate(uint64_t bytes) const;
   Status loadConstants();
-  /// Makes the arenas of others, which this device's instructions use, those
-  /// that the GPU reaches; so with what GPUs send each other.
+  /// Makes accessible to the GPU those arenas of other devices that this
+  /// device's instructions use, and the pages for copies between GPUs.
   Status reachArenas(std::span<std::byte *const> arenas);
-  /// Makes the pages of weights that are streamed those that the GPU reads.
+  /// Makes the pages of streamed weights accessible to the GPU.
   Status reachStreamed();
-  /// Where the GPU sees memory of the host, whose pages hold nothing else that
-  /// is pinned in parts.
+  /// Returns the GPU's address of host memory. Its pages must not contain other
+  /// memory that is pinned separately.
   StatusOr<cu::DevicePointer> reachMemory(std::byte *memory, uint64_t bytes,
                                           std::string_view what);
-  /// Where the GPU sees pages of the host.
+  /// Pins pages of the host and returns their address on the GPU.
   StatusOr<cu::DevicePointer> reach(std::byte *pages, uint64_t bytes,
                                     std::string_view what);
-  /// Names instructions of `phase` and the step.
+  /// Returns a function that names instructions of `phase`, and the step.
   PlaceNamer namerOf(const Bound &phase, const moek::Step &step) const;
   cu::DevicePointer addressOf(const DeviceRegion &region) const;
   cu::Stream stream() const { return queues_.begin()->second->stream(); }
-  /// Waits for what between steps was put on stream().
+  /// Waits for the work that was put on stream() between steps.
   Status finish(std::string_view action) const;
   Status check(cu::Result result, std::string_view action) const;
 
@@ -88,22 +88,23 @@ private:
   const CudaNeed need_;
   const std::shared_ptr<const CudaDriver> driver_;
   const int ordinal_;
-  const std::shared_ptr<const CudaLinks> links_; ///< The plan's GPUs'.
+  const std::shared_ptr<const CudaLinks> links_; ///< Shared by the plan's GPUs.
   CudaGpu gpu_;
-  std::unique_ptr<CudaContext> context_; ///< From reserve() on.
+  std::unique_ptr<CudaContext> context_; ///< Set by reserve().
 
-  /// All that ends in the context.
+  /// Everything that must be destroyed while the context exists.
   struct Resources {
     Memory arena, kv, workspace, weights, constants;
     CudaOwned<void *> staging; ///< For read() and write().
     CudaModules modules;
     std::vector<Bound> phases;
-    std::vector<CudaOwned<void *>> reached; ///< Pages that it registered.
+    std::vector<CudaOwned<void *>> reached; ///< Pages that this device pinned.
   };
   std::unique_ptr<Resources> own_;
-  std::map<uint32_t, std::unique_ptr<CudaQueue>> queues_; ///< By the plan's.
+  /// By queue number of the plan.
+  std::map<uint32_t, std::unique_ptr<CudaQueue>> queues_;
   CudaMemory memory_;
-  std::vector<std::byte> large_; ///< What read() shows of more than staging.
+  std::vector<std::byte> large_; ///< Result of read() if larger than staging.
 };
 
 } // namespace moert

@@ -8,13 +8,13 @@
 namespace moert {
 
 namespace {
-/// Room for a device's name and for its address.
+/// Buffer size for a device's name and for its address.
 constexpr int kTextBytes = 256;
 constexpr double kKilo = 1e3;
 } // namespace
 
 StatusOr<CudaDriver> CudaDriver::load(const std::string &library) {
-  // The driver starts threads, whose code must stay when the handle is closed.
+  // The driver starts threads, so its code must stay loaded after dlclose().
   Library handle(
       ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE),
       &::dlclose);
@@ -54,7 +54,7 @@ Status CudaDriver::check(cu::Result result, std::string_view action) const {
   if (result == cu::kSuccess)
     return Status::ok();
   const char *name = nullptr, *text = nullptr;
-  // Neither is set for a code that the driver does not know.
+  // Name and text stay null for a code that the driver does not know.
   if (api_.cuGetErrorName(result, &name) != cu::kSuccess || !name)
     name = "an unknown CUDA error";
   if (api_.cuGetErrorString(result, &text) != cu::kSuccess || !text)
@@ -83,15 +83,15 @@ StatusOr<CudaGpu> CudaDriver::describe(int ordinal) const {
   char text[kTextBytes] = {};
   MOE_RETURN_IF_ERROR(
       check(api_.cuDeviceGetName(text, kTextBytes - 1, device.handle),
-            "asking for its name"));
+            "reading the GPU's name"));
   device.name = text;
 
   size_t bytes = 0;
   MOE_RETURN_IF_ERROR(check(api_.cuDeviceTotalMem_v2(&bytes, device.handle),
-                            "asking for its memory"));
+                            "reading the size of the GPU's memory"));
   device.memoryBytes = bytes;
 
-  // What is not told is 0; whether that will do is the caller's to say.
+  // Missing attributes become 0; the caller decides whether that is an error.
   auto attribute = [&](cu::Attribute which) {
     int value = 0;
     cu::Result result = api_.cuDeviceGetAttribute(&value, which, device.handle);

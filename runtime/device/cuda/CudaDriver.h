@@ -13,8 +13,8 @@
 
 namespace moert {
 
-/// A GPU as its driver describes it. 0 and "" for what the driver does not
-/// tell, where that is not an error.
+/// Properties of a GPU as reported by its driver. Values that the driver does
+/// not report are 0 or "" where that is not an error.
 struct CudaGpu {
   cu::Device handle = 0;
   std::string name;
@@ -22,13 +22,13 @@ struct CudaGpu {
   int multiprocessors = 0;
   uint64_t memoryBytes = 0;
   uint64_t l2Bytes = 0;
-  double clockHz = 0;       ///< The highest.
-  double memoryClockHz = 0; ///< The highest.
+  double clockHz = 0;       ///< Maximum.
+  double memoryClockHz = 0; ///< Maximum.
   int memoryBusBits = 0;    ///< Width of its memory.
   bool sharesHostMemory = false;
   std::string pciAddress; ///< "0000:01:00.0".
 
-  /// What its memory could do if nothing ever waited: two transfers a clock.
+  /// Peak bandwidth of its memory: two transfers per clock.
   double peakBytesPerSecond() const {
     return 2 * memoryClockHz * memoryBusBits / 8;
   }
@@ -39,18 +39,19 @@ class CudaDriver {
 public:
   static constexpr const char *kLibrary = "libcuda.so.1";
 
-  /// WrongMachine: this machine has no CUDA driver, or one without a GPU.
-  /// Unsupported: the driver lacks a call that we need. Io: it does not start.
+  /// Fails with WrongMachine if this machine has no CUDA driver or no GPU, with
+  /// Unsupported if the driver lacks a call that we need, and with Io if the
+  /// driver does not start.
   static StatusOr<CudaDriver> load(const std::string &library = kLibrary);
 
   const cu::Api &api() const { return api_; }
   int deviceCount() const { return deviceCount_; }
   StatusOr<CudaGpu> describe(int ordinal) const;
 
-  /// A failure named as the driver does: "allocating 2 GiB:
-  /// CUDA_ERROR_OUT_OF_MEMORY (out of memory)". DoesNotFit for lack of memory,
-  /// WrongMachine for lack of devices, Unsupported where the driver or the GPU
-  /// cannot do it, else Io.
+  /// Returns the error of a driver call under the driver's name, such as
+  /// "allocating 2 GiB: CUDA_ERROR_OUT_OF_MEMORY (out of memory)". The code is
+  /// DoesNotFit for lack of memory, WrongMachine for lack of devices,
+  /// Unsupported if driver or GPU cannot do it, else Io.
   Status check(cu::Result result, std::string_view action) const;
 
 private:

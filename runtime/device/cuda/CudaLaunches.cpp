@@ -13,8 +13,8 @@
 namespace moert {
 
 namespace {
-/// What a launch may have without being asked for: a block's static and dynamic
-/// shared memory together.
+/// Shared memory of a block, static and dynamic together, that needs no
+/// request.
 constexpr uint32_t kSharedWithoutAsking = 48 << 10;
 
 class Binder {
@@ -46,7 +46,7 @@ public:
       parts.push_back({launches[0], usesOf(op)});
     }
     open_[instruction.queue()].members.push_back(op.index());
-    if (isOpen) // The next one's launch does it too.
+    if (isOpen) // The launch of a later instruction includes it.
       return Status::ok();
     if (!parts.empty()) {
       std::optional<moek::cuda::Launch> all = moek::cuda::fuse(parts, context_);
@@ -74,7 +74,7 @@ public:
     return Status::ok();
   }
 
-  /// That no instruction waits for a launch that does not come.
+  /// Checks that no instruction still waits for a launch to include it.
   Status finish() const {
     for (const auto &[queue, open] : open_)
       if (!open.members.empty())
@@ -83,14 +83,14 @@ public:
   }
 
 private:
-  /// A queue's instructions that the next launch does, and what each would
-  /// launch by itself; none of one that is not put together.
+  /// Instructions of a queue that the next launch includes, and the launch that
+  /// each would need by itself. Empty if the instructions are not fused.
   struct Open {
     std::vector<uint32_t> members;
     std::vector<moek::cuda::Fusible> parts;
   };
 
-  /// Begins a segment where others are waited for or were told.
+  /// Begins a segment if the queue waits for others here or has just signalled.
   void addSegment(const fb::Instruction &instruction, CudaPart &part) {
     uint32_t waits = count(instruction.waits());
     if (part.segments.empty() || waits > 0 ||
@@ -109,7 +109,7 @@ private:
       part.events = events_;
   }
 
-  /// What it reads and writes of arenas and caches.
+  /// Returns the ranges of arenas and caches that `op` reads and writes.
   std::vector<moek::cuda::Use> usesOf(const ProvenOp &op) const {
     std::vector<moek::cuda::Use> uses;
     const fb::Instruction &instruction = op.instruction();
@@ -125,7 +125,7 @@ private:
         uses.push_back({buffer.device(), region.offset,
                         region.offset + region.bytes, writes});
       } else if (operand.kind() == fb::OperandKind::Kv) {
-        // Caches of different layers are apart.
+        // Caches of different layers do not overlap.
         uses.push_back({kCaches + operand.index(), 0, 1, writes});
       }
     }
@@ -133,7 +133,7 @@ private:
   }
   static constexpr uint64_t kCaches = uint64_t(1) << 32;
 
-  /// The form of its gemms, which agree (plan-launches sees to it).
+  /// Returns the form of its GEMMs, which are alike (ensured by plan-launches).
   moek::cuda::GemmForm formOf(const fb::Instruction &instruction) const {
     for (uint32_t i = 1; i < count(instruction.kernels()); ++i)
       if (const moek::GemmInfo *gemm = moek::findGemm(
@@ -142,7 +142,8 @@ private:
     return {};
   }
 
-  /// In how many parts its weights are streamed: one launch brings the first.
+  /// Returns the number of parts in which its weights are streamed. One launch
+  /// fetches the first part.
   int32_t partsOf(const fb::Instruction &instruction) const {
     for (const fb::Operand *operand : *instruction.operands())
       if (operand->kind() == fb::OperandKind::Weight &&
@@ -177,7 +178,7 @@ private:
     return launches;
   }
 
-  /// That they are what the plan has kernels for.
+  /// Checks that `launches` are those that the plan has kernels for.
   Status checkLaunches(const fb::Instruction &instruction,
                        const std::vector<moek::cuda::Launch> &launches) const {
     auto isSame = [&](uint32_t i) {
@@ -197,11 +198,11 @@ private:
     return same ? Status::ok() : isLaunchedOtherwise();
   }
   static Status isLaunchedOtherwise() {
-    return invalidPlan("is launched otherwise than the plan says: it was "
+    return invalidPlan("needs other launches than the plan has, which was "
                        "compiled by another moec; compile the model again");
   }
 
-  /// To where the other GPU's copy finds it.
+  /// Returns the copy to the pages from which the other GPU's copy reads.
   CudaLaunch sending(const CudaLink &link) const {
     CudaLaunch launch;
     launch.instruction = link.writer;
@@ -250,7 +251,7 @@ private:
 };
 } // namespace
 
-/// Whether all that GPUs do of a phase is in one queue.
+/// Returns whether a single queue has all instructions of GPUs in a phase.
 static bool hasOneGpuQueue(const fb::Plan &plan, const ProvenPhase &phase) {
   std::set<uint32_t> queues;
   for (const ProvenOp &op : phase.ops)

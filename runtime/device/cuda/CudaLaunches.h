@@ -1,8 +1,8 @@
-//===- CudaLaunches.h - From proven instructions to launches ----*- C++ -*-===//
+//===- CudaLaunches.h - Turns instructions into launches --------*- C++ -*-===//
 //
-// What a GPU does of a phase: for each of its queues the launches in their
-// order, cut into segments where other queues are waited for or told, and how
-// that is done. Arguments are final; what changes from step to step is in the
+// A GPU's part of a phase: the launches of each of its queues in their order.
+// They are cut into segments where the queue waits for other queues or signals
+// them. Arguments are final; all that changes from step to step is in the
 // device's memory.
 //
 //===----------------------------------------------------------------------===//
@@ -25,72 +25,77 @@
 namespace moert {
 
 struct CudaLaunch {
-  cu::Function function = nullptr; ///< Null: it sends, see below.
+  cu::Function function = nullptr; ///< Null: a copy to the host, see below.
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t threads = 1, sharedBytes = 0;
-  uint32_t instruction = 0; ///< In the phase's list of all queues.
-  /// Flags may be waited for in it, and told (kernels/cuda/Fuse.h).
+  uint32_t instruction = 0; ///< Index in the phase's list, with all queues.
+  /// Whether the launch itself can wait for flags and set them
+  /// (kernels/cuda/Fuse.h).
   bool canAwait = false, canTell = false;
   alignas(8) std::array<std::byte, moek::cuda::kMaxArgBytes> args = {};
-  /// To the host, for another GPU: all that the largest step would have, as a
-  /// graph's copies are of one size.
+  /// A copy to the host, for another GPU, of `bytes` bytes. The size is that of
+  /// the largest step, because copies in a graph have a fixed size.
   std::byte *to = nullptr;
   cu::DevicePointer from = 0;
   uint64_t bytes = 0;
 };
 
-/// Launches that nothing outside their queue comes between.
+/// Consecutive launches of a queue without waits or signals between them.
 struct CudaSegment {
-  std::vector<uint32_t> waits;    ///< Events before the first.
-  int32_t signal = -1;            ///< Event after the last, or -1.
-  size_t first = 0, count = 0;    ///< In CudaPart::launches.
-  CudaOwned<cu::GraphExec> graph; ///< Of them; from its second run on.
+  std::vector<uint32_t> waits; ///< Events to wait for before the first launch.
+  int32_t signal = -1; ///< Event to signal after the last launch, or -1.
+  size_t first = 0, count = 0; ///< Range in CudaPart::launches.
+  /// Graph of the launches, from the second run on.
+  CudaOwned<cu::GraphExec> graph;
 };
 
-/// How a part's segments and those of other queues wait for each other, from
-/// the second step on; the first that the driver knows.
+/// How a queue's segments synchronise with other queues from the second step
+/// on. The first way that the driver supports is used.
 enum class CudaMeeting : uint8_t {
-  /// All segments are one graph, whose nodes write and wait for the events'
-  /// flags in memory (StepEvents.h), or where they can its launches
-  /// (kernels/cuda/Fuse.h): the host has nothing to do in a step.
+  /// All segments are one graph. Its nodes, or its launches if they can
+  /// (kernels/cuda/Fuse.h), write the events' flags in memory and wait for them
+  /// (StepEvents.h). The host does nothing during a step.
   Flags,
-  /// The same with functions that the driver calls on a thread of its own, 10
-  /// to 30 us each. One may wait behind another's, so not for several queues.
+  /// As Flags, but the graph calls host functions on a thread of the driver, 10
+  /// to 30 us each. One call may wait behind another queue's, so this does not
+  /// work with several queues.
   HostFunctions,
-  /// A thread of the host waits, launches a segment's graph, waits for it and
-  /// signals.
+  /// A host thread waits for events, launches a segment's graph, waits for its
+  /// end and signals its event.
   Walk,
 };
 
-/// What a host function does.
+/// Arguments of a host function.
 struct CudaHostCall {
   StepEvents *events;
   uint32_t event;
   bool waits;
 };
 
-/// One queue's part of a phase.
+/// A queue's part of a phase.
 struct CudaPart {
   std::vector<CudaLaunch> launches;
   std::vector<CudaSegment> segments;
-  StepEvents *events = nullptr; ///< Null: nothing is waited for, or told.
-  cu::DevicePointer board = 0;  ///< Of `events`, on the device.
+  StepEvents *events = nullptr; ///< Null: no event is waited for or signalled.
+  cu::DevicePointer board = 0;  ///< The board of `events`, on the device.
   CudaMeeting meeting = CudaMeeting::Flags;
-  bool isOnly = true;             ///< The phase has no other GPU's queue.
-  CudaOwned<cu::GraphExec> graph; ///< Of all segments.
-  std::vector<std::unique_ptr<CudaHostCall>> calls; ///< The graph's.
-  /// Ran once, so that the driver has everything that a capture may not load.
+  bool isOnly = true; ///< No other GPU's queue takes part in the phase.
+  CudaOwned<cu::GraphExec> graph;                   ///< Graph of all segments.
+  std::vector<std::unique_ptr<CudaHostCall>> calls; ///< Calls in the graph.
+  /// True after the first run: the driver has then loaded all that it cannot
+  /// load during a capture.
   bool ran = false;
 };
 
-/// By queue of the plan.
+/// The parts of a phase by the plan's queue number.
 using CudaPhase = std::map<uint32_t, CudaPart>;
 
-/// What device number `device` does of `phase`, whose memory is `memory` and
-/// whose steps have `events` (may be null), with a board at `board` on the GPU.
-/// Allows functions the shared memory that they are launched with. InvalidFile
-/// where the plan's launches are not those of this moert, WrongMachine where an
-/// operand is out of reach; both name phase and instruction.
+/// Returns the launches of device number `device` in `phase`. `memory` is the
+/// device's memory; `events` (may be null) belong to the phase's steps, and
+/// their board is at address `board` on the GPU. Raises functions' limits of
+/// shared memory where launches need it. Fails with InvalidFile if the plan's
+/// launches differ from those that this moert computes, and with WrongMachine
+/// if an operand is not accessible; errors name phase and instruction.
 StatusOr<CudaPhase> bindCudaPhase(const CudaDriver &driver, const Plan &plan,
                                   const ProvenPhase &phase, uint32_t device,
                                   const CudaMemory &memory,

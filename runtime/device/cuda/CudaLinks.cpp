@@ -9,7 +9,7 @@
 namespace moert {
 
 namespace {
-/// The buffer of an instruction's operand; null: it is something else.
+/// Returns the buffer of operand `k`, or null if the operand is no buffer.
 const fb::Buffer *bufferOf(const fb::Phase &phase,
                            const fb::Instruction &instruction, uint32_t k) {
   const fb::Operand &operand = *instruction.operands()->Get(k);
@@ -18,8 +18,8 @@ const fb::Buffer *bufferOf(const fb::Phase &phase,
              : nullptr;
 }
 
-/// The last instruction before `copy` that writes where `x` lies, if it writes
-/// all of it.
+/// Returns the last instruction before `copy` that writes to the bytes of `x`,
+/// if it writes all of them.
 std::optional<uint32_t> writerOf(const fb::Plan &plan, const fb::Phase &phase,
                                  const fb::Buffer &x, uint32_t copy) {
   DeviceRegion wanted = regionOf(x, phase.max_tokens());
@@ -45,7 +45,7 @@ std::optional<uint32_t> writerOf(const fb::Plan &plan, const fb::Phase &phase,
 }
 } // namespace
 
-/// Offsets are in pages of `bytes`, which grow by each.
+/// Adds the size of each link to `bytes`, from which its offset follows.
 static std::vector<CudaLink> linksOf(const fb::Plan &table, uint64_t &bytes) {
   auto isGpu = [&](uint32_t device) {
     return table.devices()->Get(device)->kind() == fb::DeviceKind::Cuda;

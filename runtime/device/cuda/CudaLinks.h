@@ -1,11 +1,10 @@
-//===- CudaLinks.h - From one GPU of a plan to another ----------*- C++ -*-===//
+//===- CudaLinks.h - Copies between the GPUs of a plan ----------*- C++ -*-===//
 //
-// A plan's copy from a GPU's memory to another's is made by the one that
-// receives. It does not reach the other's memory: consumer boards cannot, and
-// some that say they can bring wrong bytes. So the other sends what is to be
-// copied to pages of the host, which both reach, behind the instruction that
-// made it; who waits for that instruction, as the plan has the copy do, waits
-// for the pages too.
+// In a plan, the receiving GPU copies from the memory of the other. But it
+// cannot access that memory: consumer boards cannot, and some that claim to can
+// return wrong bytes. So the other GPU sends the data to pages of the host that
+// both can access, after the instruction that wrote it. The plan makes the copy
+// wait for that instruction, and this now includes the sending.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,19 +23,21 @@ namespace moert {
 
 struct CudaLink {
   const fb::Phase *phase = nullptr;
-  /// Of the phase: the copy, and the instruction behind which is sent.
+  /// Instructions of the phase: the copy, and the one after which the data is
+  /// sent.
   uint32_t copy = 0, writer = 0;
-  uint32_t from = 0, to = 0;       ///< Devices.
-  uint64_t source = 0, offset = 0; ///< In the arena of `from`; in the pages.
-  uint64_t bytes = 0;              ///< Of the phase's largest step.
+  uint32_t from = 0, to = 0; ///< Device numbers.
+  /// Offsets in the arena of `from` and in the pages.
+  uint64_t source = 0, offset = 0;
+  uint64_t bytes = 0; ///< Size in the phase's largest step.
 };
 
-/// All of a plan. Each has bytes of its own, once a step, and steps do not
-/// overlap: nobody overwrites what is still to be read.
+/// All links of a plan. Each link has its own bytes and is used once per step,
+/// and steps do not overlap, so nothing is overwritten before it is read.
 class CudaLinks {
 public:
-  /// Leaves out copies of what no instruction of the other GPU wrote, or not
-  /// as a whole.
+  /// Leaves out copies of data that no instruction of the other GPU wrote, or
+  /// only a part of it.
   static StatusOr<std::shared_ptr<const CudaLinks>> create(const Plan &plan);
 
   std::span<const CudaLink> all() const { return links_; }
@@ -47,7 +48,7 @@ private:
   HostMemory pages_;
 };
 
-/// Of those pages, without any.
+/// Returns the bytes of these pages, without creating links.
 uint64_t cudaLinkBytes(const fb::Plan &plan);
 
 } // namespace moert

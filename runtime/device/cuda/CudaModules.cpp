@@ -10,7 +10,7 @@ namespace moert {
 namespace {
 constexpr int generationOf(int arch) { return arch / 10; }
 
-/// "sm_80, sm_89": what the module has images for.
+/// Returns the module's architectures, such as "sm_80, sm_89".
 std::string archesOf(const fb::Module &module) {
   std::string names;
   for (uint32_t i = 0; i < count(module.images()); ++i)
@@ -19,7 +19,7 @@ std::string archesOf(const fb::Module &module) {
   return names.empty() ? "no GPU" : names;
 }
 
-/// Modules that instructions of `device` launch.
+/// Returns the modules that instructions of `device` launch.
 std::set<uint32_t> modulesOf(const fb::Plan &plan, uint32_t device) {
   std::set<uint32_t> modules;
   for (const fb::Phase *phase : *plan.phases())
@@ -31,7 +31,7 @@ std::set<uint32_t> modulesOf(const fb::Plan &plan, uint32_t device) {
   return modules;
 }
 
-/// CUDA's versions as people write them: 13.0 for 13000.
+/// Formats a CUDA version as users write it: 13.0 for 13000.
 std::string versionText(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -49,7 +49,8 @@ CudaImage imageFor(const fb::Module &module, int arch) {
     if (!text(image->ptx()).empty() && (!ptx || image->arch() > ptx->arch()))
       ptx = image;
   }
-  // Copies, so that the driver gets them aligned and PTX with its end.
+  // The images are copied: the driver needs aligned code, and PTX terminated by
+  // NUL.
   if (cubin)
     return {{cubin->cubin()->begin(), cubin->cubin()->end()}, false};
   return {ptx ? std::string(text(ptx->ptx())) : "", true};
@@ -84,11 +85,12 @@ StatusOr<CudaModules> CudaModules::load(const CudaDriver &driver,
       (void)api.cuDriverGetVersion(&version);
       return Status(
           StatusCode::WrongMachine,
-          fmt::format("{}: the driver of {} (for CUDA {}) does not take kernel "
-                      "{} as NVRTC {} compiled it; update the driver, or "
-                      "compile with an older one: --nvrtc PATH",
-                      plan.path(), gpu.name, versionText(version), entry,
-                      text(table.nvrtc())));
+          fmt::format(
+              "{}: the driver of {} (for CUDA {}) does not accept kernel "
+              "{} as NVRTC {} compiled it; update the driver, or "
+              "compile with an older one: --nvrtc PATH",
+              plan.path(), gpu.name, versionText(version), entry,
+              text(table.nvrtc())));
     }
     MOE_RETURN_IF_ERROR(driver.check(
         loaded, fmt::format("{}: loading kernel {}", plan.path(), entry)));

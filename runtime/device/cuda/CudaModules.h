@@ -12,29 +12,30 @@
 
 namespace moert {
 
-/// What a driver is given of a module.
+/// A module's code in the form that the driver receives.
 struct CudaImage {
-  /// A cubin, or PTX, which the driver compiles. Empty: there is none.
+  /// A cubin, or PTX, which the driver compiles. Empty: no code for this GPU.
   std::string bytes;
   bool isPtx = false;
 };
 
-/// A GPU runs cubins of its generation (arch / 10) up to its own arch, of which
-/// the newest is best, and PTX of any arch up to its own.
+/// Returns the best image for a GPU. A GPU runs cubins of its generation (arch
+/// / 10) up to its own arch, of which the newest is best, and PTX for any arch
+/// up to its own.
 CudaImage imageFor(const fb::Module &module, int arch);
 
-/// Those that instructions of a device launch, loaded, so that nothing has to
-/// be while a step runs or is captured.
+/// The modules that instructions of a device launch. All are loaded in advance,
+/// because nothing can be loaded while a step runs or is captured.
 class CudaModules {
 public:
-  /// In the context that is current, in which the result ends too. WrongMachine
-  /// where an image for `gpu` is missing or its driver is too old, with the
-  /// command that fixes it.
+  /// Loads the modules in the current context, which must outlive the result.
+  /// Fails with WrongMachine, naming the command that helps, if there is no
+  /// image for `gpu` or its driver is too old.
   static StatusOr<CudaModules> load(const CudaDriver &driver,
                                     const CudaGpu &gpu, const Plan &plan,
                                     uint32_t device);
 
-  /// Of a module of the plan's that the device launches.
+  /// Returns the function of a module that the device launches.
   cu::Function function(uint32_t module) const { return functions_[module]; }
 
 private:

@@ -14,10 +14,10 @@
 namespace moert {
 
 namespace {
-/// What the host reads or writes at a time, at least.
+/// Minimum size of the staging buffer.
 constexpr uint64_t kLeastStaging = uint64_t(1) << 20;
 
-/// Of phases' inputs and outputs the largest that lies on the device.
+/// Returns the largest of the phases' inputs and outputs on the device.
 uint64_t largestInOut(const fb::Plan &plan, uint32_t device) {
   uint64_t most = 0;
   for (const fb::Phase *phase : *plan.phases())
@@ -43,7 +43,7 @@ uint64_t constantBytes(const fb::Plan &plan) {
   return bytes;
 }
 
-/// Of the weights that an instruction streams.
+/// Returns the bytes of slots for the weights that an instruction streams.
 uint64_t slotsOf(const fb::Plan &plan, const fb::Instruction &instruction,
                  const std::set<uint32_t> &streamed) {
   std::vector<const fb::Weight *> weights;

@@ -1,7 +1,7 @@
-//===- CudaNeed.h - The memory that a GPU of a plan takes -------*- C++ -*-===//
+//===- CudaNeed.h - Memory that a plan needs on a GPU -----------*- C++ -*-===//
 //
-// What a plan says of it, without a GPU: what its device reserves at start, and
-// what of the host's memory is pinned for it.
+// Computed from the plan, without a GPU: the memory that the device reserves at
+// start, and the host memory that is pinned for it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,25 +14,26 @@
 
 namespace moert {
 
-/// In bytes.
+/// Memory needed, in bytes.
 struct CudaNeed {
   uint64_t weights = 0, kv = 0, activations = 0;
-  uint64_t workspace = 0; ///< Of launches, slots of experts included.
-  uint64_t slots = 0;     ///< What streamed experts come to, two of them.
+  /// Workspace of launches, with the slots of streamed experts.
+  uint64_t workspace = 0;
+  uint64_t slots = 0; ///< Two slots that streamed experts are copied to.
   uint64_t constants = 0;
-  uint64_t steps = 0; ///< Steps' parameters, of each queue.
-  // Of the host's memory, which the GPU reaches.
-  uint64_t staging = 0;  ///< For what the host reads and writes.
-  uint64_t streamed = 0; ///< Private pages of experts that are streamed.
+  uint64_t steps = 0; ///< Parameters of steps, one block per queue.
+  // Host memory that the GPU accesses.
+  uint64_t staging = 0;  ///< Buffer for reads and writes by the host.
+  uint64_t streamed = 0; ///< Private pages of streamed experts.
 
-  /// Of the GPU's memory, beside its driver's.
+  /// Total in the GPU's memory, without that of its driver.
   uint64_t total() const {
     return weights + kv + activations + workspace + constants + steps;
   }
   uint64_t pinned() const { return staging + streamed; }
 };
 
-/// Of device `device` of the plan, which is a GPU.
+/// Returns the memory that device `device` of the plan, a GPU, needs.
 CudaNeed cudaNeed(const fb::Plan &plan, uint32_t device);
 
 } // namespace moert

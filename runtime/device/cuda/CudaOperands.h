@@ -13,25 +13,25 @@
 
 namespace moert {
 
-/// Where a GPU finds what its instructions use.
+/// Addresses, on the GPU, of the memory that instructions use.
 struct CudaMemory {
-  /// Of each device of the plan; 0 for those that it does not reach.
+  /// By device of the plan; 0 if the GPU cannot access the arena.
   std::vector<cu::DevicePointer> arenas;
   cu::DevicePointer kv = 0, workspace = 0, weights = 0;
   std::map<uint32_t, cu::DevicePointer> steps; ///< By queue of the plan.
   std::vector<cu::DevicePointer> constants;    ///< By constant of the plan.
-  cu::DevicePointer links =
-      0; ///< Pages of CudaLinks; 0: it has no part in any.
-  /// By weight of the plan: where the GPU reads those of the host's memory that
-  /// are streamed to it.
+  /// Pages of CudaLinks; 0: this device has no link.
+  cu::DevicePointer links = 0;
+  /// By weight of the plan: the GPU's address of host memory with streamed
+  /// weights.
   std::map<uint32_t, cu::DevicePointer> streamed;
 };
 
-/// Of an instruction, as kernels/Arguments.h asks for them, with addresses on
-/// the GPU.
+/// Answers the queries of kernels/Arguments.h about an instruction with
+/// addresses on the GPU.
 class CudaOperands : public DeviceOperands {
 public:
-  /// `received` is where a copy finds what another GPU sent, or 0.
+  /// `received` is the address of data that another GPU sent for a copy, or 0.
   CudaOperands(const fb::Plan &plan, const ProvenOp &op,
                const CudaMemory &memory, const CudaWeights &weights,
                cu::DevicePointer received)

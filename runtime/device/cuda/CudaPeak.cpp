@@ -8,7 +8,8 @@ struct Row {
   CudaPeak peak;
 };
 
-/// A vendor's rate divided by multiprocessors and boost clock.
+/// Vendors' rates, divided by the number of multiprocessors and the boost
+/// clock.
 constexpr Row rows[] = {
     {75, {2048, 512}},    // RTX 2080 Ti: 215 TOPS, 54 TFLOPS, 68 at 1.545 GHz
     {80, {4096, 2048}},   // A100: 624 TOPS, 312 TFLOPS, 108 at 1.41 GHz

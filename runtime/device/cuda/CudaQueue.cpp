@@ -10,7 +10,7 @@
 
 namespace moert {
 
-// awaitOthers() copies the one over the other.
+// awaitOthers() copies the StepEvents::Head over the beginning of the Step.
 static_assert(offsetof(moek::cuda::Step, tokens) == 0 &&
               offsetof(moek::cuda::Step, sequences) == 4 &&
               sizeof(StepEvents::Head) == 8);
@@ -78,7 +78,7 @@ void CudaQueue::begin(CudaPart &part, const StepControl &control,
     status_ = walk();
     return;
   }
-  // Times are of single instructions.
+  // Times are measured per instruction, which a graph does not allow.
   if (!part.graph.get() || !control.times.empty())
     return start(Task::Walk);
   status_ = isGivenUp() ? Status(StatusCode::Cancelled, "interrupted")
@@ -120,7 +120,7 @@ Status CudaQueue::end() {
     return Status::ok();
   if (task_ != Task::None)
     ended_.waitWhile(ends_);
-  // Nothing of the step runs any more when it has ended, whatever became of it.
+  // Whatever the outcome, no work of the step may run after its end.
   Status last = synchronize();
   if (!last.isOk() && status_.isOk() && !part_->segments.empty())
     status_ = failed(std::move(last), part_->segments.back().first,
@@ -166,7 +166,7 @@ Status CudaQueue::watch() {
 Status CudaQueue::run(CudaSegment &segment) {
   if (!control_.times.empty())
     return runTimed(segment);
-  // A graph of one launch is a launch.
+  // A graph of a single launch would be no faster than the launch.
   if (!part_->ran || segment.count <= 1)
     return launchSegment(segment);
   if (!segment.graph.get()) {
@@ -216,9 +216,10 @@ Status CudaQueue::captureAll() {
 
 Status CudaQueue::captureSegment(const CudaSegment &segment) {
   size_t last = segment.first + segment.count - 1;
-  // A launch that waits has a multiprocessor meanwhile, and of several queues
-  // one would wait for another's launches, of which only nodes let a driver
-  // know.
+  // A launch that waits occupies a multiprocessor. With several queues, a
+  // launch could wait for another's that cannot start; drivers know only
+  // dependences between nodes. So launches wait by themselves only in a phase
+  // with one queue.
   bool mayMeet = part_->meeting == CudaMeeting::Flags && part_->isOnly &&
                  segment.count > 0;
   bool awaits = mayMeet && segment.waits.size() == 1 &&
@@ -260,7 +261,8 @@ Status CudaQueue::awaitOthers(const CudaSegment &segment) {
   }
   if (segment.waits.empty())
     return Status::ok();
-  // What was waited for may never have been made. Then there are no tokens.
+  // If the step was abandoned, the data waited for may not exist. The step's
+  // number of tokens is then 0.
   return driver_.check(api.cuMemcpyHtoDAsync_v2(step(), part_->events->board(),
                                                 sizeof(StepEvents::Head),
                                                 stream()),

@@ -1,12 +1,12 @@
-//===- CudaQueue.h - Runs a queue's part of steps ---------------*- C++ -*-===//
+//===- CudaQueue.h - Runs a GPU queue's part of steps -----------*- C++ -*-===//
 //
-// A stream, and the parameters of its steps in the device's memory. A part that
-// nobody waits for, and that waits for nobody, is launched by who begins it.
-// So is one that meets others by what its graph executes (CudaMeeting); a
-// thread then only watches for a failure, of which the graph could not tell who
-// waits for it. Else, and in a part's first step, that thread walks: it waits
-// for others' events on the host, launches what may begin, and signals events
-// when the GPU has come so far.
+// A queue has a stream, and the parameters of its steps in the device's memory.
+// A part without waits and signals is launched by the thread that begins it. So
+// is a part whose graph synchronises with other queues by itself (CudaMeeting);
+// a thread then only watches for failures, which a graph cannot report to
+// queues that wait for it. In all other cases, and in a part's first step, that
+// thread waits for events of other queues on the host, launches segments, and
+// signals events when the GPU has reached them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,35 +24,37 @@
 
 namespace moert {
 
-/// Names an instruction of the phase that runs, and the step.
+/// Names an instruction of the running phase, and the step.
 using PlaceNamer = std::function<std::string(uint32_t instruction)>;
 
 class CudaQueue {
 public:
-  /// For steps of a plan with `room`, in the context that is current. `driver`
-  /// and `context` outlive it, and it ends in the context.
+  /// Creates a queue for steps of a plan with `room` in the current context.
+  /// `driver` and `context` must outlive it, and it must be destroyed in that
+  /// context.
   static StatusOr<std::unique_ptr<CudaQueue>>
   create(const CudaDriver &driver, const CudaContext &context, StepRoom room);
   ~CudaQueue();
 
   cu::Stream stream() const { return stream_.get(); }
-  /// Where kernels find their step.
+  /// Address from which kernels read the step's parameters.
   cu::DevicePointer step() const { return step_.get(); }
 
-  /// Sends the step's parameters to the device.
+  /// Copies the step's parameters to the device.
   Status send(const moek::Step &step);
-  /// Makes one graph of a part that meets others, if it has none, in the first
-  /// way that the driver knows. All parts on this GPU ran before, and none
-  /// runs: a driver may wait for the GPU meanwhile.
+  /// Captures the graph of a part that synchronises with other queues, unless
+  /// it has one, in the first way that the driver supports. All parts on this
+  /// GPU must have run before, and none may be running: the driver may wait for
+  /// the GPU.
   Status prepare(CudaPart &part, PlaceNamer name);
-  /// Begins `part`, behind all that the stream was given. `part`, and what
-  /// `control` points to, live until end() returns.
+  /// Begins `part` after all work that is on the stream. `part`, and what
+  /// `control` points to, must live until end() returns.
   void begin(CudaPart &part, const StepControl &control, PlaceNamer name);
-  /// When all is done, or given up: then events are stopped and the stream has
-  /// come to its end all the same.
+  /// Waits until the part has finished or was abandoned. If abandoned, all
+  /// events were signalled (StepEvents::stop) and the stream has finished, too.
   Status end();
 
-  /// Launches what `part` has of one instruction, and waits for it.
+  /// Launches the launches of one instruction and waits for them.
   Status runAlone(const CudaPart &part, uint32_t instruction,
                   const PlaceNamer &name);
 
@@ -60,31 +62,31 @@ private:
   CudaQueue(const CudaDriver &driver, const CudaContext &context, StepRoom room)
       : driver_(driver), context_(context), room_(room) {}
 
-  /// What the thread does of a step.
+  /// What the thread does in a step.
   enum class Task : uint8_t { None, Walk, Watch };
   void start(Task task);
   Status walk();
   Status watch();
   Status captureAll();
-  /// A segment's launches, the first and the last of which meet others where
-  /// they can, with nodes before and behind them where not.
+  /// Captures a segment's launches. The first and last of them wait and signal
+  /// by themselves if they can; otherwise nodes before and after them do.
   Status captureSegment(const CudaSegment &segment);
   Status awaitOthers(const CudaSegment &segment);
   Status tellOthers(const CudaSegment &segment);
   Status callHost(uint32_t event, bool waits);
-  /// Whether the step is given up before it began here.
+  /// Returns whether the step was abandoned before this queue began it.
   bool isGivenUp() const;
   Status run(CudaSegment &segment);
-  /// One instruction after the other, waiting for each.
+  /// Runs one instruction after another and waits for each, to measure times.
   Status runTimed(const CudaSegment &segment);
   Status launchGraph(cu::GraphExec graph);
-  /// What `record` puts on the stream, as a graph.
+  /// Captures the work that `record` puts on the stream as a graph.
   StatusOr<CudaOwned<cu::GraphExec>>
   capture(const std::function<Status()> &record);
   Status launchSegment(const CudaSegment &segment);
   Status launch(const CudaLaunch &launch);
   Status synchronize();
-  /// Names the first and the last of `count` launches.
+  /// Adds the names of the first and last of `count` launches to an error.
   Status failed(Status status, size_t first, size_t count) const;
 
   const CudaDriver &driver_;
@@ -94,14 +96,14 @@ private:
   CudaOwned<void *> pinnedStep_;
   CudaOwned<cu::Stream> stream_;
 
-  CudaPart *part_ = nullptr; ///< Null: nothing was begun.
+  CudaPart *part_ = nullptr; ///< Null: no part has begun.
   StepControl control_;
   PlaceNamer name_;
-  Status status_; ///< Of beginning, and of the thread's task.
+  Status status_; ///< Status of begin() and of the thread's task.
 
-  std::thread thread_; ///< Started when it is first needed.
+  std::thread thread_; ///< Started when first needed.
   Event begun_, ended_;
-  uint32_t ends_ = 0; ///< Of ended_, before the running task ends.
+  uint32_t ends_ = 0; ///< Value of ended_ before the running task ends.
   Task task_ = Task::None;
   bool isClosing_ = false;
 };

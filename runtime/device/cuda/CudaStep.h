@@ -1,8 +1,7 @@
-//===- CudaStep.h - A step's parameters as GPU kernels read them -*- C++
-//-*-===//
+//===- CudaStep.h - Step parameters for GPU kernels -------------*- C++ -*-===//
 //
-// moek::cuda::Step (kernels/cuda/Abi.h) and, behind it, the pages of its
-// sequences, in one piece of device memory at an address that stays:
+// moek::cuda::Step (kernels/cuda/Abi.h) and, after it, the pages of its
+// sequences, in one block of device memory at a fixed address:
 //
 //   Step | pages [room.pages]
 //
@@ -15,11 +14,11 @@
 
 namespace moert {
 
-/// Of such a piece.
+/// Bytes of such a block.
 uint64_t cudaStepBytes(StepRoom room);
 
-/// Writes `step`, which has room, to `memory`, for a piece whose first byte has
-/// `address` on the device. Returns how many bytes from there on matter.
+/// Writes `step`, which must fit in `room`, to `memory`, for a block whose
+/// first byte has `address` on the device. Returns the number of bytes written.
 uint64_t writeCudaStep(const moek::Step &step, StepRoom room, std::byte *memory,
                        uint64_t address);
 

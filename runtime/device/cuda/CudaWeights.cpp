@@ -10,7 +10,8 @@
 namespace moert {
 
 namespace {
-/// Buffers of the ring: while one is filled, the others are under way.
+/// Number of buffers in the ring: while one is filled, the others are being
+/// copied.
 constexpr size_t kRing = 4;
 } // namespace
 

@@ -1,10 +1,9 @@
 //===- CudaWeights.h - Weights in a GPU's memory ----------------*- C++ -*-===//
 //
-// Where the weights that are resident on a device lie in one piece of its
-// memory, and how they come there: through a ring of pinned buffers, so that
-// reading a file, and the link to the GPU work at the
-// same time. Bytes that weights share, such as two views of one tensor, are
-// there once.
+// Lays out the weights that are resident on a device in one block of its
+// memory, and copies them there through a ring of pinned buffers, so that
+// reading the file and copying to the GPU overlap. Bytes that weights share,
+// such as two views of one tensor, are stored once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,38 +19,39 @@
 
 namespace moert {
 
-/// As cuMemAlloc() aligns.
+/// Alignment of cuMemAlloc().
 inline constexpr uint64_t kCudaAlignment = 256;
-/// Of host memory, as drivers pin it.
+/// Pages of host memory, as drivers pin it.
 inline constexpr uint64_t kPinnedPage = 4096;
 
-/// Places of a device's resident weights, and which are streamed to it.
+/// Offsets of a device's resident weights, and the weights streamed to it.
 class CudaWeights {
 public:
   CudaWeights(const fb::Plan &plan, uint32_t device);
 
-  /// Of all of them.
+  /// Bytes of all resident weights.
   uint64_t bytes() const { return bytes_; }
   bool has(uint32_t weight) const { return offsets_[weight] != kAbsent; }
-  /// Of a weight of the plan that is there.
+  /// Returns the offset of a resident weight of the plan.
   uint64_t offset(uint32_t weight) const { return offsets_[weight]; }
 
-  /// A piece of a file with weights that are streamed.
+  /// A range of a file that contains streamed weights.
   struct Streamed {
     uint32_t file;
-    uint64_t begin, end;           ///< Bytes of the file, `begin` at a page.
-    std::vector<uint32_t> weights; ///< To this device.
+    uint64_t begin, end; ///< Bytes of the file; `begin` is page-aligned.
+    /// Weights that are streamed to this device.
+    std::vector<uint32_t> weights;
   };
-  /// Those with weights for this device, which share no pages and are the same
-  /// for all GPUs of the plan.
+  /// Returns the ranges with weights for this device. Ranges share no pages and
+  /// are the same for all GPUs of the plan.
   const std::vector<Streamed> &streamed() const { return streamed_; }
 
-  /// Of a buffer of the ring. Of 8 MiB the 10 us that a copy takes to begin are
-  /// 3 % at 26 GB/s.
+  /// Bytes of a buffer in the ring. At 8 MiB, the 10 us that a copy takes to
+  /// start are 3 % of its time at 26 GB/s.
   static constexpr uint64_t kRingBytes = uint64_t(8) << 20;
 
-  /// Copies all to `to` in the context that is current, on `stream`; they are
-  /// there when it returns. `progress` may be null.
+  /// Copies all resident weights to `to` on `stream`, in the current context,
+  /// and waits for the end. `progress` may be null.
   Status upload(const CudaDriver &driver, const CudaContext &context,
                 cu::Stream stream, const WeightFiles &files,
                 cu::DevicePointer to, std::string_view name,
@@ -60,11 +60,11 @@ public:
 
 private:
   static constexpr uint64_t kAbsent = UINT64_MAX;
-  /// Of a file.
+  /// A range of a file.
   struct Range {
     uint32_t file;
     Extent extent;
-    uint64_t offset; ///< In the device's memory.
+    uint64_t offset; ///< Offset in the device's memory.
   };
 
   void findStreamed(const fb::Plan &plan, uint32_t device);

@@ -25,13 +25,13 @@ bool startsWithDigit(const std::string &text) {
 std::string pciLink(std::string address, const std::string &folder) {
   if (address.empty())
     return "";
-  // The driver writes capital digits, the system small ones.
+  // The driver writes hex digits in upper case, the system in lower case.
   std::ranges::transform(address, address.begin(),
                          [](unsigned char c) { return char(std::tolower(c)); });
   std::string device = folder + "/" + address;
   std::string speed = firstLine(device + "/current_link_speed");
   std::string width = firstLine(device + "/current_link_width");
-  // "Unknown", or no file, where there is no link to speak of.
+  // "Unknown", or no file: there is no link to describe.
   if (!startsWithDigit(speed) || !startsWithDigit(width))
     return "";
   // "16.0 GT/s PCIe" since Linux 5.6, "16 GT/s" before.

@@ -1,4 +1,4 @@
-//===- PciLink.h - How a device is attached ---------------------*- C++ -*-===//
+//===- PciLink.h - Speed and width of a PCIe link ---------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_DEVICE_CUDA_PCILINK_H
 #define MOE_RUNTIME_DEVICE_CUDA_PCILINK_H
@@ -7,9 +7,10 @@
 
 namespace moert {
 
-/// "PCIe 16.0 GT/s x16": the present speed, which is lower while the device
-/// idles, and width of the link of the device at `address` ("0000:01:00.0"); ""
-/// where the system does not tell.
+/// Returns the speed and width of the link of the device at `address`
+/// ("0000:01:00.0"), such as "PCIe 16.0 GT/s x16", or "" if the system does not
+/// report it. The speed is the present one, which is lower while the device
+/// idles.
 std::string pciLink(std::string address,
                     const std::string &folder = "/sys/bus/pci/devices");
 

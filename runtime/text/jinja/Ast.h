@@ -1,4 +1,4 @@
-//===- Ast.h - A template as it was parsed ----------------------*- C++ -*-===//
+//===- Ast.h - The syntax tree of a template --------------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_TEXT_JINJA_AST_H
 #define MOE_RUNTIME_TEXT_JINJA_AST_H
@@ -11,7 +11,7 @@
 
 namespace moert::jinja {
 
-/// Of a character in the template, from 1; columns count bytes.
+/// Position of a character in the template, from 1; columns count bytes.
 struct Place {
   uint32_t line = 1, column = 1;
 };
@@ -22,7 +22,7 @@ using ExprPtr = std::unique_ptr<Expr>;
 struct Arguments {
   std::vector<ExprPtr> positional;
   std::vector<std::pair<std::string, ExprPtr>> named;
-  ExprPtr star, starStar; ///< *args and **kwargs; or null.
+  ExprPtr star, starStar; ///< *args and **kwargs; null if absent.
 };
 
 struct Expr {
@@ -54,7 +54,7 @@ struct Expr {
   };
   Type type;
   Place place;
-  uint32_t depth = 1; ///< Of this tree.
+  uint32_t depth = 1; ///< Depth of this tree.
   char op = 0;
   bool boolean = false;
   Integer integer = 0;
@@ -69,11 +69,11 @@ struct Expr {
 struct Node;
 using Body = std::vector<std::unique_ptr<Node>>;
 
-/// What `set` and `for` assign to: a name, the attribute of a namespace, or
-/// several.
+/// Target of `set` and `for`: a name, an attribute of a namespace, or several
+/// targets.
 struct Target {
   std::string name;
-  std::string attribute; ///< "" but for namespaces.
+  std::string attribute; ///< "" except for namespaces.
   std::vector<Target> parts;
   Place place;
 };
@@ -105,7 +105,7 @@ struct ForNode : Node {
 };
 struct SetNode : Node {
   Target target;
-  ExprPtr value; ///< Null: what `body` renders to, through `filter`.
+  ExprPtr value; ///< Null: the value is the rendered `body`, through `filter`.
   ExprPtr filter;
   Body body;
   using Node::Node;
@@ -113,8 +113,9 @@ struct SetNode : Node {
 struct MacroNode : Node {
   std::string name;
   std::vector<std::string> parameters;
-  std::vector<ExprPtr> defaults; ///< Of the last parameters.
-  /// Which of varargs, kwargs and caller it names: else it takes none.
+  std::vector<ExprPtr> defaults; ///< Defaults of the last parameters.
+  /// Which of varargs, kwargs and caller the body uses; the others are not
+  /// accepted.
   bool usesVarargs = false, usesKwargs = false, usesCaller = false;
   Body body;
   using Node::Node;
@@ -129,7 +130,7 @@ struct FilterNode : Node {
   Body body;
   using Node::Node;
 };
-/// A block with names of its own: with, block, generation.
+/// A block with its own scope: with, block, generation.
 struct ScopeNode : Node {
   std::vector<std::pair<Target, ExprPtr>> names;
   Body body;

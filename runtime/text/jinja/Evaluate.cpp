@@ -1,4 +1,4 @@
-// Expressions.
+// Evaluates expressions.
 #include "runtime/text/jinja/Interpreter.h"
 #include "runtime/text/jinja/Unicode.h"
 
@@ -238,7 +238,8 @@ Result Interpreter::evalFilter(const Expr &expr, const Value *blockText) {
   const ExprPtr &input = expr.children[0];
   if (!input)
     value = *blockText;
-  else if (input->type == Type::Filter) { // Perhaps of the block's text.
+  // May be a filter of the block's text.
+  else if (input->type == Type::Filter) {
     MOE_ASSIGN_OR_RETURN(value, evalFilter(*input, blockText));
   } else {
     MOE_ASSIGN_OR_RETURN(value, eval(*input));

@@ -12,10 +12,10 @@ namespace moert::jinja {
 
 namespace {
 
-/// How one field is laid out, for % and for {} alike.
+/// Layout of a field, for % and {}.
 struct Spec {
   std::string fill = " ";
-  char align = 0; ///< '<', '>', '^', '='; 0: by type.
+  char align = 0; ///< '<', '>', '^', '='; 0: depends on the type.
   char sign = '-';
   bool alternate = false, grouping = false;
   uint32_t width = 0;
@@ -25,7 +25,7 @@ struct Spec {
 
 constexpr uint32_t mostWidth = 1 << 20, mostPrecision = 400;
 
-/// Reads a number at `at`; false where it is none or above `most`.
+/// Reads a number at `at`; returns false if there is none or it exceeds `most`.
 bool readNumber(std::string_view text, size_t &at, uint32_t most,
                 uint32_t &value) {
   value = 0;
@@ -39,7 +39,7 @@ std::string radix(Integer value, unsigned base, bool upper) {
   const char *names = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string digits;
   bool isNegative = value < 0;
-  // Unsigned, for the least integer has no positive.
+  // Unsigned, because the least integer has no positive counterpart.
   auto rest = static_cast<unsigned __int128>(value);
   if (isNegative)
     rest = -rest;
@@ -64,7 +64,7 @@ void groupThousands(std::string &digits) {
     digits.insert(i - 3, 1, ',');
 }
 
-/// The digits of a number in the format of `spec`, sign included.
+/// Returns the digits of a number in the format of `spec`, with its sign.
 StatusOr<std::string> formatNumber(const Value &value, const Spec &spec) {
   std::string result;
   char type = spec.type;
@@ -198,7 +198,7 @@ Status appendPercent(Text &out, const Spec &spec, const Value &value) {
   return heap.status();
 }
 
-/// The specification after the colon of a {} field.
+/// Parses the format specification after the colon of a {} field.
 StatusOr<Spec> parseSpec(std::string_view text) {
   Spec spec;
   size_t at = 0;
@@ -357,7 +357,7 @@ Result formatPercent(Heap &heap, const Value &format, const Value &arguments) {
     } else {
       MOE_ASSIGN_OR_RETURN(value, take());
     }
-    // Zeros pad numbers only.
+    // Zero padding applies to numbers only.
     if (std::string_view("src").find(spec.type) != std::string_view::npos &&
         spec.align == '=')
       spec.align = 0, spec.fill = " ";
@@ -497,7 +497,7 @@ std::string formatTime(Heap &heap, const DateTime &time,
   timegm(&tm); // Fills in the day of the week and of the year.
   tm.tm_isdst = -1;
   Text out(heap);
-  // One directive at a time: strftime cannot say how much room it needs.
+  // Formats one directive at a time, because strftime does not report its size.
   for (size_t i = 0; i < format.size();) {
     size_t percent = std::min(format.find('%', i), format.size());
     out += format.substr(i, percent - i);

@@ -1,4 +1,4 @@
-//===- Format.h - Python's % and str.format, dates, HTML --------*- C++ -*-===//
+//===- Format.h - Python's %, str.format and strftime -----------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_TEXT_JINJA_FORMAT_H
 #define MOE_RUNTIME_TEXT_JINJA_FORMAT_H
@@ -7,24 +7,24 @@
 
 namespace moert::jinja {
 
-/// format % arguments: a tuple, a dict of names, or one value.
+/// Evaluates `format % arguments`: a tuple, a dict of names, or one value.
 Result formatPercent(Heap &heap, const Value &format, const Value &arguments);
-/// format.format(*positional, **named): fields by place or name, no attributes,
-/// with fill, alignment, sign, width, precision and type.
+/// Evaluates format.format(*positional, **named): fields by index or name,
+/// without attributes, with fill, alignment, sign, width, precision and type.
 Result formatBraces(Heap &heap, std::string_view format,
                     std::span<const Value> positional, const Dict &named);
-/// `text` with &, <, >, " and ' as HTML's entities.
+/// Returns `text` with &, <, >, " and ' replaced by HTML entities.
 std::string escapeHtml(Heap &heap, std::string_view text);
 
 /// A point in local time.
 struct DateTime {
   int year = 1970, month = 1, day = 1, hour = 0, minute = 0, second = 0;
 };
-/// Reads "YYYY-MM-DD HH:MM:SS" of a day that exists.
+/// Parses "YYYY-MM-DD HH:MM:SS"; the day must exist.
 StatusOr<DateTime> parseDateTime(std::string_view text);
 DateTime localNow();
-/// strftime in the C locale; %f is 000000, %z and %Z are empty as for Python's
-/// datetime.now().
+/// Formats a time like strftime in the C locale; %f is 000000, and %z and %Z
+/// are empty, as for Python's datetime.now().
 std::string formatTime(Heap &heap, const DateTime &time,
                        std::string_view format);
 

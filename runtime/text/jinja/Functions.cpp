@@ -1,4 +1,4 @@
-// Tests, methods of containers, global functions, and what calls share.
+// Tests, methods of containers, global functions, and helpers of calls.
 #include "runtime/text/jinja/Interpreter.h"
 #include "runtime/text/jinja/Unicode.h"
 
@@ -47,7 +47,7 @@ Result isIterable(Call &call) {
                    call.self.is(Kind::String) || call.self.is(Kind::Sequence) ||
                    call.self.is(Kind::Dict) || call.self.is(Kind::Loop));
 }
-/// What has a length and items.
+/// Returns whether the value has a length and items.
 Result isSequence(Call &call) {
   bool isList = call.self.is(Kind::Sequence) &&
                 call.self.sequence().flavor <= Flavor::Range;
@@ -88,7 +88,7 @@ template <bool wanted> Result isEqual(Call &call) {
   MOE_RETURN_IF_ERROR(needOther(call));
   return Value::of(equal(call.heap, call.self, *call.arguments[0]) == wanted);
 }
-/// Order below 0 where `sign` is 1, above 0 where it is -1; or equal.
+/// Compares: less if `sign` is 1, greater if it is -1, or equal with `orEqual`.
 template <int sign, bool orEqual> Result isOrdered(Call &call) {
   MOE_RETURN_IF_ERROR(needOther(call));
   MOE_ASSIGN_OR_RETURN(int order,
@@ -303,7 +303,8 @@ Result runRange(Call &call) {
   return Value(range);
 }
 
-/// Pairs of an optional mapping or list, then names.
+/// Fills a dict from an optional mapping or list of pairs, and keyword
+/// arguments.
 Result fill(Call &call, Dict *dict) {
   if (call.values.positional.size() > 1)
     return failure("expected at most 1 argument");

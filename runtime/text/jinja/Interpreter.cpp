@@ -117,8 +117,8 @@ Status Interpreter::execLoop(const ForNode &node,
   } else {
     kept->items = items;
   }
-  // One object for the whole loop: loop.changed() remembers, and what is kept
-  // of it moves on.
+  // The whole loop has one object, because loop.changed() has a memory. Copies
+  // of the variable `loop` therefore advance with it.
   Loop *loop = heap_.make<Loop>();
   loop->items = kept->items;
   loop->depth = depth;
@@ -127,7 +127,8 @@ Status Interpreter::execLoop(const ForNode &node,
   uint64_t captures = captures_;
   bool finishedRound = false;
   for (; loop->index < kept->items.size(); ++loop->index) {
-    // Each round has names of its own; what no macro keeps is used again.
+    // Each iteration has its own scope; a scope that no macro captured is
+    // reused.
     if (captures_ != captures)
       names = heap_.make<Scope>(outer);
     captures = captures_;
@@ -145,7 +146,7 @@ Status Interpreter::execLoop(const ForNode &node,
   }
   Status status = Status::ok();
   if (!finishedRound) {
-    // The else of a loop has names of its own, too.
+    // The else branch of a loop has its own scope, too.
     scope_ = heap_.make<Scope>(outer);
     status = exec(node.otherwise);
   }
@@ -178,7 +179,7 @@ Status Interpreter::assign(const Target &target, const Value &value) {
   return Status::ok();
 }
 
-/// What `body` renders to, with its names in `scope`.
+/// Returns the rendered `body`, evaluated in `scope`.
 Result Interpreter::capture(const Body &body, Scope *scope) {
   Text text(heap_);
   Text *out = std::exchange(out_, &text);
@@ -204,7 +205,7 @@ Status Interpreter::execSet(const SetNode &node) {
 }
 
 Status Interpreter::execScope(const ScopeNode &node) {
-  // The values of `with` do not see each other.
+  // The expressions of `with` do not see each other's names.
   std::vector<Value> values;
   for (const auto &[_, expr] : node.names) {
     MOE_ASSIGN_OR_RETURN(Value value, eval(*expr));
@@ -356,7 +357,7 @@ Result Interpreter::callLoop(const Function &function,
   return heap_.string(std::move(text.str()));
 }
 
-/// Matches arguments with the names of `builtin.parameters`.
+/// Assigns arguments to the parameters in `builtin.parameters`.
 Result Interpreter::callBuiltin(const Builtin &builtin, const Value &self,
                                 const CallValues &values,
                                 std::string_view what) {
@@ -396,7 +397,7 @@ Result Interpreter::callBuiltin(const Builtin &builtin, const Value &self,
   return result;
 }
 
-/// "unknown filter 'x'", and the nearest that is known.
+/// Returns the error "unknown filter 'x'" with the nearest known name.
 static Status unknown(std::string_view what, std::string_view name,
                       std::initializer_list<std::span<const Builtin>> tables) {
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-//===- Interpreter.h - Runs a template's tree -------------------*- C++ -*-===//
+//===- Interpreter.h - Renders the tree of a template -----------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_TEXT_JINJA_INTERPRETER_H
 #define MOE_RUNTIME_TEXT_JINJA_INTERPRETER_H
@@ -17,14 +17,14 @@ struct CallValues {
 
 class Interpreter;
 
-/// One call of a filter, test, method or global function, its arguments
-/// matched with its parameters.
+/// A call of a filter, test, method or global function with its arguments
+/// assigned to parameters.
 struct Call {
   Interpreter &interpreter;
   Heap &heap;
-  const Value &self; ///< What is filtered or tested, or whose method it is.
+  const Value &self; ///< The filtered or tested value, or the method's object.
   const CallValues &values;
-  const Value *arguments[6] = {}; ///< By parameter; null where not given.
+  const Value *arguments[6] = {}; ///< By parameter; null if not given.
 
   bool has(size_t i) const { return arguments[i] != nullptr; }
   Value get(size_t i, const Value &otherwise) const {
@@ -33,17 +33,17 @@ struct Call {
   bool flag(size_t i, bool otherwise = false) const {
     return has(i) ? truth(*arguments[i]) : otherwise;
   }
-  /// A string argument; fails for any other type.
+  /// Returns a string argument; fails for any other type.
   StatusOr<std::string_view> text(size_t i, std::string_view otherwise) const;
-  /// An integer argument, at most `furthest` from 0: nothing is longer, and
-  /// sums with what there is stay in 64 bits.
+  /// Returns an integer argument, clamped to `furthest` from 0. Nothing is
+  /// longer than that, and sums with it fit in 64 bits.
   StatusOr<int64_t> integer(size_t i, int64_t otherwise) const;
   static constexpr int64_t furthest = INT64_MAX / 2;
 };
 
 struct Builtin {
   std::string_view name;
-  /// Names of parameters with blanks between; "*": takes what it is given.
+  /// Names of parameters, separated by blanks; "*": takes any arguments.
   std::string_view parameters;
   Result (*run)(Call &call);
 };
@@ -57,13 +57,13 @@ std::span<const Builtin> globalFunctions();
 
 class Interpreter {
 public:
-  /// `names` are the variables that the template may use. `now` is the time for
+  /// `names` has the variables of the template, and `now` is the time of
   /// strftime_now.
   Interpreter(Heap &heap, Scope *names, const DateTime &now)
       : heap_(heap), scope_(names), now_(now) {}
 
-  /// Renders `body`. On failure place() is where, unless the template itself
-  /// raised it.
+  /// Renders `body`. On failure place() is the position of the error, unless
+  /// the template itself raised it.
   StatusOr<std::string> run(const Body &body);
   std::optional<Place> place() const { return place_; }
   bool wasRaised() const { return raised_; }
@@ -76,12 +76,12 @@ public:
                      const CallValues &values);
   StatusOr<bool> applyTest(std::string_view name, const Value &value,
                            const CallValues &values);
-  /// value.name: attribute, then key; undefined where there is neither.
+  /// Evaluates value.name: attribute, then key; undefined if there is neither.
   Result attribute(const Value &value, std::string_view name,
                    bool withItems = true);
-  /// value[key]: key, then attribute.
+  /// Evaluates value[key]: key, then attribute.
   Result item(const Value &value, const Value &key);
-  /// A path of keys and indices, "function.name".
+  /// Follows a path of keys and indices such as "function.name".
   Result path(const Value &value, const Value &path);
   Status raise(std::string message);
 
@@ -135,7 +135,7 @@ private:
   Text *out_ = nullptr;
   Flow flow_ = Flow::Normal;
   uint32_t depth_ = 0;
-  uint64_t captures_ = 0; ///< Scopes that a macro keeps.
+  uint64_t captures_ = 0; ///< Number of scopes captured by macros.
   std::optional<Place> place_;
   bool raised_ = false;
 };

@@ -16,7 +16,7 @@ Status failureAt(Place place, std::string message) {
 
 namespace {
 
-/// Line ends are "\n", and one at the very end is dropped.
+/// Converts line ends to "\n" and removes one at the very end.
 std::string normalized(std::string_view source) {
   std::string result;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -86,11 +86,11 @@ private:
   std::string source_;
   size_t at_ = 0;
   Place place_;
-  bool startsLine_ = true; ///< Whether the tag before ended with a line.
-  std::string open_;       ///< Brackets that are not closed yet.
+  bool startsLine_ = true; ///< Whether the previous tag ended with a line end.
+  std::string open_;       ///< Stack of open brackets.
 };
 
-/// The text before a tag, as the tag's sign and the lines' start leave it.
+/// Adds the text before a tag, trimmed according to the tag's sign.
 void Lexer::pushText(std::string_view text, char sign, bool isOutput) {
   if (sign == '-') {
     text = strip(text, nullptr, false, true);
@@ -104,7 +104,8 @@ void Lexer::pushText(std::string_view text, char sign, bool isOutput) {
     push(Token::Type::Text, std::string(text));
 }
 
-/// The bytes of "{% name %}" here, blanks after "-%}" included; 0: it is not.
+/// Returns the length of "{% name %}" here, with blanks after "-%}"; 0 if it is
+/// not here.
 size_t Lexer::rawTagSize(std::string_view name) const {
   std::string_view text = rest();
   auto skip = [&](size_t i) {
@@ -191,7 +192,7 @@ Status Lexer::readRaw(size_t tagSize) {
   return failureAt(begin, "the raw block does not end: no '{% endraw %}'");
 }
 
-/// Whether a tag ends here, at which it does all that its end does.
+/// Consumes the end of a tag if it is here, with the trimming it requests.
 bool Lexer::readTagEnd(bool isOutput) {
   std::string_view close = isOutput ? "}}" : "%}";
   bool strips = startsWith("-") && rest().substr(1).starts_with(close);
@@ -234,7 +235,7 @@ Status Lexer::readTag(bool isOutput) {
   }
 }
 
-/// Digits with single underscores between them.
+/// Reads digits, which may have single underscores between them.
 bool Lexer::readDigits(size_t &i, std::string &digits) const {
   auto isDigit = [&](size_t at) {
     return at < source_.size() && source_[at] >= '0' && source_[at] <= '9';
@@ -293,7 +294,7 @@ bool Lexer::readNumber() {
     if (mark < source_.size() && (source_[mark] == '-' || source_[mark] == '+'))
       part += source_[mark++];
     if (readDigits(mark, part)) {
-      // from_chars knows no plus sign.
+      // from_chars accepts no plus sign.
       std::erase(part, '+');
       digits += part;
       i = mark;

@@ -1,9 +1,9 @@
-//===- Lexer.h - A template's tokens ----------------------------*- C++ -*-===//
+//===- Lexer.h - Splits a template into tokens ------------------*- C++ -*-===//
 //
-// Jinja's lexer with trim_blocks and lstrip_blocks on, as Hugging Face sets it:
-// a line end after a block tag or comment is dropped, and so are blanks between
-// a line's start and such a tag. "-" at a tag's end takes all blanks on that
-// side, "+" keeps them.
+// Jinja's lexer with trim_blocks and lstrip_blocks, as Hugging Face sets them:
+// a line end after a block tag or comment is removed, as are blanks between the
+// start of a line and such a tag. "-" at the end of a tag removes all blanks on
+// that side, "+" keeps them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,11 +35,11 @@ struct Token {
   double number = 0;
 };
 
-/// The tokens of valid UTF-8, the last of type End. Fails with the place of
-/// what is no token, or of a tag that does not end.
+/// Returns the tokens of valid UTF-8, ending with one of type End. Errors give
+/// the position of an invalid token or an unterminated tag.
 StatusOr<std::vector<Token>> tokenize(std::string_view source);
 
-/// A failure at a place in the template.
+/// Returns an error at a position in the template.
 Status failureAt(Place place, std::string message);
 
 } // namespace moert::jinja

@@ -1,4 +1,4 @@
-// Filters of several values.
+// Filters of lists and other containers.
 #include "runtime/text/jinja/Interpreter.h"
 #include "runtime/text/jinja/Unicode.h"
 
@@ -76,7 +76,8 @@ Result runJoin(Call &call) {
   return call.heap.string(std::move(out.str()));
 }
 
-/// What an item is sorted or compared by: its attribute, strings in lower case.
+/// Returns the key by which an item is sorted or compared: its attribute,
+/// strings in lower case.
 Result keyOf(Call &call, const Value &item, const Value &attribute,
              bool caseSensitive) {
   Value key = item;
@@ -91,7 +92,8 @@ Result keyOf(Call &call, const Value &item, const Value &attribute,
   return key;
 }
 
-/// `attribute` may name several, with commas.
+/// Returns the keys of an item; `attribute` may list several, separated by
+/// commas.
 StatusOr<std::vector<Value>> keysOf(Call &call, const Value &item,
                                     const Value &attribute,
                                     bool caseSensitive) {
@@ -119,7 +121,7 @@ struct Keyed {
   std::vector<Value> keys;
 };
 
-/// Stable, as Python's. A key that is undefined is `otherwise`.
+/// Sorts stably, like Python. An undefined key is replaced by `otherwise`.
 StatusOr<std::vector<Keyed>> sorted(Call &call, std::vector<Value> items,
                                     const Value &attribute, bool caseSensitive,
                                     bool isReverse,
@@ -144,7 +146,7 @@ StatusOr<std::vector<Keyed>> sorted(Call &call, std::vector<Value> items,
     }
     return false;
   };
-  // Merges by hand: the library's sort may not be given an order that fails.
+  // A hand-written merge sort: std::sort does not allow comparisons that fail.
   for (size_t width = 1; width < keyed.size() && failed; width *= 2) {
     std::vector<Keyed> merged;
     merged.reserve(keyed.size());
@@ -214,7 +216,7 @@ Result runGroupby(Call &call) {
            equal(call.heap, keyed[i].keys[0], keyed[first].keys[0]);
          ++i)
       members.push_back(keyed[i].item);
-    if (i == first) // Not even equal to itself.
+    if (i == first) // The key is not equal to itself (NaN).
       members.push_back(keyed[i++].item);
     groups.push_back(call.heap.list({key, call.heap.list(std::move(members))},
                                     Flavor::Tuple));
@@ -276,7 +278,7 @@ Result runSum(Call &call) {
   return total;
 }
 
-/// A filter or test by name, with the arguments after that.
+/// Returns the arguments after the first `count`, which name a filter or test.
 StatusOr<CallValues> after(const Call &call, size_t count) {
   if (call.values.positional.size() < count)
     return failure("the name of " +
@@ -313,7 +315,7 @@ Result runMap(Call &call) {
   return generator(call, std::move(result));
 }
 
-/// select, reject, selectattr and rejectattr.
+/// Implements select, reject, selectattr and rejectattr.
 Result selected(Call &call, bool wanted, bool byAttribute) {
   MOE_ASSIGN_OR_RETURN(std::vector<Value> items, itemsOf(call));
   size_t skipped = byAttribute;
@@ -359,7 +361,7 @@ Result runItems(Call &call) {
   return generator(call, std::move(items));
 }
 
-/// Rows of `linecount`, the last filled up.
+/// Returns rows of `linecount` items; the last row is filled up.
 Result runBatch(Call &call) {
   MOE_ASSIGN_OR_RETURN(int64_t size, call.integer(0, 0));
   MOE_ASSIGN_OR_RETURN(std::vector<Value> items, itemsOf(call));
@@ -382,7 +384,7 @@ Result runBatch(Call &call) {
   return generator(call, std::move(rows));
 }
 
-/// So many lists, the first ones longer.
+/// Returns the given number of lists; the first ones are longer.
 Result runSlice(Call &call) {
   MOE_ASSIGN_OR_RETURN(int64_t count, call.integer(0, 0));
   MOE_ASSIGN_OR_RETURN(std::vector<Value> items, itemsOf(call));

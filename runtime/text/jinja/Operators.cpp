@@ -1,4 +1,4 @@
-// + - * / // % ** and slices, with Python's types and errors.
+// The operators + - * / // % ** and slices, with Python's types and errors.
 #include "runtime/text/jinja/Format.h"
 #include "runtime/text/jinja/Unicode.h"
 #include "runtime/text/jinja/Value.h"
@@ -74,7 +74,7 @@ Result power(const Value &a, const Value &b) {
     return Value::of(b.integer() == 0                     ? Integer(1)
                      : base == -1 && b.integer() % 2 == 0 ? Integer(1)
                                                           : base);
-  // At most 127 rounds before another base is too large.
+  // At most 127 iterations until a base other than 0, 1 and -1 overflows.
   for (Integer i = 0; i < b.integer(); ++i)
     if (__builtin_mul_overflow(result, base, &result))
       return tooLarge();

@@ -23,7 +23,8 @@ std::string describe(const Token &token) {
   }
 }
 
-/// Bounds the tree, also where the parser goes round instead of down.
+/// Sets the depth of a node and bounds it, also where the parser loops instead
+/// of recursing.
 StatusOr<ExprPtr> Parser::finish(ExprPtr expr) const {
   auto count = [&](const ExprPtr &child) {
     if (child)
@@ -169,7 +170,7 @@ StatusOr<ExprPtr> Parser::product() {
   return left;
 }
 
-/// Groups to the left, unlike Python's.
+/// Associates to the left, unlike Python's **.
 StatusOr<ExprPtr> Parser::power() {
   MOE_ASSIGN_OR_RETURN(ExprPtr left, unary());
   while (isOp("**")) {
@@ -253,7 +254,8 @@ StatusOr<ExprPtr> Parser::primary() {
   }
 }
 
-/// One expression, or several with commas; `inParentheses` perhaps none.
+/// Parses one expression or several separated by commas; with `inParentheses`,
+/// possibly none.
 StatusOr<ExprPtr> Parser::tuple(bool withConditional, bool inParentheses,
                                 bool untilIn) {
   Place place = peek().place;
@@ -337,7 +339,7 @@ StatusOr<ExprPtr> Parser::filters(ExprPtr expr) {
   }
 }
 
-/// What follows a "|".
+/// Parses the part after "|".
 StatusOr<ExprPtr> Parser::filter(ExprPtr value) {
   ExprPtr expr = make(Type::Filter, peek().place);
   expr->children.push_back(std::move(value));
@@ -395,7 +397,7 @@ StatusOr<ExprPtr> Parser::subscript(ExprPtr object) {
   return finish(std::move(expr));
 }
 
-/// What is between "[" and "]": an index, several, or a slice.
+/// Parses the part between "[" and "]": an index, several, or a slice.
 StatusOr<ExprPtr> Parser::subscriptItem(ExprPtr object, Place place) {
   ExprPtr bounds[3];
   size_t part = 0;
@@ -438,7 +440,7 @@ StatusOr<ExprPtr> Parser::call(ExprPtr callee) {
   return finish(std::move(expr));
 }
 
-/// Arguments up to and with ")".
+/// Parses arguments up to and including ")".
 Status Parser::arguments(Arguments &result) {
   bool isFirst = true;
   while (!isOp(")")) {

@@ -92,12 +92,12 @@ StatusOr<Body> Parser::body(std::initializer_list<std::string_view> ends,
   }
 }
 
-/// A body up to and with "{% end<tag> %}".
+/// Parses a body up to and including "{% end<tag> %}".
 Status Parser::blockBody(Body &result, std::string_view tag, Place place) {
   std::string end = "end" + std::string(tag);
   MOE_ASSIGN_OR_RETURN(result, body({end}, tag, place));
   take();
-  if (tag == "block" || tag == "macro") // May repeat their names.
+  if (tag == "block" || tag == "macro") // The end tag may repeat the name.
     if (peek().type == Token::Type::Name)
       take();
   return expectBlockEnd();

@@ -1,4 +1,4 @@
-//===- Parser.h - From tokens to a tree -------------------------*- C++ -*-===//
+//===- Parser.h - Parses templates ------------------------------*- C++ -*-===//
 
 #ifndef MOE_RUNTIME_TEXT_JINJA_PARSER_H
 #define MOE_RUNTIME_TEXT_JINJA_PARSER_H
@@ -7,9 +7,9 @@
 
 namespace moert::jinja {
 
-/// The template's tree. Fails with line, column and what was expected there;
-/// for nesting of more than `depth`; and for tags that Jinja or Hugging Face
-/// have, but this does not (extends, include, import).
+/// Returns the tree of a template. Fails with line, column and what was
+/// expected there; for nesting deeper than `depth`; and for tags of Jinja or
+/// Hugging Face that are not supported (extends, include, import).
 StatusOr<Body> parse(std::string_view source, uint32_t depth);
 
 } // namespace moert::jinja

@@ -1,7 +1,6 @@
-//===- ParserState.h - The parser's own declarations -------------*- C++
-//-*-===//
+//===- ParserState.h - The parser class -------------------------*- C++ -*-===//
 //
-// ParseExpressions.cpp has the expressions, Parser.cpp the tags.
+// ParseExpressions.cpp parses expressions, Parser.cpp parses tags.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +14,7 @@
 
 namespace moert::jinja {
 
-/// How messages name a token.
+/// Returns the name of a token for messages.
 std::string describe(const Token &token);
 
 class Parser {
@@ -23,8 +22,8 @@ public:
   Parser(std::vector<Token> tokens, uint32_t depth)
       : tokens_(std::move(tokens)), most_(depth) {}
 
-  /// Nodes up to a tag of one of `ends`, whose name is consumed; with no ends,
-  /// up to the template's end.
+  /// Parses nodes up to a tag in `ends`, whose name is consumed, or up to the
+  /// end of the template if `ends` is empty.
   StatusOr<Body> body(std::initializer_list<std::string_view> ends,
                       std::string_view opener, Place opened);
 
@@ -79,7 +78,7 @@ private:
     return take().text;
   }
 
-  /// Counts how deep the parser's own calls are.
+  /// Counts the depth of the parser's recursion.
   struct Nest {
     uint32_t &depth;
     explicit Nest(uint32_t &depth) : depth(++depth) {}
@@ -143,8 +142,8 @@ private:
   size_t at_ = 0;
   uint32_t most_;
   uint32_t nest_ = 0;
-  MacroNode *macro_ = nullptr; ///< Around here.
-  uint32_t loops_ = 0;         ///< Around here, inside this macro or block.
+  MacroNode *macro_ = nullptr; ///< The enclosing macro.
+  uint32_t loops_ = 0;         ///< Enclosing loops in this macro or block.
 };
 
 } // namespace moert::jinja

@@ -1,4 +1,5 @@
-// Values as text: str(), repr(), json.dumps() and json.loads().
+// Converts values to text and JSON: str(), repr(), json.dumps() and
+// json.loads().
 #include "runtime/base/Text.h"
 #include "runtime/text/jinja/Unicode.h"
 #include "runtime/text/jinja/Value.h"
@@ -15,7 +16,8 @@ std::string printInteger(Integer value) {
     return "0";
   bool isNegative = value < 0;
   std::string digits;
-  // Digit by digit of the negative number: the least one has no positive.
+  // Takes digits of the negative number: the least one has no positive
+  // counterpart.
   for (Integer rest = isNegative ? value : -value; rest != 0; rest /= 10)
     digits += static_cast<char>('0' - static_cast<int>(rest % 10));
   if (isNegative)
@@ -29,7 +31,7 @@ std::string printFloat(double value) {
     return "nan";
   if (std::isinf(value))
     return value < 0 ? "-inf" : "inf";
-  // The shortest digits that read back as the same number, as d.ddde+xx.
+  // The shortest digits that parse to the same number, as d.ddde+xx.
   char buffer[40];
   auto end = std::to_chars(buffer, buffer + sizeof buffer, value,
                            std::chars_format::scientific)
@@ -47,7 +49,7 @@ std::string printFloat(double value) {
     if (c >= '0' && c <= '9')
       digits += c;
   auto count = static_cast<int>(digits.size());
-  // The range in which Python's repr() writes no exponent.
+  // Outside this range, Python's repr() uses an exponent.
   if (exponent >= 16 || exponent < -4) {
     std::string result = sign + digits[0];
     if (count > 1)
@@ -72,7 +74,7 @@ static void appendHex(Text &out, char32_t c, unsigned digits) {
 }
 
 static void reprString(Text &out, std::string_view text) {
-  // Single quotes, unless that would escape what double ones do not.
+  // Single quotes, unless only double quotes avoid escapes.
   bool useDouble = text.find('\'') != std::string_view::npos &&
                    text.find('"') == std::string_view::npos;
   char quote = useDouble ? '"' : '\'';
@@ -305,7 +307,7 @@ Status printJson(Text &out, const Value &value, const JsonStyle &style,
     out += '\n';
     out.append(level, style.indent);
   };
-  // With an indentation no blank follows an item.
+  // With an indentation, no blank follows an item.
   std::string_view separator = style.itemSeparator;
 
   switch (value.kind()) {
@@ -381,8 +383,8 @@ Status printJson(Text &out, const Value &value, const JsonStyle &style,
 }
 
 namespace {
-/// Builds values from what nlohmann's parser meets; depth is bounded here, for
-/// its own tree has no bound.
+/// Builds values from the events of nlohmann's parser. The depth is limited
+/// here, because nlohmann's own tree has no limit.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
 public:
   explicit Builder(Heap &heap) : heap_(heap) {}

@@ -12,18 +12,20 @@ namespace moert::jinja {
 
 namespace {
 
-/// What filters of text work on: anything, printed.
+/// Returns the text that a filter works on: any value, printed.
 std::string shown(const Call &call) { return str(call.heap, call.self); }
 Result text(Call &call, std::string value) {
   return call.heap.string(std::move(value));
 }
-/// Case changes and the like make at most eight bytes of one.
+/// Charges for case changes and the like, which make at most eight bytes of
+/// one.
 Status chargeFor(Call &call, std::string_view value) {
   call.heap.charge(8 * value.size());
   return call.heap.status();
 }
 
-/// Some filters are Python's own on text, and fail on anything else.
+/// Fails unless the value is text: some filters are Python's own string
+/// methods.
 Status checkText(Call &call, const char *filter) {
   if (call.self.is(Kind::String))
     return Status::ok();
@@ -46,7 +48,7 @@ Result runCapitalize(Call &call) {
   MOE_RETURN_IF_ERROR(chargeFor(call, value));
   return text(call, capitalize(value));
 }
-/// Words begin after blanks, hyphens and opening brackets.
+/// Capitalises words, which begin after blanks, hyphens and opening brackets.
 Result runTitle(Call &call) {
   std::string value = shown(call);
   MOE_RETURN_IF_ERROR(chargeFor(call, value));
@@ -105,7 +107,7 @@ Result runIndent(Call &call) {
     indentation = std::move(blanks.str());
   }
   bool indentsFirst = call.flag(1), indentsBlank = call.flag(2);
-  value += '\n'; // So that an empty text has a line, too.
+  value += '\n'; // Ensures that an empty text has a line, too.
   Text out(call.heap);
   bool isFirst = true;
   for (std::string_view line : splitLines(value, false)) {
@@ -253,7 +255,7 @@ Result runFormat(Call &call) {
 
 //===-- Numbers -----------------------------------------------------------===//
 
-/// float(text); nothing where Python would fail.
+/// Parses like float(text); returns nothing where Python would fail.
 std::optional<double> readFloat(std::string_view value) {
   value = strip(value, nullptr, true, true);
   std::string digits;
@@ -277,13 +279,15 @@ std::optional<double> readFloat(std::string_view value) {
   if (stop != end || error == std::errc::invalid_argument ||
       unsignedPart.find('(') != std::string_view::npos)
     return std::nullopt;
-  if (error == std::errc::result_out_of_range) // Zero or infinity.
+  if (error ==
+      std::errc::result_out_of_range) // The result is zero or infinity.
     number =
         std::strtod(digits.c_str() + (isNegative || digits[0] == '+'), nullptr);
   return isNegative ? -number : number;
 }
 
-/// int(text, base); nothing where Python would fail or 127 bits do not do.
+/// Parses like int(text, base); returns nothing where Python would fail or for
+/// more than 127 bits.
 std::optional<Integer> readInteger(std::string_view value, int64_t base) {
   value = strip(value, nullptr, true, true);
   bool isNegative = value.starts_with('-');
@@ -394,7 +398,7 @@ Result runRound(Call &call) {
     return Value::of(number);
   double rounded = 0;
   if (places >= 0) {
-    // printf rounds the exact value, halves to even, as Python does.
+    // printf rounds the exact value, halves to even, like Python.
     char buffer[700];
     std::snprintf(buffer, sizeof buffer, "%.*f", static_cast<int>(places),
                   number);
@@ -443,7 +447,7 @@ Result runAttr(Call &call) {
   return call.interpreter.attribute(call.self, name, false);
 }
 
-/// Hugging Face's, not Jinja's: nothing is escaped for HTML.
+/// Hugging Face's tojson, not Jinja's: nothing is escaped for HTML.
 Result runTojson(Call &call) {
   JsonStyle style;
   style.ensureAscii = call.flag(0);

@@ -1,4 +1,4 @@
-// The methods of str that Python has and templates use.
+// Those methods of Python's str that templates use.
 #include "runtime/text/jinja/Interpreter.h"
 #include "runtime/text/jinja/Unicode.h"
 
@@ -37,10 +37,10 @@ Result runTitle(Call &call) { return changed(call, title); }
 Result runCapitalize(Call &call) { return changed(call, capitalize); }
 Result runSwapcase(Call &call) { return changed(call, swapCase); }
 
-/// Words between blanks, at most `most` of them cut off and the rest as it is.
+/// Splits at blanks: at most `most` words are cut off, the rest stays as it is.
 std::vector<std::string_view> words(std::string_view all, int64_t most,
                                     bool fromRight) {
-  // Where each run of blanks begins and ends.
+  // Begin and end of each run of blanks.
   std::vector<std::pair<size_t, size_t>> blanks;
   std::string_view rest = strip(all, nullptr, true, true);
   for (size_t i = 0; i < rest.size();) {
@@ -59,7 +59,7 @@ std::vector<std::string_view> words(std::string_view all, int64_t most,
   size_t count = most < 0 ? blanks.size()
                           : std::min(blanks.size(), static_cast<size_t>(most));
   size_t first = fromRight ? blanks.size() - count : 0;
-  // Where there is more to cut, what is left keeps the blanks at its outer end.
+  // If more could be cut, the rest keeps the blanks at its outer end.
   bool isAll = most < 0 || blanks.size() < static_cast<size_t>(most);
   std::string_view whole =
       strip(all, nullptr, !fromRight || isAll, fromRight || isAll);
@@ -164,8 +164,8 @@ Result runReplace(Call &call) {
   return call.heap.string(std::move(out.str()));
 }
 
-/// The part of the text from arguments[first] to arguments[first + 1], both in
-/// characters; `offset` is what of it was cut.
+/// Returns the text from arguments[first] to arguments[first + 1], both counted
+/// in characters. `offset` is the number of characters before it.
 StatusOr<std::string_view> part(Call &call, size_t first, int64_t &offset) {
   std::string_view all = self(call);
   offset = 0;
@@ -183,7 +183,7 @@ StatusOr<std::string_view> part(Call &call, size_t first, int64_t &offset) {
   MOE_ASSIGN_OR_RETURN(int64_t end, bound(first + 1, size));
   end = std::min(end, size);
   if (begin > end)
-    return Status(StatusCode::Cancelled, ""); // Nothing, not even "".
+    return Status(StatusCode::Cancelled, ""); // No text at all, not even "".
   auto byteOf = [&](int64_t character) {
     size_t i = 0;
     while (character-- > 0)
@@ -224,7 +224,7 @@ Result affix(Call &call, bool atStart) {
 Result runStartswith(Call &call) { return affix(call, true); }
 Result runEndswith(Call &call) { return affix(call, false); }
 
-/// -1 where there is none.
+/// Returns the position, or -1 if not found.
 StatusOr<int64_t> position(Call &call, bool fromRight) {
   int64_t offset = 0;
   StatusOr<std::string_view> among = part(call, 1, offset);
@@ -272,7 +272,7 @@ Result aligned(Call &call, bool left, bool right) {
     return failure("The fill character must be exactly one character long");
   auto size = static_cast<int64_t>(countCharacters(self(call)));
   auto missing = static_cast<size_t>(std::max<int64_t>(width - size, 0));
-  // Python's centre: the odd blank goes left where the width is odd.
+  // Python's center(): the odd blank is on the left if the width is odd.
   size_t before = left && right ? missing / 2 + (missing & width & 1)
                   : left        ? missing
                                 : 0;
@@ -355,7 +355,7 @@ Result runExpandtabs(Call &call) {
   return call.heap.string(std::move(out.str()));
 }
 
-/// Whether there are characters and all are such.
+/// Returns whether the text is not empty and all characters have the property.
 Result all(Call &call, bool (*holds)(char32_t)) {
   if (!call.heap.charge(4 * self(call).size()))
     return call.heap.status();
@@ -370,7 +370,7 @@ Result runIsspace(Call &call) { return all(call, isSpace); }
 Result runIsalnum(Call &call) {
   return all(call, [](char32_t c) { return isLetter(c) || isNumeric(c); });
 }
-/// Digits are decimals and those above or below the line.
+/// Digits are decimals, superscripts, subscripts and circled digits.
 Result runIsdigit(Call &call) {
   return all(call, [](char32_t c) {
     return isDecimal(c) || c == 0xB2 || c == 0xB3 || c == 0xB9 ||

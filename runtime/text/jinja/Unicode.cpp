@@ -12,8 +12,9 @@ utf8proc_category_t category(char32_t c) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(c));
 }
 
-/// Characters whose upper case is several; the rest of SpecialCasing.txt is in
-/// scripts that have no capital at a sentence's start.
+/// Returns the upper case of characters for which it has several characters.
+/// The other entries of SpecialCasing.txt are in scripts without capital
+/// letters at the beginning of sentences.
 std::u32string_view specialUpper(char32_t c) {
   switch (c) {
   case U'ß':
@@ -58,7 +59,8 @@ bool isCased(char32_t c) {
   return isUpper(c) || isLower(c) || category(c) == UTF8PROC_CATEGORY_LT;
 }
 
-/// Appends the small form of text[i]; a sigma that ends a word has its own.
+/// Appends the lower case of text[i]; a sigma at the end of a word has its own
+/// form.
 void appendLower(std::string &out, const std::u32string &text, size_t i) {
   char32_t c = text[i];
   if (c == U'\u0130') {

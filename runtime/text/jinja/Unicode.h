@@ -1,7 +1,7 @@
-//===- Unicode.h - Strings as Python counts and changes them ----*- C++ -*-===//
+//===- Unicode.h - Python's string functions on UTF-8 -----------*- C++ -*-===//
 //
 // All text is valid UTF-8; positions and lengths that templates see count code
-// points. Categories and simple case mappings are utf8proc's.
+// points. Categories and simple case mappings are those of utf8proc.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,13 +15,14 @@
 
 namespace moert::jinja {
 
-/// The offset after the character at `begin`, which is inside `text`.
+/// Returns the offset after the character at `begin`, which must be inside
+/// `text`.
 size_t nextCharacter(std::string_view text, size_t begin);
 size_t countCharacters(std::string_view text);
 std::u32string decode(std::string_view text);
 std::string encode(std::u32string_view text);
 void appendCharacter(std::string &out, char32_t c);
-/// `text` with U+FFFD for what is not UTF-8.
+/// Returns `text` with U+FFFD for bytes that are not UTF-8.
 std::string validText(std::string_view text);
 
 bool isSpace(char32_t c);   ///< str.isspace().
@@ -30,18 +31,18 @@ bool isDecimal(char32_t c); ///< str.isdecimal(): category Nd.
 bool isNumeric(char32_t c); ///< str.isnumeric(): categories Nd, Nl and No.
 bool isUpper(char32_t c);
 bool isLower(char32_t c);
-bool isPrintable(char32_t c); ///< Shown as it is by repr().
+bool isPrintable(char32_t c); ///< Printed unchanged by repr().
 bool isWord(char32_t c);      ///< Letters, digits and "_": part of a name.
 
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
 /// str.capitalize(): the first character upper, the rest lower.
 std::string capitalize(std::string_view text);
-/// str.title(): so for each run of letters.
+/// str.title(): capitalises each run of letters.
 std::string title(std::string_view text);
 std::string swapCase(std::string_view text);
 
-/// Without the characters of `set`, or blanks where `set` is null, at its ends.
+/// Removes characters of `set`, or blanks if `set` is null, from the ends.
 std::string_view strip(std::string_view text, const std::string_view *set,
                        bool left, bool right);
 /// str.splitlines().

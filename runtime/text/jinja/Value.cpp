@@ -59,8 +59,8 @@ const Value *Dict::find(std::string_view key) const {
   return found == byText_.end() ? nullptr : &entries[found->second].second;
 }
 
-/// Keys of a dict are equal as Python has it: 1, 1.0 and True are one key.
-/// Tuples compare by identity, which no template is known to notice.
+/// Compares keys of a dict like Python: 1, 1.0 and True are the same key.
+/// Tuples compare by identity, which no known template depends on.
 static bool sameKey(const Value &a, const Value &b) {
   if (a.isNumber() && b.isNumber())
     return a.isInteger() && b.isInteger() ? a.integer() == b.integer()

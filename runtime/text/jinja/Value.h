@@ -1,9 +1,9 @@
-//===- Value.h - What chat templates compute with ---------------*- C++ -*-===//
+//===- Value.h - Values of chat templates -----------------------*- C++ -*-===//
 //
-// Python's values as far as templates see them. A Value is small and copied
-// freely; what it points to lives in a Heap, does not change (but for
-// namespaces and generators), and is freed with it, so that values may refer
-// to each other in any way a template likes.
+// Python's values as far as templates need them. A Value is small and can be
+// copied freely. What it points to lives in a Heap, is immutable (except for
+// namespaces and generators) and is freed with the heap, so values may refer to
+// each other in any way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,13 +23,13 @@
 
 namespace moert::jinja {
 
-/// What rendering one template may take. The defaults are far above what any
-/// published template needs, and end a runaway one in about a second.
+/// Limits of rendering one template. The defaults are far above the needs of
+/// any published template, and stop a runaway template in about a second.
 struct Limits {
   uint64_t steps = 10'000'000;           ///< Nodes evaluated, items compared.
-  uint64_t memory = uint64_t{256} << 20; ///< Bytes of all values ever made.
+  uint64_t memory = uint64_t{256} << 20; ///< Bytes of all values ever created.
   uint64_t output = uint64_t{64} << 20;  ///< Bytes of text.
-  uint32_t depth = 400;                  ///< Of expressions, calls, values.
+  uint32_t depth = 400; ///< Depth of expressions, calls and values.
 };
 
 enum class Kind : uint8_t {
@@ -53,7 +53,7 @@ struct Dict;
 struct Loop;
 struct Function;
 
-/// Wide enough for all integers of JSON that others write.
+/// Wide enough for all integers in JSON that other programs write.
 using Integer = __int128;
 
 class Value {
@@ -69,12 +69,12 @@ public:
   Value(const Dict *dict, Kind kind = Kind::Dict); ///< Also a namespace.
   Value(const Loop *loop);
   Value(const Function *function);
-  /// What a missing name or attribute is; `hint` says what is missing.
+  /// The value of a missing name or attribute; `hint` says what is missing.
   static Value undefined(const String *hint);
 
   Kind kind() const { return kind_; }
   bool is(Kind kind) const { return kind_ == kind; }
-  /// Int, Float or Bool, which Python counts as a number.
+  /// Int, Float or Bool, which is a number in Python.
   bool isNumber() const {
     return is(Kind::Int) || is(Kind::Float) || is(Kind::Bool);
   }
@@ -86,12 +86,12 @@ public:
     return is(Kind::Float) ? float_ : static_cast<double>(integer());
   }
   const String &string() const;
-  std::string_view text() const; ///< Of a String.
+  std::string_view text() const; ///< For a String.
   const Sequence &sequence() const;
-  const Dict &dict() const; ///< Of a Dict or Namespace.
+  const Dict &dict() const; ///< For a Dict or Namespace.
   const Loop &loop() const;
   const Function &function() const;
-  std::string_view hint() const; ///< Of an Undefined; perhaps "".
+  std::string_view hint() const; ///< For an Undefined; may be "".
   const void *identity() const { return object_; }
 
 private:
@@ -112,7 +112,7 @@ struct Object {
 
 struct String : Object {
   std::string text;    ///< Valid UTF-8.
-  bool markup = false; ///< Escaped already, or declared safe.
+  bool markup = false; ///< Already escaped, or declared safe.
   String(std::string text, bool markup)
       : text(std::move(text)), markup(markup) {}
 };
@@ -130,19 +130,19 @@ enum class Flavor : uint8_t {
 struct Sequence : Object {
   Flavor flavor;
   std::vector<Value> items;
-  mutable size_t given = 0; ///< Of a generator: items gone already.
+  mutable size_t given = 0; ///< For a generator: number of items taken.
   std::string shown = {};   ///< How a range or a view prints.
   Sequence(Flavor flavor, std::vector<Value> items)
       : flavor(flavor), items(std::move(items)) {}
-  /// The items still to come; a generator has none after this.
+  /// Returns the remaining items; a generator is then empty.
   std::span<const Value> take() const;
 };
 
 struct Dict : Object {
   std::vector<std::pair<Value, Value>> entries; ///< In order of insertion.
-  /// Replaces the value of a key that is there.
+  /// Inserts a value, or replaces that of an existing key.
   void set(const Value &key, const Value &value);
-  /// Null where there is none.
+  /// Returns null if there is no such key.
   const Value *find(const Value &key) const;
   const Value *find(std::string_view key) const;
 
@@ -153,7 +153,7 @@ private:
 struct Loop : Object {
   std::span<const Value> items;
   size_t index = 0; ///< From 0.
-  size_t depth = 0; ///< Of recursion, from 0.
+  size_t depth = 0; ///< Depth of recursion, from 0.
   const Function *recurse = nullptr;
   mutable Value changed;
   mutable bool hasChanged = false;
@@ -167,26 +167,27 @@ struct Function : Object {
   enum class Type : uint8_t { Global, Method, Macro, LoopBody, Cycler, Joiner };
   Type type;
   std::string_view name;
-  Value self = {};                  ///< Of a method; a cycler's items.
-  const MacroNode *macro = nullptr; ///< Of a macro or call block.
-  const ForNode *loop = nullptr;    ///< Of a recursive for.
-  Scope *scope = nullptr;           ///< Where macro or loop was written.
-  size_t depth = 0;                 ///< Of a recursive for.
-  mutable size_t calls = 0;         ///< Of a cycler or joiner.
+  Value self = {}; ///< For a method: its object; for a cycler: its items.
+  const MacroNode *macro = nullptr; ///< For a macro or call block.
+  const ForNode *loop = nullptr;    ///< For a recursive for.
+  Scope *scope = nullptr;   ///< The scope in which macro or loop was written.
+  size_t depth = 0;         ///< For a recursive for.
+  mutable size_t calls = 0; ///< For a cycler or joiner.
   Function(Type type, std::string_view name) : type(type), name(name) {}
 };
 
-/// Names and what they stand for, in one block of a template.
+/// The names and values of one block of a template.
 struct Scope : Object {
   Scope *parent;
   std::vector<std::pair<std::string_view, Value>> names;
   explicit Scope(Scope *parent) : parent(parent) {}
   void set(std::string_view name, const Value &value);
-  const Value *find(std::string_view name) const; ///< Here and in parents.
+  const Value *
+  find(std::string_view name) const; ///< Searches the parents, too.
 };
 
-/// Owns the objects of one rendering and counts what it spends. Once a limit is
-/// passed, every further request fails; what was computed then is not used.
+/// Owns the objects of one rendering and counts resources. Once a limit is
+/// exceeded, every further request fails, and the results are discarded.
 class Heap {
 public:
   explicit Heap(const Limits &limits) : limits_(limits) {}
@@ -198,14 +199,14 @@ public:
     objects_.push_back(std::move(object));
     return result;
   }
-  /// Charges for the text; the text itself was bounded where it was built.
+  /// Charges for the text, whose size was bounded when it was built.
   Value string(std::string text, bool markup = false);
   Value list(std::vector<Value> items, Flavor flavor = Flavor::List);
   Value undefined(std::string hint);
 
-  /// Whether `bytes` more may be made.
+  /// Returns whether `bytes` more may be allocated.
   bool charge(uint64_t bytes);
-  /// Whether `count` more steps may be done.
+  /// Returns whether `count` more steps may be executed.
   bool spend(uint64_t count = 1);
   bool exhausted() const { return !reason_.empty(); }
   Status status() const;
@@ -218,7 +219,7 @@ private:
   std::vector<std::unique_ptr<Object>> objects_;
 };
 
-/// Text under construction; stops growing where the heap's memory ends.
+/// Text under construction; stops growing when the heap's memory is used up.
 class Text {
 public:
   explicit Text(Heap &heap) : heap_(heap) {}
@@ -235,27 +236,28 @@ private:
 
 using Result = StatusOr<Value>;
 
-/// A failure of a template, to which its place is still to be added.
+/// Returns an error of a template, to which the position is added later.
 Status failure(std::string message);
 
-//===-- What Python does with values --------------------------------------===//
+//===-- Python operations on values ---------------------------------------===//
 
 bool truth(const Value &value);
-/// "str", "int", "list", ...
+/// Returns the name of the type: "str", "int", "list", ...
 std::string_view typeName(const Value &value);
 bool equal(Heap &heap, const Value &a, const Value &b, uint32_t depth = 0);
-/// Below 0, 0 or above; fails for what has no order.
+/// Returns a number below, equal to or above 0; fails for values without an
+/// order.
 StatusOr<int> compare(Heap &heap, const Value &a, const Value &b,
                       uint32_t depth = 0);
-/// What a for loop sees; fails for what cannot be iterated over.
+/// Returns the items that a for loop visits; fails for values that have none.
 StatusOr<std::vector<Value>> iterate(Heap &heap, const Value &value);
-/// `value in container`.
+/// Evaluates `value in container`.
 StatusOr<bool> contains(Heap &heap, const Value &container, const Value &value);
-/// len(value).
+/// Evaluates len(value).
 StatusOr<int64_t> length(Heap &heap, const Value &value);
 Status checkHashable(const Value &key);
 
-/// str(value), repr(value).
+/// str(value) and repr(value).
 void printStr(Text &out, const Value &value);
 void printRepr(Text &out, const Value &value, uint32_t depth = 0);
 std::string str(Heap &heap, const Value &value);
@@ -265,22 +267,22 @@ std::string printFloat(double value);
 
 struct JsonStyle {
   bool ensureAscii = false, sortKeys = false;
-  std::string indent = {}; ///< What one level is indented by.
+  std::string indent = {}; ///< Indentation of one level.
   bool isIndented = false;
   std::string itemSeparator = ", ", keySeparator = ": ";
 };
-/// json.dumps(value).
+/// Prints like json.dumps(value).
 Status printJson(Text &out, const Value &value, const JsonStyle &style,
                  uint32_t depth = 0);
-/// Reads a JSON text, at most `heap.limits().depth` deep. Messages name the
-/// line and column.
+/// Parses a JSON text, at most `heap.limits().depth` deep. Errors give line and
+/// column.
 Result parseJson(Heap &heap, std::string_view text);
 
 Result add(Heap &heap, const Value &a, const Value &b);
-/// - * / // % and **, as `op` says: '-', '*', '/', 'f', '%', 'p'.
+/// Evaluates - * / // % and **; `op` is '-', '*', '/', 'f', '%' or 'p'.
 Result arithmetic(Heap &heap, char op, const Value &a, const Value &b);
 Result negate(const Value &value);
-/// value[begin:end:step]; none or undefined bounds are open.
+/// Evaluates value[begin:end:step]; none or undefined bounds are open.
 Result slice(Heap &heap, const Value &value, const Value &begin,
              const Value &end, const Value &step);
 
