@@ -10,10 +10,8 @@ namespace moek {
 /// The conditions that must all hold before a process may use AMX.
 struct AmxFacts {
   bool cpu = false;        ///< The CPU has AMX-TILE, AMX-INT8 and AMX-BF16.
-  bool saved = false;      ///< The system saves the tile registers on a thread
-                           ///< switch.
-  int permissionError = 0; ///< errno of the request for permission to use them,
-                           ///< or 0.
+  bool saved = false;      ///< The system saves tile registers.
+  int permissionError = 0; ///< errno of the request for permission, or 0.
 };
 
 /// Returns the conditions on this machine. Where CPU and system allow AMX, this

@@ -12,8 +12,7 @@ namespace moek {
 struct PeakLoops {
   double (*int8)(int64_t iterations);
   double (*floating)(int64_t iterations);
-  double (*bf16)(int64_t iterations); ///< Null if the set has no such
-                                      ///< instruction.
+  double (*bf16)(int64_t iterations); ///< Null if the set has none.
   uint64_t (*read)(const std::byte *data, size_t bytes);
 };
 

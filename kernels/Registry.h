@@ -47,8 +47,8 @@ struct GemmInfo {
   /// The numbers of activation rows that it is meant for. It computes any
   /// number of them correctly, see Gemms.def.
   int32_t minTokens, maxTokens;
-  int32_t panelTokens; ///< From this number of rows on it expands weights into
-                       ///< panels; kNever if it never does.
+  /// From this number of rows on it expands weights into panels; or kNever.
+  int32_t panelTokens;
 };
 
 std::span<const KernelInfo> kernelTable();

@@ -80,13 +80,11 @@ template <class S> class DeltaChunks {
   const int64_t begin, end;
   /// Key columns, padded to whole tiles.
   const int64_t width = scratchFloats(a.key);
-  float *keys, *queries; ///< [kRows, width], normalised to length 1 and 1 /
-                         ///< sqrt(key).
+  float *keys, *queries; ///< [kRows, width], lengths 1 and 1 / sqrt(key).
   float *found;          ///< [kRows, kRows]: -b(i) D(i, j) k(i)k(j)
   float *answered;       ///< [kRows, kRows]: D(i, j) q(i)k(j)
   float *written;        ///< [kRows, kCols] of e.
-  float *kept;           ///< [kRows, kCols] e(j) with its decay up to the last
-                         ///< row.
+  float *kept;           ///< [kRows, kCols] e(j), decayed to the last row.
   float *state;          ///< [columns / kCols, width, kCols] of S
   float strength[kRows], decay[kRows], left[kRows];
 
@@ -234,8 +232,7 @@ private:
   MOE_INLINE static void addProducts(Sums &to, const float *factors,
                                      int64_t row, int64_t step,
                                      const float *vectors, int64_t count) {
-    Sums sums = to; // In registers, because GCC must assume that `to` is
-                    // indexed elsewhere.
+    Sums sums = to; // In registers; `to` might be aliased.
     for (int64_t n = 0; n < count; ++n) {
       Vec u = S::load(vectors + n * kCols);
       Vec v = S::load(vectors + n * kCols + S::kWidth);

@@ -173,15 +173,13 @@ protected:
   int64_t chosen = 0;  ///< The held query that is query 0 of the calls.
   Code *query;         ///< [queries][keyBlocks][kKvBlock]
   float *queryScale;   ///< [queries][keyBlocks], includes the scale of scores.
-  int32_t *queryStart; ///< [queries][keyBlocks]: minus the zero code times the
-                       ///< query's sum.
+  int32_t *queryStart; ///< [queries][keyBlocks]: -(zero code) * sum of query.
   float *scores;       ///< [atATime][kGroup], then weights.
   int16_t *words;      ///< [atATime][kGroup]: weights in multiples of `unit`.
   float *unit;         ///< [atATime]
   float *alpha;        ///< [atATime]: factor of the earlier sums.
   int32_t *seenBegin, *seenEnd; ///< [atATime]: visible rows of the group.
-  int16_t *rowScale;            ///< [kGroup]: scales of block `scaledBlock`, as
-                                ///< multiples of rowUnit.
+  int16_t *rowScale;            ///< [kGroup]: scales in rowUnits.
   float rowUnit = 0;            ///< See rowScale.
   uint8_t *transposed;          ///< [heldBlocks][kGroup * kKvBlock]
 
@@ -201,9 +199,7 @@ protected:
   Ahead ahead = {};
 
 private:
-  static constexpr int64_t kCodeBytes = kKvBlock * kKvTile; ///< Bytes of a
-                                                            ///< block in a
-                                                            ///< tile.
+  static constexpr int64_t kCodeBytes = kKvBlock * kKvTile; ///< Per tile.
   static constexpr int64_t kScaleBytes = kKvTile * int64_t(sizeof(float));
 
   /// Finds the pieces for rows of `blocks` blocks.

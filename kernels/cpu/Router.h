@@ -74,7 +74,7 @@ private:
     return (x > 0 ? x : 0) + std::log1p(std::exp(x > 0 ? -x : x));
   }
 
-  /// kDropped ranks an expert below all finite ranks; NaN marks a taken one.
+  /// The lowest rank of an expert that may be chosen, and the rank of others.
   static constexpr double kLowest = std::numeric_limits<double>::lowest();
   static constexpr double kDropped = -std::numeric_limits<double>::infinity();
 

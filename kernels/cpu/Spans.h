@@ -68,10 +68,8 @@ struct SpanWork {
 
 /// The rows around a split that the same worker reads.
 struct SpanReads {
-  bool asked;  ///< The first rows were prefetched while the worker read those
-               ///< before.
-  int64_t end; ///< Where it stops reading: the end of this split, or of the
-               ///< next one.
+  bool asked;  ///< Its first rows were prefetched with those before.
+  int64_t end; ///< Where reading stops: at this split's or the next's end.
 };
 
 /// Heads of one token over a part of the cache, with rows converted to floats:

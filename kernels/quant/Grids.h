@@ -21,8 +21,7 @@ template <class Word, int Rows> struct Grid {
   }
 };
 
-extern const Grid<uint64_t, 2048> kGridIQ1; ///< Eight codes, each 8 times 0, 1
-                                            ///< or 2.
+extern const Grid<uint64_t, 2048> kGridIQ1; ///< Eight of 0, 8 or 16.
 extern const Grid<uint64_t, 256> kGridIQ2_XXS;
 extern const Grid<uint64_t, 512> kGridIQ2_XS;
 extern const Grid<uint64_t, 1024> kGridIQ2_S;

@@ -33,8 +33,7 @@ constexpr float bf16ToFloat(uint16_t bits) {
 constexpr uint16_t floatToBf16(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000)
-    return uint16_t(bits >> 16 | 0x40); // Make it quiet, so that it stays a
-                                        // NaN.
+    return uint16_t(bits >> 16 | 0x40); // Quiet, so that it stays a NaN.
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 

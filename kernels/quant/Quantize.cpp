@@ -102,8 +102,7 @@ void quantize(const float *x, BlockMXFP4 &block) {
       std::copy_n(clipped, kCount, codes);
     }
   }
-  if (!std::isfinite(largest)) { // The largest value, 12 * 2^127, stands for
-                                 // infinity.
+  if (!std::isfinite(largest)) { // 12 * 2^127 is the largest.
     block.d = 255;
     std::fill_n(codes, kCount, uint8_t(7));
   }

@@ -26,8 +26,7 @@ constexpr int kTileBytes = kTileRows * kTileRowBytes;
 
 // The tile registers of a product of 2 x 2 tiles: token tiles times weight
 // tiles.
-constexpr int kSums = 0;    ///< 0 .. 3; sum of token tile a and weight tile b:
-                            ///< 2 a + b.
+constexpr int kSums = 0;    ///< 0 .. 3: 2 a + b, tokens a, weights b.
 constexpr int kTokens = 4;  ///< 4, 5
 constexpr int kWeights = 6; ///< 6, 7
 

@@ -5,8 +5,7 @@
 namespace moek {
 
 namespace {
-constexpr int kChains = 11; // Of 16 registers; the other operands need the
-                            // rest.
+constexpr int kChains = 11; // Leaves 5 of 16 registers to operands.
 
 // Like a gemm with small codes: products of 32 columns add up in 16 bits before
 // one vpmaddwd widens them.

@@ -179,8 +179,7 @@ public:
 private:
   static constexpr int64_t kQuads = kGroup / 4;
   static constexpr int kTiles = 2;
-  static constexpr int kVecs = kKvBlock / 16; ///< Vectors of columns in a
-                                              ///< block.
+  static constexpr int kVecs = kKvBlock / 16; ///< Column vectors of a block.
   static_assert(kQueries * kVecs == 16);
   static_assert(kQuads <= 64, "a bit each");
   /// Weights up to this many times the mean fit in a byte: the step is a 32nd
@@ -426,8 +425,7 @@ private:
   }
 
   // `words` and `rowScale` are in the order of wordIndex.
-  uint8_t *large;      ///< [queries][kQuads]: quads with words larger than a
-                       ///< byte.
+  uint8_t *large;      ///< [queries][kQuads]: quads with a word above 255.
   int32_t *largeCount; ///< [queries]: number of these quads.
   uint8_t *low;        ///< [kQueries][kGroup]: lower bytes of words * rowScale.
   uint8_t *high;       ///< [kQueries][kGroup]: upper bytes.
