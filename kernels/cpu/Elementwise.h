@@ -12,13 +12,13 @@
 
 namespace moek {
 
-/// Elements in which flat work is divided among workers: 2 KiB of floats, whole
-/// cache lines.
+/// Elementwise work is divided in multiples of this many elements: 2 KiB of
+/// floats, whole cache lines.
 inline constexpr int64_t kFlatGrain = 512;
 /// Columns in which a row is divided among workers: whole cache lines.
 inline constexpr int64_t kNormGrain = 128;
-/// A8 blocks in which work is divided: 512 floats, and whole cache lines of
-/// 8-bit values.
+/// Work is divided in multiples of this many A8 blocks: 512 floats, and whole
+/// cache lines of 8-bit values.
 inline constexpr int64_t kA8Grain = 16;
 
 template <class S>

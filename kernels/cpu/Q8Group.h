@@ -176,7 +176,7 @@ protected:
   int32_t *queryStart; ///< [queries][keyBlocks]: -(zero code) * sum of query.
   float *scores;       ///< [atATime][kGroup], then weights.
   int16_t *words;      ///< [atATime][kGroup]: weights in multiples of `unit`.
-  float *unit;         ///< [atATime]
+  float *unit;         ///< [atATime]: unit of a query's words.
   float *alpha;        ///< [atATime]: factor of the earlier sums.
   int32_t *seenBegin, *seenEnd; ///< [atATime]: visible rows of the group.
   int16_t *rowScale;            ///< [kGroup]: scales in rowUnits.

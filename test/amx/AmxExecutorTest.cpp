@@ -176,7 +176,7 @@ TEST_F(AmxExecutorTest, EveryRegisterIsReadFromTheInterruptedThread) {
   void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED)
-    GTEST_SKIP() << "this system allows no memory that is written and run";
+    GTEST_SKIP() << "this system allows no writable, executable memory";
   TileConfig config = fullTiles();
   config.rows[3] = 4;
   config.rowBytes[3] = 16;

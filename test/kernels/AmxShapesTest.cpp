@@ -92,8 +92,9 @@ Figures runExpert(const Shape &shape, int64_t tokens) {
 TEST(AmxShapesTest, ExpertsFillTheTiles) {
   if (!hostSupports(Isa::Amx) || AmxExecutor::isNative())
     GTEST_SKIP()
-        << "tile instructions are counted in software: not on a CPU with "
-           "AMX, nor, without a software CPU, on one without AVX-512";
+        << "tile instructions are counted only when executed in software: not "
+           "on a CPU with AMX, and without the software CPU not on one "
+           "without AVX-512";
   std::cout << "expert            rows  products/64 rows  useful  loads per "
                "product\n";
   for (const Shape &shape : kShapes)

@@ -422,7 +422,7 @@ TEST_P(ExpertsGateUpTest, BiasesAndActivation) {
 
 TEST_P(ExpertsLinearTest, WorkersFinishTogether) {
   if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "has no workers";
+    GTEST_SKIP() << "a CUDA kernel has no workers";
   // One expert has 40 slots, seven have 4 or fewer: divided by expert, one of
   // four workers would do most of the work.
   Random random(26);
@@ -491,7 +491,7 @@ void checkNodesKeepTheirRows(int64_t experts, RunStep run) {
 
 TEST_P(ExpertsLinearTest, NodesReadTheirOwnRowsOfEveryExpert) {
   if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "has no workers";
+    GTEST_SKIP() << "a CUDA kernel has no workers";
   Random random(28);
   int64_t experts = 5, n = 352, k = 3;
   Weights w(Format::F32, experts, n, k, random);
@@ -509,7 +509,7 @@ TEST_P(ExpertsLinearTest, NodesReadTheirOwnRowsOfEveryExpert) {
 
 TEST_P(ExpertsGateUpTest, NodesReadTheirOwnRowsOfEveryExpert) {
   if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "has no workers";
+    GTEST_SKIP() << "a CUDA kernel has no workers";
   Random random(29);
   int64_t experts = 5, f = 352, k = 3;
   Weights gate(Format::F32, experts, f, k, random);
@@ -530,7 +530,7 @@ TEST_P(ExpertsGateUpTest, NodesReadTheirOwnRowsOfEveryExpert) {
 // taken by ticket, and nothing is done twice.
 TEST_P(LinearTest, TicketsOfALateWorkerAreTaken) {
   if (GetParam().isa == Isa::Cuda)
-    GTEST_SKIP() << "has no workers";
+    GTEST_SKIP() << "a CUDA kernel has no workers";
   Random random(30);
   int64_t n = 4096, k = 2;
   Weights w(Format::F32, 1, n, k, random);

@@ -35,7 +35,7 @@ double instructions(const GemmInfo &gemm, int64_t tokens) {
 
 TEST(InstructionCountTest, DecodeKeepsUpWithMemory) {
   if (!SoftCpu::isAvailable())
-    GTEST_SKIP() << "needs AVX2 and memory that is written and run";
+    GTEST_SKIP() << "needs AVX2 and writable, executable memory";
   std::cout << "instructions per 64 bytes of weights    1 token  4 tokens\n";
   for (const GemmInfo &gemm : gemmTable()) {
     if (gemm.isa != Isa::Avx512 || gemm.layout != Layout::Rows16)

@@ -78,10 +78,11 @@ protected:
               for (int64_t c = 0; c < out.cols; ++c) {
                 if (input.reaches(row, col, r, c))
                   ASSERT_FALSE(std::isfinite(out.at(r, c)))
-                      << "[" << r << ", " << c << "] does not show it";
+                      << "[" << r << ", " << c << "] is finite";
                 else
                   ASSERT_EQ(out.at(r, c), before(r, c))
-                      << "[" << r << ", " << c << "] has nothing to do with it";
+                      << "[" << r << ", " << c
+                      << "] changed, but does not depend on it";
               }
           }
   }

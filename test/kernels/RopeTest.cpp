@@ -164,7 +164,7 @@ void checkLatent(const KernelInfo &kernel, KvType type, LatentCase s,
   for (int64_t r = 0; r < cache.view.capacity; ++r)
     if (r < s.position || r >= s.position + s.tokens) {
       EXPECT_EQ(cache.rowBytes(r), before[size_t(r)])
-          << "row " << r << " is none of the step's, but changed";
+          << "row " << r << " does not belong to the step, but changed";
     }
 }
 

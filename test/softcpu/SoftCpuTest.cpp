@@ -22,7 +22,7 @@ class SoftCpuTest : public testing::Test {
 protected:
   void SetUp() override {
     if (!SoftCpu::isAvailable())
-      GTEST_SKIP() << "needs AVX2 and memory that is written and run";
+      GTEST_SKIP() << "needs AVX2 and writable, executable memory";
   }
 
   template <class... Args> static uint64_t run(const void *f, Args... args) {

@@ -77,7 +77,7 @@ public:
     EXPECT_EQ(std::memcmp(after.vector[1].bytes, natively.vector[1].bytes,
                           std::min(bytes, test_.shape.to(length))),
               0)
-        << "the twin with a VEX prefix does not do the same";
+        << "the form with a VEX prefix gives another result";
   }
 
 private:

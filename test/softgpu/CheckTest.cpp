@@ -16,7 +16,7 @@ class CheckTest : public PtxTest {
 protected:
   void SetUp() override {
     if (isOnDriver())
-      GTEST_SKIP() << "silicon checks nothing";
+      GTEST_SKIP() << "a driver's GPU has no checks";
   }
   static std::string start() {
     return "mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [p0]; ld.param.u64 %rd1, "

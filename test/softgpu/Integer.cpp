@@ -122,8 +122,8 @@ void decodeIntegerAdd(Decoder &decoder, bool subtracts, bool saturates) {
     return emitCarry(decoder, subtracts, false);
   PtxType type = decoder.type();
   if (saturates && !(type == PtxType{PtxType::Signed, 32}))
-    decoder.fail(
-        fmt::format("'{}': .sat is for s32", decoder.instruction().text()));
+    decoder.fail(fmt::format("'{}' takes .sat only for s32",
+                             decoder.instruction().text()));
   if (type.pair && subtracts)
     decoder.fail(
         fmt::format("'{}' is not supported", decoder.instruction().text()));
@@ -204,7 +204,7 @@ void decodeIntegerMad(Decoder &decoder, bool readsCarry) {
   bool writesCarry = decoder.accept("cc");
   PtxType type = decoder.type();
   if (saturates && (half != 1 || !(type == PtxType{PtxType::Signed, 32})))
-    decoder.fail("mad: .sat is for .hi.s32");
+    decoder.fail("mad takes .sat only with .hi.s32");
   decoder.needOperands(4, 4);
   if (readsCarry || writesCarry) {
     Handler handler = byType(decoder, type, [&]<class T>(T) -> Handler {

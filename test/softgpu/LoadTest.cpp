@@ -14,7 +14,7 @@ using ::testing::StartsWith;
 class LoadTest : public PtxTest {
   void SetUp() override {
     if (isOnDriver())
-      GTEST_SKIP() << "a driver has other words";
+      GTEST_SKIP() << "a driver has other messages";
   }
 };
 

@@ -240,7 +240,7 @@ TEST_F(MatrixTest, HalfProducts) {
 /// segments.
 TEST_F(MatrixTest, SumsAreTruncatedAsOnHardware) {
   if (isOnDriver())
-    GTEST_SKIP() << "of several generations";
+    GTEST_SKIP() << "compares several generations";
   auto with = [&](int arch, const std::vector<float> &a, float c) {
     gpu.options().arch = arch;
     return dot(a, std::vector<float>(a.size(), 1.0f), c);

@@ -86,7 +86,7 @@ TEST_F(MemoryTest, DynamicSharedFollowsStatic) {
 
 TEST_F(MemoryTest, TensorsLargerThanTheMachine) {
   if (isOnDriver())
-    GTEST_SKIP() << "its memory is real";
+    GTEST_SKIP() << "a driver's GPU has only its real memory";
   uint64_t bytes = uint64_t(380) << 30;
   uint64_t tensor = gpu.memory().allocate(bytes, "experts"), none = 0;
   EXPECT_GE(tensor, uint64_t(1) << 40);
@@ -105,7 +105,7 @@ TEST_F(MemoryTest, TensorsLargerThanTheMachine) {
 
 TEST_F(MemoryTest, Atomics) {
   if (isOnDriver())
-    GTEST_SKIP() << "its lanes come in its own order: SweepTest has one a cell";
+    GTEST_SKIP() << "a driver's GPU chooses the order of lanes: see SweepTest";
   struct {
     const char *op;
     uint32_t start;
@@ -205,7 +205,7 @@ TEST_F(MemoryTest, AsyncCopiesLandWithTheirGroup) {
 
 TEST_F(MemoryTest, BlocksRunInAnyOrder) {
   if (isOnDriver())
-    GTEST_SKIP() << "it has its own order";
+    GTEST_SKIP() << "a driver's GPU chooses the order of blocks";
   // Each block records its place in the order.
   const Kernel &k = kernel(start() + R"(
     atom.global.add.u32 %r1, [%rd0], 1; mov.u32 %r2, %ctaid.x;

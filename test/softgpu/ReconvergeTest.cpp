@@ -20,7 +20,7 @@ class ReconvergeTest : public PtxTest {
 protected:
   void SetUp() override {
     if (isOnDriver())
-      GTEST_SKIP() << "silicon need not tell where lanes meet";
+      GTEST_SKIP() << "where lanes reconverge on silicon is not specified";
   }
   LaunchResult run(const std::string &body, uint64_t out = 0,
                    uint32_t threads = 64, const std::string &globals = "") {
@@ -297,7 +297,7 @@ class RandomGraphs : public PtxTest, public ::testing::WithParamInterface<int> {
 protected:
   void SetUp() override {
     if (isOnDriver())
-      GTEST_SKIP() << "silicon need not tell where lanes meet";
+      GTEST_SKIP() << "where lanes reconverge on silicon is not specified";
   }
   Graph graph(bool hasLoops) {
     auto below = [&](int limit) { return int(random_() % uint32_t(limit)); };

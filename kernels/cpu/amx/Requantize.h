@@ -109,7 +109,7 @@ MOE_INLINE __m512i bothHalves(__m512i x) {
 struct FixedPoint {
   __m512i factor, start;
 
-  /// Converts scale / s and offset / s.
+  /// Converts scale / s and offset / s to fixed point.
   template <Format F>
   MOE_INLINE static FixedPoint of(__m512 scale, __m512 offset) {
     using Range = CodeRange<F>;

@@ -267,7 +267,7 @@ TEST_F(EfficiencyTest, RowsOfFilesTakeTheCyclesThatPredictionsHave) {
       double cycles = f.withoutDram(gpu).all() * gpu.multiprocessors *
                       cuda::kLanes / double(kRows * kCols);
       double predicted = cuda::floatGemmCycles(format, tokens);
-      fmt::print("  an element: {:.1f} cycles of a lane, predicted {:.1f}\n",
+      fmt::print("  per element: {:.1f} lane cycles, predicted {:.1f}\n",
                  cycles, predicted);
       EXPECT_GE(predicted, cycles / 1.75) << nameOf(format, tokens);
       EXPECT_LE(predicted, cycles * 1.75) << nameOf(format, tokens);
@@ -305,7 +305,7 @@ TEST_F(EfficiencyTest, AttentionToChosenRowsIsAProduct) {
   auto costOf = [&](KvType type) {
     Figures f = measure(fmt::format("{} of {} rows", kvTypeName(type), kRows),
                         make.sparse(type, kHeads, kRows), false, true);
-    fmt::print("  a row and sixteen heads: {:.0f} instructions, {:.0f} "
+    fmt::print("  per row and sixteen heads: {:.0f} instructions, {:.0f} "
                "wavefronts\n",
                double(issued(f.counters)) / kRows / kHeads * 16,
                double(f.counters.sharedLoads.wavefronts +
@@ -348,7 +348,7 @@ TEST_F(EfficiencyTest, DeltaRuleOfManyRowsIsInChunks) {
               double(f.counters.sharedLoads.wavefronts +
                      f.counters.sharedStores.wavefronts) /
                   rows / kHeads};
-    fmt::print("  a row of a head: {:.0f} instructions, {:.0f} wavefronts, "
+    fmt::print("  per row and head: {:.0f} instructions, {:.0f} wavefronts, "
                "{:.0f} bytes of memory\n",
                cost.issued, cost.wavefronts,
                double(f.dramBytes) / rows / kHeads);
