@@ -52,8 +52,8 @@ MOE_INLINE Team nodeTeam(const Worker &worker) {
 }
 
 /// Calls body(begin, end) for the ranges of [0, count) that this worker
-/// processes; the calls of all workers of the team cover each item once. Ranges
-/// taken by ticket have at least `least` items.
+/// processes; the calls of all workers of the group cover each item once.
+/// Ranges taken by ticket have at least `least` items.
 template <class Body>
 MOE_INLINE void forShares(int64_t count, int64_t least, const Team &team,
                           Body body) {

@@ -68,7 +68,7 @@ MOE_KERNEL(kThreads, 2, DeltaChunkArgs) {
   int head = blockIdx.y,
       keyHead = a.tiled ? head % a.keyHeads : head / (a.heads / a.keyHeads);
   int firstColumn = blockIdx.x * kColumns + column;
-  int columns = min(max(a.value - firstColumn, 0), 4); // That exist.
+  int columns = min(max(a.value - firstColumn, 0), 4); // Of values.
   const float *values =
       a.x + 2 * i64(a.keyHeads) * MOE_KEY + i64(head) * a.value + firstColumn;
   float *out = a.out + i64(head) * a.value + firstColumn;

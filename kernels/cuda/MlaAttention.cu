@@ -54,7 +54,7 @@ MOE_KERNEL(128, 2, MlaAttentionArgs) {
     for (int j = 0; j < kColumns; ++j)
       sums[i][j] = 0;
   }
-  int end = sequence.position + first + count; // Of the last query.
+  int end = sequence.position + first + count; // Last query's end.
   for (int at = 0; at < end; at += kKeys) {
     int rowCount = min(end - at, kKeys);
     __syncthreads();

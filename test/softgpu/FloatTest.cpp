@@ -38,7 +38,7 @@ float directed(Exact exact, char mode) {
   float nearest = float(exact.value);
   bool down = mode == 'm' || (mode == 'z' && exact.value > 0);
   long double above =
-      (exact.value - nearest) + exact.rest; // Of the exact value.
+      (exact.value - nearest) + exact.rest; // Exact value - nearest.
   if (std::isinf(nearest))
     above = nearest > 0 ? -1 : 1;
   if (down && above < 0)

@@ -80,7 +80,7 @@ struct Driver {
 };
 
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
-constexpr int kMaxDynamicShared = 8; // Of a function.
+constexpr int kMaxDynamicShared = 8; // Function attribute.
 
 class DriverGpu : public Gpu {
 public:
